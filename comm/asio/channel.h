@@ -10,20 +10,20 @@ struct AsioOptions;
 class Channel;
 class EgressPort;
 
-/// What the channels of a transport share, and what they report to.
+/// The state that the channels of a transport share, and the receiver of their reports.
 class ChannelOwner {
  public:
   virtual ~ChannelOwner() = default;
   virtual const AsioOptions& options() const = 0;
   virtual Machine& machine() = 0;
   virtual EgressPort& egress() = 0;
-  /// The connection has broken, or the peer was refused. The machine has not been told yet.
+  /// The connection has broken, or the peer was refused. The machine does not know it yet.
   virtual void lost(Channel& channel, const std::string& why) = 0;
-  /// The last call of a channel, which sends and receives no more.
+  /// The last call of a channel. It sends and receives nothing more.
   virtual void ended(Channel& channel) = 0;
 };
 
-/// A way to one peer: over a socket (connection.h), or to another transport of this process
+/// A connection to one peer: over a socket (connection.h), or to another transport of this process
 /// (local_channel.h). Used in the I/O thread only.
 class Channel {
  public:
@@ -32,12 +32,12 @@ class Channel {
   virtual ~Channel() = default;
 
   ConnectionId id() const { return id_; }
-  /// Whether the machine knows of it, by connect() or opened().
+  /// Whether the machine knows it, from connect() or opened().
   bool known() const { return known_; }
   /// The peer's address, "127.0.0.1:40123", or the address that is dialled.
   const std::string& peer_address() const { return peer_address_; }
 
-  /// These do what Transport::send(), Transport::drop_bulk() and Transport::close() do.
+  /// These implement Transport::send(), Transport::drop_bulk() and Transport::close().
   virtual void send(const FrameHeader& header, Payload payload, Priority priority) = 0;
   virtual void drop_bulk() {}
   virtual void close() = 0;

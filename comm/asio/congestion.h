@@ -2,13 +2,13 @@
 
 namespace poseidon::comm {
 
-/// Chooses the congestion control of a connection, by its socket's descriptor. BBR, where that is
-/// the system's, paces by a rate that it estimates for each connection. Within a host that sets a
-/// timer for each segment, a third of the processor time of a transfer; between many hosts that all
-/// send to all at once, some connections get far less than their share, and everybody waits for
-/// those. So a connection within a host goes by Reno, which is in every kernel, and one between
-/// hosts by what the system chooses, unless that is BBR: then by CUBIC where that is allowed, else
-/// by Reno.
+/// Sets the congestion control of a connection by its socket's descriptor.
+/// - Within a host: Reno, which every kernel has.
+/// - Between hosts: the system's choice, unless that is BBR. Then CUBIC if it is permitted, else
+///   Reno.
+/// BBR paces by a rate that it estimates for each connection. Within a host this sets a timer for
+/// each segment, which costs a third of a transfer's processor time. If many hosts all send to all
+/// at once, some connections get far less than a fair rate, and all nodes wait for them.
 void choose_congestion_control(int socket, bool leaves_host);
 
 }  // namespace poseidon::comm

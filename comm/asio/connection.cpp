@@ -20,7 +20,7 @@ std::string address_of(const tcp::endpoint& endpoint) {
   return to_string({.host = endpoint.address().to_string(), .port = endpoint.port()});
 }
 
-/// Text from a stranger, fit to be shown.
+/// Text from an unauthenticated peer, safe to show.
 std::string printable(std::span<const std::byte> body) {
   std::string out;
   for (std::byte byte : body) {
@@ -30,7 +30,7 @@ std::string printable(std::span<const std::byte> body) {
   return out;
 }
 
-/// `unfinished`: in the middle of what the stream has ended, if it has.
+/// `unfinished`: the item that the end of the stream interrupts, if any.
 std::string why_ended(const std::error_code& error, const std::string& unfinished) {
   const std::string why = error == asio::error::eof ? "closed by the peer" : text_of(error);
   return unfinished.empty() ? why : why + ", in the middle of " + unfinished;
@@ -67,7 +67,7 @@ void Connection::accept() { open_stream(false); }
 
 void Connection::open_stream(bool initiator) {
   tcp::socket& socket = stream_->socket();
-  std::error_code gone;  // shows again at the first read
+  std::error_code gone;  // the first read reports it again
   const tcp::endpoint peer = socket.remote_endpoint(gone);
   if (!gone) peer_address_ = address_of(peer);
   socket.set_option(tcp::no_delay(true), gone);
@@ -152,8 +152,8 @@ void Connection::report_life() {
 
 void Connection::forget_input() {
   if (phase_ != Phase::kClosing) return;
-  // Read to its end, or the system answers the peer with a reset, which may overtake our last
-  // words.
+  // Read to the end. Otherwise the system answers the peer with a reset, which may overtake the
+  // last frames sent.
   stream_->read({nowhere_, {}}, [self = shared_from_this()](const std::error_code& error, size_t) {
     const bool over = error && error != asio::error::operation_aborted;
     if (over && self->phase_ == Phase::kClosing) return self->finish();
@@ -204,7 +204,7 @@ void Connection::write_failed(const std::error_code& error) {
 void Connection::set_deadline(std::chrono::milliseconds after, const std::string& what) {
   deadline_.expires_after(after);
   deadline_.async_wait([self = shared_from_this(), what](const std::error_code& error) {
-    // The timer may have been set again after it went off.
+    // The timer may have been set again after it expired.
     if (error || self->deadline_.expiry() > asio::steady_timer::clock_type::now()) return;
     if (self->phase_ == Phase::kOpen || self->phase_ == Phase::kClosed) return;
     if (self->phase_ == Phase::kClosing)
@@ -232,7 +232,8 @@ void Connection::refuse(const std::string& why) {
 
 void Connection::close() {
   if (phase_ == Phase::kOpen) return begin_closing();
-  // A stranger that is given time to read its refusal is cut off: those make no crowd.
+  // An unauthenticated peer gets no time to read its refusal, so such connections cannot
+  // accumulate.
   const bool stays = phase_ == Phase::kClosed || (phase_ == Phase::kClosing && known_);
   if (!stays) finish();
 }
@@ -241,7 +242,7 @@ void Connection::begin_closing() {
   phase_ = Phase::kClosing;
   writer_.close();
   stream_->release();
-  stream_->expect(0);  // what is unread at the end would reset the connection
+  stream_->expect(0);  // unread bytes at the end would reset the connection
   set_deadline(owner_.options().limits.linger, "");
 }
 

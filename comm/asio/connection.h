@@ -17,15 +17,15 @@
 namespace poseidon::comm {
 
 /// One connection over a socket, from its first byte to its last. It lives as long as the driver
-/// knows it or an operation is under way. It calls machine and owner from its own operations only,
-/// never from within one of the public calls.
+/// knows it, or an operation is in progress. It calls machine and owner only from its own
+/// operations, never from within a public call.
 class Connection final : public Channel,
                          public std::enable_shared_from_this<Connection>,
                          private FrameSink,
                          private FrameWriter::Owner {
  public:
-  /// A connection with an Initiator is made by dial(). One with an Acceptor was accepted, and
-  /// accept() follows.
+  /// dial() starts a connection with an Initiator. A connection with an Acceptor was accepted, and
+  /// accept() starts it.
   Connection(ChannelOwner& owner, ConnectionId id, std::unique_ptr<Stream> stream,
              std::variant<Initiator, Acceptor> handshake);
 
@@ -40,7 +40,7 @@ class Connection final : public Channel,
     kConnecting,   // until the stream is open
     kHandshaking,  // only frames of the handshake
     kOpen,
-    kClosing,  // sends what is urgent, reads and forgets
+    kClosing,  // sends urgent frames, discards input
     kClosed,
   };
 
@@ -76,7 +76,7 @@ class Connection final : public Channel,
   asio::steady_timer deadline_;
 
   FrameReader reader_;
-  std::array<std::byte, 4096> nowhere_;  ///< takes what comes in while closing
+  std::array<std::byte, 4096> nowhere_;  ///< discarded input while closing
   std::chrono::steady_clock::time_point heard_at_{};
   FrameWriter writer_;
 };

@@ -6,22 +6,22 @@
 
 namespace poseidon::comm {
 
-/// What the system says of an error, as part of a sentence: "connection reset by peer".
+/// The system's text for an error, as part of a sentence: "connection reset by peer".
 std::string text_of(const std::error_code& error);
 
 /// Connects a socket to an address. Used in the I/O thread only.
 class Dialler {
  public:
-  /// Called with what went wrong, or "".
+  /// Called with the error, or "".
   using Done = std::function<void(const std::string&)>;
 
   explicit Dialler(asio::ip::tcp::socket& socket)
       : socket_(socket), resolver_(socket.get_executor()) {}
 
-  /// Dialler and socket must live until `done` is called, or for as long as it is kept.
+  /// Dialler and socket must live until `done` is called, or as long as it is stored.
   void dial(const std::string& address, Done done);
   void cancel();
-  /// What precedes the reason why the peer is not reached: that its name is loopback here; or "".
+  /// A prefix for the reason why the peer is not reached: its name is loopback here; or "".
   const std::string& remark() const { return remark_; }
 
  private:

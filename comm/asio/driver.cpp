@@ -27,25 +27,26 @@ namespace {
 using asio::ip::tcp;
 using Clock = std::chrono::steady_clock;
 
-/// `advertise`, with the port of `listening` if it has none of its own.
+/// Returns `advertise`, with the port of `listening` if it has port 0.
 std::string with_port_of(const std::string& listening, const std::string& advertise) {
   HostPort out = parse_address(advertise);
   if (out.port == 0) out.port = parse_address(listening).port;
   return to_string(out);
 }
 
-/// Where all cores compute, a thread that is woken takes one away at once, here for every slice.
-/// One of the batch policy waits for the scheduler's next look, which is some ms at most, and then
-/// finds more to do; it has an idle core as soon as any other thread.
+/// Selects the batch scheduling policy. If all cores compute, a normal thread that wakes preempts a
+/// compute thread at once, here for every slice. A batch thread waits for the scheduler's next
+/// tick, a few ms at most, and then finds more work. It gets an idle core as soon as any other
+/// thread.
 void do_not_preempt() {
-  if (::sched_getscheduler(0) != SCHED_OTHER) return;  // somebody has chosen another
+  if (::sched_getscheduler(0) != SCHED_OTHER) return;  // another policy was set on purpose
   const sched_param none{};
   ::pthread_setschedparam(::pthread_self(), SCHED_BATCH, &none);  // refused: only more switches
 }
 
 }  // namespace
 
-/// All that lives in the I/O thread, and the thread.
+/// The I/O thread, and all objects that live in it.
 class AsioTransport::Driver final : public ChannelOwner {
  public:
   explicit Driver(AsioOptions options) : options_(std::move(options)) {
@@ -121,7 +122,7 @@ class AsioTransport::Driver final : public ChannelOwner {
     wake_at_ = when;
     timer_.expires_at(Clock::time_point(std::chrono::duration_cast<Clock::duration>(when)));
     timer_.async_wait([this](const std::error_code& error) {
-      // The timer may have been set again after it went off.
+      // The timer may have been set again after it expired.
       if (error || !wake_at_ || *wake_at_ > Clock::now().time_since_epoch()) return;
       wake_at_.reset();
       machine_->wake();
@@ -141,7 +142,7 @@ class AsioTransport::Driver final : public ChannelOwner {
   }
   void ended(Channel& channel) override { channels_.erase(channel.id()); }
 
-  /// Whether `address` is that of another transport of this process, which is then called.
+  /// Returns whether `address` belongs to another transport of this process, which is then called.
   bool call_neighbour(ConnectionId id, const std::string& address, const PeerIdentity& self,
                       NodeId called) {
     if (!options_.neighbours) return false;
@@ -181,9 +182,9 @@ class AsioTransport::Driver final : public ChannelOwner {
     connection->accept();
   }
 
-  /// When all places of those who have not proved themselves are taken, the oldest connection of
-  /// the host that has most of them ends. So a flood pushes out its own connections, and where it
-  /// comes from a member's host, that member has the time in which the flood fills all places.
+  /// If the limit of unauthenticated connections is reached, closes the oldest one of the host that
+  /// has most of them. A flood therefore closes its own connections. If it comes from a member's
+  /// host, that member still has the time in which the flood reaches the limit.
   void make_place() {
     std::map<std::string, std::vector<ConnectionId>> unproved;
     size_t count = 0;
@@ -206,7 +207,7 @@ class AsioTransport::Driver final : public ChannelOwner {
     if (listener_) listener_->stop();
     egress_.stop();
     timer_.cancel();
-    const auto channels = channels_;  // closing one takes it out of the map
+    const auto channels = channels_;  // close() erases from the map
     for (const auto& [id, channel] : channels) channel->close();
     work_.reset();
   }
@@ -218,14 +219,14 @@ class AsioTransport::Driver final : public ChannelOwner {
     } catch (...) {
       if (!options_.on_failure) throw;
       const std::exception_ptr thrown = std::current_exception();
-      end();  // or neighbours would call, and read memory that the machine's owner frees
+      end();  // or others would call, and read memory that the owner frees
       options_.on_failure(thrown);
     }
   }
 
   AsioOptions options_;
   std::string address_, advertised_;
-  /// Shared: a neighbour may still hand something over when this is gone.
+  /// Shared: another transport may still post to it after this object is gone.
   std::shared_ptr<asio::io_context> io_ = std::make_shared<asio::io_context>(1);
   asio::executor_work_guard<asio::io_context::executor_type> work_ = asio::make_work_guard(*io_);
   asio::steady_timer timer_{*io_};
@@ -256,7 +257,7 @@ bool AsioTransport::has_neighbours() const { return driver_->options().neighbour
 void AsioTransport::limit_bandwidth(double mbps) { driver_->limit_bandwidth(mbps); }
 void AsioTransport::present_as(const PeerIdentity& self) { driver_->present_as(self); }
 
-/// Of the I/O thread, which asks.
+/// The time of the I/O thread, which is the caller.
 Time AsioTransport::processor_time() const {
   timespec used{};
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);

@@ -12,76 +12,78 @@
 
 namespace poseidon::comm {
 
-/// Limits of what strangers can cost, and of how long anything is waited for.
+/// Limits on the cost of unauthenticated peers, and on waits.
 struct TransportLimits {
   std::chrono::milliseconds connect{5000};    ///< until a connection is open
-  std::chrono::milliseconds handshake{5000};  ///< until its other end has proved itself
-  std::chrono::milliseconds linger{1000};     ///< in close(), until urgent frames have been sent
-  size_t unproved = 256;  ///< accepted connections that have not proved who they are
+  std::chrono::milliseconds handshake{5000};  ///< until its other end is authenticated
+  std::chrono::milliseconds linger{1000};     ///< in close(), until urgent frames are sent
+  size_t unproved = 256;  ///< accepted connections that are not authenticated yet
 };
 
-/// PEM files by which a node proves itself and knows its peers, all or none.
+/// PEM files with which a node proves its identity and verifies its peers: all or none.
 struct TlsFiles {
-  std::string certificate = {};  ///< this node's, with those between it and the authority's
+  std::string certificate = {};  ///< this node's, with the chain up to the authority's
   std::string key = {};          ///< of the certificate, without a password
-  std::string authority = {};    ///< who must have signed the peers' certificates
+  std::string authority = {};    ///< the authority that must have signed the peers' certificates
   bool given() const { return !certificate.empty() || !key.empty() || !authority.empty(); }
 };
 
-/// Transports of one process that reach each other without a socket.
+/// The in-process transport: transports of one process that reach each other without a socket.
 class Neighbours;
 std::shared_ptr<Neighbours> make_neighbours();
 
 struct AsioOptions {
-  std::string listen = {};  ///< "HOST:PORT", port 0: any that is free; "": nobody can connect
-  /// Where others reach it, "HOST:PORT"; port 0 stands for the one where it listens, "" for the
-  /// whole address where it listens. Where `listen` names this machine and the name is loopback
-  /// here, as in Debian's /etc/hosts, "" stands for the name.
+  std::string listen = {};  ///< "HOST:PORT", port 0: any free one; "": no listening
+  /// The address for other nodes, "HOST:PORT"; port 0 means the listening port, "" the complete
+  /// listening address. If `listen` names this machine, and the name is loopback here (as in
+  /// Debian's /etc/hosts), "" means that name.
   std::string advertise = {};
-  std::shared_ptr<Neighbours> neighbours = nullptr;  ///< this transport's, if it has any
-  PeerIdentity self = {};  ///< identity by which connections are accepted, until present_as()
+  std::shared_ptr<Neighbours> neighbours = nullptr;  ///< of this transport; null: none
+  PeerIdentity self = {};  ///< identity with which connections are accepted, until present_as()
   Secret secret = {};
-  TlsFiles tls = {};      ///< with them all connections go by TLS 1.3
-  bool insecure = false;  ///< allows listening beyond loopback without secret and TLS
-  /// Of bulk frames by sockets, 10^6 bits/s, over all transports that share the neighbours; of
-  /// several limits the least counts. 0: none.
+  TlsFiles tls = {};      ///< if given, all connections use TLS 1.3
+  bool insecure = false;  ///< permits listening beyond loopback without secret and TLS
+  /// Limit on bulk frames over sockets, 10^6 bits/s, for all transports that share `neighbours`.
+  /// The smallest of several limits counts. 0: none.
   double bandwidth_limit_mbps = 0;
   TransportLimits limits = {};
   std::shared_ptr<Log> log = std::make_shared<SilentLog>();
-  /// Called once with what a machine threw, in the I/O thread, which then ends. Without it the
-  /// program terminates.
+  /// Called once with the exception of a machine, in the I/O thread, which then ends. Without it
+  /// the program terminates.
   std::function<void(std::exception_ptr)> on_failure = {};
 };
 
-/// A Transport over TCP, and by memory to its neighbours: one I/O thread, in which the machine is
-/// called. The calls of Transport and present_as() are for that thread, post() for any, start(),
-/// stop() and the destructor for the thread that made the object.
+/// A Transport over TCP, and through memory to other transports of the process. It has one I/O
+/// thread, which calls the machine. Only that thread may call the functions of Transport. Any
+/// thread may call post(). The thread that made the object calls start(), stop() and the
+/// destructor.
 class AsioTransport final : public Transport {
  public:
-  /// Listens, but accepts nobody before start(). Throws ConfigError for addresses, TLS files
-  /// and listening beyond loopback without secret and TLS; RunError when the port is taken.
+  /// Listens, but accepts no connection before start(). Throws ConfigError for invalid addresses
+  /// and TLS files, and for listening beyond loopback without secret and TLS. Throws RunError if
+  /// the port is in use.
   explicit AsioTransport(AsioOptions options);
   /// Calls stop().
   ~AsioTransport() override;
 
-  /// The address where it listens, "127.0.0.1:40123", with the chosen port; "" when it does not.
+  /// The address where it listens, "127.0.0.1:40123", with the chosen port; "": it does not listen.
   const std::string& address() const;
-  /// The address where others reach it; "" when it does not listen.
+  /// The address at which others reach it; "": it does not listen.
   const std::string& advertised() const;
 
-  /// Whether it was made with neighbours, with which it shares the host's link.
+  /// Whether it has `neighbours`, with which it shares the host's link.
   bool has_neighbours() const;
 
   /// Starts the I/O thread. The machine must live until stop() has returned.
   void start(Machine& machine);
-  /// Closes all connections as close() does, and ends the thread, at most limits.linger later; a
-  /// name that is being looked up may take longer. The machine is not called any more; functions
-  /// posted before still run. A second call does nothing.
+  /// Closes all connections as close() does, and ends the thread at most limits.linger later; a
+  /// pending name look-up may take longer. It does not call the machine any more, but still runs
+  /// functions posted before. A second call does nothing.
   void stop();
   /// Runs `function` in the I/O thread, but not after stop().
   void post(std::function<void()> function);
 
-  /// Sets AsioOptions::bandwidth_limit_mbps; called before bulk frames are sent.
+  /// Sets AsioOptions::bandwidth_limit_mbps. Call it before bulk frames are sent.
   void limit_bandwidth(double mbps);
 
   Time now() const override;

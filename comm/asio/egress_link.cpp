@@ -61,7 +61,7 @@ void EgressLink::limit_rate(const void* transport, double megabits_per_second) {
   arbiter_.limit_rate(least == limits_.end() ? 0 : least->second, now());
 }
 
-/// Wakes those whose turn has come, but for the one that asks.
+/// Wakes the connections that have a grant, except the one that asks.
 void EgressLink::grant(Time now, std::optional<Sender> asking) {
   while (const std::optional<Sender> next = arbiter_.next(now)) {
     Connection& connection = connections_.at(*next);

@@ -19,32 +19,34 @@ class EgressSender {
   virtual void may_send() = 0;
 };
 
-/// The link by which frames leave a host, shared by the transports of one process. For any thread.
+/// The link on which frames leave a host, shared by the transports of one process. Any thread may
+/// call it.
 class EgressLink {
  public:
   using Sender = LinkArbiter::Sender;
 
-  /// A new connection, whose I/O thread is that of `io`.
+  /// Adds a connection, whose I/O thread is the one of `io`.
   Sender add(bool leaves_host, std::shared_ptr<asio::io_context> io,
              std::weak_ptr<EgressSender> connection);
   void remove(Sender sender);
-  /// Whether the connection may hand over a bulk frame now. If not and it waits, may_send() follows
-  /// when it may, and the frame's turn is kept for it.
+  /// Whether the connection may queue a bulk frame now. If not, and `waits` is true, may_send()
+  /// follows when it may, and the grant is reserved for this connection.
   bool request(Sender sender, Priority priority, uint64_t bytes, bool waits);
-  /// The connection waits no more.
+  /// The connection does not wait any more.
   void withdraw(Sender sender);
-  /// What the connection has handed over is sent, or nearly so.
+  /// The queued bytes of the connection are sent, or nearly so.
   void drained(Sender sender);
-  /// Has all go whose turn has come. Returns when to call again; nothing when none waits.
+  /// Grants all frames that may leave now. Returns when to call again; nullopt: no connection
+  /// waits.
   std::optional<Time> serve();
-  /// The limit of one transport's host, 10^6 bits/s; 0: none. Of several the least counts.
+  /// The limit of one transport, 10^6 bits/s; 0: none. The smallest limit counts.
   void limit_rate(const void* transport, double megabits_per_second);
 
  private:
   struct Connection {
     std::shared_ptr<asio::io_context> io;
     std::weak_ptr<EgressSender> sender;
-    bool granted = false;  ///< a turn that it has not used yet
+    bool granted = false;  ///< a grant that it has not used yet
   };
 
   void grant(Time now, std::optional<Sender> asking = {}) REQUIRES(mutex_);

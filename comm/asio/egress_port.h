@@ -8,8 +8,8 @@
 
 namespace poseidon::comm {
 
-/// A transport's way to the link of its host. It outlives the turns of its connections. Used in
-/// the I/O thread only, but for the constructor and the destructor.
+/// A transport's access to the link of its host. It must outlive the turns of its connections. Used
+/// in the I/O thread only, except the constructor and the destructor.
 class EgressPort {
  public:
   EgressPort(std::shared_ptr<asio::io_context> io, std::shared_ptr<EgressLink> link);
@@ -19,11 +19,11 @@ class EgressPort {
 
   EgressLink& link() { return *link_; }
   const std::shared_ptr<asio::io_context>& io() const { return io_; }
-  /// The limit of the host, 10^6 bits/s; 0: none.
+  /// The limit of this transport, 10^6 bits/s; 0: none.
   void limit_rate(double megabits_per_second) { link_->limit_rate(this, megabits_per_second); }
-  /// A connection of this transport waits: whatever time alone changes is seen.
+  /// A connection of this transport waits. Starts a timer for grants that only depend on time.
   void watch();
-  /// Watches no more.
+  /// Stops the timer.
   void stop();
 
  private:
@@ -34,7 +34,7 @@ class EgressPort {
   bool stopped_ = false;
 };
 
-/// The turns of one connection on the link.
+/// The access of one connection to the link.
 class EgressTurn {
  public:
   EgressTurn(EgressPort& port, bool leaves_host, const std::shared_ptr<EgressSender>& connection);
@@ -42,14 +42,14 @@ class EgressTurn {
   EgressTurn(const EgressTurn&) = delete;
   EgressTurn& operator=(const EgressTurn&) = delete;
 
-  /// Whether the most urgent bulk frame may be handed over now. If not, may_send() follows, unless
-  /// the connection has handed over others: then it asks again when they have drained.
+  /// Whether the first bulk frame may be queued now. If not, may_send() follows, unless frames of
+  /// this connection are still queued. Then the connection asks again after they have drained.
   bool take(Priority priority, uint64_t bytes);
-  /// What was handed over and takes credit, bytes.
+  /// Bytes that are queued and use credit.
   uint64_t unsent() const { return unsent_; }
-  /// That is sent, or nearly so.
+  /// The queued bytes are sent, or nearly so.
   void drained();
-  /// No bulk frame waits any more.
+  /// The connection has no waiting bulk frame any more.
   void withdraw() { port_.link().withdraw(sender_); }
 
  private:

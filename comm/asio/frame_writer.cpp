@@ -7,8 +7,8 @@ using UnsentLimit = asio::detail::socket_option::integer<IPPROTO_TCP, TCP_NOTSEN
 
 namespace {
 
-/// What a socket may hold that is not sent: a frame on its way and one behind it, or what is urgent
-/// would wait behind megabytes that are not.
+/// The most bytes that a socket may hold unsent: one frame in transmission and one behind it. With
+/// more, urgent frames would wait behind megabytes of bulk frames.
 constexpr uint64_t kMostUnsent = 2 * LinkArbiter::kSliceFrame;
 
 }  // namespace
@@ -51,7 +51,8 @@ void FrameWriter::stop() {
   batch_.clear();
 }
 
-/// Later in this turn of the I/O thread: what a machine sends at once is then written at once.
+/// Writes later in the same iteration of the I/O thread, so that all frames of a machine's call
+/// leave in one write.
 void FrameWriter::pump_soon() {
   if (pump_posted_ || writing_) return;
   pump_posted_ = true;
@@ -61,7 +62,7 @@ void FrameWriter::pump_soon() {
   });
 }
 
-/// Frames leave the queue only when the socket takes them: until then others may overtake.
+/// Frames leave the queue only when the socket accepts them. Until then others may overtake.
 void FrameWriter::pump() {
   if (writing_ || stopped_) return;
   if (queue_.empty() && batch_.done() && !drains()) return end_half();
@@ -81,16 +82,16 @@ void FrameWriter::end_half() {
   if (closing_) stream_.socket().shutdown(tcp::socket::shutdown_send, gone);
 }
 
-/// The socket takes more, so what was handed over is nearly sent.
+/// The socket accepts more bytes, so the queued bytes are nearly sent.
 void FrameWriter::has_room() {
   if (!drains()) return;
   limit_unsent(kMostUnsent);
   turn_->drained();
 }
 
-/// How much the system holds for this socket and has not sent, before the socket takes more.
+/// Sets the most bytes that the system holds unsent for this socket before it accepts more.
 void FrameWriter::limit_unsent(uint64_t bytes) {
-  std::error_code gone;  // shows again at the next operation
+  std::error_code gone;  // the next operation reports it again
   stream_.socket().set_option(UnsentLimit(static_cast<int>(bytes)), gone);
 }
 
@@ -102,7 +103,7 @@ void FrameWriter::fill_batch() {
   }
 }
 
-/// Whether the first frame of the queue may leave: one that is not urgent waits for its turn.
+/// Whether the first frame of the queue may leave. A bulk frame needs a grant of the link.
 bool FrameWriter::may_leave_next() {
   return queue_.first_priority() == kUrgent ||
          turn_->take(queue_.first_priority(), queue_.first().bytes());
@@ -110,7 +111,7 @@ bool FrameWriter::may_leave_next() {
 
 void FrameWriter::write() {
   if (batch_.done()) {
-    // Its bulk frames wait for the link, or close() has dropped them.
+    // The bulk frames wait for the link, or close() has dropped them.
     writing_ = false;
     if (closing_) pump();
     return;

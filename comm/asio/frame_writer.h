@@ -11,30 +11,31 @@
 
 namespace poseidon::comm {
 
-/// The frames that leave by one stream, the most urgent first: bulk frames in the connection's
-/// turns on the link of its host, urgent ones at once. Used in the I/O thread only.
+/// The frames that leave on one stream, by priority. Urgent frames leave at once; bulk frames when
+/// the egress scheduler of the host permits. Used in the I/O thread only.
 class FrameWriter final : public EgressSender {
  public:
   /// The connection that writes.
   class Owner {
    public:
     virtual ~Owner() = default;
-    /// Keeps the owner, the writer and the stream for as long as an operation is under way.
+    /// Keeps the owner, the writer and the stream alive while an operation is in progress.
     virtual std::shared_ptr<void> hold() = 0;
     virtual void write_failed(const std::error_code& error) = 0;
   };
 
   FrameWriter(Owner& owner, Stream& stream) : owner_(owner), stream_(stream) {}
 
-  /// The stream is open, and it is known whether it leaves the host.
+  /// The stream is open, and `leaves_host` is known.
   void begin(EgressPort& egress, bool leaves_host);
-  /// How frames behind the handshake are sealed from now on.
+  /// Sets the seal of all frames after the handshake.
   void seal_by(std::unique_ptr<FrameSeal> seal) { seal_ = std::move(seal); }
 
   void send(const FrameHeader& header, Payload payload, Priority priority);
   void send_handshake(FrameKind kind, std::vector<std::byte> body);
   void drop_bulk();
-  /// Sends what is urgent, reads no memory but its own, and ends this half of the stream.
+  /// Sends the urgent frames, reads only its own memory, and then shuts down the sending half of
+  /// the stream.
   void close();
   /// Sends nothing more.
   void stop();
@@ -60,7 +61,7 @@ class FrameWriter final : public EgressSender {
   SendQueue queue_;
   SendBatch batch_;
   std::optional<EgressTurn> turn_;
-  uint64_t enough_ = SendBatch::kEnoughBytes;  ///< bytes of a batch
+  uint64_t enough_ = SendBatch::kEnoughBytes;  ///< bytes of a full batch
   bool pump_posted_ = false;
   bool writing_ = false;
   bool closing_ = false, stopped_ = false;

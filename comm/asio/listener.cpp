@@ -13,10 +13,10 @@ namespace {
 
 using asio::ip::tcp;
 
-/// When the system has no descriptor or memory for another connection.
+/// Wait if the system has no descriptor or memory for another connection.
 constexpr std::chrono::milliseconds kPauseAfterError{100};
 
-/// Addresses of a name or a number, those that are not loopback first.
+/// The addresses of a name or number; those that are not loopback come first.
 std::vector<tcp::endpoint> endpoints_of(asio::io_context& io, const std::string& address) {
   const HostPort parsed = parse_address(address);
   std::error_code error;
@@ -32,7 +32,7 @@ std::vector<tcp::endpoint> endpoints_of(asio::io_context& io, const std::string&
   return endpoints;
 }
 
-/// Whether an address has a name that other machines reach, and that is loopback on this one.
+/// Whether other machines reach an address by its name, and the name is loopback on this machine.
 /// Debian and Ubuntu have such an entry for the machine's name in /etc/hosts.
 bool is_loopback_here_only(const std::string& address, const tcp::endpoint& endpoint) {
   std::error_code no_number;

@@ -17,8 +17,8 @@ class Listener {
   Listener(asio::io_context& io, const AsioOptions& options);
   /// The address where it listens: "127.0.0.1:40123".
   std::string address() const;
-  /// Where others reach it: that address; or the name that was given, where the name is loopback on
-  /// this machine only.
+  /// The address for other nodes: address(), or the given name if it is loopback only on this
+  /// machine.
   std::string reached_at() const;
   void start(Accepted accepted);
   void stop();
@@ -27,7 +27,7 @@ class Listener {
   void accept();
 
   const AsioOptions& options_;
-  bool by_name_ = false;  ///< others reach it by the name that was given
+  bool by_name_ = false;  ///< others reach it by the given name
   asio::ip::tcp::acceptor acceptor_;
   asio::steady_timer pause_;
   Accepted accepted_;

@@ -10,17 +10,18 @@
 
 namespace poseidon::comm {
 
-/// The frames that one end has sent and the other has not taken yet, and the lending of their
+/// The frames that one end has sent and the other has not received yet, and the right to read their
 /// memory.
 class LocalQueue {
  public:
-  /// Returns whether the receiver must be woken: it was through with what there was.
+  /// Returns whether to wake the receiver, because it had emptied the queue.
   bool push(OutFrame frame, Priority priority) {
     MutexLock lock(mutex_);
     frames_.push(std::move(frame), priority);
     return !std::exchange(awake_, true);
   }
-  /// The most urgent frame; without one the receiver is woken again by the next push.
+  /// Returns the frame of highest priority. If there is none, the next push wakes the receiver
+  /// again.
   std::optional<OutFrame> pop() {
     MutexLock lock(mutex_);
     awake_ = !frames_.empty();
@@ -31,13 +32,13 @@ class LocalQueue {
     frames_.keep_urgent();
   }
 
-  /// Copies a body, unless the sender has taken its memory back.
+  /// Copies a body, unless the sender has revoked access to its memory.
   bool copy(std::span<const std::byte> from, std::span<std::byte> to) {
     MutexLock lock(lending_);
     if (lent_) std::memcpy(to.data(), from.data(), from.size());
     return lent_;
   }
-  /// The sender's memory is read no more: only urgent frames are left.
+  /// Revokes access to the sender's memory: only urgent frames remain.
   void take_back() {
     drop_bulk();
     MutexLock lock(lending_);
@@ -53,12 +54,12 @@ class LocalQueue {
 
 namespace {
 
-/// Frames that are taken in one turn of the I/O thread: a slice is copied and added in some tenths
-/// of a millisecond.
+/// Frames that the I/O thread processes in one iteration. Copying and adding a slice takes some
+/// tenths of a millisecond.
 constexpr int kFramesInATurn = 4;
 constexpr const char* kClosed = "closed by the peer";
 
-/// Runs `action` on an end, in its thread; not at all when it is gone by then.
+/// Runs `action` on an end, in its thread; does nothing if the end is gone by then.
 template <class Action>
 void post(const LocalChannel::Far& to, Action action) {
   asio::post(*to.io, [end = to.end, action = std::move(action)] {
@@ -115,7 +116,7 @@ void LocalChannel::send(const FrameHeader& header, Payload payload, Priority pri
 
 void LocalChannel::drop_bulk() { sent_->drop_bulk(); }
 
-/// Takes a few frames; the rest follow when the I/O thread has looked at its sockets.
+/// Processes a few frames. The rest follow after the I/O thread has checked its sockets.
 void LocalChannel::take_some(const std::shared_ptr<LocalQueue>& queue) {
   for (int i = 0; i < kFramesInATurn; ++i) {
     const std::optional<OutFrame> frame = queue->pop();
@@ -135,7 +136,7 @@ void LocalChannel::arrived(const OutFrame& frame, LocalQueue& queue) {
   if (queue.copy(payload.bytes, place)) machine.received(id_, header, place);
 }
 
-/// The other end has gone; what it sent before counts.
+/// The other end has gone. The frames that it sent before still count.
 void LocalChannel::parted(LocalQueue& queue) {
   while (const std::optional<OutFrame> frame = queue.pop()) arrived(*frame, queue);
   if (open()) broken(kClosed);

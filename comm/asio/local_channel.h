@@ -11,30 +11,30 @@ namespace poseidon::comm {
 
 class LocalQueue;
 
-/// One end of a connection between two transports of this process. Frames go from thread to thread,
-/// the most urgent first, and a few in each turn of the receiver's, so that its sockets are read in
-/// between; a bulk body is copied once, from the sender's memory to the receiver's destination.
-/// There is no socket, no checksum and no limit of bandwidth. Its calls are for the I/O thread of
-/// its owner, and so are those that it makes.
+/// One end of a connection between two transports of this process. Frames pass from thread to
+/// thread by priority. The receiver processes a few frames per iteration of its I/O thread, and
+/// reads its sockets in between. A bulk body is copied once, from the sender's memory to the
+/// receiver's destination. There is no socket, no checksum and no bandwidth limit. Only the owner's
+/// I/O thread may call it, and it makes its calls there.
 class LocalChannel final : public Channel, public std::enable_shared_from_this<LocalChannel> {
  public:
-  /// One end as the other one knows it. For any thread.
+  /// One end as the other end knows it. Any thread may use it.
   struct Far {
     std::shared_ptr<asio::io_context> io;  ///< of that end's I/O thread
     std::weak_ptr<LocalChannel> end;
   };
 
-  /// `io` is that of the owner's thread, `peer_address` where the other end is reached.
+  /// `io` is the owner's thread; `peer_address` is the address of the other end.
   LocalChannel(ChannelOwner& owner, ConnectionId id, std::shared_ptr<asio::io_context> io,
                const std::string& peer_address);
-  /// Tells the other end, if this one is the first to go.
+  /// Informs the other end, if this one ends first.
   ~LocalChannel() override;
 
-  /// This end as the other is to know it.
+  /// This end, for use by the other end.
   Far far();
-  /// Opens the connection: tells the other end, then the machine.
+  /// Opens the connection: informs the other end, then the machine.
   void answer(const Far& caller, const PeerIdentity& caller_identity, const PeerIdentity& self);
-  /// Tells a caller that it is not let in.
+  /// Informs a caller that it is refused.
   static void refuse(const Far& caller, const std::string& why);
 
   void send(const FrameHeader& header, Payload payload, Priority priority) override;
@@ -51,7 +51,7 @@ class LocalChannel final : public Channel, public std::enable_shared_from_this<L
   void part();
 
   std::shared_ptr<asio::io_context> io_;
-  Far other_;  ///< empty before it has answered, and after the end
+  Far other_;  ///< empty before the other end has answered, and after the end
   std::shared_ptr<LocalQueue> sent_;
 };
 

@@ -21,7 +21,7 @@ Neighbours::Entry::~Entry() {
 }
 
 bool Neighbours::call(const std::string& address, const Call& call) {
-  // Under the mutex, so that what was posted is there before the entry ends.
+  // Under the mutex, so that the call is posted before the entry ends.
   MutexLock lock(mutex_);
   const auto found = callees_.find(address);
   if (found == callees_.end()) return false;

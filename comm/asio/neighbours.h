@@ -12,11 +12,12 @@
 
 namespace poseidon::comm {
 
-/// The transports of one process: they reach each other without a socket, by the addresses that
-/// their nodes advertise, and share the link by which frames leave their host. For any thread.
+/// The in-process transport: the transports of one process connect without a socket, by the
+/// addresses that their nodes advertise. They share the link on which frames leave their host. Any
+/// thread may call it.
 class Neighbours {
  public:
-  /// A request to connect, which is answered in the thread of the transport that is called.
+  /// A request to connect. The thread of the called transport answers it.
   struct Call {
     LocalChannel::Far caller;
     PeerIdentity identity;
@@ -24,9 +25,9 @@ class Neighbours {
   };
   using Answer = std::function<void(const Call&)>;
 
-  /// Registers a transport under its address as long as the entry lives. Every call made before the
-  /// entry's end is answered in the thread of `io`, unless that thread fails. Of entries with the
-  /// same address the first one counts.
+  /// Registers a transport under its address as long as the entry lives. The thread of `io` answers
+  /// every call made before the entry ends, unless that thread fails. Of entries with the same
+  /// address the first one counts.
   class Entry {
    public:
     Entry(std::shared_ptr<Neighbours> among, std::string address,
@@ -40,7 +41,7 @@ class Neighbours {
     const std::string address_;
   };
 
-  /// Makes a call. Returns false when no transport of this process has that address.
+  /// Makes a call. Returns false if no transport of this process has that address.
   bool call(const std::string& address, const Call& call);
 
   const std::shared_ptr<EgressLink>& link() const { return link_; }

@@ -10,11 +10,12 @@ namespace {
 
 using asio::ip::tcp;
 
-/// To be woken for each packet of a slice costs more than to read it; and a sign of life may come
-/// so much later.
+/// A wake-up for each packet of a slice costs more than the read itself. Reports of received bytes
+/// may be late by the same amount.
 constexpr size_t kWorthWaking = kSliceBytes;
 
-/// A sequence of buffers that lies elsewhere: operations copy it, not what it views.
+/// A view of a sequence of buffers that is stored elsewhere: operations copy the view, not the
+/// sequence.
 template <class Buffer>
 struct BufferView {
   using value_type = Buffer;
@@ -31,7 +32,7 @@ class PlainStream final : public Stream {
   tcp::socket& socket() override { return socket_; }
 
   void open(bool, Moved done) override {
-    std::error_code gone;  // shows again at the first read
+    std::error_code gone;  // the first read reports it again
     socket_.non_blocking(true, gone);
     asio::post(socket_.get_executor(), [done = std::move(done)] { done({}, 0); });
   }
@@ -44,7 +45,8 @@ class PlainStream final : public Stream {
     socket_.set_option(tcp::socket::receive_low_watermark(wake_at), ignored);
   }
 
-  /// Waits first: a read that tries would take what little is there, whatever is expected.
+  /// Waits first: an immediate read would return the few bytes that are there, whatever is
+  /// expected.
   void read(const Room& room, Moved done) override {
     socket_.async_wait(tcp::socket::wait_read, [this, room, at = releases_, done = std::move(done)](
                                                    const std::error_code& no_wait) mutable {

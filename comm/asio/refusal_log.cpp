@@ -10,7 +10,7 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr Time kLeastPause = 1s, kFirstInterval = 10s, kLongestInterval = 1h;
-/// Reasons come from strangers: what exceeds this number of kinds is one kind.
+/// Reasons come from unauthenticated peers. Reasons beyond this number share one kind.
 constexpr size_t kMostKinds = 64;
 
 }  // namespace

@@ -9,8 +9,8 @@
 
 namespace poseidon::comm {
 
-/// Reports connections that were refused. A host that is refused again and again for one reason
-/// gets one line with a count at growing intervals, and there is at most one line a second.
+/// Reports refused connections. A host that is refused repeatedly for one reason gets one line with
+/// a count, at growing intervals. There is at most one line a second.
 class RefusalLog {
  public:
   /// `log` must outlive it.

@@ -7,32 +7,33 @@
 #include <memory>
 #include <span>
 
-/// The bytes of one connection: in the clear (plain_stream.cpp) or by TLS (tls_stream.cpp). All
-/// calls are made in the I/O thread.
+/// The bytes of one connection: plain (plain_stream.cpp) or with TLS (tls_stream.cpp). All calls
+/// are made in the I/O thread.
 namespace poseidon::comm {
 
 using Room = std::array<std::span<std::byte>, 2>;
 using Pieces = std::span<const std::span<const std::byte>>;
-/// Called when an operation is over, with what went wrong and how many bytes were moved.
+/// Called when an operation ends, with its error and the number of bytes moved.
 using Moved = std::function<void(const std::error_code&, size_t)>;
 
 class Stream {
  public:
   virtual ~Stream() = default;
   virtual asio::ip::tcp::socket& socket() = 0;
-  /// Completes the set-up with the other end. Called once, before anything is read or written.
+  /// Completes the set-up with the other end. Called once, before the first read or write.
   virtual void open(bool initiator, Moved done) = 0;
-  /// Announces that `bytes` more are certain to come, so that reads may wait for many of them.
+  /// Announces that at least `bytes` more bytes will arrive, so that reads may wait for many of
+  /// them.
   virtual void expect(size_t bytes) { static_cast<void>(bytes); }
-  /// Reads some bytes into the room, which stays until `done` or release().
+  /// Reads some bytes into the room, which must stay valid until `done` or release().
   virtual void read(const Room& room, Moved done) = 0;
-  /// Writes some of the pieces; they stay until `done` or release().
+  /// Writes some of the pieces, which must stay valid until `done` or release().
   virtual void write(Pieces pieces, Moved done) = 0;
-  /// Leaves the memory of operations under way alone from now on; they end soon.
+  /// From now on operations in progress do not access their memory; they end soon.
   virtual void release() = 0;
 };
 
-/// Makes a stream in the clear.
+/// Makes a stream without encryption.
 std::unique_ptr<Stream> make_plain_stream(asio::ip::tcp::socket socket);
 
 }  // namespace poseidon::comm

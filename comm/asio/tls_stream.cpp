@@ -16,14 +16,14 @@ namespace {
 using asio::ip::tcp;
 namespace ssl = asio::ssl;
 
-/// The most that a record holds.
+/// The most bytes of a TLS record.
 constexpr size_t kRecordBytes = 16 * 1024;
-/// Certificates that a stranger may send, bytes.
+/// Limit on the certificates that an unauthenticated peer may send, bytes.
 constexpr long kMostCertificateBytes = 16 * 1024;
-/// "Protocol version", fatal: OpenSSL is silent where it was not greeted.
+/// A fatal alert, "protocol version". OpenSSL sends nothing if the peer does not speak TLS.
 constexpr std::array<unsigned char, 7> kAlert{21, 3, 3, 0, 2, 2, 70};
 
-// ---- What went wrong, for people ----
+// ---- Errors for people ----
 
 enum TlsFault { kNoTls = 1, kNoCertificate, kRefusedHere, kExpiredHere, kNothingCommon };
 
@@ -75,7 +75,7 @@ class VerifyCategory final : public std::error_category {
   }
 };
 
-/// What OpenSSL alone has words for.
+/// Errors for which only OpenSSL has a text.
 class HandshakeCategory final : public std::error_category {
  public:
   const char* name() const noexcept override { return "tls handshake"; }
@@ -104,7 +104,7 @@ bool is_one_of(int reason, std::initializer_list<int> reasons) {
   return std::ranges::find(reasons, reason) != reasons.end();
 }
 
-/// The alerts by which a peer says that it does not want our certificate.
+/// The alerts with which a peer rejects this node's certificate.
 bool refuses_certificate(int reason) {
   return is_one_of(
       reason, {SSL_R_TLSV1_ALERT_UNKNOWN_CA, SSL_R_TLSV1_ALERT_DECRYPT_ERROR,
@@ -113,7 +113,7 @@ bool refuses_certificate(int reason) {
                SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED});
 }
 
-/// What OpenSSL says of bytes that are not TLS, or of an older version.
+/// OpenSSL's reasons for bytes that are not TLS, or of an older version.
 bool shows_no_tls(int reason) {
   return is_one_of(
       reason,
@@ -123,10 +123,10 @@ bool shows_no_tls(int reason) {
        SSL_R_ENCRYPTED_LENGTH_TOO_LONG, SSL_R_RECORD_LENGTH_MISMATCH});
 }
 
-/// What an error of a TLS operation means. An error of verification leaves any reason, as of an
-/// algorithm, at the head of OpenSSL's list.
+/// The meaning of an error of a TLS operation. If verification fails, the head of OpenSSL's error
+/// list may be any other reason, for example of an algorithm.
 std::error_code meaning(const std::error_code& error, SSL* connection) {
-  // The frames say where a stream may end, so it needs no last word of TLS's own.
+  // The frames show where a stream may end, so a TLS close message is not needed.
   if (error == ssl::error::stream_truncated) return asio::error::eof;
   if (error.category() != asio::error::get_ssl_category()) return error;
   if (const long verified = SSL_get_verify_result(connection); verified != X509_V_OK)
@@ -143,8 +143,8 @@ std::error_code meaning(const std::error_code& error, SSL* connection) {
 
 // ---- The stream ----
 
-/// Plain bytes pass through memory of the stream's own, a record at a time: OpenSSL may look at
-/// what it was given again after release().
+/// Plain bytes pass through the stream's own memory, one record at a time, because OpenSSL may
+/// access its buffers again after release().
 class TlsStream final : public Stream {
  public:
   TlsStream(tcp::socket socket, ssl::context& context) : stream_(std::move(socket), context) {}
@@ -194,12 +194,12 @@ class TlsStream final : public Stream {
     stream_.async_write_some(asio::buffer(out_.data(), count), std::move(done));
   }
 
-  /// What is being written goes on: a record cannot be taken back.
+  /// A write in progress continues, because a record cannot be withdrawn.
   void release() override { room_ = {}; }
 
  private:
-  /// Reads to the end what the peer still sends, or the system would answer it with a reset, which
-  /// may overtake the alert that says why.
+  /// Reads the rest of the peer's bytes. Otherwise the system would answer them with a reset, which
+  /// may overtake the alert that states the reason.
   void drain(const std::error_code& why, Moved done) {
     socket().async_read_some(asio::buffer(in_), [this, why, done = std::move(done)](
                                                     const std::error_code& error, size_t) mutable {
@@ -208,7 +208,7 @@ class TlsStream final : public Stream {
     });
   }
 
-  /// The first `count` bytes of in_ to the room, unless it was released.
+  /// Copies the first `count` bytes of in_ to the room, unless it was released.
   void hand_over(size_t count) {
     const auto first = in_.begin();
     const size_t direct = std::min(count, room_[0].size());
@@ -219,7 +219,7 @@ class TlsStream final : public Stream {
 
   ssl::stream<tcp::socket> stream_;
   Room room_;
-  std::error_code ended_;  ///< why there is nothing more to read: it is not told twice by Asio
+  std::error_code ended_;  ///< why nothing more can be read; Asio reports it only once
   std::array<std::byte, kRecordBytes> in_, out_;
 };
 
@@ -242,7 +242,7 @@ class TlsContext::Impl {
  public:
   explicit Impl(const TlsFiles& files) {
     check_complete(files);
-    // Nobody is asked for the password of a key that has one.
+    // No user is asked for the password of an encrypted key.
     context_.set_password_callback([](size_t, auto) { return std::string(); });
     take_files(files);
     SSL_CTX* const handle = context_.native_handle();

@@ -7,7 +7,7 @@ namespace poseidon::comm {
 
 namespace {
 
-/// One piece as it lies in memory.
+/// Whether a chunk is one fp32 piece, which is sent as it lies in memory.
 bool is_direct(const Plan& plan, const Chunk& chunk) {
   return chunk.pieces.size() == 1 && number_of(plan, chunk) == DataType::kFp32;
 }
@@ -16,7 +16,7 @@ uint64_t bytes_of(const Chunk& chunk, DataType number) {
   return static_cast<uint64_t>(chunk.elements()) * bytes_of(number);
 }
 
-/// Of a tensor.
+/// The elements of a tensor that a piece covers.
 template <class Value>
 std::span<Value> elements_of(std::span<Value> tensor, const Piece& piece) {
   return tensor.subspan(static_cast<size_t>(piece.first), static_cast<size_t>(piece.count));
@@ -133,7 +133,7 @@ void ChunkSum::received(const FrameHeader& header) {
   of_step.received.add(header.offset / kSliceBytes);
   if (!of_step.received.complete(slices_)) return;
   if (!direct_ && carries_payload()) unpack(header.step);
-  // A later step's may come first; it counts in its turn.
+  // The sum of a later step may arrive first. It counts only after the earlier steps.
   while (at(step_).received.complete(slices_)) finish_step();
 }
 

@@ -12,25 +12,26 @@
 
 namespace poseidon::comm {
 
-/// Learns when a piece that it has in a chunk is summed.
+/// Is notified when its piece of a chunk is summed.
 class PieceOwner {
  public:
   virtual ~PieceOwner() = default;
   virtual void piece_summed(uint64_t step) = 0;
 };
 
-/// One chunk of the plan, as a worker sees it: puts the worker's parts of its pieces together and
-/// sends them to its server, takes the sums in, and reports them to the layers whose pieces they
-/// are. Small layers share a chunk.
+/// One chunk of the plan on a worker. It assembles the worker's parts of the chunk's pieces and
+/// sends them to the chunk's server. It receives the sums, and reports them to the layers that own
+/// the pieces. Small layers share a chunk.
 class ChunkSum {
  public:
   /// `context` must outlive it.
   ChunkSum(ExchangeContext& context, uint32_t index);
 
-  /// Names the owner of a piece. Every piece has one before anything is contributed.
+  /// Sets the owner of a piece. Every piece must have an owner before the first contribution.
   void set_owner(size_t piece, PieceOwner& owner) { owners_[piece] = &owner; }
-  /// Takes the worker's part `own` of one piece from `tensor`, all values of the piece's tensor,
-  /// which must stay until the piece is summed.
+  /// Adds the worker's part `own` of one piece; `own` is an index in ExchangeContext::parts.
+  /// `tensor` holds all values of the piece's tensor, and must stay valid until the piece is
+  /// summed.
   void contribute(uint64_t step, size_t own, size_t piece, std::span<const float> tensor);
   Placement place(NodeId from, const FrameHeader& header);
   void received(const FrameHeader& header);
@@ -44,9 +45,9 @@ class ChunkSum {
   struct Step {
     SliceSet received = {};
     size_t parts_sent = 0;
-    std::vector<size_t> pieces_due = {};              ///< by own part: not contributed yet
-    std::vector<std::vector<std::byte>> staged = {};  ///< by own part, unless direct
-    std::vector<std::byte> sum = {};                  ///< the same for what comes back
+    std::vector<size_t> pieces_due = {};              ///< by own part: pieces not contributed yet
+    std::vector<std::vector<std::byte>> staged = {};  ///< by own part, wire dtype; empty if direct
+    std::vector<std::byte> sum = {};  ///< the received sum, wire dtype; empty if direct
   };
 
   ChunkSum(ExchangeContext& context, uint32_t index, DataType number);
@@ -60,23 +61,23 @@ class ChunkSum {
   void finish_step();
   void count_bytes(uint64_t LayerBytes::*direction);
 
-  // What is asked for each frame stands together.
+  // The members that each frame uses are adjacent.
   uint64_t step_;
-  uint64_t sent_;             ///< the first step that this worker has not contributed to in full
-  std::vector<Step> window_;  ///< from step_ on, by step modulo their number
+  uint64_t sent_;             ///< the first step without this worker's complete contribution
+  std::vector<Step> window_;  ///< from step_ on, by step modulo its size
   ExchangeContext& context_;
   const uint64_t bytes_;  ///< on the wire
   const uint32_t server_, index_;
   const DataType number_;
-  const bool direct_;  ///< one piece as it lies in memory: neither put together nor converted
+  const bool direct_;  ///< one fp32 piece: sent and received in place, not staged
   const bool counts_;  ///< its server is on another host
   const uint64_t slices_;
   const Chunk& chunk_;
   std::vector<PieceOwner*> owners_;  ///< by piece
 };
 
-/// The memory, in bytes, in which a worker that contributes `parts` parts puts together those
-/// chunks that are not sent from and received into the tensors' own.
+/// Bytes of the memory in which a worker that contributes `parts` parts assembles chunks. Chunks
+/// that are sent from and received into the tensors' own memory need none.
 uint64_t staging_bytes(const Plan& plan, size_t parts);
 
 }  // namespace poseidon::comm

@@ -17,27 +17,28 @@ struct ExchangeOptions {
   uint64_t first_step = 0;
 };
 
-/// What the sums of all layers of one worker share: the memory that they lie in, the way out, and
-/// the counts of what moves.
+/// The state that the sums of all layers of one worker share: their memory, the outlet, and the
+/// counters of what moves.
 struct ExchangeContext {
   const Plan& plan;
   const uint32_t rank;
   const ExchangeOptions options;
   ExchangeMemory& memory;
   Outlet& outlet;
-  /// Called when every sum of `layer` in `step` has come.
+  /// Called when every sum of `layer` in `step` has arrived.
   const std::function<void(uint64_t step, uint32_t layer)> arrived;
   const std::vector<Part> parts;  ///< that this worker contributes
   TrafficCount traffic = {};
   std::vector<LayerBytes> bytes_of_layer = {};
 
-  /// Sends `bytes` bytes to `to` in slices, which share the payload's owner; `header` says all but
-  /// view, offset and length. What the next forward pass needs first is the most urgent, unless
-  /// that waits for all sums anyway.
+  /// Sends `bytes` bytes to `to` in slices, which share the payload's owner. `header` sets all
+  /// fields except view, offset and length. With Overlap::kPriority the layer that the next forward
+  /// pass needs first has the highest priority. Otherwise the next forward pass waits for all sums,
+  /// and all layers of a step have equal priority.
   void send(NodeId to, FrameHeader header, const Payload& whole, uint64_t bytes);
-  /// Counts and drops a frame whose content is there already.
+  /// Counts and drops a frame whose content was already received.
   Placement repeated();
-  /// Whether a contribution to `step` may come while `awaited` is awaited.
+  /// Whether this worker may contribute to `step` while the sum of `awaited` is awaited.
   bool in_flight(uint64_t step, uint64_t awaited) const {
     return step >= awaited && step - awaited <= static_cast<uint64_t>(plan.staleness);
   }

@@ -17,7 +17,7 @@ std::vector<ChunkSum> chunk_sums(ExchangeContext& context) {
 
 using PiecesOfLayer = std::vector<SumByServers::PieceOf>;
 
-/// By layer.
+/// The pieces of each layer.
 std::vector<PiecesOfLayer> pieces_in_chunks(const Plan& plan) {
   std::vector<PiecesOfLayer> pieces(plan.layers.size());
   for (uint32_t chunk = 0; chunk < plan.chunks.size(); ++chunk)

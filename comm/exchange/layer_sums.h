@@ -9,8 +9,8 @@
 
 namespace poseidon::comm {
 
-/// The sums of all of a plan's layers, each of the kind that its scheme wants, and what those of
-/// one scheme share.
+/// The sums of all layers of a plan, each of the class for its scheme, and the state that the
+/// layers of one scheme share.
 class LayerSums {
  public:
   /// `context` must outlive it.
@@ -21,7 +21,7 @@ class LayerSums {
   const LayerSum& operator[](size_t layer) const { return *sums_[layer]; }
 
  private:
-  std::vector<ChunkSum> chunks_;  ///< of the plan
+  std::vector<ChunkSum> chunks_;  ///< all chunks of the plan
   FactorLanes lanes_;
   std::vector<std::unique_ptr<LayerSum>> sums_;
 };

@@ -96,7 +96,7 @@ void ServerShard::complete(const FrameHeader& header, Values values) {
   SliceSum& sum = own_chunk(header.chunk)->at(header.step).slices[header.offset / kSliceBytes];
   const std::vector<PartTree::Node>& nodes = tree_.nodes();
   auto node = static_cast<size_t>(tree_.leaf_of(header.part));
-  if (sum.complete[node]) {  // only code that is wrong on purpose comes here
+  if (sum.complete[node]) {  // only a deliberate fault reaches this (Mutation)
     if (sum.values[node] != nullptr) add_into(sum.values[node]->values(), values->values());
     return;
   }
@@ -107,7 +107,7 @@ void ServerShard::complete(const FrameHeader& header, Values values) {
       sum.values[node] = std::move(values);
       return;
     }
-    // Both operands are there, and the addition of two numbers does not mind their order.
+    // Addition of two numbers is commutative, so the order of arrival does not change the bits.
     if (values != nullptr && !mutated(Mutation::kDroppedContribution))
       add_into(values->values(), sum.values[sibling]->values());
     sum.values[sibling].reset();
@@ -129,7 +129,7 @@ void ServerShard::send_sum(const FrameHeader& of, const Values& values) {
                            .length = of.length};
   Payload payload;
   if (values != nullptr) {
-    if (own.number == DataType::kBf16)  // in place: it only shrinks
+    if (own.number == DataType::kBf16)  // in place: bf16 is smaller
       to_wire(own.number, values->values(), std::as_writable_bytes(values->values()).data());
     payload = {std::as_bytes(values->values()).first(header.length), values};
   }
@@ -146,7 +146,7 @@ void ServerShard::finish_slice(const FrameHeader& of) {
   SliceSum& slice = sum.slices[of.offset / kSliceBytes];
   std::fill(slice.complete.begin(), slice.complete.end(), true);
   ++sum.slices_done;
-  // A later step may be summed first; it counts in its turn.
+  // A later step may be summed first. It counts only after the earlier steps.
   while (chunk.at(chunk.step).slices_done == sum.slices.size()) {
     StepSum& done = chunk.at(chunk.step++);
     done.slices_done = 0;

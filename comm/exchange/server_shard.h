@@ -14,10 +14,10 @@
 
 namespace poseidon::comm {
 
-/// The sums of one server: takes the workers' contributions to its chunks slice by slice, adds them
-/// by the fixed tree while they come, sends each slice's sum to all workers as soon as it is
-/// complete, and keeps nothing of it. As many steps may be in flight as the plan's staleness and
-/// one. Knows nothing of sockets or time.
+/// The sums of one server. It receives the workers' contributions to its chunks slice by slice, and
+/// adds them by the fixed tree as they arrive. It sends the sum of each slice to all workers as
+/// soon as it is complete, and keeps no copy. Up to staleness + 1 steps may be in flight. It uses
+/// neither sockets nor time.
 class ServerShard {
  public:
   struct Options {
@@ -29,25 +29,25 @@ class ServerShard {
   /// `plan` and `outlet` must outlive it.
   ServerShard(const Plan& plan, uint32_t rank, const Options& options, Outlet& outlet);
 
-  /// Where the body of a contribution of `worker` shall go.
+  /// The destination for the body of a contribution of `worker`.
   Placement place(uint32_t worker, const FrameHeader& header);
-  /// The body of a frame that was placed is there.
+  /// The body of an accepted frame has arrived.
   void received(uint32_t worker, const FrameHeader& header);
-  /// A body that was placed will not come.
+  /// The body of an accepted frame will not arrive.
   void forget(uint32_t worker);
 
   const TrafficCount& traffic() const { return traffic_; }
   const std::vector<LayerBytes>& bytes_of_layers() const { return bytes_of_layer_; }
-  /// What of the sums under way is awaited from `worker`, as messages name it: "the gradient of
-  /// "conv1" of step 12 from worker 2"; "" when nothing is.
+  /// What the current sums await from `worker`, for messages: "the gradient of "conv1" of step 12
+  /// from worker 2"; "" if nothing.
   std::string awaiting(uint32_t worker) const;
-  /// Bytes of partial sums held now.
+  /// Bytes of partial sums in memory.
   uint64_t bytes_held() const { return pool_.bytes_in_use(); }
 
  private:
   using Values = std::shared_ptr<SlabPool::Slab>;  ///< fp32 values of one slice
-  /// One slice of a chunk on its way to a sum: by node of the tree, whether it is complete, and its
-  /// values until they are added to their sibling's.
+  /// One slice of a chunk whose sum is not complete. For each node of the tree: whether it is
+  /// complete, and its values until they are added to the sibling's.
   struct SliceSum {
     std::vector<bool> complete;
     std::vector<Values> values;
@@ -60,13 +60,13 @@ class ServerShard {
     uint32_t key = 0;
     DataType number = DataType::kFp32;
     uint64_t bytes = 0;                ///< on the wire
-    uint64_t step = 0;                 ///< the first that is not summed yet
-    std::vector<StepSum> window = {};  ///< from that step on, by step modulo their number
+    uint64_t step = 0;                 ///< the first step that is not summed yet
+    std::vector<StepSum> window = {};  ///< from that step on, by step modulo its size
     StepSum& at(uint64_t which) { return window[which % window.size()]; }
     const StepSum& at(uint64_t which) const { return window[which % window.size()]; }
   };
   struct Incoming {
-    std::vector<std::byte> wire;  ///< bf16: as it came
+    std::vector<std::byte> wire;  ///< bf16: as received
     Values values;
   };
 

@@ -80,7 +80,7 @@ void SumByFactors::contribute(const Contribution& contribution) {
   done(contribution.step, slices);
 }
 
-/// The own rows are rounded like those that the peers get.
+/// The worker's own rows are rounded as well, so that all workers use equal factors.
 Payload SumByFactors::payload_of(uint64_t step, Rows rows) const {
   if (!context().options.carries_payload) return {};
   const std::span<float> own = values(step, rows);

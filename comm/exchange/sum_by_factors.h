@@ -7,17 +7,18 @@
 
 namespace poseidon::comm {
 
-/// What the layers that go by factors share in one worker.
+/// The state that all layers with factors share on one worker.
 struct FactorLanes {
   explicit FactorLanes(const Plan& plan);
 
-  DataType number;                           ///< the number format of factors
+  DataType number;                           ///< the wire dtype of factors
   std::vector<IndexRange> rows;              ///< of each logical shard in the global batch
-  std::vector<std::vector<std::byte>> wire;  ///< by worker: a slice of bf16 factors as it came
+  std::vector<std::vector<std::byte>> wire;  ///< by worker: a received slice of bf16 factors
 };
 
-/// A linear layer of which each worker rebuilds the sum from the factors of all logical shards. The
-/// rows of its own go to all peers; theirs come to ExchangeMemory::factors.
+/// A linear layer whose sum each worker rebuilds from the factors of all logical shards. The worker
+/// sends the rows of its own shards to all peers. The peers' rows arrive in
+/// ExchangeMemory::factors.
 class SumByFactors final : public LayerSum {
  public:
   /// `lanes` must outlive it.
@@ -42,14 +43,14 @@ class SumByFactors final : public LayerSum {
   uint64_t width(uint32_t which) const;
   uint64_t bytes(Rows rows) const;
   std::span<float> values(uint64_t step, Rows rows) const;
-  /// The indices of its slices among those of all factors of a step.
+  /// The range of the slices of `rows` among the slices of all factors of a step.
   uint64_t first_slice(Rows rows) const { return first_slice_[2 * rows.shard + rows.which]; }
   uint64_t end_slice(Rows rows) const { return first_slice_[2 * rows.shard + rows.which + 1]; }
   std::vector<bool>& came(uint64_t step) { return came_[step % came_.size()]; }
   const std::vector<bool>& came(uint64_t step) const { return came_[step % came_.size()]; }
 
   FactorLanes& lanes_;
-  std::vector<uint64_t> first_slice_;    ///< by shard, deltas before activations; and the end
+  std::vector<uint64_t> first_slice_;    ///< by shard, deltas before activations; then the end
   std::vector<std::vector<bool>> came_;  ///< by step modulo steps_of_factors(), by slice
 };
 

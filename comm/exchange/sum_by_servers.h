@@ -8,8 +8,8 @@
 
 namespace poseidon::comm {
 
-/// A layer whose gradients and statistics are summed by servers. Its tensors lie in chunks, which
-/// it may share with its neighbours; a frame names the chunk, and the first of its layers.
+/// A layer whose gradients and statistics the servers sum. Its tensors lie in chunks, which it may
+/// share with neighboring layers. A frame names the chunk and the first of the chunk's layers.
 class SumByServers final : public LayerSum, public PieceOwner {
  public:
   /// A piece of one of its tensors, within a chunk.
@@ -17,7 +17,8 @@ class SumByServers final : public LayerSum, public PieceOwner {
     uint32_t chunk = 0, piece = 0;
   };
 
-  /// `chunks` are all of the plan's, and must outlive it; `pieces` are all of the layer's.
+  /// `chunks` are all chunks of the plan, and must outlive it; `pieces` are all pieces of the
+  /// layer.
   SumByServers(ExchangeContext& context, uint32_t layer, std::span<ChunkSum> chunks,
                std::span<const PieceOf> pieces);
 

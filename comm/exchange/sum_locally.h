@@ -4,7 +4,7 @@
 
 namespace poseidon::comm {
 
-/// A layer of the only worker: its tensors are sums as they come, and go nowhere.
+/// A layer of the only worker: its contributions are the sums, and nothing is sent.
 class SumLocally final : public LayerSum {
  public:
   SumLocally(ExchangeContext& context, uint32_t layer)

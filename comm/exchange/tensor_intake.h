@@ -14,26 +14,27 @@
 #include "core/counted.h"
 #include "core/error.h"
 
-/// Tensors that come in by frames, slice by slice: those of a checkpoint, or first values. A
-/// frame's `key` is the tensor's index in a list that both ends know.
+/// Reception of tensors in frames, slice by slice: the tensors of a checkpoint, or initial values.
+/// A frame's `key` is the tensor's index in a list that both ends know.
 namespace poseidon::comm {
 
-/// Where the slices of a list of tensors go, and which have come. What is whole was not put
-/// together from anything but one slice for each place.
+/// The destinations for the slices of a list of tensors, and the record of the received slices. A
+/// complete tensor consists of exactly one received slice at each position.
 class TensorIntake {
  public:
-  /// The memory of each tensor, which must stay; of one that shall not come: nothing.
+  /// `tensors` is the memory of each tensor, which must stay valid; empty: the tensor will not
+  /// arrive.
   explicit TensorIntake(std::vector<std::span<std::byte>> tensors);
 
-  /// A slice that has come is dropped; what fits nowhere is refused.
+  /// Drops a slice that was already received, and rejects one that fits nowhere.
   Placement place(const FrameHeader& header);
-  /// The body that was placed last has come; whether it was one that had not come before.
+  /// The body from the last place() has arrived. Returns false if place() had dropped it.
   bool received();
 
   bool complete() const { return missing_ == 0; }
-  /// Whether all of one tensor has come.
+  /// Whether all slices of one tensor have arrived.
   bool has(size_t tensor) const { return missing_of_[tensor] == 0; }
-  /// Slices of the first `tensors` of the list that have not come.
+  /// The number of slices of the first `tensors` tensors that have not arrived.
   uint64_t missing(size_t tensors) const;
 
  private:
@@ -46,16 +47,16 @@ class TensorIntake {
   std::vector<std::vector<bool>> came_;  ///< by tensor and slice
   std::vector<uint64_t> missing_of_;     ///< slices, by tensor
   uint64_t missing_ = 0;
-  std::optional<Slice> open_;  ///< being read
+  std::optional<Slice> open_;  ///< the slice that is being read
 };
 
-/// Sends a tensor in slices, which share its owner; `header` says all but kind, offset and length.
+/// Sends a tensor in slices, which share its owner. `header` sets all but kind, offset and length.
 using SendSlice = std::function<void(const FrameHeader&, const Payload&)>;
 void send_tensor(const FrameHeader& header, const Payload& tensor, const SendSlice& send);
 
-/// The checkpoints that workers send, one at a time from each. Two are never mixed: a worker
-/// numbers those that it sends, and a frame's `chunk` is that number. `Store` is what one is put
-/// into, with memory() for a TensorIntake.
+/// The checkpoints that workers send, one at a time from each worker. Two checkpoints are never
+/// mixed: a worker numbers its checkpoints, and a frame's `chunk` is that number. `Store` holds one
+/// checkpoint; its memory() returns the destinations for a TensorIntake.
 template <class Store>
 class CheckpointIntake {
  public:
@@ -68,7 +69,8 @@ class CheckpointIntake {
     auto found = by_worker_.find(worker);
     if (found != by_worker_.end() && header.chunk < found->second.number)
       return Placement::dropped();
-    // Its last slice was read before this header: nobody writes into the store that goes.
+    // The replaced store's last slice was read before this header, so nothing writes into it any
+    // more.
     if (found == by_worker_.end() || header.chunk > found->second.number)
       found = by_worker_.insert_or_assign(worker, Incoming(header, make_())).first;
     Incoming& incoming = found->second;
@@ -79,23 +81,23 @@ class CheckpointIntake {
     return incoming.intake.place(header);
   }
 
-  /// Another worker has this rank now, and numbers its checkpoints anew.
+  /// Another worker has this rank now, and numbers its checkpoints from the start.
   void forget(uint16_t worker) { by_worker_.erase(worker); }
 
-  /// The store that the body which was placed last is in now; null where it was dropped.
+  /// The store that holds the body from the last place(); null if the body was dropped.
   std::shared_ptr<Store> received(uint16_t worker) {
     const auto found = by_worker_.find(worker);
     if (found == by_worker_.end() || !found->second.intake.received()) return nullptr;
     return found->second.store;
   }
 
-  /// The checkpoint that `worker` says it has sent, of all tensors. Throws ConfigError unless it is
-  /// whole.
+  /// Returns the checkpoint of all tensors that `worker` reports as sent. Throws ConfigError if it
+  /// is not complete.
   std::shared_ptr<Store> take(uint16_t worker, uint32_t number, int64_t step) {
     return take(worker, number, step, [](Store& store) { return store.memory().size(); });
   }
 
-  /// The same, of the first tensors of the list: as many as `count` says of the store.
+  /// The same for the first count(store) tensors of the list only.
   template <class Count>
   std::shared_ptr<Store> take(uint16_t worker, uint32_t number, int64_t step, Count count) {
     const auto found = by_worker_.find(worker);
@@ -122,12 +124,12 @@ class CheckpointIntake {
 
     uint32_t number;
     uint64_t step;
-    std::shared_ptr<Store> store;  ///< null once it was taken
+    std::shared_ptr<Store> store;  ///< null after take()
     TensorIntake intake;
   };
 
   const std::function<std::shared_ptr<Store>()> make_;
-  std::map<uint16_t, Incoming> by_worker_;  ///< the latest of each
+  std::map<uint16_t, Incoming> by_worker_;  ///< the latest checkpoint of each worker
 };
 
 }  // namespace poseidon::comm

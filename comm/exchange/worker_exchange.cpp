@@ -39,7 +39,7 @@ void WorkerExchange::received(NodeId from, const FrameHeader& header) {
   sums_[header.key].received(from, header);
 }
 
-/// Layers that are behind the others are what is waited for, in the order in which they are needed.
+/// Checks the layers that are behind the others first, each group in the order of the forward pass.
 std::string WorkerExchange::awaiting(NodeId node) const {
   uint64_t furthest = 0;
   for (uint32_t layer = 0; layer < sums_.size(); ++layer)

@@ -10,17 +10,17 @@ namespace poseidon::comm {
 
 namespace {
 
-/// What a node says of itself is kept, shown and passed on to all others.
+/// Limits on a node's data about itself, which are stored, shown and sent to all other nodes.
 constexpr size_t kMostAddressBytes = 300, kMostFacts = 16, kMostFactBytes = 1024;
-/// Of a fact in a message.
+/// The most bytes of a fact in a message.
 constexpr size_t kMostFactShown = 100;
-/// Connections to nodes that have proved themselves, and not asked to take part. They have
-/// `timeout` to do so.
+/// The most connections of authenticated nodes that have not requested to join. Each has `timeout`
+/// to do so.
 constexpr size_t kMostStrangers = 256;
 
 std::string shown_fact(const std::string& value) { return shortened(value, kMostFactShown); }
 
-/// What in a request is longer than any node says; "" if nothing is.
+/// The part of a request that exceeds a limit; "" if none does.
 std::string excess(const Join& join) {
   if (join.address.size() > kMostAddressBytes)
     return text("its address has ", join.address.size(), " bytes, expected at most ",
@@ -82,7 +82,7 @@ void Admission::join(ConnectionId connection, const Join& join) {
            join.role == Role::kWorker ? " workers" : " servers", " of the job are there already"));
 }
 
-/// Why the node cannot take part, whatever ranks are free; "" when it can.
+/// Why the node cannot take part, whatever ranks are free; "" if it can.
 std::string Admission::objection(const Stranger& stranger, const Join& join) const {
   if (join.role == Role::kCoordinator) return "there is one coordinator";
   if (join.role != stranger.role) return "it asks for another role than it has proved";
@@ -142,7 +142,7 @@ void Admission::refuse_oldest() {
                              " other connections have come after it"));
 }
 
-/// Whoever has come in and does not ask to take part holds what others may need.
+/// A connected node that does not request to join occupies a connection that others may need.
 void Admission::watch() {
   std::vector<ConnectionId> late;
   for (const auto& [connection, stranger] : strangers_)
@@ -152,7 +152,8 @@ void Admission::watch() {
            text("it did not ask to take part within ", seconds_text(job_.options.timeout)));
 }
 
-/// Who has left meanwhile may have had any rank. Who comes later joins the job that runs.
+/// Members that have left may have had any rank, so ranks are renumbered. Nodes that arrive later
+/// join the running job.
 bool Admission::begins_without_missing() {
   const CoordinatorOptions& options = job_.options;
   if (job_.state() != CoordinatorState::kGathering || options.gather.count() == 0 ||

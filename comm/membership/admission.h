@@ -11,42 +11,42 @@ namespace poseidon::comm {
 
 class Newcomers;
 
-/// Describes the first fact that differs: "threads is 4, expected 2"; "" when nothing differs.
+/// Describes the first fact that differs: "threads is 4, expected 2"; "" if none differs.
 std::string difference(const std::vector<Fact>& expected, const std::vector<Fact>& got);
 
-/// The way from an open connection to a member with a rank.
+/// The admission of nodes: from an open connection to a member with a rank.
 class Admission {
  public:
-  /// Both must outlive it; `newcomers` takes those who come when the job has begun.
+  /// Both must outlive it. `newcomers` handles nodes that arrive after the job has begun.
   Admission(CoordinatedJob& job, Newcomers& newcomers) : job_(job), newcomers_(newcomers) {}
 
   /// Members may join from now on.
   void begin();
   void opened(ConnectionId connection, const PeerIdentity& peer);
-  /// Gives a rank to the node behind this connection, or says why not. Ignores a connection that is
-  /// not open, or a member's.
+  /// Assigns a rank to the node of this connection, or refuses it with a reason. Ignores a
+  /// connection that is not open, or belongs to a member.
   void join(ConnectionId connection, const Join& join);
-  /// Sends the node away that is behind the open connection of no member.
+  /// Refuses the node of an open connection that belongs to no member.
   void refuse(ConnectionId connection, const std::string& why);
-  /// The connection is no more.
+  /// The connection has ended.
   void forget(ConnectionId connection) { strangers_.erase(connection); }
-  /// Sends everybody away who has not become a member in time.
+  /// Refuses all nodes that have not requested to join in time.
   void watch();
-  /// Whether the job does not wait any longer for those who are missing, and goes on to its
-  /// preparation.
+  /// Starts the preparation without the missing members, if `gather` has passed and enough members
+  /// have joined. Returns whether it did.
   bool begins_without_missing();
-  /// Sends everybody away who has not become a member.
+  /// Refuses all nodes that have not become members.
   void close();
 
-  /// Who has not joined yet: "2 workers and 1 server"; "" when all are there.
+  /// The members that have not joined yet: "2 workers and 1 server"; "" if all have joined.
   std::string missing() const;
-  /// The first node that has not joined, when not all are there.
+  /// The first member that has not joined; nullopt: all have joined.
   std::optional<NodeId> first_missing() const;
 
  private:
-  /// An open connection to a node that is no member, or not yet.
+  /// An open connection of a node that is not a member, or not yet.
   struct Stranger {
-    Role role = Role::kWorker;  ///< as the handshake has proved it
+    Role role = Role::kWorker;  ///< as proved in the handshake
     std::string address;
     Time since{0};
   };

@@ -5,11 +5,11 @@
 
 namespace poseidon::comm {
 
-/// Hosts of which a job admits no further node, since a worker there has drifted: memory or
-/// processor may be broken. Nodes there that are members stay.
+/// Hosts from which a job admits no further node, because the replica of a worker there has
+/// diverged: memory or processor may be broken. Existing members on these hosts stay.
 class BarredHosts {
  public:
-  /// Why such a node is refused.
+  /// Why a node of such a host is refused.
   static constexpr const char* kWhy =
       "a worker on its host has drifted from the others; this job admits no node of that host "
       "again";

@@ -7,8 +7,8 @@ namespace poseidon::comm {
 
 namespace {
 
-/// A checkpoint is on its way for far fewer comparisons than this. Tests compare too, and few of
-/// them have a checkpoint.
+/// The most agreed digests that are stored. Far fewer comparisons than this happen while a
+/// checkpoint is in flight. Tests compare too, and few of them have a checkpoint.
 constexpr size_t kMostAgreed = 1024;
 
 }  // namespace
@@ -72,8 +72,9 @@ void CheckpointQueue::write_all() {
   }
 }
 
-/// What came must be what all workers have said, where all have. A survivor gives up its sums in
-/// flight, with which all may have agreed on the same step: that is then not about what it sends.
+/// The received digest must equal the agreed digest, if there is one. A survivor drops its sums in
+/// flight, but the agreement on the same step may include them. Then the numbers of tensors differ,
+/// and the two are not compared.
 void CheckpointQueue::write(int64_t step, const Arrival& arrival) {
   const auto agreed = agreed_.find(step);
   const bool same_tensors =

@@ -10,58 +10,61 @@
 
 namespace poseidon::comm {
 
-/// Whether the state of survivors counts after this loss. After a drift nobody knows whose does.
+/// Whether survivors' state is valid after this failure. After a replica divergence the correct
+/// replica is unknown.
 inline bool survivors_count(const Loss& loss) { return loss.kind != Loss::Kind::kDrift; }
 
-/// A checkpoint that a job can go back to.
+/// A checkpoint to which a job can return.
 struct SavedStep {
   int64_t step = 0;
-  int64_t in_flight = 0;  ///< of so many steps up to it, it carries the sums
+  int64_t in_flight = 0;  ///< the number of steps up to it whose sums it contains
 };
 
-/// The checkpoints of a job on the coordinator, from the moment in which one has come in whole
-/// until it is written. Each is written when all workers agree on what is in it, in the order of
-/// steps; after a loss a survivor's state is enough. It does no I/O: how a checkpoint is written
-/// comes with it. Calls are made in one thread, but for what says otherwise.
+/// The checkpoints of a job on the coordinator, from complete reception until they are written.
+/// Each is written when all workers agree on its content, in the order of steps. After a node
+/// failure a survivor's state is enough. It does no I/O: each checkpoint brings its write function.
+/// All calls are made in one thread, unless stated otherwise.
 class CheckpointQueue {
  public:
-  /// A checkpoint that has come in whole.
+  /// A checkpoint that has been received completely.
   struct Arrival {
-    uint16_t worker = 0;          ///< that has sent it
-    std::vector<int64_t> digest;  ///< of its tensors, as the sender says
-    int64_t in_flight = 0;        ///< as SavedStep has it
-    std::function<void()> write;  ///< throws RunError where it cannot
+    uint16_t worker = 0;          ///< the sender
+    std::vector<int64_t> digest;  ///< of its tensors, as the sender reports it
+    int64_t in_flight = 0;        ///< as in SavedStep
+    std::function<void()> write;  ///< throws RunError if it fails
   };
-  /// Called for each that is written: the worker that had sent it waits for that.
+  /// Called for each written checkpoint. The worker that sent it waits for this.
   using Written = std::function<void(uint16_t worker, int64_t step)>;
 
   explicit CheckpointQueue(Written written) : written_(std::move(written)) {}
 
-  /// The run goes on from this checkpoint. What was written of later steps does not count.
+  /// The run continues from this checkpoint. Written checkpoints of later steps do not count.
   void begin_from(const SavedStep& saved);
 
-  // These write what can be written. They throw RunError when that fails, and then nothing is
-  // written any more.
-  /// One of a step that is saved already counts as written: a second worker may have kept the same.
+  // These functions write all checkpoints that can be written. They throw RunError if a write
+  // fails, and after that nothing more is written.
+  /// A checkpoint of a step that is already saved counts as written, because a second worker may
+  /// hold the same in-memory checkpoint.
   void take(int64_t step, Arrival arrival);
-  /// The job goes back to `step`: what has come in and waits for agreement is sent again, and later
-  /// steps are agreed on again.
+  /// The job reverts to `step`. Received checkpoints that wait for agreement are dropped and will
+  /// be sent again. Later steps need a new agreement.
   void go_back_to(int64_t step);
   /// All workers have this digest after `step` steps.
   void agreed(int64_t step, std::vector<int64_t> digest);
-  /// From now on nobody else's agreement is waited for.
+  /// From now on the agreement of other workers is not needed.
   void trust_survivors();
 
-  /// The last checkpoint, or one that is being written just now, becomes the one that the job goes
-  /// back to; of step 0 where there is none. Nothing is written from then on, and so it stays the
-  /// last, until release() has been called as often.
+  /// Returns the last checkpoint, or the one that is being written now; the job will return to it.
+  /// Step 0: there is none. Nothing is written until release() has been called as often as hold(),
+  /// so this checkpoint stays the last one.
   SavedStep hold();
-  /// The job has gone back.
+  /// The job has returned to the checkpoint.
   void release();
 
-  /// The step of the last checkpoint that was written, or that the run began from. From any thread.
+  /// The step of the last written checkpoint, or of the one from which the run began. Any thread
+  /// may call this.
   int64_t saved_step() const { return saved_step_; }
-  /// Whether there is any use in sending one of `step`. From any thread.
+  /// Whether a checkpoint of `step` is still useful. Any thread may call this.
   bool wants(int64_t step) const { return !failed_ && step > saved_step_; }
 
  private:
@@ -75,7 +78,7 @@ class CheckpointQueue {
   bool trusting_ = false;
   std::atomic<int64_t> saved_step_ = 0;
   std::atomic<bool> failed_ = false;
-  SavedStep newest_;  ///< that was written, or is being written
+  SavedStep newest_;  ///< the last one that was written, or is being written
   int holds_ = 0;
 };
 

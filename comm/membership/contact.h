@@ -30,7 +30,7 @@ class Contact {
   void complete(NodeId peer) { waiting_.erase(peer); }
   /// The connection is closed.
   void forget(NodeId peer) { waiting_.erase(peer); }
-  /// Those to all nodes but the coordinator are.
+  /// The connections to all nodes except the coordinator are closed.
   void forget_peers();
   /// Whether the proof of a connected node is still missing.
   bool is_missing(NodeId peer) const { return waiting_.contains(peer); }
@@ -38,7 +38,7 @@ class Contact {
   std::vector<NodeId> overdue(Time now, Time limit) const;
 
  private:
-  std::map<NodeId, Time> waiting_;  ///< since when
+  std::map<NodeId, Time> waiting_;  ///< when the connection to the node opened
   std::vector<std::byte> room_;
 };
 

@@ -14,7 +14,7 @@ class ControlSender {
   ControlSender(const ControlSender&) = delete;
   ControlSender& operator=(const ControlSender&) = delete;
 
-  /// The view of the frames.
+  /// The view that all frames carry.
   uint32_t view() const { return view_; }
   void begin_next_view() { ++view_; }
 

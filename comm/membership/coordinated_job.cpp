@@ -97,7 +97,7 @@ std::string CoordinatedJob::owner_of(const std::string& address) const {
   return "";
 }
 
-/// A member answers its welcome at once, with a large message before anything else.
+/// A member replies to its welcome at once, with a large message before anything else.
 std::string CoordinatedJob::reason_of_loss(bool sent_proof, Time since,
                                            const std::string& why) const {
   const bool was_silent = !sent_proof && now() - since >= options.timeout / 2;
@@ -112,7 +112,7 @@ void CoordinatedJob::refuse_newcomers() {
   newcomers.clear();
 }
 
-/// The next one in turn, so an id comes again as late as possible.
+/// Ids are assigned cyclically, so an id is reused as late as possible.
 uint16_t CoordinatedJob::give_id(Role role) {
   const uint16_t first = options.count(role);
   auto [last, is_first] = last_ids_.try_emplace(role, first);

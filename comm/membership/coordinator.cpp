@@ -6,9 +6,9 @@
 namespace poseidon::comm {
 
 namespace {
-/// A request to take part has a few hundred bytes.
+/// Limit for a node that does not take part. A request to join has a few hundred bytes.
 constexpr uint64_t kMostStrangerBytes = uint64_t{64} << 10;
-/// Of what a message that cannot be read is about.
+/// The most bytes of an error about an unreadable message.
 constexpr size_t kMostShown = 300;
 
 /// How long others may still report what they awaited from a member whose connection has broken.
@@ -71,9 +71,9 @@ void Coordinator::report_absent(NodeId node, const std::string& why) {
 
 void Coordinator::report_unreadable(NodeId node, uint32_t view, const std::string& why) {
   const MemberRecord* member = job_.members.find(node);
-  // In another view the rank may be another member's.
+  // In another view the rank may belong to another member.
   if (member == nullptr || view != job_.view()) return;
-  // close() is not followed by closed(): the loss is taken here.
+  // closed() does not follow close(), so the failure is handled here.
   job_.transport.close(member->connection);
   verdict_.lose(*member, "it sent a message that cannot be read: " + shortened(why, kMostShown),
                 grace_of(job_));
@@ -97,7 +97,7 @@ std::span<std::byte> Coordinator::place(ConnectionId from, const FrameHeader& he
   if (member == nullptr || !member->is_worker() || header.view != job_.view()) return {};
   const Placement placement = job_.host.checkpoints.place(member->node.rank, header);
   if (!placement.fault.empty()) {
-    // close() is not followed by closed(): the loss is taken here.
+    // closed() does not follow close(), so the failure is handled here.
     job_.transport.close(from);
     verdict_.lose(*member, text("it ", placement.fault), grace_of(job_));
   }
@@ -113,7 +113,7 @@ void Coordinator::received(ConnectionId from, const FrameHeader& header,
     if (member != nullptr) member->sent_proof = true;
     return newcomers_.take_proof(from);
   }
-  // What was sent before the member knew of this view is not about it.
+  // The member sent this before it knew the current view, so it is about an older view.
   if (member != nullptr && header.view < job_.view()) return;
   if (header.kind == FrameKind::kControl) return control(from, body);
   if (member == nullptr) return;
@@ -146,11 +146,11 @@ void Coordinator::hear_nothing_of(ConnectionId connection) {
   const std::string why = text("no sign of life for ", seconds_text(job_.liveness.timeout()));
   newcomers_.lose(connection, why);
   const MemberRecord* member = job_.members.find(connection);
-  // If it wakes up again it shall hear why it was left alone.
+  // If the node wakes up again, it receives the reason for its removal.
   if (member != nullptr)
     job_.control.tell(connection, Failed{job_.loss_of(*member, Loss::Kind::kPeer, why)});
   job_.transport.close(connection);
-  // Others have heard of it up to a beat later.
+  // Other members may have received its last heartbeat up to one interval later.
   if (member != nullptr) verdict_.lose(*member, why, 2 * job_.options.timeout / 5);
 }
 

@@ -17,11 +17,11 @@
 
 namespace poseidon::comm {
 
-/// The head of a job: it gathers members, gives ranks, publishes the plan, starts the job, compares
-/// digests, decides who is lost, regroups the others or has the last complete step saved, lets in
-/// who comes later, and dismisses everybody. It is a state machine; all calls are made in one
-/// thread. Each part of it does one of these things; the coordinator itself gives each message to
-/// the part that it is for.
+/// The head of a job. It gathers members, assigns ranks, publishes the plan, starts the job and
+/// compares digests. It decides which nodes have failed. After a failure it reconfigures the job,
+/// or requests the checkpoint of the last complete step. It admits joiners, and dismisses all
+/// members at the end. It is a state machine; all calls are made in one thread. Each part of it
+/// does one of these tasks. The coordinator passes each message to the part that handles it.
 class Coordinator final : public Machine {
  public:
   using State = CoordinatorState;
@@ -34,32 +34,33 @@ class Coordinator final : public Machine {
   /// Ends the job after a step that all workers can reach, as on a signal. Before the first step
   /// the job fails instead.
   void halt();
-  /// The host has the step that fetch_kept_step() asked for.
+  /// The host has received the step that fetch_kept_step() requested.
   void fetched() { preparation_.fetched(); }
-  /// The host has read the checkpoint that JobPlanner::restore() asked for: that of `step`, or none
-  /// for 0.
+  /// The host has read the checkpoint that JobPlanner::restore() requested, of `step`; 0: there is
+  /// none.
   void restored(int64_t step) { regrouping_.restored(step); }
   /// Sends a note to a worker.
   void note(uint16_t worker, const Note& note);
   /// Sends a note to all members, servers included.
   void note_members(const Note& note) { job_.members.tell_all(note); }
   void send(uint16_t worker, const FrameHeader& header, Payload payload);
-  /// Reports an error of the coordinator's own, by which the job fails.
+  /// Reports an error of the coordinator itself. The job fails.
   void report_error(const std::string& why);
-  /// Reports the end of a node, seen by other means than its connection. If the node has not been a
-  /// member yet, the job fails; the end of a member shows in its connection.
+  /// Reports that a node has ended, detected by other means than its connection. If the node is not
+  /// a member yet, the job fails. The end of a member shows in its connection.
   void report_absent(NodeId node, const std::string& why);
-  /// A member of `view` has sent what cannot be read: it alone is lost.
+  /// A member of `view` has sent an unreadable message: only this member counts as failed.
   void report_unreadable(NodeId node, uint32_t view, const std::string& why);
 
   State state() const { return job_.state(); }
   /// The number of the membership.
   uint32_t view() const { return job_.view(); }
   const MemberTable& members() const { return job_.members; }
-  /// Who has not joined yet: "2 workers and 1 server"; "" when all are there.
+  /// The members that have not joined yet: "2 workers and 1 server"; "" if all have joined.
   std::string missing() const { return admission_.missing(); }
 
-  /// Less from a node that does not take part: whoever has the secret can send to this one.
+  /// Smaller for a node that does not take part, because any node with the secret can send to this
+  /// one.
   uint64_t most_control_bytes(ConnectionId from) const override;
   void opened(ConnectionId connection, const PeerIdentity& peer) override;
   std::span<std::byte> place(ConnectionId from, const FrameHeader& header) override;

@@ -8,8 +8,8 @@
 
 namespace poseidon::comm {
 
-/// A member's connection to its coordinator, and what the member sends there. Nothing is sent
-/// while there is no open connection.
+/// A member's connection to its coordinator, and the messages that the member sends on it. Nothing
+/// is sent without an open connection.
 class CoordinatorLink {
  public:
   /// `transport` must outlive it; `address` is the coordinator's.
@@ -29,23 +29,24 @@ class CoordinatorLink {
 
   // Messages.
   void note(const Note& note) { tell(note); }
-  /// Sends a note that is encoded already.
+  /// Sends a note that is already encoded.
   void encoded_note(Payload note) { send_control(std::move(note), kUrgent); }
-  /// Sends a note behind all bulk frames sent so far.
+  /// Sends a note after all bulk frames sent so far.
   void note_after_bulk(const Note& note) { tell_after_bulk(note); }
   void digest(const Digest& digest) { tell(digest); }
-  /// Reports what the computing thread does.
+  /// Reports the activity of the compute thread.
   void progress(const Progress& progress) { tell(progress); }
-  /// It waits behind `step` steps, whose updates are all made.
+  /// The worker waits after `step` steps, and all their updates are made.
   void paused(int64_t step) { tell(Paused{step}); }
-  /// When the job regroups, `step` is the last complete one, `least` the earliest to go back to.
+  /// When the job reconfigures: `step` is the last complete step, `least` the earliest step to
+  /// which the worker can revert.
   void left_view(int64_t step, int64_t least) { tell(LeftView{step, least}); }
-  /// When the job has failed, the same.
+  /// When the job has failed: `step` is the last complete step.
   void stopped(int64_t step) { tell(Stopped{step}); }
-  /// All tensors of the checkpoint that was asked for have been sent.
+  /// All tensors of the requested checkpoint have been sent.
   void saved(int64_t step) { tell_after_bulk(Saved{step}); }
   void cannot_save(const std::string& why) { tell_after_bulk(CannotSave{why}); }
-  /// Shows the coordinator that large messages pass.
+  /// Proves to the coordinator that large messages pass.
   void send_proof();
   /// Sends a bulk frame.
   void send(const FrameHeader& header, Payload payload);

@@ -13,19 +13,20 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr Time kLeastBeforeWarning = 60s;
-/// With survivors: they have nothing to do but to come to an end.
+/// For survivors, which only have to stop.
 constexpr Time kMostForSurvivors = 5s;
-/// Of the link, until all have told; it takes seconds, but for links that take hardly anything.
+/// For the measurement of the link, until all have reported. It takes seconds, except on extremely
+/// slow links.
 constexpr Time kMeasurement = 60s;
-/// Of a worker that keeps a step, without a tensor of it: it has nothing else to do.
+/// For a worker that sends its in-memory checkpoint, without a tensor of it. It has no other task.
 constexpr Time kMostForKeptStep = 60s;
-/// Of a view with joiners, beyond the time that their values should take.
+/// For a view with joiners, in addition to the time that their values should take.
 constexpr Time kLeastForJoiners = 60s;
 constexpr int kHandovers = 4;
 
 }  // namespace
 
-/// How long the state may last without a sign of whom it waits for.
+/// How long the state may last without a sign of progress from the awaited member.
 Time Deadlines::limit() const {
   if (mutated(Mutation::kNoDeadline)) return Time::max();
   switch (job_.state()) {
@@ -41,7 +42,7 @@ Time Deadlines::limit() const {
     case CoordinatorState::kConcluding: return job_.options.timeout;
     case CoordinatorState::kSuspecting: return verdict_.grace();
     case CoordinatorState::kRegrouping:
-      // How long the step takes that cannot be interrupted, nobody knows before the first one.
+      // Before the first step, the duration of a step, which cannot be interrupted, is unknown.
       if (job_.pace.median_step() == Time{0}) return job_.options.stall_timeout;
       [[fallthrough]];
     case CoordinatorState::kFailing:
@@ -53,7 +54,7 @@ Time Deadlines::limit() const {
   return Time::max();
 }
 
-/// Whether the state ends when this member has done its part.
+/// Whether the state waits for this member's part.
 bool Deadlines::is_awaited(const MemberRecord& member) const {
   const bool worker = member.node.role == Role::kWorker;
   switch (job_.state()) {
@@ -73,9 +74,8 @@ bool Deadlines::is_awaited(const MemberRecord& member) const {
   return false;
 }
 
-/// The one that all others wait for in the end: a worker before the servers, which need its
-/// numbers; one that computes before those that wait for sums; the one with the least steps; the
-/// quietest.
+/// The member that delays all others. The order: workers before servers, which need the workers'
+/// data; computing members before members that wait for sums; fewest steps; longest silence.
 const MemberRecord* Deadlines::slowest() const {
   const auto rank = [](const MemberRecord& member) {
     return std::tuple(member.node.role == Role::kServer, member.doing.waits, member.step,
@@ -88,8 +88,8 @@ const MemberRecord* Deadlines::slowest() const {
   return slowest;
 }
 
-/// Since when the state has been waiting. Survivors have no reason to be long about anything: of
-/// them, only tensors of the checkpoint that is asked for are a sign.
+/// Since when the state has been waiting. Survivors have no reason for a delay: only tensors of the
+/// requested checkpoint count as progress.
 Time Deadlines::quiet_since(const MemberRecord* member) const {
   if (member == nullptr || job_.state() == CoordinatorState::kFailing ||
       job_.state() == CoordinatorState::kRegrouping || job_.state() == CoordinatorState::kMeasuring)
@@ -97,8 +97,7 @@ Time Deadlines::quiet_since(const MemberRecord* member) const {
   return std::max(job_.entered_at(), member->sign_at);
 }
 
-/// Survivors that are overdue are given up together: one at a time, each would cost all others
-/// another wait.
+/// Overdue survivors are given up together. One at a time, each would cost all others another wait.
 void Deadlines::watch() {
   if (give_up_joiners()) return;
   const CoordinatorState state = job_.state();
@@ -109,10 +108,10 @@ void Deadlines::watch() {
   }
 }
 
-/// Whether the state had lasted too long for the slowest member.
+/// Returns whether the state had lasted too long for the slowest member.
 bool Deadlines::watch_slowest() {
   const MemberRecord* member = slowest();
-  // The members have left, and the coordinator reads the checkpoint that they go back to.
+  // All members have left, and the coordinator reads the checkpoint to which they return.
   if (member == nullptr && job_.state() == CoordinatorState::kRegrouping) return false;
   const Time quiet = job_.now() - quiet_since(member);
   if (quiet >= limit()) {
@@ -126,7 +125,7 @@ bool Deadlines::watch_slowest() {
   return false;
 }
 
-/// After a long silence, and after each further one of that length.
+/// Warns after a long silence, and after each further silence of that length.
 void Deadlines::warn(const MemberRecord& member, Time quiet) {
   const Time after = std::max(kLeastBeforeWarning, 10 * job_.pace.median_step());
   const Time warned = job_.now() - std::max(warned_at_, job_.entered_at());
@@ -147,7 +146,7 @@ std::string Deadlines::what_it_did(const MemberRecord& member) const {
   return out;
 }
 
-/// The state has lasted too long.
+/// Handles a state that has lasted too long.
 void Deadlines::expire(const MemberRecord* member) {
   const std::string after = seconds_text(limit());
   switch (job_.state()) {
@@ -176,8 +175,8 @@ void Deadlines::expire(const MemberRecord* member) {
   }
 }
 
-/// The others wait for the joiners of a view, and can go on without them: that has an end, however
-/// busy those say that they are.
+/// The members wait for the joiners of a view, and can continue without them. This wait has a
+/// limit, however busy the joiners report to be.
 bool Deadlines::give_up_joiners() {
   if (job_.state() != CoordinatorState::kConnecting || !job_.has_begun()) return false;
   const Time most = std::max(kLeastForJoiners, 3 * job_.options.timeout) +
@@ -193,7 +192,7 @@ bool Deadlines::give_up_joiners() {
   return !late.empty();
 }
 
-/// Who has not joined in time is lost, the first of them by name.
+/// Nodes that have not joined in time count as failed; the message names the first of them.
 void Deadlines::give_up_gathering() {
   const std::optional<NodeId> node = admission_.first_missing();
   if (!node) return;

@@ -10,8 +10,8 @@
 
 namespace poseidon::comm {
 
-/// What a coordinator does when nothing happens: how long each of its states may last, who is
-/// waited for meanwhile, and what ends it. comm/membership/states.h has the table.
+/// The timeouts of a coordinator: how long each state may last, which members it waits for, and how
+/// it ends. The table is in comm/membership/states.h.
 class Deadlines {
  public:
   /// All must outlive it.
@@ -23,7 +23,8 @@ class Deadlines {
         ending_(ending),
         preparation_(preparation) {}
 
-  /// Ends a state that has lasted too long; before that, warns of who makes no progress.
+  /// Ends a state that has lasted too long. Before that, warns about the member that makes no
+  /// progress.
   void watch();
 
  private:

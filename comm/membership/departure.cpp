@@ -5,10 +5,10 @@
 namespace poseidon::comm {
 
 void Departure::finished(int64_t step) {
-  // A server may suspect a worker that ended when all of them were done.
+  // A server may suspect a worker that ended because all workers were done.
   if (me_.state() != MemberState::kRunning && me_.state() != MemberState::kSuspecting) return;
   me_.enter(MemberState::kFinished);
-  // Behind the last checkpoint: whoever is done may be let go.
+  // Sent after the last checkpoint, because a finished member may be dismissed.
   me_.coordinator.tell_after_bulk(Finished{step});
 }
 
@@ -31,14 +31,14 @@ void Departure::leave(const std::string& why) {
   leaves_by_ = why;
   if (me_.state() >= MemberState::kFinished) return;
   const Loss loss = me_.own_loss(Loss::Kind::kLeft, why);
-  // As long as there is a job its state may be what is saved.
+  // While there is a job, this node's state may be the state to save.
   if (me_.state() >= MemberState::kRegrouping) return accuse(loss);
   if (me_.state() == MemberState::kPreparing) me_.coordinator.tell(Lost{loss});
   dismissed();
 }
 
-/// The coordinator hears all accusations and decides on one: a node that is only cut off, or that
-/// ends because of another's loss, is not to be named.
+/// The coordinator receives all reports and decides on one. A node that is only cut off, or that
+/// ends because of another node's failure, must not be named as the cause.
 void Departure::accuse(const Loss& loss) {
   accusation_ = loss;
   if (!me_.coordinator.is_open()) return fail(me_.decided(loss));
@@ -66,7 +66,8 @@ void Departure::regroup(const Loss& loss) {
   me_.coordinator.drop_bulk();
   if (!mutated(Mutation::kStaysWithPeers)) me_.leave_view();
   me_.host.regroup(loss);
-  // What it has said of this may have been lost among what was said of the other.
+  // The coordinator may have discarded this node's earlier request when it handled the other
+  // failure.
   if (!leaves_by_.empty()) leave(leaves_by_);
 }
 
@@ -78,7 +79,8 @@ void Departure::report_again() {
 void Departure::fail(const Loss& loss) {
   if (me_.state() >= MemberState::kFailing) return;
   me_.enter(MemberState::kFailing);
-  // A checkpoint that is still on its way: another one may be asked for, perhaps of a survivor.
+  // Drops a checkpoint that is still queued: the coordinator may request another one, perhaps from
+  // a survivor.
   me_.coordinator.drop_bulk();
   me_.host.failed(loss, !me_.coordinator.is_open());
 }

@@ -6,34 +6,34 @@
 
 namespace poseidon::comm {
 
-/// How a membership ends: with the job, by a loss, or by the node's own will.
+/// The end of a membership: with the job, after a failure, or at the node's own request.
 class Departure {
  public:
   explicit Departure(Membership& me) : me_(me) {}
 
-  /// All steps are done; only the coordinator matters from here on.
+  /// All steps are done; from here on only the coordinator matters.
   void finished(int64_t step);
-  /// This node believes that a peer is gone.
+  /// This node suspects that a peer has failed.
   void suspect(NodeId peer, const std::string& why);
-  /// Reports a peer that is silent, or was never reached, and with it all peers that have not been
-  /// reached either: a node that reaches none is cut off itself.
+  /// Reports a peer that is silent, or was never reached. Also reports all other peers that have
+  /// not been reached: a node that reaches none is itself cut off.
   void miss(NodeId peer, const Loss& loss);
   void coordinator_lost(const std::string& why);
-  /// Reports an error of this node's own, by which the job fails.
+  /// Reports a local error. The job fails.
   void report_error(const std::string& why);
-  /// Ends this node on request: at once if there is no plan yet; else the job goes on without it,
-  /// or fails by this.
+  /// Ends this node on request. It ends at once if there is no plan yet. Otherwise the job
+  /// continues without it, or fails.
   void leave(const std::string& why);
-  /// The view has ended by this loss, and the job goes on in another one.
+  /// The view has ended for this reason, and the job continues in the next one.
   void regroup(const Loss& loss);
-  /// The coordinator, which has begun the next view meanwhile, hears there what this node has
-  /// reported of itself between the two.
+  /// Reports this node's own failure again, in the next view. The coordinator has begun that view
+  /// since the first report, and ignores frames of the older view.
   void report_again();
   /// The job has failed.
   void fail(const Loss& loss);
   /// The job is over.
   void dismissed();
-  /// Does not wait for the coordinator's verdict any longer.
+  /// Stops waiting for the coordinator's decision after the timeout.
   void wake();
 
  private:
@@ -42,7 +42,7 @@ class Departure {
   Membership& me_;
   Time verdict_until_{0};
   Loss accusation_;
-  std::string leaves_by_;  ///< why this node was asked to leave; "": it was not
+  std::string leaves_by_;  ///< why this node was asked to leave; "": it was not asked
 };
 
 }  // namespace poseidon::comm

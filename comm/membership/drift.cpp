@@ -8,7 +8,8 @@ namespace poseidon::comm {
 
 namespace {
 
-/// The rank whose values most workers have, the lowest of equals, and how many they are.
+/// The rank whose values most workers have (of equals, the lowest), and the number of these
+/// workers.
 std::pair<uint16_t, size_t> most_common(const Digests& digests) {
   std::map<std::vector<int64_t>, size_t> votes;
   for (const auto& [rank, values] : digests) ++votes[values];

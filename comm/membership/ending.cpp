@@ -7,7 +7,7 @@ namespace poseidon::comm {
 
 namespace {
 
-/// Whether the node in question can still do what the others do after a loss.
+/// Whether the node in question can still do what the survivors do after a failure.
 bool takes_part_to_the_end(Loss::Kind kind) {
   return kind == Loss::Kind::kError || kind == Loss::Kind::kLeft;
 }
@@ -22,7 +22,7 @@ void Ending::finished(MemberRecord& member, int64_t step) {
   conclude_when_finished();
 }
 
-/// Servers are asked when the workers are done: before, there may be one more step.
+/// Servers are asked only when all workers are done, because another step may follow before.
 void Ending::conclude_when_finished() {
   if (job_.state() == CoordinatorState::kRunning &&
       job_.members.all(Role::kWorker, &MemberRecord::finished)) {
@@ -34,7 +34,7 @@ void Ending::conclude_when_finished() {
     dismiss({.finished = true, .loss = {}, .saved_step = {}});
 }
 
-// ---- after a loss
+// ---- after a node failure
 
 void Ending::fail(const Loss& loss) {
   if (job_.state() >= CoordinatorState::kFailing) return;
@@ -56,8 +56,8 @@ void Ending::stopped(MemberRecord& member, int64_t step) {
   save_when_all_stopped();
 }
 
-/// All have told what they know. The survivor with the most complete steps has the state that
-/// counts, the lowest rank of equals; none has where a checkpoint was to be gone back to.
+/// All survivors have reported. The survivor with the most complete steps has the valid state; of
+/// equals, the lowest rank. None has it if the job was to return to a checkpoint.
 void Ending::save_when_all_stopped() {
   if (job_.state() != CoordinatorState::kFailing) return;
   const MemberRecord* best = nullptr;
@@ -90,8 +90,8 @@ void Ending::ask_next_best() {
   save_when_all_stopped();
 }
 
-/// One loss is told, and none where all that the job is for is there: who is lost then must only
-/// not be waited for.
+/// The job reports only one failure, and none if its results are complete. A node that fails now is
+/// only not awaited any longer.
 void Ending::lose(NodeId node) {
   const MemberRecord* lost = job_.members.find(node);
   const bool was_asked =

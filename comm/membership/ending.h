@@ -7,8 +7,8 @@
 
 namespace poseidon::comm {
 
-/// How a job comes to its end: when all workers are done, the servers report; after a loss, the
-/// survivors cease to compute, and the one with the most complete steps sends its checkpoint.
+/// The end of a job. When all workers are done, the servers report. After a failure the survivors
+/// stop computing, and the one with the most complete steps sends its checkpoint.
 class Ending {
  public:
   /// Both must outlive it.
@@ -16,17 +16,17 @@ class Ending {
 
   /// A member is done.
   void finished(MemberRecord& member, int64_t step);
-  /// The job fails by this loss.
+  /// The job fails because of `loss`.
   void fail(const Loss& loss);
-  /// A survivor has ceased to compute after `step` complete steps.
+  /// A survivor has stopped computing after `step` complete steps.
   void stopped(MemberRecord& member, int64_t step);
   /// The survivor that was asked has sent its checkpoint.
   void saved(const MemberRecord& member, int64_t step);
-  /// The survivor that was asked cannot send it.
+  /// The survivor that was asked cannot send its checkpoint.
   void cannot_save(MemberRecord& member, const std::string& why);
-  /// A member that is lost meanwhile is not waited for.
+  /// A member has failed during the end, and is no longer awaited.
   void lose(NodeId node);
-  /// The end goes on without a member that is still there.
+  /// Disconnects a member that is still connected, and continues the end without it.
   void give_up(NodeId node, const std::string& why);
 
  private:

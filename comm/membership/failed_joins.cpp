@@ -12,7 +12,7 @@ namespace {
 
 constexpr Time kLongestWait = 1h;
 constexpr int kMostDoublings = 12;
-/// The key comes from other processes.
+/// Limit on the entries, because other processes choose the keys.
 constexpr size_t kMostEntries = 256;
 
 }  // namespace
@@ -37,7 +37,7 @@ std::string FailedJoins::objection(const std::string& from, Time now) const {
               failure.why, "; it may join again later");
 }
 
-/// The oldest entry is dropped.
+/// Drops the oldest entry if the table is full.
 void FailedJoins::make_room() {
   if (failures_.size() < kMostEntries) return;
   failures_.erase(

@@ -7,16 +7,17 @@
 
 namespace poseidon::comm {
 
-/// Nodes that the coordinator admitted, and that failed before their first step: how often in a
-/// row, by host or by address. A node that fails again and again costs the others time, so each
-/// failure doubles the time for which its host is refused.
+/// Nodes that the coordinator admitted and that failed before their first step: the number of
+/// failures in a row, by host or by address. A node that fails repeatedly costs the others time, so
+/// each failure doubles the time for which its host is refused.
 class FailedJoins {
  public:
-  /// Returns how many failures in a row this one makes. `wait` is that of the first.
+  /// Returns the number of failures in a row, with this one. `wait` is the time after the first
+  /// failure.
   int note(const std::string& from, const std::string& why, Time now, Time wait);
-  /// A node from there takes part.
+  /// A node from there has become a working member.
   void forget(const std::string& from) { failures_.erase(from); }
-  /// Why a node from there is refused now; "" where it may join.
+  /// Why a node from there is refused now; "" if it may join.
   std::string objection(const std::string& from, Time now) const;
 
  private:

@@ -5,7 +5,7 @@
 namespace poseidon::comm {
 
 void HaltVote::begin() {
-  // Whatever comes after the last step is the job's end already.
+  // After the last step the job ends anyway.
   if (job_.state() == CoordinatorState::kConcluding) return;
   begun_ = true;
   ask();

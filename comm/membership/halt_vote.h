@@ -6,20 +6,19 @@
 
 namespace poseidon::comm {
 
-/// Finds a step that all workers can reach, and has them end after it, or wait there for those who
-/// join. Each worker promises not to go beyond its offer; the largest offer can be reached by
-/// all.
+/// Finds a step that all workers can reach. All workers end after it, or wait there for joiners.
+/// Each worker promises not to go beyond its offer, so all can reach the largest offer.
 class HaltVote {
  public:
   explicit HaltVote(CoordinatedJob& job) : job_(job) {}
 
-  /// Asks the workers after which step to end, once in each view.
+  /// Asks the workers for the step after which to end, once in each view.
   void begin();
-  /// Asks them behind which step to wait, unless they are to end.
+  /// Asks the workers for the step after which to wait, unless they are to end.
   void pause();
-  /// What was offered does not count any more.
+  /// Discards the offers of the old view.
   void begin_next_view();
-  /// Asks the workers if they are to end.
+  /// Asks the workers again, if they are to end.
   void ask();
   void take(const MemberRecord& member, int64_t offer);
 

@@ -8,30 +8,31 @@
 
 namespace poseidon::comm {
 
-/// How workers that join a job get its values. When all of a view that lack them can take them, the
-/// first worker, which has them, is asked for them, and sends them once, as it sends a checkpoint.
-/// Each slice is passed on as it comes: it crosses the links of both at the same time. Used by the
-/// coordinator's thread.
+/// State transfer to workers that join a job. When all joiners of a view can receive the values,
+/// the first worker is asked to send them once. It has the values, and sends them in the form of a
+/// checkpoint. Each slice is forwarded as it arrives, so it crosses the links of both ends at the
+/// same time. It lives in the coordinator's thread.
 class Handover {
  public:
   using Send = std::function<void(uint16_t to, const FrameHeader&, const Payload&)>;
 
-  /// A view begins, in which so many workers get their values like that. Of these none has a lower
-  /// rank than a worker that has them.
+  /// A view begins in which `lacking` workers get their values this way. None of them has a lower
+  /// rank than a worker that has the values.
   void begin_view(uint32_t view, size_t lacking);
-  /// Whether it has such workers, and they have not got them yet.
+  /// Whether the view has such workers, and they have not received the values yet.
   bool is_due() const { return lacking_ > 0; }
-  /// A worker can take them. Returns whether it was the last: the first worker is to be asked now.
+  /// A worker can receive the values. Returns true if it was the last one: now the first worker
+  /// must be asked.
   bool add(uint16_t worker);
-  /// Who can take them.
+  /// The workers that can receive the values.
   const std::vector<uint16_t>& receivers() const { return receivers_; }
-  /// Whether the first worker has been asked, and has not sent all of them.
+  /// Whether the first worker has been asked, and has not sent all values.
   bool is_under_way() const { return is_due() && receivers_.size() == lacking_; }
-  /// A slice of a tensor has come from a worker; an empty one was dropped. Where it is one of the
-  /// values it is sent to all who lack them.
+  /// A slice of a tensor has arrived from a worker; an empty one was dropped. If it belongs to the
+  /// values, it is sent to all workers that lack them.
   void pass_on(uint16_t worker, const FrameHeader& header, const Payload& slice,
                const Send& send) const;
-  /// The first worker has sent all of them, or nobody waits for them any more.
+  /// The first worker has sent all values, or no worker waits for them any more.
   void end() { *this = {}; }
 
  private:

@@ -70,7 +70,7 @@ void Joining::found(const PeerIdentity& peer) {
 void Joining::welcomed(const Welcome& welcome) {
   if (me_.state() != MemberState::kJoining) return;
   me_.enter(MemberState::kPreparing);
-  // All members are welcome before any of them is told where the others are.
+  // All members receive their welcome before any of them receives the roster.
   me_.become_member(static_cast<uint16_t>(welcome.rank));
   me_.expect_at_most(welcome.workers, welcome.servers);
   me_.liveness.set_timeout(
@@ -81,7 +81,7 @@ void Joining::welcomed(const Welcome& welcome) {
 }
 
 void Joining::refused(const std::string& why) {
-  // Who is let in while the job runs may be refused until it has a plan, also for its own error.
+  // A joiner of a running job may be refused until it has a plan, also because of its own error.
   const MemberState state = me_.state();
   if (state != MemberState::kJoining && state != MemberState::kPreparing &&
       state != MemberState::kSuspecting)

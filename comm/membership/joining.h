@@ -7,22 +7,23 @@
 
 namespace poseidon::comm {
 
-/// A member's way into the job: it looks for the coordinator, and asks to take part.
+/// A member's way into the job: it connects to the coordinator, and requests to take part.
 class Joining {
  public:
   explicit Joining(Membership& me) : me_(me) {}
 
-  /// Begins to look for the coordinator, after the pause that the options give.
+  /// Starts to connect to the coordinator, after JoiningOptions::pause.
   void begin();
-  /// Looks for the coordinator when that is due.
+  /// Connects to the coordinator if an attempt is due.
   void wake();
   /// The coordinator, which has proved to be `peer`, has answered.
   void found(const PeerIdentity& peer);
-  /// Whether this is the coordinator of the job that the node does not join again.
+  /// Whether this is the coordinator of the job that this node must not join again.
   bool avoids(const PeerIdentity& peer) const {
     return me_.options.avoided != JobId{} && me_.options.avoided == peer.job;
   }
-  /// That coordinator has answered: another job may follow it at the same address.
+  /// That coordinator has answered. The node tries again later, because another job may follow at
+  /// the same address.
   void stay_away();
   /// The coordinator cannot be reached, or is silent.
   void missed(const std::string& why);
@@ -34,10 +35,10 @@ class Joining {
   void seek_later(const std::string& why);
 
   Membership& me_;
-  Time until_{0};           ///< 0: without a limit
-  std::optional<Time> at_;  ///< when the next call is due, if one is
-  Time pause_{0};           ///< behind the next failure
-  std::string last_;        ///< why the last call failed
+  Time until_{0};           ///< 0: no limit
+  std::optional<Time> at_;  ///< when the next attempt is due; nullopt: none is
+  Time pause_{0};           ///< after the next failure
+  std::string last_;        ///< why the last attempt failed
 };
 
 }  // namespace poseidon::comm

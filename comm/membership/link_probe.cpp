@@ -9,10 +9,10 @@ namespace poseidon::comm {
 
 namespace {
 
-/// In FrameHeader::chunk.
+/// Values of FrameHeader::chunk.
 constexpr uint32_t kLoad = 0, kEcho = 1;
 
-/// What is sent says nothing.
+/// The content has no meaning.
 const std::shared_ptr<const std::vector<std::byte>>& load() {
   static const auto bytes = std::make_shared<const std::vector<std::byte>>(kSliceBytes);
   return bytes;
@@ -26,8 +26,9 @@ double rounded_mbps(double mbps) {
   return std::round(mbps / unit) * unit;
 }
 
-/// Ordered by host, each sends as many places further as the fullest host has workers: that one is
-/// on another host, unless one host has more than half of all.
+/// Sorts the workers by host. Each worker sends to the worker n positions further, where n is the
+/// number of workers on the fullest host. That worker is on another host, unless one host has more
+/// than half of all workers.
 std::vector<uint16_t> probe_ring(const std::vector<std::string>& hosts) {
   std::vector<uint16_t> order(hosts.size());
   std::iota(order.begin(), order.end(), uint16_t{0});
@@ -60,7 +61,7 @@ void LinkProbe::send_one() {
       {*load(), load()}, bulk_priority(0));
 }
 
-/// Ahead of what waits in the other direction, or the window would count twice.
+/// Echoes pass before queued data of the other direction. Otherwise the window would count twice.
 void LinkProbe::echo() {
   outlet_.send(
       options_.from,
@@ -100,7 +101,7 @@ void LinkProbe::count(uint64_t bytes, Time now, Time processor_time) {
   if (passed.count() <= 0 || (counted_ < options_.bytes && passed < options_.most)) return;
   reported_ = true;
   const auto bytes_in = static_cast<double>(counted_);
-  // As many bytes leave as come in.
+  // Sent and received bytes are equal.
   const auto used = static_cast<double>((processor_time - processor_time_).count());
   done_({.mbps = bytes_in * 8e-6 / std::chrono::duration<double>(passed).count(),
          .processor_ns_per_byte = used / (2 * bytes_in)});

@@ -11,20 +11,20 @@
 #include "comm/wire/messages.h"
 #include "comm/wire/outlet.h"
 
-/// Measures the network between the workers before the plan is made: each sends to one other worker
-/// and receives from one, all at once, so that every node's link is loaded both ways.
+/// Measures the network between the workers before the plan is made. Each worker sends to one other
+/// worker and receives from one, all at once, so every node's link is loaded in both directions.
 namespace poseidon::comm {
 
-/// By rank, the worker that each worker sends to. Each receives from exactly one, on another host
-/// wherever that is possible. `hosts` are two or more.
+/// Returns, by rank, the worker to which each worker sends. Each receives from exactly one worker,
+/// on another host if possible. There must be at least two `hosts`.
 std::vector<uint16_t> probe_ring(const std::vector<std::string>& hosts);
 
-/// Rounds to two significant digits, since measurements vary from time to time and plans should
+/// Rounds to two significant digits, because measurements vary from run to run and plans should
 /// not.
 double rounded_mbps(double mbps);
 
-/// One worker's part in the measurement. The sender keeps some frames under way; the receiver
-/// answers each until it has received enough. It knows nothing of sockets and is used by the I/O
+/// One worker's part in the measurement. The sender keeps some frames in flight. The receiver
+/// replies to each frame until it has received enough. It uses no sockets, and lives in the I/O
 /// thread.
 class LinkProbe {
  public:
@@ -32,8 +32,8 @@ class LinkProbe {
     uint32_t view = 0;
     NodeId to, from;
     uint64_t warm_up_bytes = uint64_t{8} << 20;
-    uint64_t bytes = uint64_t{32} << 20;        ///< bytes that are measured
-    uint64_t window_bytes = uint64_t{4} << 20;  ///< the most that is under way
+    uint64_t bytes = uint64_t{32} << 20;        ///< bytes to measure
+    uint64_t window_bytes = uint64_t{4} << 20;  ///< the most bytes in flight
     Time most_warm_up = std::chrono::seconds(1), most = std::chrono::seconds(2);
   };
   /// Called once with the rate of the payload received.
@@ -42,11 +42,11 @@ class LinkProbe {
   /// `outlet` must outlive it.
   LinkProbe(const Options& options, Outlet& outlet, Done done);
 
-  /// Begins to send, when both connections are open.
+  /// Starts to send. Both connections must be open.
   void begin();
   /// For frames of kind kProbe only.
   Placement place(NodeId from, const FrameHeader& header);
-  /// `processor_time` is what this node's I/O has used so far.
+  /// `processor_time` is the processor time that this node's I/O has used so far.
   void received(const FrameHeader& header, Time now, Time processor_time = Time{0});
 
   const Options& options() const { return options_; }
@@ -63,8 +63,8 @@ class LinkProbe {
   std::vector<std::byte> incoming_;
   std::array<std::byte, 8> echo_{};
   uint64_t counted_ = 0;               ///< bytes since `since_`
-  std::optional<Time> first_, since_;  ///< when the first frame came; the end of the warm-up
-  Time processor_time_{0};             ///< what had been used at the end of the warm-up
+  std::optional<Time> first_, since_;  ///< arrival of the first frame; end of the warm-up
+  Time processor_time_{0};             ///< used until the end of the warm-up
   bool reported_ = false;
 };
 

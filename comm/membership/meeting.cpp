@@ -89,15 +89,15 @@ void Meeting::ready(const std::vector<int64_t>& digest, bool meets_workers) {
   say_ready_when_complete();
 }
 
-/// Whether this node and `peer` talk to each other.
+/// Whether this node and `peer` exchange frames.
 bool Meeting::expects(NodeId peer) const {
   if (peer == me_.node() || peer.role == Role::kCoordinator) return false;
   if (me_.options.role == Role::kServer) return peer.role == Role::kWorker;
   return peer.role == Role::kServer || meets_workers_;
 }
 
-/// Workers call servers, and of two workers the later one calls. Servers are called as soon as the
-/// plan is there, so a closed port is found before nets are built.
+/// Workers call servers. Of two workers, the one with the higher rank calls. Servers are called as
+/// soon as the plan is there, so a closed port is found before nets are built.
 void Meeting::connect_to_peers() {
   if (me_.options.role == Role::kServer) return;
   const auto is_called = [this](NodeId peer) {

@@ -10,8 +10,8 @@
 
 namespace poseidon::comm {
 
-/// From the job to the first step: a member learns who the others are, meets those that it talks
-/// to, and measures the link to two of them where that is asked for.
+/// The phase from the job to the first step. A member learns the other members, connects to its
+/// peers, and measures the links to two of them if the coordinator requests it.
 class Meeting {
  public:
   /// Both must outlive it.
@@ -19,17 +19,17 @@ class Meeting {
 
   /// The host has opened the job.
   void prepared(const std::vector<Fact>& facts);
-  /// Meets two workers, who may be one; these connections stay.
+  /// Connects to two workers, which may be the same one; these connections stay open.
   void measure(const Measure& order);
-  /// All workers have met those with whom they measure.
+  /// All workers are connected to their partners of the measurement.
   void probe();
   void take_plan(const Planned& planned);
-  /// The host has first values, with this digest. `meets_workers`: whether the plan moves factors
+  /// The host has initial values, with this digest. `meets_workers`: whether the plan moves factors
   /// between workers.
   void ready(const std::vector<int64_t>& digest, bool meets_workers);
   /// A connection to a peer is open.
   void connected();
-  /// A large message of this node has arrived.
+  /// A large message of the node `from` has arrived.
   void take_proof(NodeId from);
   /// Reports peers from which no large message arrives.
   void wake();
@@ -58,7 +58,7 @@ class Meeting {
   bool prepared_ = false;
   bool meets_workers_ = false;
   std::optional<LinkProbe> probe_;
-  bool met_ = false;                            ///< whether those of the measurement are connected
+  bool met_ = false;                            ///< whether the partners are connected
   std::optional<std::vector<int64_t>> digest_;  ///< present when the host is ready
 };
 

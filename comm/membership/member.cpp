@@ -10,7 +10,8 @@ namespace {
 
 NodeId node_of(const PeerIdentity& peer) { return {peer.role, static_cast<uint16_t>(peer.rank)}; }
 
-/// In a planning run bodies have lengths only: a place that is there, and is never written to.
+/// In a planning run bodies have only lengths. This destination is not empty, and is never written
+/// to.
 std::span<std::byte> nowhere(uint64_t bytes) {
   static std::byte nothing;
   return {&nothing, bytes};
@@ -74,7 +75,7 @@ void Member::lose_peer(ConnectionId connection, const std::string& why) {
   if (!end.node || end.calls_again) return;
   if (!end.was_open) return departure_.miss(*end.node, me_.unreached(*end.node, why));
   me_.contact.forget(*end.node);
-  if (!me_.peers.is_member(*end.node)) return;  // it was not known yet whether it is a member
+  if (!me_.peers.is_member(*end.node)) return;  // connected before the members were known
   me_.payload.forgotten(*end.node);
   departure_.suspect(*end.node, why);
 }
@@ -113,7 +114,7 @@ std::span<std::byte> Member::place(ConnectionId from, const FrameHeader& header)
   if (!node || me_.state() >= MemberState::kSuspecting) return {};
   if (Contact::is_proof(header)) return me_.contact.place(header);
   const bool is_probe = meeting_.is_probe(header);
-  // First values that were on their way when the view ended are of no use in the next one.
+  // Initial values that were in flight when the view ended are useless in the next view.
   const bool is_untimely = node->role == Role::kCoordinator
                                ? header.view < me_.view() || me_.state() == MemberState::kRegrouping
                                : me_.state() < MemberState::kConnecting;
@@ -185,7 +186,8 @@ void Member::control(const ControlMessage& message) {
   } else if (message.is<Dismissed>()) {
     departure_.dismissed();
   }
-  // Anything else is late: it was sent before the coordinator knew what this node knows now.
+  // Other messages are outdated: the coordinator sent them before it knew this node's current
+  // state.
 }
 
 }  // namespace poseidon::comm

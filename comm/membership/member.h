@@ -12,10 +12,10 @@
 
 namespace poseidon::comm {
 
-/// A worker's or server's part in a job without the payload: it joins, connects to its peers,
-/// watches them, and ends with the others whatever happens. It is a state machine; all calls are
-/// made in one thread. Each part of it does one of these things; the member itself gives each
-/// message to the part that it is for.
+/// A worker's or server's part in a job, without the payload. It joins, connects to its peers,
+/// monitors them, and ends with the others in every case. It is a state machine; all calls are made
+/// in one thread. Each part of it does one of these tasks. The member passes each message to the
+/// part that handles it.
 class Member final : public Machine {
  public:
   using Options = JoiningOptions;
@@ -23,30 +23,30 @@ class Member final : public Machine {
   /// `transport`, `host` and `payload` must outlive it.
   Member(const Options& options, Transport& transport, MemberHost& host, PayloadReceiver& payload);
 
-  /// Begins to look for the coordinator.
+  /// Starts to connect to the coordinator.
   void join();
   void prepared(const std::vector<Fact>& facts) { meeting_.prepared(facts); }
   /// `meets_workers`: whether the plan moves factors between workers.
   void ready(const std::vector<int64_t>& digest, bool meets_workers) {
     meeting_.ready(digest, meets_workers);
   }
-  /// All steps are done; only the coordinator matters from here on.
+  /// All steps are done; from here on only the coordinator matters.
   void finished(int64_t step) { departure_.finished(step); }
-  /// Reports an error of this node's own, by which the job fails.
+  /// Reports a local error. The job fails.
   void report_error(const std::string& why) { departure_.report_error(why); }
-  /// Ends without a message, since nobody is left to receive one.
+  /// Ends without a message, because no node is left to receive one.
   void leave() { me_.end(); }
-  /// Ends this node on request: at once if there is no plan yet; else the job goes on without it,
-  /// or fails by this.
+  /// Ends this node on request. It ends at once if there is no plan yet. Otherwise the job
+  /// continues without it, or fails.
   void leave(const std::string& why) { departure_.leave(why); }
 
   uint16_t rank() const { return me_.rank(); }
   uint32_t view() const { return me_.view(); }
-  /// The job that it takes part in, or asked to last; zeros before.
+  /// The job in which it takes part, or that it last requested to join; zeros: none yet.
   const JobId& job() const { return me_.self().job; }
-  /// Takes what this node sends to the coordinator.
+  /// The link for messages to the coordinator.
   CoordinatorLink& coordinator() { return me_.coordinator; }
-  /// Takes frames for the other members.
+  /// The outlet for frames to the other members.
   Outlet& peers() { return me_.peers; }
 
   std::string refusal(const PeerIdentity& caller) const override;

@@ -18,21 +18,21 @@ struct MemberRecord {
   ConnectionId connection = 0;
   std::string address;
   bool prepared = false, met = false, ready = false, finished = false;
-  bool paused = false;      ///< it waits, since others join
-  bool has_values = false;  ///< of the job, so it can go on in another view, or save
+  bool paused = false;      ///< it waits for joiners
+  bool has_values = false;  ///< of the job, so it can continue in another view, or save
   bool sent_proof = false;  ///< a large message of it has arrived (Contact)
   std::vector<Fact> facts;
-  LinkRate link;  ///< as it has measured it; a rate of 0 until then
+  LinkRate link;  ///< as it has measured it; a rate of 0: not yet
   std::vector<int64_t> digest;
   int64_t step = 0;                ///< steps done, as last reported
-  Progress doing;                  ///< what it computes, as last reported
+  Progress doing;                  ///< its activity, as last reported
   Time sign_at{0};                 ///< when it last reported progress
-  std::optional<LeftView> left;    ///< once it has left the view
-  std::optional<int64_t> stopped;  ///< once it has ceased: a worker's last complete step
-  bool cannot_save = false;        ///< whether it cannot send that step
+  std::optional<LeftView> left;    ///< set once it has left the view
+  std::optional<int64_t> stopped;  ///< set once it has stopped: a worker's last complete step
+  bool cannot_save = false;        ///< it cannot send the checkpoint of that step
 
   bool is_worker() const { return node.role == Role::kWorker; }
-  /// It goes on after `step` steps in another view, where it is not ready yet.
+  /// It continues after `first_step` steps in another view, where it is not ready yet.
   void begin_view(int64_t first_step) {
     ready = finished = paused = false;
     digest.clear();
@@ -41,24 +41,24 @@ struct MemberRecord {
   }
 };
 
-/// The members of a job, in the order of their ids, and messages to several of them.
+/// The members of a job, in order of NodeId, and messages to several of them.
 class MemberTable {
  public:
   /// `sender` must outlive it.
   explicit MemberTable(const ControlSender& sender) : sender_(sender) {}
 
-  /// Returns nullptr where there is no such member.
+  /// Returns nullptr if there is no such member.
   MemberRecord* find(ConnectionId connection);
   MemberRecord* find(NodeId node);
   bool contains(NodeId node) const { return records_.contains(node); }
   bool contains(ConnectionId connection) const;
   size_t count(Role role) const;
-  /// Workers that have not got the values of the job.
+  /// The number of workers that lack the values of the job.
   size_t count_without_values() const;
   void add(const MemberRecord& record) { records_[record.node] = record; }
   void remove(NodeId node) { records_.erase(node); }
   void clear() { records_.clear(); }
-  /// Gives the members of each role the ranks from 0 on, in the order that they are in.
+  /// Renumbers the members of each role from 0 on, in their current order.
   void renumber();
 
   bool all(Role role, bool MemberRecord::*flag) const;

@@ -18,28 +18,28 @@ struct JoiningOptions {
   std::string coordinator;  ///< "host:port"
   std::string address;      ///< where the other nodes reach this one
   std::vector<Fact> facts;
-  Time pause{0};         ///< how long to wait before the coordinator is looked for
-  Time join_timeout{0};  ///< 0: without a limit
+  Time pause{0};         ///< wait before the first attempt to connect
+  Time join_timeout{0};  ///< 0: no limit
   bool carries_payload = true;
-  JobId avoided = {};  ///< the job that it does not join again; zeros: none
+  JobId avoided = {};  ///< the job that this node must not join again; zeros: none
 };
 
-/// comm/membership/states.h says what ends each of them, and when.
+/// comm/membership/states.h describes how and when each of them ends.
 enum class MemberState : uint8_t {
   kSeeking,     ///< no coordinator yet
   kJoining,     ///< has asked to take part
   kPreparing,   ///< takes part
-  kRegrouping,  ///< has left a view, and waits for the next one's plan
+  kRegrouping,  ///< has left a view, and waits for the next view's plan
   kConnecting,  ///< knows the plan, and connects to its peers
   kReady,       ///< has reported that it is ready
   kRunning,
   kFinished,    ///< all steps are done
-  kSuspecting,  ///< has reported a loss and waits for the coordinator's verdict
+  kSuspecting,  ///< has reported a failure, and waits for the coordinator's decision
   kFailing,     ///< the job has failed
   kEnded,
 };
 
-/// A node's membership of a job: what the parts of a member share.
+/// A node's membership of a job: the state that the parts of a member share.
 class Membership {
  public:
   Membership(const JoiningOptions& options, Transport& transport, MemberHost& host,
@@ -55,32 +55,32 @@ class Membership {
   uint32_t view() const { return self_.view; }
   uint16_t rank() const { return rank_; }
   NodeId node() const { return {options.role, rank_}; }
-  /// The node has met the coordinator of `job`.
+  /// The node has reached the coordinator of `job`.
   void identify(const JobId& job, uint32_t view);
   /// The node takes part, for now with this rank.
   void become_member(uint16_t rank);
-  /// Before it knows the members: so many workers and servers may be among them.
+  /// Before the members are known: the most workers and servers that may be among them.
   void expect_at_most(int64_t workers, int64_t servers);
-  /// Whether a node may be a member, as far as this one knows.
+  /// Whether a node may be a member, as far as this node knows.
   bool may_be_member(NodeId node) const;
-  /// Leaves its peers, who are others in the next view.
+  /// Disconnects from its peers, which may be other nodes in the next view.
   void leave_view();
-  /// Learns the view, who is a member, and its own rank there.
+  /// Sets the view, its members, and this node's rank in it.
   void learn(int64_t view, const std::vector<RosterEntry>& roster);
 
-  /// Returns the coordinator, or a peer; nothing for a connection that is neither's.
+  /// Returns the coordinator, or a peer; nullopt for any other connection.
   std::optional<NodeId> node_of(ConnectionId connection) const;
-  /// Ends the connection, and counts on no sign of life from it.
+  /// Closes the connection, and expects no more heartbeats from it.
   void disconnect(ConnectionId connection);
-  /// A loss in the step under way, with what this node awaits from the lost one.
+  /// A failure in the current step, with what this node awaits from the failed node.
   Loss loss_of(NodeId node, const std::string& why) const;
-  /// The report that this node has never reached a peer.
+  /// A report that this node has never reached a peer.
   Loss unreached(NodeId node, const std::string& why) const;
-  /// The same as a sentence, for where no coordinator decides.
+  /// The same failure as a complete sentence, for the case that no coordinator decides.
   Loss decided(Loss loss) const;
-  /// A connection to a node is open: proofs of contact go both ways.
+  /// A connection to a node is open: both ends send proofs of contact.
   void begin_contact(ConnectionId connection, NodeId node);
-  /// A loss by this node's own doing.
+  /// A failure that this node itself causes.
   Loss own_loss(Loss::Kind kind, const std::string& why) const;
   /// Ends the membership, and all connections.
   void end();

@@ -9,16 +9,16 @@
 
 namespace poseidon::comm {
 
-/// A node that is let into a job that has begun, and is no member yet: it opens job and data while
-/// the members go on.
+/// A joiner: a node that is admitted to a running job, and is no member yet. It opens job and data
+/// while the members continue.
 struct Newcomer {
-  NodeId node;  ///< by the id that it was welcomed with, which no other node of the job has
+  NodeId node;  ///< by the id from its welcome, which no other node of the job has
   std::string address;
   bool prepared = false;
   bool sent_proof = false;       ///< a large message of it has arrived (Contact)
-  std::vector<Fact> facts = {};  ///< once it is prepared
-  std::vector<Note> notes = {};  ///< of the trainer's own
-  Time sign_at{0};               ///< when it was last heard of its progress
+  std::vector<Fact> facts = {};  ///< set once it is prepared
+  std::vector<Note> notes = {};  ///< notes of the trainer
+  Time sign_at{0};               ///< when it last reported progress
 };
 
 using NewcomerTable = std::map<ConnectionId, Newcomer>;

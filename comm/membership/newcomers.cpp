@@ -11,12 +11,12 @@ namespace poseidon::comm {
 
 namespace {
 
-/// What one reports before it is a member; a job's own newcomers have a few notes to send.
+/// The most notes that a joiner may send before it is a member. A correct joiner sends a few.
 constexpr size_t kMostNotes = 16;
 
 }  // namespace
 
-// ---- up to the newcomer's being prepared
+// ---- until the joiner is prepared
 
 std::string Newcomers::objection(Role role, const std::string& address) const {
   const uint16_t most = job_.options.most(role);
@@ -67,7 +67,7 @@ void Newcomers::prepared(ConnectionId connection, Newcomer& newcomer,
   pause_when_due();
 }
 
-/// Whoever is not like the members would be an error of the whole job.
+/// A node that differs from the members would be an error of the whole job.
 std::string Newcomers::objection(const Newcomer& newcomer, const std::vector<Fact>& facts) const {
   const MemberRecord* first = job_.members.find(NodeId{Role::kWorker, 0});
   if (newcomer.node.role != Role::kWorker || first == nullptr) return "";
@@ -113,7 +113,7 @@ void Newcomers::watch() {
 
 // ---- into the next view
 
-/// Each pause costs the others time, so those who come at about the same time join together.
+/// Each pause costs the members time, so nodes that arrive at about the same time join together.
 void Newcomers::pause_when_due() {
   if (job_.state() != CoordinatorState::kRunning || job_.newcomers.empty()) return;
   bool all = true;
@@ -125,7 +125,7 @@ void Newcomers::pause_when_due() {
   if (all || (since != Time::max() && job_.now() - since >= job_.options.timeout)) vote_.pause();
 }
 
-/// Where all who were to join have gone meanwhile, the others go on in a view of their own.
+/// If all joiners have left in the meantime, the members continue in a new view without them.
 void Newcomers::paused(MemberRecord& member, int64_t step) {
   member.step = step;
   member.paused = true;

@@ -7,7 +7,7 @@
 
 namespace poseidon::comm {
 
-/// How fast a job goes, to judge what is slow.
+/// The step timer of a job, which shows whether a member is slow.
 class Pace {
  public:
   /// The job begins after `step` steps.

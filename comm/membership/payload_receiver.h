@@ -7,18 +7,18 @@
 
 namespace poseidon::comm {
 
-/// Takes the tensors that reach a member in frames: from its peers, and from the coordinator.
-/// Called by Member, in its thread, from MemberHost::planned() on.
+/// Receives the tensors that reach a member in frames, from its peers and from the coordinator.
+/// Member calls it in its thread, from MemberHost::planned() on.
 class PayloadReceiver {
  public:
   virtual ~PayloadReceiver() = default;
 
   virtual Placement place(NodeId from, const FrameHeader& header) = 0;
   virtual void received(NodeId from, const FrameHeader& header) = 0;
-  /// A body whose destination was given by place() will not come.
+  /// A body whose destination place() has returned will not arrive.
   virtual void forgotten(NodeId /*from*/) {}
-  /// What is awaited from `node` at this moment, for messages: "the sum of ... from server 0", or
-  /// "".
+  /// What this member awaits from `node` at this moment, for messages: "the sum of ... from server
+  /// 0", or "".
   virtual std::string awaiting(NodeId node) const = 0;
 };
 

@@ -18,45 +18,46 @@ class Peers final : public Outlet {
   /// `transport` must outlive it.
   explicit Peers(Transport& transport) : transport_(transport) {}
 
-  /// Learns who is a member, and returns the connections of nodes that are none: whoever learned it
-  /// before may have called already.
+  /// Sets the members, and returns the connections of nodes that are not members. Nodes may have
+  /// connected before this node knew the members.
   std::vector<ConnectionId> learn(const std::vector<RosterEntry>& roster);
-  /// Whether it is known who is a member.
+  /// Whether the members are known.
   bool know_members() const { return !roster_.empty(); }
   bool is_member(NodeId node) const { return roster_.contains(node); }
-  /// Returns the members that `condition` holds for.
+  /// Returns the members for which `condition` is true.
   std::vector<NodeId> members(const std::function<bool(NodeId)>& condition) const;
   /// Returns "" for a node that is no member.
   std::string address_of(NodeId node) const;
 
-  /// Calls a member, and again whenever that has failed (ended()), until it is reached. Does
-  /// nothing for one that is connected or being called.
+  /// Calls a member, and again after each failure (ended()), until it is reached. Does nothing for
+  /// a member that is connected or being called.
   void call(NodeId peer, const PeerIdentity& self);
   /// Repeats the calls that are due.
   void call_again(const PeerIdentity& self);
-  /// Until when calls are repeated.
+  /// Sets the time until which calls are repeated.
   void expect_until(Time when) { until_ = when; }
-  /// Members that are being called and have not been reached, each with the reason of the last try.
+  /// Members that are being called and have not been reached, each with the reason of the last
+  /// failure.
   std::map<NodeId, std::string> not_reached() const;
   /// A connection is open: if it was a call, that call is over.
   void answered(ConnectionId connection) { calls_.erase(connection); }
-  /// An open connection is this node's.
+  /// Assigns an open connection to a node.
   void add(ConnectionId connection, NodeId node);
   bool are_connected(const std::vector<NodeId>& nodes) const;
   bool is_connected(NodeId node) const { return connection_of_.contains(node); }
-  /// Returns the node behind an open connection; nothing for others.
+  /// Returns the node of an open connection; nullopt for others.
   std::optional<NodeId> node_of(ConnectionId connection) const;
 
   /// A connection has ended.
   struct End {
-    std::optional<NodeId> node;  ///< whose it was; none: nobody's that is known
+    std::optional<NodeId> node;  ///< its node; nullopt: unknown
     bool was_open = false;
-    bool calls_again = false;  ///< it was a call, which is repeated
+    bool calls_again = false;  ///< it was a call, which will be repeated
   };
   End ended(ConnectionId connection, const std::string& why = "");
 
   void send(NodeId to, const FrameHeader& header, Payload payload, Priority priority) override;
-  /// Forgets who is a member, and returns all connections, which are nobody's any more.
+  /// Forgets the members, and returns all connections, which have no node any more.
   std::vector<ConnectionId> leave();
   /// Closes all connections.
   void close();

@@ -30,7 +30,7 @@ void Preparation::publish_when_prepared() {
     publish();
 }
 
-/// What follows from the job and each worker's data must be the same on all of them.
+/// Facts that follow from the job and each worker's data must be equal on all workers.
 bool Preparation::same_facts() {
   const MemberRecord& first = *job_.members.find({Role::kWorker, 0});
   for (const auto& [node, member] : job_.members) {
@@ -43,14 +43,15 @@ bool Preparation::same_facts() {
   return true;
 }
 
-/// Where the worker that was asked is lost meanwhile, another may have to be.
+/// If the worker that was asked has failed meanwhile, another one may have to be asked.
 void Preparation::fetched() {
   if (job_.state() != CoordinatorState::kFetching) return;
   job_.enter(CoordinatorState::kPreparing);
   publish_when_prepared();
 }
 
-/// It may be good for the job even so: only what it keeps is given up. The next best is asked.
+/// The worker may still be useful for the job. Only its in-memory checkpoint is given up, and the
+/// next best is asked.
 void Preparation::give_up_keeper(const MemberRecord& keeper, Time quiet) {
   job_.host.observer.slow(
       keeper.node,
@@ -74,7 +75,7 @@ void Preparation::measure_link() {
   }
 }
 
-/// Nobody sends before everybody listens.
+/// No worker sends before all workers are connected.
 void Preparation::met(MemberRecord& member) {
   member.met = true;
   if (job_.state() == CoordinatorState::kMeasuring &&
@@ -104,7 +105,7 @@ void Preparation::publish_when_measured() {
   publish();
 }
 
-// ---- the plan and the first values
+// ---- the plan and the initial values
 
 void Preparation::publish() {
   job_.enter(CoordinatorState::kConnecting);

@@ -10,8 +10,8 @@
 
 namespace poseidon::comm {
 
-/// From the last member that joins to the first step: a step that a worker keeps, the link, the
-/// plan, equal first values. Each further view begins at its plan.
+/// The phase from the last member that joins to the first step: in-memory checkpoint, link, plan,
+/// equal initial values. Each further view starts at its plan.
 class Preparation {
  public:
   /// All must outlive it.
@@ -22,18 +22,18 @@ class Preparation {
   void begin() { publish_when_prepared(); }
   /// A member has opened job and data.
   void prepared(MemberRecord& member, const std::vector<Fact>& facts);
-  /// The host has the step that a worker keeps.
+  /// The host has received the in-memory checkpoint of a worker.
   void fetched();
-  /// The worker that was asked for its step has been silent for `quiet`.
+  /// The worker that was asked for its in-memory checkpoint has been silent for `quiet`.
   void give_up_keeper(const MemberRecord& keeper, Time quiet);
-  /// A worker is connected to those with whom it measures the link.
+  /// A worker is connected to its partners of the link measurement.
   void met(MemberRecord& member);
   /// A worker has measured its link.
   void measured(MemberRecord& member, const LinkRate& rate);
-  /// Publishes the plan of a view that has begun, by which `survivors` and `joined` go on after
+  /// Publishes the plan of a view that has begun, in which `survivors` and `joined` continue after
   /// `step` steps.
   void publish_again(const Survivors& survivors, const std::vector<Newcomer>& joined, int64_t step);
-  /// A member has its first values, with this digest, and its peers.
+  /// A member is connected to its peers, and has initial values with this digest.
   void ready(MemberRecord& member, const std::vector<int64_t>& digest);
 
  private:

@@ -11,8 +11,8 @@ namespace poseidon::comm {
 
 namespace {
 
-/// Drifts that may take a job back to the same checkpoint. A later one ends the job: each costs all
-/// steps since the checkpoint.
+/// Divergences that may return a job to the same checkpoint. A later one ends the job, because each
+/// costs all steps since the checkpoint.
 constexpr int kMostReturns = 3;
 
 }  // namespace
@@ -27,7 +27,7 @@ bool Regrouping::can_go_on_after(const std::vector<Loss>& losses) const {
   return can_go_on_without(nodes);
 }
 
-/// A job that lacks a member before its first step has never worked: that is a wrong set-up.
+/// A job in which a member fails before the first step has never worked, so its set-up is wrong.
 bool Regrouping::is_possible() const {
   return job_.options.recovers && job_.has_begun() && job_.state() < CoordinatorState::kFailing;
 }
@@ -43,20 +43,21 @@ bool Regrouping::can_go_on_without(const std::vector<NodeId>& nodes) const {
          job_.host.planner.can_go_on(left);
 }
 
-/// An error would recur with them. But what a node that has joined cannot do before its first step,
-/// others have done. Where the first values of all differ nobody knows whose are right.
+/// An error would recur on the other members. But an error of a joiner before its first step would
+/// not, because the members have passed that point. If no majority of the initial values agrees,
+/// the failure names the coordinator, and can_go_on_without() is false.
 bool Regrouping::others_are_free_of(const Loss& loss) const {
   if (loss.kind == Loss::Kind::kError) return lacks_values(loss.who);
   return loss.kind != Loss::Kind::kJoined;
 }
 
-/// What a replica that differs has given to sums is in everybody's values. Who has joined has given
-/// nothing yet.
+/// A diverged replica has contributed to sums, so it has changed the values of all members. A
+/// joiner has contributed nothing yet.
 bool Regrouping::spoils_others(const Loss& loss) const {
   return loss.kind == Loss::Kind::kDrift && !lacks_values(loss.who);
 }
 
-/// Whether nobody can go on with the values that are there.
+/// Whether no member can continue with the current values.
 bool Regrouping::loses_values(const Loss& loss) const {
   if (spoils_others(loss) && !mutated(Mutation::kSpoiltValues)) return true;
   return job_.host.planner.needs_checkpoint() && !mutated(Mutation::kNoRestore);
@@ -78,7 +79,7 @@ bool Regrouping::lacks_values(NodeId node) const {
   return member != nullptr && !member->has_values;
 }
 
-/// Whether any of them has what those who have joined wait for, or a checkpoint has it.
+/// Whether a remaining worker, or a checkpoint, has the values that joiners wait for.
 bool Regrouping::has_values(const Survivors& left) const {
   return job_.restores || std::ranges::any_of(left.workers, [this](uint16_t rank) {
            return !lacks_values({Role::kWorker, rank});
@@ -100,7 +101,7 @@ void Regrouping::let_in(const Loss& joined) {
   leave_view(joined);
 }
 
-/// What is on its way to who has joined is of no use any more.
+/// Values that are in flight to joiners are dropped, because they are useless now.
 void Regrouping::leave_view(const Loss& why) {
   if (job_.state() != CoordinatorState::kRegrouping) {
     job_.enter(CoordinatorState::kRegrouping);
@@ -111,7 +112,8 @@ void Regrouping::leave_view(const Loss& why) {
   go_on_when_all_left();
 }
 
-/// If the node lives it shall hear why it was left alone; who has asked to leave may go.
+/// If the node still runs, it receives the reason for its removal. A node that requested to leave
+/// may go.
 void Regrouping::evict(const Loss& loss) {
   const MemberRecord* lost = job_.members.find(loss.who);
   if (lost == nullptr) return;
@@ -159,7 +161,8 @@ void Regrouping::go_on_when_all_left() {
   publish_(left, joined, step);
 }
 
-/// The step is named when its checkpoint has been read, and not before: it may be damaged.
+/// The step is known only after its checkpoint has been read, because the checkpoint may be
+/// damaged.
 void Regrouping::restore() {
   if (reading_) return;
   reading_ = true;
@@ -176,9 +179,10 @@ void Regrouping::restored(int64_t step) {
   go_on_when_all_left();
 }
 
-/// The least complete step. Where a lost worker has not reported that one, the one before, if all
-/// can go back there: it is made again, and reported as a whole. They can where the lost one had
-/// not begun with the next step, as whoever has begun with a step has reported the one before.
+/// Returns the smallest complete step of all workers. If a failed worker has not reported that
+/// step, it returns the step before, if all workers can revert to it. The workers then compute and
+/// report the later step again, completely. They can revert if the failed worker had not begun the
+/// next step, because a worker reports a step before it begins the next one.
 int64_t Regrouping::step_for_all() const {
   int64_t step = std::numeric_limits<int64_t>::max(), most = 0, least = 0;
   for (const auto& [node, member] : job_.members) {

@@ -10,40 +10,40 @@
 
 namespace poseidon::comm {
 
-/// How a job goes on without a member that it has lost, or with newcomers: all members cease to
-/// compute and leave their peers, and when all have, they go back to the least complete step among
-/// them, in the next view, and newcomers take part. All still hold that step: to begin the update
-/// of a step anywhere needs what all have contributed to it, each when the step before was
-/// complete. That holds without sums in flight: where there are any, and after a drift, all go back
-/// to the last checkpoint.
+/// Reconfiguration: a job continues without a failed member, or with joiners. All members stop
+/// computing and disconnect from their peers. When all have done so, they revert to the smallest
+/// complete step among them, in the next view, and joiners take part. All members still hold that
+/// step: the update of a step begins only after all members have contributed to it. Each member
+/// contributes after it has completed the step before. This is true without sums in flight. With
+/// sums in flight, and after a replica divergence, all members return to the last checkpoint.
 class Regrouping {
  public:
-  /// Publishes the plan of a view in which `survivors` and `joined` go on after `step` steps.
+  /// Publishes the plan of a view in which `survivors` and `joined` continue after `step` steps.
   using Publish = std::function<void(const Survivors& survivors,
                                      const std::vector<Newcomer>& joined, int64_t step)>;
 
   /// `job` must outlive it.
   Regrouping(CoordinatedJob& job, Publish publish) : job_(job), publish_(std::move(publish)) {}
 
-  /// Whether the job goes on after losses at all, now.
+  /// Whether the job can continue after any failure at this moment.
   bool is_possible() const;
-  /// Whether the job can go on after these losses.
+  /// Whether the job can continue after these failures.
   bool can_go_on_after(const std::vector<Loss>& losses) const;
-  /// Whether those that are left without these nodes can go on.
+  /// Whether the remaining members can continue without these nodes.
   bool can_go_on_without(const std::vector<NodeId>& nodes) const;
-  /// Why this loss ends a job that has gone back to one checkpoint too often; "" if that is not
-  /// why.
+  /// Why this failure ends a job that has returned to one checkpoint too often; "" if that is not
+  /// the reason.
   std::string why_it_ends(const Loss& loss) const;
-  /// It does, or it does so already, when more are lost. The first loss is the one that members
-  /// hear of.
+  /// Starts to reconfigure the job, or adds further failures to a reconfiguration in progress. The
+  /// members receive the first failure only.
   void begin(const std::vector<Loss>& losses);
-  /// The job goes on with newcomers. All workers wait behind the same step.
+  /// The job continues with joiners. All workers wait after the same step.
   void let_in(const Loss& joined);
-  /// A survivor has left the view after `step` complete steps.
+  /// A survivor has left the view after `left.step` complete steps.
   void left_view(MemberRecord& member, const LeftView& left);
-  /// The checkpoint of `step` has been read and is intact; 0: all begin with their first values.
+  /// The checkpoint of `step` has been read and is intact; 0: all begin with their initial values.
   void restored(int64_t step);
-  /// A member is no longer one. What it has reported of its steps counts.
+  /// Removes a member. The steps that it has reported still count.
   void forget(const MemberRecord& lost, const std::string& why);
 
  private:
@@ -62,13 +62,13 @@ class Regrouping {
 
   CoordinatedJob& job_;
   const Publish publish_;
-  /// Steps that each lost worker has reported, since the last view began.
+  /// The smallest of the steps that failed workers have reported since the last view began.
   int64_t reported_ = std::numeric_limits<int64_t>::max();
-  bool reading_ = false;                  ///< the checkpoint that all go back to
-  std::optional<int64_t> restored_step_;  ///< that of the checkpoint, once it has been read
-  bool spoilt_ = false;                   ///< they go back because of a drift
-  int64_t returned_to_ = 0;               ///< after the last drift
-  int returns_ = 0;                       ///< drifts in a row after which it was that step
+  bool reading_ = false;                  ///< whether the checkpoint is being read
+  std::optional<int64_t> restored_step_;  ///< the step of the checkpoint, once it has been read
+  bool spoilt_ = false;                   ///< they return because of a replica divergence
+  int64_t returned_to_ = 0;               ///< the step of the checkpoint, after the last divergence
+  int returns_ = 0;                       ///< divergences in a row that returned to that step
 };
 
 }  // namespace poseidon::comm

@@ -6,11 +6,12 @@
 namespace poseidon::comm {
 
 namespace {
-/// Of one worker, of steps that others have not come to: all that can be in flight and some more.
+/// The most pairs of step and turn without the digests of all workers: all that can be in flight,
+/// and some more.
 constexpr size_t kMostDigests = 2 * kMostStaleness;
 }  // namespace
 
-/// Those who have joined have the values of one of the others, if those are not all new.
+/// Joiners have a copy of the members' values, unless all workers are new.
 bool ReplicaCheck::have_equal_first_values(int64_t first_step) {
   Digests digests, copies;
   for (const auto& [node, member] : job_.members)
@@ -25,7 +26,7 @@ bool ReplicaCheck::have_equal_first_values(int64_t first_step) {
 }
 
 void ReplicaCheck::take(const MemberRecord& member, const Digest& digest) {
-  // Where a checkpoint and a test are due after the same step, its digest may come twice.
+  // If a checkpoint and a test are due after the same step, its digest may arrive twice.
   if (job_.state() != CoordinatorState::kRunning || digest.step <= agreed_step_) return;
   refuse_too_many(member, digest);
   const std::pair key(digest.step, digest.turn);
@@ -40,8 +41,8 @@ void ReplicaCheck::take(const MemberRecord& member, const Digest& digest) {
   job_.host.checkpoints.agreed(digest.step, digest.values);
 }
 
-/// What a worker tells ahead of the others is kept, so it must have an end. Its first digest, which
-/// all workers share, is of as many tensors as any later one without sums in flight.
+/// Digests of a worker that is ahead of the others are stored, so they need a limit. A worker's
+/// first digest has as many tensors as any later one without sums in flight.
 void ReplicaCheck::refuse_too_many(const MemberRecord& member, const Digest& digest) const {
   const size_t most = member.digest.size() * (kMostStaleness + 1);
   if (digest.values.size() > most)
@@ -51,7 +52,7 @@ void ReplicaCheck::refuse_too_many(const MemberRecord& member, const Digest& dig
     throw ConfigError(text("digests of ", kMostDigests, " steps that not all workers have done"));
 }
 
-/// What most workers have is right. Where there is no most, nobody knows who is wrong.
+/// The values of the majority are correct. Without a majority, the diverged workers are unknown.
 bool ReplicaCheck::are_equal(int64_t step, int64_t turn, const Digests& digests) {
   const std::optional<Drift> drift =
       find_drift(digests, step, [&](size_t index) { return tensor_name(turn, index); });

@@ -11,21 +11,21 @@
 
 namespace poseidon::comm {
 
-/// Compares the workers' digests. Where replicas differ the job goes on without those that most
-/// contradict, from a checkpoint, or it fails.
+/// The replica divergence check: compares the workers' digests. If replicas differ, the job
+/// continues from a checkpoint without the workers that contradict the majority, or it fails.
 class ReplicaCheck {
  public:
   /// Both must outlive it.
   ReplicaCheck(CoordinatedJob& job, Verdict& verdict) : job_(job), verdict_(verdict) {}
 
-  /// Nobody's digests of the view before are waited for.
+  /// Discards the digests of the old view.
   void begin_next_view(int64_t first_step) {
     coming_.clear();
     agreed_step_ = std::min(agreed_step_, first_step);
   }
-  /// Whether all workers are ready with the same values, before the step after `first_step`.
+  /// Whether all workers, which are ready, have the same values after `first_step` steps.
   bool have_equal_first_values(int64_t first_step);
-  /// Takes a worker's digest; the host is informed when those of all workers agree. Throws
+  /// Accepts a worker's digest, and informs the host when the digests of all workers agree. Throws
   /// ConfigError for more digests, or larger ones, than a job can have in flight.
   void take(const MemberRecord& member, const Digest& digest);
 
@@ -37,9 +37,9 @@ class ReplicaCheck {
 
   CoordinatedJob& job_;
   Verdict& verdict_;
-  /// By step and turn, those of which not all have come.
+  /// By step and turn: digests that have not arrived from all workers.
   std::map<std::pair<int64_t, int64_t>, Digests> coming_;
-  int64_t agreed_step_ = -1;  ///< the last after which all tensors were equal
+  int64_t agreed_step_ = -1;  ///< the last step after which all tensors were equal
 };
 
 }  // namespace poseidon::comm

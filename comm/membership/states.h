@@ -3,15 +3,16 @@
 #include <array>
 #include <string_view>
 
-/// The states of the protocol's machines: what ends each, after how long it ends anyway, and how.
-/// docs/cluster.md shows these tables, and a test stalls each state in turn.
+/// The states of the protocol's machines: the event that ends each state, its deadline, and the
+/// deadline's effect. The tables also appear in docs/cluster.md. A test stalls each state one after
+/// another.
 namespace poseidon::comm {
 
 struct StateRow {
   std::string_view state;
   std::string_view ends_with;
-  std::string_view deadline;  ///< when it ends by itself
-  std::string_view then;      ///< what comes of that, and who is named
+  std::string_view deadline;  ///< the time after which it ends without that event
+  std::string_view then;      ///< the effect of the deadline, and the node that is named
 };
 
 inline constexpr std::array<StateRow, 11> kCoordinatorStates{{

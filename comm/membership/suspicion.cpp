@@ -16,14 +16,16 @@ namespace {
 using Nodes = std::set<NodeId>;
 using PeerGraph = std::map<NodeId, Nodes>;
 
-/// Sets that are looked at. Small jobs have fewer; of others the first is found by taking whoever
-/// most reports are about, which is the smallest where one node, or a few, are cut off.
+/// The most sets that are compared. Small jobs have fewer. In larger jobs the first set is found
+/// greedily, by the node with the most reports. It is the smallest set if one node, or a few nodes,
+/// are cut off.
 constexpr int kMostSets = 1000;
-/// In the text about nodes that cannot reach each other: callers of one address, and addresses.
+/// Limits of the text about nodes that cannot reach each other: callers of one address, and
+/// addresses.
 constexpr size_t kMostNamed = 3, kMostCallsTold = 3;
 
-/// Searches the sets of nodes that have a part in every report: for a node that is not decided on
-/// yet, either it is in the set, or all that have a report in common with it are.
+/// Searches the sets of nodes that have a part in every report (vertex covers). Each undecided node
+/// is in the set, or all nodes that share a report with it are.
 class Search {
  public:
   using Better = std::function<bool(const Nodes&, const Nodes&)>;
@@ -108,7 +110,7 @@ std::vector<NodeId> Suspicion::smallest_explanation(const CanGoOn& can_go_on,
 }
 
 Loss Suspicion::loss_of(NodeId node, bool is_established) const {
-  const Report* report = nullptr;  // one with a reason, then one of this node, then the first
+  const Report* report = nullptr;  // best: with a reason, then by this node, then the first
   Nodes others;
   bool unreached = false;
   for (const Report& each : reports_) {
@@ -133,7 +135,8 @@ Loss Suspicion::loss_of(NodeId node, bool is_established) const {
   return loss;
 }
 
-/// The node that finds a wrong frame ends the connection, so its peer reports only that end.
+/// The node that finds an invalid frame closes the connection, so its peer reports only a closed
+/// connection.
 bool Suspicion::Report::tells_more_of(NodeId node, const Report& other) const {
   const auto rank = [node](const Report& report) {
     return std::pair(is_mere_end(report.loss.why), report.by == node);
@@ -159,7 +162,7 @@ std::string Suspicion::Calls::text() const {
                         loss.address.empty() ? "" : " at " + loss.address, ": ", loss.why);
 }
 
-/// Those that this node has a part in come first.
+/// Calls in which this node has a part come first.
 std::vector<Suspicion::Calls> Suspicion::failed_calls(NodeId of) const {
   std::vector<Calls> all;
   for (const bool has_part : {true, false})

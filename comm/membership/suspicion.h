@@ -8,29 +8,34 @@
 
 namespace poseidon::comm {
 
-/// What live members report of each other: a connection that two of them have no more is the death
-/// of neither, but one of them has to go.
+/// The reports of live members about each other. If two live members have no connection, neither of
+/// them has died, but one of them must leave.
 class Suspicion {
  public:
-  /// Whether the job can go on without these.
+  /// Whether the job can continue without these nodes.
   using CanGoOn = std::function<bool(const std::vector<NodeId>&)>;
-  /// Whether a member has had its part in a step of this job.
+  /// Whether a member has taken part in a step of this job.
   using IsEstablished = std::function<bool(NodeId)>;
 
-  /// A member, which others reach at `address`, has lost a peer, or never reached it. What it
-  /// reports of the same peer later adds nothing.
+  /// Adds the report of a member, which others reach at `address`, that a peer has failed or was
+  /// never reached. Later reports of the same member about the same peer are ignored.
   void add(NodeId by, const Loss& loss, const std::string& address = "");
-  /// Who awaited what from this node, the first that says so; "" where nobody does.
+  /// What a member awaited from this node, by the first report that states it; "" if none does.
   std::string awaited_from(NodeId node) const;
 
-  /// The smallest set of members without which no report is left: of all such sets one without
-  /// which the job can go on, then the one of the fewest `established` members, then the smallest,
-  /// then of whom others report most, then the one of the most servers, then of the highest ranks.
+  /// The smallest set of members without which no report remains. The choice between such sets
+  /// follows these rules, in this order:
+  /// - the job can continue without the set
+  /// - the fewest `established` members
+  /// - the fewest members
+  /// - the most reports about its members
+  /// - the most servers
+  /// - the highest ranks
   std::vector<NodeId> smallest_explanation(const CanGoOn& can_go_on,
                                            const IsEstablished& is_established = {}) const;
-  /// The loss of one of them: with whom it has no connection, and why. Where two nodes have never
-  /// reached each other, the sentence says which node called which address, and what to do. Of an
-  /// established member that is a loss like others.
+  /// The failure of one member of that set: the nodes to which it has no connection, and why. If
+  /// two nodes have never reached each other, the text states which node called which address, and
+  /// the remedy. For an established member it is a failure like others.
   Loss loss_of(NodeId node, bool is_established = false) const;
 
  private:
@@ -43,7 +48,7 @@ class Suspicion {
     std::string by_name() const;
     bool tells_more_of(NodeId node, const Report& other) const;
   };
-  /// Calls of one address that failed for one reason.
+  /// Failed calls of one address for one reason.
   struct Calls {
     const Report* first;
     std::vector<std::string> callers;

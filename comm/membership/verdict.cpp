@@ -11,7 +11,7 @@
 namespace poseidon::comm {
 
 namespace {
-/// Of one member, before there is a plan.
+/// For one member, before there is a plan.
 constexpr int kMostAttempts = 3;
 }  // namespace
 
@@ -28,7 +28,7 @@ void Verdict::lose(const MemberRecord& member, const std::string& why, Time grac
   wait_again(loss);
 }
 
-/// Another node may take the place of one that is lost before there is a plan. One that is lost at
+/// Another node may replace a member that fails before there is a plan. A member that fails in
 /// every attempt ends the job.
 void Verdict::wait_again(Loss loss) {
   const bool counts =
@@ -43,8 +43,8 @@ void Verdict::wait_again(Loss loss) {
   accuse(loss);
 }
 
-/// A node is gone. Those who waited for it notice at about the same time: for a moment they are
-/// listened to, so that the message can say what they waited for.
+/// A node has failed. The nodes that waited for it notice this at about the same time. Their
+/// reports are collected for a moment, so that the message can state what they waited for.
 void Verdict::suspect(const Loss& loss, Time grace) {
   if (job_.state() < CoordinatorState::kRunning) return accuse(loss);
   lost_.push_back(loss);
@@ -56,17 +56,17 @@ void Verdict::hear(const MemberRecord& by, const Loss& accusation) {
   if (accusation.kind == Loss::Kind::kLeft && job_.state() <= CoordinatorState::kFetching)
     return lose(by, accusation.why, Time{0});
   if (job_.state() == CoordinatorState::kConcluding) return;
-  // Who gives itself up is believed.
+  // A node that reports its own failure is believed.
   const bool is_of_another =
       accusation.kind == Loss::Kind::kPeer || accusation.kind == Loss::Kind::kUnreached;
   if (!is_of_another || accusation.who == by.node) return accuse(accusation);
-  // Who leaves its peers is not lost.
+  // A node that leaves its peers has not failed.
   if (job_.state() < CoordinatorState::kRegrouping) collect(by, accusation);
 }
 
-/// Of a node that the coordinator has lost it is enough to know what was awaited from it. Another
-/// may be dead too, and then the coordinator will see that: its heartbeats come as often as
-/// others'.
+/// For a node that the coordinator has detected as failed, one report of what was awaited from it
+/// is enough. If another reported node has failed too, the coordinator will detect that: its
+/// heartbeats are as frequent as the others'.
 void Verdict::collect(const MemberRecord& by, const Loss& accusation) {
   if (!is_lost(accusation.who) && !job_.members.contains(accusation.who)) return;
   suspicion_.add(by.node, accusation, by.address);
@@ -77,7 +77,7 @@ void Verdict::collect(const MemberRecord& by, const Loss& accusation) {
     decide();
 }
 
-/// It does so already, perhaps for longer.
+/// If already in kSuspecting, keeps the earlier deadline.
 void Verdict::listen_until(Time until) {
   if (job_.state() == CoordinatorState::kSuspecting) {
     until_ = std::min(until_, until);
@@ -92,8 +92,8 @@ bool Verdict::is_lost(NodeId node) const {
   return std::ranges::find(lost_, node, &Loss::who) != lost_.end();
 }
 
-/// Where the coordinator has lost somebody, that may be why others have no connection: if it is
-/// not, they report it again in the next view.
+/// A failure that the coordinator has detected may explain the missing connections of others. If it
+/// does not, they report again in the next view.
 void Verdict::decide() {
   std::vector<Loss> losses = std::exchange(lost_, {});
   const Suspicion suspicion = std::exchange(suspicion_, {});
@@ -126,7 +126,7 @@ void Verdict::fail(Loss loss) {
   ending_.fail(loss);
 }
 
-/// The coordinator knows the step best; an accuser knows what it waited for.
+/// The coordinator knows the step best; a reporting member knows what it awaited.
 void Verdict::end_by(std::vector<Loss> losses) {
   for (Loss& loss : losses)
     if (loss.step == 0 || !job_.has_begun()) loss.step = job_.step_under_way();

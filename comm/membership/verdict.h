@@ -11,27 +11,28 @@
 
 namespace poseidon::comm {
 
-/// Decides by which losses a job fails, or regroups, from what the coordinator sees and what
-/// members report. What the coordinator sees counts: a member that it has lost is lost. What
-/// members report of each other is collected for a while, until the coordinator would have seen a
-/// death itself, and then those are lost who explain it.
+/// The failure decision: decides by which failures a job fails or is reconfigured. Its input is the
+/// coordinator's own detection and the members' reports. The coordinator's detection is final.
+/// Members' reports about each other are collected for a while, until the coordinator itself would
+/// have detected a failure. Then the nodes that explain the reports count as failed.
 class Verdict {
  public:
   /// All must outlive it.
   Verdict(CoordinatedJob& job, Regrouping& regrouping, Ending& ending)
       : job_(job), regrouping_(regrouping), ending_(ending) {}
 
-  /// A member is gone. `grace` is how long others may still report what they awaited from it.
+  /// A member has failed. `grace`: how long others may still report what they awaited from it.
   void lose(const MemberRecord& member, const std::string& why, Time grace);
-  /// A member reports a loss.
+  /// A member reports a failure.
   void hear(const MemberRecord& by, const Loss& accusation);
-  /// The job goes on without the lost node where it can, or fails if it is not failing already.
+  /// The job continues without the failed nodes if it can. Otherwise it fails, if it is not failing
+  /// already.
   void accuse(std::vector<Loss> losses);
   void accuse(const Loss& loss) { accuse(std::vector{loss}); }
-  /// Members have been listened to for long enough.
+  /// The time for reports has passed.
   void expire() { decide(); }
 
-  /// How long they are listened to.
+  /// How long reports are collected.
   Time grace() const { return until_ - job_.entered_at(); }
 
  private:
@@ -48,9 +49,9 @@ class Verdict {
   CoordinatedJob& job_;
   Regrouping& regrouping_;
   Ending& ending_;
-  std::vector<Loss> lost_;  ///< members that the coordinator has lost while it listens
-  Suspicion suspicion_;     ///< what it has heard of others meanwhile
-  FailedJoins attempts_;    ///< members that were lost before there was a plan
+  std::vector<Loss> lost_;  ///< members that the coordinator has detected as failed
+  Suspicion suspicion_;     ///< reports about other members
+  FailedJoins attempts_;    ///< members that failed before there was a plan
   Time until_{0};
 };
 

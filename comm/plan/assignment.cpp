@@ -111,10 +111,10 @@ Assignment begun_anew(const Assignment& earlier) {
 
 namespace {
 
-/// Numbers of hosts without a gap.
+/// Renumbers hosts without a gap.
 class HostNumbers {
  public:
-  /// Of one that had this number before.
+  /// The new number of the host that had the number `before`.
   uint32_t of(uint32_t before) {
     return numbers_.try_emplace(before, count_).second ? count_++ : numbers_.at(before);
   }

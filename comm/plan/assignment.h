@@ -7,8 +7,8 @@
 #include "comm/wire/wire.h"
 #include "core/even_parts.h"
 
-/// Which worker holds which logical shards, and which members share a host. It is decided once,
-/// when the plan is made, and everybody else asks it. A rank is an index in one of its lists.
+/// The assignment of logical shards to workers, and of members to hosts. It is decided once, when
+/// the plan is made. A rank is an index in one of its lists.
 namespace poseidon::comm {
 
 /// The most workers, or servers, that a job may ask for.
@@ -17,8 +17,8 @@ inline constexpr int64_t kMostShards = int64_t{1} << 20;
 
 struct AssignedWorker {
   Part shards;          ///< its logical shards, at least one
-  uint32_t host = 0;    ///< what stays on a host does not count as traffic
-  uint32_t member = 0;  ///< an id that it keeps when its rank changes
+  uint32_t host = 0;    ///< bytes that stay on a host do not count as traffic
+  uint32_t member = 0;  ///< an id that stays the same when the rank changes
   bool operator==(const AssignedWorker&) const = default;
 };
 
@@ -30,10 +30,10 @@ struct AssignedServer {
 
 class Assignment {
  public:
-  /// Makes the assignment of one worker with one shard, and a server on its host.
+  /// Makes the assignment of one worker with one shard, and of one server on the same host.
   Assignment();
-  /// The workers' ranges, in any order, must cover the shards from 0 on, each once. Hosts count
-  /// from 0 without a gap.
+  /// The workers' ranges, in any order, must cover each shard from 0 on exactly once. Hosts are
+  /// numbered from 0 without a gap.
   Assignment(std::vector<AssignedWorker> workers, std::vector<AssignedServer> servers);
 
   const std::vector<AssignedWorker>& workers() const { return workers_; }
@@ -47,11 +47,11 @@ class Assignment {
   uint32_t worker_of(uint32_t shard) const { return worker_of_shard_[shard]; }
   /// The parts that a worker sums: the largest nodes of the fixed tree within its shards.
   std::vector<Part> parts_of(uint32_t worker) const;
-  /// The samples of some shards, by their index in a global batch of this size.
+  /// The samples of some shards, by their index in a global batch of `global_batch` samples.
   IndexRange rows_of(Part shards, int64_t global_batch) const;
   /// All shards: the root of the fixed tree.
   Part everything() const { return {0, static_cast<uint32_t>(worker_of_shard_.size())}; }
-  /// The first worker of those that have the most shards.
+  /// The first of the workers with the most shards.
   uint32_t fullest_worker() const;
 
   bool shares_host(uint32_t worker, uint32_t server) const {
@@ -74,28 +74,28 @@ class Assignment {
   int64_t hosts_ = 0;
 };
 
-/// Gives each worker so many shards, one range after another. Each has a host of its own; server s
-/// is on that of worker s mod workers, or has its own.
+/// Assigns these numbers of shards, one range after another. Each worker has a separate host.
+/// Server s shares the host of worker s mod workers, or has a separate host if `servers_apart`.
 Assignment assignment_by_counts(std::span<const int64_t> shards_of_worker, int64_t servers,
                                 bool servers_apart);
 
-/// The same with as many shards for all workers as each other, the first ones having one more where
-/// they do not divide.
+/// Assigns the same number of shards to each worker; the first workers get one more if the division
+/// leaves a rest.
 Assignment even_assignment(int64_t workers, int64_t servers, bool servers_apart, int64_t shards);
 
-/// The same for a job that begins with it: everybody's id is its rank.
+/// The assignment `earlier` for a new job: each member's id is its rank.
 Assignment begun_anew(const Assignment& earlier);
 
-/// Who takes part in another view: members of an earlier one, by their ranks there in order, and
-/// behind them, by ids, those who join.
+/// The members of another view: first members of an earlier view, by their ranks there, in order;
+/// then the joiners, by ids.
 struct NextMembers {
   std::vector<uint16_t> workers, servers;
   std::vector<uint16_t> joined_workers, joined_servers;
 };
 
-/// The `members` of a view that follows the one of `earlier`, with the ranks from 0 on and the
-/// shards of all dealt evenly. Who is who, and on which host, stays as it is. Who joins has a host
-/// of its own, a server that of the worker that joins with it unless servers are apart.
+/// The assignment of the view that follows `earlier`: ranks count from 0, and all shards are
+/// divided evenly. Members keep their ids and hosts. A joiner has a separate host. A joining server
+/// shares the host of the worker that joins with it, unless servers have separate hosts.
 Assignment next_assignment(const Assignment& earlier, const NextMembers& members);
 
 }  // namespace poseidon::comm

@@ -35,7 +35,7 @@ void check_members(const std::vector<Seat>& seats, const JsonPlace& place) {
                                                 seats[rank].member, " as at /", other->second));
 }
 
-/// In order of what they hold.
+/// The workers' ranks in order of their first shard.
 std::vector<size_t> by_shards(const std::vector<AssignedWorker>& workers) {
   std::vector<size_t> ranks(workers.size());
   std::iota(ranks.begin(), ranks.end(), size_t{0});

@@ -5,14 +5,14 @@
 #include "comm/plan/assignment.h"
 #include "core/json.h"
 
-/// The assignment in plan.json (docs/plan.md). Earlier versions wrote none.
+/// The assignment in plan.json (docs/plan.md). Files of earlier versions have none.
 namespace poseidon {
 class Fields;
 }
 
 namespace poseidon::comm {
 
-/// What plan.json says of the members beside the assignment.
+/// The values of plan.json about the members, except the assignment.
 struct MemberCounts {
   int64_t workers = 1, servers = 1, logical_shards = 1;
   bool servers_apart = false;
@@ -20,13 +20,13 @@ struct MemberCounts {
   void describe(Fields& fields);
 };
 
-/// Reads the key "assignment" of a plan in two steps: describe() takes what the file says, make()
-/// checks it against the counts.
+/// Reads the key "assignment" of a plan in two steps: describe() reads the values, make() checks
+/// them against the counts.
 class AssignmentReader {
  public:
   void describe(Fields& fields);
-  /// Makes the assignment that was read, or the even one if the file has none. `place` is that of
-  /// the plan. Throws ConfigError.
+  /// Makes the assignment that was read, or the even one if the file has none. `place` is the JSON
+  /// path of the plan. Throws ConfigError.
   Assignment make(const MemberCounts& counts, const JsonPlace& place) const;
 
  private:

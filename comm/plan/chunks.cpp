@@ -16,7 +16,7 @@ int64_t bytes_of(const Piece& piece) { return piece.count * kFloatBytes; }
 
 int64_t divided_up(int64_t value, int64_t divisor) { return (value + divisor - 1) / divisor; }
 
-/// A large tensor in even parts: none of them is much smaller than the others.
+/// Divides a large tensor evenly, so that no piece is much smaller than the others.
 void cut_tensor(const Piece& tensor, int64_t servers, int64_t most_bytes,
                 std::vector<Chunk>& chunks) {
   const int64_t bytes = bytes_of(tensor);
@@ -71,7 +71,7 @@ std::vector<Piece> ps_tensors(std::span<const LayerPlan> layers) {
 
 std::vector<Chunk> cut_chunks(std::span<const Piece> tensors, int64_t servers, int64_t most_bytes) {
   std::vector<Chunk> chunks;
-  int64_t shared_bytes = 0;  // of the last chunk, while small neighbours may still join it; else 0
+  int64_t shared_bytes = 0;  // of the last chunk, if small neighbors may still join it; else 0
   for (const Piece& tensor : tensors) {
     const int64_t bytes = bytes_of(tensor);
     if (bytes >= kSmallBytes) {
@@ -111,7 +111,7 @@ void deal(std::span<Chunk> chunks, int64_t servers) {
   for (const Chunk& chunk : chunks) sizes.push_back(chunk.elements());
   std::vector<size_t> order(chunks.size());
   std::iota(order.begin(), order.end(), 0);
-  // Chunks stand in order of key: equals keep that order.
+  // Chunks are in order of key, and equal sizes keep that order.
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
     return std::pair(-sizes[a], chunks[a].key) < std::pair(-sizes[b], chunks[b].key);
   });

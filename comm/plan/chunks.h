@@ -6,38 +6,38 @@
 #include "comm/plan/plan.h"
 #include "comm/wire/number_format.h"
 
-/// How the tensors that go by the parameter server are cut, and dealt to the servers.
+/// Divides the tensors that the parameter server sums into chunks, and assigns chunks to servers.
 namespace poseidon::comm {
 
-/// Tensors smaller than this share chunks with their neighbours, and no limit on chunks is below
-/// it.
+/// Tensors smaller than this share chunks with their neighbors. No limit on chunks is below it.
 inline constexpr int64_t kSmallBytes = 64 * 1024;
-/// A tensor that is cut only so that all servers share it is not cut into less than this: each
-/// frame costs the processor.
+/// A tensor that is divided only so that all servers share it is not divided into less than this,
+/// because each frame costs processor time.
 inline constexpr int64_t kShareBytes = 128 * 1024;
-/// Tensors are cut at multiples of this many elements, a cache line of fp32.
+/// Tensors are divided at multiples of this many elements, a cache line of fp32.
 inline constexpr int64_t kCutElements = 16;
 
-/// The number format in which a tensor's sums travel, where `wire` is that of the plan.
+/// The wire dtype of a tensor's sums; `wire` is the wire dtype of the plan.
 DataType number_of(DataType wire, const TensorTraffic& tensor);
-/// The number format of a piece's tensor, and of a chunk, whose tensors all have the same.
+/// The wire dtype of a piece's tensor, and of a chunk, whose tensors all have the same one.
 DataType number_of(const Plan& plan, const Piece& piece);
 DataType number_of(const Plan& plan, const Chunk& chunk);
-/// The number format of factors.
+/// The wire dtype of factors.
 DataType number_of_factors(const Plan& plan);
 
-/// The tensors of `layers` that servers sum, in order, each as one whole piece.
+/// The tensors of `layers` that servers sum, in order; each is one piece that covers the tensor.
 std::vector<Piece> ps_tensors(std::span<const LayerPlan> layers);
 
-/// Cuts tensors of one number format into chunks of at most `most_bytes` (at least kSmallBytes),
-/// each tensor into even pieces, one for each server where they do not fall below kShareBytes: when
-/// all workers send a layer at once, they then send to all servers. Neighbours under kSmallBytes
-/// share a chunk until it has that size. The chunks are in order of key and have no server yet.
+/// Divides tensors of one wire dtype into chunks of at most `most_bytes` (at least kSmallBytes). A
+/// tensor becomes even pieces, one for each server if they are not below kShareBytes. When all
+/// workers send a layer at once, they then send to all servers. Neighbors under kSmallBytes share a
+/// chunk until it has that size. The chunks are in order of key and have no server yet.
 std::vector<Chunk> cut_chunks(std::span<const Piece> tensors, int64_t servers, int64_t most_bytes);
-/// Cuts all tensors of a plan; tensors of different number formats share no chunk.
+/// Divides all tensors of a plan; tensors of different wire dtypes share no chunk.
 std::vector<Chunk> cut_chunks(const Plan& plan, std::span<const Piece> tensors, int64_t most_bytes);
 
-/// Gives each chunk its server: the largest chunk first, each to the server that has least.
+/// Assigns a server to each chunk: largest chunk first, each to the server with the fewest
+/// elements.
 void deal(std::span<Chunk> chunks, int64_t servers);
 
 /// The elements of the fullest server over the mean of all servers; 1 without chunks.

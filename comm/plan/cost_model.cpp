@@ -42,7 +42,8 @@ NodeFloats adam_floats(WeightShape weight, double batch, ClusterSize cluster) {
 }
 
 bool factors_are_chosen(WeightShape weight, double batch, ClusterSize cluster) {
-  // Both sides times servers / 2: products of whole numbers, so that a tie is seen as one.
+  // Both sides are multiplied by servers / 2. They are then products of integers, so a tie is
+  // exact.
   const auto [workers, servers] = cluster;
   return batch * (workers - 1) * (weight.rows + weight.columns) * servers <=
          weight.rows * weight.columns * (workers + servers - 2);

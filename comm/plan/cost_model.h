@@ -3,7 +3,7 @@
 #include <span>
 
 /// The cost of a step by formula: the bytes of three strategies as the papers count them, and the
-/// time of a step under the best schedules. docs/plan.md explains the formulas.
+/// step's time under the best schedules. Formulas: docs/plan.md.
 namespace poseidon::comm {
 
 /// The numbers of workers and servers.
@@ -16,39 +16,42 @@ struct WeightShape {
   double rows = 0, columns = 0;
 };
 
-/// Floats that a node sends plus receives in one step, by what runs on it.
+/// Floats that a node sends plus receives in one step, by the processes on it.
 struct NodeFloats {
   double server = 0, worker = 0, both = 0;
 };
 
-/// The floats of a parameter server for `elements` that lie evenly on all servers.
+/// The floats of a parameter server for `elements` that are spread evenly over all servers.
 NodeFloats ps_floats(double elements, ClusterSize cluster);
-/// The floats of sufficient factors of `batch` samples, from each worker to every other; servers
-/// have no part in it.
+/// The floats of sufficient factors of `batch` samples, from each worker to every other. Servers
+/// take no part.
 double sfb_floats(WeightShape weight, double batch, ClusterSize cluster);
-/// The floats of Adam's strategy: factors go to the one server that holds the weight, which sends
-/// it back whole.
+/// The floats of Adam's strategy: factors go to the one server that holds the weight, and the
+/// server sends the complete weight back.
 NodeFloats adam_floats(WeightShape weight, double batch, ClusterSize cluster);
 
-/// Whether Algorithm 1 chooses factors for a fully connected layer, on nodes that are worker and
-/// server: where they are not more floats than the parameter server's. `batch` is per worker.
+/// Whether Algorithm 1 chooses factors for a fully connected layer, on nodes that are both worker
+/// and server. It does if factors need no more floats than the parameter server. `batch` is per
+/// worker.
 bool factors_are_chosen(WeightShape weight, double batch, ClusterSize cluster);
 
-/// Floating-point operations by which each worker makes the gradient from all workers' factors.
+/// Floating-point operations of each worker to compute the gradient from all workers' factors.
 double rebuild_flop(WeightShape weight, double batch, ClusterSize cluster);
 
-/// The times of one layer in a step, in one unit; `comm` is that of one direction of a node's link.
+/// The times of one layer in a step, all in one unit; `comm` is for one direction of a node's link.
 struct LayerStep {
   double forward = 0, backward = 0, comm = 0;
 };
 
-/// The time of a step in the steady state, with layers in order of the forward pass; exact for
-/// small chunks, a preemptible link and no latency. Here all computing comes before all
+/// The time of a step in the steady state, with layers in order of the forward pass. It is exact
+/// for small chunks, a preemptible link and no latency. Here all computation comes before all
 /// communication.
 double step_without_overlap(std::span<const LayerStep> layers);
-/// Here each layer communicates from its backward pass on, and the step ends when all have.
+/// Here each layer communicates from its backward pass on. The step ends when all layers have done
+/// so.
 double step_with_barrier(std::span<const LayerStep> layers);
-/// Here the first layers communicate first, and each forward pass waits for its own layer only.
+/// Here the first layers communicate first, and each layer's forward pass waits only for that
+/// layer.
 double step_with_priority(std::span<const LayerStep> layers);
 
 }  // namespace poseidon::comm

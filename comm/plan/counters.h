@@ -4,11 +4,11 @@
 
 namespace poseidon::comm {
 
-/// Counts of what went through one process's data plane.
+/// Counters of one process's data plane.
 struct TrafficCount {
   uint64_t bytes_sent = 0, bytes_received = 0;  ///< payload
-  uint64_t repeated = 0;  ///< frames dropped because their content was there already
-  uint64_t outdated = 0;  ///< frames dropped because their view was an older one
+  uint64_t repeated = 0;  ///< frames dropped because their content was already received
+  uint64_t outdated = 0;  ///< frames dropped because their view was older
 };
 
 /// Payload bytes of one layer that left or reached one process's node.

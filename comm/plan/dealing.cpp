@@ -12,7 +12,8 @@ namespace poseidon::comm {
 
 namespace {
 
-/// Of more shards all dealings are not looked through; the one with the shortest step is taken.
+/// The most shards for which all assignments are compared. With more, the assignment with the
+/// shortest step is used.
 constexpr int64_t kMostCompared = 4096;
 
 int64_t devices_of(std::span<const WorkerPace> workers) {
@@ -21,10 +22,10 @@ int64_t devices_of(std::span<const WorkerPace> workers) {
   return devices;
 }
 
-/// Gives one shard after another to the worker that has done it first.
+/// Assigns the shards one by one, each to the worker whose step with one shard more is the
+/// shortest.
 std::vector<int64_t> shortest(std::span<const WorkerPace> workers, int64_t shards) {
-  using Next =
-      std::tuple<double, int64_t, size_t>;  // its step with one shard more, those, its rank
+  using Next = std::tuple<double, int64_t, size_t>;  // step with one more shard, that count, rank
   std::priority_queue<Next, std::vector<Next>, std::greater<>> next;
   std::vector<int64_t> dealt(workers.size());
   const auto give = [&](size_t worker, int64_t count) {
@@ -40,8 +41,9 @@ std::vector<int64_t> shortest(std::span<const WorkerPace> workers, int64_t shard
   return dealt;
 }
 
-/// The dealings in which no worker takes longer than `limit`, and the best of them, found worker by
-/// worker: how the shards before a border are dealt best does not depend on those behind it.
+/// Finds the best assignment in which no worker takes longer than `limit`, worker by worker
+/// (dynamic programming). The best assignment of the shards before a border does not depend on the
+/// shards after it.
 class Dealings {
  public:
   Dealings(std::span<const WorkerPace> workers, int64_t shards, double limit)
@@ -69,10 +71,10 @@ class Dealings {
   }
 
  private:
-  /// Where the shards of some workers end, and the best dealing of those before.
+  /// The end of some workers' shards, and the best assignment of the shards before it.
   struct Border {
-    int64_t end = 0, count = 0;  ///< shards before it, and those of the last of the workers
-    size_t before = 0;           ///< the border before those
+    int64_t end = 0, count = 0;  ///< shards before it, and the last worker's shards
+    size_t before = 0;           ///< index of the border before the last worker's shards
     size_t parts = 0;
     double step = 0;
   };
@@ -89,7 +91,8 @@ class Dealings {
     return least;
   }
 
-  /// Borders that the workers before and behind can both meet; those behind hold at most `behind`.
+  /// Borders that the workers before and after can both meet. The workers after hold at most
+  /// `behind` shards.
   std::vector<Border> borders_after(size_t worker, const std::vector<Border>& before,
                                     int64_t behind) const {
     const int64_t others = devices_of(workers_.subspan(worker + 1));
@@ -100,7 +103,7 @@ class Dealings {
     return borders;
   }
 
-  /// Among equals the first workers have more.
+  /// Of equal assignments, it selects the one in which the first workers have more shards.
   Border border(size_t worker, const std::vector<Border>& before, int64_t end) const {
     Border best{.parts = std::numeric_limits<size_t>::max()};
     for (size_t i = 0; i < before.size(); ++i) {
@@ -121,7 +124,7 @@ class Dealings {
   const std::span<const WorkerPace> workers_;
   const int64_t shards_;
   const double limit_;
-  std::vector<int64_t> most_;  ///< shards of each worker within the limit
+  std::vector<int64_t> most_;  ///< the most shards of each worker within the limit
 };
 
 }  // namespace

@@ -4,30 +4,30 @@
 #include <span>
 #include <vector>
 
-/// Logical shards for workers that are not equally fast.
+/// Shard assignment for workers of different speeds: how many logical shards each worker gets.
 namespace poseidon::comm {
 
-/// What a step takes a worker, in any unit: so much for each shard of the device that has most of
-/// them, and so much once.
+/// The time of a worker's step, in any unit: each_shard for every shard of its fullest device, plus
+/// each_step once.
 struct WorkerPace {
   double each_shard = 1, each_step = 0;
-  int64_t devices = 1;  ///< that share the worker's shards, and have one at least
+  int64_t devices = 1;  ///< of the worker; they share its shards, at least one each
   double step_of(int64_t shards) const {
     return each_step + each_shard * static_cast<double>((shards + devices - 1) / devices);
   }
 };
 
-/// A step may be so much longer than the shortest one, where fewer partial sums are sent for it:
-/// times that were measured are no more exact.
+/// Limit on a step's time, as a multiple of the shortest one, if the assignment needs fewer partial
+/// sums. Measured times are no more exact than this.
 inline constexpr double kAlmostShortest = 1.05;
 
-/// How many of the `shards` each worker should have, where each has those that follow the ones of
-/// the worker before: the slowest worker's step is the shortest that there is, or almost; of such
-/// dealings, the workers' ranges are those of the fewest parts of the fixed tree; and of these, the
-/// one with the shortest step. There are as many shards as devices, or more.
+/// Returns how many of the `shards` each worker gets. Each worker's range follows the range of the
+/// worker before. The slowest worker's step is within kAlmostShortest of the shortest possible one.
+/// Of these assignments, it selects the ranges with the fewest parts of the fixed tree, and of
+/// those the shortest step. There must be at least as many shards as devices.
 std::vector<int64_t> deal_shards(std::span<const WorkerPace> workers, int64_t shards);
 
-/// What a step takes the slowest worker.
+/// The time of the slowest worker's step.
 double slowest_step(std::span<const WorkerPace> workers, std::span<const int64_t> shards);
 
 }  // namespace poseidon::comm

@@ -15,9 +15,9 @@ namespace poseidon::comm {
 namespace {
 
 constexpr auto kBytesPerFloat = static_cast<double>(sizeof(float));
-/// Of the fullest server over the mean.
+/// The limit for the fullest server's elements over the mean of all servers.
 constexpr double kEvenEnough = 1.1;
-/// Steps that differ by less, as a part of them, take the same time.
+/// Steps whose times differ by a smaller fraction are equally fast.
 constexpr double kAsFast = 1e-9;
 
 /// Whether both have the same numbers of workers, servers and logical shards, on as many hosts.
@@ -43,7 +43,7 @@ void check_request(const PlanRequest& request) {
         "an assignment is for the numbers of its request");
 }
 
-/// Both sides of Algorithm 1.
+/// Adds both sides of Algorithm 1.
 void add_costs(LayerPlan& layer, double batch, ClusterSize cluster) {
   const LayerTraffic& traffic = layer.traffic;
   if (traffic.linear) {
@@ -79,7 +79,7 @@ Plan with_schemes(const PlanRequest& request, const std::vector<Scheme>& schemes
 
 void add_chunks(Plan& plan, int64_t chunk_bytes) {
   const std::vector<Piece> tensors = ps_tensors(plan.layers);
-  // Smaller chunks where those of the usual size cannot be dealt evenly.
+  // If chunks of the usual size do not divide evenly, smaller chunks are tried.
   for (int64_t most = std::max(chunk_bytes, kSmallBytes);; most = std::max(most / 2, kSmallBytes)) {
     plan.chunks = cut_chunks(plan, tensors, most);
     deal(plan.chunks, plan.servers());
@@ -102,7 +102,7 @@ Plan whole_plan(const PlanRequest& request, const Schemes& schemes) {
   return plan;
 }
 
-/// Whether the tensors of each chunk travel alike.
+/// Whether the tensors of each chunk have the same wire dtype.
 bool chunks_are_alike(const Plan& plan) {
   return std::ranges::all_of(plan.chunks, [&](const Chunk& chunk) {
     return std::ranges::all_of(chunk.pieces, [&](const Piece& piece) {
@@ -111,7 +111,7 @@ bool chunks_are_alike(const Plan& plan) {
   });
 }
 
-/// A layer's earlier scheme, for this number of workers.
+/// A layer's earlier scheme, adapted to this number of workers.
 Scheme followed(Scheme earlier, int64_t workers) {
   if (earlier == Scheme::kSfb) return Scheme::kSfb;
   return workers == 1 ? Scheme::kLocal : Scheme::kPs;
@@ -163,7 +163,7 @@ Plan follow_plan(const PlanRequest& request, const Plan& earlier) {
   if (earlier.processor_ns_per_byte > 0) plan.processor_ns_per_byte = earlier.processor_ns_per_byte;
   const bool both_have_servers = plan.workers() > 1 && earlier.workers() > 1;
   if (both_have_servers && plan.servers() == earlier.servers()) plan.chunks = earlier.chunks;
-  // Those of another wire may not do.
+  // Chunks of another wire dtype may mix tensors that now differ.
   if (plan.chunks.empty() || !chunks_are_alike(plan)) add_chunks(plan, request.chunk_bytes);
   complete(plan);
   add_prediction(plan, request);
@@ -179,7 +179,7 @@ Plan next_plan(const Plan& plan, const NextMembers& members, int64_t chunk_bytes
   next.assignment = next_assignment(plan.assignment, members);
   next.predicted_step_ms = 0;
   for (LayerPlan& layer : next.layers) layer.scheme = followed(layer.scheme, next.workers());
-  // One worker alone has no chunks.
+  // A plan for a single worker has no chunks.
   if (next.workers() == 1 || plan.workers() == 1 || next.servers() != plan.servers()) {
     next.chunks.clear();
     add_chunks(next, chunk_bytes);

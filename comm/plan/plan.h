@@ -10,38 +10,37 @@
 #include "comm/plan/schemes.h"
 #include "core/json.h"
 
-/// The one plan of a job: which layer goes by which scheme, which chunk lies on which server. A
-/// pure function of its request, made by the coordinator, published, stored in plan.json
-/// (docs/plan.md).
+/// The one plan of a job: each layer's scheme, and each chunk's server. It is a pure function of
+/// its request. The coordinator makes it, publishes it, and stores it in plan.json (docs/plan.md).
 namespace poseidon::comm {
 
-/// One tensor whose sum over the shards is wanted at each step.
+/// One tensor whose sum over the shards is needed in each step.
 struct TensorTraffic {
   std::string name;
   int64_t elements = 0;
   bool statistic = false;  ///< a running statistic: always by PS, sent after the forward pass
-  /// Whether it travels as fp32 whatever the wire: statistics, biases, scales and shifts, whose
+  /// Whether it travels as fp32 for every wire dtype: statistics, biases, scales and shifts, where
   /// rounding harms much and saves little. It follows from the network, so files do not hold it.
   bool exact = false;
 
-  /// Compares what files hold.
+  /// Compares the values that files hold.
   bool operator==(const TensorTraffic& other) const {
     return name == other.name && elements == other.elements && statistic == other.statistic;
   }
 };
 
-/// One layer with something to sum. Lists of layers are in order of the forward pass.
+/// One layer that has something to sum. Lists of layers are in order of the forward pass.
 struct LayerTraffic {
   std::string name, type;
-  int64_t rows = 0, columns = 0;  ///< its weight as a matrix: outputs x inputs of one output
-  bool linear = false;            ///< it is fully connected, and its weight is among the tensors
+  int64_t rows = 0, columns = 0;       ///< its weight as a matrix: outputs x inputs of one output
+  bool linear = false;                 ///< fully connected, and its weight is among the tensors
   std::vector<TensorTraffic> tensors;  ///< for a linear layer the weight, then the bias, if any
   bool may_use_factors = false;        ///< linear, with an unshared weight and one kind of device
   bool is_shared = false;              ///< several layers of the network use its parameters
-  SchemeRule forced = SchemeRule::kAuto;  ///< what the network file asks for
+  SchemeRule forced = SchemeRule::kAuto;  ///< the rule in the network file
 };
 
-/// The reason why a layer without may_use_factors cannot be summed by factors, for a message.
+/// Why a layer without may_use_factors cannot be summed by factors, for a message.
 std::string factors_fault(const LayerTraffic& layer);
 
 /// The measured times of a layer in a step of one worker, for policy "time" and for predictions.
@@ -52,11 +51,12 @@ struct LayerTime {
 struct PlanRequest {
   std::vector<LayerTraffic> layers;
   int64_t workers = 1, servers = 1;
-  /// Whether servers have hosts of their own; else server s is on that of worker s mod workers.
+  /// Whether servers have separate hosts. Otherwise server s shares the host of worker s mod
+  /// workers.
   bool servers_apart = false;
   int64_t logical_shards = 0;  ///< 0: as many as workers
   int64_t devices = 1;         ///< of each worker; each needs at least one logical shard
-  /// Who holds which shards, for these numbers; none: as evenly as can be.
+  /// The workers' shards, for the numbers above; none: as even as possible.
   std::optional<Assignment> assignment = {};
   int64_t global_batch = 1;
   SchemeRule scheme = SchemeRule::kAuto;
@@ -67,23 +67,24 @@ struct PlanRequest {
   int64_t staleness = 0;  ///< by how many steps sums may be late
   // Policy::kTime needs these; with them every plan has a prediction.
   double link_mbps = 0;  ///< one direction of a node's link
-  /// By layer, of the worker that all wait for; includes following layers without anything to sum.
+  /// By layer, on the slowest worker. Each time includes the following layers that have nothing to
+  /// sum.
   std::vector<LayerTime> times;
   LayerTime time_before;      ///< of the layers before the first of `layers`
   double rebuild_gflops = 0;  ///< speed of the rebuild from factors
-  /// Processor time that a byte costs a node, sent or received, over the threads that compute: by
-  /// so much computing takes longer. 0: bytes cost none.
+  /// Processor time of a node per byte sent or received, divided by the compute threads. It extends
+  /// the computation. 0: bytes cost none.
   double processor_ns_per_byte = 0;
 };
 
-/// A run of elements of one tensor within a chunk.
+/// A run of elements of one tensor within a chunk (a segment).
 struct Piece {
-  uint32_t layer = 0, tensor = 0;  ///< indices into Plan::layers, and into the tensors of that
+  uint32_t layer = 0, tensor = 0;  ///< indices into Plan::layers, and into its tensors
   int64_t first = 0, count = 0;    ///< elements, canonical order
   bool operator==(const Piece&) const = default;
 };
 
-/// A unit that lies on one server: its pieces one after another, in fp32.
+/// The unit of data that one server sums: its pieces one after another, in fp32.
 struct Chunk {
   uint32_t server = 0;
   uint32_t key = 0;  ///< index of its first layer in the forward pass: its priority
@@ -96,11 +97,11 @@ struct LayerPlan {
   LayerTraffic traffic;
   Scheme scheme = Scheme::kPs;
   double ps_bytes = 0;    ///< by Algorithm 1: per node, sent plus received, in fp32
-  double sfb_bytes = -1;  ///< likewise by factors; -1 for a layer that is not linear
-  double bytes = 0;       ///< the bytes that it will move, averaged over the nodes
+  double sfb_bytes = -1;  ///< the same by factors; -1: the layer is not linear
+  double bytes = 0;       ///< bytes that it will move, averaged over the nodes
 };
 
-/// The greatest staleness: each further step holds one more of every sum.
+/// The greatest staleness. Each further step holds one more copy of every sum.
 inline constexpr int64_t kMostStaleness = 1024;
 
 struct Plan {
@@ -116,9 +117,9 @@ struct Plan {
   std::vector<Chunk> chunks;  ///< in order of key, then of first piece
   double bytes_per_node = 0;
   double hottest_shard_over_mean = 1;
-  double link_mbps = 0;              ///< one direction of a node's link; 0 if it is not known
-  double processor_ns_per_byte = 0;  ///< as in the request that it was made for
-  double predicted_step_ms = 0;      ///< 0 if times or link are not known
+  double link_mbps = 0;              ///< one direction of a node's link; 0: unknown
+  double processor_ns_per_byte = 0;  ///< from the request of this plan
+  double predicted_step_ms = 0;      ///< 0: times or link are unknown
 
   int64_t workers() const { return static_cast<int64_t>(assignment.workers().size()); }
   int64_t servers() const { return static_cast<int64_t>(assignment.servers().size()); }
@@ -127,35 +128,35 @@ struct Plan {
   IndexRange rows_of(Part shards) const { return assignment.rows_of(shards, global_batch); }
 };
 
-/// The assignment of a request, or one for its numbers that is as even as it can be.
+/// The assignment of a request; without one, the most even assignment for its numbers.
 Assignment assignment_of(const PlanRequest& request);
-/// Whether a plan for `request` that follows `earlier` keeps its assignment. The request must have
-/// no assignment, and the same numbers of workers, servers, logical shards and hosts. Each worker
-/// must have a logical shard for each of its devices.
+/// Whether a plan for `request` that follows `earlier` keeps its assignment. It does if the request
+/// has no assignment, and the same numbers of workers, servers, logical shards and hosts. Each
+/// worker must also have a logical shard for each of its devices.
 bool keeps_assignment(const PlanRequest& request, const Plan& earlier);
 
-/// Makes the plan for a request. Throws ConfigError for one that cannot be met (a forced "sfb" for
-/// a layer without factors).
+/// Makes the plan for a request. Throws ConfigError for an impossible one (a forced "sfb" for a
+/// layer without factors).
 Plan make_plan(const PlanRequest& request);
 
-/// Makes the plan for `request` with the schemes of an earlier plan for the same layers, perhaps
-/// for another number of workers. It has the earlier chunks if the number of servers is the same,
-/// and the earlier assignment as keeps_assignment() says, begun anew. Throws ConfigError if a layer
-/// goes by factors in the earlier plan and cannot here.
+/// Makes the plan for `request` with the schemes of an earlier plan for the same layers; the number
+/// of workers may differ. It keeps the earlier chunks if the number of servers is the same. It
+/// keeps the earlier assignment as keeps_assignment() says, with new member ids. Throws ConfigError
+/// if a layer uses factors in the earlier plan and cannot do so here.
 Plan follow_plan(const PlanRequest& request, const Plan& earlier);
 
-/// Whether `plan` can be followed by so many workers and servers.
+/// Whether `plan` can continue with this many workers and servers.
 bool can_survive(const Plan& plan, size_t workers, size_t servers);
-/// Makes the plan of a view that follows the one of `plan`: schemes stay, shards and chunks are
-/// dealt anew. How long a step will take is not predicted.
+/// Makes the plan of the view after the view of `plan`. Schemes stay; shards are divided again, and
+/// chunks too if the number of servers changes. It has no predicted step time.
 Plan next_plan(const Plan& plan, const NextMembers& members, int64_t chunk_bytes);
 
-/// Convert a plan to plan.json and back. Reading checks everything, also that the plan is for these
-/// layers; values that follow from others are computed anew. Throws ConfigError.
+/// Convert a plan to plan.json and back. Reading checks everything, including that the plan is for
+/// these layers. Derived values are computed again. Throws ConfigError.
 Json to_json(const Plan& plan);
 Plan read_plan(const Json& json, const JsonPlace& place, const std::vector<LayerTraffic>& layers);
 
-/// Fills in what follows from schemes and chunks: bytes, balance.
+/// Computes the values that follow from schemes and chunks: bytes, balance.
 void complete(Plan& plan);
 
 }  // namespace poseidon::comm

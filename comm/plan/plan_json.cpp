@@ -40,7 +40,7 @@ Json chunk_json(const Chunk& chunk) {
   return {{"server", chunk.server}, {"key", chunk.key}, {"pieces", std::move(pieces)}};
 }
 
-/// Values that follow from others: they may stand in a plan, and are computed anew.
+/// Derived values: a plan may contain them, and they are computed again.
 void skip(Fields& fields, std::initializer_list<const char*> keys) {
   Json unused;
   for (const char* key : keys) fields.raw(key, unused, "");
@@ -100,13 +100,13 @@ void read_top(Fields& fields, Plan& plan) {
   fields.objects(
       "chunks", 0, [&](size_t size) { plan.chunks.resize(size); },
       [&](Fields& f, size_t i) { read_chunk(f, plan.chunks[i]); }, "", required);
-  // A run's plan.json also has its devices, what they compute by, and why no layer is by factors.
+  // A run's plan.json also has its devices, their implementations, and why no layer uses factors.
   skip(fields, {"batch_per_worker", "bytes_per_node", "hottest_shard_over_mean", "choices",
                 "implementations", "devices", "reason"});
 }
 
-/// Holds a plan that was read against the layers of this network, and takes over what it does not
-/// say of them.
+/// Checks a layer of the plan against the layer of this network, and copies the values that files
+/// do not hold.
 void match_layer(LayerPlan& layer, const LayerTraffic& known, const JsonPlace& place) {
   const LayerTraffic& read = layer.traffic;
   if (read.name != known.name || read.type != known.type)
@@ -136,7 +136,7 @@ void match_layers(Plan& plan, const std::vector<LayerTraffic>& layers, const Jso
   }
 }
 
-/// Chunks must hold every element that servers sum exactly once, in order.
+/// Checks that chunks hold every element that servers sum exactly once, in order.
 class ChunkChecker {
  public:
   ChunkChecker(const Plan& plan, const JsonPlace& place)
@@ -197,7 +197,7 @@ class ChunkChecker {
   const Plan& plan_;
   const JsonPlace& place_;
   std::vector<Piece> tensors_;
-  size_t tensor_ = 0;  ///< the tensor that is next, and how much of it was seen
+  size_t tensor_ = 0;  ///< the next tensor, and how many of its elements were seen
   int64_t done_ = 0;
 };
 

@@ -22,7 +22,7 @@ void move_gradient_to_rebuild(const PlanRequest& request, const LayerTraffic& la
   step.forward += std::max(gradient_ms, flop / (request.rebuild_gflops * 1e6));
 }
 
-/// The network takes its processor time from all layers alike.
+/// Network I/O slows all layers by the same factor.
 Computing prolonged(Computing steps, double by_ms) {
   double all = 0;
   for (const LayerStep& step : steps) all += step.forward + step.backward;
@@ -47,7 +47,7 @@ double step_ms(Overlap overlap, const Computing& steps) {
   return step_without_overlap(steps);
 }
 
-/// With layers whose bytes cross one direction of a node's link.
+/// The time of a step if the layers' bytes cross one direction of a node's link.
 double step_ms(const PlanRequest& request, Computing steps, const std::vector<double>& bytes) {
   const double bytes_per_ms = request.link_mbps * 125;
   for (size_t i = 0; i < bytes.size(); ++i) steps[i + 1].comm = bytes[i] / bytes_per_ms;

@@ -11,7 +11,7 @@ namespace poseidon::comm {
 
 namespace {
 
-/// So many layers are tried in all combinations; more are improved one by one.
+/// The most layers for which all combinations are tried. With more, layers are improved one by one.
 constexpr size_t kMostCombined = 12;
 
 ClusterSize size_of(const PlanRequest& request) {
@@ -27,7 +27,7 @@ bool is_forced(const PlanRequest& request, const LayerTraffic& layer) {
          !layer.may_use_factors;
 }
 
-/// What job or network says of the layer, or Algorithm 1.
+/// The scheme that the job or the network file requires, or else the scheme of Algorithm 1.
 Scheme scheme_by_rule(const PlanRequest& request, const LayerTraffic& layer) {
   const Scheme no_factors = request.workers == 1 ? Scheme::kLocal : Scheme::kPs;
   if (layer.forced == SchemeRule::kSfb) return Scheme::kSfb;
@@ -63,7 +63,7 @@ void check_times(const PlanRequest& request) {
         "\"backward_gflops\" of linear layers in the times");
 }
 
-/// Looks for the schemes with the shortest step; among equals, for those that move least.
+/// Finds the schemes with the shortest step; of equal ones, those that move the fewest bytes.
 class TimeSearch {
  public:
   explicit TimeSearch(const PlanRequest& request) : request_(request), traffic_(request) {
@@ -158,7 +158,7 @@ void check_factors(const LayerTraffic& layer, Scheme scheme) {
 
 std::vector<Schemes> choose_schemes(const PlanRequest& request) {
   const Schemes by_bytes = schemes_by_rule(request);
-  // A forced scheme leaves nothing to decide, so it needs no times.
+  // A scheme that the job forces leaves no choice, so it needs no times.
   const bool decides = request.workers > 1 && request.scheme == SchemeRule::kAuto;
   if (request.policy != Policy::kTime || !decides) return {by_bytes};
   check_times(request);

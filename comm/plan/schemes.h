@@ -7,14 +7,14 @@
 
 #include "comm/wire/number_format.h"
 
-/// How gradients are summed and sent, as choices with names; each has one table of names, in the
+/// How gradients are summed and sent: enums with names. Each enum has one table of names, in the
 /// order of its values, for files and messages.
 namespace poseidon::comm {
 
 /// How a layer's gradient is summed.
 enum class Scheme : uint8_t { kLocal, kPs, kSfb };
 inline constexpr std::array kSchemes{Scheme::kLocal, Scheme::kPs, Scheme::kSfb};
-/// The schemes by which workers send.
+/// The schemes in which workers send.
 inline constexpr std::array kSendingSchemes{Scheme::kPs, Scheme::kSfb};
 
 /// A value for each scheme.
@@ -28,18 +28,19 @@ class ByScheme {
   std::array<Value, kSchemes.size()> values_{};
 };
 
-/// How many of the two ends of a byte that moves are at workers.
+/// How many of the two ends of a transfer are workers.
 inline constexpr int worker_ends(Scheme scheme) { return scheme == Scheme::kSfb ? 2 : 1; }
 
-/// What a job, or a layer of a network file, asks for.
+/// The scheme setting of a job, or of a layer in a network file.
 enum class SchemeRule : uint8_t { kAuto, kPs, kSfb };
 
-/// What SchemeRule::kAuto makes small.
+/// The quantity that SchemeRule::kAuto minimizes.
 enum class Policy : uint8_t { kBytes, kTime };
 
-/// When a worker waits for sums. kPriority: for each layer's before that layer's next forward pass.
-/// kBarrier: for all of them at the end of a step. kNone: likewise, and nothing is sent before the
-/// end of the backward pass.
+/// When a worker waits for sums.
+/// - kPriority: before a layer's next forward pass, for that layer's sums
+/// - kBarrier: at the end of a step, for all sums
+/// - kNone: as kBarrier, and nothing is sent before the end of the backward pass
 enum class Overlap : uint8_t { kPriority, kBarrier, kNone };
 
 /// The table of the names of an enum's values.
@@ -63,10 +64,10 @@ const std::string& name_of(Policy policy);
 const std::string& name_of(Overlap overlap);
 const std::string& name_of(DataType number);
 
-/// The key of the bytes that moved by a scheme, in files and notes: "ps_bytes".
+/// The key of a scheme's transferred bytes, in files and notes: "ps_bytes".
 std::string bytes_key(Scheme scheme);
 
-/// The rule that has this name.
+/// The rule with this name.
 SchemeRule scheme_rule(const std::string& name);
 
 }  // namespace poseidon::comm

@@ -7,22 +7,23 @@
 
 #include "comm/wire/wire.h"
 
-/// The fixed tree of additions over the logical shards: the sum of a range is that of its left
-/// child, whose length is the largest power of two below the range's, plus that of the rest. All
-/// sums follow the tree, whichever worker holds which shards, so their bits are the same.
+/// The fixed summation tree over the logical shards. The sum of a range is the sum of its left
+/// child plus the sum of its right child. The left child has the largest power of two of shards
+/// below the range's length. All sums follow the tree, whichever worker holds which shards, so they
+/// are equal bit by bit.
 namespace poseidon::comm {
 
 /// The length of the left child of a range of `count` > 1 shards.
 inline uint32_t left_count(uint32_t count) { return std::bit_floor(count - 1); }
 
-/// The largest nodes of the tree over `shards` that lie within `range`, in order: what a worker
-/// that holds `range` can sum by itself.
+/// The largest nodes of the tree over `shards` that lie within `range`, in order. A worker that
+/// holds `range` can sum these alone.
 std::vector<Part> parts_within(uint32_t shards, Part range);
 
-/// The tree above the parts of all workers, by which a server adds.
+/// The tree above the parts of all workers. A server adds along it.
 class PartTree {
  public:
-  /// `ranges` are the workers' shards, which cover all of them.
+  /// `ranges` are the workers' shards. Together they cover all shards.
   explicit PartTree(std::span<const Part> ranges);
 
   struct Node {
@@ -30,7 +31,7 @@ class PartTree {
     int32_t parent = -1, sibling = -1;
     bool operator==(const Node&) const = default;
   };
-  /// The leaves are the parts of one worker after another; the root is last.
+  /// The leaves are the parts of worker 0, worker 1 and so on; the root is last.
   const std::vector<Node>& nodes() const { return nodes_; }
   size_t leaves() const { return leaves_; }
   /// The leaf of a part, or -1.

@@ -15,10 +15,10 @@ int64_t bytes_of_element(DataType wire, const TensorTraffic& tensor) {
 
 int64_t factor_number_bytes(DataType wire) { return static_cast<int64_t>(bytes_of(wire)); }
 
-/// What the workers of one host hold together.
+/// The totals of the workers on one host.
 struct HostLoad {
   int64_t workers = 0;
-  int64_t parts = 0;    ///< partial sums that they send of each chunk
+  int64_t parts = 0;    ///< partial sums that they send for each chunk
   int64_t samples = 0;  ///< of their logical shards
 };
 
@@ -51,7 +51,7 @@ ClusterLoad load_of(const Assignment& assignment, int64_t global_batch) {
 /// Bytes of a layer that lie on the servers of each host.
 using HeldBytes = std::vector<int64_t>;
 
-/// By layer.
+/// The held bytes of each layer.
 std::vector<HeldBytes> held_bytes(const Plan& plan) {
   const Assignment& assignment = plan.assignment;
   std::vector<HeldBytes> held(plan.layers.size(),
@@ -63,7 +63,7 @@ std::vector<HeldBytes> held_bytes(const Plan& plan) {
   return held;
 }
 
-/// Adds what goes to servers on other hosts and comes back: partial sums, and the sum.
+/// Adds the bytes to and from servers on other hosts: partial sums, and the sum.
 void add_sums(const ClusterLoad& load, const HeldBytes& held, LayerTrafficBytes& nodes) {
   const int64_t all_bytes = std::accumulate(held.begin(), held.end(), int64_t{0});
   for (size_t node = 0; node < nodes.size(); ++node) {
@@ -82,7 +82,7 @@ void add_factors(const ClusterLoad& load, int64_t row_bytes, LayerTrafficBytes& 
   }
 }
 
-/// The part of all servers that are on this host.
+/// The ratio of the servers on this host to all servers.
 double share_of_servers(const Assignment& assignment, uint32_t host) {
   const auto here = std::ranges::count(assignment.servers(), host, &AssignedServer::host);
   return static_cast<double>(here) / static_cast<double>(assignment.servers().size());
@@ -148,7 +148,7 @@ double EvenTraffic::row_bytes(const LayerTraffic& layer) const {
   return static_cast<double>((layer.rows + layer.columns) * factor_number_bytes(wire_));
 }
 
-// What leaves one node arrives at another.
+// Each byte that one node sends, another node receives.
 double EvenTraffic::ps_bytes(std::span<const TensorTraffic> tensors) const {
   return 2 * mean_.sums_sent * bytes_of(tensors);
 }

@@ -6,8 +6,8 @@
 
 #include "comm/plan/plan.h"
 
-/// The exact payload that a plan moves: what is sent to another node, without headers. The nodes
-/// are the hosts of the plan's assignment.
+/// The exact payload that a plan moves: bytes sent to another node, without headers. The nodes are
+/// the hosts of the plan's assignment.
 namespace poseidon::comm {
 
 struct NodeBytes {
@@ -18,18 +18,18 @@ struct NodeBytes {
 /// Bytes of one layer in one step, by node.
 using LayerTrafficBytes = std::vector<NodeBytes>;
 
-/// The bytes of each layer on each node. Where layers share a chunk, each counts its own pieces.
+/// The bytes of each layer on each node. If layers share a chunk, each counts its own pieces.
 std::vector<LayerTrafficBytes> expected_traffic(const Plan& plan);
 
 /// The bytes of a layer over all nodes, sent plus received.
 int64_t total_bytes(const LayerTrafficBytes& nodes);
 
-/// The bytes of elements and factors before chunks have servers, as if each server had the same
-/// share.
+/// The bytes of elements and factors before chunks have servers. It assumes that each server holds
+/// the same amount.
 class EvenTraffic {
  public:
-  /// The bytes that cross one node's link for each byte of elements summed by servers, and for each
-  /// of a row of factors.
+  /// The bytes that cross one node's link, per byte of elements that servers sum, and per byte of a
+  /// row of factors.
   struct NodeShare {
     double sums_sent = 0, sums_received = 0;
     double factors_sent = 0, factors_received = 0;
@@ -39,11 +39,11 @@ class EvenTraffic {
 
   explicit EvenTraffic(const PlanRequest& request);
 
-  /// Bytes of these tensors, as they travel.
+  /// Bytes of these tensors on the wire.
   double bytes_of(std::span<const TensorTraffic> tensors) const;
   /// Bytes of one sample's factors.
   double row_bytes(const LayerTraffic& layer) const;
-  /// Of every node that differs from the others.
+  /// One entry for each distinct node.
   const std::vector<NodeShare>& nodes() const { return nodes_; }
   /// Bytes per node, sent plus received, on average over all nodes.
   double ps_bytes(std::span<const TensorTraffic> tensors) const;

@@ -120,7 +120,7 @@ void SimulatedCoordinator::received(uint16_t worker, const FrameHeader& header) 
                     });
 }
 
-/// A step that a worker has kept is asked for before the first step, and counts by itself.
+/// An in-memory checkpoint is requested before the first step, and needs no agreement.
 void SimulatedCoordinator::take_checkpoint(uint16_t worker, const Note& note) {
   auto digest = note.content.at("digest").get<std::vector<int64_t>>();
   const auto count = [&](ReplicaStore& store) {
@@ -144,7 +144,8 @@ void SimulatedCoordinator::take_checkpoint(uint16_t worker, const Note& note) {
   });
 }
 
-/// What came must be what its sender says. A run that goes on with it applies the sums in flight.
+/// The content must match the digests of its sender. A run that continues from it applies the sums
+/// in flight.
 void SimulatedCoordinator::write(int64_t step, const ReplicaStore& store,
                                  const std::vector<int64_t>& digest) {
   Replica values = store.values[0];
@@ -163,7 +164,7 @@ void SimulatedCoordinator::write(int64_t step, const ReplicaStore& store,
     world_.result.unagreed.push_back(step);
 }
 
-/// What cannot be written ends the job.
+/// A write error ends the job.
 void SimulatedCoordinator::attempt(const std::function<void()>& action) {
   try {
     action();
@@ -186,7 +187,8 @@ void SimulatedCoordinator::failed(const Loss& loss) {
   if (!drifted_) attempt([&] { queue_.trust_survivors(); });
 }
 
-/// Reading takes a moment. A damaged checkpoint does not count, and nor do those after it.
+/// Reading takes some time. If the latest checkpoint is damaged, the last intact one before it
+/// counts.
 void SimulatedCoordinator::read_checkpoint() {
   SavedStep held = queue_.hold();
   const auto is_damaged = [this](int64_t step) {
@@ -207,7 +209,7 @@ void SimulatedCoordinator::read_checkpoint() {
   });
 }
 
-/// What is under way from workers is dropped: their ranks are others' in this view.
+/// Drops checkpoints in flight, because other workers may have these ranks in this view.
 size_t SimulatedCoordinator::begin_view(int64_t step, bool restores) {
   for (uint16_t worker = 0; worker < planner_.plan_now().workers(); ++worker)
     intake_.forget(worker);

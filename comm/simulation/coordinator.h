@@ -15,19 +15,19 @@
 
 namespace poseidon::comm {
 
-/// What a checkpoint is put into, tensor after tensor: a replica, then the sums in flight.
+/// The memory of a received checkpoint, tensor after tensor: a replica, then the sums in flight.
 struct ReplicaStore {
   std::vector<Replica> values;
   std::vector<std::span<std::byte>> memory();
 };
 
-/// Makes the plans of a simulated job: its options have the first.
+/// Makes the plans of a simulated job. Its options contain the first plan.
 class SimulatedPlanner final : public JobPlanner {
  public:
-  /// `ask` asks a worker for the step that it keeps; `read` reads the last intact checkpoint, and
-  /// calls restored() later; `begin_view` is told of each view behind the first, the steps done
-  /// before it and whether all begin with that checkpoint. It returns how many workers receive
-  /// the values of worker 0.
+  /// `ask` requests a worker's in-memory checkpoint. `read` reads the last intact checkpoint, and
+  /// calls restored() later. `begin_view` is called for each view after the first. Its arguments
+  /// are the steps done before the view, and whether all workers begin with that checkpoint. It
+  /// returns the number of workers that receive the values of worker 0.
   SimulatedPlanner(SimulatedWorld& world, std::function<void(uint16_t)> ask,
                    std::function<void()> read, std::function<size_t(int64_t, bool)> begin_view)
       : world_(world),
@@ -51,7 +51,7 @@ class SimulatedPlanner final : public JobPlanner {
   int64_t saved_step() override { return world_.saved.empty() ? 0 : world_.saved.rbegin()->first; }
   void restore() override { read_(); }
 
-  /// That of the last view.
+  /// The plan of the last view.
   const Plan& plan_now() const { return world_.plan(world_.result.view); }
   bool awaits_kept_step() const { return world_.options.keeper && !fetched_; }
   void fetched() { fetched_ = true; }
@@ -65,11 +65,11 @@ class SimulatedPlanner final : public JobPlanner {
   const std::function<size_t(int64_t, bool)> begin_view_;
   int64_t first_step_ = 0;
   bool fetched_ = false;
-  std::optional<SavedStep> restored_;  ///< the checkpoint that the next view begins with
+  std::optional<SavedStep> restored_;  ///< the checkpoint with which the next view begins
 };
 
-/// A coordinator that records what it hears. Which checkpoints count is comm::CheckpointQueue's to
-/// say, as in the product; those that it has written are digests in the result.
+/// A coordinator that records its events. comm::CheckpointQueue decides which checkpoints count, as
+/// in the product. The result has the digests of those that it has written.
 class SimulatedCoordinator final : public CheckpointReceiver, public JobObserver {
  public:
   SimulatedCoordinator(SimulatedWorld& world, int node);

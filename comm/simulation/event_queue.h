@@ -7,18 +7,18 @@
 
 namespace poseidon::comm {
 
-/// Something that will happen in a simulated network.
+/// A future event of a simulated network.
 struct Event {
   enum class Kind : uint8_t { kDeliver, kOpen, kReportClosed, kWake, kAction, kSent };
   Time at{0};
   uint64_t sequence = 0;
   Kind kind = Kind::kWake;
-  int node = 0;          ///< to which it happens; of kSent the host
+  int node = 0;          ///< the node of the event; kSent: the host
   uint32_t index = 0;    ///< of a frame, connection, action
-  const char* why = "";  ///< of a closing
+  const char* why = "";  ///< why a connection closed
 };
 
-/// What is still to happen, in order, and the clock, which jumps from event to event.
+/// The future events, in order, and the clock, which jumps from event to event.
 class EventQueue {
  public:
   Time now() const { return now_; }
@@ -26,7 +26,7 @@ class EventQueue {
   /// When the next event is due. The queue must not be empty.
   Time next_at() const { return events_.front().at; }
   void schedule(Event event);
-  /// Goes on to the next event.
+  /// Advances the clock to the next event, and returns the event.
   Event take();
 
  private:

@@ -7,7 +7,7 @@
 namespace poseidon::comm {
 
 namespace {
-/// What a packet carries on a path that drops larger ones.
+/// The largest frame that passes a path which drops large packets, bytes.
 constexpr uint64_t kMostNarrowBytes = 1500;
 }  // namespace
 
@@ -31,7 +31,7 @@ void FrameTraffic::send(int node, ConnectionId id, const FrameHeader& header, Pa
   serve(host);
 }
 
-/// Puts the most urgent frame on the link of a host if that is free.
+/// Starts to send the frame of highest priority on the link of a host, if the link is free.
 void FrameTraffic::serve(uint32_t host) {
   const std::optional<uint32_t> frame = state_.links[host].next(state_.queue.now());
   if (!frame) return;
@@ -41,7 +41,7 @@ void FrameTraffic::serve(uint32_t host) {
                          .node = static_cast<int>(host)});
 }
 
-/// When the last byte of a frame that leaves now has come.
+/// When the last byte of a frame that leaves now arrives.
 Time FrameTraffic::arrival(const Frame& frame) {
   SimulatedConnection& connection = connection_of(frame);
   const auto end = static_cast<size_t>(frame.to_end);
@@ -67,7 +67,7 @@ void FrameTraffic::transmit(uint32_t index) {
   state_.queue.schedule({.at = at, .kind = Event::Kind::kDeliver, .node = to, .index = index});
 }
 
-/// Frames that should not be there: one of an older view before `frame`, a repeated one after it.
+/// Adds faulty frames: one of an older view before `frame`, a repeated one after it.
 void FrameTraffic::add_disturbances(Frame frame, Time at) {
   const int node = connection_of(frame).node[static_cast<size_t>(frame.to_end)];
   if (state_.model.duplication > 0 && chance() < state_.model.duplication) {
@@ -98,7 +98,7 @@ void FrameTraffic::deliver(uint32_t index) {
     return machine.received(id, frame.header, frame.payload.bytes);
   const std::span<std::byte> place = machine.place(id, frame.header);
   if (place.empty()) return;
-  // Bytes are read as late as can be: whoever reuses memory too early is found out.
+  // Bytes are read as late as possible, so a test detects memory that is reused too early.
   if (frame.outdated)
     std::fill(place.begin(), place.end(), std::byte{0x3E});
   else if (!frame.payload.bytes.empty())
@@ -106,7 +106,7 @@ void FrameTraffic::deliver(uint32_t index) {
   machine.received(id, frame.header, place);
 }
 
-/// What follows a lost packet waits for it.
+/// A frame behind a lost packet waits for it forever.
 bool FrameTraffic::is_stuck(const Frame& frame) {
   SimulatedConnection& connection = connection_of(frame);
   const auto [least, most] = std::minmax(connection.node[0], connection.node[1]);

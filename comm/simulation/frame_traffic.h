@@ -20,63 +20,62 @@ namespace poseidon::comm {
 struct SimulatedNode {
   std::unique_ptr<Transport> transport;
   Machine* machine = nullptr;
-  PeerIdentity presented;  ///< as whom it accepts connections
+  PeerIdentity presented;  ///< the identity with which it accepts connections
   uint32_t host = 0;
   bool crashed = false, paused = false;
-  /// By own ConnectionId: connection and end; 0 is no connection.
+  /// By its ConnectionId: connection and end. Index 0 is no connection.
   std::vector<std::pair<uint32_t, int>> links = {{UINT32_MAX, 0}};
   std::optional<Time> wake_due;
-  std::vector<Event> held;  ///< while paused
+  std::vector<Event> held;  ///< events that wait while it is paused
 };
 
-/// A connection between two nodes; end 0 has asked for it.
+/// A connection between two nodes; end 0 has requested it.
 struct SimulatedConnection {
   std::array<int, 2> node{};
   std::array<ConnectionId, 2> id{};  ///< as each end knows it
   PeerIdentity caller;
   NodeId called;
   bool open = false, closed = false;
-  std::array<bool, 2> shut{};   ///< an end has closed it and hears no more
+  std::array<bool, 2> shut{};   ///< an end has closed it, and receives nothing more
   std::array<bool, 2> stuck{};  ///< nothing more arrives at an end: a packet before it was lost
   std::array<Time, 2> last_arrival{};  ///< at each end: a connection keeps its order
-  /// Each end's turns on the link of its host, unless there is no link to cross.
+  /// Each end's sender on the link of its host; nullopt: the connection crosses no link.
   std::optional<std::array<HostLink::Sender, 2>> senders;
 };
 
-/// What the parts of a simulated network share.
+/// The state that the parts of a simulated network share.
 struct NetworkState {
   const NetworkModel model;
   EventQueue queue;
   std::vector<std::unique_ptr<SimulatedNode>> nodes;
   std::vector<HostLink> links;  ///< by host
   std::vector<SimulatedConnection> connections;
-  std::set<std::pair<int, int>> deaf = {};  ///< from whom nothing reaches whom
-  std::set<std::pair<int, int>> narrow =
-      {};  ///< pairs, the lesser first, between which large packets are lost
+  std::set<std::pair<int, int>> deaf = {};    ///< (from, to): nothing arrives
+  std::set<std::pair<int, int>> narrow = {};  ///< pairs, lower index first: large packets are lost
 
   SimulatedNode& node(int index) { return *nodes[static_cast<size_t>(index)]; }
-  /// Whether what comes to this end of a connection gets there.
+  /// Whether frames for this end of a connection arrive.
   bool hears(const SimulatedConnection& connection, size_t end) const {
     return !deaf.contains({connection.node[1 - end], connection.node[end]});
   }
   bool is_up(int index) const { return !nodes[static_cast<size_t>(index)]->crashed; }
-  /// As which a node knows its end of a connection from now on.
+  /// Returns a new id by which a node knows its end of a connection.
   ConnectionId new_id(int index, uint32_t connection, int end) {
     node(index).links.emplace_back(connection, end);
     return static_cast<ConnectionId>(node(index).links.size() - 1);
   }
 };
 
-/// The frames on their way through a simulated network.
+/// The frames in flight in a simulated network.
 class FrameTraffic {
  public:
   FrameTraffic(NetworkState& state, uint64_t seed) : state_(state), random_(seed) {}
 
   void send(int node, ConnectionId id, const FrameHeader& header, Payload payload,
             Priority priority);
-  /// What a node's end of a connection has not handed over yet is dropped.
+  /// Drops the bulk frames of a node's end of a connection that have not left.
   void drop_bulk(int node, uint32_t connection);
-  /// The node hands nothing over, or does again.
+  /// Pauses or resumes the bulk frames of a node.
   void pause(int node, bool paused);
   /// The frame that was leaving a host has left.
   void has_left(uint32_t host);

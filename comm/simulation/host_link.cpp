@@ -69,7 +69,7 @@ Time HostLink::time_of(uint64_t bytes) const {
   return Time(static_cast<int64_t>(static_cast<double>(bytes) * 1e9 / bytes_per_second_));
 }
 
-/// A connection asks for its next turn when what it has handed over has left.
+/// A connection requests the link again when its queued frame has left.
 void HostLink::want(Sender sender) {
   const Outbox& from = outboxes_[sender];
   if (from.unsent || from.paused || from.frames.empty()) return;

@@ -9,32 +9,31 @@
 
 namespace poseidon::comm {
 
-/// The link of a simulated host, both ways. Which bulk frame is handed over next is decided by its
-/// arbiter, as on a real host whose members share a process; those that have been handed over leave
-/// in their order.
+/// The link of a simulated host, in both directions. Its egress scheduler selects the next bulk
+/// frame, as on a real host whose members share a process. Queued frames leave in their order.
 class HostLink {
  public:
   using Sender = LinkArbiter::Sender;
 
   explicit HostLink(double bytes_per_second) : bytes_per_second_(bytes_per_second) {}
 
-  /// A new connection to another host.
+  /// Adds a connection to another host.
   Sender add();
   /// A bulk frame of `bytes` bytes waits.
   void push(Sender sender, uint32_t frame, Priority priority, uint64_t bytes);
-  /// The bulk frame that begins to leave now, if one does.
+  /// Returns the bulk frame that starts to leave now; nullopt: none does.
   std::optional<uint32_t> next(Time now);
-  /// It has left.
+  /// That frame has left.
   void has_left(Time now);
-  /// Its process stands still, or goes on.
+  /// The connection's process is paused, or resumes.
   void pause(Sender sender, bool paused);
-  /// Takes back the frames of a connection that wait.
+  /// Removes the waiting frames of a connection, and returns them.
   std::vector<uint32_t> drop(Sender sender);
 
-  /// When the last of these bytes, the next that leave, has left.
+  /// When the last of `bytes` bytes, which leave next, has left.
   Time leaves_at(uint64_t bytes, Time now);
   Time egress_free() const { return egress_free_; }
-  /// When the last of these bytes, which could be there at `at`, has come.
+  /// When the last of `bytes` bytes has arrived, at `at` or later.
   Time comes_at(uint64_t bytes, Time at);
 
  private:

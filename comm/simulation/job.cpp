@@ -15,7 +15,7 @@ namespace poseidon::comm {
 
 namespace {
 
-/// All processes of a job, and the faults that befall them.
+/// All processes of a job, and the faults injected into them.
 class Job {
  public:
   Job(const SimulatedJobOptions& options, SimulatedJobResult& result)
@@ -48,7 +48,7 @@ class Job {
   }
 
  private:
-  /// Of workers and servers; the coordinator has another.
+  /// The number of hosts of workers and servers; the coordinator has a separate host.
   uint32_t hosts() const { return static_cast<uint32_t>(options_.plan.assignment.hosts()); }
 
   int add(NodeId id, uint32_t host) {
@@ -117,7 +117,7 @@ class Job {
     return id.role == Role::kWorker ? workers_[id.rank]->member() : servers_[id.rank]->member();
   }
 
-  /// Somebody who lives while `node` stands still.
+  /// A node that runs while `node` is paused.
   int bystander(NodeId node) { return node == NodeId{} ? node_of_.at({Role::kWorker, 0}) : 0; }
 
   bool survives(NodeId id) const {
@@ -174,7 +174,7 @@ class Job {
   std::multimap<uint64_t, NodeId> arriving_;  ///< by event
   std::set<NodeId> has_arrived_;
   uint32_t hosts_of_arrivals_ = 0;
-  std::map<Coordinator::State, uint64_t> entered_;  ///< at which event
+  std::map<Coordinator::State, uint64_t> entered_;  ///< by state: its first event
   std::unique_ptr<SimulatedCoordinator> coordinator_;
   std::vector<std::unique_ptr<SimulatedWorker>> workers_;
   std::vector<std::unique_ptr<SimulatedServer>> servers_;

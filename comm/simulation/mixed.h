@@ -4,10 +4,10 @@
 
 namespace poseidon::comm {
 
-/// The step between arguments of mixed() that makes of it the generator splitmix64.
+/// With arguments that differ by this step, mixed() is the generator splitmix64.
 inline constexpr uint64_t kMixStep = 0x9E3779B97F4A7C15u;
 
-/// Spreads what differs in its argument over all bits.
+/// Spreads the differences of its arguments over all bits.
 inline uint64_t mixed(uint64_t z) {
   z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
   z = (z ^ z >> 27) * 0x94D049BB133111EBu;

@@ -22,7 +22,7 @@ float ComputeModel::made_up(uint64_t step, uint64_t shard, uint32_t layer, uint3
                             uint64_t element) const {
   const uint64_t at = mixed(seed_ ^ mixed(step * kMixStep + shard)) + (uint64_t{layer} << 48) +
                       (uint64_t{tensor} << 40) + element;
-  // 24 bits: sums of such numbers are rounded, so their order shows.
+  // 24 bits: sums of such numbers are rounded, so a wrong order changes them.
   return static_cast<float>(static_cast<int64_t>(mixed(at) >> 40) - (1 << 23)) * 0x1p-23f;
 }
 

@@ -117,7 +117,7 @@ void SimulatedNetwork::open(uint32_t link) {
     state_.connections[link].senders = {state_.links[near].add(),
                                         state_.links[listener.host].add()};
   const PeerIdentity identity = state_.connections[link].caller, answers = listener.presented;
-  // A listener that stands still accepts later what its kernel has accepted now.
+  // A paused listener accepts later the connection that its kernel accepts now.
   after(target, Time{0},
         [this, target, id, identity] { state_.node(target).machine->opened(id, identity); });
   after(caller, Time{0}, [this, caller, link, answers] {
@@ -129,7 +129,7 @@ void SimulatedNetwork::open(uint32_t link) {
 void SimulatedNetwork::close(uint32_t link, int closer, const char* why, bool tell_closer) {
   SimulatedConnection& connection = state_.connections[link];
   if (connection.closed) return;
-  // What was sent before is still delivered: the end comes behind it.
+  // Frames sent before are still delivered; the close event follows them.
   if (closer >= 0) traffic_.drop_bulk(closer, link);
   for (size_t end = 0; end < 2; ++end) {
     if (connection.node[end] < 0 || (end == 1 && !connection.open)) continue;
@@ -197,7 +197,7 @@ bool SimulatedNetwork::run(Time until) {
   return true;
 }
 
-/// Nothing happens to a process that has crashed, or for the time being to one that stands still.
+/// Drops events of a crashed process, and holds back events of a paused one.
 bool SimulatedNetwork::happens(const Event& event) {
   if (event.kind == Event::Kind::kSent) return true;  // it happens to a host
   SimulatedNode& node = state_.node(event.node);

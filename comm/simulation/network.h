@@ -9,8 +9,8 @@
 #include "comm/simulation/frame_traffic.h"
 #include "comm/wire/transport.h"
 
-/// A network that exists in numbers only: the state machines run under it unchanged, in one thread,
-/// on a clock that jumps from event to event. Everything that happens is a function of the seed.
+/// A network in virtual time. The state machines run on it unchanged, in one thread, with a clock
+/// that jumps from event to event. All events are a function of the seed.
 namespace poseidon::comm {
 
 class SimulatedNetwork {
@@ -18,8 +18,8 @@ class SimulatedNetwork {
   SimulatedNetwork(const NetworkModel& model, uint64_t seed);
   ~SimulatedNetwork();
 
-  /// A node that others reach at `address`. Its transport lives as long as the network. Nodes of
-  /// one host share its link, which what they send each other does not cross. Hosts count from 0,
+  /// Adds a node that others reach at `address`. Its transport lives as long as the network. Nodes
+  /// of one host share its link, which frames between them do not cross. Hosts are numbered from 0,
   /// in the end without a gap.
   int add_node(const std::string& address, uint32_t host);
   Transport& transport(int node);
@@ -30,25 +30,25 @@ class SimulatedNetwork {
   void after(int node, Time wait, std::function<void()> action);
 
   // Faults.
-  /// The process is gone: its connections are reset.
+  /// The process ends; its connections are reset.
   void crash(int node);
-  /// The process stands still, for ever or for a while; its connections stay.
+  /// The process stops until resume(), if that is called; its connections stay.
   void pause(int node);
   void resume(int node);
   /// One connection between two nodes breaks, if there is one.
   void cut(int a, int b);
-  /// Nothing that `from` sends reaches `to` any more, nor that it has closed a connection; the two
-  /// cannot connect anew.
+  /// Nothing that `from` sends reaches `to` any more, not even a closed connection. The two cannot
+  /// connect again.
   void deafen(int from, int to) { state_.deaf.insert({from, to}); }
-  /// From now on a large frame from one of the two to the other is lost, and all that their
-  /// connection was to carry after it.
+  /// From now on a large frame between the two is lost, and so are all later frames of that
+  /// connection in that direction.
   void narrow(int a, int b) { state_.narrow.insert({std::min(a, b), std::max(a, b)}); }
   bool is_up(int node) const;
 
-  /// Before each event: whatever the test wants to do at event number `n`.
+  /// Sets a hook that runs before each event, with the event's number.
   void before_event(std::function<void(uint64_t n)> hook) { hook_ = std::move(hook); }
 
-  /// Runs until nothing is left to happen or the clock passes `until`. False: the clock ran out.
+  /// Runs until no event remains, or the clock passes `until`. Returns false in the second case.
   bool run(Time until);
 
   Time now() const { return state_.queue.now(); }

@@ -4,13 +4,13 @@
 
 namespace poseidon::comm {
 
-/// What the simulated links do.
+/// The properties of the simulated links.
 struct NetworkModel {
   double bytes_per_second = 0;                 ///< of each host's link, one direction; 0: no limit
   Time delay = std::chrono::microseconds(50);  ///< of every frame
-  Time jitter{0};          ///< at most this more, by chance; a connection keeps its order
-  double duplication = 0;  ///< chance that a bulk frame comes a second time
-  double outdated = 0;     ///< chance that one of an older view, with other numbers, comes first
+  Time jitter{0};          ///< random extra delay, at most this; a connection keeps its order
+  double duplication = 0;  ///< chance that a bulk frame arrives a second time
+  double outdated = 0;  ///< chance that a frame of an older view, with other values, arrives first
 };
 
 }  // namespace poseidon::comm

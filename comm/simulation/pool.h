@@ -6,7 +6,7 @@
 
 namespace poseidon::comm {
 
-/// Values by index; an index is used again after take().
+/// Values by index; take() frees the index for reuse.
 template <class Value>
 class Pool {
  public:

@@ -11,41 +11,44 @@
 
 namespace poseidon::comm {
 
-/// The numbers of a simulated worker: its values in two versions, and the sums and factors of the
-/// steps in flight. In a planning run, which carries no payload, there are none, and nothing is
-/// done with them.
+/// The data of a simulated worker: its values in two versions, and the sums and factors of the
+/// steps in flight. A planning run carries no payload: it has no such data, and all functions do
+/// nothing.
 class SimulatedReplica final : public ExchangeMemory {
  public:
   explicit SimulatedReplica(const SimulatedWorld& world) : world_(world) {}
 
-  /// Takes memory for a worker that contributes these parts, the first time with first values.
+  /// Allocates memory for a worker that contributes these parts; the first time with initial
+  /// values.
   void take_memory(const std::vector<Part>& parts);
   void take_first_values() { restore({.step = 0, .values = world_.model.first_values()}); }
-  /// Takes the values of a checkpoint, and the sums in flight behind them.
+  /// Restores the values of a checkpoint, and its sums in flight.
   void restore(const SimulatedCheckpoint& saved);
-  /// Of each tensor, for values that come from another worker.
+  /// The memory of each tensor, for values from another worker.
   std::vector<std::span<std::byte>> memory();
 
-  /// Makes the gradient of a part, by its index among the worker's own, of this global batch.
+  /// Makes the gradient of a part of the global batch `batch`. `part` is an index among the
+  /// worker's parts.
   std::span<const float> make_gradient(uint64_t step, uint64_t batch, uint32_t layer,
                                        uint32_t tensor, size_t part);
-  /// Makes the factors of one logical shard of the batch, in their place among all.
+  /// Makes the factors of one logical shard of the batch, at the shard's position in the memory of
+  /// all.
   void make_factors(uint64_t step, uint64_t batch, uint32_t layer, uint32_t shard);
   /// Makes the sum of a layer's gradients from all its factors.
   void rebuild(uint64_t step, uint32_t layer);
-  /// Updates a layer by its sums of `step`.
+  /// Updates a layer with its sums of `step`.
   void update(uint64_t step, size_t layer);
-  /// Takes back a layer's last update.
+  /// Reverts a layer's last update.
   void revert(size_t layer);
-  /// The values of a layer go wrong, and from then on what it computes with them.
+  /// Corrupts the values of a layer, and from then on the gradients of this worker.
   void spoil(size_t layer);
 
   uint32_t digest() const { return ComputeModel::digest(values_); }
-  /// Of all values, and of the sums of the steps from `complete` to `done`, which are in flight.
+  /// The digests of all values, and of the sums in flight of the steps from `complete` to `done`.
   std::vector<int64_t> digests(int64_t complete, int64_t done) const;
-  /// Of the tensors whose index leaves `turn` when it is divided by kDigestTurns.
+  /// The digests of the tensors whose index modulo kDigestTurns is `turn`.
   std::vector<int64_t> digests_in_turn(int64_t turn) const;
-  /// The values, and the sums of each of these steps.
+  /// The values, then the sums of each of these steps.
   std::vector<const Replica*> checkpoint(int64_t complete, int64_t done) const;
 
   std::span<float> sum(uint32_t layer, uint32_t tensor, uint64_t step) override {
@@ -65,10 +68,10 @@ class SimulatedReplica final : public ExchangeMemory {
   Replica values_, other_;  ///< current values, and those of the step before or after
   bool spoilt_ = false;
   std::vector<Replica> sums_;                    ///< of the steps in flight
-  std::vector<std::vector<Replica>> gradients_;  ///< of these, by own part, when there are several
-  /// Those of earlier views: what has left this node may still be read on its way to a lost one.
+  std::vector<std::vector<Replica>> gradients_;  ///< of these, by own part; empty for one part
+  /// Gradients of earlier views: frames in flight to a failed node may still read them.
   std::vector<std::vector<std::vector<Replica>>> earlier_gradients_;
-  /// By layer, which of the factors, step modulo steps_of_factors().
+  /// By layer, by factor (kDeltas, kActivations), by step modulo steps_of_factors().
   std::vector<std::array<std::vector<std::vector<float>>, 2>> factors_;
 };
 

@@ -10,7 +10,7 @@
 
 namespace poseidon::comm {
 
-/// A server, whose work is all in its ServerShard.
+/// A simulated server. Its ServerShard does all the work.
 class SimulatedServer final : public MemberHost, public PayloadReceiver {
  public:
   SimulatedServer(SimulatedWorld& world, NodeId id, int node);

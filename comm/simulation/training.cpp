@@ -19,7 +19,7 @@ StepMachine machine_at(int64_t step, const Plan& plan, int64_t in_flight) {
                       .together = plan.overlap != Overlap::kPriority});
 }
 
-/// As WorkerTraining does it.
+/// As in WorkerTraining.
 void compare_in_turn(const SimulatedJobOptions& options, Member& member,
                      const SimulatedReplica& replica, int64_t done) {
   const int64_t every = options.digest_every;
@@ -43,7 +43,8 @@ SimulatedTraining::SimulatedTraining(SimulatedWorld& world, Member& member,
       machine_(machine_at(0, world.options.plan, 0)),
       limit_(0, world.options.steps) {}
 
-/// What is due after the step that a later view begins behind may have been lost with the view.
+/// A comparison that was due after the old view's last step may be lost with that view, so it is
+/// repeated.
 void SimulatedTraining::begin(WorkerExchange& exchange, const Plan& plan) {
   exchange_ = &exchange;
   plan_ = &plan;
@@ -97,7 +98,7 @@ void SimulatedTraining::forward(uint32_t layer) {
 void SimulatedTraining::backward(uint32_t layer) {
   if (layer == 0) return end_of_step();
   surroundings_.after(compute_time(layer - 1, false), [this, layer] {
-    machine_.contributed(layer - 1);  // first: what comes in at once is the sum
+    machine_.contributed(layer - 1);  // first, because contribute() may deliver the sum
     contribute(layer - 1, false);
     make_updates();
     backward(layer - 1);
@@ -129,19 +130,19 @@ void SimulatedTraining::contribute_factors(uint32_t layer) {
   }
 }
 
-/// What is given in a later view takes the place of what was given in an earlier one.
+/// A contribution in a later view replaces the count of an earlier view.
 void SimulatedTraining::count(uint32_t layer, const Contribution& contribution) {
   const Part part = contribution.part;
   for (uint32_t shard = part.first; shard < part.first + part.count; ++shard) {
     auto& [view, times] = world_.result.given[{batch_, layer, shard}];
-    if (view > member_.view()) continue;  // it stood still, and gives to a view that is over
+    if (view > member_.view()) continue;  // it was paused, and contributes to an old view
     if (view < member_.view()) times = 0;
     view = member_.view();
     ++times;
   }
 }
 
-/// As ClusterExchange does it.
+/// As in ClusterExchange.
 void SimulatedTraining::hand_over(uint32_t layer, const Contribution& contribution) {
   if (contribution.tensor == 0) count(layer, contribution);
   if (world_.options.plan.overlap == Overlap::kNone)
@@ -165,8 +166,8 @@ void SimulatedTraining::end_of_step() {
 
 // ---- between steps
 
-/// Compares what the next step is computed with, and the sums that come after it; at the end, what
-/// all sums make. Newcomers begin with what all have then.
+/// Compares the values with which the next step is computed, and the sums in flight; at the end,
+/// the final values. Joiners begin with the same state.
 void SimulatedTraining::sync() {
   syncing_ = !machine_.has_all_sums();
   if (syncing_) return;
@@ -207,7 +208,7 @@ void SimulatedTraining::end_behind(int64_t step, StepLimit::Next then) {
 
 // ---- sums and updates
 
-/// As TrainingLoop::open_gate, but that it does not block: false where a sum has not come.
+/// As TrainingLoop::open_gate, but without blocking: returns false if a sum has not arrived.
 bool SimulatedTraining::open_gate(uint32_t layer) {
   while (!machine_.open(layer)) {
     const std::optional<size_t> due = machine_.due(layer);
@@ -224,7 +225,7 @@ void SimulatedTraining::make_updates() {
 void SimulatedTraining::update(size_t layer) {
   const auto step = static_cast<uint64_t>(machine_.next_update(layer));
   replica_.update(step, layer);
-  // In later views ranks are others'.
+  // In later views other workers may have these ranks.
   if ((member_.view() == 1 || world_.options.all_drift) &&
       world_.options.drifts == std::pair(member_.rank(), step))
     replica_.spoil(layer);

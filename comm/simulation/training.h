@@ -15,30 +15,30 @@
 
 namespace poseidon::comm {
 
-/// The steps of a simulated worker, as the training loop makes them, but that nothing blocks: what
-/// waits goes on when the event comes that it waits for.
+/// The steps of a simulated worker, as in the training loop, but without blocking. A waiting step
+/// continues when the awaited event arrives.
 class SimulatedTraining {
  public:
   struct Surroundings {
-    /// Calls `action` later, unless the worker is over by then.
+    /// Calls `action` after `wait`, unless the worker is over by then.
     std::function<void(Time wait, std::function<void()> action)> after;
-    /// Sends a checkpoint of the steps that are done.
+    /// Sends a checkpoint of the steps done.
     std::function<void()> send_checkpoint;
   };
 
-  /// All must outlive it. `seed` is that of how long computing takes.
+  /// All must outlive it. `seed` randomizes the computation times.
   SimulatedTraining(SimulatedWorld& world, Member& member, SimulatedReplica& replica,
                     Surroundings surroundings, uint64_t seed);
 
-  /// Begins the next step, or ends. `exchange`, of this plan, must outlive the view.
+  /// Starts the next step, or ends. `exchange`, of this plan, must outlive the view.
   void begin(WorkerExchange& exchange, const Plan& plan);
-  /// The sums of a layer have come.
+  /// The sums of a layer have arrived.
   void arrived(uint64_t step, uint32_t layer);
   int64_t offer_halt() { return limit_.offer(); }
-  /// The steps end behind this one: for good, kEnd, or until others have joined, kPause.
+  /// The steps end after `step`: finally (kEnd), or until nodes have joined (kPause).
   void end_behind(int64_t step, StepLimit::Next then);
-  /// Goes back to this step, where what was under way is given up. `anew`: to one whose values come
-  /// from elsewhere, a checkpoint or another worker, and lack the sums of so many steps up to it.
+  /// Moves to `step` and abandons the current step. `anew` is set if the values come from a
+  /// checkpoint or another worker. They lack the sums of this many steps up to `step`.
   void go_to(int64_t step, std::optional<int64_t> anew);
   const StepMachine& machine() const { return machine_; }
 
@@ -68,16 +68,16 @@ class SimulatedTraining {
   const Surroundings surroundings_;
   uint64_t random_;
   WorkerExchange* exchange_ = nullptr;  ///< null until begin()
-  const Plan* plan_ = nullptr;          ///< of the view; the same
+  const Plan* plan_ = nullptr;          ///< of the view; null until begin()
   StepMachine machine_;
   StepLimit limit_;
-  uint64_t drawn_ = 0;  ///< global batches that the loader has given
-  uint64_t batch_ = 0;  ///< the one of the step under way
-  std::vector<std::pair<uint32_t, Contribution>> held_back_;  ///< with layers; without overlap
+  uint64_t drawn_ = 0;  ///< global batches that the loader has returned
+  uint64_t batch_ = 0;  ///< the batch of the current step
+  std::vector<std::pair<uint32_t, Contribution>> held_back_;  ///< by layer; used without overlap
   std::optional<uint32_t> gate_;  ///< the layer whose forward pass waits
-  bool undecided_ = false;        ///< waits for how far the job goes
-  bool syncing_ = false;          ///< waits for all updates, to compare
-  bool pausing_ = false;          ///< waits for newcomers, when all updates are made
+  bool undecided_ = false;        ///< waits for the decision how far the job continues
+  bool syncing_ = false;          ///< waits for all sums before a comparison
+  bool pausing_ = false;          ///< waits for joiners once all updates are made
 };
 
 }  // namespace poseidon::comm

@@ -21,8 +21,8 @@ bool has_factors(const Plan& plan) {
                              [](const LayerPlan& layer) { return layer.scheme == Scheme::kSfb; });
 }
 
-/// Sends the `number`-th replica of a checkpoint, whose tensors are numbered on from one to the
-/// next. `checkpoint` counts the checkpoints of this worker.
+/// Sends replica `number` of a checkpoint. Tensor indices continue from one replica to the next.
+/// `checkpoint` counts the checkpoints of this worker.
 void send_replica(Member& member, int64_t step, uint32_t checkpoint, uint32_t number,
                   const Replica& replica) {
   uint32_t tensors = 0;
@@ -46,7 +46,7 @@ bool worker_hangs(const SimulatedWorld& world, const Member& member, Work in) {
   return world.hangs({Role::kWorker, member.rank()}, in);
 }
 
-/// Takes the values of the checkpoint of `step`, or first values where the job begins anew.
+/// Restores the checkpoint of `step`, or the initial values if the job restarts from step 0.
 void restore(SimulatedReplica& replica, const SimulatedWorld& world, int64_t step) {
   if (step == 0) return replica.take_first_values();
   check(world.saved.contains(step), "the checkpoint that all go back to is kept until they have");
@@ -80,8 +80,8 @@ void SimulatedWorker::welcomed(uint16_t, const Json&) {
   after(1ms, [this] { member_.prepared({{"data", "made up"}}); });
 }
 
-/// The coordinator asks for the step that this one keeps; what is in it does not matter here. Or
-/// for the values of this view's first step, for who has joined.
+/// The coordinator requests this worker's in-memory checkpoint, whose content does not matter here;
+/// or the values of this view's first step, for joiners.
 void SimulatedWorker::noted(const Note& note) {
   if (note.about == "values") return payload_.expect(replica_.memory(), [this] { ready(); });
   if (note.about != "fetch" || worker_hangs(world_, member_, Work::kGiving)) return;
@@ -91,8 +91,8 @@ void SimulatedWorker::noted(const Note& note) {
   send_checkpoint(0);
 }
 
-/// Who has joined a job that had begun gets its values from another, unless all begin with those of
-/// a checkpoint.
+/// A joiner of a running job receives its values from another worker, unless all workers begin with
+/// the values of a checkpoint.
 void SimulatedWorker::planned(const Planned& planned) {
   const auto first_step = planned.plan.value("first_step", int64_t{0});
   const bool restored = planned.plan.value("restored", false);
@@ -112,7 +112,7 @@ void SimulatedWorker::planned(const Planned& planned) {
                               .carries_payload = world_.options.carries_payload,
                               .first_step = static_cast<uint64_t>(first_step)},
       replica_, member_.peers(), [this](uint64_t step, uint32_t layer) {
-        // Once it has ceased the replica has gone back, or is about to.
+        // Once the worker has stopped, the replica has reverted, or is about to.
         if (!stopped_) training_.arrived(step, layer);
       }));
   replica_.take_memory(payload_.exchange()->parts());
@@ -136,9 +136,9 @@ void SimulatedWorker::started(uint64_t) {
   training_.begin(*payload_.exchange(), *plan_);
 }
 
-// ---- after a loss
+// ---- after a node failure
 
-/// Nothing that it was about to do is done.
+/// Cancels all pending actions.
 void SimulatedWorker::regroup(const Loss&) {
   stopped_ = true;
   ++stops_;
@@ -155,7 +155,7 @@ void SimulatedWorker::failed(const Loss& loss, bool alone) {
   loss_ = loss;
   if (!worker_hangs(world_, member_, Work::kStopping))
     return world_.network.after(node_, 1ms, [this, alone] { stop(alone); });
-  // Where nobody is left to end it, the process sees to that itself (trainer/member/end_watch.h).
+  // If no node is left to end it, the process ends itself (trainer/member/end_watch.h).
   if (!alone) return;
   world_.network.after(node_, 5s, [this] {
     over_ = true;
@@ -179,7 +179,7 @@ void SimulatedWorker::save(int64_t step) {
 
 // ---- checkpoints
 
-/// The values, and the sums of each step in flight behind them.
+/// Sends the values, then the sums of each step in flight.
 void SimulatedWorker::send_checkpoint(int64_t step) {
   const StepMachine& machine = training_.machine();
   ++checkpoints_sent_;

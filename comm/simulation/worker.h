@@ -14,19 +14,19 @@
 
 namespace poseidon::comm {
 
-/// A worker whose computation takes time and makes up numbers.
+/// A simulated worker: its computation takes virtual time and makes pseudorandom values.
 class SimulatedWorker final : public MemberHost {
  public:
   SimulatedWorker(SimulatedWorld& world, NodeId id, int node);
 
   Member& member() { return member_; }
   bool over() const { return over_; }
-  /// Whether its values are those of the job: who joins one that has begun gets them from another.
+  /// Whether it has the job's values. A joiner of a running job receives them from another worker.
   bool has_values() const { return has_values_ || member_.view() <= 1; }
   const SimulatedTraining& training() const { return training_; }
   uint32_t digest() const { return replica_.digest(); }
   const std::optional<Loss>& loss() const { return loss_; }
-  /// That of its last view.
+  /// The exchange of its last view; null before the first.
   const WorkerExchange* exchange() const { return payload_.exchange(); }
 
   void welcomed(uint16_t rank, const Json&) override;
@@ -55,10 +55,10 @@ class SimulatedWorker final : public MemberHost {
   Member member_;
   SimulatedReplica replica_;
   SimulatedTraining training_;
-  // Of a view.
+  // State of a view.
   const Plan* plan_ = nullptr;
-  bool has_values_ = false;  ///< to begin with, its own or others'
-  uint32_t stops_ = 0;       ///< how often it has ceased to compute
+  bool has_values_ = false;  ///< its initial values, or another worker's
+  uint32_t stops_ = 0;       ///< how often it has stopped computing
   bool stopped_ = false;
   uint32_t checkpoints_sent_ = 0;
   bool over_ = false;

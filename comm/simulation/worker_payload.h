@@ -13,8 +13,8 @@
 
 namespace poseidon::comm {
 
-/// What reaches a simulated worker in frames: sums and factors from its peers, and from the
-/// coordinator the values of a job that it has joined.
+/// The tensors that a simulated worker receives. Peers send sums and factors. The coordinator sends
+/// the values of a job that the worker has joined.
 class SimulatedWorkerPayload final : public PayloadReceiver {
  public:
   /// A view begins.
@@ -22,9 +22,9 @@ class SimulatedWorkerPayload final : public PayloadReceiver {
     exchange_ = std::move(exchange);
     intake_.reset();
   }
-  /// That of its last view; null before the first.
+  /// The exchange of its last view; null before the first.
   WorkerExchange* exchange() const { return exchange_.get(); }
-  /// Values are on their way into this memory; `come` is called when all have come.
+  /// Values will arrive in this memory; `come` is called when all have arrived.
   void expect(std::vector<std::span<std::byte>> values, std::function<void()> come) {
     intake_.emplace(std::move(values));
     come_ = std::move(come);

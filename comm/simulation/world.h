@@ -20,22 +20,22 @@ struct SimulatedCheckpoint {
   std::vector<Replica> sums = {};  ///< of the last steps up to it, which are in flight
 };
 
-/// What all nodes of a simulated job know.
+/// The state that all nodes of a simulated job share.
 struct SimulatedWorld {
   const SimulatedJobOptions& options;
   SimulatedNetwork& network;
   ComputeModel model;
   SimulatedJobResult& result;
-  std::map<uint32_t, Plan> later_plans = {};          ///< by view, of those after the first
+  std::map<uint32_t, Plan> later_plans = {};          ///< by view, for the views after the first
   std::map<int64_t, SimulatedCheckpoint> saved = {};  ///< by step
 
   const Plan& plan(uint32_t view) const;
-  /// Where the other nodes reach `node`.
+  /// The address at which other nodes reach `node`.
   std::string address_of(NodeId node) const;
   bool hangs(NodeId who, Work in) const;
-  /// Whether it comes while the job runs.
+  /// Whether the node arrives while the job runs.
   bool is_arrival(NodeId node) const;
-  /// How a worker or a server takes part.
+  /// The options with which a worker or a server joins.
   Member::Options member_options(NodeId node) const;
 };
 

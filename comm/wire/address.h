@@ -5,7 +5,7 @@
 
 namespace poseidon::comm {
 
-/// "host:port", taken apart. An IPv6 address stands in brackets, "[::1]:7000".
+/// An address "host:port", split. An IPv6 address has brackets: "[::1]:7000".
 struct HostPort {
   std::string host;  ///< a name or an address, without brackets
   uint16_t port = 0;
@@ -16,7 +16,7 @@ HostPort parse_address(const std::string& address);
 
 std::string to_string(const HostPort& address);
 
-/// The address of a "host:port" without its port, brackets and all.
+/// The host of a "host:port", with its brackets if it has any.
 std::string host_of(const std::string& address);
 
 }  // namespace poseidon::comm

@@ -8,7 +8,7 @@
 namespace poseidon::comm {
 
 namespace {
-/// A larger body's memory is given back once it is read.
+/// Bytes. A larger buffer for small bodies is freed after use.
 constexpr size_t kKeptBytes = 64 * 1024;
 }  // namespace
 
@@ -17,7 +17,7 @@ std::span<const std::byte> FrameReader::buffered() const {
 }
 
 std::array<std::span<std::byte>, 2> FrameReader::room() {
-  // While a body is open the buffer is empty, so what follows the body begins at its front.
+  // While a body is open, the buffer is empty. Bytes after the body start at the buffer's front.
   const std::span<std::byte> buffer = std::span(buffer_).subspan(end_);
   if (state_ == State::kBody) return {body_.subspan(done_), buffer};
   return {buffer, std::span<std::byte>()};
@@ -83,7 +83,7 @@ std::string FrameReader::read_body(FrameSink& sink) {
 }
 
 std::string FrameReader::body_grew(size_t count, FrameSink& sink) {
-  // The seal follows the bytes while they are still in the cache.
+  // Update the seal while the bytes are still in the cache.
   if (state_ == State::kBody) seal_->add(body_.subspan(done_, count));
   done_ += count;
   return done_ == header_.length ? finish(sink) : "";

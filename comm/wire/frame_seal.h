@@ -6,24 +6,25 @@
 
 #include "core/gmac.h"
 
-/// Seals show a receiver that a frame is as it was sent. The format: docs/wire-format.md.
+/// A seal (checksum or authentication code) shows a receiver that a frame arrived unchanged. The
+/// format: docs/wire-format.md.
 namespace poseidon::comm {
 
-/// Makes the seals of all frames of one connection and direction, in their order.
+/// Computes the seals of all frames of one connection and direction, in their order.
 class FrameSeal {
  public:
   virtual ~FrameSeal() = default;
   /// The seal's name in messages: "checksum".
   virtual const char* name() const = 0;
-  /// Returns the seal of the next header, whose `bytes` before the seal are given.
+  /// Returns the seal of the next header. `bytes` are the header's bytes before the seal.
   virtual uint64_t of_header(std::span<const std::byte> bytes) = 0;
   /// Adds bytes of the next body.
   virtual void add(std::span<const std::byte> bytes) = 0;
-  /// Returns the seal of the body whose bytes were added, and begins the next one.
+  /// Returns the seal of the body whose bytes were added, and starts the next body.
   virtual uint64_t of_body() = 0;
 };
 
-/// CRC-32C, which finds faults but not forgeries.
+/// CRC-32C: detects transmission faults, but not forgeries.
 class ChecksumSeal final : public FrameSeal {
  public:
   const char* name() const override { return "checksum"; }
@@ -35,8 +36,8 @@ class ChecksumSeal final : public FrameSeal {
   uint32_t body_ = 0;
 };
 
-/// The first 8 bytes of AES-256-GMAC, with a number of its own for each header and each body.
-/// Nobody without the key can change a frame, or make, repeat, leave out or exchange one.
+/// The first 8 bytes of AES-256-GMAC, with a separate nonce for each header and each body. Without
+/// the key, an attacker cannot change, forge, repeat, omit or swap frames.
 class KeyedSeal final : public FrameSeal {
  public:
   explicit KeyedSeal(const Gmac::Key& key) : gmac_(key) {}
@@ -49,7 +50,7 @@ class KeyedSeal final : public FrameSeal {
   uint64_t finish();
 
   Gmac gmac_;
-  uint64_t headers_ = 0, bodies_ = 0;  ///< the numbers of sealed headers and bodies
+  uint64_t headers_ = 0, bodies_ = 0;  ///< counts of sealed headers and bodies
   bool in_body_ = false;
 };
 

@@ -19,7 +19,7 @@ namespace {
 constexpr uint64_t kMostSecretBytes = 64 * 1024;
 constexpr size_t kJobAt = 16, kNonceAt = 32;
 
-// One for each direction: what one end has said proves nothing when it is sent back to it.
+// Each direction has its own labels, so a proof that is sent back to its author proves nothing.
 constexpr std::string_view kAcceptorLabel = "poseidon 2 acceptor";
 constexpr std::string_view kInitiatorLabel = "poseidon 2 initiator";
 constexpr std::string_view kAcceptorFrames = "poseidon 2 acceptor frames";
@@ -37,7 +37,7 @@ Value get(std::span<const std::byte> in, size_t at) {
   return value;
 }
 
-/// In a challenge nobody is called: those fields are 0, as of a coordinator.
+/// A challenge calls no node: its `called` fields are 0, the values of a coordinator.
 Introduction introduce(const PeerIdentity& self, NodeId called, bool secured, const Nonce& nonce) {
   Introduction out{};
   put(out, 0, self.role);
@@ -67,7 +67,7 @@ std::string wrong_length(const char* what, size_t expected, size_t got) {
   return text("a ", what, " of ", got, " bytes, expected ", expected);
 }
 
-/// What is wrong with an introduction; "" when nothing is.
+/// The fault of an introduction, or "".
 std::string fault_of(std::span<const std::byte> introduction, bool secured) {
   const auto role = get<uint8_t>(introduction, 0);
   const auto says_secured = get<uint8_t>(introduction, 1);
@@ -95,7 +95,7 @@ Hmac hmac_of(const Secret& secret, std::string_view label, std::span<const std::
   return hmac_sha256(secret, said);
 }
 
-/// Empty without a secret.
+/// Returns no bytes without a secret.
 std::vector<std::byte> prove(const Secret& secret, std::string_view label,
                              std::span<const std::byte> hello, std::span<const std::byte> answer) {
   if (secret.empty()) return {};
@@ -111,13 +111,13 @@ std::optional<SessionKeys> keys_of(const Secret& secret, std::string_view sent,
                      .received = hmac_of(secret, received, hello, answer)};
 }
 
-/// Each end tells it the other, so it is true for both.
+/// Each end reports this text to the other, so it must be true for both.
 constexpr const char* kWrongSecret =
     "the two ends have different secrets: give both the same secret file";
 
 void warn_of_readers(const std::string& path, Log& log) {
   using std::filesystem::perms;
-  std::error_code gone;  // shows again when it is read
+  std::error_code gone;  // read_file() reports it again
   const auto status = std::filesystem::status(path, gone);
   const perms others = status.permissions() & (perms::group_read | perms::others_read);
   if (std::filesystem::is_regular_file(status) && others != perms::none)
@@ -127,7 +127,8 @@ void warn_of_readers(const std::string& path, Log& log) {
                      path));
 }
 
-/// Without the white space at its end. `name` is what errors call where it comes from.
+/// Removes the white space at the end and checks the length. `name` stands for the source in
+/// errors.
 Secret checked_secret(Secret secret, const std::string& name) {
   const auto blank = [](std::byte byte) {
     return byte == std::byte{' '} || (byte >= std::byte{'\t'} && byte <= std::byte{'\r'});

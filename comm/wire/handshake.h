@@ -11,20 +11,20 @@
 #include "core/gmac.h"
 #include "core/log.h"
 
-/// How two ends of a connection prove to each other that they know the same secret, and who they
-/// are. There is no I/O here: bodies of frames go in and come out. The format and what is proved:
-/// docs/wire-format.md, docs/security.md.
+/// The handshake of a connection: both ends prove that they know the same secret, and their
+/// identities. There is no I/O here: the functions receive and return bodies of frames. The format
+/// and the proofs: docs/wire-format.md, docs/security.md.
 namespace poseidon::comm {
 
-/// The shared secret of a cluster. An empty one means that there is none and nothing is proved.
+/// The shared secret of a cluster. Empty: the cluster has no secret, and nothing is proved.
 using Secret = std::vector<std::byte>;
 inline constexpr size_t kLeastSecretBytes = 16;
 
-/// A secret from a file: its bytes without the white space at its end. Warns of a file that others
-/// may read. Throws ConfigError when it cannot be read or holds fewer than kLeastSecretBytes.
+/// Reads a secret from a file, without the white space at its end. Warns if other users may read
+/// the file. Throws ConfigError if it cannot be read or has fewer than kLeastSecretBytes bytes.
 Secret read_secret(const std::string& path, Log& log);
-/// The same of the first line of an open file, of which nothing further is read. `name` is what
-/// errors call it.
+/// Reads a secret from the first line of an open file, and nothing after that line. `name` stands
+/// for the file in errors. Throws ConfigError if it has fewer than kLeastSecretBytes bytes.
 Secret read_secret_line(int file, const std::string& name);
 
 inline constexpr size_t kNonceBytes = 32;
@@ -32,30 +32,31 @@ using Nonce = std::array<std::byte, kNonceBytes>;
 /// Makes a random nonce. Throws RunError when the system's generator fails.
 Nonce make_nonce();
 
-/// Body of a hello, and the first bytes of a challenge: who speaks, whom it calls, its nonce.
+/// Body of a hello, and the first bytes of a challenge: the sender, the called node, the sender's
+/// nonce.
 inline constexpr size_t kIntroductionBytes = 32 + kNonceBytes;
 using Introduction = std::array<std::byte, kIntroductionBytes>;
 
-/// The keys that seal the frames after a handshake, one for each direction.
+/// The keys that seal the frames after a handshake: one for each direction.
 struct SessionKeys {
   Gmac::Key sent, received;
 };
 
-/// The result of an incoming body.
+/// The result of a received body.
 struct HandshakeStep {
-  std::string error;  ///< why the peer is refused, or ""; the rest counts only without it
+  std::string error;  ///< why the peer is refused, or ""; if set, ignore the other fields
   std::vector<std::byte> reply;      ///< body of the next frame to the peer
-  std::optional<PeerIdentity> peer;  ///< the peer as proved, without its address
-  std::optional<SessionKeys> keys;   ///< shared with the peer, if there is a secret
+  std::optional<PeerIdentity> peer;  ///< the proved identity of the peer, without its address
+  std::optional<SessionKeys> keys;   ///< shared with the peer; nullopt: no secret
 };
 
-/// The end that connected: sends hello(), reads a challenge, answers with a proof. Whoever is not
-/// `called`, of the same job and view, is refused.
+/// The end that connected: sends hello(), reads a challenge, replies with a proof. It refuses a
+/// peer that is not `called`, or belongs to another job or view.
 class Initiator {
  public:
   Initiator(Secret secret, const PeerIdentity& self, NodeId called, const Nonce& nonce);
   std::span<const std::byte> hello() const { return hello_; }
-  /// Answers a challenge: the reply is the proof, and the peer is known.
+  /// Processes a challenge. The reply is the proof, and the peer is known.
   HandshakeStep challenge(std::span<const std::byte> body) const;
 
  private:
@@ -63,17 +64,16 @@ class Initiator {
   Introduction hello_;
 };
 
-/// The end that was connected to: reads a hello, answers with a challenge, reads a proof. A hello
-/// that is meant for somebody else, or of another job or view, gets no answer that could be passed
-/// on.
+/// The end that accepted: reads a hello, replies with a challenge, reads a proof. A hello for
+/// another node, job or view gets no challenge, which an attacker could relay.
 class Acceptor {
  public:
   Acceptor(Secret secret, const PeerIdentity& self, const Nonce& nonce);
-  /// Answers a hello: the reply is the challenge.
+  /// Processes a hello. The reply is the challenge.
   HandshakeStep hello(std::span<const std::byte> body);
-  /// Who the hello came from, as it says; nothing is proved yet.
+  /// The identity that the hello claims; it is not proved yet.
   PeerIdentity caller() const;
-  /// Checks a proof, by which the peer is known. Called after a hello() without an error.
+  /// Checks a proof. The peer is known if it is correct. Call it after a hello() without an error.
   HandshakeStep proof(std::span<const std::byte> body) const;
 
  private:

@@ -11,7 +11,7 @@
 
 namespace poseidon::comm {
 
-/// One end of a handshake, either end: which frame it expects, and what it makes of it.
+/// One end of a handshake, initiator or acceptor: it knows the expected frame and processes it.
 class HandshakeEnd {
  public:
   using Refusal = std::function<std::string(const PeerIdentity& caller)>;
@@ -19,17 +19,17 @@ class HandshakeEnd {
   explicit HandshakeEnd(std::variant<Initiator, Acceptor> end) : end_(std::move(end)) {}
 
   bool initiates() const { return std::holds_alternative<Initiator>(end_); }
-  /// The first frame's body, of the end that initiates.
+  /// The body of the first frame, which the initiator sends.
   std::vector<std::byte> hello() const;
   FrameKind expected() const;
-  /// Takes the expected frame. A caller for whom `refusal` returns a reason is not let in.
+  /// Processes the expected frame. Refuses a caller for which `refusal` returns a reason.
   HandshakeStep take(std::span<const std::byte> body, const Refusal& refusal);
-  /// The kind of frame by which the reply to a frame of this kind goes; none where nothing is due.
+  /// The kind of the frame that carries the reply to a frame of `kind`; nullopt: no reply is due.
   static std::optional<FrameKind> reply_to(FrameKind kind);
 
  private:
   std::variant<Initiator, Acceptor> end_;
-  bool hello_taken_ = false;  ///< whether an acceptor has taken a hello
+  bool hello_taken_ = false;  ///< whether an acceptor has received a hello
 };
 
 }  // namespace poseidon::comm

@@ -7,18 +7,19 @@
 
 #include "comm/wire/node.h"
 
-/// The identities of a connection's two ends, which both prove (comm/wire/handshake.h).
+/// The identities of a connection's two ends. Each end proves its own (comm/wire/handshake.h).
 namespace poseidon::comm {
 
-/// The random identifier of a job, new for each run of a coordinator; zeros before there is a job.
+/// The random identifier of a job, new for each run of a coordinator; zeros before a node has a
+/// job.
 using JobId = std::array<std::byte, 16>;
 /// Makes a random identifier. Throws RunError when the system's generator fails.
 JobId make_job_id();
 
-/// One end of a connection, as the handshake has proved it to the other.
+/// One end of a connection, as the handshake has proved it to the other end.
 struct PeerIdentity {
   Role role = Role::kWorker;
-  int32_t rank = -1;    ///< -1 for a node that joins and has none yet
+  int32_t rank = -1;    ///< -1: a joining node without a rank
   uint32_t view = 0;    ///< 0 while joining
   JobId job = {};       ///< zeros while joining
   std::string address;  ///< "host:port" of the socket's other end, or as advertised
@@ -27,9 +28,9 @@ struct PeerIdentity {
 /// "server 1", "a worker without a rank".
 std::string name_of(const PeerIdentity& node);
 
-/// Why `caller`, who wants to talk to `called`, and `callee`, who answers, do not belong together:
-/// "worker 0 was called, this is server 1"; "" when they do. Both ends check each other's claims by
-/// this, so neither can be led to a node that it does not mean.
+/// Returns why `caller`, which connects to `called`, and `callee`, which accepts, do not match:
+/// "worker 0 was called, this is server 1"; "" if they match. Both ends check each other's claims
+/// with this function, so neither accepts a node other than the intended one.
 std::string mismatch(const PeerIdentity& caller, NodeId called, const PeerIdentity& callee);
 
 }  // namespace poseidon::comm

@@ -67,7 +67,7 @@ std::optional<Time> LinkArbiter::changes_at(Time now) {
   return has_turn ? free_at : std::max(free_at, late_at_);
 }
 
-/// The frame that is the next of its heap, without those that wait no more.
+/// The first waiting frame of a heap, or nullptr. Removes withdrawn frames from the front.
 const LinkArbiter::Waiting* LinkArbiter::first(Heap& heap) {
   while (!heap.empty() && connections_[heap.front().sender].ticket != heap.front().ticket) {
     std::pop_heap(heap.begin(), heap.end());
@@ -116,7 +116,7 @@ void LinkArbiter::find_late(Time now) {
   }
 }
 
-/// Each connection may have a slice of its own unsent, and they share the link.
+/// The connections share the link, and each may have one slice queued.
 Time LinkArbiter::grace_period() const {
   return pace_.grace_period(std::max(kCredit, leaving_ * kSliceFrame));
 }

@@ -11,55 +11,56 @@
 
 namespace poseidon::comm {
 
-/// Decides which connection of a host hands a bulk frame to its link next: the one with the most
-/// urgent frame, as the rate allows. A frame that is less urgent than one that was handed over
-/// waits until it and all that is unsent are within a credit of a few slices. Of others each
-/// connection has a slice of its own: receivers that are busy with other senders would else leave
-/// the link idle.
+/// The egress scheduler of a host: decides which connection may queue a bulk frame on the host's
+/// link next. It selects the connection with the frame of highest priority, as the rate limit
+/// allows.
+/// A frame may be queued if all queued bytes, including its own, are within kCredit. Above kCredit
+/// a connection may still queue one slice, if no queued frame has a higher priority. Without that
+/// slice, receivers that are busy with other senders would leave the link idle.
 /// There is no I/O here and no clock.
 class LinkArbiter {
  public:
-  /// Identifies a connection; a value is used again after remove().
+  /// Identifies a connection; remove() frees the value for reuse.
   using Sender = uint32_t;
-  /// The frame of a whole slice.
+  /// Bytes of a frame with a full slice.
   static constexpr uint64_t kSliceFrame = kSliceBytes + kHeaderBytes;
-  /// What may be unsent, over all connections, with a less urgent frame that is handed over: frames
-  /// for some receivers that are busy, and behind them for one that is not. With two slices, steps
-  /// of four hosts or more that are bound by their links take a tenth longer.
+  /// Limit on queued bytes, over all connections, before a lower-priority frame may be queued.
+  /// Frames for some busy receivers fit in it, and behind them a frame for an idle receiver. With
+  /// two slices, steps of four or more hosts that are limited by their links take a tenth longer.
   static constexpr uint64_t kCredit = 6 * kSliceFrame;
 
-  /// A new connection. Where it stays within the host it takes no credit.
+  /// Adds a connection. A connection within the host uses no credit.
   Sender add(bool leaves_host);
-  /// The connection has ended; its credit returns.
+  /// Removes a closed connection and returns its credit.
   void remove(Sender sender);
 
-  /// The most urgent bulk frame of a connection waits, in the place of any that waited before.
+  /// A connection's bulk frame of highest priority waits. It replaces an earlier waiting frame.
   void want(Sender sender, Priority priority, uint64_t bytes);
-  /// None waits any more.
+  /// The connection has no waiting frame any more.
   void withdraw(Sender sender);
-  /// The connection that hands its frame over now, if one may; it takes the credit for it.
+  /// Returns the connection that may queue its frame now, if any, and charges its credit.
   std::optional<Sender> next(Time now);
-  /// What a connection has handed over is sent, or nearly so: its credit returns. One that takes
-  /// far longer than the link needs for all that may be unsent has a slow receiver: from then on it
-  /// is not counted, until it is in time again.
+  /// The queued bytes of a connection are sent, or nearly so: their credit returns. If this takes
+  /// far longer than the link needs for all permitted bytes, the receiver is slow. A slow
+  /// connection does not count until it drains in time again.
   void drained(Sender sender, Time now);
-  /// When next() may answer otherwise though nothing else has happened; nothing while none waits.
+  /// When next() may return another result without a further event; nullopt: no frame waits.
   std::optional<Time> changes_at(Time now);
 
-  /// Limits the rate of all connections together from now on; 0 stands for no limit.
+  /// Limits the rate of all connections together from now on; 0: no limit.
   void limit_rate(double bytes_per_second, Time now) { rate_.set(bytes_per_second, now); }
 
  private:
   struct Connection {
     bool leaves_host = true, late = false;
     Priority priority = 0;
-    uint64_t ticket = 0;         ///< of the frame that waits; 0: none does
-    uint64_t wanted = 0;         ///< bytes of that frame
-    uint64_t held = 0;           ///< bytes handed over
-    Priority held_priority = 0;  ///< of the last frame of these
-    Time since{0};               ///< when the first of them were
+    uint64_t ticket = 0;         ///< of the waiting frame; 0: none waits
+    uint64_t wanted = 0;         ///< bytes of the waiting frame
+    uint64_t held = 0;           ///< bytes queued and not yet drained
+    Priority held_priority = 0;  ///< of the last queued frame
+    Time since{0};               ///< when the first of the held bytes were queued
   };
-  /// A frame that waits, as long as its ticket is that of its connection.
+  /// A waiting frame. It is valid while its ticket equals the ticket of its connection.
   struct Waiting {
     Priority priority;
     Sender sender;
@@ -82,10 +83,10 @@ class LinkArbiter {
   std::vector<Connection> connections_;
   std::vector<Sender> free_;
   uint64_t leaving_ = 0;         ///< connections that leave the host
-  std::array<Heap, 2> waiting_;  ///< of frames that stay within the host, and of others
+  std::array<Heap, 2> waiting_;  ///< frames within the host, then others
   uint64_t tickets_ = 0;
-  uint64_t held_ = 0;       ///< bytes of all connections that count
-  Time late_at_ = Time{0};  ///< none that counts is late before
+  uint64_t held_ = 0;       ///< queued bytes of all connections that count
+  Time late_at_ = Time{0};  ///< no counted connection is late before this time
   RateLimit rate_;
   LinkPace pace_;
 };

@@ -7,11 +7,11 @@ namespace poseidon::comm {
 
 namespace {
 
-/// What was sent this long ago counts for a third of what is sent now. Time in which the link was
-/// idle does not count.
+/// Time constant of the decay: what was sent this long ago counts for a third (1/e) of what is sent
+/// now. Time in which the link was idle does not count.
 constexpr Time kMemory = std::chrono::milliseconds(250);
-constexpr double kTimesAsLong = 2;                         ///< as the link needs: threads come late
-constexpr Time kUnknown = std::chrono::milliseconds(250);  ///< while nothing is measured
+constexpr double kTimesAsLong = 2;  ///< multiple of the link's time: threads wake late
+constexpr Time kUnknown = std::chrono::milliseconds(250);  ///< before the first measurement
 constexpr Time kLeast = std::chrono::milliseconds(5);
 constexpr Time kMost = std::chrono::seconds(2);
 

@@ -6,17 +6,17 @@
 
 namespace poseidon::comm {
 
-/// How fast a host's link has been of late, from what it has sent. There is no clock here.
+/// Measures the recent rate of a host's link from what it has sent. There is no clock here.
 class LinkPace {
  public:
-  /// `bytes` that were handed over at `since` have left.
+  /// `bytes` that were queued at `since` are sent at `now`.
   void sent(uint64_t bytes, Time since, Time now);
-  /// How long `bytes` that were handed over together may take before their receivers are late.
+  /// How long `bytes` that are queued together may take before their receivers count as slow.
   Time grace_period(uint64_t bytes) const;
 
  private:
   Time sent_at_{0};
-  double bytes_ = 0, ns_ = 0;  ///< what was long ago counts less
+  double bytes_ = 0, ns_ = 0;  ///< sums with exponential decay
 };
 
 }  // namespace poseidon::comm

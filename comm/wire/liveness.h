@@ -8,12 +8,12 @@
 
 namespace poseidon::comm {
 
-/// Bounds of a job's timeout, in seconds: threads on a busy machine get their
-/// turn late, and a shorter silence is no sign of anything.
+/// Bounds of a job's timeout, in seconds. A shorter silence proves nothing, because threads on a
+/// busy machine run late.
 inline constexpr double kLeastTimeoutSeconds = 0.5, kMostTimeoutSeconds = 1e6;
 
-/// When each peer was last heard. Every node sends a heartbeat on every connection four times in
-/// `timeout`; a peer that is silent for `timeout` is dead.
+/// When each peer was last heard. Each node sends a heartbeat on every connection four times per
+/// `timeout`. A peer that is silent for `timeout` has failed.
 class Liveness {
  public:
   explicit Liveness(Time timeout) : timeout_(timeout) {}
@@ -24,20 +24,20 @@ class Liveness {
     const auto found = heard_.find(connection);
     if (found != heard_.end()) found->second = now;
   }
-  /// Also sends heartbeats at the next wake: the peers may have counted by this timeout from the
-  /// start, and it may be much shorter than the one that this node has used.
+  /// Also sends heartbeats at the next wake. Peers may already measure silence against this
+  /// timeout, which may be much shorter than this node's previous one.
   void set_timeout(Time timeout) {
     timeout_ = timeout;
     next_beat_ = Time{0};
   }
   Time timeout() const { return timeout_; }
 
-  /// Sends the heartbeats that are due, asks for the next wake, and returns the connections that
+  /// Sends the heartbeats that are due, requests the next wake, and returns the connections that
   /// have been silent for too long.
   std::vector<ConnectionId> wake(Transport& transport) {
     const Time now = transport.now();
-    // A node that slept through its own wakes (a stopped process, a suspended machine) has not
-    // listened either, and must not take its own absence for that of its peers.
+    // A node that missed its own wakes (stopped process, suspended machine) has received nothing
+    // either. It must not count that time as silence of its peers.
     if (last_wake_ && now - *last_wake_ > timeout_ / 2)
       for (auto& [connection, when] : heard_) when = now;
     last_wake_ = now;

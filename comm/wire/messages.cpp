@@ -155,7 +155,7 @@ void Finished::describe(Fields& fields) { describe_step(fields, step); }
 
 namespace {
 
-/// An error of the training loop begins with the step, which is said already.
+/// Removes the step from the front of a training loop's error, since the message names it already.
 std::string without_step(const std::string& why, int64_t step) {
   const std::string known = text("step ", step, ": ");
   return why.starts_with(known) ? why.substr(known.size()) : why;

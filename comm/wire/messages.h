@@ -8,8 +8,8 @@
 #include "core/fields.h"
 #include "core/json.h"
 
-/// The messages that nodes send each other besides payload: the bodies of control frames, each a
-/// JSON object whose "type" names the message. docs/wire-format.md tells when each is sent.
+/// The messages that nodes send each other besides payload. Each is the body of a control frame: a
+/// JSON object whose "type" names the message. docs/wire-format.md states when each is sent.
 namespace poseidon::comm {
 
 /// A value that must be the same on all workers: {"threads", "2"}.
@@ -28,7 +28,7 @@ struct Join {
   void describe(Fields& fields);
 };
 
-/// Coordinator to member: the member takes part. What `job` holds is the trainer's affair.
+/// Coordinator to member: the member takes part. Only the trainer interprets `job`.
 struct Welcome {
   static constexpr const char* kType = "welcome";
   int64_t rank = 0;
@@ -57,12 +57,12 @@ struct RosterEntry {
   Role role = Role::kWorker;
   int64_t rank = 0;
   std::string address;
-  /// The rank that it was welcomed with, by which it knows itself in every view; -1: its rank.
+  /// The rank from the node's Welcome, which identifies it in every view; -1: equal to `rank`.
   int64_t member = -1;
 };
 
-/// Coordinator to worker: connect to the workers with which to measure the link; all workers do so
-/// at once (comm/membership/link_probe.h).
+/// Coordinator to worker: connect to the workers with which to measure the link. All workers
+/// measure at once (comm/membership/link_probe.h).
 struct Measure {
   static constexpr const char* kType = "measure";
   int64_t view = 1;
@@ -71,12 +71,12 @@ struct Measure {
   void describe(Fields& fields);
 };
 
-/// Worker to coordinator: the worker is connected to those that it measures the link with.
+/// Worker to coordinator: the worker is connected to its partners of the link measurement.
 struct Met {
   static constexpr const char* kType = "met";
   void describe(Fields&) {}
 };
-/// Coordinator to worker: all workers are connected, so begin to measure.
+/// Coordinator to worker: all workers are connected; start to measure.
 struct Probe {
   static constexpr const char* kType = "probe";
   void describe(Fields&) {}
@@ -84,8 +84,8 @@ struct Probe {
 
 /// What a worker has measured of its link.
 struct LinkRate {
-  double mbps = 0;                   ///< of what came in, 10^6 bits a second
-  double processor_ns_per_byte = 0;  ///< processor time of the network, sent and received bytes
+  double mbps = 0;                   ///< received, 10^6 bits/s
+  double processor_ns_per_byte = 0;  ///< processor time of network I/O per byte, sent or received
 };
 
 /// Worker to coordinator: the link's rate.
@@ -104,21 +104,21 @@ struct Planned {
   void describe(Fields& fields);
 };
 
-/// Member to coordinator: the member is connected to its peers and has its first values.
+/// Member to coordinator: the member is connected to its peers and has its initial values.
 struct Ready {
   static constexpr const char* kType = "ready";
   std::vector<int64_t> digest;  ///< a checksum for each tensor; empty for a server
   void describe(Fields& fields);
 };
 
-/// Coordinator to member: all members are ready, so begin.
+/// Coordinator to member: all members are ready; start.
 struct Start {
   static constexpr const char* kType = "start";
   int64_t first_step = 0;
   void describe(Fields& fields);
 };
 
-/// Member to coordinator and back: a message of the trainer's own (losses, tests, traffic).
+/// Member to coordinator and back: a message of the trainer (losses, tests, traffic).
 struct Note {
   static constexpr const char* kType = "note";
   std::string about;
@@ -127,19 +127,19 @@ struct Note {
   void describe(Fields& fields);
 };
 
-/// Worker to coordinator: what its computing thread does, reported by that thread alone, about once
-/// a second and when it turns to something else. Heartbeats show that a process lives, this that it
+/// Worker to coordinator: the activity of its compute thread. Only that thread reports it, about
+/// once a second and at each change. Heartbeats show that a process lives; Progress shows that it
 /// works.
 struct Progress {
   static constexpr const char* kType = "progress";
   std::string doing;         ///< "testing"
-  int64_t done = 0, of = 0;  ///< "120 of 500"; not counted where `of` is 0
+  int64_t done = 0, of = 0;  ///< "120 of 500"; `of` 0: not counted
   std::string unit;          ///< "batches"
-  bool waits = false;        ///< it waits for others, so nobody need wait for it
+  bool waits = false;        ///< waits for other nodes, so it does not delay them
   void describe(Fields& fields);
 };
 
-/// Between checkpoints tensors are compared in so many turns.
+/// Between checkpoints the tensors are compared in this many groups, one group at a time.
 inline constexpr int64_t kDigestTurns = 10;
 
 /// Worker to coordinator: checksums of its parameters and optimizer state after `step` steps.
@@ -147,18 +147,18 @@ struct Digest {
   static constexpr const char* kType = "digest";
   static constexpr int64_t kAll = -1;
   int64_t step = 0;
-  int64_t turn =
-      kAll;  ///< those whose index leaves this when it is divided by kDigestTurns; or all
+  int64_t turn = kAll;          ///< kAll, or: the tensors whose index modulo kDigestTurns is this
   std::vector<int64_t> values;  ///< CRC-32C by tensor
   void describe(Fields& fields);
 };
 
-/// Coordinator to worker: how many steps must you do? The job is to halt, or others are to join.
+/// Coordinator to worker: requests the earliest step after which the worker can stop. The job is to
+/// halt, or joiners wait.
 struct HaltQuery {
   static constexpr const char* kType = "halt_query";
   void describe(Fields&) {}
 };
-/// Worker to coordinator: the worker will not go beyond `step` until it gets a Halt or a Pause.
+/// Worker to coordinator: the worker does not go beyond `step` until it receives a Halt or a Pause.
 struct HaltOffer {
   static constexpr const char* kType = "halt_offer";
   int64_t step = 0;
@@ -171,37 +171,37 @@ struct Halt {
   void describe(Fields& fields);
 };
 
-/// Coordinator to worker: wait behind `step` steps, since others join. The view ends there.
+/// Coordinator to worker: wait after `step` steps for joiners. The view ends there.
 struct Pause {
   static constexpr const char* kType = "pause";
   int64_t step = 0;
   void describe(Fields& fields);
 };
-/// Worker to coordinator: it waits, and has made all updates of `step` steps.
+/// Worker to coordinator: the worker waits and has made all updates of the first `step` steps.
 struct Paused {
   static constexpr const char* kType = "paused";
   int64_t step = 0;
   void describe(Fields& fields);
 };
 
-/// Why a job, or a view of it, ends before its time.
+/// Why a job, or a view of it, ends early: a node failure or a joiner.
 struct Loss {
   enum class Kind : uint8_t {
-    kPeer,    ///< a node is gone: broken connection, silence, a frame against the protocol
+    kPeer,    ///< a node failed: broken connection, silence, a frame that breaks the protocol
     kStall,   ///< a node answers but makes no progress
-    kDrift,   ///< replicas differ; `who` is the coordinator where nobody knows which is right
-    kError,   ///< a node met an error of its own: a loss that is not finite, a disk that is full
+    kDrift,   ///< replicas differ; `who` is the coordinator if the wrong replica is unknown
+    kError,   ///< a node reports a local error: a loss that is not finite, a full disk
     kLeft,    ///< a node was asked to end
-    kJoined,  ///< no loss: a node joins, and a view ends for it
-    /// Two nodes have never reached each other. In a member's report `why` is the transport's
-    /// reason, and `who` the node that was called; from the coordinator `why` is a whole sentence.
+    kJoined,  ///< no failure: the view ends so that a node can join
+    /// Two nodes never reached each other. In a member's report `why` is the transport's reason,
+    /// and `who` the called node. From the coordinator `why` is a complete sentence.
     kUnreached,
   };
   Kind kind = Kind::kPeer;
   NodeId who;
   std::string address;
   std::string why;
-  int64_t step = 0;     ///< the step under way, counted from 1; 0 before the first
+  int64_t step = 0;     ///< the current step, counted from 1; 0: before the first
   std::string awaited;  ///< "worker 1 awaited the sum of \"conv1\" of step 12 from it", or ""
 
   /// "worker 2 (10.0.0.3:7000) was lost in step 12: no sign of life for 10 s; worker 1 awaited ..."
@@ -209,7 +209,7 @@ struct Loss {
   bool operator==(const Loss&) const = default;
 };
 
-/// Member to coordinator: the member has lost a peer, or met an error of its own.
+/// Member to coordinator: a peer has failed, or the member has a local error.
 struct Lost {
   static constexpr const char* kType = "lost";
   Loss loss;
@@ -223,45 +223,45 @@ struct Failed {
   void describe(Fields& fields);
 };
 
-/// Coordinator to member: the view has ended by this loss, or for somebody who joins, and the job
-/// goes on in another one. The member leaves its peers and ceases to compute; when all have, the
-/// next view's plan comes.
+/// Coordinator to member: the view ends for this failure or for a joiner, and the job continues in
+/// the next view. The member disconnects from its peers and stops computing. When all members have
+/// done this, the coordinator sends the next plan.
 struct Regroup {
   static constexpr const char* kType = "regroup";
   Loss loss;
   void describe(Fields& fields);
 };
 
-/// Member to coordinator: it has left the view; a worker has completed `step` steps, and may hold
-/// values of a further one.
+/// Member to coordinator: the member has left the view. A worker has completed `step` steps, and
+/// may hold values of the next one.
 struct LeftView {
   static constexpr const char* kType = "left_view";
   int64_t step = 0;
-  int64_t least = 0;  ///< the earliest step that it can go back to
+  int64_t least = 0;  ///< the earliest step to which it can revert
   void describe(Fields& fields);
 };
 
-/// Member to coordinator: it has ceased; a worker has completed `step` steps.
+/// Member to coordinator: the member has stopped. A worker has completed `step` steps.
 struct Stopped {
   static constexpr const char* kType = "stopped";
   int64_t step = 0;
   void describe(Fields& fields);
 };
 
-/// Coordinator to worker: send the checkpoint of your last complete step.
+/// Coordinator to worker: send the checkpoint of the last complete step.
 struct Save {
   static constexpr const char* kType = "save";
   int64_t step = 0;
   void describe(Fields& fields);
 };
 
-/// Worker to coordinator: all tensors of that checkpoint have been sent before this.
+/// Worker to coordinator: all tensors of that checkpoint were sent before this message.
 struct Saved {
   static constexpr const char* kType = "saved";
   int64_t step = 0;
   void describe(Fields& fields);
 };
-/// Worker to coordinator: the worker cannot send that checkpoint; another one may.
+/// Worker to coordinator: the worker cannot send that checkpoint; another worker may.
 struct CannotSave {
   static constexpr const char* kType = "cannot_save";
   std::string why;
@@ -274,13 +274,13 @@ struct Finished {
   void describe(Fields& fields);
 };
 
-/// Coordinator to server: all workers are done; send the last reports, and then that you are done.
+/// Coordinator to server: all workers are done; send the last reports, then Finished.
 struct Conclude {
   static constexpr const char* kType = "conclude";
   void describe(Fields&) {}
 };
 
-/// Coordinator to member: the job is over for everybody.
+/// Coordinator to member: the job is over for all members.
 struct Dismissed {
   static constexpr const char* kType = "dismissed";
   void describe(Fields&) {}

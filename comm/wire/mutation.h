@@ -1,8 +1,8 @@
 #pragma once
 
-/// Deliberate faults, which test the tests of the protocol: built with POSEIDON_MUTATION set to one
-/// of these, the simulated runs must fail. The product is built with 0, which leaves no trace of
-/// them.
+/// Deliberate faults, which test the tests of the protocol. In a build with POSEIDON_MUTATION set
+/// to one of these, the simulated runs must fail. The product is built with 0, which compiles no
+/// fault.
 namespace poseidon::comm {
 
 enum class Mutation : int {
@@ -10,23 +10,23 @@ enum class Mutation : int {
   kDroppedContribution = 1,  ///< a server loses one contribution and sends the sum without it
   kDoubleContribution = 2,   ///< a server adds a repeated contribution again
   kOldView = 3,              ///< frames of an older view are accepted
-  kTornStep = 4,             ///< a checkpoint after a loss holds layers of two steps
-  kNoDeadline = 5,           ///< a node that hangs is waited for without a limit
-  kNoNextBest = 6,           ///< when the survivor that is asked is lost too, no other is asked
-  kEarlyGate = 7,            ///< a step is computed with parameters that lack the newest update
-  kNoAgreement = 8,          ///< a checkpoint is written before all workers agree on what is in it
-  kNoTrust = 9,              ///< after a loss a survivor's checkpoint is not written
-  kFurthestStep = 10,        ///< a regrouped job goes on after the furthest survivor's step
-  kNoWayBack = 11,           ///< a complete step is not taken back when a job regroups
-  kStaysWithPeers = 12,      ///< the connections of a view are used on in the next one
-  kNextData = 13,            ///< a step that is made again draws the samples after those drawn last
-  kStaleFactor = 14,         ///< factors of an older view are accepted
-  kNotAllLeft = 15,          ///< a job goes on as soon as one survivor has left the view
-  kFirstReport = 16,         ///< whom a member has lost is lost, whatever others can reach
-  kSpoiltValues = 17,        ///< after a drift the others go on with values that it has spoilt
-  kWrongUpdate = 18,         ///< step 250 is updated with twice the learning rate
-  kNoRestore = 19,           ///< with sums in flight too the others go on with their own values
-  kDriftedReturns = 20,      ///< a host on which a worker has drifted joins the job again
+  kTornStep = 4,             ///< a checkpoint after a node failure holds layers of two steps
+  kNoDeadline = 5,           ///< the job waits without a limit for a node that hangs
+  kNoNextBest = 6,   ///< if the survivor that must send the checkpoint fails too, no other is asked
+  kEarlyGate = 7,    ///< a step is computed with parameters that lack the latest update
+  kNoAgreement = 8,  ///< a checkpoint is written before all workers agree on its content
+  kNoTrust = 9,      ///< after a node failure a survivor's checkpoint is not written
+  kFurthestStep = 10,    ///< a reconfigured job continues from the furthest survivor's step
+  kNoWayBack = 11,       ///< a complete step is not reverted when a job reconfigures
+  kStaysWithPeers = 12,  ///< the next view reuses the connections of the previous view
+  kNextData = 13,        ///< a repeated step draws the samples after those drawn last
+  kStaleFactor = 14,     ///< factors of an older view are accepted
+  kNotAllLeft = 15,      ///< a job continues as soon as one survivor has left the view
+  kFirstReport = 16,     ///< the first report decides that a node failed, even if others reach it
+  kSpoiltValues = 17,    ///< after a divergence the others continue with values that it corrupted
+  kWrongUpdate = 18,     ///< step 250 is updated with twice the learning rate
+  kNoRestore = 19,       ///< with sums in flight, the others still continue with their own values
+  kDriftedReturns = 20,  ///< a host whose worker has diverged joins the job again
 };
 
 #ifndef POSEIDON_MUTATION

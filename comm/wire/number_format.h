@@ -7,10 +7,10 @@
 
 #include "core/data_type.h"
 
-/// The formats of values on the wire: "fp32" as they are, or "bf16" (core/bf16.h).
+/// The codecs of values on the wire: "fp32", unchanged, or "bf16" (core/bf16.h).
 namespace poseidon::comm {
 
-/// Convert between fp32 and the wire's format; `wire` holds values.size() * bytes_of(number) bytes.
+/// Convert between fp32 and a wire dtype; `wire` holds values.size() * bytes_of(number) bytes.
 void to_wire(DataType number, std::span<const float> values, std::byte* wire);
 void from_wire(DataType number, const std::byte* wire, std::span<float> values);
 

@@ -5,18 +5,18 @@
 
 namespace poseidon::comm {
 
-/// Takes the data plane's frames for the nodes of the job.
+/// Sends the frames of the data plane to the nodes of the job.
 class Outlet {
  public:
   virtual ~Outlet() = default;
   virtual void send(NodeId to, const FrameHeader& header, Payload payload, Priority priority) = 0;
 };
 
-/// What happens to a frame whose header has come: it is accepted, dropped or refused.
+/// The decision on a frame after its header arrives: accept, drop or reject.
 struct Placement {
   bool accepted = false;
   std::span<std::byte> memory = {};  ///< the destination of an accepted frame's body
-  std::string fault = {};            ///< how a refused frame breaks the protocol; its peer is lost
+  std::string fault = {};            ///< breach by a rejected frame; its sender counts as failed
 
   static Placement into(std::span<std::byte> memory) {
     return {.accepted = true, .memory = memory};

@@ -6,7 +6,8 @@
 namespace poseidon::comm {
 
 namespace {
-/// What may be saved up while nobody sends, and made up for when a timer is late.
+/// The size of the bucket, in seconds of the rate: what an idle link saves, and what compensates
+/// for a late timer.
 constexpr double kSavedSeconds = 0.02;
 }  // namespace
 

@@ -6,14 +6,14 @@
 
 namespace poseidon::comm {
 
-/// A rate of sending: a token bucket that one frame may overdraw. There is no clock here.
+/// A limit on the send rate: a token bucket that one frame may overdraw. There is no clock here.
 class RateLimit {
  public:
-  /// Bytes per second from now on; 0 stands for no limit.
+  /// Sets the rate, in bytes per second, from now on; 0: no limit.
   void set(double bytes_per_second, Time now);
-  /// When a frame may be sent: not later than `now` if at once.
+  /// The earliest time at which a frame may be sent; `now`: at once.
   Time free_at(Time now) const { return bytes_per_second_ == 0 ? now : limited_free_at(now); }
-  /// `bytes` are sent.
+  /// `bytes` are sent at `now`.
   void spend(uint64_t bytes, Time now);
 
  private:

@@ -9,7 +9,7 @@ namespace poseidon::comm {
 
 namespace {
 
-/// "" for an address without one.
+/// Returns "" for an address without a port.
 std::string port_of(const std::string& address) {
   return address.substr(std::min(address.size(), host_of(address).size() + 1));
 }

@@ -2,8 +2,8 @@
 
 #include <string>
 
-/// Reasons why one node does not reach another, and what users do about them. Transports, members
-/// and the coordinator share these words.
+/// Reasons why one node cannot reach another, and the remedies for users. Transports, members and
+/// the coordinator share these texts.
 namespace poseidon::comm {
 
 inline constexpr const char* kCallRefused = "connection refused";
@@ -13,19 +13,19 @@ inline constexpr const char* kLoopbackName = "its name resolves to loopback here
 inline constexpr const char* kOnlySmallMessages =
     "small messages arrive, large ones do not (path MTU?)";
 
-/// Whether a host, as in an address without its port, is one that only its own machine reaches:
-/// "127.0.0.1", "[::1]", "localhost".
+/// Whether only its own machine reaches a host, which is an address without its port: "127.0.0.1",
+/// "[::1]", "localhost".
 bool is_loopback_host(const std::string& host);
 
-/// The question for whoever reads that a coordinator is not reached, in parentheses; "" where the
-/// reason is enough: " (is it started there, and does the firewall pass port 7000?)".
+/// A hint, in parentheses, for a user whose coordinator is not reached: " (is it started there, and
+/// does the firewall pass port 7000?)"; "" if the reason says enough.
 std::string question_about(const std::string& why, const std::string& address);
 
-/// Whether a reason says only that the connection has ended, and not why.
+/// Whether a reason states only that the connection ended, and not why.
 bool is_mere_end(const std::string& why);
 
-/// What to do where the host `caller` does not reach `address` for the reason `why`:
-/// "open port 7002 on node2, or give --advertise an address that node1 reaches".
+/// The remedy if the host `caller` cannot reach `address` for the reason `why`: "open port 7002 on
+/// node2, or give --advertise an address that node1 reaches".
 std::string remedy_of(const std::string& why, const std::string& address,
                       const std::string& caller);
 

@@ -9,8 +9,8 @@
 
 #include "comm/wire/transport.h"
 
-/// The frames that wait to be sent over one connection, and those that are being sent. There is no
-/// I/O here.
+/// The frames that wait to be sent over one connection, and the frames that are being written.
+/// There is no I/O here.
 namespace poseidon::comm {
 
 /// Copies `bytes` into a payload that owns them.
@@ -22,7 +22,7 @@ struct OutFrame {
   size_t bytes() const { return kHeaderBytes + payload.bytes.size(); }
 };
 
-/// Frames in order of priority; those of one priority stay in the order they came.
+/// Frames in order of priority; frames of one priority stay in order of arrival.
 class SendQueue {
  public:
   void push(OutFrame frame, Priority priority);
@@ -31,7 +31,7 @@ class SendQueue {
   Priority first_priority() const { return by_priority_.begin()->first; }
   const OutFrame& first() const { return by_priority_.begin()->second.front(); }
   OutFrame pop();
-  /// Drops all frames but the urgent ones, and copies those of their bodies that have no owner.
+  /// Drops all frames except the urgent ones, and copies those of their bodies that have no owner.
   void keep_urgent();
   void clear() { by_priority_.clear(); }
 
@@ -39,11 +39,11 @@ class SendQueue {
   std::map<Priority, std::deque<OutFrame>> by_priority_;
 };
 
-/// Frames that have left the queue and are written together, headers and bodies gathered: nothing
-/// overtakes them any more.
+/// Frames that have left the queue and are written together, with headers and bodies gathered. No
+/// later frame overtakes them.
 class SendBatch {
  public:
-  /// A batch of this many frames or bytes is full, unless its writer has other bytes for enough.
+  /// A batch of this many frames or bytes is full. Its writer may set another limit of bytes.
   static constexpr size_t kMostFrames = 32;
   static constexpr size_t kEnoughBytes = 64 * 1024;
 
@@ -53,11 +53,11 @@ class SendBatch {
   }
   /// Adds a frame, and fills in the length and the seals of its header.
   void add(OutFrame frame, FrameSeal& seal);
-  /// What is still to be written, at most 2 x kMostFrames pieces. Valid until the next call.
+  /// The bytes that are not written yet, at most 2 x kMostFrames spans. Valid until the next call.
   std::span<const std::span<const std::byte>> pieces() const {
     return std::span(pieces_).subspan(next_);
   }
-  /// The first `count` bytes of pieces() have been written.
+  /// The first `count` bytes of pieces() are written.
   void advance(size_t count);
   /// Copies the bodies that have no owner, so that the batch reads only its own memory from now on.
   void keep_bodies();
@@ -66,7 +66,7 @@ class SendBatch {
  private:
   std::vector<OutFrame> frames_;
   std::array<std::array<std::byte, kHeaderBytes>, kMostFrames> headers_;
-  std::vector<std::span<const std::byte>> pieces_;  ///< header and body of each frame in turn
+  std::vector<std::span<const std::byte>> pieces_;  ///< header and body of each frame, alternately
   size_t next_ = 0;                                 ///< index into pieces_
   size_t bytes_ = 0;
 };

@@ -8,8 +8,7 @@
 
 namespace poseidon::comm {
 
-/// A pool of memory for slices of values. A slab may outlive the pool, and any thread may release
-/// it.
+/// A pool of fp32 buffers for slices. A slab may outlive the pool, and any thread may release it.
 class SlabPool {
  public:
   struct Slab {
@@ -18,15 +17,15 @@ class SlabPool {
   };
 
   SlabPool();
-  /// Returns memory for `elements` values, uninitialized; the pool gets it back when its last owner
-  /// releases it.
+  /// Returns memory for `elements` values, uninitialized. It returns to the pool when its last
+  /// owner releases it.
   std::shared_ptr<Slab> take(uint64_t elements);
   /// Bytes of all slabs in use.
   uint64_t bytes_in_use() const;
 
  private:
   struct Store;
-  std::shared_ptr<Store> store_;  ///< shared: a peer that is slow to take a sum may hold it longest
+  std::shared_ptr<Store> store_;  ///< shared: a sum for a slow peer may outlive the pool
 };
 
 }  // namespace poseidon::comm

@@ -21,11 +21,11 @@ inline bool is_slice_of(const FrameHeader& header, uint64_t bytes) {
          header.length == slice_length(bytes, header.offset / kSliceBytes);
 }
 
-/// The most slices of one chunk: they are counted in the bits of one word.
+/// The most slices of one chunk: SliceSet has one bit for each.
 inline constexpr uint64_t kMostSlices = 64;
 inline constexpr uint64_t kMostChunkBytes = kMostSlices * kSliceBytes;
 
-/// The set of slices of one chunk that have come.
+/// The set of slices of one chunk that have arrived.
 class SliceSet {
  public:
   bool has(uint64_t slice) const { return (bits_ >> slice & 1) != 0; }

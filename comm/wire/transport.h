@@ -10,35 +10,35 @@
 #include "comm/wire/identity.h"
 #include "comm/wire/wire.h"
 
-/// The seam between the protocol, which is free of I/O, and what drives it: sockets (comm/asio) or
-/// a simulated network (comm/simulation). A Machine is told what happened and asks its Transport to
-/// act; both live in one thread, and neither calls into the other from within such a request
-/// (a Transport never calls its machine before the request has returned).
+/// The interface between the protocol, which does no I/O, and its driver: sockets (comm/asio) or a
+/// simulated network (comm/simulation). The driver reports events to a Machine, and the Machine
+/// calls its Transport to act. Both live in one thread. While a call from a Machine is in progress,
+/// its Transport never calls that Machine.
 namespace poseidon::comm {
 
 /// Time since an epoch that the driver chooses.
 using Time = std::chrono::nanoseconds;
 
-/// Identifies one connection of this process; no value is used twice.
+/// Identifies one connection of this process; values are never reused.
 using ConnectionId = uint32_t;
 
-/// Memory to be sent. It must stay as it is until the driver lets go of `owner`, in any thread;
-/// without an owner, until the machine knows by the protocol that it has arrived.
+/// Memory to be sent. It must not change until the driver releases `owner`, in any thread. Without
+/// an owner, it must not change until the protocol shows the machine that it has arrived.
 struct Payload {
   std::span<const std::byte> bytes;
-  std::shared_ptr<const void> owner;  ///< shared: a sum goes to many peers, each in its own time
+  std::shared_ptr<const void> owner;  ///< shared: a sum goes to many peers, at different times
 };
 
-/// Frames of a smaller priority leave sooner where a link is shared; those of one priority keep
-/// their order.
+/// Frames with a smaller value leave first on a shared link; frames of one priority keep their
+/// order.
 using Priority = uint64_t;
 inline constexpr Priority kUrgent = 0;  ///< control frames
-/// The priority of a bulk frame of a step, by its key, which is the less the sooner the forward
-/// pass needs it. Where steps overlap, as late sums have it, the earlier one is waited for first.
+/// The priority of a bulk frame of a step. The smaller the key, the sooner the forward pass needs
+/// the layer. If steps overlap (staleness), the earlier step goes first.
 inline constexpr Priority bulk_priority(uint32_t key, uint64_t step = 0) {
   return 1 + (step << 32) + key;
 }
-/// That of bulk frames which no step waits for, behind all gradients: checkpoints.
+/// The priority of bulk frames that no step waits for, behind all gradients: checkpoints.
 inline constexpr Priority kBackground = UINT64_MAX;
 
 class Transport {
@@ -46,25 +46,25 @@ class Transport {
   virtual ~Transport() = default;
 
   virtual Time now() const = 0;
-  /// Processor time that the machine and the transport have used; 0 where it is not known.
+  /// Processor time that the machine and the transport have used; 0: unknown.
   virtual Time processor_time() const { return Time{0}; }
-  /// Sets the identity by which connections are accepted from now on.
+  /// Sets the identity with which connections are accepted from now on.
   virtual void present_as(const PeerIdentity& self) = 0;
-  /// Begins to connect to "host:port" as `self`. Machine::opened follows when `called`, of the same
+  /// Starts to connect to "host:port" as `self`. Machine::opened follows when `called`, of the same
   /// job and view (or the coordinator), has answered there; otherwise Machine::closed.
   virtual ConnectionId connect(const std::string& address, const PeerIdentity& self,
                                NodeId called) = 0;
-  /// Sends one frame. header.length and header.body_seal are filled in from the payload; a payload
-  /// without bytes but with header.length > 0 stands for that many (simulated planning runs).
-  /// Frames to a closed connection are dropped.
+  /// Sends one frame. The transport sets header.length and header.body_seal from the payload. A
+  /// payload without bytes but with header.length > 0 stands for that many bytes (simulated
+  /// planning runs). Frames to a closed connection are dropped.
   virtual void send(ConnectionId to, const FrameHeader& header, Payload payload,
                     Priority priority) = 0;
-  /// Drops the bulk frames that wait to be sent over a connection.
+  /// Drops the bulk frames that are queued on a connection.
   virtual void drop_bulk(ConnectionId) {}
-  /// Ends a connection after the urgent frames that wait have been sent, or `linger` has passed; it
-  /// is not followed by Machine::closed.
+  /// Closes a connection after its queued urgent frames are sent, or `linger` has passed.
+  /// Machine::closed does not follow.
   virtual void close(ConnectionId connection) = 0;
-  /// Asks for Machine::wake at `when`, once; the earliest request counts.
+  /// Requests Machine::wake at `when`, once; the earliest request counts.
   virtual void wake_at(Time when) = 0;
 };
 
@@ -72,10 +72,10 @@ class Machine {
  public:
   virtual ~Machine() = default;
 
-  /// The transport runs. The first call, before anybody is let in.
+  /// The transport runs. This is the first call, before any peer is admitted.
   virtual void begin() {}
-  /// Returns why a caller of this job and view is not let in, or "". Called before the caller has
-  /// proved who it is.
+  /// Returns why a caller of this job and view is not admitted, or "". Called before the caller has
+  /// proved its identity.
   virtual std::string refusal(const PeerIdentity& caller) const {
     static_cast<void>(caller);
     return "";
@@ -85,18 +85,18 @@ class Machine {
     static_cast<void>(from);
     return kMostControlBytes;
   }
-  /// A connection that was made by connect(), or accepted, is authenticated.
+  /// A connection, from connect() or accepted, is authenticated.
   virtual void opened(ConnectionId connection, const PeerIdentity& peer) = 0;
   /// Returns the destination of a bulk frame's body, of header.length bytes. If it is empty, the
-  /// body is read and dropped, and received() is not called. The memory must stay until received()
-  /// or closed().
+  /// body is read and dropped, and received() is not called. The memory must stay valid until
+  /// received() or closed().
   virtual std::span<std::byte> place(ConnectionId from, const FrameHeader& header) = 0;
-  /// A whole frame has come. A bulk body lies where place() said; any other is valid during the
-  /// call.
+  /// A complete frame has arrived. A bulk body lies in the memory that place() returned; any other
+  /// body is valid only during the call.
   virtual void received(ConnectionId from, const FrameHeader& header,
                         std::span<const std::byte> body) = 0;
-  /// The peer is alive: some bytes have come, of a body a whole slice. Called at most every few
-  /// milliseconds.
+  /// The peer is alive: bytes have arrived. During a body this may come only once for each slice.
+  /// Called at most every few milliseconds.
   virtual void heard(ConnectionId from) = 0;
   /// A connection broke, or could not be made: "refused", "reset by peer", "a frame's checksum
   /// ...".

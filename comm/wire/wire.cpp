@@ -15,7 +15,7 @@ namespace {
 constexpr std::array<char, 4> kMagic{'P', 'S', 'D', 'N'};
 constexpr size_t kSealAt = kHeaderBytes - sizeof(uint64_t);
 
-/// Writes or reads the fields of a header one after another, as docs/wire-format.md has them.
+/// Writes or reads the fields of a header one after another, in the order of docs/wire-format.md.
 class Writer {
  public:
   explicit Writer(std::byte* next) : next_(next) {}

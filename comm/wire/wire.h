@@ -14,7 +14,7 @@ namespace poseidon::comm {
 
 inline constexpr size_t kHeaderBytes = 64;
 inline constexpr uint16_t kWireVersion = 2;
-/// The longest body of a bulk frame: bodies travel in slices, so that an urgent frame can overtake.
+/// The longest body of a bulk frame. Bodies travel in slices so that an urgent frame can overtake.
 inline constexpr uint64_t kSliceBytes = 256 * 1024;
 
 /// The longest body of a control frame.
@@ -33,11 +33,12 @@ enum class FrameKind : uint16_t {
   kContribution = 32,  ///< worker to server: the sum of a chunk over one part
   kSum = 33,           ///< server to worker: the sum over all shards of a chunk
   kFactor = 34,        ///< worker to worker: rows of a layer's factors, of one logical shard
-  kTensor = 35,        ///< a piece of a checkpoint or of first values
-  kProbe = 36,         ///< worker to worker: has no meaning, its speed is measured
+  kTensor = 35,        ///< a slice of a tensor: of a checkpoint, or initial values
+  kProbe = 36,         ///< no content: measures a link, or proves that large messages pass
 };
 
-/// A range of logical shards that is one node of the fixed tree (comm/plan/shard_parts.h).
+/// A range of logical shards that is one node of the fixed summation tree
+/// (comm/plan/shard_parts.h).
 struct Part {
   uint32_t first = 0;
   uint32_t count = 0;
@@ -48,36 +49,36 @@ struct FrameHeader {
   FrameKind kind = FrameKind::kHeartbeat;
   uint32_t view = 0;    ///< the membership's view; frames of an older one are dropped
   uint64_t step = 0;    ///< counted from 0
-  uint32_t key = 0;     ///< index in the plan of the layer that the frame counts for
-  uint32_t chunk = 0;   ///< index in the plan; for a factor 0 for deltas, 1 for activations
-  Part part = {};       ///< the shards that a contribution or factor is of
+  uint32_t key = 0;     ///< index in the plan of the layer that the frame belongs to
+  uint32_t chunk = 0;   ///< index in the plan; of a factor: 0 deltas, 1 activations
+  Part part = {};       ///< the logical shards of a contribution or factor
   uint64_t offset = 0;  ///< of the body within the chunk, in bytes
   uint64_t length = 0;  ///< of the body, in bytes
   uint64_t body_seal = 0;
   bool operator==(const FrameHeader&) const = default;
 };
 
-/// Whether bodies of this kind are payload, which is read straight to its destination. Such a body
-/// is never empty, since a header is checked against the plan when the destination is asked for.
+/// Whether bodies of this kind are payload, which is read directly into its destination. Such a
+/// body is never empty, because the header is checked against the plan to find the destination.
 constexpr bool is_bulk(FrameKind kind) { return kind >= FrameKind::kContribution; }
 /// Whether frames of this kind come before a connection is authenticated.
 constexpr bool is_handshake(FrameKind kind) { return kind <= FrameKind::kRefusal; }
 
-/// The most bytes a body of this kind may have; nothing for a kind that is not known.
+/// The most bytes that a body of this kind may have; nullopt: unknown kind.
 std::optional<uint64_t> body_cap(FrameKind kind);
-/// The name of a kind in messages: "contribution"; "kind 77" for one that is not known.
+/// The name of a kind in messages: "contribution"; "kind 77" for an unknown kind.
 std::string name_of(FrameKind kind);
 
-/// Encodes a header. The header's own seal is made here; body_seal is taken as it is.
+/// Encodes a header. Computes the header's own seal and copies body_seal.
 std::array<std::byte, kHeaderBytes> encode(const FrameHeader& header, FrameSeal& seal);
 
-/// Whether a stream that should begin with a frame begins as TLS does, with a greeting or an alert.
+/// Whether a stream that should begin with a frame begins like TLS, with a greeting or an alert.
 bool begins_as_tls(std::span<const std::byte> bytes);
 
-/// A header that was read, or what is wrong with it.
+/// A decoded header, or its fault.
 struct DecodedHeader {
   FrameHeader header;
-  std::string error;  ///< "" when it is good: "magic is 0x..., expected ..."
+  std::string error;  ///< "" if it is valid: "magic is 0x..., expected ..."
 };
 /// Decodes kHeaderBytes bytes. Checks magic, version, seal, kind and length.
 DecodedHeader decode(std::span<const std::byte> bytes, FrameSeal& seal);
