@@ -7,8 +7,8 @@ namespace poseidon::trainer {
 
 class CoordinatorIo;
 
-/// Tells workers now and then which of their reports are recorded: they keep the others. Used by
-/// the main thread.
+/// Tells workers from time to time which of their reports are recorded. They store the other
+/// reports. Used by the main thread.
 class Acknowledger {
  public:
   /// `io` must outlive it.

@@ -10,24 +10,24 @@
 
 namespace poseidon::trainer {
 
-/// The tensors of checkpoints while they come in from workers. Used by the I/O thread.
+/// Receives the tensors of checkpoints from workers. Used by the I/O thread.
 class CheckpointReception {
  public:
-  /// Which tensors a checkpoint has, as tensor_list() makes it. None is taken before.
+  /// Sets the tensors of a checkpoint, from tensor_list(). No checkpoint is accepted before.
   void expect(Json list) { list_ = std::move(list); }
-  /// The name of the tensor at an index of that list.
+  /// Name of the tensor at an index of that list.
   std::string tensor_name(size_t index) const;
-  /// The tensors of that list that are not sums in flight.
+  /// Number of tensors in that list that are not sums in flight.
   size_t tensors_without_sums() const;
 
   /// Another worker has this rank now.
   void forget(uint16_t worker) { intake_.forget(worker); }
 
   comm::Placement place(uint16_t worker, const comm::FrameHeader& header);
-  /// The slice that has come with this header, as it is passed on; empty where it was dropped.
+  /// Returns the slice that has arrived with this header, for forwarding; empty if it was dropped.
   comm::Payload received(uint16_t worker, const comm::FrameHeader& header);
-  /// The checkpoint of `step` that the worker says it has sent. Throws ConfigError for one that is
-  /// not whole.
+  /// Returns the checkpoint of `step` after the worker has reported it as sent. Throws ConfigError
+  /// if it is incomplete.
   std::shared_ptr<TensorStore> take(uint16_t worker, int64_t step, const SentCheckpoint& sent);
 
  private:

@@ -7,8 +7,8 @@
 
 namespace poseidon::trainer {
 
-/// The checkpoints of a run on their way through its coordinator, from workers' frames to the main
-/// thread, which writes them. It lives in the I/O thread.
+/// Passes checkpoints from workers' frames to the main thread, which writes them. It lives in the
+/// I/O thread.
 class CheckpointSession final : public comm::CheckpointReceiver {
  public:
   /// Both must outlive it.
@@ -24,10 +24,10 @@ class CheckpointSession final : public comm::CheckpointReceiver {
   bool wants_checkpoint(int64_t step) override;
   void not_saved(uint16_t worker, const std::string& why) override;
 
-  /// A worker that has joined the job has built its net, and waits for its values.
+  /// A joiner has built its net, and waits for its values.
   void hand_over_to(uint16_t worker);
-  /// The worker has sent a checkpoint. Throws ConfigError, by which it is lost, for one that is not
-  /// whole.
+  /// A worker has sent a checkpoint. Throws ConfigError if it is incomplete; the worker has then
+  /// failed.
   void take(uint16_t worker, const comm::Note& note);
   /// The job has failed.
   void failed(const comm::Loss& loss) {
@@ -38,7 +38,7 @@ class CheckpointSession final : public comm::CheckpointReceiver {
  private:
   const CoordinatorSetting& setting_;
   CoordinatorSide& side_;
-  bool drifted_ = false;  ///< nobody knows whose state is right
+  bool drifted_ = false;  ///< replicas have diverged, and the correct one is unknown
 };
 
 }  // namespace poseidon::trainer

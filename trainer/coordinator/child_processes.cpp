@@ -25,10 +25,10 @@ constexpr auto kGrace = std::chrono::milliseconds(200);
 constexpr auto kGraceAtEnd = std::chrono::seconds(2);
 constexpr auto kAfterKilling = std::chrono::seconds(2);
 constexpr uint64_t kMostOfLastLine = 500;
-constexpr int kCannotRun = 127;  // as a shell's
+constexpr int kCannotRun = 127;  // as in a shell
 
-/// The last line of a file behind so many bytes, "" where nothing is. No part of a run depends on
-/// it: what cannot be read is left out.
+/// The last line of a file after the first `begin` bytes; "" if there is none. It is only
+/// informational, so read errors are ignored.
 std::string last_line(const fs::path& file, uint64_t begin) {
   std::ifstream in(file, std::ios::binary | std::ios::ate);
   const auto end = static_cast<uint64_t>(std::max<std::streamoff>(0, in.tellg()));
@@ -42,8 +42,8 @@ std::string last_line(const fs::path& file, uint64_t begin) {
   return printable(tail.substr(tail.rfind('\n') + 1));
 }
 
-/// This process's environment, and passive waiting: a team that waits must not take the cores of
-/// another process.
+/// This process's environment, plus passive OpenMP waiting: waiting threads must not use cores that
+/// other processes need.
 std::vector<std::string> environment() {
   std::vector<std::string> variables{"OMP_WAIT_POLICY=passive", "GOMP_SPINCOUNT=0"};
   for (char** variable = environ; *variable != nullptr; ++variable)
@@ -52,7 +52,7 @@ std::vector<std::string> environment() {
   return variables;
 }
 
-/// A list as exec wants it. `arguments` must outlive it.
+/// Argument list for exec. `arguments` must outlive it.
 std::vector<char*> pointers(const std::vector<std::string>& arguments) {
   std::vector<char*> out;
   for (const std::string& argument : arguments) out.push_back(const_cast<char*>(argument.c_str()));
@@ -60,7 +60,7 @@ std::vector<char*> pointers(const std::vector<std::string>& arguments) {
   return out;
 }
 
-/// A pipe that closes by itself where a program has taken a process over.
+/// A pipe that exec closes in the child.
 struct Pipe {
   Pipe() {
     int ends[2];
@@ -72,16 +72,16 @@ struct Pipe {
   Descriptor out, in;
 };
 
-/// What a new process keeps of this one.
+/// File descriptors of this process that a new process keeps.
 struct Kept {
   int log;
   int input;      ///< -1: none
   int inherited;  ///< -1: none
-  int failure;    ///< tells this process why the program cannot be run
+  int failure;    ///< reports to this process why exec has failed
 };
 
-/// Closes all files of a new process but its three standard ones and two others, -1 for none. Above
-/// all the coordinator's listening socket, which would outlive it there.
+/// Closes all files of a new process except the standard ones and two others (-1: none). Above all
+/// it closes the coordinator's listening socket, which the child would keep open.
 void close_all_but(int one, int other) {
   const int less = std::min(one, other), more = std::max(one, other);
   int from = STDERR_FILENO + 1;
@@ -94,9 +94,9 @@ void close_all_but(int one, int other) {
   ::close_range(static_cast<unsigned>(from), ~0U, 0);
 }
 
-/// In the child, between fork and exec: only what is safe there.
+/// Runs in the child between fork and exec, so it may only call async-signal-safe functions.
 [[noreturn]] void become(char* const* arguments, char* const* variables, const Kept& kept) {
-  // To a whole group they are for the coordinator, which ends the job in good order.
+  // A signal to the whole group is meant for the coordinator, which ends the job cleanly.
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) ::signal(signal, SIG_IGN);
   sigset_t none;
   ::sigemptyset(&none);
@@ -111,7 +111,7 @@ void close_all_but(int one, int other) {
   ::_exit(kCannotRun);
 }
 
-/// Why the program of a new process cannot be run; 0 when it runs.
+/// Returns the errno with which exec has failed in the child; 0 if the program runs.
 int failure_to_run(Pipe& failure) {
   failure.in = {};
   int why = 0;
@@ -136,7 +136,7 @@ Descriptor ChildProcesses::open_log(Child& child) const {
   return log;
 }
 
-/// A run that did not begin leaves no log: so what is in it of why is said here.
+/// A run that did not begin leaves no log, so the message includes the log's last line.
 std::string ChildProcesses::how_it_ended(const Child& child, int status) {
   if (WIFSIGNALED(status))
     return text("it was ended by signal ", WTERMSIG(status), " (see ", child.log.string(), ")");
@@ -186,7 +186,7 @@ std::string ChildProcesses::end_of(comm::NodeId node) const {
 }
 
 void ChildProcesses::kill(comm::NodeId node) {
-  // Who has lost its connections because it ends may not be gone yet.
+  // A member that has lost its connections because it is ending may still be alive for a moment.
   const auto deadline = std::chrono::steady_clock::now() + kGrace;
   const auto is_it = [&](const Child& child) { return child.node == node; };
   while (ended(), std::ranges::any_of(running_, is_it)) {
@@ -210,8 +210,8 @@ void ChildProcesses::wait(std::chrono::milliseconds grace) {
     child.killed = true;
     ::kill(child.process, SIGKILL);
   }
-  // A process that waits for a disk or a file server in the kernel does not end before it has its
-  // answer: it is left behind, and takes no further part.
+  // A process that waits in the kernel for a disk or file server ends only after the answer. It is
+  // left behind, and takes no further part.
   const auto given_up = std::chrono::steady_clock::now() + kAfterKilling;
   while (!running_.empty() && std::chrono::steady_clock::now() < given_up) {
     ended();

@@ -13,16 +13,16 @@
 
 namespace poseidon::trainer {
 
-/// How a child is started, beyond its environment, which is this process's with passive waiting.
+/// Command that starts a child process. The child's environment is that of this process, plus
+/// passive OpenMP waiting.
 struct ChildCommand {
-  std::vector<std::string> arguments;  ///< first the program: a path, or a name to seek in PATH
-  Descriptor input = {};               ///< becomes its standard input; without one that is empty
-  Descriptor inherited =
-      {};  ///< stays open in the child under its number; without one nothing does
+  std::vector<std::string> arguments;  ///< first the program: a path, or a name in PATH
+  Descriptor input = {};               ///< becomes its standard input; default: empty input
+  Descriptor inherited = {};           ///< stays open in the child with its number; default: none
 };
 
-/// The processes that this one has started for members of a job. They ignore signals to the whole
-/// group, write to log files in a folder, and the destructor ends those that have not ended.
+/// Child processes of this process, one for each member of a job. They ignore signals to the
+/// process group, and write to log files in a folder. The destructor ends the remaining ones.
 class ChildProcesses {
  public:
   explicit ChildProcesses(std::filesystem::path logs) : logs_(std::move(logs)) {}
@@ -30,10 +30,10 @@ class ChildProcesses {
   ChildProcesses(const ChildProcesses&) = delete;
   ChildProcesses& operator=(const ChildProcesses&) = delete;
 
-  /// Starts the process of a member. Throws RunError where its log file cannot be written or the
+  /// Starts the process of a member. Throws RunError if its log file cannot be written or the
   /// program cannot be run.
   void start(comm::NodeId node, const ChildCommand& command);
-  /// As Launcher's functions of these names.
+  /// See the functions of Launcher with these names.
   std::vector<Launcher::Ended> ended();
   std::string end_of(comm::NodeId node) const;
   void kill(comm::NodeId node);
@@ -44,7 +44,7 @@ class ChildProcesses {
     comm::NodeId node;
     pid_t process = 0;
     std::filesystem::path log;
-    uint64_t said_before = 0;  ///< bytes of the log that are an earlier process's
+    uint64_t said_before = 0;  ///< bytes of the log from earlier processes
     bool killed = false;       ///< by this process
   };
   Descriptor open_log(Child& child) const;
@@ -52,13 +52,13 @@ class ChildProcesses {
 
   const std::filesystem::path logs_;
   std::vector<Child> running_;
-  std::map<comm::NodeId, std::string> ends_;  ///< of those that nobody here has ended
+  std::map<comm::NodeId, std::string> ends_;  ///< of members that this process has not ended
 };
 
-/// A launcher whose members are children of this process, or have one here that stands for them.
+/// A launcher whose members are child processes of this process, or are represented by one.
 class ChildLauncher : public Launcher {
  public:
-  /// `logs`: the folder of the log files.
+  /// `logs`: folder of the log files.
   ChildLauncher(Gathering gathering, std::filesystem::path logs)
       : Launcher(std::move(gathering)), children_(std::move(logs)) {}
 

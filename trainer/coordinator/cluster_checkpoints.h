@@ -13,11 +13,11 @@
 
 namespace poseidon::trainer {
 
-/// Writes the checkpoints that come in from workers, as comm::CheckpointQueue says. Used by the
-/// main thread, but for what says otherwise.
+/// Writes checkpoints from workers, in the order of comm::CheckpointQueue. Used by the main thread,
+/// except where noted.
 class ClusterCheckpoints {
  public:
-  /// What a checkpoint of a step says beside its tensors.
+  /// Returns the state that a checkpoint of a step stores besides its tensors.
   using StateOf = std::function<RunState(int64_t step)>;
 
   /// `directory` must outlive it; `keep`: train.keep_checkpoints.
@@ -25,35 +25,35 @@ class ClusterCheckpoints {
                      comm::CheckpointQueue::Written written)
       : files_(directory, keep), state_of_(std::move(state_of)), queue_(std::move(written)) {}
 
-  /// The run goes on from this one.
+  /// The run continues from this checkpoint.
   void begin_from(const comm::SavedStep& saved, const std::filesystem::path& file);
-  /// The run ends with the one that it goes on from, as nothing is left to do: `checkpoint`, whose
-  /// tensors `list` names as tensor_list() made it.
+  /// The run ends at the checkpoint from which it was resumed, because no steps remain. `list` is
+  /// the tensor_list() of `checkpoint`.
   void end_with(const Checkpoint& checkpoint, const Json& list);
-  // As those of the queue.
+  // See the functions of the queue.
   void take(uint16_t worker, int64_t step, std::shared_ptr<TensorStore> tensors,
             SentCheckpoint sent);
   void agreed(int64_t step, std::vector<int64_t> digest) { queue_.agreed(step, std::move(digest)); }
   void go_back_to(int64_t step) { queue_.go_back_to(step); }
   void trust_survivors() { queue_.trust_survivors(); }
-  /// The job goes back to the last checkpoint that is intact, which is returned, read and checked;
-  /// null where it begins with its first values. It stays the last until release().
-  /// `most_in_flight`: steps whose sums workers have room for.
+  /// The job goes back to the last intact checkpoint. Returns it, read and verified; null if the
+  /// job restarts from its initial values. That checkpoint remains the last one until release().
+  /// `most_in_flight`: limit on the number of steps in flight in that checkpoint.
   const Checkpoint* hold(const Job& job, int64_t most_in_flight, Log& log);
-  /// The job has gone back to that one, which is returned.
+  /// The job has gone back to that checkpoint. Returns it.
   std::shared_ptr<const Checkpoint> release();
-  /// Writes one that a worker has kept of an earlier part of the run, which it says beside the
-  /// tensors. Throws RunError.
+  /// Writes an in-memory checkpoint of an earlier session, which a worker has sent with its state.
+  /// Throws RunError.
   void put(const RunState& state, TensorStore& store, const SentCheckpoint& sent);
 
-  // From any thread, as those of the queue.
+  // Called by any thread; see the queue.
   int64_t saved_step() const { return queue_.saved_step(); }
   bool wants(int64_t step) const { return queue_.wants(step); }
 
   const std::filesystem::path& last() const { return files_.last(); }
   std::string last_text() const { return files_.last_text(); }
-  /// Digests of the last one that was written here, or of the one that the run ends with; "" before
-  /// the first.
+  /// Digests of the last checkpoint that was written here, or of the one at which the run ends; ""
+  /// before the first.
   const std::string& weights_digest() const { return weights_digest_; }
   const std::string& state_digest() const { return state_digest_; }
 

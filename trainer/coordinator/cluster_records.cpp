@@ -16,7 +16,7 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// The first worker of the job's kind of device, whose choices are the run's.
+/// The first worker on the job's kind of device; its choices are those of the run.
 std::optional<uint16_t> chooser_of(const DeviceNotes& devices, const std::string& kind) {
   for (const auto& [rank, device] : devices)
     if (device.kind == kind) return rank;
@@ -99,7 +99,7 @@ void ClusterRecords::started(ViewRecords::Clock::time_point when,
   trace_.ask_for_time();
 }
 
-/// Who has sent a checkpoint that was not agreed on yet sends it again.
+/// A worker whose checkpoint was not agreed on yet sends it again in the next view.
 void ClusterRecords::go_on(const NextView& next) {
   const int64_t first_step = next.published.first_step;
   const std::string moved = moved_shard(decided_.published.plan, next.published.plan, job_);
@@ -112,14 +112,15 @@ void ClusterRecords::go_on(const NextView& next) {
   report_->note_events(views_.events());
   checkpoints_.go_back_to(first_step);
   if (!next.published.restored) return;
-  // What was reported of the steps behind the checkpoint came of values that nobody has any more,
-  // and that were perhaps wrong somewhere.
+  // The values of steps after the checkpoint are lost, and may have been wrong. So their reports
+  // are discarded.
   report_->forget_after(first_step);
   values_ = {};
   resumed_ = checkpoints_.release();
 }
 
-/// The step is named to all when its file has been read: a damaged one cannot be gone back to.
+/// The step is announced only after its file has been read: the members cannot go back to a damaged
+/// checkpoint.
 void ClusterRecords::restore() {
   const Checkpoint* intact = checkpoints_.hold(job_, sum_steps_, console_);
   const comm::SavedStep saved = intact == nullptr ? comm::SavedStep{} : saved_step(*intact);
@@ -129,8 +130,8 @@ void ClusterRecords::restore() {
   });
 }
 
-/// What cannot be made sense of is the sender's error, and costs the sender. What is wrong with a
-/// file of this process is not.
+/// An invalid note is an error of its sender, which then fails. An error in a file of this process
+/// is not.
 void ClusterRecords::take_note(comm::NodeId node, const comm::Note& note) {
   std::optional<TensorsNote> tensors;
   const Overloaded taken{
@@ -155,7 +156,7 @@ void ClusterRecords::take_note(comm::NodeId node, const comm::Note& note) {
           io.coordinator->report_unreadable(node, view, why);
         });
   } catch (const ReplayDiffers& error) {
-    // A shard that has moved to a worker which computes otherwise comes to other bits.
+    // A shard that moved to a worker with other arithmetic gives slightly different results.
     if (difference_of(decided_.devices).empty()) throw;
     return console_.warning(error.what());
   }
@@ -166,7 +167,7 @@ void ClusterRecords::take_note(comm::NodeId node, const comm::Note& note) {
   values_.send(node.rank, views_.number(), decided_.published.first_step, io_);
 }
 
-/// The first worker's note says what tensors all have.
+/// The first worker's note determines the tensors of all workers.
 void ClusterRecords::take(comm::NodeId worker, const TensorsNote& note) {
   if (!values_.are_made())
     check_tensors(note.list, *job_.network, job_.config.optimizer, sum_steps_);
@@ -194,12 +195,12 @@ void ClusterRecords::make_first_values(const Json& list) {
                      job_.config.train, published.last_step - published.first_step, console_);
 }
 
-/// Data may be where the workers are, and not here; all have the same, so too many classes are an
-/// error of the job.
+/// The coordinator may not have the data. All workers have the same data, so too many classes are
+/// an error of the job.
 void ClusterRecords::take(comm::NodeId worker, const ClassesNote& note) {
   if (worker.rank != 0) throw ConfigError("classes, which worker 0 tells");
   const auto most = static_cast<size_t>(job_.network->classes());
-  if (most == 0) return;  // they are names of nothing
+  if (most == 0) return;  // the network has no classes
   if (note.classes.size() > most)
     return io_.report_error(text(comm::name_of(worker), ": ", note.classes.size(),
                                  " classes, where network \"", job_.network->name(),
@@ -246,8 +247,8 @@ void ClusterRecords::lost(const comm::Loss& loss) {
   if (comm::survivors_count(loss)) write_checkpoints([this] { checkpoints_.trust_survivors(); });
 }
 
-/// A checkpoint that cannot be written ends the job, and all are told why; of a job that has ended
-/// already, the user.
+/// A checkpoint that cannot be written ends the job, and all members are told why. If the job has
+/// already failed, only the user is told.
 void ClusterRecords::write_checkpoints(const std::function<void()>& action) {
   try {
     action();

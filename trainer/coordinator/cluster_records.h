@@ -20,47 +20,47 @@
 
 namespace poseidon::trainer {
 
-/// What is recorded of a run on several workers: notes and checkpoints of its members become files,
-/// and lines for the user. It lives in the main thread, but for what says otherwise.
+/// Records a run on several workers: writes notes and checkpoints of its members to files, and
+/// messages to the console. It lives in the main thread, except where noted.
 class ClusterRecords {
  public:
-  /// Of a run that begins with `resumed`, or anew where that is null. All must outlive it.
+  /// For a run that continues from `resumed`, or starts if it is null. All must outlive it.
   ClusterRecords(const Job& job, const RunOptions& options, RunDirectory& directory,
                  CoordinatorIo& io, Console& console, std::shared_ptr<const Checkpoint> resumed);
 
   /// The plan is decided. `kept`: reports to an earlier coordinator of this run.
   void begin(DecidedPlan decided, const std::vector<KeptReports>& kept);
-  /// The first step of a view is under way.
+  /// All members have begun the first step of a view.
   void started(ViewRecords::Clock::time_point when, const std::vector<comm::RosterEntry>& members);
-  /// Reads the checkpoint that all go back to, and tells the I/O thread which it is.
+  /// Reads the checkpoint to which all members go back, and passes its step to the I/O thread.
   void restore();
-  /// The others go on by this plan.
+  /// The remaining and joined members continue with this plan.
   void go_on(const NextView& next);
   void take_note(comm::NodeId node, const comm::Note& note);
   void take_checkpoint(uint16_t worker, int64_t step, const std::shared_ptr<TensorStore>& tensors,
                        const SentCheckpoint& sent);
-  /// What a worker has kept is from now on a checkpoint like others, and the run begins with it.
+  /// Writes a worker's in-memory checkpoint to a file; the run continues from it.
   void take_kept_step(uint16_t worker, const RunState& state, TensorStore& tensors,
                       const SentCheckpoint& sent);
   void agreed(int64_t step, const std::vector<int64_t>& digest);
-  /// The job has failed, and survivors may send what they have.
+  /// The job has failed. Survivors may still send their last complete step.
   void lost(const comm::Loss& loss);
 
   bool has_started() const { return started_; }
-  /// Counted from 1, the step that not all workers have reported; 0 before the first.
+  /// The first step that not all workers have reported, counted from 1; 0 before the first.
   int64_t step_under_way() const;
-  /// What the run has come to. `failure`: why it failed, "" where it has not.
+  /// Results of a run. `failure`: the reason of its failure, or "".
   struct Results {
     Json summary, traffic;
   };
   /// Ends the session: no more steps will be reported.
   Results results(double wall_seconds, const std::string& failure);
-  /// Writes them, with the trace.
+  /// Writes the results and the trace.
   void write(const Results& results);
 
-  /// Null where the run begins anew, and from the first values on.
+  /// Null if the run starts from the beginning, and after the initial values are made.
   const Checkpoint* resumed() const { return resumed_.get(); }
-  /// Valid once the plan is decided; that of the last view.
+  /// The plan of the last view. Valid once the plan is decided.
   const PublishedPlan& published() const { return decided_.published; }
   ViewRecords& views() { return views_; }
   Console& console() { return console_; }
@@ -79,15 +79,15 @@ class ClusterRecords {
   RunDirectory& directory_;
   CoordinatorIo& io_;
   Console& console_;
-  std::shared_ptr<const Checkpoint> resumed_;  ///< until first values are made of it
+  std::shared_ptr<const Checkpoint> resumed_;  ///< until the initial values are made from it
   DecidedPlan decided_;
-  std::optional<Schedule> schedule_;  ///< from the plan on, as the next
+  std::optional<Schedule> schedule_;  ///< set once there is a plan, as is report_
   std::optional<ClusterReport> report_;
   ViewRecords views_;
   int64_t first_step_ = 0;  ///< of the run
-  int64_t sum_steps_ = 0;   ///< that workers may have room for
+  int64_t sum_steps_ = 0;   ///< number of steps for whose sums the workers have room
   FirstValues values_;
-  net::Choices choices_;  ///< of the nets on the job's kind of device, all alike
+  net::Choices choices_;  ///< equal for all nets on the job's kind of device
   int64_t threads_ = 0;   ///< of a worker
   ClusterCheckpoints checkpoints_;
   ClusterTrace trace_;

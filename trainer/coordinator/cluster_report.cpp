@@ -5,8 +5,8 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// What one worker reports ahead of another is kept, so it has an end: far more than a link that
-/// stands still until it counts as lost holds back.
+/// Limit on the reports of workers that are ahead of others. It is far above the number that a
+/// stalled link can hold back before its node is considered failed.
 constexpr size_t kMostGathered = 1 << 20;
 
 }  // namespace
@@ -37,7 +37,7 @@ Gathered<Part>& ClusterReport::gathered_of(std::map<int64_t, Gathered<Part>>& al
   return all.try_emplace(step, workers()).first->second;
 }
 
-/// Who tested nothing has none to tell.
+/// A worker without tested samples reports no scalars.
 void ClusterReport::check_scalars(uint16_t worker, const SampleSums& sums, size_t expected) {
   if (!sums.scalars.empty() && sums.scalars.size() != expected)
     throw ConfigError(text("worker ", worker, " tells of ", sums.scalars.size(),
@@ -106,7 +106,7 @@ Json ClusterReport::summary(const Job& job, RunEnd end, const Json& traffic) con
   return summary;
 }
 
-/// What each layer moved over all nodes and was waited for, beside what was planned.
+/// By layer: bytes moved over all nodes, planned bytes, and wait time.
 Json ClusterReport::layers(const Json& traffic) const {
   Json layers = Json::array();
   for (size_t i = 0; i < plan_.layers.size(); ++i) {

@@ -15,12 +15,12 @@
 
 namespace poseidon::trainer {
 
-/// One thing of all workers, as it comes in.
+/// One value from each worker, collected as they arrive.
 template <class Part>
 class Gathered {
  public:
   explicit Gathered(size_t workers) : parts_(workers) {}
-  /// Whether all are there now.
+  /// Returns whether the values of all workers are present now.
   bool add(uint16_t worker, Part part) {
     parts_[worker] = std::move(part);
     return std::all_of(parts_.begin(), parts_.end(),
@@ -32,38 +32,38 @@ class Gathered {
   std::vector<std::optional<Part>> parts_;
 };
 
-/// What the members of a job report of it, and what it comes to: metrics while it runs, tables at
-/// its end.
+/// Combines the members' reports: metrics during the run, and tables at its end.
 class ClusterReport {
  public:
   /// `plan` must outlive it.
   ClusterReport(const comm::Plan& plan, const RunDirectory& directory,
                 const Metrics::Options& metrics, Console& console);
 
-  // Notes of members. All throw ConfigError for what does not fit the plan or the run so far.
-  /// Whether all workers have reported this step now. `last_step`: of the run.
+  // Notes of members. All throw ConfigError if the note does not fit the plan or the run so far.
+  /// Returns whether all workers have reported this step now. `last_step`: last step of the run.
   bool take_step(uint16_t worker, int64_t step, const StepNote& note, int64_t last_step);
   void take_test(uint16_t worker, int64_t step, const TestNote& note);
   void take_traffic(comm::NodeId node, const TrafficNote& note);
 
-  /// The plan is that of another view now, which goes on after `first_step` steps. Times and bytes
-  /// are those of the view from here on.
+  /// The plan is now that of another view, which continues after `first_step` steps. Times and
+  /// bytes are counted from here on.
   void begin_view(int64_t first_step);
 
-  /// What was reported of later steps does not count: they are made again, to other values.
+  /// Discards the reports of later steps: they will be repeated with other values.
   void forget_after(int64_t step) { run_.forget_after(step); }
 
-  // As those of RunReport.
+  // See the functions of RunReport.
   void note_events(const Json& events) { run_.note_events(events); }
   void end(int64_t steps, const std::string& failure) { run_.end(steps, failure); }
   void add_sessions(Json& summary) const { run_.add_sessions(summary); }
 
   /// The last step that all workers have reported; 0: none.
   int64_t last_step() const { return run_.last_step(); }
-  /// traffic.json of a run of `steps` steps. Nodes that have not reported, as after a loss, are
-  /// listed as "unheard".
+  /// traffic.json of a run of `steps` steps. Nodes that have not reported, for example failed ones,
+  /// are listed as "unheard".
   Json traffic(int64_t steps) const;
-  /// summary.json of a run that came to `end`, but for its bytes; `traffic` as traffic() made it.
+  /// summary.json of a run that ended with `end`, except its bytes. `traffic` is the result of
+  /// traffic().
   Json summary(const Job& job, RunEnd end, const Json& traffic) const;
 
  private:
@@ -76,12 +76,12 @@ class ClusterReport {
   const comm::Plan& plan_;
   RunReport run_;
   TimeTable times_;
-  std::vector<int64_t> reported_;        ///< by worker: the last step that it has reported
-  const size_t scalars_, test_scalars_;  ///< of a sample
+  std::vector<int64_t> reported_;        ///< by worker: its last reported step
+  const size_t scalars_, test_scalars_;  ///< number of scalars per sample
   std::map<int64_t, Gathered<WorkerStep>> steps_;
   std::map<int64_t, Gathered<TestSums>> tests_;
   std::vector<comm::NodeBytes> bytes_of_layer_;  ///< over all nodes
-  std::set<comm::NodeId> heard_;                 ///< whose bytes are in it
+  std::set<comm::NodeId> heard_;                 ///< nodes whose bytes are included
 };
 
 }  // namespace poseidon::trainer

@@ -25,23 +25,24 @@ namespace {
 
 constexpr auto kTick = std::chrono::milliseconds(100);
 constexpr auto kGracePeriod = std::chrono::seconds(5);
-/// Before the first step members have nothing to finish.
+/// Before the first step, members have nothing to finish.
 constexpr auto kGracePeriodBefore = std::chrono::milliseconds(200);
 constexpr double kLeastJoinSeconds = 5;
-/// A child looks for this process for one join timeout; until all have joined it takes longer.
+/// A child tries for one join timeout to connect to this process. Joining of all members takes
+/// longer.
 constexpr int kJoinDeadlines = 3;
 
 comm::Time duration_of(double seconds) {
   return std::chrono::duration_cast<comm::Time>(std::chrono::duration<double>(seconds));
 }
 
-/// Of a process that is started from here.
+/// For processes that this one starts.
 std::chrono::seconds join_timeout(const Job& job) {
   return std::chrono::seconds(
       static_cast<int64_t>(std::ceil(std::max(kLeastJoinSeconds, job.config.cluster.timeout_s))));
 }
 
-/// Servers first: they have less to do before they can be reached.
+/// Servers come first: they need less time until they can be reached.
 std::vector<comm::NodeId> members_of(const comm::Plan& plan) {
   std::vector<comm::NodeId> all;
   for (const auto& [role, count] : {std::pair{comm::Role::kServer, plan.servers()},
@@ -50,12 +51,13 @@ std::vector<comm::NodeId> members_of(const comm::Plan& plan) {
   return all;
 }
 
-/// Whether it begins with the latest step of its run that anybody has, not with a certain one.
+/// Whether the run resumes from the latest step that any process has, rather than from a specific
+/// checkpoint.
 bool goes_on(const RunOptions& options, const ClusterOptions& cluster) {
   return cluster.external && std::filesystem::is_directory(options.resume);
 }
 
-/// Null where the run begins anew.
+/// Null if the run starts from the beginning.
 std::shared_ptr<const Checkpoint> first_checkpoint(const Job& job, const RunOptions& options,
                                                    bool goes_on, Log& log) {
   if (goes_on && !has_checkpoint(options.resume)) {
@@ -75,8 +77,8 @@ RunPlan first_plan(const Job& job, const RunOptions& options, const Checkpoint* 
   return plan;
 }
 
-/// One run of a job by several workers: the main thread of their coordinator, which runs what the
-/// I/O thread posts, looks after the members that it has started, and ends with the job.
+/// A run of a job on several workers: the main thread of the coordinator. It runs the tasks that
+/// the I/O thread posts, watches the members that it has started, and ends with the job.
 class ClusterRun final : public JobWatcher {
  public:
   ClusterRun(const Job& job, const RunOptions& options, const ClusterOptions& cluster,
@@ -118,7 +120,7 @@ class ClusterRun final : public JobWatcher {
   GrowingInterval waiting_{std::chrono::seconds(30), std::chrono::minutes(10)};
   const std::unique_ptr<Launcher> launcher_;
   ClusterRecords records_;
-  CoordinatorIo io_;  ///< its thread, which uses the rest, ends first
+  CoordinatorIo io_;  ///< last member: its thread uses the others, and ends first
 };
 
 ClusterRun::ClusterRun(const Job& job, const RunOptions& options, const ClusterOptions& cluster,
@@ -156,8 +158,8 @@ Json ClusterRun::go() {
   return finish();
 }
 
-/// Local children read what this process can read, and have this machine's memory: errors and
-/// warnings of this process are the clearer ones.
+/// Local children have the same data and memory as this process. Errors and warnings of this
+/// process are clearer than those of several children.
 void ClusterRun::look_at_data_and_memory() {
   const comm::Plan& plan = io_.plan().plan();
   const KnownData data = look_at_data(job_, console_);
@@ -168,7 +170,7 @@ void ClusterRun::look_at_data_and_memory() {
   introduce(data);
 }
 
-/// Logs the job in numbers, as far as this host has the data, and warns of doubtful settings.
+/// Logs the size of the job as far as this host has the data, and warns of doubtful settings.
 void ClusterRun::introduce(const KnownData& data) {
   console_.info(job_in_numbers(job_, data));
   RunFacts facts{.job = job_, .data = data, .has_weights = !options_.weights.empty()};
@@ -176,7 +178,7 @@ void ClusterRun::introduce(const KnownData& data) {
   warn_of_doubtful_settings(facts, console_);
 }
 
-/// Children are started before this process has other threads.
+/// Starts the children before this process has other threads.
 void ClusterRun::begin() {
   const Gathering& gathering = launcher_->gathering();
   const comm::Plan& plan = io_.plan().plan();
@@ -228,13 +230,13 @@ comm::Coordinator::Options ClusterRun::coordinator_options() const {
 
 void ClusterRun::loop() {
   while (!ending_.is_over()) attempt([this] { take_turn(); });
-  // What was said before the end still counts.
+  // Handle the messages that arrived before the end.
   bool more = true;
   while (more) attempt([&] { more = inbox_.run_one(Inbox::Clock::now()); });
 }
 
-/// Whatever is thrown ends the job as any loss does, and the members are told why; what goes wrong
-/// after a first loss is only said.
+/// Runs `action`. The first exception ends the job like a node failure, and the members are told
+/// why. Exceptions after a first failure are only logged.
 template <class Action>
 void ClusterRun::attempt(Action action) {
   try {
@@ -250,7 +252,7 @@ void ClusterRun::attempt(Action action) {
 
 void ClusterRun::take_turn() {
   inbox_.run_one(Inbox::Clock::now() + kTick);
-  // One that ends before it has a connection could not even join.
+  // A member that ends before it has a connection is not noticed otherwise.
   if (!ending_.is_lost())
     for (const Launcher::Ended& member : launcher_->ended())
       io_.post([member](CoordinatorSide& io) {
@@ -262,7 +264,7 @@ void ClusterRun::take_turn() {
   io_.post([](CoordinatorSide& io) { io.coordinator->halt(); });
 }
 
-/// As long as members have not joined, and more and more rarely.
+/// While members have not joined, logs the missing ones, at growing intervals.
 void ClusterRun::report_missing() {
   const auto now = std::chrono::steady_clock::now();
   if (!launcher_->gathering().by_themselves || records_.has_started() ||
@@ -280,7 +282,7 @@ void ClusterRun::report_missing() {
 
 void ClusterRun::lost(const comm::Loss& loss) {
   ending_.lose(loss);
-  // Who is silent may be stopped, and would never end by itself.
+  // A silent process may be stopped, and would never end by itself.
   if (end_of(loss) == MemberEnd::kPeerLost) launcher_->kill(ids_.of(loss.who));
   records_.lost(loss);
 }
@@ -295,7 +297,7 @@ void ClusterRun::regrouping(const comm::Loss& loss, ViewRecords::Clock::time_poi
            loss.kind == comm::Loss::Kind::kUnreached ? comm::name_of(loss.who) : "it"));
 }
 
-/// Users know a member by its log file, and by what was said of it before.
+/// Log files and earlier messages have a member's first name, so the changes of names are logged.
 void ClusterRun::regrouped(const comm::Survivors& left, const std::vector<comm::Newcomer>& joined) {
   ids_.keep(left, joined);
   const auto tell = [this](comm::Role role, const std::vector<uint16_t>& before) {
@@ -329,7 +331,7 @@ Json ClusterRun::finish() {
   return std::move(results.summary);
 }
 
-/// Ends with the loss; after the first step tables and trace are written as far as they are known.
+/// Ends with the failure. After the first step, writes tables and trace as far as they are known.
 void ClusterRun::fail() {
   std::string last = records_.checkpoints().last_text();
   if (!records_.has_started()) {
@@ -339,7 +341,7 @@ void ClusterRun::fail() {
   const std::string why = how_it_was_lost(ending_.outcome().loss);
   if (records_.has_started()) {
     const ClusterRecords::Results known = records_.results(wall_seconds(), why);
-    attempt([&] { records_.write(known); });  // the disk may be what failed
+    attempt([&] { records_.write(known); });  // the disk may have caused the failure
     cluster_.failed(known.summary);
   }
   if (const int64_t saved = records_.checkpoints().saved_step(); saved > 0)
@@ -348,7 +350,7 @@ void ClusterRun::fail() {
   throw RunError(why + last);
 }
 
-/// What the coordinator decided on; and of a member, what only who has started it knows.
+/// The reason from the coordinator, plus the exit status of a member that this process has started.
 std::string ClusterRun::how_it_was_lost(const comm::Loss& loss) const {
   const bool may_have_ended = loss.kind == comm::Loss::Kind::kPeer;
   const std::string end = may_have_ended ? launcher_->end_of(ids_.of(loss.who)) : "";

@@ -12,21 +12,21 @@
 
 namespace poseidon::trainer {
 
-/// Where the members of a job come from.
+/// How the members of a job are started, and how they connect.
 struct ClusterOptions {
   bool external = false;  ///< daemons join; else this process starts the members
-  SshOptions ssh = {};    ///< where it starts them; without hosts, here
+  SshOptions ssh = {};    ///< hosts of the members; empty: this host
   std::string listen;     ///< "HOST:PORT" with `external` and with hosts
   comm::Secret secret;
   comm::TlsFiles tls = {};  ///< with `external`
   bool insecure = false;
-  /// Told the summary of a run that fails after its first step, as far as it is known.
+  /// Called with the known part of the summary if a run fails after its first step.
   std::function<void(const Json&)> failed = [](const Json&) {};
 };
 
-/// Trains the job on several workers, as their coordinator. Returns what it wrote to summary.json.
-/// Throws ConfigError, RunError; PeerLost when a process is lost: the last complete step is then in
-/// the run directory, and summary.json says in "failure" why it ended.
+/// Trains the job on several workers, as their coordinator. Returns the content of summary.json.
+/// Throws ConfigError, RunError. Throws PeerLost if a node has failed. The last complete step is
+/// then in the run directory, and summary.json has the reason in "failure".
 Json train_on_cluster(const Job& job, const RunOptions& options, const ClusterOptions& cluster,
                       Console& console);
 

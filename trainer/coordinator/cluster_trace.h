@@ -8,20 +8,20 @@ namespace poseidon::trainer {
 
 class CoordinatorIo;
 
-/// The trace of a run on several hosts, whose clocks are compared while it goes on. Used by the
-/// main thread.
+/// The trace of a run on several hosts. It measures the offsets of their clocks during the run.
+/// Used by the main thread.
 class ClusterTrace {
  public:
-  /// `io` must outlive it; `wanted`: with --trace, without which nothing is asked for.
+  /// `io` must outlive it. `wanted`: the run has --trace; otherwise no clocks are measured.
   ClusterTrace(CoordinatorIo& io, bool wanted) : io_(io), wanted_(wanted) {}
 
-  /// Asks all members what time it is, if that was not done just now: clocks drift, and the fastest
-  /// answers count.
+  /// Requests the time of all members, unless that was done recently. It repeats during the run
+  /// because clocks drift. Only the fastest answers count.
   void ask_for_time();
   void answered(comm::NodeId node, const ClockNote& answer, int64_t answered_ns) {
     trace_.answered(node, answer, answered_ns);
   }
-  /// Throws ConfigError for a trace that was not asked for, or is none.
+  /// Throws ConfigError for an invalid or unexpected trace.
   void add(comm::NodeId node, const TraceNote& note);
   void write(const std::filesystem::path& folder, Log& log) const;
 

@@ -10,27 +10,27 @@
 
 namespace poseidon::trainer {
 
-/// The I/O thread of a coordinator, with all that lives in it. For the main thread.
+/// The I/O thread of a coordinator, and the objects that live in it. Used by the main thread.
 class CoordinatorIo {
  public:
-  /// Listens. `failed` is called in the I/O thread when that comes to its end. `log` must outlive
-  /// it. Throws ConfigError, RunError.
+  /// Starts to listen. `failed` is called in the I/O thread when that thread fails. `log` must
+  /// outlive it. Throws ConfigError, RunError.
   CoordinatorIo(const Gathering& gathering, RunPlan plan, Log& log,
                 std::function<void(std::exception_ptr)> failed);
   ~CoordinatorIo() { stop(); }
 
-  /// "host:port", where members find it.
+  /// "host:port" of the coordinator for members.
   std::string address() const { return transport_->advertised(); }
-  /// Before begin() or after stop().
+  /// Call it before begin() or after stop().
   const RunPlan& plan() const { return side_.plan; }
-  /// Starts the thread, and the job.
+  /// Starts the thread and the job.
   void begin(CoordinatorSetting setting, const comm::Coordinator::Options& options);
-  /// Calls `action` with the objects of the I/O thread, in that thread, in the order of posts.
+  /// Calls `action` with the objects of the I/O thread, in that thread. Posts keep their order.
   template <class Action>
   void post(Action action) {
     transport_->post([this, action = std::move(action)] { action(side_); });
   }
-  /// Reports an error of this process's own, by which the job fails.
+  /// Reports an error of this process; the job fails.
   void report_error(const std::string& why) {
     post([why](CoordinatorSide& io) { io.coordinator->report_error(why); });
   }
@@ -39,7 +39,7 @@ class CoordinatorIo {
  private:
   CoordinatorSide side_;
   std::unique_ptr<comm::AsioTransport> transport_;
-  std::unique_ptr<CoordinatorSession> session_;  ///< from begin() on
+  std::unique_ptr<CoordinatorSession> session_;  ///< set by begin()
   std::unique_ptr<comm::Coordinator> coordinator_;
 };
 

@@ -6,7 +6,7 @@
 namespace poseidon::trainer {
 
 namespace {
-/// Refusals that are not told of again.
+/// Number of logged refusals that are remembered, to avoid repetition.
 constexpr size_t kMostSaid = 256;
 }  // namespace
 
@@ -17,13 +17,13 @@ void CoordinatorSession::refused(const std::string& address, const std::string& 
     side_.coordinator->report_error(text("the node at ", address, ": ", why));
 }
 
-/// A daemon that is not let in looks again each second, perhaps from another port.
+/// A refused daemon retries every second, possibly from another port.
 bool CoordinatorSession::is_new_refusal(const std::string& address, const std::string& why) {
   if (said_.size() >= kMostSaid) said_.clear();
   return said_.insert(comm::host_of(address) + ": " + why).second;
 }
 
-/// What is known of a worker that had the rank before does not hold for this one.
+/// Discards the information about an earlier worker with this rank.
 void CoordinatorSession::joined(comm::NodeId node, const std::string& address) {
   if (node.role == comm::Role::kWorker) {
     side_.kept.forget(node.rank);
@@ -43,7 +43,7 @@ void CoordinatorSession::started() {
       });
 }
 
-/// What the plan depends on is taken at once, before the worker says that it is prepared.
+/// Notes on which the plan depends are handled immediately, before the worker is prepared.
 void CoordinatorSession::noted(comm::NodeId node, const comm::Note& note) {
   const bool worker = node.role == comm::Role::kWorker;
   if (note.about == TensorsNote::kAbout && worker) side_.kept.has_built(node.rank);
@@ -79,7 +79,7 @@ void CoordinatorSession::failed(const comm::Loss& loss) {
   setting_.inbox.post([this, loss] { setting_.watcher.lost(loss); });
 }
 
-/// It may be stopped, and would never end by itself.
+/// The process may be stopped, and would never end by itself.
 void CoordinatorSession::given_up(comm::NodeId node) {
   setting_.inbox.post([this, node] { setting_.watcher.given_up(node); });
 }

@@ -9,8 +9,8 @@
 
 namespace poseidon::trainer {
 
-/// The course of a job as its coordinator follows it. It lives in the I/O thread; what takes time,
-/// writes files or speaks to the user is posted to the main thread.
+/// Handles the events of a job in its coordinator. It lives in the I/O thread. It posts long work,
+/// file access and console output to the main thread.
 class CoordinatorSession final : public comm::JobObserver {
  public:
   /// `side` must outlive it.
@@ -36,7 +36,7 @@ class CoordinatorSession final : public comm::JobObserver {
   CoordinatorSide& side_;
   PlanSession planner_{setting_, side_};
   CheckpointSession checkpoints_{setting_, side_};
-  std::set<std::string> said_;  ///< why nodes were not let in
+  std::set<std::string> said_;  ///< refusals that were already logged
 };
 
 }  // namespace poseidon::trainer

@@ -14,15 +14,16 @@
 
 namespace poseidon::trainer {
 
-/// What the course of a job means to the main thread, beside what is recorded of it.
+/// Receives the events of a job that change the course of the run, in the main thread.
 class JobWatcher {
  public:
   virtual ~JobWatcher() = default;
-  /// By which the job fails.
+  /// The job fails with this failure.
   virtual void lost(const comm::Loss& loss) = 0;
-  /// A member is lost, and the job goes on without it; or others join.
+  /// The job continues without a failed member, or with joiners.
   virtual void regrouping(const comm::Loss& loss, ViewRecords::Clock::time_point when) = 0;
-  /// These go on, with the ranks from 0 on in their order, and behind them those who have joined.
+  /// Members of the next view: `left` have the ranks from 0 on in their order, followed by
+  /// `joined`.
   virtual void regrouped(const comm::Survivors& left,
                          const std::vector<comm::Newcomer>& joined) = 0;
   /// The end of the job does not wait for this node.
@@ -36,24 +37,25 @@ struct CoordinatorSide {
   KeptOffers kept;
   CheckpointReception reception;
   comm::Handover handover;
-  std::optional<comm::SavedStep> restored;   ///< the checkpoint that the next view begins with
+  std::optional<comm::SavedStep> restored;   ///< the checkpoint from which the next view begins
   comm::Coordinator* coordinator = nullptr;  ///< set before the thread begins
 
-  /// The members have been told to leave their view, and know no other yet.
+  /// The members have been told to leave their view, and the next one has not begun.
   bool is_between_views() const {
     return coordinator->state() == comm::Coordinator::State::kRegrouping;
   }
 };
 
-/// What the sessions of a coordinator's I/O thread have in common: the job, and the way to the main
-/// thread, which runs on records and watcher what is posted to the inbox. All must outlive them.
+/// Shared by the sessions of a coordinator's I/O thread: the job, and access to the main thread.
+/// The main thread runs the tasks posted to the inbox; they use records and watcher. All must
+/// outlive the sessions.
 struct CoordinatorSetting {
   const Job& job;
   const RunOptions& options;
   const Gathering& gathering;
-  Json job_message;  ///< what a member needs to open the job
+  Json job_message;  ///< the JobMessage with which a member opens the job
   std::string run;   ///< RunDirectory::id()
-  bool goes_on;      ///< with the latest step of this run that anybody has
+  bool goes_on;      ///< resume from the latest step that any process has
   Inbox& inbox;
   ClusterRecords& records;
   JobWatcher& watcher;

@@ -10,7 +10,7 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// Has each tensor note, when it is set, that its value is known.
+/// Wraps the setters of tensors so that they mark the tensors as known.
 void mark_known(std::vector<NamedTensor>& tensors, size_t first, std::vector<bool>& known) {
   for (size_t i = 0; i < tensors.size(); ++i)
     tensors[i].set = [&known, index = first + i,
@@ -20,7 +20,7 @@ void mark_known(std::vector<NamedTensor>& tensors, size_t first, std::vector<boo
     };
 }
 
-/// `all_fit`: set to false where a weights file has no value for a weight.
+/// `all_fit` is set to false if a weights file has no value for a weight.
 std::vector<IndexedTensor> first_values(const Json& list, const Checkpoint* resumed,
                                         const std::filesystem::path& weights, Log& log,
                                         bool& all_fit) {
@@ -70,7 +70,8 @@ void FirstValues::send(uint16_t worker, uint32_t view, int64_t first_step,
   for (const IndexedTensor& tensor : values_) which.tensors.push_back(tensor.index);
   io.post([worker, view, note = write_note(which, first_step),
            values = values_](CoordinatorSide& side) {
-    // Whoever leaves a view needs its first values no more, and the rank may be another's next.
+    // A worker that leaves a view no longer needs these values, and another worker may get its
+    // rank.
     if (side.coordinator->view() != view || side.is_between_views()) return;
     side.coordinator->note(worker, note);
     for (const auto& [index, tensor] : values)

@@ -18,35 +18,35 @@ namespace poseidon::trainer {
 
 class CoordinatorIo;
 
-/// A tensor's values, by its index in a tensor_list().
+/// Values of a tensor, with its index in a tensor_list().
 struct IndexedTensor {
   uint32_t index = 0;
   comm::Payload values;
 };
 
-/// The values that workers do not make themselves from the seed: those of a checkpoint, or of a
-/// weights file for the tensors that it has. Used by the main thread.
+/// The initial values that workers do not make from the seed: from a checkpoint, or from a weights
+/// file for the tensors that it has. Used by the main thread.
 class FirstValues {
  public:
-  /// `list` as tensor_list() made it; `resumed` may be null, `weights` empty. Throws ConfigError,
+  /// `list` is from tensor_list(). `resumed` may be null, `weights` empty. Throws ConfigError,
   /// RunError.
   void make(const Json& list, const Checkpoint* resumed, const std::filesystem::path& weights,
             Log& log);
   bool are_made() const { return made_; }
-  /// The classes of the training set, by the names that workers have for them.
+  /// Sets the names of the training set's classes, as the workers report them.
   void take_classes(std::vector<std::string> classes) { classes_ = std::move(classes); }
-  /// The classes once they and the values are there, and then not again. Throws ConfigError if they
-  /// are not those that the values were trained for; `options` names the run of these.
+  /// Returns the classes, once, when both they and the values are present. Throws ConfigError if
+  /// the values were trained with other classes. `options` names the run of the values.
   std::optional<std::vector<std::string>> checked_classes(const RunOptions& options, Log& log);
-  /// Sends them to a worker of this view, with a note of which they are.
+  /// Sends the values to a worker of this view, after a note that lists them.
   void send(uint16_t worker, uint32_t view, int64_t first_step, CoordinatorIo& io) const;
-  /// All workers have them.
+  /// All workers have the values.
   void clear() { values_.clear(); }
 
  private:
   std::vector<IndexedTensor> values_;
   bool made_ = false;
-  bool all_fit_ = true;  ///< a weights file has had a value for every weight
+  bool all_fit_ = true;  ///< the weights file has a value for every weight
   std::optional<std::vector<std::string>> classes_;
 };
 

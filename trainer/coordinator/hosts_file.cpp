@@ -18,7 +18,7 @@ constexpr std::string_view kBlank = " \t\r";
 constexpr const char* kForm = "expected [user@]host[:port] [slots=N] [address=A]";
 constexpr const char* kHostForm = "expected [user@]host[:port], an IPv6 address in brackets";
 
-/// What stands on a line between blanks, without its comment.
+/// The words of a line, without its comment.
 std::vector<std::string_view> parts_of_line(std::string_view line) {
   line = line.substr(0, line.find('#'));
   std::vector<std::string_view> words;
@@ -31,7 +31,7 @@ std::vector<std::string_view> parts_of_line(std::string_view line) {
   }
 }
 
-/// The number that all of `digits` are, from 1 to `most`; 0 where they are none.
+/// Parses `digits` as a number from 1 to `most`; 0 if they are not one.
 int64_t positive_number(std::string_view digits, int64_t most) {
   int64_t value = 0;
   const auto [end, fault] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
@@ -39,7 +39,7 @@ int64_t positive_number(std::string_view digits, int64_t most) {
   return whole && value >= 1 && value <= most ? value : 0;
 }
 
-/// Whether ssh and a shell take it for a name, and for nothing else: never for an option.
+/// Whether the word is safe as a name for ssh and a shell: no option, no special characters.
 bool is_name(std::string_view word) {
   const auto passes = [](unsigned char c) {
     return c > ' ' && c < 0x7F &&
@@ -49,7 +49,7 @@ bool is_name(std::string_view word) {
   return !word.empty() && word.front() != '-' && std::ranges::all_of(word, passes);
 }
 
-/// One line of a hosts file.
+/// Parser of one line of a hosts file.
 class HostLine {
  public:
   HostLine(const std::string& file, size_t number) : place_(text(file, ":", number, ": ")) {}

@@ -12,31 +12,31 @@ namespace poseidon::trainer {
 
 /// A line of a hosts file: `[user@]host[:port] [slots=N] [address=A]`.
 struct Host {
-  std::string user = {};     ///< "": as ssh chooses
+  std::string user = {};     ///< "": ssh's default
   std::string name = {};     ///< for ssh; an IPv6 address without brackets
-  uint16_t port = 0;         ///< of its ssh server; 0: as ssh chooses
-  int64_t slots = 1;         ///< how many workers it may have
-  std::string address = {};  ///< where the other hosts reach it, without brackets
+  uint16_t port = 0;         ///< of its ssh server; 0: ssh's default
+  int64_t slots = 1;         ///< maximum number of its workers
+  std::string address = {};  ///< address for the other hosts, without brackets
 };
 
-/// Reads a hosts file. Throws ConfigError, "FILE:LINE: expected ..., got ...", also for one without
-/// a host.
+/// Reads a hosts file. Throws ConfigError, "FILE:LINE: expected ..., got ...", also if it has no
+/// host.
 std::vector<Host> read_hosts(const std::filesystem::path& file);
-/// The same of its text; `file` is what errors name.
+/// Parses the text of a hosts file; `file` is its name in errors.
 std::vector<Host> parse_hosts(std::string_view text, const std::string& file);
 
-/// How many workers the hosts may have together.
+/// Maximum number of workers of all hosts.
 int64_t slots_of(const std::vector<Host>& hosts);
 
-/// Which host each worker of a job runs on, and each server: workers fill the hosts' slots in the
-/// order of the file, servers are spread over the workers evenly and run beside them.
+/// Assigns the workers and servers of a job to hosts. Workers fill the hosts' slots in the order of
+/// the file. Servers are spread evenly over the workers, and run on their hosts.
 class HostDeal {
  public:
-  /// There are as many slots as workers, at least.
+  /// Requires at least as many slots as workers.
   HostDeal(std::vector<Host> hosts, int64_t workers, int64_t servers);
 
   const Host& host_of(comm::NodeId node) const { return hosts_[index_of(node)]; }
-  /// How many workers run on that member's host.
+  /// Number of workers on that member's host.
   int64_t workers_beside(comm::NodeId node) const { return workers_on_[index_of(node)]; }
 
  private:

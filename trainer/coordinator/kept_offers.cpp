@@ -26,7 +26,7 @@ void KeptOffers::add(uint16_t worker, KeptNote kept) {
 
 void KeptOffers::add_report(uint16_t worker, std::string message) {
   const auto found = reports_.find(worker);
-  // The step that they belong to may be of another job.
+  // The offer may have been refused because its step is of another job.
   if (found != reports_.end()) found->second.add(std::move(message));
 }
 

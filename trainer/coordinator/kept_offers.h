@@ -11,38 +11,39 @@
 
 namespace poseidon::trainer {
 
-/// What workers keep of a run that is gone on with, and which of them is asked for it. Used by the
-/// I/O thread.
+/// The in-memory checkpoints of a resumed run that workers offer, and the choice of one to fetch.
+/// Used by the I/O thread.
 class KeptOffers {
  public:
   void add(uint16_t worker, KeptNote kept);
-  /// A report of the last steps that this worker has kept, after its offer. Throws ConfigError.
+  /// A report of the last steps that this worker has stored; it follows the worker's offer. Throws
+  /// ConfigError.
   void add_report(uint16_t worker, std::string message);
-  /// These workers have the ranks from 0 on now in their order.
+  /// These workers now have the ranks from 0 on, in their order.
   void renumber(const std::vector<uint16_t>& workers);
-  /// Another may have this rank now.
+  /// Another worker may have this rank now.
   void forget(uint16_t worker);
-  /// The worker with the latest step of those that are later than `step`, the lowest rank of
-  /// equals, is asked from now on; null where there is none.
+  /// Chooses the worker with the latest step after `step`, or the lowest rank of equals, to be
+  /// fetched from. Null if there is none.
   const KeptNote* choose(int64_t step);
-  /// Who is asked.
+  /// The chosen worker.
   std::optional<uint16_t> keeper() const { return keeper_; }
-  /// Null unless this worker is asked for this step.
+  /// The offer of this worker if this step is being fetched from it; else null.
   const KeptNote* asked_of(uint16_t worker, int64_t step) const;
-  /// What this worker was asked for is here, and nobody is asked any more.
+  /// The step of this worker has arrived; no worker is chosen any longer.
   void fetched(uint16_t worker);
-  /// This worker has not sent what it was asked for in time. That step is of no use if it comes
-  /// later, before the worker has built its net.
+  /// This worker has not sent its step in time. If the step still arrives before the worker has
+  /// built its net, it is dropped.
   void give_up(uint16_t worker);
   bool is_too_late(uint16_t worker, int64_t step) const;
   void has_built(uint16_t worker) { given_up_.erase(worker); }
-  /// What all of them have kept of their reports.
+  /// The stored reports of all workers.
   std::vector<KeptReports> reports() const;
 
  private:
   std::map<uint16_t, KeptNote> offers_;      ///< by worker
   std::map<uint16_t, KeptReports> reports_;  ///< by worker
-  std::map<uint16_t, int64_t> given_up_;     ///< steps by worker
+  std::map<uint16_t, int64_t> given_up_;     ///< by worker: step
   std::optional<uint16_t> keeper_;
 };
 

@@ -15,7 +15,7 @@ namespace {
 
 using Notes = std::vector<comm::Note>;
 
-/// Those of a worker that the run directory lacks, up to step `most`.
+/// The reports of a worker that the run directory does not have, up to step `most`.
 Notes missing_notes(const KeptReports& reports, const LastLines& last, int64_t most) {
   Notes missing;
   for (const std::string& message : reports.messages) {
@@ -35,7 +35,7 @@ void check_scalars(const SampleSums& sums, size_t expected) {
         text(sums.scalars.size(), " scalars that layers report, expected ", expected));
 }
 
-/// What workers report of a step, by rank.
+/// The workers' reports of a step, by rank.
 struct StepOfAll {
   std::map<int64_t, WorkerStep> trained;
   std::map<int64_t, TestSums> tested;
@@ -62,7 +62,7 @@ std::map<int64_t, StepOfAll> by_step(const std::map<int64_t, Notes>& workers,
   return steps;
 }
 
-/// Returns the number of lines.
+/// Returns the number of lines written.
 size_t write_lines(const std::map<int64_t, StepOfAll>& steps, const comm::Plan& plan,
                    Metrics::Options options, const RunDirectory& directory) {
   const auto workers = static_cast<size_t>(plan.workers());

@@ -11,23 +11,23 @@
 
 namespace poseidon::trainer {
 
-/// What a worker has reported of its steps and tests to a coordinator that is gone, and which may
-/// not have recorded it.
+/// Reports of steps and tests that a worker has sent to an earlier, failed coordinator, which may
+/// not have recorded them.
 struct KeptReports {
   static constexpr size_t kMostBytes = size_t{32} << 20;
 
-  int64_t rank = 0;                   ///< of the worker then
-  Json plan;                          ///< by which it computed, as in plan.json
+  int64_t rank = 0;                   ///< of the worker at that time
+  Json plan;                          ///< the worker's plan at that time, as in plan.json
   std::vector<std::string> messages;  ///< notes "step" and "test", oldest first
-  size_t bytes = 0;                   ///< of them
+  size_t bytes = 0;                   ///< of all messages
 
-  /// Throws ConfigError where they are more than a worker keeps.
+  /// Throws ConfigError if the total exceeds kMostBytes.
   void add(std::string message);
 };
 
-/// Writes the lines of metrics of these reports that the run directory lacks, up to step
-/// `options.steps_done`, with which the run goes on. A step has a line if all of its workers have
-/// kept their reports. What cannot be used is a warning.
+/// Writes the lines that are missing in the run directory's metrics.jsonl from these reports, up to
+/// step `options.steps_done`, from which the run continues. A step gets a line if the reports of
+/// all its workers exist. Unusable reports cause a warning.
 void write_kept_reports(const std::vector<KeptReports>& kept, const Job& job,
                         Metrics::Options options, const RunDirectory& directory, Console& console);
 

@@ -8,7 +8,7 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// For daemons: nobody here starts or ends them.
+/// For daemons, which this process neither starts nor ends.
 class NoLauncher final : public Launcher {
  public:
   using Launcher::Launcher;

@@ -14,13 +14,13 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// An anonymous file with the secret, inherited by children: neither their arguments nor their
-/// environment show it.
+/// An anonymous file with the secret, which children inherit. Arguments and environment would show
+/// the secret.
 Descriptor secret_file(const comm::Secret& secret) {
   Descriptor file(::memfd_create("secret", 0));
   if (file.number() < 0)
     throw RunError(text("a secret cannot be handed over: ", std::strerror(errno)));
-  // An anonymous file is everybody's to read unless it is said otherwise, and readers warn of that.
+  // By default, any user may read an anonymous file; programs that read the secret would warn.
   if (::fchmod(file.number(), S_IRUSR | S_IWUSR) != 0)
     throw RunError(text("a secret cannot be handed over: ", std::strerror(errno)));
   size_t done = 0;
@@ -52,7 +52,7 @@ void LocalLauncher::start(const std::vector<comm::NodeId>& members,
                                                        .threads = options_.threads,
                                                        .workers_on_host = workers});
     command.insert(command.end(), {"--secret-file", text("/dev/fd/", secret.number())});
-    // The job names files as this process, which has checked them, may read them.
+    // This process may read the files of the job, and has checked them.
     if (member.role == comm::Role::kWorker)
       command.insert(command.end(), {"--data-root", "/", "--run-directory", options_.run.string()});
     children_.start(member,

@@ -8,9 +8,9 @@
 
 namespace poseidon::trainer {
 
-/// The members of a job as processes of this host, which share a secret that nobody else knows, and
-/// write to log files in the run's directory. They end by themselves when the coordinator is gone;
-/// the destructor sees to those that do not.
+/// Starts the members of a job as processes of this host. They share a private secret, and write to
+/// log files in the run's directory. They end by themselves when the coordinator is gone; the
+/// destructor ends the others.
 class LocalLauncher final : public ChildLauncher {
  public:
   explicit LocalLauncher(LaunchOptions options);

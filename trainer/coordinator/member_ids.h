@@ -7,16 +7,16 @@
 
 namespace poseidon::trainer {
 
-/// Who the members of a job are. Their ranks are given anew in each view; the process of a member,
-/// and its log file, have the name by which it began.
+/// Maps the present ranks of members to their first ones. Ranks change with each view. The process
+/// of a member and its log file keep their first name.
 class MemberIds {
  public:
-  /// The name by which the member that has this rank now began.
+  /// The first name of the member that has this rank now.
   comm::NodeId of(comm::NodeId now) const {
     const std::vector<uint16_t>& ids = ids_of(now.role);
     return {now.role, now.rank < ids.size() ? ids[now.rank] : now.rank};
   }
-  /// These are left, in order of the ranks that they will have, and others have joined.
+  /// Next view: `left` are the remaining members in order of their new ranks, followed by `joined`.
   void keep(const comm::Survivors& left, const std::vector<comm::Newcomer>& joined);
 
  private:

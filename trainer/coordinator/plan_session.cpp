@@ -10,14 +10,15 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// A link as slow as any that training makes sense over; for deadlines, where none is known.
+/// Link rate for deadlines if none is known: slower links make no sense for training.
 constexpr double kSlowLinkMbps = 100;
-/// Of a parameter, at most: its value, two moments, an average.
+/// Upper limit on tensors for each parameter: value, two moments, EMA.
 constexpr double kTensorsOfState = 4;
 
 }  // namespace
 
-/// Who comes while the job runs gets the plan too: its net is built before the others wait for it.
+/// A joiner of a running job also gets the plan, so that it builds its net before the others wait
+/// for it.
 Json PlanSession::job() {
   Json job = setting_.job_message;
   if (side_.plan.is_decided()) job["plan"] = write_published_plan(side_.plan.published());
@@ -41,7 +42,7 @@ std::optional<uint16_t> PlanSession::fetch_kept_step() {
   return side_.kept.keeper();
 }
 
-/// What is not this job's is of no use here, and no fault of the worker's.
+/// A step of another job is useless here, but not an error of the worker.
 void PlanSession::take_offer(comm::NodeId worker, const comm::Note& note) {
   auto kept = read_note<KeptNote>(note);
   if (!setting_.goes_on || kept.run != setting_.run || kept.state.step != note.step)
@@ -64,8 +65,8 @@ void PlanSession::take_report(comm::NodeId worker, const comm::Note& note) {
   side_.kept.add_report(worker.rank, std::move(kept.report));
 }
 
-/// They come from one worker over the coordinator, whose link takes them once in and once for each
-/// joiner out.
+/// The values go from one worker to the coordinator, and from there once to each joiner, all over
+/// the coordinator's link.
 comm::Time PlanSession::handover_time() {
   double bytes = 0;
   for (const comm::LayerPlan& layer : side_.plan.plan().layers)
@@ -84,7 +85,7 @@ void PlanSession::renumbered(const comm::Survivors& there) {
   side_.kept.renumber(there.workers);
 }
 
-/// A plan that cannot be made ends the job, which the main thread says.
+/// A plan that cannot be made ends the job; the main thread reports it.
 std::optional<Json> PlanSession::plan(const std::vector<comm::Fact>& facts,
                                       const comm::Survivors& members) {
   RunPlan& plan = side_.plan;
@@ -110,7 +111,7 @@ DecidedPlan PlanSession::decided(const std::vector<comm::Fact>& facts) const {
           .devices = plan.devices()};
 }
 
-/// What it reports and cannot be read is its own error.
+/// A report that cannot be read is an error of the joiner.
 std::string PlanSession::objection(const comm::Newcomer& newcomer) {
   try {
     return side_.plan.objection(newcomer);
@@ -119,7 +120,7 @@ std::string PlanSession::objection(const comm::Newcomer& newcomer) {
   }
 }
 
-/// What has come in of checkpoints is of workers by the ranks that they had.
+/// Drops incomplete checkpoints: they are stored by the workers' old ranks.
 std::optional<Json> PlanSession::plan_again(const comm::Survivors& left,
                                             const std::vector<comm::Newcomer>& joined,
                                             int64_t step) {
@@ -141,7 +142,7 @@ std::optional<Json> PlanSession::plan_again(const comm::Survivors& left,
   return write_published_plan(plan.published());
 }
 
-/// Files are the main thread's: this one must not stand still.
+/// The main thread accesses files: this thread must not block.
 void PlanSession::restore() {
   setting_.inbox.post([this] { setting_.records.restore(); });
 }

@@ -7,7 +7,7 @@
 
 namespace poseidon::trainer {
 
-/// How the plan of a run comes about on its coordinator, and with which step the run begins. It
+/// Makes the plan of a run in its coordinator, and decides the step with which the run begins. It
 /// lives in the I/O thread.
 class PlanSession final : public comm::JobPlanner {
  public:
@@ -33,9 +33,9 @@ class PlanSession final : public comm::JobPlanner {
   std::optional<Json> plan_again(const comm::Survivors& left,
                                  const std::vector<comm::Newcomer>& joined, int64_t step) override;
 
-  /// A worker keeps a step of this run. Throws ConfigError for what is none.
+  /// A worker offers an in-memory checkpoint of this run. Throws ConfigError if it is invalid.
   void take_offer(comm::NodeId worker, const comm::Note& note);
-  /// A report that it keeps with that step. Throws ConfigError.
+  /// A report that the worker has stored with that step. Throws ConfigError.
   void take_report(comm::NodeId worker, const comm::Note& note);
 
  private:

@@ -8,27 +8,26 @@
 
 namespace poseidon::trainer {
 
-/// How a run on several workers comes to its end: what went wrong first counts. Used by the main
-/// thread.
+/// Outcome of a run on several workers: the first failure counts. Used by the main thread.
 class RunEnding {
  public:
-  /// This process has failed. Returns whether that is the first thing to go wrong, by which the job
-  /// is to fail.
+  /// This process has failed. Returns whether this is the first failure, so that the job is to
+  /// fail.
   bool fail(const std::exception_ptr& failure);
-  /// The job has failed, as the coordinator says.
+  /// The coordinator reports that the job has failed.
   void lose(const comm::Loss& loss) { loss_ = loss; }
-  /// The I/O thread has failed: nobody can be told, or asked for anything. `step`: under way.
+  /// The I/O thread has failed: no member can be reached. `step`: the step in progress.
   void lose_transport(const std::exception_ptr& failure, int64_t step);
-  /// The job is over, as the coordinator says.
+  /// The coordinator reports that the job is over.
   void end(const comm::Outcome& outcome) { outcome_ = outcome; }
-  /// Members may be done before what they have sent could be used: then the run has failed even so.
+  /// Makes the run fail if this process has failed, although all members are done.
   void settle(int64_t step);
 
   bool is_over() const { return outcome_.has_value(); }
   bool is_lost() const { return loss_.has_value(); }
   /// Valid once it is over.
   const comm::Outcome& outcome() const { return *outcome_; }
-  /// Of this process's own; may be null.
+  /// Failure of this process; may be null.
   const std::exception_ptr& failure() const { return failure_; }
 
  private:

@@ -12,7 +12,7 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// Throws ConfigError where it has not told.
+/// Throws ConfigError if the joiner has not reported its device.
 DeviceNote device_of(const comm::Newcomer& newcomer) {
   const auto note = std::ranges::find(newcomer.notes, DeviceNote::kAbout, &comm::Note::about);
   if (note == newcomer.notes.end()) throw ConfigError("it does not tell what it computes with");
@@ -31,7 +31,7 @@ void RunPlan::begin_from(const Checkpoint* resumed, bool again) {
   published_.again = again;
 }
 
-/// The workers measure once.
+/// Workers measure only once, so earlier measurements are kept.
 void RunPlan::measure_for(const Checkpoint* resumed) {
   const std::optional<MeasuredPlan> before = std::move(measured_);
   measured_.emplace(job_, resumed, options_.replan);
@@ -43,7 +43,7 @@ void RunPlan::forget(uint16_t worker) {
   if (measured_) measured_->forget(worker);
 }
 
-/// What is measured is measured by all, so nothing is where a job begins with fewer.
+/// Measurements need all workers. A job that may begin with fewer has none.
 void RunPlan::renumber(const comm::Survivors& there) {
   DeviceNotes devices;
   for (size_t rank = 0; rank < there.workers.size(); ++rank)
@@ -110,7 +110,8 @@ void RunPlan::take(comm::Plan plan) {
   published_.plan = comm::to_json(plan_);
 }
 
-/// Replicas stay equal to the bit only where all make the same sum of factors.
+/// With factors, each worker sums them itself. Replicas stay bit-identical only if all workers
+/// compute alike.
 void RunPlan::avoid_factors() {
   if (devices_.size() != static_cast<size_t>(plan_.workers()))
     throw ConfigError("not all workers have told what they compute with");

@@ -17,13 +17,13 @@
 
 namespace poseidon::trainer {
 
-/// The plan of a run as it was published, and what it was decided by.
+/// The published plan of a run, and the reasons for it.
 struct DecidedPlan {
   comm::Plan plan;
   PublishedPlan published;
-  std::vector<comm::Fact> facts;  ///< that all workers share
-  std::string no_factors;         ///< why no layer goes by factors, where that is decided here
-  std::string dealt;              ///< how logical shards were dealt by speed, where they were
+  std::vector<comm::Fact> facts;  ///< equal on all workers
+  std::string no_factors;         ///< reason why no layer uses factors, if decided here
+  std::string dealt;              ///< assignment of logical shards by speed, if any
   DeviceNotes devices;            ///< of workers
 };
 
@@ -34,22 +34,22 @@ struct NextView {
   DeviceNotes devices;  ///< of workers
 };
 
-/// The plan of a run while it comes about: provisional at first; decided when all workers are
-/// prepared, by their measurements where the job decides by time, and without factors where they do
-/// not compute alike. Used by the I/O thread; the main thread makes it, and gets a copy of what is
-/// decided.
+/// The plan of a run while it is made. It is provisional until all workers are prepared. Then it is
+/// decided, with measurements if the job requires them, and without factors if the workers do not
+/// compute alike. Used by the I/O thread. The main thread creates it, and receives a copy of the
+/// decision.
 class RunPlan {
  public:
   /// Both must outlive it.
   RunPlan(const Job& job, const RunOptions& options) : job_(job), options_(options) {}
 
-  /// The run begins with this checkpoint, or anew where it is null. `again`: what is due after its
-  /// step, as a test, may not have been done. Throws ConfigError.
+  /// The run continues from this checkpoint, or starts if it is null. `again`: a test or checkpoint
+  /// due at its step may be missing. Throws ConfigError.
   void begin_from(const Checkpoint* resumed, bool again = false);
 
-  /// Whether workers are to time their layers.
+  /// Whether workers must time their layers.
   bool measures() const { return measured_.has_value(); }
-  /// Whether the link between them is to be measured.
+  /// Whether the link between workers must be measured.
   bool wants_link() const { return measured_ && measured_->wants_link(); }
   void set_link(const comm::LinkRate& rate) { measured_->set_link(rate); }
   void add_times(uint16_t worker, LayerTimes times) {
@@ -59,27 +59,27 @@ class RunPlan {
   /// Another worker has this rank now.
   void forget(uint16_t worker);
 
-  /// These have the ranks from 0 on now in their order.
+  /// These members now have the ranks from 0 on, in their order.
   void renumber(const comm::Survivors& there);
 
-  /// All workers are prepared, with these facts. The plan for all who are expected is followed with
-  /// `members`, who may be fewer. Throws ConfigError.
+  /// All workers are prepared, with these facts. Makes the plan for all expected members, and from
+  /// it one for `members`, which may be fewer. Throws ConfigError.
   void decide(const std::vector<comm::Fact>& facts, const comm::Survivors& members);
   bool is_decided() const { return decided_; }
-  /// Whether a plan for these can be made of the one that is decided.
+  /// Whether the decided plan can be changed to these members.
   bool can_go_on(const comm::Survivors& left) const;
-  /// Why this node cannot join the run: replicas must stay equal; "" where it can.
+  /// Reason why this node cannot join the run, because replicas must stay equal; "" if it can.
   std::string objection(const comm::Newcomer& newcomer) const;
-  /// Whether members that are left cannot go on with the values that they have: sums may be in
-  /// flight, and with a lost one they are incomplete.
+  /// Whether the remaining members need a checkpoint to continue: with sums in flight, those of a
+  /// failed member are incomplete.
   bool needs_checkpoint() const { return plan_.staleness > 0 || published_.in_flight > 0; }
-  /// They go on after these steps, with the ranks from 0 on in their order, and behind them those
-  /// who have joined. `restored`: from a checkpoint, and not from the values that they have.
-  /// `receiving`: the workers that receive those of worker 0.
+  /// The members continue after the steps of `from`. `left` have the ranks from 0 on in their
+  /// order, followed by `joined`. `restored`: the values are from a checkpoint. `receiving`: number
+  /// of workers that receive the values of worker 0.
   void go_on(const comm::Survivors& left, const std::vector<comm::Newcomer>& joined,
              const comm::SavedStep& from, bool restored, int64_t receiving);
 
-  /// Provisional until it is decided. Its workers and servers are those that are expected.
+  /// Provisional until is_decided(). Before that, its workers and servers are the expected ones.
   const comm::Plan& plan() const { return plan_; }
   const PublishedPlan& published() const { return published_; }
   const std::string& no_factors() const { return no_factors_; }
@@ -100,7 +100,7 @@ class RunPlan {
   PublishedPlan published_;
   std::string no_factors_;
   bool decided_ = false;
-  int64_t begun_step_ = 0;  ///< steps done when the run began
+  int64_t begun_step_ = 0;  ///< number of steps done when the run began
 };
 
 }  // namespace poseidon::trainer

@@ -6,8 +6,8 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// Members of one host have connections of their own, so that each ends with its own. What a user
-/// has set for working by hand, forwarded ports above all, would be in the way.
+/// Each member has its own connection, which ends with it. Options from the user's ssh
+/// configuration, such as forwarded ports, would interfere.
 constexpr const char* kOptions[] = {
     "BatchMode=yes",    "ConnectTimeout=10",     "ServerAliveInterval=5",   "ServerAliveCountMax=3",
     "ControlMaster=no", "ControlPath=none",      "ClearAllForwardings=yes", "ForwardAgent=no",
@@ -20,8 +20,8 @@ std::vector<std::string> ssh_command(const Host& host, const std::vector<std::st
   for (const char* option : kOptions) arguments.insert(arguments.end(), {"-o", option});
   if (!host.user.empty()) arguments.insert(arguments.end(), {"-l", host.user});
   if (host.port != 0) arguments.insert(arguments.end(), {"-p", std::to_string(host.port)});
-  // The shell gives its place to the program, whose end is then that of the connection. A team of
-  // threads that waits must not take the cores of another process.
+  // "exec" replaces the shell by the program, so the connection ends with the program. Passive
+  // waiting: waiting threads must not use cores that other processes need.
   std::string line = "exec env OMP_WAIT_POLICY=passive GOMP_SPINCOUNT=0";
   for (const std::string& word : command) line += " " + quoted_for_shell(word);
   arguments.insert(arguments.end(), {"--", host.name, line});

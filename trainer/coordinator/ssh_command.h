@@ -7,9 +7,8 @@
 
 namespace poseidon::trainer {
 
-/// The arguments of the ssh program that run a command on a host by the user's login shell there:
-/// without a terminal, without questions, and ended when the host is silent for a quarter of a
-/// minute.
+/// Arguments of the ssh program that runs `command` in the user's login shell on a host. It uses no
+/// terminal and asks no questions. It ends if the host is silent for 15 seconds.
 std::vector<std::string> ssh_command(const Host& host, const std::vector<std::string>& command);
 
 }  // namespace poseidon::trainer

@@ -15,8 +15,8 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// The end to read of a pipe that holds the secret as a line, and the other, by which it stays
-/// open.
+/// A pipe that contains the secret as a line. `out` is its read end; `in` is its write end, which
+/// stays open.
 struct SecretInput {
   Descriptor out, in;
 };
@@ -28,13 +28,13 @@ SecretInput secret_input(const comm::Secret& secret) {
   SecretInput input{.out = Descriptor(ends[0]), .in = Descriptor(ends[1])};
   comm::Secret line = secret;
   line.push_back(std::byte{'\n'});
-  // It has room for so little.
+  // A pipe has room for such a short line.
   if (::write(input.in.number(), line.data(), line.size()) != std::ssize(line))
     throw RunError(text("a secret cannot be handed over: ", std::strerror(errno)));
   return input;
 }
 
-/// All addresses of a host, of the kind that its own one has.
+/// All addresses of a host, IPv4 or IPv6 like its own address.
 const char* anywhere(const Host& host) {
   return host.address.find(':') == std::string::npos ? "0.0.0.0:0" : "[::]:0";
 }

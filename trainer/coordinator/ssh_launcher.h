@@ -9,12 +9,12 @@
 
 namespace poseidon::trainer {
 
-/// The members of a job on other hosts: for each an ssh process of this host, which gives it the
-/// secret by its standard input and whose end it takes for the coordinator's. Log files are in the
-/// run's directory here.
+/// Starts the members of a job on other hosts. Each has an ssh process on this host, which sends it
+/// the secret through standard input. If its input ends, a member assumes that the coordinator has
+/// ended. Log files are in the run's directory on this host.
 class SshLauncher final : public ChildLauncher {
  public:
-  /// `listen` is an address of this host that the others reach.
+  /// `listen` is an address of this host that the others can reach.
   SshLauncher(SshOptions ssh, const std::string& listen, LaunchOptions options);
 
   void start(const std::vector<comm::NodeId>& members, const std::string& coordinator) override;
@@ -25,7 +25,8 @@ class SshLauncher final : public ChildLauncher {
 
   const SshOptions ssh_;
   const LaunchOptions options_;
-  /// Of the children. They are closed before those are waited for, so that the members leave.
+  /// Input pipes of the children. They are closed before waiting for the children, so that the
+  /// members leave.
   std::vector<Descriptor> inputs_;
 };
 

@@ -53,7 +53,7 @@ void ViewRecords::join(comm::NodeId who, const std::string& address) {
                       {"at_s", ended_since_ ? seconds(*ended_since_ - begun_) : 0.0}});
 }
 
-/// The view may have been given up meanwhile, by another loss.
+/// Another failure may have ended the view before it started.
 void ViewRecords::started(Clock::time_point when, const std::vector<comm::RosterEntry>& members) {
   record_workers(members);
   if (!ended_since_ || !lost_.empty()) return;
@@ -61,7 +61,7 @@ void ViewRecords::started(Clock::time_point when, const std::vector<comm::Roster
   ended_since_.reset();
 }
 
-/// A worker that takes no part in this view has computed up to its beginning.
+/// A worker that is not in this view has computed until its beginning.
 void ViewRecords::record_workers(const std::vector<comm::RosterEntry>& members) {
   const auto first_step = views_.back().at("first_step").get<int64_t>();
   for (auto& [member, worker] : workers_)

@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kShown = 5;
 
-/// An image file has nothing for further inputs.
+/// An image file has no values for auxiliary inputs.
 void check_reads_images_alone(const net::Network& network) {
   if (network.extras().empty()) return;
   throw ConfigError(text("--classify: expected a network that reads images alone, got \"",
@@ -26,7 +26,7 @@ void check_reads_images_alone(const net::Network& network) {
                          "\", which has further inputs: ", text_of(network.extras())));
 }
 
-/// As the job prepares its test set.
+/// The transform of the job's test set.
 data::Transform test_transform(const Job& job) {
   const data::DatasetConfig& test = job.config.data.test;
   const bool own = job.config.data.has_test && test.has_transform;
@@ -50,9 +50,9 @@ class Classifier {
         seed_(static_cast<uint64_t>(job.config.train.seed)),
         pixels_(static_cast<size_t>(trained_.net().input_shape().count())) {}
 
-  /// At most a batch of images.
+  /// Classifies at most one batch of images.
   void classify(std::span<const fs::path> files, Json& images) {
-    std::vector<std::pair<size_t, size_t>> read;  // place in `images`, place in the batch
+    std::vector<std::pair<size_t, size_t>> read;  // index in `images`, index in the batch
     for (const fs::path& file : files) {
       images.push_back({{"file", file.string()}});
       try {
@@ -63,7 +63,7 @@ class Classifier {
       }
     }
     if (read.empty()) return;
-    const std::vector<int32_t> labels(batch(), 0);  // a loss asks for them
+    const std::vector<int32_t> labels(batch(), 0);  // a loss layer reads labels
     trained_.net().set_input(pixels_);
     const layers::StepNumbers numbers{.seed = seed_};
     trained_.net().forward({.phase = layers::Phase::kTest, .numbers = &numbers, .labels = labels});
@@ -86,7 +86,7 @@ class Classifier {
         *scratch_);
   }
 
-  /// By probability, of equal ones the first.
+  /// The classes with the highest probability; of equal ones the first.
   Json best(std::span<const float> scores) const {
     std::vector<size_t> order(scores.size());
     std::iota(order.begin(), order.end(), size_t{0});

@@ -10,9 +10,9 @@
 
 namespace poseidon::trainer {
 
-/// The five likeliest classes of each image file, prepared as the job's test set is, by the weights
-/// of `options`: {"weights", "images": [{"file", "scores": [{"class", "probability"}]}]}. An image
-/// that cannot be read has "error" in place of "scores".
+/// Classifies image files with the weights of `options`, transformed like the job's test set.
+/// Returns the five most probable classes of each: {"weights", "images": [{"file", "scores":
+/// [{"class", "probability"}]}]}. An image that cannot be read has "error" instead of "scores".
 Json classify(const Job& job, const RunOptions& options,
               const std::vector<std::filesystem::path>& images, Log& log);
 

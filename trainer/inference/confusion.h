@@ -11,15 +11,15 @@
 
 namespace poseidon::trainer {
 
-/// Which classes a network takes for which. Only pairs that occur take memory.
+/// Confusion matrix of a classifier. Only pairs that occur use memory.
 class Confusion {
  public:
   /// Adds a row of `classes` scores for each label. Of equal scores the first counts, as in the
-  /// accuracy; one that is no number never does.
+  /// accuracy. A NaN score never counts.
   void add(std::span<const float> scores, int64_t classes, std::span<const int32_t> labels);
 
   /// {"classes": [{"class", "samples", "correct", "accuracy"}], "confusions": [{"class",
-  /// "taken_for", "samples"}]}, the most frequent confusions first.
+  /// "taken_for", "samples"}]}, with the most frequent confusions first.
   Json json(const std::vector<std::string>& names) const;
 
  private:

@@ -11,10 +11,9 @@
 
 namespace poseidon::trainer {
 
-/// Writes what the layers named compute of each sample of data.test, in the order of the data and
-/// prepared as for a test, to one safetensors file (FeatureFile). The weights are those of a test,
-/// by `options`. Returns {"name", "step", "weights", "file", "samples", "layers": [{"name",
-/// "shape"}]}.
+/// Writes the outputs of the named layers for each sample of data.test to one safetensors file
+/// (FeatureFile), in the order of the data. Samples and weights are those of a test with `options`.
+/// Returns {"name", "step", "weights", "file", "samples", "layers": [{"name", "shape"}]}.
 Json extract(const Job& job, const RunOptions& options, const std::vector<std::string>& layers,
              const std::filesystem::path& file, Console& console);
 

@@ -11,37 +11,37 @@
 
 namespace poseidon::trainer {
 
-/// What a layer gives of each sample: channels x height x width values.
+/// The output of a layer for one sample: channels x height x width values.
 struct Feature {
   std::string layer;
   Shape shape;
 };
 
-/// A safetensors file of features: by the name of each layer a tensor (samples, channels, height,
-/// width) of fp32, and "label", the samples' labels (I32). It is written in place, batch by batch,
-/// so no more than a batch is in memory, and appears when it is whole.
+/// A safetensors file of features. For each layer it has a tensor with the layer's name, (samples,
+/// channels, height, width) in fp32. "label" has the samples' labels (I32). It is written in place
+/// batch by batch, so memory use is one batch. The file gets its name when it is complete.
 class FeatureFile {
  public:
-  /// Throws RunError when it cannot be written, here and further on.
+  /// Throws RunError if the file cannot be written, as do the other functions.
   FeatureFile(const std::filesystem::path& path, const std::vector<Feature>& features,
               int64_t samples);
 
-  /// The next samples' values of a feature, by its index.
+  /// Appends values of the next samples of feature `feature`.
   void add(size_t feature, std::span<const float> values);
-  /// The next samples' labels.
+  /// Appends labels of the next samples.
   void add_labels(std::span<const int32_t> labels);
-  /// All samples have come.
+  /// Completes the file after the last sample.
   void commit();
 
  private:
-  /// Where the next bytes of a tensor go, up to its end.
+  /// File offsets of a tensor: its next byte, and its end.
   struct Region {
     uint64_t next = 0, end = 0;
   };
   void add(Region& region, std::span<const std::byte> bytes);
 
   AtomicFile file_;
-  std::vector<Region> regions_;  ///< of the features, then of the labels
+  std::vector<Region> regions_;  ///< one for each feature, then one for the labels
 };
 
 }  // namespace poseidon::trainer

@@ -8,7 +8,7 @@
 namespace poseidon::trainer {
 
 /// Tests on data.test with the weights of a checkpoint (`options.resume`) or of a file
-/// (`options.weights`): loss, accuracy, also by class, and which classes are confused.
+/// (`options.weights`). Returns loss, accuracy (also by class), and confusions between classes.
 Json test(const Job& job, const RunOptions& options, Console& console);
 
 }  // namespace poseidon::trainer

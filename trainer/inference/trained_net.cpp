@@ -18,17 +18,17 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Classes of the data set, if it is there.
+/// Classes of the dataset, if it exists.
 std::vector<std::string> classes_of_data(const data::DatasetConfig& config) {
   try {
     if (!config.path.empty() && !fs::exists(config.path)) return {};
     return data::open_dataset(config)->classes();
   } catch (const std::runtime_error&) {
-    return {};  // names are an ornament: labels say the same
+    return {};  // names are optional: labels identify the classes
   }
 }
 
-/// Tensors of the file that layers of training alone have are not missed.
+/// Tensors of layers that exist only in training do not count as unused.
 MatchReport match_of_tests(MatchReport match, const net::Network& network) {
   std::set<std::string> trained;
   for (const net::Node& node : network.nodes()) {

@@ -13,18 +13,18 @@
 
 namespace poseidon::trainer {
 
-/// The layer that a network's main loss reads, in tests where the network is that of tests: a row
-/// of Network::classes() scores for each sample. Of several losses of classes the main one is the
-/// heaviest, of equal ones the last. Throws ConfigError where there is none.
+/// Name of the layer that a network's main loss reads, in the network for tests if it has one. It
+/// outputs a row of Network::classes() scores for each sample. The main loss is the heaviest loss
+/// of classes, the last one of equals. Throws ConfigError if there is none.
 std::string score_layer(const net::Network& network);
 
-/// A job's network in phase "test" with trained weights, forward only: what --test, --classify and
-/// --extract compute with.
+/// A job's network in phase "test" with trained weights, forward only. Used by --test, --classify
+/// and --extract.
 class TrainedNet {
  public:
-  /// Weights of the checkpoint `options.resume` or of the file `options.weights`; their averages
-  /// where the job keeps them and the file has them. The outputs of the layers in `keep` can be
-  /// read (Net::output). Throws ConfigError when neither is given or they do not fit.
+  /// Loads the weights of the checkpoint `options.resume` or of the file `options.weights`, or
+  /// their EMA if the job uses EMA and the file has them. The outputs of the layers in `keep` can
+  /// be read (Net::output). Throws ConfigError if neither is given or they do not fit.
   TrainedNet(const Job& job, const RunOptions& options, const std::vector<std::string>& keep,
              Log& log);
 
@@ -38,16 +38,15 @@ class TrainedNet {
   std::optional<int64_t> step_;
 };
 
-/// What a pass over the job's test set is asked for, which RunOptions::stop ends and whose progress
-/// the console shows; `tested` as TestOptions has it.
+/// Options of a pass over the job's test set. RunOptions::stop stops it, and the console shows its
+/// progress. For `tested` see TestOptions.
 TestOptions test_options(const Job& job, const RunOptions& options, Console& console,
                          std::function<void(const data::Batch&)> tested);
 
-/// The names of the classes that the run of `options` was trained with, else those of the job's
-/// data where they are at hand.
+/// Names of the classes of the run of `options`, or else of the job's data if they exist.
 std::vector<std::string> class_names(const Job& job, const RunOptions& options);
 
-/// "cat", or "class 7" for one without a name.
+/// "cat", or "class 7" if the label has no name.
 std::string class_name(const std::vector<std::string>& names, size_t label);
 
 }  // namespace poseidon::trainer

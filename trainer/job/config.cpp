@@ -15,7 +15,7 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// A text that is one of `names`, kept as text.
+/// A string field with the allowed values `names`.
 void named(Fields& fields, std::string_view key, std::string& value,
            const std::vector<std::string>& names, std::string_view doc) {
   const auto at = std::find(names.begin(), names.end(), value);
@@ -51,7 +51,7 @@ void check_batch(const JobConfig& config, const std::string& file, JobUse use) {
                        ") divides, got ", batch, " samples"));
 }
 
-/// Of those who join a job that runs.
+/// Checks the settings for nodes that join a running job.
 void check_later_members(const JobConfig& config, const std::string& file) {
   const ClusterConfig& cluster = config.cluster;
   const JsonPlace place{file, "/cluster"};
@@ -306,8 +306,8 @@ Json resolved(JobConfig config) {
 Json decisive(const JobConfig& config, const Json& network) {
   Json json = resolved(config);
   json.erase("name");
-  // How many take part, and how their messages travel, decides nothing: the same sums by one tree.
-  // The plan decides which layer is summed how; it is kept beside this.
+  // The numbers of members and the transport do not change the result: all sums follow one tree.
+  // The plan decides how each layer is summed; the checkpoint stores it separately.
   json["cluster"] = {{"logical_shards", config.logical_shards()}};
   json["data"].erase("batch_per_worker");
   json["data"]["global_batch"] = config.global_batch();
@@ -352,7 +352,7 @@ Json titled(const char* title, Json schema) {
   return out;
 }
 
-/// Exactly one of two keys, whose default 0 means that they are not given.
+/// Requires exactly one of two keys, whose default 0 means "not given".
 void exclusive(Json& object, const char* first, const char* second) {
   for (const char* key : {first, second}) object["properties"][key].erase("default");
   object["oneOf"] = Json::array(
@@ -371,7 +371,7 @@ Json job_schema() {
 
 Json network_schema() {
   Json schema = schema_of(net::describe_network);
-  // A key that a layer must have may stand in "defaults" instead.
+  // A layer's required key may be in "defaults" instead.
   for (Json& branch : schema["properties"]["layers"]["items"]["oneOf"])
     branch["required"] = Json::array({"type"});
   return titled("Poseidon network", std::move(schema));

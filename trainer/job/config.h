@@ -32,7 +32,7 @@ struct TrainConfig {
   int64_t seed = 1;
   int64_t test_every = 0;        ///< steps; 0: at the end only
   int64_t checkpoint_every = 0;  ///< steps; 0: at the end only
-  int64_t keep_checkpoints = 0;  ///< the newest so many, and the best; 0: all
+  int64_t keep_checkpoints = 0;  ///< keeps this many newest checkpoints, and the best; 0: all
   int64_t log_every = 20;        ///< steps
 
   void describe(Fields& fields);
@@ -41,22 +41,22 @@ struct TrainConfig {
 /// "device" of a job.
 struct DeviceConfig {
   std::string type = "cpu";
-  std::vector<int64_t> indices = {0};  ///< for each device of a worker, which of the machine's
-  int64_t threads = 0;                 ///< of the CPU, of all devices together; 0: all cores
+  std::vector<int64_t> indices = {0};  ///< index on the machine of each device of a worker
+  int64_t threads = 0;                 ///< CPU threads of all devices together; 0: all cores
   std::string precision = "fp32";
   bool deterministic = true;
-  std::string choices;  ///< a file of choices by layer, made by --tune; "": the fixed rule
-  std::string times;    ///< of "replay": the output of --time --json
+  std::string choices;  ///< file of choices by layer, from --tune; "": the fixed rule
+  std::string times;    ///< for "replay": file with the output of --time --json
 
   void describe(Fields& fields);
 
-  /// Of a worker.
+  /// Number of devices of a worker.
   int64_t count() const { return static_cast<int64_t>(indices.size()); }
-  /// Of the CPU: those that compute in each device.
+  /// CPU threads of each device.
   int64_t threads_of_each() const;
-  /// One device as --device has it: "cpu", "cuda", "cuda:1".
+  /// One device in the format of --device: "cpu", "cuda", "cuda:1".
   std::string name(size_t device) const;
-  /// All of them: "cuda:0, cuda:1".
+  /// All devices: "cuda:0, cuda:1".
   std::string names() const;
 };
 inline constexpr const char *kCpuDevice = "cpu", *kCudaDevice = "cuda", *kReplayDevice = "replay";
@@ -67,7 +67,7 @@ inline constexpr const char *kTf32Precision = "tf32", *kBf16Precision = "bf16";
 struct CommConfig {
   comm::SchemeRule scheme = comm::SchemeRule::kAuto;
   comm::Policy policy = comm::Policy::kBytes;
-  std::string plan;  ///< a file; "": a new plan
+  std::string plan;  ///< plan file; "": make a new plan
   DataType wire = DataType::kFp32;
   int64_t chunk_bytes = 2097152;
   int64_t staleness = 0;
@@ -77,33 +77,33 @@ struct CommConfig {
   void describe(Fields& fields);
 };
 
-/// How logical shards are dealt to workers.
+/// Assignment of logical shards to workers.
 enum class Balance : uint8_t {
-  kEven,   ///< as many to each
-  kSpeed,  ///< by the times that the workers measure
+  kEven,   ///< equal numbers
+  kSpeed,  ///< by the step times that the workers measure
 };
 
-/// What the loss of a worker or server means to a job.
+/// Reaction of a job to the failure of a worker or server.
 enum class Recovery : uint8_t {
-  kContinue,  ///< the others go back to the step that all have, and on
-  kStop,      ///< the job ends with its last complete step saved
+  kContinue,  ///< the remaining members go back to the last common step and continue
+  kStop,      ///< the job saves its last complete step and ends
 };
 
 /// "cluster" of a job.
 struct ClusterConfig {
   int64_t workers = 1, servers = 0;
-  int64_t logical_shards = 0;  ///< 0: as many as devices of all workers
+  int64_t logical_shards = 0;  ///< 0: the number of devices of all workers
   Balance balance = Balance::kEven;
   bool servers_apart = false;
   double timeout_s = 10, stall_timeout_s = 600, rejoin_s = 120;
   Recovery recover = Recovery::kContinue;
   int64_t min_workers = 1;
-  int64_t digest_every = 10;  ///< steps; 0: only where a checkpoint or test is due
-  int64_t max_workers = 0;    ///< 0: nobody joins a job that has begun
-  double gather_s = 0;        ///< 0: it begins when all are there
+  int64_t digest_every = 10;  ///< steps; 0: compare replicas only at checkpoints and tests
+  int64_t max_workers = 0;    ///< 0: no node may join a running job
+  double gather_s = 0;        ///< seconds; 0: the job begins when all members are present
 
   int64_t most_workers() const { return std::max(workers, max_workers); }
-  /// 0: as many as workers.
+  /// With 0 servers, as many as workers.
   int64_t most_servers() const {
     return servers == 0 || servers == workers ? most_workers() : servers;
   }
@@ -111,7 +111,7 @@ struct ClusterConfig {
   void describe(Fields& fields);
 };
 
-/// A job file, as it is read. Nothing in it has been looked for on disk.
+/// The content of a job file. Its paths are not checked.
 struct JobConfig {
   std::string name;
   std::string network;  ///< path of the network file
@@ -130,41 +130,41 @@ struct JobConfig {
   int64_t global_batch() const {
     return data.global_batch != 0 ? data.global_batch : data.batch_per_worker * cluster.workers;
   }
-  /// The key that says how large the batch is.
+  /// The key that sets the batch size.
   const char* batch_key() const {
     return data.global_batch != 0 ? "data.global_batch" : "data.batch_per_worker";
   }
-  /// What that key says.
+  /// The value of that key.
   int64_t batch() const {
     return data.global_batch != 0 ? data.global_batch : data.batch_per_worker;
   }
-  /// Samples that go through the net at once.
+  /// Samples of one pass through the net.
   int64_t shard_batch() const { return global_batch() / logical_shards(); }
 };
 
-/// What a job is read for.
+/// The purpose for which a job is read.
 enum class JobUse : uint8_t {
   kRun,
-  kPlan,  ///< workers and servers are only numbers: the batch need not divide among them
+  kPlan,  ///< plans only: the batch need not be divisible by the numbers of workers and servers
 };
 
-/// Reads a job and checks what its values mean together: exclusive pairs, batch and shards. Throws
-/// ConfigError with file and place.
+/// Reads a job and checks the combination of its values: exclusive pairs, batch, shards. Throws
+/// ConfigError with file and position.
 JobConfig read_job_config(const Json& json, const std::string& file, JobUse use = JobUse::kRun);
 
-/// Refuses what no device of this version does.
+/// Throws ConfigError for settings that no device of this version supports.
 void refuse_what_is_not_built(const JobConfig& config, const std::string& file);
 
 /// Steps of the whole job, on a dataset of `samples`. Throws ConfigError.
 int64_t steps_of(const TrainConfig& train, int64_t batch, int64_t samples);
 
-/// Every key with its value: a job file that means the same.
+/// The job file with every key, including defaults.
 Json resolved(JobConfig config);
 
-/// What of a job decides the result: `resolved` without paths, threads and name, with the network
-/// itself in place of its path. Its hash tells whether two runs can be the same.
+/// The settings that decide the result: `resolved` without paths, threads and name, with the
+/// network in place of its path. Two runs with equal hashes of it can be the same run.
 Json decisive(const JobConfig& config, const Json& network);
-/// 64 hexadecimal digits.
+/// SHA-256 as 64 hexadecimal digits.
 std::string config_hash(const Json& decisive_part);
 
 /// The JSON Schema of job files, and of network files.

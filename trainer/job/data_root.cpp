@@ -14,7 +14,8 @@ namespace {
 
 constexpr std::string_view kVariable = "${POSEIDON_DATA}";
 
-/// What stands behind the variable's name and its slash; the whole path where it is not in front.
+/// The rest of the path after the variable and its slash; the whole path if it does not begin with
+/// the variable.
 std::string without_variable(const std::string& path) {
   if (!path.starts_with(kVariable)) return path;
   const std::string rest = path.substr(kVariable.size());
@@ -24,12 +25,12 @@ std::string without_variable(const std::string& path) {
 
 bool goes_up(const fs::path& path) { return std::ranges::find(path, "..") != path.end(); }
 
-/// Both without links and "..".
+/// Both paths must be free of links and "..".
 bool lies_in(const fs::path& path, const fs::path& folder) {
   return std::ranges::mismatch(folder, path).in1 == folder.end();
 }
 
-/// No link in a data set's folder leads out either: what lists the folder would open it.
+/// Checks all links in a dataset's folder: code that lists the folder would follow them.
 bool links_stay_in(const fs::path& place, const fs::path& folder) {
   std::error_code failure;
   if (folder == folder.root_path() || !fs::is_directory(place)) return true;
@@ -52,7 +53,7 @@ std::optional<fs::path> DataRoot::real_path(const fs::path& path) const {
   std::error_code failure;
   const fs::path root = fs::canonical(folder_, failure);
   const bool begins_below = path.is_relative() || lies_in(path, folder_) || lies_in(path, root);
-  // Nothing outside is looked at, not even whether it is there.
+  // Do not access any path outside the folder, not even to see whether it exists.
   if (failure || goes_up(path) || !begins_below) return std::nullopt;
   const fs::path real = fs::canonical(folder_ / path, failure);
   if (failure || !lies_in(real, root) || !links_stay_in(real, root)) return std::nullopt;

@@ -6,17 +6,17 @@
 
 namespace poseidon::trainer {
 
-/// The folder to which the data of a job are confined where another process has sent the job: its
-/// paths are another's word, and name nothing outside of it.
+/// The folder to which the data of a job are confined when another process has sent the job. That
+/// process is not trusted, so its paths must not lead out of the folder.
 class DataRoot {
  public:
-  /// Without a folder no path is resolved: only data sets that are generated can be used.
+  /// Without a folder, no path is resolved: only generated datasets can be used.
   DataRoot() = default;
   explicit DataRoot(const std::filesystem::path& folder);
 
-  /// The real file or folder that `path` of a job means: relative, with the folder's own name,
-  /// ${POSEIDON_DATA}, in front of it, or absolute and below the folder. Throws ConfigError, which
-  /// is the same for what is not there and for what lies outside.
+  /// Returns the real file or folder for `path` of a job. `path` may be relative to the folder,
+  /// begin with ${POSEIDON_DATA}, or be absolute and below the folder. Throws ConfigError; the
+  /// message is the same for a missing path and for one outside.
   std::filesystem::path resolve(const std::string& path) const;
 
  private:

@@ -13,7 +13,7 @@ namespace {
   throw ConfigError("--device " + given + ": " + why);
 }
 
-/// "cuda:1": what is behind the colon.
+/// Parses the number after the colon, as in "cuda:1".
 int64_t index_of(const std::string& given, const std::string& number) {
   constexpr size_t kMostDigits = 3;
   if (number.empty() || number.size() > kMostDigits ||

@@ -27,7 +27,7 @@ std::string head_of(const fs::path& file) {
   return head;
 }
 
-/// Eight bytes of length, little-endian, then the JSON object of that length.
+/// The format begins with a JSON object's length in 8 bytes, little-endian, followed by the object.
 bool begins_as_safetensors(std::string_view head, uint64_t file_bytes) {
   if (head.size() < 9 || head[8] != '{') return false;
   uint64_t length = 0;
@@ -35,7 +35,7 @@ bool begins_as_safetensors(std::string_view head, uint64_t file_bytes) {
   return length <= file_bytes - 8;
 }
 
-/// The names that torch.save gives the entries of its archive, or the pickle of older versions.
+/// Entry names of torch.save's zip archive, or the pickle header of older versions.
 bool begins_as_pytorch(std::string_view head, std::string_view extension) {
   const bool zip = head.starts_with("PK\x03\x04"sv);
   const bool named = extension == ".pt" || extension == ".pth" || extension == ".bin";
@@ -45,7 +45,8 @@ bool begins_as_pytorch(std::string_view head, std::string_view extension) {
          (pickle && named);
 }
 
-/// A name of a field of Caffe's NetParameter or SolverParameter before ':' or '{', after comments.
+/// After comments, the text begins with a field name of Caffe's NetParameter or SolverParameter,
+/// followed by ':' or '{'.
 bool begins_as_caffe_text(std::string_view head) {
   if (head.find('\0') != std::string_view::npos) return false;
   size_t at = 0;
@@ -113,7 +114,7 @@ FileKind kind_of_file(const fs::path& file) {
   if (begins_as_pytorch(head, extension)) return FileKind::kPyTorch;
   if (extension == ".onnx") return FileKind::kOnnx;
   if (extension == ".solverstate") return FileKind::kCaffeSolverState;
-  // Fields of protobuf: a SolverState begins with its iteration, a NetParameter with its name.
+  // First protobuf field: the iteration in a SolverState, the name in a NetParameter.
   if (extension == ".caffemodel" && head[0] == '\x08') return FileKind::kCaffeSolverState;
   if (extension == ".caffemodel") return FileKind::kCaffeModel;
   if (begins_as_caffe_text(head)) return FileKind::kCaffeText;

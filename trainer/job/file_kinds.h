@@ -5,7 +5,7 @@
 
 namespace poseidon::trainer {
 
-/// Files that users mistake for one another, recognised by their first bytes or their names.
+/// File formats that users confuse, recognized by their first bytes or their names.
 enum class FileKind {
   kUnknown,
   kSafetensors,
@@ -17,18 +17,19 @@ enum class FileKind {
   kOnnx,
 };
 
-/// Of a file that cannot be read: kUnknown.
+/// kUnknown for a file that cannot be read.
 FileKind kind_of_file(const std::filesystem::path& file);
 
-/// For a file that is no safetensors file: its kind and the command that converts it, "is a PyTorch
-/// file; ...". "" for an unknown kind.
+/// For a file that is not a safetensors file: its kind, and the command that converts it ("is a
+/// PyTorch file; ..."). "" for an unknown kind.
 std::string advice_on_weights(const std::filesystem::path& file);
 
-/// For a file or folder that is no job file: its kind, and the flag or command that takes it. ""
-/// for one that may be a job file.
+/// For a file or folder that is not a job file: its kind, and the flag or command that accepts it.
+/// "" for one that may be a job file.
 std::string advice_on_job(const std::filesystem::path& file);
 
-/// For a file that is no caffemodel: its kind and the remedy. "" for one that may be a caffemodel.
+/// For a file that is not a caffemodel: its kind, and the remedy. "" for one that may be a
+/// caffemodel.
 std::string advice_on_caffemodel(const std::filesystem::path& file);
 
 }  // namespace poseidon::trainer

@@ -24,7 +24,7 @@ class PathResolver {
   PathResolver(const JobSource& source, Log& log)
       : source_(source), folder_(fs::absolute(source.file).parent_path()), log_(log) {}
 
-  /// `pointer` is the place in the job file.
+  /// `pointer` is the position in the job file.
   void resolve(std::string& path, const char* pointer) const {
     if (path.empty()) return;
     const JsonPlace place{source_.file.string(), pointer};
@@ -63,7 +63,7 @@ void resolve_paths(JobConfig& config, const JobSource& source, Log& log) {
   resolver.resolve(config.comm.plan, "/comm/plan");
 }
 
-/// The network's path may hold variables too, but it must be there.
+/// The network's path may contain variables too, but the file must exist.
 fs::path network_path(const JobConfig& config, const JobSource& source) {
   const JsonPlace place{source.file.string(), "/network"};
   fs::path path;
@@ -85,7 +85,7 @@ net::LabelForm label_form(const JobConfig& config) {
 
 namespace {
 
-/// The file as JSON, where it is a job at all.
+/// Reads the file as JSON. Throws ConfigError if it is not a job file.
 Json read_job_file(const JobSource& source) {
   if (const std::string advice = advice_on_job(source.file); !advice.empty())
     throw ConfigError(source.file.string() + ": " + advice);
@@ -106,7 +106,7 @@ void refuse_without_loss(const Job& job, const std::string& network_file) {
                       ": /layers: a network that is tested needs a loss in phase \"test\" too");
 }
 
-/// What the file and the overrides say together.
+/// The job of the file after the overrides.
 Job job_of(const Json& json, const JobSource& source, Log& log) {
   Job job{.file = source.file.string(), .config = {}, .network = nullptr};
   job.config = read_job_config(json, job.file, source.use);
@@ -157,7 +157,7 @@ void set_times(Job& job, const Json& json, const std::string& file) {
 
 namespace {
 
-/// A network that tells none apart takes data with any.
+/// A network without classes accepts any data.
 void check_classes(const net::Network& network, const data::DatasetDescription& data,
                    const JsonPlace& place, Log& log) {
   const auto classes = static_cast<int64_t>(data.classes.size());
@@ -172,7 +172,8 @@ void check_classes(const net::Network& network, const data::DatasetDescription& 
                      "\" tells ", network.classes(), " apart"));
 }
 
-/// What the network reads beside images is there, and can be prepared as the job asks.
+/// Checks that the data contain the network's auxiliary inputs, and that the job's transform
+/// supports them.
 void check_inputs(const net::Network& network, const data::DatasetDescription& data,
                   const data::MixConfig* mix, const JsonPlace& place) {
   try {
@@ -221,8 +222,8 @@ std::string class_text(const std::vector<std::string>& classes, size_t label) {
   return label < classes.size() ? "\"" + classes[label] + "\"" : "no class";
 }
 
-/// Has the first sample made ready, as a run begins: what the transform refuses of it, it refuses
-/// of all. A sample that is damaged is not the job's mistake.
+/// Transforms the first sample, as a run does at its start. A transform that rejects it rejects all
+/// samples. A damaged sample is not an error of the job.
 void check_first_sample(const PreparedData& data, const JsonPlace& place) {
   std::vector<float> pixels(static_cast<size_t>(data.transform->output().count()));
   const auto scratch = data::make_transform_scratch();

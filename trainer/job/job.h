@@ -16,42 +16,42 @@
 
 namespace poseidon::trainer {
 
-/// Where a job comes from.
+/// The source of a job: its file, its overrides, and rules for its paths.
 struct JobSource {
   std::filesystem::path file;
-  std::vector<std::string> overrides = {};  ///< "--set" words
+  std::vector<std::string> overrides = {};  ///< arguments of --set
   data::VariableLookup lookup = [](std::string_view) {
     return std::nullopt;
   };  ///< values of ${VARIABLES} in paths
-  /// A path that is not there, or a variable that is not set, is a warning: nothing will be read.
+  /// Whether a missing path or an unset variable is only a warning, because nothing will be read.
   bool data_may_be_missing = false;
-  /// Data are read on other hosts: their paths stay as the job has them, and are not looked for.
+  /// Whether other hosts read the data. Their paths then stay unchanged and are not checked.
   bool data_is_elsewhere = false;
   JobUse use = JobUse::kRun;
 };
 
-/// A job whose files are read and checked: what a run, --check and --time begin with.
+/// A job whose files are read and checked. Input of a run, --check and --time.
 struct Job {
   std::string file;                       ///< for messages
   JobConfig config;                       ///< paths are absolute, variables replaced
   std::unique_ptr<net::Network> network;  ///< for batches of config.shard_batch() samples
-  std::optional<LayerTimes> times = {};   ///< that the device "replay" takes
-  /// What this process computes with, where it chooses for itself; what the job means otherwise is
-  /// the same: all but type and index are as in config.
+  std::optional<LayerTimes> times = {};   ///< only for the device "replay"
+  /// The device of this process, if it differs from the job's. Only type and indices differ from
+  /// config; all other settings are the job's.
   std::optional<DeviceConfig> own_device = {};
 
   const DeviceConfig& device() const { return own_device ? *own_device : config.device; }
   Json decisive_part() const { return decisive(config, network->json()); }
 };
 
-/// Reads job and network, resolves paths. Throws ConfigError.
+/// Reads job and network, and resolves paths. Throws ConfigError.
 Job load_job(const JobSource& source, Log& log);
 
-/// Gives a job of the device "replay" its times, which `file` tells. Throws ConfigError where they
-/// are of another network.
+/// Sets the layer times of a job with the device "replay". `file` names their source in messages.
+/// Throws ConfigError if they belong to another network.
 void set_times(Job& job, const Json& json, const std::string& file);
 
-/// A dataset with its preparation for the job's network.
+/// A dataset and its transform for the job's network.
 struct PreparedData {
   std::unique_ptr<data::Dataset> dataset;
   std::unique_ptr<data::Transform> transform;
@@ -59,21 +59,21 @@ struct PreparedData {
 
 enum class DataPart : uint8_t { kTrain, kTest };
 
-/// Opens one of the job's datasets and checks that it goes with the network: shape, classes. Throws
+/// Opens one of the job's datasets and checks that its shape and classes match the network. Throws
 /// ConfigError, RunError.
 PreparedData open_data(const Job& job, DataPart part, Log& log);
 
-/// Mixed where the job's training samples are mixed with one another.
+/// kMixed if the job combines training samples (mixup, cutmix).
 net::LabelForm label_form(const JobConfig& config);
 
-/// Throws ConfigError, naming `place`, `source` and the first label that means another class in one
-/// list than in the other.
+/// Throws ConfigError if the lists differ. The message names `place`, `source` and the first label
+/// that means different classes.
 void refuse_other_classes(const JsonPlace& place, const std::string& source,
                           const std::vector<std::string>& expected,
                           const std::vector<std::string>& got);
 
-/// The test set, opened so, or nothing when the job has none. Throws ConfigError when its classes
-/// are not those of `train`: labels are places in these lists.
+/// Opens the test set like open_data(); empty if the job has none. Throws ConfigError if its
+/// classes differ from those of `train`: labels are indices into these lists.
 PreparedData open_test_data(const Job& job, const PreparedData& train, Log& log);
 
 }  // namespace poseidon::trainer

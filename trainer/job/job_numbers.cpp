@@ -8,7 +8,7 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// 50000 as "50,000".
+/// Formats 50000 as "50,000".
 std::string grouped(int64_t number) {
   std::string digits = std::to_string(number);
   for (int64_t at = std::ssize(digits) - 3; at > 0; at -= 3)

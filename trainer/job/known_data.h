@@ -11,13 +11,13 @@ namespace poseidon::trainer {
 /// exist.
 struct KnownData {
   std::optional<data::DatasetDescription> train = {}, test = {};
-  size_t bytes = 0;  ///< that both hold in memory
+  size_t bytes = 0;  ///< bytes that both keep in memory
 };
 
 KnownData known_data(const PreparedData& train, const PreparedData& test);
 
-/// Opens all of the job's datasets whose files exist, as a run does. load_job has warned of the
-/// others. Throws ConfigError, RunError.
+/// Opens all of the job's datasets whose files exist, as a run does. load_job has already warned of
+/// missing ones. Throws ConfigError, RunError.
 KnownData look_at_data(const Job& job, Log& log);
 
 }  // namespace poseidon::trainer

@@ -35,8 +35,8 @@ void LayerTimes::describe(Fields& fields) {
       [&](Fields& f, size_t i) { layers[i].describe(f); }, "in order", Presence::kRequired);
 }
 
-/// A rebuild is a weight gradient, only larger. A convolution's may come from fewer multiply-adds
-/// than are counted (Winograd), so those of linear layers count where there are any.
+/// A rebuild is a larger weight gradient. A convolution may use fewer multiply-adds than are
+/// counted (Winograd), so linear layers are preferred.
 double LayerTimes::rebuild_gflops() const {
   double linear = 0, convolution = 0;
   for (const Layer& layer : layers) {
@@ -57,7 +57,7 @@ LayerTimes read_layer_times(const Json& json, const std::string& file) {
   const JsonPlace top{file, ""};
   LayerTimes times;
   Json layers = Json::array();
-  // There are keys beside those that are wanted here, so these readers do not finish().
+  // The output has other keys too, so these readers do not call finish().
   FieldReader reader(json, top);
   times.describe_totals(reader);
   reader.raw("layers", layers, "", Presence::kRequired);

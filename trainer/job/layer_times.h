@@ -8,32 +8,33 @@
 
 namespace poseidon::trainer {
 
-/// How long each layer of a job takes: what --time --json prints of it.
+/// Measured times of a job's layers: the part of the output of --time --json that the planner
+/// needs.
 struct LayerTimes {
   struct Layer {
     std::string name, type;
     double forward_ms = 0, backward_ms = 0, backward_gflops = 0;
     void describe(Fields& fields);
   };
-  double batch = 1;      ///< samples that were timed
-  double pass_ms = 0;    ///< of all layers forward and backward, in one go; 0: not known
+  double batch = 1;    ///< samples of the timed batch
+  double pass_ms = 0;  ///< one pass of all layers, forward and backward, without waits; 0: unknown
   double update_ms = 0;  ///< of all parameters
-  double threads = 1;    ///< that computed
-  int64_t devices = 1;   ///< of the worker, each as fast as the one that was timed
+  double threads = 1;    ///< threads that computed
+  int64_t devices = 1;   ///< devices of the worker, all as fast as the timed one
   std::vector<Layer> layers;
 
-  /// 10^9 operations a second of a weight gradient made from factors: the best speed of one of a
-  /// linear layer, else of a convolution.
+  /// Speed of rebuilding a gradient from factors, 10^9 operations per second. It is the best speed
+  /// of a linear layer's weight gradient, or of a convolution's if there is no linear layer.
   double rebuild_gflops() const;
-  /// Of a batch forward and backward. A device that is not waited for after each layer is faster
-  /// than its layers.
+  /// Forward and backward pass of one batch. Prefers pass_ms: an asynchronous device runs a whole
+  /// pass faster than the sum of its layers.
   double batch_ms() const;
 
   void describe_totals(Fields& fields);
   void describe(Fields& fields);
 };
 
-/// The output of --time --json, which has keys beside these, read from `file`. Throws ConfigError.
+/// Reads the output of --time --json, which also has other keys, from `file`. Throws ConfigError.
 LayerTimes read_layer_times(const Json& json, const std::string& file);
 
 }  // namespace poseidon::trainer

@@ -16,7 +16,7 @@ struct OptimizerConfig {
   double weight_decay = 0;  ///< L2
   double l1_decay = 0;
   double clip_norm = 0;      ///< 0: no clipping
-  double average_decay = 0;  ///< 0: no averages
+  double average_decay = 0;  ///< decay of the EMA; 0: no EMA
   ScheduleConfig schedule;
 
   double momentum = 0.9;  ///< sgd, nesterov, lars
@@ -28,7 +28,7 @@ struct OptimizerConfig {
 
   void describe(Fields& fields);
   layers::UpdateRule rule() const;
-  /// Of the tensors beside each parameter.
+  /// Names of the state tensors of each parameter.
   std::span<const char* const> state_names() const;
 };
 

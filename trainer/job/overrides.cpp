@@ -14,7 +14,7 @@ namespace poseidon::trainer {
 namespace {
 
 struct Assignment {
-  std::string argument;           ///< as it was typed
+  std::string argument;           ///< as typed
   std::vector<std::string> path;  ///< its keys
   Json value;
 };
@@ -49,7 +49,7 @@ Assignment parse(const std::string& argument) {
   return assignment;
 }
 
-/// The object that holds the last key of `path`; made on the way where it is missing.
+/// Returns the object that holds the last key of `path`. Creates missing objects.
 Json& holder_of(Json& job, const Assignment& assignment) {
   Json* at = &job;
   std::string path;
@@ -166,7 +166,7 @@ void drop_keys_of_old_type(const Typed& typed, const std::string& old_type, Json
 
 namespace {
 
-/// Adds the dotted paths of all keys of an object, those of its variants included.
+/// Adds the dotted paths of all keys of an object, including those of its variants.
 void add_paths(const Json& schema, const std::string& prefix, std::vector<std::string>& paths) {
   if (!schema.is_object()) return;
   if (schema.contains("properties"))
@@ -180,13 +180,14 @@ void add_paths(const Json& schema, const std::string& prefix, std::vector<std::s
     for (const Json& branch : schema["oneOf"]) add_paths(branch, prefix, paths);
 }
 
-/// Flags such as --workers are overrides too, and no --set; their errors name the key alone.
+/// Flags such as --workers also set keys, without --set. Their errors name only the key.
 const std::set<std::string> kSetByFlags{"cluster.workers", "cluster.servers", "device.type",
                                         "device.indices",  "device.threads",  "device.times"};
 
 std::string last_key(const std::string& path) { return path.substr(path.rfind('.') + 1); }
 
-/// Whether the error is about what the argument set, or an object that the argument made.
+/// Whether the error concerns the value that the argument set, or an object that the argument
+/// created.
 bool is_about(const PlacedError& error, const std::string& assigned) {
   const std::string& pointer = error.place().pointer;
   return pointer == assigned || pointer.starts_with(assigned + "/") ||
@@ -198,7 +199,7 @@ bool is_about(const PlacedError& error, const std::string& assigned) {
 std::string nearest_job_path(std::string_view typed) {
   std::vector<std::string> paths, keys;
   add_paths(job_schema(), "", paths);
-  // Of equal keys the one with the shortest path is what is meant without a path.
+  // Of equal keys, a key without a path means the one with the shortest path.
   std::ranges::stable_sort(paths, {},
                            [](const std::string& path) { return std::ranges::count(path, '.'); });
   for (const std::string& path : paths) keys.push_back(last_key(path));
@@ -231,7 +232,7 @@ std::vector<std::string> apply_overrides(Json& job, std::span<const std::string>
   std::set<std::string> assigned;
   for (const std::string& argument : arguments) {
     const Assignment assignment = parse(argument);
-    if (!job.is_object()) break;  // the reader will say so
+    if (!job.is_object()) break;  // the reader reports it
     apply(job, assignment, folder);
     assigned.insert(joined(assignment.path));
   }

@@ -9,20 +9,20 @@
 
 namespace poseidon::trainer {
 
-/// Applies "--set" arguments, each "dotted.path=VALUE", to a job. VALUE is JSON, else a text; null
-/// removes the key. Setting one of an exclusive pair (batch_per_worker and global_batch, steps and
-/// epochs) removes the other. Where a "type" is set to another value, keys of the file that only
-/// the old type has are removed; each is named in the result. Relative paths are taken from
-/// `folder`, where the user is. Throws ConfigError for one that cannot be applied.
+/// Applies --set arguments, each "dotted.path=VALUE", to a job. VALUE is JSON or else a string;
+/// null removes the key. Setting one key of an exclusive pair (batch_per_worker and global_batch,
+/// steps and epochs) removes the other. If a "type" changes, keys of the file that only the old
+/// type has are removed. Returns the names of these keys. Paths are relative to `folder`, the
+/// user's working directory. Throws ConfigError for an argument that cannot be applied.
 std::vector<std::string> apply_overrides(Json& job, std::span<const std::string> arguments,
                                          const std::filesystem::path& folder);
 
-/// Throws the error in the name of the argument that set the wrong value. Returns if none of
+/// Throws `error` again with the name of the argument that set the wrong value. Returns if none of
 /// `arguments` set it.
 void refuse_override(const PlacedError& error, std::span<const std::string> arguments);
 
-/// The dotted path of the job's key that is nearest to `typed`, which may lack the objects around
-/// it: "optimizer.learning_rate" for "lr"; "" where none is near.
+/// The dotted path of the job's key nearest to `typed`; "" if none is near. `typed` may lack the
+/// enclosing objects: "optimizer.learning_rate" for "lr".
 std::string nearest_job_path(std::string_view typed);
 
 }  // namespace poseidon::trainer

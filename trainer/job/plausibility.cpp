@@ -42,14 +42,14 @@ std::string layer_text(const Node& node) {
   return text(node.definition->type(), " \"", node.definition->name, "\"");
 }
 
-/// Of a number that a person reads: three digits after the first that is not 0.
+/// Formats a number for people, with 4 significant digits.
 std::string short_number(double value) {
   std::array<char, 32> out{};
   std::snprintf(out.data(), out.size(), "%.4g", value);
   return out.data();
 }
 
-// ---- samples and their preparation
+// ---- samples and their transforms
 
 constexpr double kWhitePixel = 255;
 
@@ -59,7 +59,7 @@ struct Part {
   const std::optional<data::DatasetDescription>& known;
 };
 
-/// The training set, and the test set where it is prepared in a way of its own.
+/// The training set, and the test set if it has its own transform.
 std::vector<Part> prepared_parts(const RunFacts& facts) {
   const DataConfig& data = facts.job.config.data;
   std::vector<Part> parts{{"train", data.train, facts.data.train}};
@@ -68,14 +68,14 @@ std::vector<Part> prepared_parts(const RunFacts& facts) {
   return parts;
 }
 
-/// Whether its samples are pixels from 0 to 255, as far as that is known.
+/// Whether the samples are pixels from 0 to 255, if that is known.
 bool has_pixels(const Part& part) {
   if (part.known) return !part.known->floats;
   static const std::set<std::string> kPixels{"mnist", "cifar10", "cifar100", "images", "digits"};
   return kPixels.contains(part.config.type);
 }
 
-/// Of pixels from 0 to 1: all within that range, and none a default.
+/// Whether all values fit pixels from 0 to 1, and none is the default.
 bool are_of_unit_range(const std::vector<double>& values, double neutral) {
   return !values.empty() &&
          std::ranges::all_of(values, [&](double v) { return v > 0 && v <= 1 && v != neutral; });
@@ -105,7 +105,7 @@ void deviation_of_unit_range(const RunFacts& facts, Doubts& doubts) {
   }
 }
 
-/// The reverse: pixels are brought to 0 to 1, and then divided by the deviation of 0 to 255.
+/// The reverse mistake: pixels are scaled to 0 to 1, and then divided by the deviation of 0 to 255.
 void pixels_scaled_twice(const RunFacts& facts, Doubts& doubts) {
   constexpr double kLeastRange = 0.05;
   for (const Part& part : prepared_parts(facts)) {
@@ -121,7 +121,7 @@ void pixels_scaled_twice(const RunFacts& facts, Doubts& doubts) {
   }
 }
 
-/// Training and test samples differ in more than the augmentation.
+/// The transforms of training and test samples differ in more than augmentation.
 void other_values_in_tests(const RunFacts& facts, Doubts& doubts) {
   const DataConfig& data = facts.job.config.data;
   if (!data.has_test || !data.test.has_transform) return;
@@ -170,7 +170,7 @@ void batch_beyond_training_set(const RunFacts& facts, Doubts& doubts) {
 
 // ---- the network
 
-/// For each layer of a network those that read it, by their indices.
+/// By layer of a network: indices of the layers that read its output.
 using Readers = std::vector<std::vector<int>>;
 
 Readers readers_of(const Network& network) {
@@ -193,7 +193,8 @@ bool begins_at_zero(const Node& node) {
   });
 }
 
-/// Whether a layer with weights reads the output, with nothing in between that adds other values.
+/// Whether a layer with weights reads the output, without a layer in between that adds other
+/// values.
 bool feeds_weights(const Network& network, const Readers& readers, size_t index) {
   std::vector<int> waiting = readers[index];
   while (!waiting.empty()) {
@@ -290,7 +291,7 @@ void dropout_of_nearly_all(const RunFacts& facts, Doubts& doubts) {
   }
 }
 
-// ---- steps and rates
+// ---- steps and learning rates
 
 void rate_of_zero(const RunFacts& facts, Doubts& doubts) {
   if (facts.job.config.optimizer.learning_rate == 0)
@@ -305,7 +306,7 @@ void rate_of_zero(const RunFacts& facts, Doubts& doubts) {
     doubts.in_network("/layers: all \"learning_rate_multipliers\" are 0: nothing is learned");
 }
 
-/// Length of the job in the schedule's unit; 0 where it is not known.
+/// Length of the job in the schedule's unit; 0 if unknown.
 double length_in_unit(const RunFacts& facts) {
   const JobConfig& config = facts.job.config;
   const bool epochs = config.optimizer.schedule.unit == ScheduleConfig::Unit::kEpochs;
@@ -352,7 +353,7 @@ void intervals_beyond_the_end(const RunFacts& facts, Doubts& doubts) {
                   text("is ", train.test_every, ", but there is no test set: expected data.test"));
 }
 
-/// A schedule that depends on the end of the job gives another rate once the end is another.
+/// A schedule that depends on the end of the job has another rate after the end has changed.
 void rate_that_jumps(const RunFacts& facts, Doubts& doubts) {
   constexpr double kMost = 2;
   const int64_t steps = facts.steps();

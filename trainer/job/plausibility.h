@@ -8,37 +8,37 @@
 #include "core/log.h"
 #include "trainer/job/known_data.h"
 
-/// Settings that every check accepts, although they prevent learning or are hardly intended. They
-/// cause warnings and are never refused.
+/// Warnings about settings that are valid, but prevent learning or are probably unintended. They
+/// are never errors.
 namespace poseidon::trainer {
 
 /// Progress of a resumed run.
 struct ResumedAt {
   int64_t step = 0;          ///< steps done
-  double learning_rate = 0;  ///< that the run would have used next
+  double learning_rate = 0;  ///< the next learning rate of the run before it was resumed
 };
 
 /// Input of the rules.
 struct RunFacts {
   const Job& job;
   const KnownData& data;
-  bool has_weights = false;  ///< first values come from a file
+  bool has_weights = false;  ///< initial values come from a file
   std::optional<ResumedAt> resumed = std::nullopt;
 
-  /// Steps of the whole job; 0 where that depends on data that are not there.
+  /// Steps of the whole job; 0 if they depend on missing data.
   int64_t steps() const;
-  /// Of the training set; 0 where it is not there.
+  /// Samples of the training set; 0 if it is missing.
   int64_t samples() const { return data.train ? data.train->samples : 0; }
 };
 
 /// One sentence for each doubtful setting: "FILE: POINTER: value, consequence; remedy".
 std::vector<std::string> doubtful_settings(const RunFacts& facts);
 
-/// Logs the same as warnings. Only the process that the user has started calls it, once in a run.
+/// Logs them as warnings. Only the process that the user has started calls it, once per run.
 void warn_of_doubtful_settings(const RunFacts& facts, Log& log);
 
-/// Names of layers whose weights all begin at 0 and through which later layers with weights learn:
-/// all their outputs are equal and stay so.
+/// Names of layers whose weights are all 0 at the start and through which later layers with weights
+/// learn. All their outputs are equal, and stay equal.
 std::vector<std::string> layers_of_zeros(const net::Network& network);
 
 }  // namespace poseidon::trainer

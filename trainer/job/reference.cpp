@@ -17,7 +17,7 @@ std::string bound_text(const Json& bound) {
   return value == static_cast<double>(whole) ? std::to_string(whole) : bound.dump();
 }
 
-/// " >= 1", ", 1 to 64", or nothing.
+/// Text such as " >= 1" or ", 1 to 64", or nothing.
 std::string bounds_text(const Json& schema) {
   const bool above = schema.contains("exclusiveMinimum");
   const Json low = schema.value(above ? "exclusiveMinimum" : "minimum", Json());
@@ -28,7 +28,7 @@ std::string bounds_text(const Json& schema) {
   return text(", ", above ? "above " : "", low_text, " to ", bound_text(high));
 }
 
-/// "integer >= 1", "one of ...", "number, or a list".
+/// Text such as "integer >= 1", "one of ..." or "number, or a list".
 std::string type_text(const Json& schema) {
   if (schema.contains("enum")) {
     std::string out = "one of";
@@ -45,7 +45,7 @@ class Writer {
   std::string take() { return std::move(out_); }
   void line(const std::string& content) { out_ += content + "\n"; }
 
-  /// The keys of an object as a table, then the objects in it, each under its own heading.
+  /// Writes the keys of an object as a table, then its nested objects, each under its own heading.
   void object(const std::string& path, const Json& schema, int level) {
     table(schema, required_of(schema), {});
     if (schema.contains("oneOf")) variants(path, schema, level);
@@ -97,7 +97,7 @@ class Writer {
       const Json& inner = list ? field["items"] : field;
       if (!inner.contains("properties")) continue;
       const std::string name = text(path, path.empty() ? "" : ".", key, list ? "[]" : "");
-      // The same object in several variants (fillers) is described once.
+      // An object that occurs in several variants (fillers) is described once.
       if (!described_.insert(key + inner.dump()).second) continue;
       line(text("\n", std::string(static_cast<size_t>(level), '#'), " ", name, "\n"));
       line(field.value("description", ""));

@@ -4,7 +4,7 @@
 
 namespace poseidon::trainer {
 
-/// docs/config.md: every key of job and network files, made from their schemas.
+/// The text of docs/config.md: every key of job and network files, from their schemas.
 std::string config_reference();
 
 }  // namespace poseidon::trainer

@@ -8,16 +8,16 @@
 
 namespace poseidon::trainer {
 
-/// "optimizer.schedule": how the learning rate changes. Positions and lengths count in `unit`.
+/// "optimizer.schedule" of a job. Positions and lengths are counted in `unit`.
 struct ScheduleConfig {
   std::string type = "fixed";
   double gamma = 0.1;              ///< step, multistep, exp, inv, sigmoid
   double power = 1;                ///< inv, poly
   double size = 0;                 ///< step, sigmoid: key "step_size"
   std::vector<double> milestones;  ///< multistep, ascending
-  double minimum = 0;              ///< cosine, poly: factor on the learning rate at the end
+  double minimum = 0;              ///< cosine, poly: factor of the learning rate at the end
   double warmup = 0;               ///< length of the warm-up
-  double warmup_start = 0;         ///< factor at its beginning
+  double warmup_start = 0;         ///< factor of the learning rate at its beginning
   enum class Unit : int { kSteps, kEpochs } unit = Unit::kSteps;
 
   void describe(Fields& fields);
@@ -26,17 +26,17 @@ struct ScheduleConfig {
 /// The learning rate as a pure function of the step.
 class Schedule {
  public:
-  /// `steps` of the whole job, and how many make an epoch (may be fractional). Throws ConfigError
-  /// where values do not go together, beginning with `place`.
+  /// `steps` of the whole job; `steps_per_epoch` may be fractional. Throws ConfigError, prefixed
+  /// with `place`, if the values do not fit together.
   Schedule(const ScheduleConfig& config, double learning_rate, int64_t steps,
            double steps_per_epoch, const std::string& place);
 
-  /// Of step `step`, counted from 0.
+  /// The learning rate of `step`, counted from 0.
   double learning_rate(int64_t step) const;
 
  private:
   double factor(double position) const;
-  /// From 0 after the warm-up to 1 at the end of the job.
+  /// From 0 at the end of the warm-up to 1 at the end of the job.
   double progress(double position) const;
 
   ScheduleConfig config_;

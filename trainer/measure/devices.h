@@ -4,8 +4,9 @@
 
 namespace poseidon::trainer {
 
-/// What can compute on this machine: {"cpu": {"arithmetic", "cores"}, "gpus": [{"name",
-/// "memory_bytes", "compute_capability"}], "why_no_gpus"}, the last where there are none.
+/// The compute devices of this machine: {"cpu": {"arithmetic", "cores"}, "gpus": [{"name",
+/// "memory_bytes", "compute_capability"}], "why_no_gpus"}. "why_no_gpus" is present only without
+/// GPUs.
 Json list_devices();
 
 }  // namespace poseidon::trainer

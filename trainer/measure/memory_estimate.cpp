@@ -22,12 +22,13 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// What a process touches of its program, libraries and stacks once its layers compute, its threads
-/// run and its files are written. Measured: 3.5 MB (LeNet) to 7.9 MB (the same, a worker of two).
+/// Memory that a process touches of its program, libraries and stacks when its layers compute, its
+/// threads run and its files are written. Measured: 3.5 MB (LeNet) to 7.9 MB (LeNet, one worker of
+/// two).
 constexpr size_t kTouchedInRun = size_t{5} << 20;
 
-/// Of the worker that has most there: that has to do with its number of partial sums, which need
-/// not be largest where it has most shards.
+/// The maximum over the workers. Memory depends on a worker's number of partial sums, which need
+/// not be highest for the worker with the most shards.
 size_t most_bytes_of_exchange(net::Net& net, const comm::Plan& plan, size_t devices) {
   size_t most = 0;
   std::set<size_t> seen;
@@ -37,8 +38,8 @@ size_t most_bytes_of_exchange(net::Net& net, const comm::Plan& plan, size_t devi
   return most;
 }
 
-/// What is on its way of gradients: nothing, where one worker has one device and one shard and no
-/// layer gives factors.
+/// Memory of gradients in flight. It is 0 for a single worker with one device, one shard and no
+/// layer with factors.
 size_t bytes_of_sums(net::Net& net, const comm::Plan& plan, size_t devices) {
   const size_t exchange = net.parameters().versions() == 1 && devices == 1
                               ? LocalExchange::bytes(net, plan.logical_shards(), plan.staleness)
@@ -47,7 +48,7 @@ size_t bytes_of_sums(net::Net& net, const comm::Plan& plan, size_t devices) {
   return exchange + devices * static_cast<size_t>(plan.staleness) * in_flight;
 }
 
-/// Of as many nets of this kind.
+/// Memory of one net for each of `devices` devices.
 net::NetMemory times(size_t devices, net::NetMemory net) {
   for (size_t* part : {&net.parameters, &net.second_version, &net.gradients, &net.statistics,
                        &net.activations, &net.scratch})
@@ -55,8 +56,8 @@ net::NetMemory times(size_t devices, net::NetMemory net) {
   return net;
 }
 
-/// One worker reads and writes tensors one at a time; of several, one sends as many as are let on
-/// their way.
+/// A single worker copies one tensor at a time. In a job with several workers, one worker sends
+/// tensors up to the limit of its send window.
 size_t bytes_of_copies(const Job& job, net::Net& net) {
   const OptimizerConfig& optimizer = job.config.optimizer;
   const size_t kept = optimizer.state_names().size() + (optimizer.average_decay > 0 ? 1 : 0);
@@ -70,7 +71,7 @@ size_t bytes_of_copies(const Job& job, net::Net& net) {
                                           : std::max(largest, std::min(all, kMostBytesOnTheWay));
 }
 
-/// The first device tests.
+/// Only the first device tests.
 size_t bytes_of_batches(const Job& job, size_t devices) {
   const Shape& input = job.network->input();
   const size_t ring =
@@ -79,7 +80,7 @@ size_t bytes_of_batches(const Job& job, size_t devices) {
   return ring * (job.config.data.has_test ? devices + 1 : devices);
 }
 
-/// Where a run measures before it decides, the plan that it begins with.
+/// The first plan of a run; provisional if the run plans by measurement.
 comm::Plan plan_before_run(const Job& job) {
   return MeasuredPlan::wanted(job, nullptr, false) ? MeasuredPlan(job, nullptr, false).provisional()
                                                    : plan_of(job, nullptr, false);

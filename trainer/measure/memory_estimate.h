@@ -8,33 +8,33 @@
 
 namespace poseidon::trainer {
 
-/// What one worker's process has in memory at the peak of a run, in bytes. docs/memory.md says what
-/// each part is, and what is left out.
+/// Estimated peak memory of one worker process in a run, in bytes. docs/memory.md describes each
+/// part, and what is left out.
 struct MemoryEstimate {
   net::NetMemory net;
   size_t optimizer_state = 0;
-  size_t batches = 0;  ///< made ready ahead of their use, in training and in a test
-  size_t data = 0;     ///< datasets that are held in memory
-  size_t sums = 0;     ///< gradients over several shards, and factors, on their way
-  size_t copies = 0;   ///< of tensors in canonical order, on their way from or to somewhere
-  size_t process = 0;  ///< the program and its libraries, with the kernels made for this net
+  size_t batches = 0;  ///< batches prepared in advance, for training and a test
+  size_t data = 0;     ///< datasets in memory
+  size_t sums = 0;     ///< gradient sums and factors in flight
+  size_t copies = 0;   ///< copies of tensors in canonical order, in transfers
+  size_t process = 0;  ///< program, libraries, and kernels made for this net
 
   size_t total() const;
   /// All parts by name, and "total_bytes".
   Json json() const;
 };
 
-/// Of a run by `plan` on a net of these options, but for `data`. Makes the net's layers, and takes
-/// none of its memory. Throws ConfigError.
+/// Estimates a run by `plan` on a net with these options, without `data`. Creates the net's layers,
+/// but does not allocate its memory. Throws ConfigError.
 MemoryEstimate estimate_memory(const Job& job, const comm::Plan& plan, net::Net::Options options);
 
-/// Warns, in one line, where `workers` processes of this kind take more than this machine has left
-/// for them. Of a single one the process is there already.
+/// Warns if `workers` such processes need more memory than this machine has available. A single
+/// worker is this process, whose memory is already in use.
 void warn_of_memory(const Job& job, const MemoryEstimate& estimate, int64_t workers, Log& log);
 
-/// --check: looks at the job's data as far as they are there, and reports its network, "memory",
-/// "implementations" (implementations_json), and "warnings" of doubtful settings, which the log
-/// gets too. `has_weights`: first values come from a file. Throws ConfigError, RunError.
+/// --check: reads the job's data as far as they exist. Returns its network, "memory",
+/// "implementations" (implementations_json), and "warnings" of doubtful settings, which are also
+/// logged. `has_weights`: initial values come from a file. Throws ConfigError, RunError.
 Json check_job(const Job& job, bool has_weights, Log& log);
 
 }  // namespace poseidon::trainer

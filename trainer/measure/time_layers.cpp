@@ -10,7 +10,7 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// Of all layers in one go, which are timed one by one besides.
+/// Repeats of whole passes; single layers are timed separately.
 constexpr int kPassRepeats = 3;
 
 /// Median milliseconds of one update of all parameters.
@@ -18,7 +18,7 @@ double update_ms(net::Net& net, Optimizer& optimizer, int repeats) {
   std::vector<double> times;
   for (int repeat = 0; repeat < repeats; ++repeat) {
     const auto start = std::chrono::steady_clock::now();
-    // A rate of 0: the same work, and the values stay what they are.
+    // A learning rate of 0 needs the same work, and keeps the values.
     optimizer.begin({.step = repeat, .learning_rate = 0});
     for (size_t i = 0; i < net.parameters().size(); ++i) optimizer.update(i);
     net.device().record().wait();
@@ -30,7 +30,7 @@ double update_ms(net::Net& net, Optimizer& optimizer, int repeats) {
   return times[static_cast<size_t>(repeats / 2)];
 }
 
-/// Multiply-adds of a direction as 10^9 floating-point operations a second.
+/// Speed in 10^9 floating-point operations per second, two for each multiply-add.
 double gigaflops(int64_t multiply_adds, double ms) {
   return ms > 0 ? 2 * static_cast<double>(multiply_adds) / ms / 1e6 : 0;
 }
@@ -38,7 +38,7 @@ double gigaflops(int64_t multiply_adds, double ms) {
 }  // namespace
 
 Json time_layers(const Job& job, const net::Choices& choices, int repeats, Log& log) {
-  // As it is done in the job: beside the old values, where there are several workers.
+  // As in the job: several workers need two versions of the values.
   const int versions = job.config.cluster.workers > 1 ? 2 : 1;
   Engine engine(job, {.choices = choices, .versions = versions}, log);
   net::Net& net = engine.net();
@@ -63,7 +63,7 @@ Json time_layers(const Job& job, const net::Choices& choices, int repeats, Log& 
          {"implementations", implementations_json(timing.implementations)},
          {"share", (timing.forward_ms + timing.backward_ms) / (forward + backward + update)},
          {"forward_gflops", gigaflops(timing.multiply_adds, timing.forward_ms)},
-         // Two products of the same size: by the weights, and by the inputs.
+         // Two products of the same size: for the weights, and for the inputs.
          {"backward_gflops", gigaflops(2 * timing.multiply_adds, timing.backward_ms)}});
   return {{"name", job.config.name},     {"batch", job.config.shard_batch()},
           {"threads", engine.threads()}, {"devices", job.device().count()},

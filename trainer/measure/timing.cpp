@@ -20,11 +20,11 @@ void fill_input(net::Net& net) {
   net.set_input(values, extras);
 }
 
-constexpr double kLongTiming = 5;  ///< seconds, from which on users are told
+constexpr double kLongTiming = 5;  ///< seconds; the user is told of longer timings
 
 constexpr layers::StepNumbers kFirstStep{.seed = 1};
 
-/// A step of the job on labels that are all the first.
+/// A step of the job in which all labels are 0.
 layers::StepContext step_on(std::span<const int32_t> labels, const Job& job) {
   return {.phase = layers::Phase::kTrain,
           .numbers = &kFirstStep,
@@ -45,7 +45,7 @@ std::vector<net::Timing> time_on_random_values(const Job& job, net::Net& net, in
   const std::vector<int32_t> labels = first_labels(job);
   const layers::StepContext context = step_on(labels, job);
   using Clock = std::chrono::steady_clock;
-  net.diagnosis().time(context, 1);  // warm: memory touched, code made
+  net.diagnosis().time(context, 1);  // warm-up: touches memory, compiles code
   const Clock::time_point start = Clock::now();
   net.diagnosis().time(context, 1);
   const double expected_s = std::chrono::duration<double>(Clock::now() - start).count() * repeats;

@@ -9,18 +9,17 @@
 
 namespace poseidon::trainer {
 
-/// Times every layer of a net in training on random values (medians over `repeats` steps, after two
-/// that do not count). Overwrites the net's parameters.
-/// Says how long that takes if it takes long.
+/// Times every layer of a net in training on random values: medians over `repeats` steps after two
+/// warm-up steps. Overwrites the net's parameters. Logs the expected duration if it is long.
 std::vector<net::Timing> time_on_random_values(const Job& job, net::Net& net, int repeats,
                                                Log& log);
 
-/// Times a shard's forward and backward pass in one go, milliseconds, on the values and the input
-/// that the net has (the median over `repeats`, after one that does not count).
+/// Times the forward and backward pass of one shard without waits in between, in milliseconds. Uses
+/// the net's present values and input. The median over `repeats` after one warm-up.
 double time_pass(const Job& job, net::Net& net, int repeats);
 
-/// Times each layer on random values, the median of `repeats`: {"layers": [...], "forward_ms",
-/// "backward_ms", "pass_ms", "update_ms"}: as one worker of the job does them with one shard.
+/// Times each layer as one worker of the job computes one shard, on random values; medians of
+/// `repeats`. Returns {"layers": [...], "forward_ms", "backward_ms", "pass_ms", "update_ms"}.
 inline constexpr int kTimingRepeats = 9;
 Json time_layers(const Job& job, const net::Choices& choices, int repeats, Log& log);
 

@@ -16,14 +16,14 @@ namespace {
 using layers::Choice;
 
 constexpr int kRepeats = 7;
-/// Faster by less than this is taken for noise, and the rule stays.
+/// A smaller speedup counts as noise, and the fixed rule stays.
 constexpr double kWorthwhile = 0.97;
 
-/// The algorithms that a choice names.
+/// The fields of a choice that name algorithms.
 constexpr std::string Choice::*kPasses[] = {&Choice::forward, &Choice::backward_data,
                                             &Choice::backward_weights};
 
-/// In which of kPasses two choices differ first.
+/// The first of kPasses in which two choices differ.
 std::optional<size_t> changed_pass(const Choice& base, const Choice& other) {
   for (size_t pass = 0; pass < std::size(kPasses); ++pass)
     if (other.*kPasses[pass] != base.*kPasses[pass]) return pass;
@@ -49,7 +49,7 @@ class TuningSearch {
   }
 
  private:
-  /// Choices that do not run on this device are left out, and said to be.
+  /// Leaves out choices that do not run on this device, with a warning.
   std::optional<TimedChoices> timed(const std::string& what, const net::Choices& choices) {
     try {
       return time_(what, choices);
@@ -65,8 +65,8 @@ class TuningSearch {
       best = std::move(*found);
   }
 
-  /// Every layer's k-th alternative of algorithm is timed in one net. Alternatives differ from the
-  /// rule in one pass each, so of each pass the fastest is taken for itself.
+  /// Times the k-th alternative algorithm of all layers in one net. Each alternative differs from
+  /// the rule in one pass, so the fastest is selected for each pass separately.
   net::Choices best_algorithms() {
     size_t most = 0;
     for (const auto& [layer, others] : algorithms_) most = std::max(most, others.size());
@@ -93,7 +93,7 @@ class TuningSearch {
     best[layer].*kPasses[*pass] = tried.*kPasses[*pass];
   }
 
-  /// A layout concerns the neighbours, so it is tried for all layers at once.
+  /// A layout also affects neighboring layers, so it is tried for all layers at once.
   net::Choices all_with_other_layout() const {
     net::Choices choices = rule_.choices;
     for (const auto& [layer, others] : layouts_) choices[layer] = others.back();
@@ -104,7 +104,8 @@ class TuningSearch {
   const TimeChoices& time_;
   Log& log_;
   Alternatives algorithms_, layouts_;
-  /// Of a layer and a pass, with what is in `best` for it; at first what would be worthwhile.
+  /// By layer and pass: time with the choice in `best`. At first, kWorthwhile times that of the
+  /// rule.
   std::map<std::pair<std::string, size_t>, double> least_ms_;
 };
 
@@ -112,7 +113,7 @@ class NetTimer {
  public:
   NetTimer(const Job& job, Log& log) : job_(job), log_(log) {}
 
-  /// A net with these choices, made anew and timed. Only one is in memory at a time.
+  /// Creates and times a net with these choices. Only one net is in memory at a time.
   TimedChoices time(const std::string& what, const net::Choices& choices) {
     Engine engine(job_, {.choices = choices}, log_);
     TimedChoices timed;
@@ -127,7 +128,7 @@ class NetTimer {
     return timed;
   }
 
-  Alternatives alternatives;  ///< to the fixed rule, once that is timed
+  Alternatives alternatives;  ///< available after the fixed rule is timed
 
  private:
   const Job& job_;

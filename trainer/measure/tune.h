@@ -12,28 +12,28 @@
 
 namespace poseidon::trainer {
 
-/// Times the choices that the job's layers have (algorithm for each pass, layout of the
-/// activations) and takes what is faster than the fixed rule by more than the noise. Returns
-/// {"choices": {layer: choice}, "rule_ms", "tuned_ms"}: a file that device.choices can name. Timing
-/// decides here and nowhere else.
+/// Times the alternatives of the job's layers (algorithm of each pass, layout of the activations).
+/// Selects those that are faster than the fixed rule by more than the noise. Returns {"choices":
+/// {layer: choice}, "rule_ms", "tuned_ms"}, the format of a device.choices file. Only this code
+/// selects implementations by timing.
 Json tune(const Job& job, Log& log);
 
-/// A net with these choices, timed.
+/// Times of a net with given choices.
 struct TimedChoices {
-  net::Choices choices;                    ///< of all layers that have some
+  net::Choices choices;                    ///< of all layers that have choices
   std::map<std::string, double> layer_ms;  ///< forward and backward
   double total_ms = 0;
 };
 
-/// By layer, other choices than the fixed rule's; each differs from it in one field.
+/// By layer, choices that differ from the fixed rule's in one field each.
 using Alternatives = std::map<std::string, std::vector<layers::Choice>>;
 
-/// Times a net with some choices, which `what` says in a log. Throws RunError where it does not
-/// run.
+/// Times a net with the given choices; `what` names them in the log. Throws RunError if the net
+/// does not run.
 using TimeChoices =
     std::function<TimedChoices(const std::string& what, const net::Choices& choices)>;
 
-/// The search that tune() makes, over any way to time.
+/// The search of tune(), with any timing function.
 TimedChoices best_choices(const TimedChoices& rule, const Alternatives& alternatives,
                           const TimeChoices& time, Log& log);
 

@@ -27,7 +27,7 @@ void CheckpointSender::send(int64_t step, const RunTensors& tensors, int64_t in_
       });
 }
 
-/// There is not room for a copy of all.
+/// Copies one tensor at a time: there may be no memory for a copy of all.
 void CheckpointSender::send_tensor(int64_t step, uint32_t index, const NamedTensor& tensor) {
   const size_t count = tensor.count();
   std::shared_ptr<float[]> memory = window_.lend(count);
@@ -51,7 +51,7 @@ void CheckpointSender::wait_until_written() {
   window_.wait_until_written();
 }
 
-/// The computing thread may still be handing some of it over.
+/// The compute thread may still be queueing parts of it.
 void CheckpointSender::end() {
   dropped_ = number_;
   window_.end();

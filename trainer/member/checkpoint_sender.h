@@ -11,28 +11,29 @@ namespace poseidon::trainer {
 
 class WorkerSession;
 
-/// A worker's checkpoints on their way to the coordinator: tensor by tensor, one checkpoint at a
-/// time. For the computing thread, but for what says otherwise.
+/// Sends a worker's checkpoints to the coordinator, one tensor at a time and one checkpoint at a
+/// time. Used by the compute thread, except where noted.
 class CheckpointSender {
  public:
   /// All must outlive it.
   CheckpointSender(WorkerSession& session, ProgressReporter& progress);
 
-  /// Returns when the last tensor was handed to the transport. Waits for room on the way, and first
-  /// for the checkpoint before to be written. Throws JobLost after end().
+  /// Returns after the last tensor is queued in the transport. Blocks until the previous checkpoint
+  /// is written, and while the send window is full. Throws JobLost after end().
   void send(int64_t step, const RunTensors& tensors, int64_t in_flight);
-  /// The step that was sent last; -1: none.
+  /// Step of the last sent checkpoint; -1: none.
   int64_t sent_step() const { return sent_step_; }
-  /// What was sent last was no checkpoint of the run: one of that step may follow.
+  /// The last sent checkpoint was not one of the run. The run's checkpoint of the same step may
+  /// follow.
   void forget_sent() { sent_step_ = -1; }
-  /// Throws JobLost after end().
+  /// Blocks until the last checkpoint is written. Throws JobLost after end().
   void wait_until_written();
-  /// The job has failed, and what comes now is of a survivor.
+  /// Undoes end(), for the checkpoint of a survivor after the job has failed.
   void begin_anew();
 
-  // From any thread.
+  // Called by any thread.
   void written(int64_t step) { window_.written(step); }
-  /// Nobody waits any more: what has been begun comes to nothing. In the I/O thread.
+  /// Drops the checkpoint in progress, and makes all waits throw JobLost. Called in the I/O thread.
   void end();
 
  private:
@@ -42,8 +43,8 @@ class CheckpointSender {
   ProgressReporter& progress_;
   SendWindow window_;
   int64_t sent_step_ = -1;
-  std::atomic<uint32_t> number_ = 0;  ///< of the checkpoint, as its frames count
-  uint32_t dropped_ = 0;              ///< of the last that comes to nothing; the I/O thread's
+  std::atomic<uint32_t> number_ = 0;  ///< sequence number of the checkpoint, as in its frames
+  uint32_t dropped_ = 0;              ///< the last dropped checkpoint; used by the I/O thread
 };
 
 }  // namespace poseidon::trainer

@@ -4,7 +4,8 @@ namespace poseidon::trainer {
 
 namespace {
 
-// A wait of this thread that takes much longer than it was to take is time that nobody had.
+// If a wait of this thread lasts much longer than requested, the whole process was stopped. That
+// time does not count.
 constexpr auto kWatchTick = std::chrono::milliseconds(100);
 constexpr auto kMostForAWatchTick = 2 * kWatchTick;
 
@@ -37,7 +38,7 @@ void EndWatch::rest() {
   left_.reset();
 }
 
-/// What is expected anew meanwhile loses that while too.
+/// If expect() is called during the wait, the wait is subtracted from the new period too.
 void EndWatch::wait_a_while() {
   if (!left_) return changed_.wait(mutex_);
   const auto begin = Clock::now();

@@ -12,26 +12,26 @@
 
 namespace poseidon::trainer {
 
-/// Sees to it that a process ends when its job does. A thread may hang where nobody can interrupt
-/// it, reading from a file server that is gone: then only the whole process can be ended.
-/// Time in which the process stood still (SIGSTOP, a virtual machine that was moved) does not
-/// count: its threads could do nothing.
+/// Exit watchdog: ends the process if a thread does not finish after its job has ended. A thread
+/// may hang in a call that cannot be interrupted, such as a read from a file server that does not
+/// answer. Only ending the whole process helps then. Time in which the whole process was stopped
+/// (SIGSTOP, migration of a virtual machine) does not count.
 class EndWatch {
  public:
   using Clock = std::chrono::steady_clock;
-  /// Called in a thread of its own. Without it nothing is watched.
+  /// Called in the watchdog's thread. If it is null, nothing is watched.
   using GiveUp = std::function<void(const std::string& why)>;
 
   explicit EndWatch(GiveUp give_up);
-  /// All has come to its end in time.
+  /// Everything has ended in time.
   ~EndWatch();
   EndWatch(const EndWatch&) = delete;
   EndWatch& operator=(const EndWatch&) = delete;
 
-  /// Gives up when neither the destructor nor another call comes within `period`; `why` says what
-  /// did not happen. From any thread.
+  /// Calls GiveUp unless the destructor or another call comes within `period`. `why` describes what
+  /// has not happened. Called by any thread.
   void expect(Clock::duration period, std::string why);
-  /// Nothing is expected any more for now.
+  /// Disarms the watchdog.
   void rest();
 
  private:
@@ -41,18 +41,18 @@ class EndWatch {
   const GiveUp give_up_;
   Mutex mutex_;
   Condition changed_;
-  std::optional<Clock::duration> left_ GUARDED_BY(mutex_);  ///< until it gives up
+  std::optional<Clock::duration> left_ GUARDED_BY(mutex_);  ///< until GiveUp
   std::string why_ GUARDED_BY(mutex_);
   bool over_ GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 
-/// How long the computing thread may take to cease: a step cannot be interrupted, and may be long.
+/// The time that the compute thread gets to stop. A step cannot be interrupted and may be long.
 class ComputingGrace {
  public:
-  /// A step took so long. By the computing thread.
+  /// Reports the duration of a step. Called by the compute thread.
   void took(double ms) { longest_ms_ = std::max<int64_t>(longest_ms_, static_cast<int64_t>(ms)); }
-  /// From any thread.
+  /// Called by any thread.
   EndWatch::Clock::duration period() const {
     return std::max(kLeast, std::chrono::milliseconds(4 * longest_ms_));
   }

@@ -9,7 +9,7 @@
 
 namespace poseidon::trainer {
 
-/// What is recorded. For any thread: a neighbour lets go of a frame in its own.
+/// The recorded spans. Thread-safe: an in-process peer releases a frame in its own thread.
 class FlowTrace::Spans {
  public:
   explicit Spans(const comm::Plan& plan) {
@@ -46,7 +46,7 @@ class FlowTrace::Spans {
   struct Connection {
     std::string track, category;
     std::map<uint64_t, TraceRecorder::Label> labels;  ///< by layer, and which factor
-    TraceRecorder::Span last;                         ///< not recorded yet: it may go on
+    TraceRecorder::Span last;                         ///< not recorded yet: it may be extended
   };
 
   void moved(Connection& connection, const comm::FrameHeader& header, int64_t since_ns)
@@ -64,7 +64,7 @@ class FlowTrace::Spans {
   std::map<comm::NodeId, Connection> sending_ GUARDED_BY(mutex_), receiving_ GUARDED_BY(mutex_);
 };
 
-/// A connection moves one thing at a time: a span begins when the one before it has ended.
+/// A connection moves one frame at a time: a span begins when the previous one has ended.
 void FlowTrace::Spans::moved(Connection& connection, const comm::FrameHeader& header,
                              int64_t since_ns) {
   const TraceRecorder::Label label = label_of(connection, header);
@@ -95,8 +95,8 @@ TraceRecorder::Label FlowTrace::Spans::label_of(Connection& connection,
   return connection.labels[thing] = recorder_.label({connection.track, connection.category, name});
 }
 
-/// Owns a frame's payload until the transport lets go of it: its last byte is then with the socket,
-/// or copied by a neighbour.
+/// Owns a frame's payload until the transport releases it. Its last byte is then written to the
+/// socket, or copied by an in-process peer.
 class FlowTrace::InFlight {
  public:
   InFlight(std::shared_ptr<Spans> spans, comm::NodeId to, const comm::FrameHeader& header,

@@ -9,22 +9,22 @@
 
 namespace poseidon::trainer {
 
-/// What leaves a worker or server and what reaches it, as spans: one track for each peer and
-/// direction. A span is the time in which a connection moved one chunk, or one factor; where an
-/// urgent one overtakes, what it interrupts has several. All calls come from the I/O thread; frames
-/// under way may outlive it, and end in any thread.
+/// Records the frames that a worker or server sends and receives as spans, on one track for each
+/// peer and direction. A span is the time in which a connection moved one chunk or one factor. A
+/// transfer that an urgent one interrupts has several spans. The I/O thread makes all calls. Frames
+/// in flight may outlive this object, and may end in any thread.
 class FlowTrace final : public comm::Outlet {
  public:
-  /// Hands frames on to `outlet`, which must outlive it.
+  /// Forwards frames to `outlet`, which must outlive it.
   FlowTrace(const comm::Plan& plan, comm::Outlet& outlet);
 
   void send(comm::NodeId to, const comm::FrameHeader& header, comm::Payload payload,
             comm::Priority priority) override;
-  /// The header of a bulk frame has come, and its body is on its way.
+  /// The header of a bulk frame has arrived; its body follows.
   void announced(comm::NodeId from) { announced_ns_[from] = TraceRecorder::now(); }
-  /// The body is there.
+  /// The body has arrived.
   void arrived(comm::NodeId from, const comm::FrameHeader& header);
-  /// Of a server: does so, and records it as the time in which what came was added.
+  /// For a server: calls `action`, which adds the received data, and records its time.
   template <class Action>
   void add(const comm::FrameHeader& header, Action action) {
     const int64_t begin_ns = TraceRecorder::now();
@@ -32,7 +32,7 @@ class FlowTrace final : public comm::Outlet {
     added(header, begin_ns);
   }
 
-  /// A copy, with all spans that have ended.
+  /// A copy of the finished spans.
   TraceRecorder recorder() const;
 
  private:

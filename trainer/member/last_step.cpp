@@ -46,7 +46,7 @@ void LastStep::keep(const WorkerTraining& training, const PreparedJob& job, int6
 
 void LastStep::write(const WorkerTraining& training, int64_t step) {
   if (options_.run_directory.empty() || step == 0) return;
-  // A step before the first of this run: only sums that are given up would lead on from it.
+  // A step before the run's first step would need the sums in flight, which are lost.
   if (step < training.first_step()) return;
   const auto may_write = [this] {
     if (RunLock::text_in(options_.run_directory) != run_lock_)

@@ -11,33 +11,35 @@
 
 namespace poseidon::trainer {
 
-/// What becomes of a worker's last complete step when a run has ended before its time: it is kept
-/// in memory for who goes on with the run, and written where the coordinator cannot do that any
-/// more. Used by the compute thread.
+/// Saves a worker's last complete step after a run has ended early. It stores the step in memory
+/// for a resumed run, and writes it if the coordinator can no longer do that. Used by the compute
+/// thread.
 class LastStep {
  public:
-  /// Both must outlive it. Made before the coordinator can be lost.
+  /// Both must outlive it. Create it while the coordinator is known to be alive.
   LastStep(const MemberOptions& options, Log& log);
 
-  /// The step of run `run` that is kept; null where none is.
+  /// The in-memory checkpoint of run `run`; null if there is none.
   KeptStep* kept(const std::string& run) const;
-  /// The run has gone on: what was kept of it is of no use.
+  /// The run has continued, so its in-memory checkpoint is useless.
   void drop(const std::string& run);
-  /// Keeps the step that `training` has ceased with: the coordinator may be gone, or have had no
-  /// room for a checkpoint. `reports`: of the last steps, which it may not have recorded.
+  /// Stores the step at which `training` stopped: the coordinator may have failed, or have had no
+  /// room for a checkpoint. `reports` are those of the last steps, which it may not have recorded.
   void keep(const WorkerTraining& training, const PreparedJob& job, int64_t step,
             const comm::Loss& loss, std::vector<std::string> reports);
-  /// The coordinator is gone. A child of it writes into its run directory what it would have
-  /// written; all survivors of one step have the same bytes, so it does not matter who comes first.
+  /// The coordinator has failed. A child process of the coordinator writes the checkpoint into the
+  /// run directory in its place. All survivors of a step have the same bytes, so any of them may
+  /// write first.
   void write(const WorkerTraining& training, int64_t step);
 
-  /// How long keeping or writing may take.
+  /// Time limit for storing or writing.
   static constexpr std::chrono::seconds kGracePeriod{120};
 
  private:
   const MemberOptions& options_;
   Log& log_;
-  const std::string run_lock_;  ///< of a child: its parent's, as it was when this began
+  const std::string run_lock_;  ///< in a child of the coordinator: content of the parent's run.lock
+                                ///< at construction
 };
 
 }  // namespace poseidon::trainer

@@ -9,30 +9,30 @@
 
 namespace poseidon::trainer {
 
-/// The signs of life of one part of this process, a worker or a server, for whoever ends processes
-/// that hang. A part signs by its own doing: its main thread while it works, and its I/O thread
-/// while that one waits for others, since the I/O thread has to end the wait. A main thread that
-/// hangs at work gives no sign, whatever other threads do. All calls may be made from any thread.
+/// Heartbeat of one part of this process, a worker or a server, for the service watchdog. The
+/// part's main thread reports while it works. While the main thread waits for other nodes, the
+/// part's I/O thread reports, because it must end the wait. A main thread that hangs in its own
+/// work gives no heartbeat, whatever other threads do. Any thread may make all calls.
 class LifeSigns {
  public:
   using Clock = std::chrono::steady_clock;
   using Post = std::function<void(std::function<void()>)>;
 
-  /// `who` precedes what the part does in status().
+  /// `who` is a prefix of status().
   explicit LifeSigns(std::string who = "") : who_(std::move(who)) {}
 
-  // By the part.
-  /// It looks for a coordinator, and belongs to no job.
+  // Called by the part.
+  /// It searches for a coordinator, and is not in a job.
   void seeks();
-  /// It belongs to a job: "worker 0 of the job \"lenet\"".
+  /// It has joined a job: "worker 0 of the job \"lenet\"".
   void joined(std::string member);
-  /// What its main thread does from now on, or goes on with.
+  /// The present activity of its main thread, which begins or continues.
   void does(const comm::Progress& progress);
   void signs();
-  /// Its last job is over; nothing is expected of it any more.
+  /// Its last job is over; no further heartbeat is expected.
   void over();
 
-  /// While it lives, tasks reach the part's I/O thread by `post`, which must not wait for them.
+  /// During its lifetime, tasks reach the part's I/O thread through `post`, which must not block.
   class Reach {
    public:
     Reach(LifeSigns& signs, Post post) : signs_(signs) { signs_.reach_by(std::move(post)); }
@@ -44,13 +44,13 @@ class LifeSigns {
     LifeSigns& signs_;
   };
 
-  // By who watches it.
-  /// Has the I/O thread sign, if the main thread waits for others. Returns at once.
+  // Called by the watchdog.
+  /// If the main thread waits for others, posts a heartbeat to the I/O thread. Returns immediately.
   void ask();
   bool has_begun() const;
-  /// Whether there was a sign after `time`, or none is expected.
+  /// Whether there was a heartbeat after `time`, or none is expected.
   bool signed_after(Clock::time_point time) const;
-  /// "testing, 120 of 500 batches (worker 0 of the job \"lenet\")"
+  /// Example: "testing, 120 of 500 batches (worker 0 of the job \"lenet\")".
   std::string status() const;
 
  private:

@@ -6,7 +6,8 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// A rehearsal is one of all workers. The job's shards are those of the devices that it names.
+/// The device "replay" applies to all workers, so it is not replaced. The number of logical shards
+/// follows the devices of the job, not those of this worker.
 void choose_devices(Job& job, const MemberOptions& options) {
   const DeviceConfig& device = job.config.device;
   if (!options.devices || device.type == kReplayDevice) return;

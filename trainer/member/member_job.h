@@ -7,16 +7,16 @@
 
 namespace poseidon::trainer {
 
-/// A worker's part in a job before there is a plan.
+/// A worker's job before it has a plan.
 struct PreparedJob {
   uint16_t rank = 0;
   JobMessage message = {};
   Job job = {};
   PreparedData train_data = {}, test_data = {};
-  bool has_parent = false;  ///< the coordinator has started this process on its own host
+  bool has_parent = false;  ///< the coordinator has started this process on its host
 };
 
-/// Throws ConfigError where the job is none, or its data are not here.
+/// Throws ConfigError if the job is invalid, or its data are missing here.
 Job open_job_message(const JobMessage& message, const MemberOptions& options);
 
 }  // namespace poseidon::trainer

@@ -21,7 +21,7 @@ comm::Member::Options joining_options(const MemberOptions& options, comm::Role r
 
 namespace {
 
-/// Nobody reads the memory of a part in a job any more when it ends, however it does.
+/// Stops the transport at every exit, so that it no longer reads the memory of this part.
 class Stopping {
  public:
   explicit Stopping(comm::AsioTransport& transport) : transport_(transport) {}
@@ -35,14 +35,14 @@ class Stopping {
 
 constexpr auto kLook = std::chrono::seconds(1);
 
-/// Its memory is not held for ever.
+/// Drops an in-memory checkpoint whose time has expired.
 void give_up_kept_step(const MemberOptions& options, Log& log) {
   if (options.keeper == nullptr) return;
   const std::string given_up = options.keeper->give_up(StepKeeper::Clock::now());
   if (!given_up.empty()) log.info(given_up);
 }
 
-/// A node that listens at all addresses cannot tell by which of them it is reached.
+/// A node that listens at all addresses does not know the address at which others reach it.
 void refuse_unnamed(const MemberOptions& options) {
   if (options.listen.empty() || !options.advertise.empty()) return;
   const std::string host = comm::parse_address(options.listen).host;
@@ -71,7 +71,7 @@ MemberEnd take_part(const MemberOptions& options, comm::AsioTransport& transport
     while (!end) {
       inbox.run_one(Inbox::Clock::now() + kLook);
       give_up_kept_step(options, log);
-      transport.post([&life] { life.signs(); });  // both threads have come so far
+      transport.post([&life] { life.signs(); });  // heartbeat: both threads have come this far
     }
     return *end;
   } catch (...) {
@@ -94,7 +94,7 @@ std::unique_ptr<comm::AsioTransport> make_transport(
   listening.secret = options.secret;
   listening.tls = options.tls;
   listening.insecure = options.insecure;
-  // The log outlives the transport; it is not the transport's to destroy.
+  // The transport must not destroy the log, which outlives it.
   listening.log = std::shared_ptr<Log>(&log, [](Log*) {});
   listening.on_failure = std::move(failed);
   return std::make_unique<comm::AsioTransport>(std::move(listening));

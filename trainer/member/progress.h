@@ -9,23 +9,23 @@
 
 namespace poseidon::trainer {
 
-/// Says what the computing thread does: at once when it turns to something else, about once a
-/// second while it goes on. Only that thread calls it: that other threads live is no sign that it
-/// is at work.
+/// Reports the activity of the compute thread: immediately when it changes, otherwise about once a
+/// second. Only the compute thread may call it: activity of other threads does not show that it
+/// makes progress.
 class ProgressReporter {
  public:
   using Report = std::function<void(const comm::Progress&)>;
 
   explicit ProgressReporter(Report report) : report_(std::move(report)) {}
 
-  /// sign("testing", 120, 500, "batches"), as often as one likes.
+  /// sign("testing", 120, 500, "batches"). May be called frequently.
   void sign(std::string_view doing, int64_t done = 0, int64_t of = 0, std::string_view unit = "") {
     const bool same = doing == last_.doing && !last_.waits;
     if (same && Clock::now() - reported_at_ < kPause) return;
     say({.doing = std::string(doing), .done = done, .of = of, .unit = std::string(unit)});
   }
 
-  /// It has nothing to do until others have done something.
+  /// It waits for other nodes.
   void waits(std::string_view for_what) {
     say({.doing = "waiting for " + std::string(for_what), .unit = {}, .waits = true});
   }

@@ -11,18 +11,18 @@
 
 namespace poseidon::trainer {
 
-/// The reports of steps and tests that a worker has sent and the coordinator has not acknowledged.
-/// If the coordinator is gone, another one may ask for them. Memory is bounded: the oldest reports
-/// are dropped first. Safe from any thread.
+/// Reports of steps and tests that a worker has sent and the coordinator has not acknowledged. If
+/// the coordinator fails, another one may request them. Memory is bounded: the oldest reports are
+/// dropped first. Thread-safe.
 class ReportLog {
  public:
   static constexpr size_t kMostBytes = size_t{16} << 20;
 
-  /// A report of `step` is sent: `encoded` is the message.
+  /// Adds the sent report of `step`; `encoded` is the message.
   void add(int64_t step, bool is_test, comm::Payload encoded);
   /// The coordinator has recorded all steps up to `step`, and all tests before it.
   void acknowledge(int64_t step);
-  /// The reports of another view follow.
+  /// Removes all reports; those of another view follow.
   void clear();
   /// The messages of all steps up to `step`, oldest first.
   std::vector<std::string> messages(int64_t step) const;

@@ -17,8 +17,7 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// A server's part in one job: all of it happens in the I/O thread, the main thread waits for its
-/// end.
+/// A server's part in one job. The I/O thread does all the work; the main thread waits for the end.
 class ServerRun final : public comm::MemberHost {
  public:
   ServerRun(const MemberOptions& options, Log& log);
@@ -46,11 +45,11 @@ class ServerRun final : public comm::MemberHost {
   ServerPayload payload_;
   const std::unique_ptr<comm::AsioTransport> transport_;
   const std::unique_ptr<comm::Member> member_;
-  std::optional<MemberEnd> end_;  ///< of the main thread
+  std::optional<MemberEnd> end_;  ///< used by the main thread
   std::optional<comm::Loss> loss_;
   Job job_;
-  bool began_ = false;      ///< the first step
-  int64_t begun_step_ = 0;  ///< with which the last view has begun, from 1; 0 before the first
+  bool began_ = false;      ///< the first step has begun
+  int64_t begun_step_ = 0;  ///< first step of the last view, from 1; 0 before the first view
 };
 
 ServerRun::ServerRun(const MemberOptions& options, Log& log)
@@ -126,7 +125,7 @@ void ServerRun::concluded() {
   member_->finished(0);
 }
 
-/// A server has nothing to go back to: a step that is made again begins with new sums.
+/// A server has no values to restore: a repeated step begins with new sums.
 void ServerRun::regroup(const comm::Loss& loss) {
   tell_of_next_view(loss, log_);
   payload_.close();

@@ -11,16 +11,15 @@
 
 namespace poseidon::trainer {
 
-/// The payload that reaches a server: contributions, which its shard adds up. Used by the I/O
-/// thread.
+/// Receives a server's payload: contributions, which its server shard adds. Used by the I/O thread.
 class ServerPayload final : public comm::PayloadReceiver {
  public:
-  /// The plan is known, and frames of workers may come. `peers` must outlive it; `trace`: frames
-  /// are recorded.
+  /// Call it when the plan is known, before workers send frames. `peers` must outlive it. `trace`:
+  /// record the frames.
   void open(comm::Plan plan, uint32_t rank, const comm::ServerShard::Options& options, bool trace,
             comm::Outlet& peers);
 
-  /// The view is over: its workers have gone.
+  /// The view is over; its workers are gone.
   void close();
 
   comm::Placement place(comm::NodeId from, const comm::FrameHeader& header) override;
@@ -28,9 +27,9 @@ class ServerPayload final : public comm::PayloadReceiver {
   void forgotten(comm::NodeId from) override;
   std::string awaiting(comm::NodeId node) const override;
 
-  /// The step under way, counted from 1; 0 before the first contribution.
+  /// The current step, counted from 1; 0 before the first contribution.
   int64_t step_under_way() const { return step_; }
-  /// Sends what was recorded and how many bytes were moved.
+  /// Sends the recorded spans and the number of bytes moved.
   void report(comm::CoordinatorLink& coordinator) const;
 
  private:

@@ -6,7 +6,7 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// Between two looks at the parts.
+/// Interval between two checks of the parts.
 constexpr std::chrono::milliseconds kPause{200};
 
 }  // namespace
@@ -41,7 +41,7 @@ void ServiceWatch::watch() {
   }
 }
 
-/// What the manager did not take is sent again the next time.
+/// Reports that the manager has not accepted are sent again the next time.
 void ServiceWatch::report(Clock::time_point now) {
   for (const auto& part : parts_) part->ask();
   const auto has_begun = [](const auto& part) { return part->has_begun(); };
@@ -52,8 +52,8 @@ void ServiceWatch::report(Clock::time_point now) {
   report_alive(now);
 }
 
-/// A sign that came after the last report is good for one more. A part that gives none for as long
-/// as the period is found a quarter of it later at most.
+/// A heartbeat after the last report permits one more report. Reports are a quarter of the period
+/// apart, so a part without a heartbeat is detected at most a quarter of the period late.
 void ServiceWatch::report_alive(Clock::time_point now) {
   if (period_.count() == 0 || now - said_alive_ < period_ / 4) return;
   const auto lives = [&](const auto& part) { return part->signed_after(said_alive_); };

@@ -13,15 +13,14 @@
 
 namespace poseidon::trainer {
 
-/// Reports the parts of this process to the service manager that has started it: that they look for
-/// a coordinator, what they do, and, as long as each of them gives signs of life, that the process
-/// is alive. It has a thread of its own.
+/// Reports the state of this process to the service manager that started it: readiness, current
+/// activity, and that it is alive while every part gives heartbeats. It uses a separate thread.
 class ServiceWatch {
  public:
   using Parts = std::vector<std::shared_ptr<LifeSigns>>;
 
-  /// `period` is how long the manager waits for a sign of life before it ends the process; 0: it
-  /// does not expect any. A request to `stop` is reported at once.
+  /// `period` is the manager's watchdog timeout, after which it ends the process; 0: it has none. A
+  /// request to `stop` is reported immediately.
   ServiceWatch(const std::string& address, std::chrono::microseconds period, Parts parts,
                std::stop_token stop);
   ~ServiceWatch();

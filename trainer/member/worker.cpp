@@ -7,8 +7,8 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// A worker's part in one job: an I/O thread that speaks with the others, and this one, which
-/// computes. They meet in the inbox and in WorkerSession::post().
+/// A worker's part in one job: an I/O thread for the protocol, and the main thread, which computes.
+/// They communicate through the inbox and WorkerSession::post().
 struct Worker {
   Worker(const MemberOptions& options, Log& log)
       : session(options, inbox, task, log), task(options, session, log) {}

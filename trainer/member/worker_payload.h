@@ -15,43 +15,43 @@
 
 namespace poseidon::trainer {
 
-/// The payload that reaches a worker: first values from the coordinator, then sums and factors,
-/// which the exchange takes. Used by the I/O thread.
+/// Receives a worker's payload: initial values from the coordinator, then sums and factors for the
+/// exchange. Used by the I/O thread.
 class WorkerPayload final : public comm::PayloadReceiver {
  public:
-  /// Told of first values as they come.
+  /// Called as initial values arrive.
   struct Listener {
-    std::function<void(int64_t index)> tensor_came;  ///< by its index in the list of tensors
+    std::function<void(int64_t index)> tensor_came;  ///< by index in the list of tensors
     std::function<void()> all_came;
   };
 
   explicit WorkerPayload(Listener listener) : listener_(std::move(listener)) {}
 
-  /// From now on the coordinator may say which first values it sends.
+  /// From now on the coordinator may announce the initial values that it sends.
   void expect(std::shared_ptr<TensorStore> values) {
     values_ = std::move(values);
     intake_.reset();
   }
-  /// The note by which the coordinator says which it sends. Throws ConfigError when there are none
-  /// such, or they are not expected.
+  /// Handles the note with the tensors that the coordinator sends. Throws ConfigError for an
+  /// unknown tensor, or if none is expected.
   void announce(const comm::Note& note);
-  /// First values are in use, and frames of peers may come. All must outlive it; `trace`: frames
-  /// are recorded.
+  /// Call it after the initial values are set, before peers send frames. All must outlive it.
+  /// `trace`: record the frames.
   void open(const comm::Plan& plan, ClusterExchange& exchange, bool trace, uint32_t view,
             comm::Outlet& peers);
 
-  /// The view is over: its peers have gone, and the exchange goes.
+  /// The view is over: its peers are gone, and the exchange will be destroyed.
   void close();
-  /// Whether there are peers: between two views there are none.
+  /// Whether it has peers; false between two views.
   bool is_open() const { return exchange_ != nullptr; }
 
   comm::Placement place(comm::NodeId from, const comm::FrameHeader& header) override;
   void received(comm::NodeId from, const comm::FrameHeader& header) override;
   std::string awaiting(comm::NodeId node) const override;
 
-  /// The bytes that were moved since the last call, in this view.
+  /// The bytes moved since the last call in this view.
   SchemeBytes newly_moved();
-  /// Those of the view so far. Where it is open.
+  /// The bytes moved in this view. Requires is_open().
   const std::vector<comm::LayerBytes>& moved() const {
     return exchange_->exchange().bytes_of_layers();
   }
@@ -63,9 +63,9 @@ class WorkerPayload final : public comm::PayloadReceiver {
 
   const Listener listener_;
   std::shared_ptr<TensorStore> values_;
-  std::optional<comm::TensorIntake> intake_;  ///< of those that are announced
+  std::optional<comm::TensorIntake> intake_;  ///< receives the announced values
   const comm::Plan* plan_ = nullptr;
-  ClusterExchange* exchange_ = nullptr;  ///< null unless open, as the one before
+  ClusterExchange* exchange_ = nullptr;  ///< null unless open, as is plan_
   std::unique_ptr<FlowTrace> trace_;
   SchemeBytes reported_;
 };

@@ -29,7 +29,7 @@ void WorkerSession::built(ClusterExchange& exchange, StepLimit& limit) {
   has_been_built_ = true;
 }
 
-/// Where the main thread was about to build another view meanwhile, that one is given up too.
+/// If the main thread was about to build another view, that view is abandoned too.
 void WorkerSession::left_view(int64_t step, int64_t least) {
   close_view();
   member_->coordinator().left_view(step, least);
@@ -51,7 +51,7 @@ void WorkerSession::refused(const std::string& why) {
   });
 }
 
-/// All that was reported of the view before has come: the coordinator has begun the next one.
+/// The coordinator has begun the next view, so it has received all reports of the one before.
 void WorkerSession::planned(const comm::Planned& planned) {
   task_.reports().clear();
   inbox_.post([this, planned, rank = member_->rank()] { task_.build(planned, rank); });
@@ -93,7 +93,7 @@ void WorkerSession::end_computing(const std::string& why) {
   task_.sender().end();
 }
 
-/// Nothing that the main thread still gives to the view goes anywhere.
+/// Drops all further contributions of the main thread to the view.
 void WorkerSession::close_view() {
   if (limit_ == nullptr) return;
   step_left_ = limit_->begun();
@@ -125,8 +125,8 @@ void WorkerSession::save(int64_t step) {
   inbox_.post([this, step] { task_.save(step); });
 }
 
-/// After its last step nobody waits; before, a coordinator that is wrong must not leave one
-/// waiting.
+/// After the last step no thread waits. A dismissal before that is a coordinator's error; it must
+/// not leave a thread waiting.
 void WorkerSession::dismissed() {
   end_computing("dismissed by the coordinator");
   inbox_.post([this] { task_.dismissed(); });

@@ -16,17 +16,16 @@ namespace poseidon::trainer {
 
 class WorkerTask;
 
-/// A worker's part in one job as the others see it. It lives in the I/O thread, but for what says
-/// otherwise; what takes time is posted to the inbox, from which the main thread runs it on the
-/// task.
+/// The protocol side of a worker in one job. It lives in the I/O thread, except where noted. It
+/// posts long work to the inbox; the main thread runs it on the task.
 class WorkerSession final : public comm::MemberHost {
  public:
-  /// All must outlive it; of `task` nothing is called before join().
+  /// All must outlive it. It does not call `task` before join().
   WorkerSession(const MemberOptions& options, Inbox& inbox, WorkerTask& task, Log& log);
 
-  // From any thread.
+  // Called by any thread.
   comm::AsioTransport& transport() { return *transport_; }
-  /// Calls `action` with this session, in the I/O thread, in the order of posts.
+  /// Calls `action` with this session in the I/O thread. Posts keep their order.
   template <class Action>
   void post(Action action) {
     transport_->post([this, action = std::move(action)] { action(*this); });
@@ -38,15 +37,15 @@ class WorkerSession final : public comm::MemberHost {
     });
   }
 
-  // In the I/O thread.
+  // Called in the I/O thread.
   comm::Member& member() { return *member_; }
   WorkerPayload& payload() { return payload_; }
-  /// The net is built. Both must outlive it.
+  /// The net is built. Both must outlive the view.
   void built(ClusterExchange& exchange, StepLimit& limit);
-  /// The main thread has ceased to compute, with `step` as the last complete one and `least` as the
-  /// earliest to go back to: the job goes on in another view.
+  /// The main thread has stopped computing, and the job continues in another view. `step` is the
+  /// last complete step, `least` the earliest one to which this worker can go back.
   void left_view(int64_t step, int64_t least);
-  /// The same, when the job has failed.
+  /// The main thread has stopped computing because the job has failed.
   void stopped(int64_t step);
 
   void welcomed(uint16_t rank, const Json& job) override;
@@ -74,11 +73,11 @@ class WorkerSession final : public comm::MemberHost {
   const std::unique_ptr<comm::AsioTransport> transport_;
   WorkerPayload payload_;
   const std::unique_ptr<comm::Member> member_;
-  ClusterExchange* exchange_ = nullptr;  ///< of the view; null where none is built, as the next
+  ClusterExchange* exchange_ = nullptr;  ///< of the view; null unless built, as is limit_
   StepLimit* limit_ = nullptr;
-  int64_t step_left_ = 0;  ///< without those: the step that was under way
+  int64_t step_left_ = 0;  ///< without limit_: the step that was in progress
   bool has_been_built_ = false;
-  int64_t stopped_step_ = -1;  ///< the last complete one, once it has stopped after a loss
+  int64_t stopped_step_ = -1;  ///< last complete step, once it has stopped after a failure
 };
 
 }  // namespace poseidon::trainer

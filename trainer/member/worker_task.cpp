@@ -14,12 +14,12 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// Of each layer's timing at the join: others wait for it.
+/// Repeats of each layer's timing; few, since the other members wait for it.
 constexpr int kJoinRepeats = 5;
-/// Posts are done at once, unless the I/O thread has failed.
+/// The I/O thread processes posts immediately, unless it has failed.
 constexpr auto kMostForPosts = std::chrono::seconds(5);
 
-/// Waits until the I/O thread has done all that was posted to it so far.
+/// Waits until the I/O thread has processed all earlier posts.
 void wait_for_posts(WorkerSession& session) {
   const auto done = std::make_shared<std::promise<void>>();
   session.post([done](WorkerSession&) { done->set_value(); });
@@ -48,7 +48,7 @@ void WorkerTask::guarded(Action action) {
   try {
     action();
   } catch (const JobLost&) {
-    // end_after() follows, or dismissed().
+    // end_after() or dismissed() follows.
   } catch (...) {
     session_.post([why = message_of(std::current_exception())](WorkerSession& session) {
       session.member().report_error(why);
@@ -82,14 +82,14 @@ void WorkerTask::open_data_sets() {
   progress_.sign("opening the test set");
   job_.test_data = open_test_data(job, job_.train_data, log_);
   progress_.sign("timing layers");
-  // By the fixed rule: the choices are published with the plan.
+  // Times the fixed rule: the choices are published later, with the plan.
   if (job_.message.times_layers)
     session_.note(TimesNote{
         read_layer_times(time_layers(job, {}, kJoinRepeats, log_), "this worker's times")});
   session_.note(device_note(job.device()));
 }
 
-/// The coordinator may have been lost since this was its last checkpoint.
+/// Offers the in-memory checkpoint: the coordinator may have failed before it received that step.
 void WorkerTask::offer_kept_step() {
   if (!job_.message.goes_on) return;
   const KeptStep* kept = last_step_.kept(job_.message.run);
@@ -103,8 +103,8 @@ void WorkerTask::offer_kept_step() {
     session_.note(KeptReportNote{report}, kept->state.step);
 }
 
-/// Who comes to a job that runs has the memory of its net before the others wait for it. Its place
-/// is not known yet, so it takes that of worker 0.
+/// A joiner of a running job allocates its net before the others wait for it. Its rank is not known
+/// yet, so it uses the plan of worker 0.
 void WorkerTask::build_ahead() {
   if (job_.message.plan.is_null()) return;
   progress_.sign("building the net");
@@ -141,7 +141,7 @@ void WorkerTask::give_step(int64_t step) {
   });
 }
 
-/// Where the job is lost meanwhile, it is kept on.
+/// The worker keeps the step even if the job fails during the transfer.
 void WorkerTask::give_kept_step(int64_t step) {
   const KeptStep* kept = last_step_.kept(job_.message.run);
   if (kept == nullptr || kept->state.step != step)
@@ -180,7 +180,7 @@ void WorkerTask::leave_view(const comm::Loss& loss) {
   tell_of_next_view(loss, log_);
   sender_.begin_anew();
   progress_.waits("the others to leave the view");
-  // Who could not build its net has reported that.
+  // A worker that could not build its net has already reported that.
   const int64_t step = training_ == nullptr ? 0 : training_->last_complete_step();
   const int64_t least = training_ == nullptr ? 0 : training_->least_complete_step();
   session_.post([step, least](WorkerSession& session) { session.left_view(step, least); });
@@ -197,7 +197,7 @@ void WorkerTask::end_after(const comm::Loss& loss, bool alone) {
     return session_.post([step = stopped_step_](WorkerSession& session) { session.stopped(step); });
   }
   end_watch_.expect(LastStep::kGracePeriod, "its checkpoint could not be written");
-  // Before the first step the net may have no values yet, and nothing is new.
+  // Before the first step the net may have no values, and there is nothing new to save.
   if (began_) last_step_.write(*training_, stopped_step_);
   keep_last_step();
   session_.post([](WorkerSession& session) { session.member().leave(); });
@@ -208,7 +208,8 @@ void WorkerTask::keep_last_step() {
   if (!began_ || !loss_) return;
   end_watch_.expect(LastStep::kGracePeriod, "its last complete step could not be copied");
   wait_for_posts(session_);
-  // Of later steps too: another worker may have completed one that this one has only computed.
+  // Includes reports of later steps: another worker may have completed a step that this worker has
+  // only computed.
   last_step_.keep(*training_, job_, stopped_step_, *loss_, reports_.messages(INT64_MAX));
 }
 
@@ -217,7 +218,7 @@ void WorkerTask::save(int64_t step) {
     training_->send_checkpoint(step);
     session_.post([step](WorkerSession& session) { session.member().coordinator().saved(step); });
   } catch (const JobLost&) {
-    // Dismissed meanwhile.
+    // The coordinator has dismissed this worker.
   } catch (...) {
     session_.post([why = message_of(std::current_exception())](WorkerSession& session) {
       session.member().coordinator().cannot_save(why);

@@ -17,43 +17,43 @@ namespace poseidon::trainer {
 
 class WorkerSession;
 
-/// What a worker does in one job, from opening its data to its end. It lives in the main thread,
-/// which computes; WorkerSession posts its calls, in the order in which the coordinator asks for
-/// them. What goes wrong here is this worker's own error: all others hear of it.
+/// A worker's work in one job, from opening its data to its end. It lives in the main thread, which
+/// computes. WorkerSession posts its calls in the order of the coordinator's requests. An error
+/// here is an error of this worker, and is reported to all others.
 class WorkerTask {
  public:
   /// All must outlive it.
   WorkerTask(const MemberOptions& options, WorkerSession& session, Log& log);
 
-  /// How it ended, once it has.
+  /// The outcome, once it has ended.
   const std::optional<MemberEnd>& end() const { return end_; }
 
   void prepare(uint16_t rank, const Json& job);
-  /// The coordinator asks for the step that this worker keeps; or, while the job runs, for the one
-  /// that a view begins behind, for those who join.
+  /// Sends a step to the coordinator. Before the plan it is this worker's in-memory checkpoint. In
+  /// a running job it is the step after which a view begins, for the joiners.
   void give_step(int64_t step);
-  /// The plan of a view, in which this worker has that rank.
+  /// Builds the net for the plan of a view, in which this worker has rank `rank`.
   void build(const comm::Planned& planned, uint16_t rank);
   void take_value(int64_t index);
   void begin_with_values();
   void train();
-  /// A member is lost, or others join, and the job goes on in another view.
+  /// The job continues in another view, because a member has failed or others join.
   void leave_view(const comm::Loss& loss);
-  /// The job has failed; `alone`: and the coordinator is gone.
+  /// The job has failed. `alone`: the coordinator has failed too.
   void end_after(const comm::Loss& loss, bool alone);
-  /// The coordinator asks a survivor for its last complete step.
+  /// The coordinator requests a survivor's last complete step.
   void save(int64_t step);
   void dismissed();
   void over(MemberEnd end);
-  /// This worker has drifted: it takes no part in `job` again.
+  /// This worker's replica has diverged: it does not join `job` again.
   void avoid(const comm::JobId& job) { *options_.avoided = job; }
 
-  // From any thread.
-  /// Where its own header says so.
+  // Called by any thread.
+  /// For the functions that any thread may call.
   CheckpointSender& sender() { return sender_; }
-  /// Those that the coordinator has not acknowledged.
+  /// The reports that the coordinator has not acknowledged.
   ReportLog& reports() { return reports_; }
-  /// Ends the process where this thread does not come to an end; `why` says what has not ended.
+  /// Ends the process if this thread does not end in time; `why` describes what has not ended.
   void must_end_soon(const char* why) { end_watch_.expect(grace_.period(), why); }
 
  private:
@@ -70,16 +70,16 @@ class WorkerTask {
   const MemberOptions& options_;
   WorkerSession& session_;
   Log& log_;
-  EndWatch end_watch_;  ///< over when all else is
+  EndWatch end_watch_;  ///< destroyed last: it watches the end of the other members
   ComputingGrace grace_;
   ProgressReporter progress_;
   CheckpointSender sender_;
   LastStep last_step_;
   ReportLog reports_;
   PreparedJob job_;
-  std::unique_ptr<WorkerTraining> training_;  ///< from the plan on
-  bool began_ = false;                        ///< the first step
-  int64_t stopped_step_ = 0;                  ///< after a loss, the last complete one
+  std::unique_ptr<WorkerTraining> training_;  ///< once there is a plan
+  bool began_ = false;                        ///< the first step has begun
+  int64_t stopped_step_ = 0;                  ///< after a failure: the last complete step
   std::optional<comm::Loss> loss_;
   std::optional<MemberEnd> end_;
 };

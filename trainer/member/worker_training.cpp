@@ -28,7 +28,7 @@ WorkerTraining::WorkerTraining(const PreparedJob& job, const PublishedPlan& publ
       trace_(published.trace ? std::make_unique<TraceRecorder>() : nullptr),
       view_(make_view(published)) {
   const net::Net::Options options = net_options(job.job, view_->published, view_->plan, 2);
-  // Of a child its parent has warned, for all of them together.
+  // In a child process of the coordinator the parent has warned for all workers of the host.
   if (!job.has_parent)
     warn_of_memory(job.job, estimate_memory(job.job, view_->plan, options), 1, reports.log);
   computation_ = std::make_unique<WorkerComputation>(
@@ -102,7 +102,8 @@ void WorkerTraining::begin_with_values() {
   });
 }
 
-/// The I/O thread may have been given contributions to the view before: it ends that.
+/// The posted task owns the old view, and ends it in the I/O thread after the contributions posted
+/// before.
 void WorkerTraining::go_on(const PublishedPlan& published) {
   if (published.receives_values(job_.rank)) has_values_ = false;
   const bool keeps_values = has_values_ && !published.restored;
@@ -124,7 +125,7 @@ void WorkerTraining::train() {
   });
 }
 
-/// Those who join begin with what all have when all updates are made.
+/// Before others join, all updates are made: joiners begin with these values.
 bool WorkerTraining::begin(int64_t done) {
   const StepLimit::Next next = view_->limit.begin(done);
   if (next == StepLimit::Next::kPause) {
@@ -150,7 +151,7 @@ void WorkerTraining::trained(StepReport report) {
       });
 }
 
-/// Has the replicas compared, with the sums that stay in flight.
+/// Sends the digests of all tensors and sums in flight for the replica divergence check.
 void WorkerTraining::settled(int64_t step) {
   settled_step_ = step;
   comm::Digest digest{.step = step,
@@ -161,11 +162,11 @@ void WorkerTraining::settled(int64_t step) {
   });
 }
 
-/// Has some of the tensors compared that the step behind `step` is computed with.
+/// Sends the digests of some tensors, with which the step after `step` is computed.
 void WorkerTraining::compare_in_turn(int64_t step) const {
   const int64_t every = job_.job.config.cluster.digest_every;
   if (every == 0 || step % every != 0 || step == settled_step_) return;
-  if (step == view_->published.first_step) return;  // all were compared
+  if (step == view_->published.first_step) return;  // all tensors were compared there
   comm::Digest digest{.step = step, .turn = step / every % comm::kDigestTurns, .values = {}};
   digest.values = tensor_digests_in_turn(computation_->tensors(), digest.turn, comm::kDigestTurns);
   reports_.session.post([digest = std::move(digest)](WorkerSession& session) {
@@ -173,7 +174,7 @@ void WorkerTraining::compare_in_turn(int64_t step) const {
   });
 }
 
-/// Worker 0 has what the others have.
+/// All replicas are equal, so only worker 0 sends checkpoints.
 void WorkerTraining::checkpoint(int64_t step) {
   if (job_.rank == 0) send_checkpoint(step);
 }

@@ -15,11 +15,11 @@
 
 namespace poseidon::trainer {
 
-/// One worker of several from its net to its last step, when the plan is known: what comes of its
-/// steps goes to the coordinator. It lives in the compute thread.
+/// A worker in a job with several workers, from its net to its last step, once the plan is known.
+/// It reports to the coordinator. It lives in the compute thread.
 class WorkerTraining final : public RunSink {
  public:
-  /// What it reports by, all of which must outlive it.
+  /// The objects through which it reports; all must outlive it.
   struct Reports {
     WorkerSession& session;
     ReportLog& sent;
@@ -31,31 +31,32 @@ class WorkerTraining final : public RunSink {
   /// Builds the net. `job` must outlive it. Throws ConfigError, RunError.
   WorkerTraining(const PreparedJob& job, const PublishedPlan& published, const Reports& reports);
 
-  /// Says what a net it has, and expects first values.
+  /// Sends the list of its tensors to the coordinator, and expects the initial values.
   void announce();
-  /// The first values of a tensor are there, others may be on their way.
+  /// The initial values of a tensor have arrived; others may be in flight.
   void take_value(int64_t index);
-  /// The values are those that the first step of the view begins with: it meets its peers.
+  /// All initial values of the view are set. Opens the payload, and connects to its peers.
   void begin_with_values();
-  /// All steps, and what is reported at their end. Throws JobLost when the job has failed.
+  /// Makes all steps and the final reports. Throws JobLost if the job has failed.
   void train();
 
-  // The job goes on in another view, without a member that is lost.
+  // The job continues in another view.
   int64_t last_complete_step() const { return computation_->last_complete_step(); }
   int64_t least_complete_step() const { return computation_->least_complete_step(); }
-  /// Goes back to the step that the plan of the next view begins behind, and prepares to go on from
-  /// there; train() then does. Where that is the step of a checkpoint, first values come as in the
-  /// beginning. Throws ConfigError, RunError.
+  /// Goes back to the step after which the next view begins, and prepares its plan; train() makes
+  /// its steps. If the values are those of a checkpoint, they arrive like initial values. Throws
+  /// ConfigError, RunError.
   void go_on(const PublishedPlan& published);
 
-  // After a loss by which the job fails.
-  /// Ceases to compute: goes back to the last complete step, and returns it.
+  // After a failure that ends the job.
+  /// Stops computing: goes back to the last complete step, and returns it.
   int64_t cease();
-  /// As worker 0 does regularly, also for those who join, and after a loss whoever is asked. Throws
-  /// JobLost when nobody waits for it any more, RunError for values that are not finite.
+  /// Sends a checkpoint. Worker 0 does this regularly, and for joiners. After a failure the
+  /// coordinator may ask any worker. Throws JobLost if the checkpoint is no longer needed, RunError
+  /// for non-finite values.
   void send_checkpoint(int64_t step);
   void report_traffic_and_trace();
-  /// Of the run, as far as it has been with it.
+  /// The first step of the run in which this worker took part.
   int64_t first_step() const { return first_step_; }
   const RunTensors& tensors() const { return computation_->tensors(); }
   RunState state_after(int64_t step) const { return computation_->state_after(step); }
@@ -77,12 +78,12 @@ class WorkerTraining final : public RunSink {
   const PreparedJob& job_;
   const Reports reports_;
   int64_t first_step_;
-  int64_t settled_step_ = -1;             ///< after which all tensors were compared last
+  int64_t settled_step_ = -1;             ///< the last step after which all tensors were compared
   std::unique_ptr<TraceRecorder> trace_;  ///< only with --trace
   std::shared_ptr<WorkerView> view_;
   std::unique_ptr<WorkerComputation> computation_;
-  std::shared_ptr<TensorStore> values_;  ///< first values that the coordinator sends
-  bool has_values_ = false;              ///< they have come
+  std::shared_ptr<TensorStore> values_;  ///< initial values from the coordinator
+  bool has_values_ = false;              ///< all initial values are set
 };
 
 }  // namespace poseidon::trainer

@@ -9,8 +9,8 @@
 
 namespace poseidon::trainer {
 
-/// What of a worker's training is of one view of the job: the plan, how far it goes, and the way to
-/// the sums. Net, optimizer and data stay.
+/// The objects of a worker's training that belong to one view of the job: the plan, the step limit,
+/// and the exchange. Net, optimizer and data last longer.
 struct WorkerView {
   /// `session` must outlive it. Throws ConfigError for a plan that is not for this job.
   WorkerView(const PreparedJob& job, const PublishedPlan& published, WorkerSession& session,

@@ -27,7 +27,7 @@ void DeviceNote::describe(Fields& fields) {
 
 namespace {
 
-/// Of a GPU: its kind and its libraries decide which algorithms are chosen.
+/// For a GPU, its kind and its libraries determine the chosen algorithms.
 DeviceNote gpu_note(const DeviceConfig& device) {
   const cuda::GpuList list = gpus_of_this_machine();
   std::string name;
@@ -83,7 +83,7 @@ std::string difference_of(const DeviceNotes& devices) {
 
 namespace {
 
-/// What differs between them, each once.
+/// The distinct values of one member, joined by "and".
 std::string each_of(const DeviceNotes& devices, std::string DeviceNote::*what) {
   std::set<std::string> different;
   for (const auto& [rank, device] : devices) different.insert(device.*what);

@@ -16,7 +16,7 @@ namespace {
 constexpr const char* kTrainingSamples = "the number of training samples";
 }  // namespace
 
-/// The first that differs is reported, so numbers of samples come before fingerprints.
+/// The first difference is reported, so numbers of samples come before fingerprints.
 std::vector<comm::Fact> facts_of(const Job& job, const PreparedData& train,
                                  const PreparedData& test) {
   std::vector<comm::Fact> facts{{"the hash of the job", config_hash(job.decisive_part())},

@@ -8,15 +8,16 @@
 
 namespace poseidon::trainer {
 
-/// What must be the same in all processes of a job.
+/// Identifies the build, which must be equal in all processes of a job.
 std::string build_identity();
 
-/// What must be the same on all workers once data are open.
+/// Properties that must be equal on all workers after they have opened their data.
 std::vector<comm::Fact> facts_of(const Job& job, const PreparedData& train,
                                  const PreparedData& test);
-/// The value of a fact, "" when there is none.
+/// The value of a fact, "" if it is missing.
 std::string fact(const std::vector<comm::Fact>& facts, const std::string& name);
-/// The number of training samples among them. Throws ConfigError where it is none.
+/// The fact with the number of training samples. Throws ConfigError if it is missing or not a
+/// number.
 int64_t training_samples(const std::vector<comm::Fact>& facts);
 
 }  // namespace poseidon::trainer

@@ -13,66 +13,68 @@
 #include "trainer/step/evaluation.h"
 #include "trainer/step/step_report.h"
 
-/// What the coordinator and the members of a job tell each other beyond comm's own messages: one
-/// struct for the content of each note. docs/wire-format.md tells when each is sent.
+/// The notes between the coordinator and the members of a job, in addition to comm's own messages:
+/// one struct for the content of each. docs/wire-format.md describes when each is sent.
 namespace poseidon::trainer {
 
-/// Worker to coordinator, before the plan is made: what its layers take.
+/// Worker to coordinator, before the plan is made: the times of its layers.
 struct TimesNote : LayerTimes {
   static constexpr const char* kAbout = "times";
 };
 
-/// Worker to coordinator, after the worker has made its net: the tensors of a checkpoint, the
-/// choices and implementations of the layers, and the number of threads.
+/// Worker to coordinator, after it has made its net: the tensors of a checkpoint, the choices and
+/// implementations of the layers, and the number of threads.
 struct TensorsNote {
   static constexpr const char* kAbout = "tensors";
-  Json list = Json::object();  ///< as tensor_list() makes it
+  Json list = Json::object();  ///< from tensor_list()
   Json choices = Json::object();
-  Json implementations = Json::object();  ///< as implementations_json() makes it
+  Json implementations = Json::object();  ///< from implementations_json()
   int64_t threads = 1;
   void describe(Fields& fields);
 };
 
-/// Worker to coordinator, before it is prepared: it keeps this step of the run, and could send it.
+/// Worker to coordinator, before it is prepared: it holds an in-memory checkpoint of the run and
+/// can send it.
 struct KeptNote {
   static constexpr const char* kAbout = "kept";
   std::string run;   ///< RunDirectory::id()
-  int64_t rank = 0;  ///< of the worker in that run's last view
+  int64_t rank = 0;  ///< rank of the worker in that run's last view
   RunState state;
-  Json list = Json::object();  ///< as tensor_list() makes it
+  Json list = Json::object();  ///< from tensor_list()
   void describe(Fields& fields);
 };
 
-/// Worker to coordinator, after KeptNote: it has sent this report of that run's last steps to a
-/// coordinator which may not have recorded it.
+/// Worker to coordinator, after KeptNote: a report of that run's last steps. The worker sent it to
+/// an earlier coordinator, which may not have recorded it.
 struct KeptReportNote {
   static constexpr const char* kAbout = "kept_report";
-  std::string report;  ///< the message: a note of StepNote or TestNote
+  std::string report;  ///< an encoded note with StepNote or TestNote
   void describe(Fields& fields);
 };
 
-/// Coordinator to worker, now and then: the steps up to that of the note are recorded, and the
+/// Coordinator to worker, from time to time: the steps up to the note's step are recorded, and the
 /// tests before it.
 struct RecordedNote {
   static constexpr const char* kAbout = "recorded";
   void describe(Fields&) {}
 };
 
-/// Coordinator to the worker that keeps a step: send it, as a checkpoint is sent.
+/// Coordinator to the worker with an in-memory checkpoint: send it like a checkpoint.
 struct FetchNote {
   static constexpr const char* kAbout = "fetch";
   void describe(Fields&) {}
 };
 
-/// Coordinator to worker, after the plan: these tensors of its list come, and it makes the others
-/// from the seed.
+/// Coordinator to worker, after the plan: the coordinator sends these tensors of the worker's list.
+/// The worker initializes the others from the seed.
 struct ValuesNote {
   static constexpr const char* kAbout = "values";
   std::vector<int64_t> tensors;
   void describe(Fields& fields);
 };
 
-/// Worker 0 to coordinator, when its net is made: names of the classes, in order of their labels.
+/// Worker 0 to coordinator, after it has made its net: names of the classes, in order of their
+/// labels.
 struct ClassesNote {
   static constexpr const char* kAbout = "classes";
   std::vector<std::string> classes;
@@ -82,15 +84,15 @@ struct ClassesNote {
 /// Worker to coordinator, after each step.
 struct StepNote {
   static constexpr const char* kAbout = "step";
-  std::vector<SampleSums> shards;  ///< its own, in order
+  std::vector<SampleSums> shards;  ///< the worker's own shards, in order
   double learning_rate = 0;
   StepTimes times;
   std::vector<double> layer_wait_ms;  ///< by layer of the plan
-  comm::ByScheme<int64_t> bytes;      ///< moved since its last note
+  comm::ByScheme<int64_t> bytes;      ///< moved since the last note
   void describe(Fields& fields);
 };
 
-/// Worker to coordinator, after a test: sums over the samples that it tested, by its logical
+/// Worker to coordinator, after a test: sums over the tested samples, by the worker's logical
 /// shards.
 struct TestNote {
   static constexpr const char* kAbout = "test";
@@ -98,45 +100,47 @@ struct TestNote {
   void describe(Fields& fields);
 };
 
-/// Member to coordinator, at its end: bytes by layer of the plan.
+/// Member to coordinator, at its end: bytes moved, by layer of the plan.
 struct TrafficNote {
   static constexpr const char* kAbout = "traffic";
   std::vector<comm::LayerBytes> layers;
   void describe(Fields& fields);
 };
 
-/// Member to coordinator, at its end, with --trace: spans of one of its threads.
+/// Member to coordinator, at its end, with --trace: the spans of one of its threads.
 struct TraceNote {
   static constexpr const char* kAbout = "trace";
-  /// Of a span: label, part, step, begin (after `origin_ns`), duration, time in a queue; ns.
+  /// Numbers of a span: label, part, step, begin (ns after `origin_ns`), duration (ns), time in a
+  /// queue (ns).
   static constexpr size_t kNumbersOfSpan = 6;
   struct Label {
     std::string track, category, name;
   };
   std::vector<Label> labels;
   int64_t origin_ns = 0;
-  std::vector<int64_t> spans;  ///< kNumbersOfSpan of each
+  std::vector<int64_t> spans;  ///< kNumbersOfSpan for each span
   void describe(Fields& fields);
 };
 
-/// Coordinator to member and back at once, with --trace: what time is it?
+/// Coordinator to member, and back immediately, with --trace: measures the offset of the member's
+/// clock.
 struct ClockNote {
   static constexpr const char* kAbout = "clock";
   int64_t asked_ns = 0, there_ns = 0;
   void describe(Fields& fields);
 };
 
-/// Coordinator to the worker that has sent the checkpoint of a step: it is written.
+/// Coordinator to the worker that has sent the checkpoint of a step: the checkpoint is written.
 struct WrittenNote {
   static constexpr const char* kAbout = "written";
   void describe(Fields&) {}
 };
 
-/// Worker to coordinator, when it has sent a checkpoint.
+/// Worker to coordinator, after it has sent a checkpoint.
 struct SentCheckpoint {
   static constexpr const char* kAbout = "checkpoint";
-  int64_t number = 0;           ///< by which it counts its checkpoints, as their frames do
-  int64_t in_flight = 0;        ///< of how many steps it carries sums
+  int64_t number = 0;           ///< sequence number of the checkpoint, as in its frames
+  int64_t in_flight = 0;        ///< number of steps whose sums it contains
   std::vector<int64_t> digest;  ///< tensor_digests()
 
   void describe(Fields& fields);
@@ -149,7 +153,7 @@ comm::Note write_note(Content content, int64_t step = 0) {
                                                   })};
 }
 
-/// Throws ConfigError for content that is not as described.
+/// Throws ConfigError if the content does not match the struct.
 template <class Content>
 Content read_note(const comm::Note& note) {
   Content content;
@@ -158,7 +162,8 @@ Content read_note(const comm::Note& note) {
   return content;
 }
 
-/// Gives `take` the content of a note of one of these kinds. Throws ConfigError for another kind.
+/// Calls `take` with the content of a note of one of these kinds. Throws ConfigError for another
+/// kind.
 template <class... Contents, class Take>
 void dispatch(const comm::Note& note, const Take& take) {
   const bool taken =

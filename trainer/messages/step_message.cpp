@@ -11,7 +11,7 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// A layer that was waited for less than this over a whole run is not named.
+/// Layers with shorter waits over a whole run are not listed.
 constexpr double kWorthNamingMs = 0.1;
 
 double rounded_to_us(double ms) { return std::round(ms * 1000) / 1000; }
@@ -67,7 +67,7 @@ StepReport join_steps(const std::vector<WorkerStep>& workers, const comm::Plan& 
   StepReport whole;
   whole.layer_wait_ms.resize(plan.layers.size());
   StepTimes sum;
-  // Workers count the ends of a byte that are theirs, and a node counts both.
+  // A worker counts only its own end of a transfer. A node counts both ends.
   const auto nodes = static_cast<double>(plan.assignment.hosts());
   whole.shards.resize(static_cast<size_t>(plan.logical_shards()));
   for (uint32_t rank = 0; rank < workers.size(); ++rank) {

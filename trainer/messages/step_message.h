@@ -11,24 +11,24 @@
 /// and combine the reports of all workers.
 namespace poseidon::trainer {
 
-/// Payload that one worker sent plus received, by how it was summed.
+/// Payload bytes that one worker sent plus received, by scheme.
 using SchemeBytes = comm::ByScheme<int64_t>;
 SchemeBytes bytes_by_scheme(const comm::Plan& plan, std::span<const comm::LayerBytes> layers);
 
-/// What one worker tells of a step: layer_wait_ms by layer of the plan, `bytes` moved since its
-/// last note.
+/// The report of one worker about a step. layer_wait_ms is by layer of the plan; `bytes` were moved
+/// since its last note.
 StepNote step_note(const StepReport& report, SchemeBytes bytes);
 
 struct WorkerStep {
   StepReport report;
   SchemeBytes bytes;
 };
-/// The same as the coordinator takes it, of worker `rank`. Throws ConfigError where it does not fit
+/// The coordinator's copy of this report, from worker `rank`. Throws ConfigError if it does not fit
 /// the plan.
 WorkerStep worker_step(const StepNote& note, int64_t step, uint32_t rank, const comm::Plan& plan);
 
-/// The same step of all workers, by rank, as one: losses over the global batch, times in the mean,
-/// bytes per node.
+/// Combines the reports of all workers, by rank: losses over the global batch, mean times, bytes
+/// per node.
 StepReport join_steps(const std::vector<WorkerStep>& workers, const comm::Plan& plan);
 
 /// Throws ConfigError unless worker `rank` reports one sum for each of its logical shards.
@@ -37,15 +37,15 @@ void check_parts(const TestSums& sums, uint32_t rank, const comm::Plan& plan);
 /// The result of a test, from the sums of all workers by rank.
 TestResult join_tests(const std::vector<TestSums>& workers, const comm::Plan& plan);
 
-/// Where the time of a run went, by worker and by layer that was waited for.
+/// Times of a run by worker, and wait times by layer.
 class TimeTable {
  public:
   TimeTable(size_t workers, size_t layers);
   void add(size_t worker, const StepReport& report);
   /// By worker: {"worker", "compute_s", "data_wait_s", "sum_wait_s", "sum_waits": [{"layer",
-  /// "s"}]}, the last for those layers that were waited for, longest first.
+  /// "s"}]}. "sum_waits" lists the layers with significant waits, longest first.
   Json workers(const comm::Plan& plan) const;
-  /// Seconds that a worker waited for the layer's sums, in the mean.
+  /// Seconds that a worker waited for the layer's sums, mean over the workers.
   double layer_wait_s(size_t layer) const;
 
  private:

@@ -8,12 +8,12 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// A GPU is often so many times as fast as a processor, or faster.
+/// A GPU is often at least this many times as fast as a CPU.
 constexpr int64_t kWantedPerWorker = 8;
-/// With fewer, a share can hardly follow a speed.
+/// With fewer shards per worker, their numbers can hardly match the speeds.
 constexpr int64_t kFewPerWorker = 4;
 
-/// The least number that divides the batch and is not below `wanted`.
+/// The smallest divisor of the batch that is at least `wanted`.
 int64_t enough_shards(int64_t batch, int64_t wanted) {
   for (int64_t shards = std::min(wanted, batch); shards < batch; ++shards)
     if (batch % shards == 0) return shards;

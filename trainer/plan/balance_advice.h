@@ -8,9 +8,9 @@
 
 namespace poseidon::trainer {
 
-/// What would make a step shorter where the workers have different kinds of device, in a line with
-/// numbers: to deal the logical shards by speed, and enough of them. "" where they are of one kind,
-/// or nothing is to be said.
+/// One line of advice with numbers for shorter steps if the workers have different kinds of device:
+/// assign logical shards by speed, or use more shards. "" if all devices are of one kind, or there
+/// is nothing to improve.
 std::string balance_advice(const Job& job, const comm::Plan& plan, const DeviceNotes& devices);
 
 }  // namespace poseidon::trainer

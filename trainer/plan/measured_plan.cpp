@@ -12,7 +12,7 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// A line says of so many workers what they have.
+/// Number of workers that one line lists.
 constexpr size_t kMostNamed = 8;
 
 bool decides_by_time(const Job& job, const std::optional<comm::Plan>& earlier) {
@@ -28,7 +28,7 @@ bool deals_by_speed(const Job& job, const comm::PlanRequest& request,
   return cluster.balance == Balance::kSpeed && cluster.workers > 1 && !keeps;
 }
 
-/// What a worker computes in a step becomes the longer of both.
+/// Raises the times of a layer to the longer of both.
 void raise(comm::LayerTime& longest, const comm::LayerTime& other) {
   longest.forward_ms = std::max(longest.forward_ms, other.forward_ms);
   longest.backward_ms = std::max(longest.backward_ms, other.backward_ms);
@@ -42,14 +42,14 @@ LayerTimes scaled(LayerTimes times, double scale) {
   return times;
 }
 
-/// "31 ms", "3.1 ms", "0.031 ms".
+/// Text such as "31 ms", "3.1 ms", "0.031 ms".
 std::string time_text(double ms) {
   std::array<char, 64> digits{};
   std::snprintf(digits.data(), digits.size(), "%.*f ms", ms >= 10 ? 0 : (ms >= 1 ? 1 : 3), ms);
   return digits.data();
 }
 
-/// "logical shards by speed: 14 for worker 0 (3.1 ms each), 2 for ...".
+/// Text such as "logical shards by speed: 14 for worker 0 (3.1 ms each), 2 for ...".
 std::string dealt_text(const std::vector<comm::WorkerPace>& paces,
                        const std::vector<int64_t>& shards) {
   std::string line = "logical shards by speed:";
@@ -110,7 +110,7 @@ comm::Plan MeasuredPlan::make() {
   return sync_plan(request_, earlier_);
 }
 
-/// The threads that compute share what the network takes of their processors.
+/// The network's CPU time per byte is spread over all compute threads.
 void MeasuredPlan::add_link(double threads) {
   request_.link_mbps = limit_mbps_ > 0 ? std::min(link_->mbps, limit_mbps_) : link_->mbps;
   if (request_.processor_ns_per_byte == 0)
@@ -131,8 +131,8 @@ void MeasuredPlan::deal_by_speed() {
   dealt_ = dealt_text(paces, shards);
 }
 
-/// Of each layer the longest that a worker's fullest device takes for its samples. Between the
-/// layers that have something to sum, devices have others of their own, which count with them.
+/// Sets each layer's time to the longest of all workers, on the device with the most shards of its
+/// worker. Layers without sums are included: their times count for the neighboring layers.
 void MeasuredPlan::add_longest_times() {
   const comm::Assignment assignment = comm::assignment_of(request_);
   const auto shards = [&](uint32_t worker) {

@@ -14,31 +14,33 @@
 
 namespace poseidon::trainer {
 
-/// The plan of a job that decides by what is measured: made when its workers have timed their
-/// layers. Schemes may depend on it, and on the network between the workers, which is measured too
-/// unless the job says it; the slowest count. So may who has how many logical shards.
+/// Makes the plan of a job that depends on measurements, after the workers have timed their layers.
+/// The schemes may depend on the times and on the network between the workers; the slowest counts.
+/// The link is measured too, unless the job sets it. The assignment of logical shards may also
+/// depend on the times.
 class MeasuredPlan {
  public:
-  /// Where wanted(). `resumed` may be null, and is not kept. Throws ConfigError.
+  /// Requires wanted(). `resumed` may be null, and is not stored. Throws ConfigError.
   MeasuredPlan(const Job& job, const Checkpoint* resumed, bool replan);
 
-  /// Whether a run has to measure: it decides by time or by speed, and has no plan that it keeps.
+  /// Whether a run has to measure: it plans by time or by speed, and has no earlier plan to keep.
   static bool wanted(const Job& job, const Checkpoint* resumed, bool replan);
 
-  /// A plan for the same workers and servers, used until make() can be called. If shards are dealt
-  /// by speed, worker 0 has as many as a worker can get, and each other worker one per device.
+  /// A plan for the same workers and servers, for use before make(). If shards are assigned by
+  /// speed, worker 0 has the largest possible number of shards. Each other worker has one per
+  /// device.
   comm::Plan provisional() const;
   bool wants_link() const { return wants_link_; }
   void set_link(const comm::LinkRate& rate) { link_ = rate; }
-  /// Of the worker of this rank.
+  /// `worker` is a rank.
   void add_times(uint16_t worker, LayerTimes times) { times_[worker] = std::move(times); }
-  /// What the workers have measured for a plan that is not to be made any more.
+  /// Copies the measurements of another plan, which will not be made.
   void take_measurements(const MeasuredPlan& other);
-  /// Another worker has this rank now.
+  /// Drops the times of this rank, which now belongs to another worker.
   void forget(uint16_t worker) { times_.erase(worker); }
-  /// Throws ConfigError when times cannot be made sense of.
+  /// Throws ConfigError for missing or invalid times.
   comm::Plan make();
-  /// How the shards were dealt by speed, in a line; "" where they were not.
+  /// One line about the assignment by speed; "" without one.
   const std::string& dealt() const { return dealt_; }
 
  private:
@@ -48,11 +50,11 @@ class MeasuredPlan {
 
   const double limit_mbps_;
   comm::PlanRequest request_;
-  const std::optional<comm::Plan> earlier_;  ///< that is followed otherwise
-  const bool by_time_, by_speed_;            ///< what is decided so
+  const std::optional<comm::Plan> earlier_;  ///< the plan of the job or checkpoint, if any
+  const bool by_time_, by_speed_;  ///< whether measurements decide schemes, and assignment
   const bool wants_link_;
-  std::optional<comm::LinkRate> link_;    ///< as measured
-  std::map<uint16_t, LayerTimes> times_;  ///< by worker
+  std::optional<comm::LinkRate> link_;    ///< measured
+  std::map<uint16_t, LayerTimes> times_;  ///< by rank
   std::string dealt_;
 };
 

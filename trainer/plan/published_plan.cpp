@@ -35,7 +35,7 @@ bool PublishedPlan::receives_values(uint16_t worker) const {
 
 namespace {
 
-/// Whether the run that is gone on with has a test of this step.
+/// Whether the resumed run has a test of this step.
 bool is_tested(const RunOptions& options, int64_t step) {
   const std::filesystem::path run = run_of_checkpoint(options.resume);
   std::error_code failure;
@@ -44,20 +44,20 @@ bool is_tested(const RunOptions& options, int64_t step) {
   return same && has_test(run, step);
 }
 
-/// The kind of device that a checkpoint's job names, "" where that is not known.
+/// The kind of device in a checkpoint's job, "" if unknown.
 std::string device_of_job(const RunState& state) {
   const Json::json_pointer type("/device/type");
   const bool known = state.config.is_object() && state.config.contains(type);
   return known && state.config[type].is_string() ? state.config[type].get<std::string>() : "";
 }
 
-/// What computes a logical shard.
+/// The worker and device that compute a logical shard.
 struct ShardDevice {
   int64_t worker = 0;
   DeviceNote device;
 };
 
-/// By logical shard of a plan; a worker whose device is not said has one of the kind `otherwise`.
+/// By logical shard of a plan. A worker without a device note has a device of the kind `otherwise`.
 std::vector<ShardDevice> devices_by_shard(const Json& plan, const Job& job,
                                           const std::string& otherwise) {
   const DeviceNotes devices = devices_of_plan(plan);
@@ -74,8 +74,8 @@ std::vector<ShardDevice> devices_by_shard(const Json& plan, const Job& job,
   return shards;
 }
 
-/// The first fact by which two devices compute otherwise, of both: {"2 threads", "4 threads"}; two
-/// empty texts where they compute alike, or where it is not said of one.
+/// The first difference that makes two devices compute differently, for both: {"2 threads", "4
+/// threads"}. Two empty strings if they compute alike, or if one is unknown.
 std::pair<std::string, std::string> difference_between(const DeviceNote& one,
                                                        const DeviceNote& other) {
   if (one.kind != other.kind) return {one.kind, other.kind};
@@ -86,7 +86,8 @@ std::pair<std::string, std::string> difference_between(const DeviceNote& one,
   return {};
 }
 
-/// "logical shard 3 was computed by cuda until the checkpoint and is by cpu now, on worker 1, ...".
+/// Text such as "logical shard 3 was computed by cuda until the checkpoint and is by cpu now, on
+/// worker 1, ...".
 std::string moved_shard(const Json& plan_before, const Json& plan_now, const Job& job,
                         const std::string& otherwise, const std::string& until) {
   const std::vector<ShardDevice> before = devices_by_shard(plan_before, job, otherwise);
@@ -141,7 +142,7 @@ std::string moved_shard(const Json& plan_before, const Json& plan_now, const Job
 
 void set_end(PublishedPlan& published, const Job& job, int64_t samples, const RunOptions& options) {
   published.steps = steps_of(job.config.train, job.config.global_batch(), samples);
-  // A run that has gone farther already has nothing to do.
+  // A run that is already beyond this step has nothing to do.
   published.last_step = std::max(
       published.first_step, std::min(published.steps, options.max_steps.value_or(published.steps)));
 }
@@ -172,7 +173,7 @@ comm::Plan read_sync_plan(const PublishedPlan& published, const Job& job, comm::
     if (got != expected)
       fail_at(place.at(key), text("expected ", expected, " as in the job, got ", got));
   };
-  // When some are lost, or others join, the job goes on by another plan.
+  // After failures or joins, the job continues with a plan for other numbers of members.
   const auto at_most = [&](const char* key, int64_t got, int64_t most) {
     if (got > most)
       fail_at(place.at(key), text("expected at most ", most, " as in the job, got ", got));

@@ -14,57 +14,57 @@
 
 namespace poseidon::trainer {
 
-/// The plan and how far the run goes.
+/// The plan that the coordinator publishes for a view, and the range of its steps.
 struct PublishedPlan {
   Json plan = Json::object();
   Json choices = Json::object();
   int64_t steps = 0;       ///< of the whole job
-  int64_t first_step = 0;  ///< steps done already
-  bool again = false;      ///< in another view: what is due after them may have been lost with it
-  int64_t last_step = 0;   ///< where this run ends
-  int64_t in_flight = 0;   ///< of the steps done, those whose sums the first values carry
+  int64_t first_step = 0;  ///< number of steps already done
+  bool again = false;      ///< checkpoint and test due after first_step may be missing
+  int64_t last_step = 0;   ///< last step of this run
+  int64_t in_flight = 0;   ///< of the steps done, those whose sums come with the initial values
   bool tested = false;     ///< metrics.jsonl has a test after first_step
-  bool trace = false;      ///< all members record what they do
-  bool restored = false;   ///< of a later view: its first values are those of a checkpoint
-  /// Workers, those of the last ranks, that receive the values of worker 0 in this view. A joiner
-  /// receives them again if the view that it joined ended before its first step.
+  bool trace = false;      ///< all members record traces
+  bool restored = false;   ///< in a later view: the initial values are from a checkpoint
+  /// Number of workers that receive the values of worker 0 in this view; they have the last ranks.
+  /// A joiner receives them again if the view that it joined ended before its first step.
   int64_t receiving = 0;
   void describe(Fields& fields);
   bool receives_values(uint16_t worker) const;
 };
 
-/// The plan of a run that goes on from `resumed`, or begins anew where that is null. How far it
-/// goes is said when the training set is known. Throws ConfigError where the batches of the
-/// checkpoint are not those of the job.
+/// The plan of a run that continues from `resumed`, or starts if it is null. set_end() sets the
+/// last step once the training set is known. Throws ConfigError if the checkpoint's batches differ
+/// from the job's.
 PublishedPlan begun_plan(const Job& job, const comm::Plan& plan, const Checkpoint* resumed,
                          const RunOptions& options);
-/// Says what each worker computes with, which checkpoints then say too.
+/// Adds the device of each worker to the plan, and so to checkpoints.
 void set_devices(PublishedPlan& published, const DeviceNotes& devices);
-/// Says how far a run of the job goes on a training set of `samples`.
+/// Sets the last step of a run on a training set of `samples`.
 void set_end(PublishedPlan& published, const Job& job, int64_t samples, const RunOptions& options);
 
 Json write_published_plan(PublishedPlan published);
 PublishedPlan read_published_plan(const Json& json);
-/// Tells where a logical shard is computed otherwise than it was until the checkpoint: by another
-/// kind of device, arithmetic or number of threads.
+/// Warns if a logical shard is now computed differently than before the checkpoint: on another kind
+/// of device, with other arithmetic or another number of threads.
 void warn_of_other_devices(const RunState& before, const PublishedPlan& now, const Job& job,
                            Log& log);
-/// The same of a run whose plan is another from here on; "" where each shard is computed as before.
+/// The same for a change of plan during a run; "" if each shard is computed as before.
 std::string moved_shard(const Json& plan_before, const Json& plan_now, const Job& job);
 
-/// The plan in it. Throws ConfigError where it is for another job, or has no place for `self`.
+/// Reads the plan. Throws ConfigError if it is for another job, or has no rank for `self`.
 comm::Plan read_sync_plan(const PublishedPlan& published, const Job& job, comm::NodeId self);
 
-/// Of a worker's net that has so many versions of what an update changes. The choices are for the
-/// job's kind of device: another has its fixed rule. Throws ConfigError.
+/// Options of a worker's net with `versions` versions of everything that an update changes. Choices
+/// apply to the job's kind of device only; another kind uses its fixed rule. Throws ConfigError.
 net::Net::Options net_options(const Job& job, const PublishedPlan& published,
                               const comm::Plan& plan, int versions);
 
-/// The learning rates of a job of so many steps, on a training set of `samples`. Throws
+/// The learning rates of a job of `steps` steps, on a training set of `samples`. Throws
 /// ConfigError.
 Schedule schedule_of(const Job& job, int64_t steps, int64_t samples);
 
-/// What a checkpoint says beside its tensors, and beside what it carries in flight.
+/// The state that a checkpoint stores besides its tensors, without RunState::in_flight.
 RunState run_state(const Job& job, const PublishedPlan& published, const Schedule& schedule,
                    int64_t step, const net::Choices& choices, const std::string& dataset);
 

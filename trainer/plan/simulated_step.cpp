@@ -11,11 +11,11 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// The first steps fill the pipeline, and are not counted; nor are those that late sums let through
-/// before the first of them must be there.
+/// The first steps fill the pipeline and are not counted. With staleness, the steps that may begin
+/// before the first sum arrives are not counted either.
 constexpr int64_t kFirstSteps = 3, kCountedSteps = 4;
 
-/// What is computed before the first layer that has something to sum counts as part of it.
+/// Times before the first layer with sums are added to that layer.
 std::vector<comm::LayerTime> times_of(const comm::Plan& plan, const comm::PlanRequest& request) {
   std::vector<comm::Scheme> schemes;
   for (const comm::LayerPlan& layer : plan.layers) schemes.push_back(layer.scheme);

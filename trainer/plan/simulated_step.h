@@ -4,11 +4,10 @@
 
 namespace poseidon::trainer {
 
-/// The milliseconds of a step of this plan in a simulation: the real protocol over a network in
-/// numbers, with links of request.link_mbps that take no time but that of their bytes. All workers
-/// compute as slowly as the one whose processor moves most bytes. The request is the one that the
-/// plan was made for, with times. Throws ConfigError where it lacks times or the link, or where
-/// there is one worker and so nothing to simulate.
+/// Milliseconds of a step of this plan in a simulation of the real protocol. Links have
+/// request.link_mbps and no latency. All workers compute as slowly as the one whose processor moves
+/// the most bytes. `request` must be the one for which the plan was made, with times. Throws
+/// ConfigError if it has no times or no link, or if there is only one worker.
 double simulated_step_ms(const comm::Plan& plan, const comm::PlanRequest& request);
 
 }  // namespace poseidon::trainer

@@ -12,7 +12,7 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// As net::Parameter::learned.
+/// Same rule as net::Parameter::learned.
 bool learns(const net::Node& node, const layers::ParameterSpec& spec) {
   return node.reaches_loss && spec.learning_rate_multiplier != 0;
 }
@@ -45,8 +45,8 @@ comm::LayerTraffic traffic_of(const net::Node& node) {
 
 comm::Overlap overlap_of(const JobConfig& config) {
   if (config.comm.overlap == comm::Overlap::kNone) return comm::Overlap::kNone;
-  // The common norm of all gradients is known when all are summed.
-  // Late sums are waited for by step anyway.
+  // The common norm of all gradients is known only after all are summed. With staleness, the
+  // workers wait for whole steps anyway.
   const bool clips = config.optimizer.clip_norm > 0 && config.comm.staleness == 0;
   const bool barrier = config.comm.overlap == comm::Overlap::kBarrier || clips;
   return barrier ? comm::Overlap::kBarrier : comm::Overlap::kPriority;
@@ -69,7 +69,7 @@ int64_t elements_of(const comm::LayerTraffic& layer) {
   return sum;
 }
 
-/// Of the worker that has most logical shards; may be fractional.
+/// Samples per step of the worker with the most logical shards; may be fractional.
 double most_samples(const comm::PlanRequest& request) {
   const comm::Assignment assignment = comm::assignment_of(request);
   const auto most = static_cast<double>(assignment.shards_of(assignment.fullest_worker()).count);
@@ -77,7 +77,7 @@ double most_samples(const comm::PlanRequest& request) {
          static_cast<double>(assignment.logical_shards());
 }
 
-/// Each layer's share of the update, before its next forward pass.
+/// Adds each layer's part of the update's time to its next forward pass.
 void add_updates(comm::PlanRequest& request, double update_ms) {
   double all = 0;
   for (const comm::LayerTraffic& layer : request.layers)

@@ -9,7 +9,7 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// Who asks for factors; "" when they were only thought best.
+/// The setting that requires factors; "" if the planner has chosen them.
 std::string who_asks(const Job& job, const comm::PlanRequest& request) {
   if (std::ranges::any_of(request.layers, [](const comm::LayerTraffic& layer) {
         return layer.forced == comm::SchemeRule::kSfb;

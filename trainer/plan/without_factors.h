@@ -7,9 +7,9 @@
 
 namespace poseidon::trainer {
 
-/// `plan` with all layers by the parameter server, since workers differ: each of them sums a layer
-/// that goes by factors for itself, so their replicas would drift. Throws ConfigError, with the
-/// difference, where job or network ask for factors.
+/// Returns `plan` with the parameter server for all layers, because the workers' devices differ.
+/// Each worker rebuilds the gradient of an SFB layer itself, so replicas on different devices would
+/// diverge. Throws ConfigError with `difference` if job or network require factors.
 comm::Plan without_factors(const Job& job, const comm::Plan& plan, const std::string& difference);
 
 }  // namespace poseidon::trainer

@@ -6,7 +6,7 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// A worker that takes this process for dead may be writing what it has completed.
+/// A worker that considers this process dead may be writing its own checkpoint.
 constexpr auto kMostWaiting = std::chrono::seconds(10);
 
 }  // namespace

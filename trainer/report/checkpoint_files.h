@@ -11,25 +11,25 @@
 
 namespace poseidon::trainer {
 
-/// The checkpoints in a run's directory: writes them, keeps as many as the job says, and knows the
-/// last one. Used by one thread.
+/// Writes the checkpoints in a run's directory, removes old ones as configured, and knows the last
+/// one. Used by one thread.
 class CheckpointFiles {
  public:
   /// `directory` must outlive it; `keep`: train.keep_checkpoints.
   CheckpointFiles(RunDirectory& directory, int64_t keep) : directory_(directory), keep_(keep) {}
 
-  /// The run goes on from this one.
+  /// The run continues from this checkpoint.
   void begin_from(int64_t step, const std::filesystem::path& file);
-  /// Writes the step `state.step`. `agreed`, which may be null, is what the digests of the tensors
-  /// must be. Throws RunError, and then the checkpoint before stays the last one.
+  /// Writes the checkpoint of step `state.step`. `agreed` holds the expected digests of the
+  /// tensors; it may be null. Throws RunError; the previous checkpoint then remains the last one.
   void write(const RunState& state, const RunTensors& tensors,
              const std::vector<int64_t>* agreed = nullptr);
 
-  /// The step of the last one; none before the first.
+  /// Step of the last checkpoint; nullopt before the first.
   std::optional<int64_t> last_step() const { return last_step_; }
-  /// The weights of the last one; "" before the first.
+  /// Weights file of the last checkpoint; "" before the first.
   const std::filesystem::path& last() const { return last_; }
-  /// "; the last checkpoint is ...", for messages.
+  /// "; the last checkpoint is ...", appended to messages.
   std::string last_text() const;
 
  private:

@@ -21,7 +21,7 @@ void put(const std::string& bytes) {
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, bytes.data(), bytes.size());
 }
 
-/// What fits into one row of the terminal: a longer line could not be written over.
+/// Cuts a line to one terminal row: a longer line could not be overwritten.
 std::string_view cut_to_row(std::string_view line) {
   winsize size{};
   const bool known = ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
@@ -66,7 +66,7 @@ void Console::open_log(const std::filesystem::path& file, const std::string& hea
   try {
     log_.emplace(file);
   } catch (const RunError&) {
-    return;  // the folder is full, or cannot be written: that is reported for what must be there
+    return;  // the folder is full or not writable; required files report that
   }
   log_path_ = file;
   std::error_code failure;
@@ -100,7 +100,7 @@ void Console::append(const std::string& line) {
     log_->append(line);
     log_bytes_ += line.size();
   } catch (const RunError&) {
-    // A record for people must not end the run.
+    // Logging must not end the run.
   }
 }
 

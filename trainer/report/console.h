@@ -15,13 +15,13 @@
 
 namespace poseidon::trainer {
 
-/// Standard error as a person sees it: lines, and on a terminal one live line below them that is
-/// written over. The lines of a run are also appended to a file. Thread-safe.
+/// Writes lines to standard error. On a terminal, one live line below them is overwritten. The
+/// lines of a run are also appended to a file. Thread-safe.
 class Console final : public Log {
  public:
   enum class Mode : uint8_t {
     kSilent,
-    kLines,  ///< standard error is a file, a pipe
+    kLines,  ///< standard error is a file or a pipe
     kLive,   ///< standard error is a terminal
   };
   explicit Console(Mode mode) : mode_(mode) {}
@@ -31,16 +31,16 @@ class Console final : public Log {
   void warning(std::string_view message) override { write("warning: " + std::string(message)); }
 
   bool live() const { return mode_ == Mode::kLive; }
-  /// Replaces the live line; nothing on what is no terminal.
+  /// Replaces the live line. Does nothing unless standard error is a terminal.
   void show(std::string_view line);
-  /// Ends the live line, so that what follows stands below it.
+  /// Ends the live line, so that later output is below it.
   void finish();
 
-  /// From now on all lines are appended to `file` too, each after the time of day. First comes
-  /// `header`, then the lines that were written before this call. A line that cannot be written
-  /// there is left out. A file that has become large is renamed to "<file>.1".
+  /// Also appends all further lines to `file`, each with the time of day. First it writes `header`,
+  /// then the lines from before this call. Lines that cannot be written are dropped. A large file
+  /// is renamed to "<file>.1".
   void open_log(const std::filesystem::path& file, const std::string& header);
-  /// Appends a line to the file alone.
+  /// Appends a line only to the file.
   void record(std::string_view line);
   void close_log();
 
@@ -57,14 +57,14 @@ class Console final : public Log {
   uint64_t log_bytes_ GUARDED_BY(mutex_) = 0;
 };
 
-/// The file of a run's lines in its folder.
+/// Name of the log file in a run's directory.
 inline constexpr const char* kConsoleFile = "console.log";
 
-/// The first line of a session there.
+/// The first line of a session in the log file.
 std::string session_header(const std::string& command);
 
-/// Returns what `run` returns. Closes the console's log after it, whose last line is the error
-/// where there is one: whoever prints it knows nothing of the log.
+/// Calls `run` and returns its result. Then closes the console's log. After an exception, the log's
+/// last line is the error: the caller that prints it has no access to the log.
 template <class Run>
 auto recorded(Console& console, const Run& run) {
   struct Closing {

@@ -12,7 +12,7 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// For headers, and for the small files of a run.
+/// Allowance for headers and for the small files of a run.
 constexpr uint64_t kSmallFiles = 16 << 10;
 
 uint64_t bytes_of_tensors(const std::vector<NamedTensor>& tensors) {
@@ -66,7 +66,7 @@ CheckpointBytes checkpoint_bytes(const Json& list, int64_t in_flight) {
 
 uint64_t most_new_checkpoints(const TrainConfig& train, int64_t steps, int64_t existing) {
   const int64_t written = train.checkpoint_every > 0 ? steps / train.checkpoint_every + 1 : 1;
-  // Of those that are there, all but these are removed after the first new one.
+  // All other existing checkpoints are removed after the first new one.
   const int64_t kept = train.keep_checkpoints > 0 ? train.keep_checkpoints + 2 - existing : written;
   return static_cast<uint64_t>(std::max<int64_t>(1, std::min(written, kept)));
 }
@@ -76,7 +76,7 @@ void check_disk_space(const std::filesystem::path& run, const CheckpointBytes& b
   check_file_limit(bytes);
   std::error_code failure;
   const std::filesystem::space_info disk = std::filesystem::space(run, failure);
-  if (failure || disk.capacity == 0) return;  // the file system does not say
+  if (failure || disk.capacity == 0) return;  // the file system reports no size
   const uint64_t one = bytes.weights + bytes.state + kSmallFiles;
   if (disk.available < one)
     throw ConfigError(text(run.string(), ": the disk has ", bytes_text(disk.available),

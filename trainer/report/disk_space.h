@@ -8,24 +8,24 @@
 #include "trainer/job/config.h"
 #include "trainer/state/checkpoint.h"
 
-/// Whether the disk has room for what a run will write, which is known before its first step.
+/// Checks before the first step that the disk has room for the files of a run.
 namespace poseidon::trainer {
 
-/// The bytes of the two files of a checkpoint, but for their headers.
+/// Bytes of the two files of a checkpoint, without headers.
 struct CheckpointBytes {
   uint64_t weights = 0, state = 0;
 };
 CheckpointBytes checkpoint_bytes(const RunTensors& tensors, int64_t in_flight);
-/// The same by a tensor_list().
+/// The same for the JSON of tensor_list().
 CheckpointBytes checkpoint_bytes(const Json& list, int64_t in_flight);
 
-/// How many checkpoints a run of `steps` further steps may have on the disk at once, beside
-/// `existing` ones: those that are kept, the best one, and the one that is being written.
+/// Maximum number of checkpoints that a run of `steps` more steps adds to `existing` ones at one
+/// time: the kept ones, the best one, and the one being written.
 uint64_t most_new_checkpoints(const TrainConfig& train, int64_t steps, int64_t existing);
 
-/// Throws ConfigError if the disk of the folder `run` has no room for one checkpoint, or if the
-/// limit on the size of a file is below its larger file. Warns if there is no room for all that
-/// `steps` further steps may leave.
+/// Throws ConfigError if the disk of folder `run` has no room for one checkpoint, or if the file
+/// size limit is below its larger file. Warns if there is no room for all checkpoints of `steps`
+/// more steps.
 void check_disk_space(const std::filesystem::path& run, const CheckpointBytes& bytes,
                       const TrainConfig& train, int64_t steps, Log& log);
 

@@ -19,8 +19,8 @@ void put_varint(std::string& out, uint64_t value) {
   out += static_cast<char>(value);
 }
 
-// Protocol buffers: a field is its number and wire type (0 varint, 1 eight bytes, 2 length and
-// bytes, 5 four bytes), then its value.
+// Protocol buffers encode a field as its number and wire type, then its value. Wire types: 0
+// varint, 1 eight bytes, 2 length and bytes, 5 four bytes.
 void put_key(std::string& out, uint32_t field, uint32_t wire_type) {
   put_varint(out, field << 3 | wire_type);
 }
@@ -58,7 +58,7 @@ int64_t seconds_in(const std::string& name) {
   return seconds;
 }
 
-/// The clock may have been set back since the last session, or stand in the same second.
+/// The clock may have been set back since the last session, or show the same second.
 std::filesystem::path path_in(const std::filesystem::path& folder, double now) {
   auto seconds = static_cast<int64_t>(now);
   std::error_code failure;

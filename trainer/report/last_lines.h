@@ -5,7 +5,7 @@
 
 namespace poseidon::trainer {
 
-/// The last steps that metrics.jsonl of a run directory has lines of; 0: none.
+/// The last steps with a training or test line in a run directory's metrics.jsonl; 0: none.
 struct LastLines {
   int64_t trained = 0, tested = 0;
 };

@@ -27,7 +27,7 @@ double elapsed_of(const Json& line) {
   return known ? line["elapsed_s"].get<double>() : 0;
 }
 
-/// Keeps the lines of earlier sessions up to `step`: what came after was lost with them.
+/// Keeps the lines of earlier sessions up to `step`; later steps are made again.
 EarlierLines cut_after(const fs::path& path, int64_t step) {
   EarlierLines earlier;
   std::ifstream file(path);
@@ -53,7 +53,7 @@ std::string formatted(const char* format, Values... values) {
   return {line, static_cast<size_t>(std::min<int>(length, sizeof line - 1))};
 }
 
-/// What layers report, to a line of metrics.jsonl and to scalars for TensorBoard.
+/// Adds the layers' scalars to a line of metrics.jsonl and to the scalars for TensorBoard.
 void add_told(const std::vector<Scalar>& told, const std::string& group, Json& line,
               std::vector<Scalar>& scalars) {
   for (const auto& [key, value] : told) {
@@ -68,8 +68,8 @@ std::string times_text(const StepTimes& times) {
   return formatted("%.0f+%.0f", times.compute_ms, times.wait_ms());
 }
 
-/// Milliseconds of compute and of waiting, by worker; of many, only of the one that computes
-/// longest, which the others wait for.
+/// Milliseconds of compute and of waiting, by worker. Of many workers it shows only the slowest,
+/// for which the others wait.
 std::string workers_text(const std::vector<StepTimes>& workers) {
   if (workers.empty()) return "";
   if (workers.size() > kWorkersShown) {
@@ -152,8 +152,8 @@ void Metrics::write_line() {
   window_ = {};
 }
 
-/// What is told of a run must not end it, but what another process tells of it now. Elapsed seconds
-/// go on from session to session.
+/// A failed report must not end the run, unless another process owns the run now. Elapsed seconds
+/// continue from the session before.
 void Metrics::append(Json line, std::span<const Scalar> scalars) {
   const std::chrono::duration<double> session = std::chrono::steady_clock::now() - start_;
   line["time"] = time_of_day(std::chrono::system_clock::now());

@@ -16,46 +16,46 @@
 
 namespace poseidon::trainer {
 
-/// The lines of metrics.jsonl that earlier sessions of a run have written.
+/// Lines of metrics.jsonl from earlier sessions of a run.
 struct EarlierLines {
-  Json last_train, last_test;  ///< of those that are kept; null where there is none
-  Json last;                   ///< the very last line, kept or not; null where there is none
+  Json last_train, last_test;  ///< among the lines that are kept; null: none
+  Json last;                   ///< the very last line, kept or not; null: none
   double elapsed_s = 0;        ///< of the last line that is kept
 };
 
-/// What a run tells of itself while it runs: metrics.jsonl, the TensorBoard file, and the console.
+/// Reports of a run during the run: metrics.jsonl, the TensorBoard file, and the console.
 class Metrics {
  public:
   struct Options {
     int64_t steps = 0;       ///< of the whole job
-    int64_t steps_done = 0;  ///< when this run begins
-    int64_t last_step = 0;   ///< where this run ends
+    int64_t steps_done = 0;  ///< number of steps done when this run begins
+    int64_t last_step = 0;   ///< last step of this run
     int64_t log_every = 1;
     int64_t global_batch = 1;
     int64_t epoch_samples = 1;
     ScalarKeys scalars = {};       ///< of training
     ScalarKeys test_scalars = {};  ///< of tests
-    /// Called before lines are written; throws RunError when they cannot be, LockLost when they
-    /// must not be.
+    /// Called before lines are written. Throws RunError if writing is impossible, LockLost if
+    /// another process owns the run.
     std::function<void()> before_writing = [] {};
   };
 
-  /// Lines that cannot be written are warned of once; the run goes on without them, unless another
-  /// process has gone on with it. A run that goes
-  /// on keeps the lines of metrics.jsonl up to the step it goes on from.
+  /// If lines cannot be written, warns once and continues without them, unless another process has
+  /// continued the run (LockLost). A resumed run keeps the lines of metrics.jsonl up to the step
+  /// from which it continues.
   Metrics(const std::filesystem::path& folder, const Options& options, Console& console);
 
   const EarlierLines& earlier() const { return earlier_; }
 
-  /// `last`: the run ends here, so the step is written whatever its number.
+  /// `last`: the run ends here, so the step is always written.
   void trained(const StepReport& report, bool last);
-  /// The run has ended after the step that was reported last, which is written if it was not yet.
+  /// The run has ended after the last reported step. Writes that step if it was not written.
   void end();
   void tested(int64_t step, const TestResult& result);
-  /// Lines of later steps are taken back. Throws RunError.
+  /// Removes the lines of later steps. Throws RunError.
   void forget_after(int64_t step);
 
-  /// Samples for each second of training, tests and checkpoints left out.
+  /// Samples per second of training, without tests and checkpoints.
   double samples_per_second() const;
 
  private:
@@ -78,7 +78,7 @@ class Metrics {
   EarlierLines earlier_;
   AppendFile lines_;
   EventFile events_;
-  bool warned_ = false;  ///< of lines that could not be written
+  bool warned_ = false;  ///< whether the warning about missing lines was logged
   Window window_, whole_;
   StepReport last_report_;
   std::chrono::steady_clock::time_point shown_{};

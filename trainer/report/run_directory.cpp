@@ -31,7 +31,7 @@ std::string make_id() {
   return hexadecimal(bytes);
 }
 
-/// "" where there is none, as in the folder of a run that was begun by an earlier version.
+/// "" if the file is missing, as in run directories of earlier versions.
 std::string read_id(const fs::path& file) {
   if (!fs::exists(file)) return "";
   std::vector<std::byte> bytes;
@@ -54,7 +54,7 @@ bool holds_nothing(const fs::path& folder) {
   });
 }
 
-/// Whether a run makes such a file or folder before its first step.
+/// Whether a run creates such a file or folder before its first step.
 bool is_made_before_first_step(const fs::path& path) {
   constexpr std::array<std::string_view, 9> kNames{kRunFile,       kClassesFile,   "run.lock",
                                                    "config.json",  "network.json", "plan.json",
@@ -67,8 +67,8 @@ bool is_made_before_first_step(const fs::path& path) {
          name.starts_with("events.out.tfevents.") || is_half_done(path);
 }
 
-/// Whether a process that made this folder for a run has vanished before its first step: then there
-/// is nothing in it that is worth keeping.
+/// Whether the process that made this folder for a run ended before its first step. Such a folder
+/// has no results.
 bool is_of_run_that_did_not_begin(const fs::path& folder) {
   std::error_code failure;
   if (!fs::exists(folder / "run.lock", failure)) return false;
@@ -88,7 +88,7 @@ fs::path dated_path(const std::string& name) {
   return fs::path("runs") / (name + when.data());
 }
 
-/// The uppermost folder on the way to `path` that is not there; "" when all are.
+/// The uppermost missing folder in `path`; "" if none is missing.
 fs::path uppermost_missing(fs::path path) {
   fs::path missing;
   for (path = fs::absolute(path); !fs::exists(path); path = path.parent_path()) missing = path;
@@ -110,7 +110,8 @@ RunDirectory::RunDirectory(fs::path path, bool resumed)
                     path_.string());
 }
 
-/// Whoever makes the folder has it: processes that start in the same second get one each.
+/// The process whose mkdir succeeds owns the folder, so processes that start in the same second get
+/// different folders.
 RunDirectory::RunDirectory(const std::string& name) {
   const fs::path first = dated_path(name);
   made_ = uppermost_missing(first);
@@ -132,7 +133,7 @@ RunDirectory::~RunDirectory() {
   std::error_code ignored;
   if (!made_.empty()) {
     fs::remove_all(path_, ignored);
-    // Folders above it that were made for it, unless somebody else uses them too.
+    // Remove the parent folders that were created for it, unless they are used otherwise.
     for (fs::path above = fs::absolute(path_); above != made_ && !ignored;) {
       above = above.parent_path();
       fs::remove(above, ignored);
@@ -152,7 +153,7 @@ void RunDirectory::make() {
   try {
     lock_.emplace(path_);
   } catch (const ConfigError&) {
-    changed_ = false;  // what is in the folder is another process's
+    changed_ = false;  // the files belong to another process
     throw;
   }
   tidy();
@@ -188,7 +189,8 @@ void RunDirectory::write_or_warn(const char* file, const Json& json, Log& log) c
 void RunDirectory::write_config(const Job& job) const {
   Json config = resolved(job.config);
   config["network"] = "network.json";
-  // What follows from the number of workers is written out, so that the run can go on with another.
+  // Store values that depend on the number of workers, so that the run can continue with another
+  // number.
   config["cluster"]["logical_shards"] = job.config.logical_shards();
   config["data"].erase("batch_per_worker");
   config["data"]["global_batch"] = job.config.global_batch();

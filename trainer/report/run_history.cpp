@@ -29,7 +29,7 @@ Json list_under(const Json& object, const char* key) {
   return object.contains(key) && object[key].is_array() ? object[key] : Json::array();
 }
 
-/// Adds a line of the file to the sessions as summary.json shows them.
+/// Applies a line of the file to the list of sessions, in the format of summary.json.
 void take_line(Json& sessions, const Json& line) {
   const std::string type = type_of_line(line);
   if (type == "begin")
@@ -92,7 +92,8 @@ void RunHistory::begin() {
           {"first_step", options_.steps_done + 1}});
 }
 
-/// The process of the session before has vanished: its last line of metrics says how far it came.
+/// The process of the previous session disappeared. Its last step is in the last line of
+/// metrics.jsonl.
 void RunHistory::end_interrupted() {
   if (sessions_.empty() || sessions_.back().contains("how")) return;
   const Json& last = options_.last_line;
@@ -103,7 +104,7 @@ void RunHistory::end_interrupted() {
           {"how", "interrupted"}});
 }
 
-/// Only what is new, so that the file grows with the number of events.
+/// Writes only new events, so that the file grows linearly with their number.
 void RunHistory::note_events(const Json& events) {
   begin();
   Json line{{"type", "events"},
@@ -123,7 +124,7 @@ void RunHistory::end(int64_t steps, std::string_view how) {
   append({{"type", "end"}, {"time", time_of_day()}, {"steps", steps}, {"how", how}});
 }
 
-/// A record for people must not end the run.
+/// A failed write of this log must not end the run.
 void RunHistory::append(const Json& line) {
   take_line(sessions_, line);
   try {

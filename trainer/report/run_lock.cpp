@@ -35,7 +35,7 @@ std::string holder_in(const std::string& contents) {
   return text("process ", json["pid"].dump(), " on ", shown(json["host"]));
 }
 
-/// The holder has the lock for a moment before its name stands in the file.
+/// Waits for the holder's name, which is written shortly after the lock is acquired.
 std::string await_holder(const fs::path& run) {
   std::string contents = RunLock::text_in(run);
   for (int attempt = 0; attempt < 50 && contents.find('\n') == std::string::npos; ++attempt) {
@@ -60,7 +60,7 @@ std::string RunLock::text_in(const fs::path& run) {
   try {
     read_file(run / kName, kMostLockBytes, bytes);
   } catch (const ConfigError& error) {
-    throw RunError(error.what());  // the file is this run's own, not the user's
+    throw RunError(error.what());  // the file belongs to this run, not to the user
   }
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }

@@ -8,30 +8,30 @@
 
 namespace poseidon::trainer {
 
-/// Another process has gone on with the run.
+/// Another process has continued the run.
 class LockLost final : public RunError {
  public:
   using RunError::RunError;
 };
 
-/// A run directory has one writer. Its file `run.lock` is locked while that runs, and says who it
-/// is; each writer gives it the next fencing number. Where locks do not reach, as between hosts of
-/// some network file systems, the number does: who was stopped, and wakes when another has gone on
-/// with the run, finds another number.
+/// The lock that gives a run directory a single writer. The writer holds a lock on the file
+/// `run.lock`, which identifies the writer. Each writer increments its fencing number. Some network
+/// file systems do not share locks between hosts, so the number is checked too. A process that was
+/// stopped while another one continued the run finds a different number.
 class RunLock {
  public:
-  /// Throws ConfigError that names the holder when another process has it, RunError when it cannot
-  /// be taken.
+  /// Throws ConfigError, which names the holder, if another process has the lock. Throws RunError
+  /// if it cannot be acquired.
   explicit RunLock(const std::filesystem::path& run);
 
-  /// Whether this process is known to be the writer still.
+  /// Whether this process is known to still be the writer.
   bool is_held() const;
-  /// Throws LockLost that names the other process when this one is not the writer any more,
-  /// RunError when that cannot be read, as when a file server does not answer.
+  /// Throws LockLost, which names the other process, if this process is no longer the writer.
+  /// Throws RunError if that cannot be read, for example because a file server does not answer.
   void check() const;
 
-  /// What `run.lock` says; "" when there is none. For a process that writes for the writer. Throws
-  /// RunError.
+  /// The content of `run.lock`; "" if it does not exist. For a process that writes on behalf of the
+  /// writer. Throws RunError.
   static std::string text_in(const std::filesystem::path& run);
 
  private:

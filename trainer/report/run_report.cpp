@@ -49,13 +49,14 @@ void RunReport::trained(const StepReport& report, bool last) {
   metrics_.trained(report, last);
 }
 
-/// Those who make a step again are never further behind than the last one that all had made.
+/// Compares a repeated step. Only the last step can be compared, but the members never go back
+/// further than the last step that all had made.
 void RunReport::check_again(const StepReport& report) const {
   if (report.step == last_report_.step)
     check_same(text("step ", report.step), report.mean, last_report_.mean, 0);
 }
 
-/// A test is added up in another order by other workers.
+/// Different workers add up a test in a different order, so equality has a tolerance.
 void RunReport::tested(int64_t step, const TestResult& result) {
   if (last_test_ && step <= tested_step_) {
     if (step == tested_step_)
@@ -86,15 +87,16 @@ void RunReport::end(int64_t steps, const std::string& failure) {
   history_.end(steps, how);
 }
 
-/// Of the last step that was logged in an earlier session where this one has made none.
+/// Loss of the last step; if this session has made none, of the last step that an earlier session
+/// logged.
 Json RunReport::trained_loss() const {
   if (last_report_.step > 0) return last_report_.mean.loss;
   const Json& earlier = metrics_.earlier().last_train;
   return earlier.is_null() ? Json() : earlier.value("loss", Json());
 }
 
-/// Of the last test, maybe of an earlier session; null where there was none, or no layer reports
-/// it.
+/// A value of the last test, possibly of an earlier session; null if there is none, or no layer
+/// reports it.
 Json RunReport::tested(const std::string& key) const {
   if (!last_test_) {
     const Json& earlier = metrics_.earlier().last_test;

@@ -14,44 +14,42 @@
 
 namespace poseidon::trainer {
 
-/// Where a run stands at its end, for summary.json.
+/// State of a run at its end, for summary.json.
 struct RunEnd {
-  int64_t first_step = 0;    ///< steps done before it
-  int64_t steps = 0;         ///< steps done
-  int64_t steps_of_job = 0;  ///< that would be all
-  double wall_seconds = 0;   ///< that it took
-  std::string device = {};   ///< the kinds that computed
+  int64_t first_step = 0;    ///< number of steps done before the run
+  int64_t steps = 0;         ///< number of steps done
+  int64_t steps_of_job = 0;  ///< number of steps of the whole job
+  double wall_seconds = 0;   ///< duration of the run
+  std::string device = {};   ///< kinds of device that computed
   int64_t servers = 0;
   int64_t threads = 1;                        ///< of a worker
-  double bytes_sent = 0, bytes_received = 0;  ///< payload, in the mean of the nodes
+  double bytes_sent = 0, bytes_received = 0;  ///< payload, mean over the nodes
   std::string weights_sha256 = {}, state_sha256 = {};
-  std::filesystem::path checkpoint = {};  ///< the last one
+  std::filesystem::path checkpoint = {};  ///< last checkpoint
 };
 
-/// A step that was made again has come to something else.
+/// A repeated step has produced another result.
 class ReplayDiffers final : public RunError {
  public:
   using RunError::RunError;
 };
 
-/// What a run has come to: its metrics while it goes on, its summary at the end. Used by one
-/// thread.
+/// Reports of a run: metrics during the run, and the summary at its end. Used by one thread.
 class RunReport {
  public:
   /// `directory` and `console` must outlive it.
   RunReport(const RunDirectory& directory, Metrics::Options options, Console& console);
 
-  /// `last`: the run ends here, so the step is written whatever its number. One that was reported
-  /// before, and was made again, is not written twice; throws ReplayDiffers where it has come to
-  /// another loss, or test.
+  /// `last`: the run ends here, so the step is always written. A repeated step is not written
+  /// twice. Throws ReplayDiffers if a repeated step or test has another result.
   void trained(const StepReport& report, bool last);
   void tested(int64_t step, const TestResult& result);
-  /// What was reported of later steps does not count, and is reported anew.
+  /// Discards the reports of later steps, which will be repeated.
   void forget_after(int64_t step);
-  /// What has happened to the nodes of the session so far, as ViewRecords::write_to() has it.
+  /// Events of the nodes in this session so far, from ViewRecords::write_to().
   void note_events(const Json& events) { history_.note_events(events); }
-  /// The run has ended after `steps` steps, maybe before the one that was to be its last. `failure`
-  /// says why it failed; "" where it has not.
+  /// The run has ended after `steps` steps, possibly before its planned last step. `failure` is the
+  /// reason of a failure, or "".
   void end(int64_t steps, const std::string& failure);
   /// Adds all sessions of the run to its summary.
   void add_sessions(Json& summary) const { history_.add_to(summary); }

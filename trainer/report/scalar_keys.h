@@ -10,17 +10,17 @@
 
 namespace poseidon::trainer {
 
-/// By which keys a run tells of what the layers of its network report. "top1" is that of the layer
-/// whose loss weighs most, the last of equals; where several layers report, each one's are told
-/// under its name too: "loss3/top1". The total loss has no key here.
+/// Keys for the scalars that the layers of a network report. "top1" is the accuracy at the layer
+/// with the heaviest loss, the last one of equals. If several layers report, each has a key with
+/// its name too: "loss3/top1". The total loss has no key here.
 class ScalarKeys {
  public:
   ScalarKeys() = default;
   explicit ScalarKeys(const std::vector<net::ReportedScalar>& scalars);
 
-  /// How many scalars there are of a sample.
+  /// Number of scalars per sample.
   size_t count() const { return count_; }
-  /// Each key with its value in `mean`; those that it has no value for are left out.
+  /// Each key with its value in `mean`; keys without a value are left out.
   std::vector<Scalar> told(const SampleSums& mean) const;
   /// The value under one key.
   std::optional<double> find(const std::string& key, const SampleSums& mean) const;
@@ -28,7 +28,7 @@ class ScalarKeys {
  private:
   struct Key {
     std::string name;
-    size_t index = 0;  ///< of the scalar
+    size_t index = 0;  ///< index of the scalar
   };
 
   size_t count_ = 0;

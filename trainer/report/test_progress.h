@@ -8,11 +8,11 @@
 
 namespace poseidon::trainer {
 
-/// How far a test is: on a terminal a line that is written over, else a line after 10 s, 20 s, 40 s
-/// and so on. Used by one thread.
+/// Shows the progress of a test. On a terminal it overwrites one line; otherwise it writes a line
+/// after 10 s, 20 s, 40 s and so on. Used by one thread.
 class TestProgress {
  public:
-  /// `what` is done, for example "testing". `console` must outlive it.
+  /// `what` names the activity, for example "testing". `console` must outlive it.
   TestProgress(Console& console, std::string what) : console_(console), what_(std::move(what)) {}
 
   /// `done` of `of` batches are tested; 0 begins a test.

@@ -9,7 +9,7 @@ namespace poseidon::trainer {
 std::string time_of_day(
     std::chrono::system_clock::time_point when = std::chrono::system_clock::now());
 
-/// "1:02:03", "4:05", "12 s".
+/// Text such as "1:02:03", "4:05", "12 s".
 std::string duration_text(double seconds);
 
 }  // namespace poseidon::trainer

@@ -11,19 +11,19 @@ namespace {
 
 constexpr size_t kSpansOfNote = 20000;  // about a megabyte of JSON
 constexpr size_t kNumbersOfSpan = TraceNote::kNumbersOfSpan;
-/// Of one node: two threads, twice when a job fails at its end, and their labels.
+/// For one node: two threads, twice if a job fails at its end, and their labels.
 constexpr size_t kMostTraceBytes = size_t{64} << 20;
 constexpr size_t kClockSamples = 64;
 
 double microseconds(int64_t ns) { return static_cast<double>(ns) / 1000; }
 
-/// Numbers of processes and tracks, and the events that name them.
+/// Ids of processes and tracks, and the events that name them.
 class Names {
  public:
   int process(comm::NodeId node) {
     const auto [found, is_new] = processes_.try_emplace(node, 0);
     if (!is_new) return found->second;
-    // Workers come first, then servers.
+    // Workers come before servers.
     found->second = node.rank + (node.role == comm::Role::kServer ? 100001 : 1);
     describe("process_name", found->second, 0, comm::name_of(node));
     events.push_back({{"ph", "M"},
@@ -158,7 +158,7 @@ void TraceCollection::answered(comm::NodeId node, const ClockNote& answer, int64
 }
 
 std::vector<TraceCollection::Event> TraceCollection::common_events() const {
-  // A recording comes in several notes; a thread with many spans has fewer steps of them.
+  // A recording consists of several notes. A thread with many spans has recorded fewer steps.
   std::map<std::pair<comm::NodeId, std::string>, int64_t> first_step;
   for (const Thread& thread : threads_)
     for (const auto& span : thread.spans) {
@@ -179,7 +179,7 @@ std::vector<TraceCollection::Event> TraceCollection::common_events() const {
       events.push_back({&thread.labels[span.label], thread.node, span});
     }
   }
-  // What contains others comes before them.
+  // Enclosing spans come before the spans that they contain.
   std::ranges::stable_sort(events, {}, [](const Event& event) {
     return std::pair(event.span.begin_ns, -event.span.end_ns);
   });

@@ -9,30 +9,30 @@
 #include "core/trace.h"
 #include "trainer/messages/notes.h"
 
-/// From spans of many threads on many hosts to one file that Perfetto and chrome://tracing show.
-/// docs/trace.md.
+/// Merges the spans of many threads on many hosts into one file for Perfetto and chrome://tracing.
+/// See docs/trace.md.
 namespace poseidon::trainer {
 
 inline constexpr const char* kTraceFile = "trace.json";
 
-/// A trace holds the last steps of a run only.
+/// A trace contains only the last steps of a run.
 inline constexpr int64_t kTraceSteps = 20;
 
-/// A thread's spans of the last kTraceSteps steps, in notes of moderate size.
+/// A thread's spans of the last kTraceSteps steps, split into notes of limited size.
 std::vector<TraceNote> write_spans(const TraceRecorder& recorder);
 
-/// Coordinator to member: what time is it? The member answers at once.
+/// Coordinator to member: requests the member's time. The member answers immediately.
 ClockNote clock_question();
 ClockNote clock_answer(ClockNote question);
 
-/// How far another host's steady clock is ahead of ours. Questions and answers tell: the time of
-/// the answer lies between them, most narrowly for the fastest one of late.
+/// Offset of another host's steady clock from ours. The answer's time lies between sending and
+/// receiving. The fastest recent round trip gives the narrowest bounds.
 class ClockOffset {
  public:
   void add(int64_t asked_ns, int64_t there_ns, int64_t answered_ns);
-  /// 0 while nothing is known.
+  /// 0 before the first answer.
   int64_t nanoseconds() const;
-  /// Half the time of that fastest answer: the offset cannot be further off.
+  /// Half of that fastest round trip: an upper bound on the error.
   int64_t uncertainty_ns() const;
 
  private:
@@ -45,10 +45,10 @@ class ClockOffset {
 /// The spans of all processes of a run.
 class TraceCollection {
  public:
-  /// One of write_spans(). Throws ConfigError for what no recorder gives, and for too much.
+  /// Adds a note of write_spans(). Throws ConfigError for invalid content, and for too much data.
   void add(comm::NodeId node, const TraceNote& note);
   void answered(comm::NodeId node, const ClockNote& answer, int64_t answered_ns);
-  /// Those steps that all threads have whole, on our clock, in the Trace Event Format.
+  /// The steps that are complete on all threads, on our clock, in the Trace Event Format.
   Json events() const;
 
  private:
@@ -57,7 +57,7 @@ class TraceCollection {
     comm::NodeId node;
     TraceRecorder::Span span;
   };
-  /// A thread's part of it.
+  /// One note of a thread's spans.
   struct Thread {
     comm::NodeId node;
     std::vector<TraceRecorder::LabelText> labels;
@@ -66,11 +66,11 @@ class TraceCollection {
   std::vector<Event> common_events() const;
 
   std::vector<Thread> threads_;
-  std::map<comm::NodeId, size_t> bytes_of_;  ///< of what a node has told
+  std::map<comm::NodeId, size_t> bytes_of_;  ///< received so far, by node
   std::map<comm::NodeId, ClockOffset> clocks_;
 };
 
-/// Writes trace.json into a run directory, and says so.
+/// Writes trace.json into a run directory, and logs its path.
 void write_trace(const TraceCollection& trace, const std::filesystem::path& folder, Log& log);
 
 }  // namespace poseidon::trainer

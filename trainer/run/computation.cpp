@@ -53,7 +53,7 @@ Computation::Computation(layers::Backend backend, const net::Net::Options& optio
       sums(engine.net(), std::max(part.plan.staleness, part.published.in_flight)),
       tensors(tensors_of(engine.net(), optimizer, sums)),
       schedule(schedule_of(part.job, part.published.steps, part.data.dataset->size())) {
-  // Whoever joins a run gets all values: making others first would keep those who run waiting.
+  // A joiner receives all values. Initializing them first would delay the running workers.
   if (!part.published.again)
     engine.net().values().initialize(static_cast<uint64_t>(part.job.config.train.seed));
 }
@@ -70,7 +70,7 @@ void Computation::plan(const WorkerPart& part, comm::Part shards, const MakeExch
                                               *steps.loader, loop_options(part, shards, sums));
 }
 
-/// Each reads what was made before it.
+/// Destroys in reverse order: each object reads the one created before it.
 void Computation::end_plan(std::optional<int64_t> step) {
   stands_at = step.value_or(last_complete_step());
   revert_to(stands_at);

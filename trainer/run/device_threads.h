@@ -11,11 +11,12 @@
 
 namespace poseidon::trainer {
 
-/// A compute thread for each device of a worker, in which all of the device's objects are made,
-/// used and destroyed. That of the first device is the one that calls, which is always the same.
+/// Compute threads, one for each device of a worker. All objects of a device are created, used and
+/// destroyed in its thread. The first device uses the calling thread, which must always be the
+/// same.
 class DeviceThreads {
  public:
-  /// What is done for a device, by its number.
+  /// A task for a device, by its index.
   using Task = std::function<void(size_t device)>;
 
   explicit DeviceThreads(size_t devices);
@@ -24,11 +25,11 @@ class DeviceThreads {
   DeviceThreads& operator=(const DeviceThreads&) = delete;
 
   size_t count() const { return others_.size() + 1; }
-  /// Does the task for all devices from `first` on at once, and returns when all are through, by
-  /// the error that came first where there was one.
+  /// Runs the task in parallel for all devices from `first` on. Returns after all have ended;
+  /// rethrows the first exception.
   void run(const Task& task, size_t first = 0);
-  /// `failed` is told why when a task ends by an error, in its thread: others may wait for what it
-  /// will not do any more.
+  /// `failed` is called with the reason when a task throws, in the task's thread. Other threads may
+  /// be waiting for data from the failed device.
   void on_failure(std::function<void(const std::string& why)> failed) {
     failed_ = std::move(failed);
   }
@@ -39,12 +40,12 @@ class DeviceThreads {
   void attempt(size_t device);
 
   std::function<void(const std::string&)> failed_ = [](const std::string&) {};
-  const Task* task_ = nullptr;  ///< of the round, as the next one
+  const Task* task_ = nullptr;  ///< of the current round
   size_t first_ = 0;
   Mutex mutex_;
   Condition changed_;
   uint64_t round_ GUARDED_BY(mutex_) = 0;
-  size_t busy_ GUARDED_BY(mutex_) = 0;  ///< other threads that are not through
+  size_t busy_ GUARDED_BY(mutex_) = 0;  ///< other threads that are still running the task
   bool ends_ GUARDED_BY(mutex_) = false;
   std::exception_ptr failure_ GUARDED_BY(mutex_);
   std::vector<std::thread> others_;

@@ -24,7 +24,7 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// One run of a job by one worker, from its directory to its summary.
+/// A run of a job by a single worker, from its directory to its summary.
 class Run final : public RunSink {
  public:
   Run(const Job& job, const RunOptions& options, Console& console);
@@ -82,7 +82,7 @@ class Run final : public RunSink {
   std::optional<RunReport> report_;
 };
 
-/// Only looks at what is there.
+/// Only reads; creates no files.
 Run::Run(const Job& job, const RunOptions& options, Console& console)
     : job_(job),
       options_(options),
@@ -116,14 +116,15 @@ Json Run::go() {
   return end("", true);
 }
 
-/// The session before may have ended between a checkpoint and the test that was due with it.
+/// The earlier session may have ended between a checkpoint and the test that was due at the same
+/// step.
 bool Run::lacks_test() const {
   const int64_t every = job_.config.train.test_every, step = published_.first_step;
   return step > 0 && every > 0 && step % every == 0 && !published_.tested;
 }
 
-/// Whatever has ended the run, its last complete step is written. Before its first step nothing is
-/// lost, and the error may be the user's.
+/// Writes the last complete step, whatever has ended the run. Before the first step there is
+/// nothing to save, and the error may be the user's.
 void Run::fail(RunLoop& loop, const std::exception_ptr& failure) {
   console_.finish();
   std::string why = message_of(failure);
@@ -138,7 +139,7 @@ void Run::fail(RunLoop& loop, const std::exception_ptr& failure) {
   throw RunError(files_.last_step() ? text(why, "; to go on: ", resume_command()) : why);
 }
 
-/// Returns why it could not; "" where it could.
+/// Returns the reason of a failure, "" on success.
 std::string Run::save_last_step(RunLoop& loop) {
   if (alone_ != nullptr) alone_->exchange().forget_loss();
   try {
@@ -150,7 +151,7 @@ std::string Run::save_last_step(RunLoop& loop) {
   }
 }
 
-/// Logs the job in numbers, and warns of doubtful settings.
+/// Logs the size of the job, and warns of doubtful settings.
 void Run::introduce() {
   const KnownData data = known_data(train_data_, test_data_);
   console_.info(job_in_numbers(job_, data));
@@ -159,7 +160,7 @@ void Run::introduce() {
   warn_of_doubtful_settings(facts, console_);
 }
 
-/// Warns of the memory that the net will take, last before it is taken.
+/// Warns if the net may need too much memory, just before it is allocated.
 void Run::build() {
   const net::Net::Options net = net_options(job_, published_, plan_, 1);
   warn_of_memory(job_, estimate_memory(job_, plan_, net), 1, console_);
@@ -270,7 +271,7 @@ Json Run::end(const std::string& failure, bool is_whole) {
   return result;
 }
 
-/// What cannot be written is reported, and not more.
+/// A failed write is only a warning.
 void Run::write_own_trace() const {
   if (!options_.trace) return;
   TraceCollection all;
@@ -282,7 +283,7 @@ void Run::write_own_trace() const {
   }
 }
 
-/// `is_whole`: the tensors are those of a step. The digests are those of the last checkpoint.
+/// `is_whole`: the tensors belong to a complete step. The digests are those of the last checkpoint.
 Json Run::summary(const std::string& failure, bool is_whole) {
   const bool is_saved = is_whole && steps_saved() == computation_->steps_done();
   RunEnd end{.first_step = published_.first_step,

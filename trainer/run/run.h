@@ -7,9 +7,9 @@
 
 namespace poseidon::trainer {
 
-/// Trains the job to its end, or until it is stopped: steps, tests, checkpoints, metrics. Returns
-/// what it wrote to summary.json. Throws ConfigError before the first step, RunError when the run
-/// fails; the last checkpoint then stays as it is.
+/// Trains the job to its end, or until it is stopped, with tests, checkpoints and metrics. Returns
+/// the content of summary.json. Throws ConfigError before the first step. Throws RunError if the
+/// run fails; the last checkpoint is then unchanged.
 Json train(const Job& job, const RunOptions& options, Console& console);
 
 }  // namespace poseidon::trainer

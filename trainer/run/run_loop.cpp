@@ -41,7 +41,7 @@ void RunLoop::checkpoint() {
   sink_.checkpoint(steps_done());
 }
 
-/// By an earlier session, which has not come to the end of the run.
+/// Whether an earlier session of the run has tested this step.
 bool RunLoop::was_tested() const {
   const PublishedPlan& published = computation_.part().published;
   return published.tested && !published.again && steps_done() == published.first_step;

@@ -9,43 +9,44 @@
 
 namespace poseidon::trainer {
 
-/// Where the steps, checkpoints and tests of a run go: into this process's files, or to a
-/// coordinator. Called by RunLoop, in the compute thread.
+/// Destination of a run's steps, checkpoints and tests: files of this process, or a coordinator.
+/// RunLoop calls it in the compute thread.
 class RunSink {
  public:
   virtual ~RunSink() = default;
 
-  /// Whether the step after `done` ones is to be made. May wait for that to be decided.
+  /// Returns whether to make the step after `done` steps. May block until that is decided.
   virtual bool begin(int64_t done) = 0;
   virtual void trained(StepReport report) = 0;
-  /// All updates are about to be made.
+  /// Called before all pending updates are made.
   virtual void settling() {}
-  /// All updates up to `step` are made, those of the job at its end, and the sums that stay in
-  /// flight are kept: replicas may be compared. Called once for a step.
+  /// All updates up to `step` are made. At the end of the job this includes late ones; otherwise
+  /// the sums that stay in flight are saved. So replicas may be compared. Called once for each
+  /// step.
   virtual void settled(int64_t /*step*/) {}
-  /// A checkpoint of `step` is due, which is settled. At the end of a run it may be due twice.
+  /// A checkpoint of `step` is due, after settled(). At the end of a run it may be called twice.
   virtual void checkpoint(int64_t step) = 0;
-  /// Before each batch of a test. Returns whether the test goes on.
+  /// Called before each batch of a test. Returns whether to continue the test.
   virtual bool testing(int64_t done, int64_t of) = 0;
   virtual void tested(int64_t step, const TestSums& sums) = 0;
-  /// Whether the run has come to its end before its time, and so goes without its last test.
+  /// Whether the run was stopped early and therefore skips its last test.
   virtual bool halted() = 0;
 };
 
-/// The course of a run in one worker: its steps, and after some of them checkpoints and tests, as
-/// the job says; at the end both.
+/// The main loop of a worker: steps, and periodic checkpoints and tests as configured. It makes
+/// both at the end.
 class RunLoop {
  public:
-  /// All of them must outlive it; `test` may hold no dataset.
+  /// All arguments must outlive it. `test` may hold no dataset.
   RunLoop(WorkerComputation& computation, const PreparedData& test, RunSink& sink, Log& log)
       : computation_(computation), test_(test), sink_(sink), log_(log) {}
 
-  /// Returns whether the run was halted. Lets through what steps and sink throw. `again`: the steps
-  /// go on in another view behind one of the run's own, and what is due after that may have been
-  /// lost with the view before.
+  /// Runs to the end. Returns whether the run was halted. Passes on exceptions of steps and sink.
+  /// `again`: the checkpoint and test due at the first step may be missing, because the earlier
+  /// view or session has ended before them. They are then made first.
   bool go(bool again = false);
-  /// When go() has thrown: has the last complete step written as a checkpoint. Returns that step;
-  /// none if an update of the step that failed had begun. Lets through what the sink throws.
+  /// After go() has thrown: has the sink write the last complete step as a checkpoint. Returns that
+  /// step; nullopt if an update of the failed step had begun. Passes on exceptions of the sink.
   std::optional<int64_t> save_last_step();
 
  private:

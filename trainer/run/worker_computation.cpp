@@ -17,7 +17,7 @@ Lists lists_of(RunTensors& tensors) {
   return lists;
 }
 
-/// The tensors of the first of `devices`, which are set on all of them.
+/// The tensors of the first of `devices`; setting one sets it on all devices.
 RunTensors tensors_of_all(const std::vector<RunTensors*>& devices, DeviceThreads& threads) {
   RunTensors all = *devices[0];
   std::vector<Lists> of_device;
@@ -56,7 +56,7 @@ WorkerComputation::WorkerComputation(const WorkerPart& part, const net::Net::Opt
 
 WorkerComputation::~WorkerComputation() { end(); }
 
-/// What the first says of the net holds for all.
+/// Only the first device logs the warnings of the net, which are the same for all.
 void WorkerComputation::make(const WorkerPart& part, const net::Net::Options& options) {
   const auto make_one = [&](size_t device) {
     devices_[device] = std::make_unique<Computation>(makers_.backend(device), options, part,
@@ -66,8 +66,8 @@ void WorkerComputation::make(const WorkerPart& part, const net::Net::Options& op
   threads_.run(make_one, 1);
 }
 
-/// While not all devices have an end that waits, none is to be told of a failure. The first device
-/// has memory that the others read: it is the first to have any.
+/// Failures are not reported until all devices have an exchange that can wait. Device 0 is planned
+/// first: it owns memory that the others read.
 void WorkerComputation::plan(const WorkerPart& with) {
   part_ = std::make_unique<const WorkerPart>(with);
   threads_.on_failure([](const std::string&) {});
@@ -91,7 +91,7 @@ void WorkerComputation::plan(const WorkerPart& with) {
   if (makers_.lose) threads_.on_failure(makers_.lose);
 }
 
-/// The first is the last to end, as others read its memory.
+/// Device 0 ends last: the others read its memory.
 void WorkerComputation::end_plan(std::optional<int64_t> step) {
   threads_.on_failure([](const std::string&) {});
   threads_.run([&](size_t device) { devices_[device]->end_plan(step); }, 1);
@@ -125,7 +125,7 @@ void WorkerComputation::revert_to(int64_t step) {
   threads_.run([&](size_t device) { devices_[device]->revert_to(step); });
 }
 
-/// A device may be done with a step that another one has failed in.
+/// Another device may have finished the step in which one has failed.
 std::optional<int64_t> WorkerComputation::abandon_step() {
   const auto done_by = [](const auto& device) { return device->steps.loop->steps_done(); };
   const int64_t step = done_by(*std::ranges::min_element(devices_, {}, done_by));

@@ -11,62 +11,63 @@
 
 namespace poseidon::trainer {
 
-/// Everything that computes in a worker: a Computation for each of its devices, in a thread of its
-/// own, and what all of them do at once. What is asked of one is asked of the first: the others
-/// have the same values. Used by the worker's main thread, which is that of the first device.
+/// The training objects of a worker: a Computation for each of its devices, each in its own thread.
+/// Queries go to the first device, since all devices have the same values. Used by the worker's
+/// main thread, which is the compute thread of the first device.
 class WorkerComputation {
  public:
-  /// What is made in a device's thread, by its number.
+  /// Factories, which are called in the device's thread with its index.
   struct Makers {
     std::function<layers::Backend(size_t device)> backend;
-    /// That of the first device is made before all others'.
+    /// Called for the first device before all others.
     std::function<std::unique_ptr<GradientExchange>(size_t, net::Net&, layers::Updater&)> exchange;
-    /// Has all devices end that wait for sums: one of them has failed. May be null.
+    /// Wakes all devices that wait for sums after one device has failed. May be null.
     std::function<void(const std::string& why)> lose = nullptr;
   };
 
-  /// What `part` names must outlive its steps. Throws ConfigError, RunError.
+  /// The objects that `part` refers to must outlive the steps. Throws ConfigError, RunError.
   WorkerComputation(const WorkerPart& part, const net::Net::Options& options, Makers makers,
                     Log& log);
   ~WorkerComputation();
   WorkerComputation(const WorkerComputation&) = delete;
   WorkerComputation& operator=(const WorkerComputation&) = delete;
 
-  // Another view of the job, by another plan: the values stay.
-  /// Goes back to `step`, a complete one, and ends all that is of the plan so far. None: each
-  /// device goes back to its own last one, since other values follow.
+  // A later view of the job with another plan. The values stay.
+  /// Goes back to complete step `step`, and destroys the objects of the plan. nullopt: each device
+  /// goes back to its own last complete step, because its values will be replaced.
   void end_plan(std::optional<int64_t> step);
-  /// Goes on by another plan; its objects must outlive the steps. Throws ConfigError, RunError.
+  /// Continues with another plan. Its objects must outlive the steps. Throws ConfigError, RunError.
   void plan(const WorkerPart& part);
-  /// Takes the values that it was made with.
+  /// Restores the initial values.
   void begin_anew();
 
-  // As TrainingLoop, of all devices.
+  // As in TrainingLoop, for all devices.
   StepReport step();
   void settle_for_checkpoint();
   void finish();
   void revert_to(int64_t step);
-  /// When step() has thrown: gives up the step under way. Returns the last complete step, which
-  /// settle_for_checkpoint() then brings the parameters to; none if an update of a later step has
-  /// begun, so that the parameters are of no step.
+  /// After step() has thrown: abandons the step in progress. Returns the last complete step, to
+  /// which settle_for_checkpoint() then brings the parameters. Returns nullopt if an update of a
+  /// later step has begun: the parameters then belong to no step.
   std::optional<int64_t> abandon_step();
-  /// The last step that is complete on all devices, to which all can go back: each of them gives
-  /// its part to every sum.
+  /// The last step that is complete on all devices. All devices can go back to it: each contributes
+  /// to every sum, so none is far ahead.
   int64_t last_complete_step() const;
-  /// The earliest step that all devices can go back to.
+  /// The earliest step to which all devices can go back.
   int64_t least_complete_step() const;
   int64_t steps_done() const { return first().steps.loop->steps_done(); }
 
-  /// Throws RunError where a device has other values than the first, all of which are settled.
+  /// Throws RunError if a device's values differ from the first device's. All devices must be
+  /// settled.
   void compare_devices();
-  /// Read from the first device, and set on all.
+  /// Reads from the first device, writes to all.
   const RunTensors& tensors() const { return tensors_; }
-  /// What a checkpoint says of `step` beside the tensors.
+  /// The state that a checkpoint of `step` stores besides the tensors.
   RunState state_after(int64_t step);
-  /// Steps whose sums stay in flight, once settled.
+  /// Steps whose sums stay in flight; valid when settled.
   int64_t in_flight() const { return first().sums.steps(); }
-  /// Calls `use`, which tests on the first device: with the averages of all updates where the job
-  /// has them, and any has been made. All are settled.
+  /// Calls `use`, which tests on the first device. During the call the net holds the EMA, if the
+  /// job has one and any update was made. All devices must be settled.
   void with_averages(const std::function<void()>& use);
   const WorkerPart& part() const { return *part_; }
   Engine& engine() { return first().engine; }
@@ -78,7 +79,7 @@ class WorkerComputation {
 
   const Makers makers_;
   Log& log_;
-  std::unique_ptr<const WorkerPart> part_;  ///< by the plan that holds
+  std::unique_ptr<const WorkerPart> part_;  ///< of the current plan
   SilentLog said_by_the_first_;
   std::vector<std::unique_ptr<Computation>> devices_;
   DeviceThreads threads_;

@@ -38,7 +38,7 @@ T read_value(const InputFile& file, uint64_t offset) {
 
 std::string name_of(int64_t step) { return "step-" + std::to_string(step); }
 
-/// 12 of ".../step-12.state" and ".../step-12.safetensors".
+/// Step 12 for ".../step-12.state" and ".../step-12.safetensors".
 std::optional<int64_t> step_of(const fs::path& file) {
   const std::string stem = file.stem().string();
   int64_t step = 0;
@@ -83,7 +83,7 @@ uint64_t bytes_of_values(Tensors tensors) {
   return bytes;
 }
 
-/// Reads back what was written: `tensors`, one after another from `offset`.
+/// Reads `tensors` back from the file, one after another from `offset`, and compares digests.
 void expect_digests(const AtomicFile& file, uint64_t offset, Tensors tensors,
                     std::span<const int64_t> digests) {
   const InputFile written(file.temporary());
@@ -98,7 +98,7 @@ void expect_digests(const AtomicFile& file, uint64_t offset, Tensors tensors,
   }
 }
 
-/// What came must be what all agreed on.
+/// The received tensors must match the digests that the workers agreed on.
 void expect_agreed(int64_t step, Tensors tensors, const std::vector<int64_t>& digests,
                    const std::vector<int64_t>& agreed) {
   for (size_t i = 0; i < tensors.size(); ++i)
@@ -184,7 +184,7 @@ fs::path write_checkpoint(const fs::path& folder, const RunState& state, const R
                  std::span(digests).subspan(in_weights.size()));
 
   rules.may_write();
-  // An older state beside newer weights would be refused; better that it is not there.
+  // An older state with newer weights would be rejected anyway, so remove it first.
   std::error_code ignored;
   fs::remove(rest.path(), ignored);
   weights.commit();
@@ -278,7 +278,7 @@ void Checkpoint::check_weights(const Json& header) const {
     fields.integer("bytes", bytes, at_least(0), "", Presence::kRequired);
     fields.integer("crc32c", crc, between(0, UINT32_MAX), "", Presence::kRequired);
   });
-  // The name inside is for people: a copied or renamed pair stays a pair.
+  // The name in the header is informational: a copied or renamed pair of files remains valid.
   const InputFile weights(weights_file());
   if (weights.size() != static_cast<uint64_t>(bytes))
     throw RunError(text(weights.path().string(), ": is cut off or altered: expected ", bytes,
@@ -291,7 +291,7 @@ void Checkpoint::check_weights(const Json& header) const {
 
 namespace {
 
-/// Refuses to restore tensors into others: "has no tensor", "has a tensor more", another shape.
+/// Rejects a missing tensor or another shape.
 void expect_same(const std::string& file, const std::string& what, const NamedTensor& wanted,
                  const std::vector<int64_t>* got) {
   if (got == nullptr)
@@ -411,7 +411,7 @@ void for_each_test(const fs::path& run, const Use& use) {
   }
 }
 
-/// Of these steps, the one with the best test accuracy; -1 where none was tested.
+/// The step among `steps` with the best test accuracy; -1 if none was tested.
 int64_t best_tested(const fs::path& run, std::span<const int64_t> steps) {
   int64_t best = -1;
   double best_top1 = -1;
@@ -445,7 +445,7 @@ void prune_checkpoints(const fs::path& run, int64_t keep, int64_t newest) {
   const int64_t best = best_tested(run, steps);
   for (size_t i = static_cast<size_t>(keep); i < steps.size(); ++i) {
     if (steps[i] == best) continue;
-    std::error_code ignored;  // what cannot be removed is in nobody's way
+    std::error_code ignored;  // a file that cannot be removed does no harm
     fs::remove(folder / (name_of(steps[i]) + ".state"), ignored);
     fs::remove(folder / (name_of(steps[i]) + ".safetensors"), ignored);
   }

@@ -14,32 +14,34 @@
 #include "core/log.h"
 #include "trainer/step/named_tensor.h"
 
-/// Checkpoints: step-<N>.safetensors with the parameters and statistics, for any reader, and
-/// step-<N>.state with what else is needed to go on. The bytes: docs/checkpoint-format.md.
+/// Checkpoints: step-<N>.safetensors holds the parameters and statistics, readable by other
+/// programs. step-<N>.state holds the remaining state needed to continue. Byte layout:
+/// docs/checkpoint-format.md.
 namespace poseidon::trainer {
 
-/// Where a run stands, but for its tensors.
+/// The state of a run except its tensors.
 struct RunState {
   int64_t step = 0;          ///< steps done
-  int64_t samples = 0;       ///< samples used so far: the cursor in the endless order of samples
-  double learning_rate = 0;  ///< of the next step, for people
+  int64_t samples = 0;       ///< samples used so far: position in the endless sequence of samples
+  double learning_rate = 0;  ///< of the next step, for information
   std::string config_hash;
-  Json config;                    ///< what the hash is of
+  Json config;                    ///< the hashed settings
   Json choices = Json::object();  ///< layout and algorithm by layer
-  Json plan = Json::object();     ///< how gradients were summed, as in plan.json
+  Json plan = Json::object();     ///< as in plan.json: how gradients were summed
   std::string dataset;            ///< fingerprint of the training set
-  int64_t in_flight = 0;          ///< of the steps done, the last ones: their sums are carried
+  int64_t in_flight = 0;          ///< the last steps done, whose sums are also stored
 
   void describe(Fields& fields);
 };
 
-/// The tensors of a run, as they are named in files.
+/// The tensors of a run, with their names in files.
 struct RunTensors {
-  /// Parameters in network order, statistics, then averages (Averages) in the order of both.
+  /// Parameters in network order, statistics, then EMA (Averages) in the order of both.
   std::vector<NamedTensor> weights;
-  size_t parameters = 0;               ///< how many of them are parameters
+  size_t parameters = 0;               ///< number of parameters among `weights`
   std::vector<NamedTensor> optimizer;  ///< optimizer state
-  /// Room for sums in flight, oldest step first; the first RunState::in_flight of them count.
+  /// Room for sums in flight, oldest step first. Only the first RunState::in_flight of them are
+  /// valid.
   std::vector<std::vector<NamedTensor>> sums = {};
 };
 
@@ -47,40 +49,42 @@ struct RunTensors {
 /// `in_flight` steps.
 std::vector<const NamedTensor*> in_order(const RunTensors& tensors, int64_t in_flight);
 
-/// CRC-32C of each tensor in canonical order, the sums of `in_flight` steps included.
+/// CRC-32C of each tensor in canonical order, including the sums of `in_flight` steps.
 std::vector<int64_t> tensor_digests(const RunTensors& tensors, int64_t in_flight);
-/// The same of every `turns`-th of them from number `turn` on, without sums.
+/// CRC-32C of the tensors turn, turn + turns, turn + 2 turns, ... in the order of in_order(),
+/// without sums.
 std::vector<int64_t> tensor_digests_in_turn(const RunTensors& tensors, int64_t turn, int64_t turns);
 
-/// What must hold for a checkpoint to be written.
+/// Conditions for writing a checkpoint.
 struct WritingRules {
-  const std::vector<int64_t>* agreed = nullptr;  ///< digests of the tensors that others have said
-  std::function<void()> may_write = [] {};       ///< throws RunError when it may not be written
+  const std::vector<int64_t>* agreed = nullptr;  ///< the workers' agreed digests; null: no check
+  std::function<void()> may_write = [] {};       ///< throws RunError if writing is not allowed
 };
 
-/// Writes both files of step `state.step` into `folder`, which must exist: the weights first, the
-/// state last, so a checkpoint whose state is there is whole. They get their names when what is
-/// read back from them has the digests of the tensors. Returns the path of the weights. Throws
-/// RunError, and then leaves nothing behind that would be taken for a checkpoint; those of other
-/// steps stay as they are.
+/// Writes both files of step `state.step` into `folder`, which must exist. The state is written
+/// last, so a checkpoint with a state file is complete. Both files get their names only after the
+/// data read back match the tensors' digests. Returns the path of the weights. Throws RunError, and
+/// then leaves no file that could be read as a checkpoint. Does not change checkpoints of other
+/// steps.
 std::filesystem::path write_checkpoint(const std::filesystem::path& folder, const RunState& state,
                                        const RunTensors& tensors, const WritingRules& rules = {});
 
-/// Removes the checkpoints of a run up to step `newest` but the `keep` newest of them (0: all stay)
-/// and the one with the best test accuracy by its metrics.jsonl, the later of equals. Later ones,
-/// from before the run went back, stay: one may be damaged, and the run writes them again.
+/// Removes checkpoints of a run up to step `newest`, except the `keep` newest (0: removes none) and
+/// the one with the best test accuracy in metrics.jsonl, the later of equals. Keeps checkpoints
+/// after `newest`, which are from before the run went back. The run writes them again, and one of
+/// the others may be damaged.
 void prune_checkpoints(const std::filesystem::path& run, int64_t keep, int64_t newest);
 
-/// The run directory that "--resume" names, itself or by a checkpoint in it.
+/// The run directory of --resume, which names it or a checkpoint in it.
 std::filesystem::path run_of_checkpoint(const std::filesystem::path& run_or_file);
-/// Whether the metrics.jsonl of a run has a test of the parameters after `step`.
+/// Whether the metrics.jsonl of a run contains a test after `step`.
 bool has_test(const std::filesystem::path& run, int64_t step);
 
-/// A checkpoint that was read back and found whole.
+/// A checkpoint that was read and verified.
 class Checkpoint {
  public:
-  /// `state_file` is "....state"; the weights lie beside it. Throws RunError that names the file
-  /// that is torn, altered, or missing.
+  /// `state_file` is "....state"; the weights are in the same folder. Throws RunError, which names
+  /// the incomplete, altered or missing file.
   explicit Checkpoint(const std::filesystem::path& state_file);
 
   const RunState& state() const { return state_; }
@@ -88,8 +92,8 @@ class Checkpoint {
     return std::filesystem::path(file_.path()).replace_extension(".safetensors");
   }
 
-  /// Puts all tensors back. Throws ConfigError when the run's tensors are not those of the
-  /// checkpoint: another network or another optimizer. There must be room for its sums in flight.
+  /// Restores all tensors. Throws ConfigError if the run's tensors differ from the checkpoint's,
+  /// because network or optimizer differ. There must be room for its sums in flight.
   void restore(const RunTensors& tensors) const;
 
  private:
@@ -110,18 +114,18 @@ class Checkpoint {
   std::vector<Entry> entries_;
 };
 
-/// Opens what "--resume" names: a run directory (its newest checkpoint), or one checkpoint's file.
-/// One that is damaged is named in a warning and the one before it is taken. Throws ConfigError
-/// when there is none at all, RunError when none is whole.
+/// Opens the argument of --resume: a run directory (its newest checkpoint), or the file of one
+/// checkpoint. If a checkpoint is damaged, logs a warning and opens the one before it. Throws
+/// ConfigError if there is none, RunError if all are damaged.
 std::unique_ptr<Checkpoint> open_checkpoint(const std::filesystem::path& run_or_file, Log& log);
 
-/// Whether a run directory has any checkpoint, whole or not.
+/// Whether a run directory has any checkpoint, intact or not.
 bool has_checkpoint(const std::filesystem::path& run);
 
 /// SHA-256 of all parameters in network order, canonical, fp32 little-endian.
 std::string weights_sha256(const RunTensors& tensors);
-/// The same of all that a checkpoint holds: parameters, running statistics, optimizer state, and
-/// the sums of `in_flight` steps.
+/// SHA-256 of the whole content of a checkpoint: parameters, running statistics, optimizer state,
+/// and the sums of `in_flight` steps.
 std::string state_sha256(const RunTensors& tensors, int64_t in_flight);
 
 }  // namespace poseidon::trainer

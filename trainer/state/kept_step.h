@@ -12,32 +12,32 @@
 
 namespace poseidon::trainer {
 
-/// The last complete step of a run that ended before its time: a checkpoint in memory.
+/// An in-memory checkpoint: the last complete step of a run that ended early.
 struct KeptStep {
   std::string run;  ///< RunDirectory::id()
   RunState state;
   std::shared_ptr<TensorStore> tensors;
-  int64_t rank = 0;                       ///< of the worker in the last view
-  std::vector<std::string> reports = {};  ///< of the last steps, as messages
+  int64_t rank = 0;                       ///< of the worker, in the last view
+  std::vector<std::string> reports = {};  ///< of the last steps, as encoded messages
 };
 
-/// A copy of a run's tensors, with what a checkpoint says beside them.
+/// Copies a run's tensors and state.
 KeptStep copy_step(const std::string& run, const RunState& state, const RunTensors& tensors);
 
-/// What a long-lived worker keeps from one job to the next: one step, for a while. Whoever goes on
-/// with its run may ask for it. Used by one thread.
+/// Stores one in-memory checkpoint of a long-lived worker from one job to the next, for a limited
+/// time. A coordinator that resumes the run may fetch it. Used by one thread.
 class StepKeeper {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// In place of what was kept before.
+  /// Replaces the stored step.
   void keep(KeptStep step, Clock::time_point until);
-  /// Null where nothing of this run is kept.
+  /// Null if no step of this run is stored.
   KeptStep* of(const std::string& run) { return kept_ && kept_->run == run ? &*kept_ : nullptr; }
   void drop(const std::string& run);
-  /// Gives up what has been kept for long enough; says what, or "".
+  /// Drops the step after its time has expired. Returns a message about it, or "".
   std::string give_up(Clock::time_point now);
-  /// How much longer it keeps something, rounded up.
+  /// Remaining time of the stored step, rounded up; 0 without one.
   std::chrono::seconds left(Clock::time_point now) const;
 
  private:

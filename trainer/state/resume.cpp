@@ -11,19 +11,19 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// Differences between the job that a checkpoint was made by and this one that change results.
+/// The settings that differ between the checkpoint's job and this one and change results.
 std::string changes(const Json& before, const Json& now) {
   std::string out;
   for (const Json& change : Json::diff(before, now)) {
     const auto path = change["path"].get<std::string>();
     if (path.starts_with("/train/") && path.ends_with("_every")) continue;
-    if (path == "/device/type") continue;  // workers may have devices of their own, which count
+    if (path == "/device/type") continue;  // workers may have other devices, which count
     out += (out.empty() ? "" : ", ") + path;
   }
   return out;
 }
 
-/// "\"lenet\" (8 layers)": the network that a state's config holds.
+/// "\"lenet\" (8 layers)": the network in a state's config.
 std::string network_text(const Json& network) {
   const bool known = network.is_object() && network.contains("name") &&
                      network["name"].is_string() && network.contains("layers");
@@ -31,7 +31,7 @@ std::string network_text(const Json& network) {
   return text(network["name"], " (", counted(network["layers"].size(), "layer"), ")");
 }
 
-/// Weights by name and shape, without which nothing of a checkpoint can be used.
+/// Compares names and shapes of the weights. Without a match, nothing of a checkpoint is usable.
 void refuse_other_network(const Checkpoint& checkpoint, const Job& job,
                           const std::filesystem::path& named) {
   const SafetensorsFile weights(checkpoint.weights_file());

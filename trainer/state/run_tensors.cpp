@@ -12,7 +12,7 @@ namespace poseidon::trainer {
 
 namespace {
 
-// The tensors are looked up at each call: their memory changes with the current version.
+// get and set look the tensor up at each call: its memory depends on the current version.
 
 NamedTensor tensor_of(net::Net& net, const net::Parameter& parameter) {
   return {
@@ -88,7 +88,7 @@ void add_averages(net::Net& net, const Averages& averages, RunTensors& tensors) 
       tensors.weights.push_back(average_of(followed[i], net, averages, i));
 }
 
-/// Where a file has what a tensor is set to; null where it does not.
+/// The entry from which a tensor is set; null if the file has none.
 const SafetensorsFile::Entry* source_of(const NamedTensor& tensor, const SafetensorsFile& file,
                                         WeightsTaken taken) {
   const auto* average =
@@ -96,7 +96,7 @@ const SafetensorsFile::Entry* source_of(const NamedTensor& tensor, const Safeten
   return average != nullptr ? average : file.find(tensor.name);
 }
 
-/// Whether a name in a file is that of a tensor, or of its average, of which one is taken.
+/// Whether a name in a file means a tensor or its EMA, of which one is used.
 bool means(const NamedTensor& tensor, const std::string& name) {
   return tensor.name == name || Averages::name_of(tensor.name) == name;
 }
@@ -107,14 +107,14 @@ void refuse_other_type(const std::filesystem::path& file, const SafetensorsFile:
                            "\": expected dtype F32, F16 or BF16, got ", entry.type));
 }
 
-/// Whether the file has any tensor of the network under its name.
+/// Whether the file has at least one tensor with a name of the network.
 bool has_any(const SafetensorsFile& file, const RunTensors& tensors) {
   return std::ranges::any_of(tensors.weights, [&](const NamedTensor& tensor) {
     return file.find(tensor.name) != nullptr;
   });
 }
 
-/// "2 tensors of F16 or BF16 converted to F32"; "" where there is none.
+/// ", 2 of them converted from F16 or BF16 to F32"; "" if there is none.
 std::string conversion_text(const MatchReport& match) {
   return match.converted == 0
              ? ""

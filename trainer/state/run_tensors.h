@@ -7,52 +7,52 @@
 
 namespace poseidon::trainer {
 
-/// The parameters and statistics of a net as files know them, always in the current version. `net`
-/// must outlive the result.
+/// The parameters and statistics of a net under their names in files, always in the current
+/// version. `net` must outlive the result.
 RunTensors weights_of(net::Net& net);
 
-/// The same with the optimizer's averages among the weights, and with its state.
+/// Adds the optimizer's EMA to the weights, and its state.
 RunTensors tensors_of(net::Net& net, Optimizer& optimizer);
-/// The same with room for sums in flight, which must outlive the result too.
+/// Adds room for sums in flight. `sums` must outlive the result too.
 RunTensors tensors_of(net::Net& net, Optimizer& optimizer, SumsInFlight& sums);
 
-/// Before a checkpoint of `step`: throws RunError that names the first weight or sum in flight that
-/// holds a value that is not finite.
+/// Check before a checkpoint of `step`: throws RunError, which names the first weight or sum in
+/// flight with a non-finite value.
 void refuse_non_finite(const RunTensors& tensors, int64_t in_flight, int64_t step);
 
-/// What of a weights file did not go where.
+/// Result of loading a weights file.
 struct MatchReport {
   size_t matched = 0;
-  size_t averages = 0;                 ///< of those matched, where they were asked for
-  size_t converted = 0;                ///< of those matched, from another type than F32
-  std::string unwrapped;               ///< prefix that was removed from all names of the file
-  std::vector<std::string> missing;    ///< of the network, not in the file
-  std::vector<std::string> unused;     ///< of the file, not in the network
-  std::vector<std::string> different;  ///< another shape: "ip2.weight: 10x500 in the file, 5x500"
+  size_t averages = 0;                 ///< matched tensors that were set to their EMA
+  size_t converted = 0;                ///< matched tensors of another type than F32
+  std::string unwrapped;               ///< prefix that was removed from all names in the file
+  std::vector<std::string> missing;    ///< in the network, not in the file
+  std::vector<std::string> unused;     ///< in the file, not in the network
+  std::vector<std::string> different;  ///< shape differs: "ip2.weight: 10x500 in the file, 5x500"
 
-  /// Whether the file has had a value for every weight of the network.
+  /// Whether the file has a value for every weight of the network.
   bool all_fit() const { return missing.empty() && different.empty(); }
 };
 
 enum class WeightsTaken : uint8_t {
   kOwn,
-  kAverages,  ///< that the file has of them, in place of their own
+  kAverages,  ///< the file's EMA of a tensor if it has one
 };
 
-/// The file of weights that "--weights" names: a safetensors file, a run directory's newest
-/// checkpoint, or what poseidon-import made in a folder. "" for "". Throws ConfigError.
+/// The weights file for --weights, which names a safetensors file, a run directory (its newest
+/// checkpoint) or a folder from poseidon-import. "" for "". Throws ConfigError.
 std::filesystem::path weights_file_of(const std::filesystem::path& named, Log& log);
 
-/// Sets every weight that the safetensors file has under the same name and with the same shape; the
-/// others stay as they are, and so do averages. Throws ConfigError when none matches, RunError for
-/// a damaged file.
+/// Sets every weight for which the safetensors file has a tensor with the same name and shape. Does
+/// not change other weights or EMA. Throws ConfigError if no tensor matches, RunError for a damaged
+/// file.
 MatchReport load_weights(const std::filesystem::path& file, const RunTensors& tensors,
                          WeightsTaken taken = WeightsTaken::kOwn);
 
-/// Throws ConfigError when there is no such file, RunError when it is no safetensors file.
+/// Throws ConfigError if the file does not exist, RunError if it is not a safetensors file.
 void check_weights_file(const std::filesystem::path& file);
 
-/// Tells what did not match, or that all did.
+/// Logs the tensors that did not match, or that all matched.
 void report_match(const std::filesystem::path& file, const MatchReport& match, Log& log);
 
 }  // namespace poseidon::trainer

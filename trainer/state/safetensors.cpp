@@ -176,7 +176,7 @@ std::vector<Value> SafetensorsFile::read_values(const Entry& entry, const char* 
 
 namespace {
 
-/// IEEE 754's half precision.
+/// Converts IEEE 754 half precision.
 float value_of_half(uint16_t bits) {
   const float sign = (bits & 0x8000U) != 0 ? -1.0F : 1.0F;
   const int exponent = bits >> 10 & 0x1F, mantissa = bits & 0x3FF;

@@ -13,7 +13,8 @@
 
 namespace poseidon::trainer {
 
-/// A tensor to be written: its bytes, little-endian, are asked for when their turn comes.
+/// A tensor to be written. The writer calls `get` for its little-endian bytes when it reaches the
+/// tensor.
 struct StoredTensor {
   std::string name;
   std::string type;  ///< "F32", ...
@@ -22,17 +23,16 @@ struct StoredTensor {
   std::function<void(std::span<std::byte>)> get = nullptr;
 };
 
-/// Writes tensors, one after another, in the safetensors format
-/// (https://huggingface.co/docs/safetensors): 8 bytes header length, JSON header, data. `metadata`
-/// holds texts only.
+/// Writes tensors in order in the safetensors format (https://huggingface.co/docs/safetensors): 8
+/// bytes header length, JSON header, data. All values of `metadata` are strings.
 void write_safetensors(AtomicFile& file, std::span<const StoredTensor> tensors,
                        const Json& metadata);
-/// The same of tensors in fp32.
+/// Writes fp32 tensors.
 void write_safetensors(AtomicFile& file, std::span<const NamedTensor> tensors,
                        const Json& metadata);
 
-/// A safetensors file of anyone. The header is checked when it is opened: throws RunError that
-/// names the file and what is wrong. Tensors are read when they are asked for.
+/// A safetensors file from any source. The constructor checks the header. It throws RunError, which
+/// names the file and the error. Tensors are read on demand.
 class SafetensorsFile {
  public:
   struct Entry {
@@ -46,16 +46,16 @@ class SafetensorsFile {
 
   const std::vector<Entry>& entries() const { return entries_; }
   const Json& metadata() const { return metadata_; }
-  /// Null when there is none of that name.
+  /// Null if there is no entry with this name.
   const Entry* find(const std::string& name) const;
   /// The values of an F32, F16 or BF16 tensor.
   std::vector<float> read(const Entry& entry) const;
-  /// Those of an I64 tensor.
+  /// The values of an I64 tensor.
   std::vector<int64_t> read_integers(const Entry& entry) const;
   const InputFile& file() const { return file_; }
 
-  /// Removes the prefixes "module." and "_orig_mod.", which PyTorch's wrappers put before the names
-  /// of a network's tensors, where all names have them. Returns what was removed; "": nothing.
+  /// Removes the prefixes "module." and "_orig_mod." if all names have them; PyTorch's wrappers add
+  /// them. Returns the removed prefix, or "".
   std::string remove_wrappers();
 
  private:
@@ -74,7 +74,7 @@ class SafetensorsFile {
 /// Whether values of this type can be read as floats.
 bool holds_floats(std::string_view type);
 
-/// "3x224x224"; "scalar" without extents.
+/// "3x224x224"; "scalar" for an empty shape.
 std::string extents_text(std::span<const int64_t> extents);
 
 }  // namespace poseidon::trainer

@@ -8,39 +8,40 @@
 
 namespace poseidon::trainer {
 
-/// Of a checkpoint, copied and not yet sent.
+/// Limit on bytes of a checkpoint that are copied but not yet sent.
 inline constexpr size_t kMostBytesOnTheWay = size_t{64} << 20;
 
-/// How much of its checkpoints a worker has in memory on their way to the coordinator: the compute
-/// thread waits where it is too much, and begins none while the one before is not written. Other
-/// threads say what has become of it.
+/// Limits the memory of a worker's checkpoints on their way to the coordinator. The compute thread
+/// blocks while the limit is reached, and while the previous checkpoint is not written. Other
+/// threads report that a checkpoint was written.
 class SendWindow {
  public:
-  /// Values are lent while less than `most` bytes are on their way, or none.
+  /// lend() does not block while at most `most` bytes are in flight, or none.
   explicit SendWindow(size_t most) : state_(std::make_shared<State>()), most_(most) {}
 
-  /// Memory for `count` values, not set, which is on its way until nobody holds it. Waits for room.
-  /// Throws JobLost after end().
+  /// Returns uninitialized memory for `count` values. It counts as in flight until its last owner
+  /// releases it. Blocks until there is room. Throws JobLost after end().
   std::shared_ptr<float[]> lend(size_t count);
 
-  /// A checkpoint is begun. Waits until the one before is written; throws JobLost after end().
+  /// Begins a checkpoint. Blocks until the previous one is written. Throws JobLost after end().
   void begin(int64_t step);
   void written(int64_t step);
-  /// Waits until what was begun is written. Throws JobLost after end().
+  /// Blocks until the current checkpoint is written. Throws JobLost after end().
   void wait_until_written();
 
-  /// The job has failed: who waits is woken, and nobody waits any more for what is written.
+  /// The job has failed: all present and future waits throw JobLost.
   void end();
-  /// From now on the checkpoint of a survivor is sent, which is written when all is over.
+  /// Undoes end(), for the checkpoint of a survivor. That one is acknowledged at the very end of
+  /// the job.
   void begin_anew();
 
  private:
-  /// Shared with the memory that is lent: it may outlive the window.
+  /// Shared with the lent memory, which may outlive the window.
   struct State {
     Mutex mutex;
     Condition changed;
     size_t on_the_way GUARDED_BY(mutex) = 0;
-    int64_t unwritten GUARDED_BY(mutex) = -1;  ///< the step whose checkpoint is under way
+    int64_t unwritten GUARDED_BY(mutex) = -1;  ///< step of the checkpoint in progress; -1: none
     bool ended GUARDED_BY(mutex) = false;
 
     void release(size_t bytes);

@@ -43,7 +43,7 @@ std::vector<int64_t> extents(const Shape& shape) {
   return {shape.extents().begin(), shape.extents().end()};
 }
 
-/// Parameters, then statistics.
+/// The weights of a network: parameters, then statistics.
 List list_of(const net::Network& network) {
   List list;
   for (const net::Node& node : network.nodes())
@@ -56,7 +56,7 @@ List list_of(const net::Network& network) {
   return list;
 }
 
-/// Each entry is one of `possible`, with its shape, and none comes twice.
+/// Checks that each entry is in `possible`, with its shape, and that none occurs twice.
 void check_entries(const std::vector<Entry>& entries,
                    std::map<std::string, std::vector<int64_t>> possible, const char* key) {
   for (const Entry& entry : entries) {

@@ -5,9 +5,9 @@
 
 namespace poseidon::trainer {
 
-/// Holds a worker's list of its tensors, as tensor_list() makes it, against what a worker of this
-/// network can have: each weight once and in order, with its shape, and no more of optimizer state
-/// and of the sums of `steps` steps than belongs to them. Throws ConfigError.
+/// Checks a worker's list of tensors, from tensor_list(), against the network. It must contain each
+/// weight once, in order and with its shape. Optimizer state and the sums of at most `steps` steps
+/// may contain no other tensors. Throws ConfigError.
 void check_tensors(const Json& list, const net::Network& network, const OptimizerConfig& optimizer,
                    int64_t steps);
 

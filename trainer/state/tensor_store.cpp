@@ -17,7 +17,7 @@ Json list_of(const std::vector<NamedTensor>& tensors) {
   return list;
 }
 
-/// An upper bound on what a peer may make this process take for one tensor.
+/// Limits the memory that a peer can make this process allocate for one tensor.
 constexpr int64_t kMostElements = int64_t{1} << 31;
 
 void read_entry(Fields& fields, TensorStore::Entry& entry, const JsonPlace& place) {
@@ -34,7 +34,7 @@ void read_entry(Fields& fields, TensorStore::Entry& entry, const JsonPlace& plac
   entry.memory = std::make_shared_for_overwrite<float[]>(static_cast<size_t>(count));
 }
 
-/// Appends the tensors that stand under `key`.
+/// Appends the tensors in the list `key`.
 void read_list(Fields& fields, const char* key, std::vector<TensorStore::Entry>& entries,
                const JsonPlace& place) {
   const size_t before = entries.size();

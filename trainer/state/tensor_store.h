@@ -14,34 +14,34 @@
 
 namespace poseidon::trainer {
 
-/// The tensors of a run in this process's memory, in canonical order: on their way to a checkpoint
-/// or from one.
+/// The tensors of a run in this process's memory, in canonical order, on the way to or from a
+/// checkpoint.
 class TensorStore {
  public:
   struct Entry {
     std::string name;
     Shape shape;
-    std::shared_ptr<float[]> memory;  ///< not set: the system gives it as it is written to
+    std::shared_ptr<float[]> memory;  ///< uninitialized: pages are allocated on first write
 
     std::span<float> values() const { return {memory.get(), static_cast<size_t>(shape.count())}; }
-    /// The same as it is sent.
+    /// The values as a message payload.
     comm::Payload payload() const { return {std::as_bytes(values()), memory}; }
   };
 
-  /// Tensors like these, from the JSON that tensor_list() made. Throws ConfigError.
+  /// Allocates tensors for the JSON of tensor_list(). Throws ConfigError.
   explicit TensorStore(const Json& list);
 
   std::vector<Entry>& entries() { return entries_; }
-  /// The same as files know them. The store must outlive the result.
+  /// The entries as RunTensors. The store must outlive the result.
   RunTensors tensors();
 
-  /// For a comm::TensorIntake.
+  /// Destination memory for a comm::TensorIntake.
   std::vector<std::span<std::byte>> memory() const;
 
  private:
   std::vector<Entry> entries_;
   size_t weights_ = 0, parameters_ = 0, optimizer_ = 0;
-  size_t sum_steps_ = 0;  ///< the rest of the entries are the sums of so many steps
+  size_t sum_steps_ = 0;  ///< the remaining entries are the sums of this many steps
 };
 
 /// Names and shapes of a run's tensors: {"parameters": 8, "weights": [{"name", "shape"}],

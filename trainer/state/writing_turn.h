@@ -7,11 +7,12 @@
 
 namespace poseidon::trainer {
 
-/// One process at a time writes into a folder of checkpoints: a worker that has lost its
-/// coordinator cannot know whether that lives. The turn ends with this object, or its process.
+/// Directory lock for a folder of checkpoints: one process at a time writes. A worker that has lost
+/// its coordinator cannot know whether the coordinator is still alive. The lock ends with this
+/// object or its process.
 class WritingTurn {
  public:
-  /// Waits for `period` at most, since who has the turn may be stopped. Throws RunError.
+  /// Waits at most `period`, because the process with the lock may be stopped. Throws RunError.
   WritingTurn(const std::filesystem::path& folder, std::chrono::milliseconds period);
 
  private:

@@ -10,7 +10,7 @@ constexpr auto kLongWait = std::chrono::seconds(1);
 
 }  // namespace
 
-// Whoever waits may end this object once it has what it waited for, so it is told under the lock.
+// Notifies under the lock: the waiting thread may destroy this object once it has its layer.
 
 void Arrivals::push(uint32_t layer) {
   MutexLock lock(mutex_);
@@ -27,7 +27,7 @@ std::optional<uint32_t> Arrivals::take() {
   return layer;
 }
 
-/// Whether the wait was still going on at `notice`.
+/// Returns whether the wait lasted beyond `notice`.
 bool Arrivals::wait_for_layer(Clock::time_point notice) {
   bool is_long = false;
   while (!lost_ && layers_.empty()) {

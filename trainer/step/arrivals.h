@@ -11,24 +11,24 @@
 
 namespace poseidon::trainer {
 
-/// The layers whose sums have arrived, from the thread that receives them to the one that computes;
-/// or that nothing more will come.
+/// Queue of the layers whose sums have arrived. It also reports the failure of the job. The
+/// receiving thread fills it, the compute thread reads it.
 class Arrivals {
  public:
   void push(uint32_t layer);
-  /// Takes the layer that arrived first; none when there is none. This, wait() and check_alive()
-  /// throw JobLost after lose().
+  /// Removes and returns the layer that arrived first; nullopt if the queue is empty. take(),
+  /// wait() and check_alive() throw JobLost after lose().
   std::optional<uint32_t> take();
-  /// Blocks until there is a layer to take.
+  /// Blocks until the queue holds a layer.
   void wait();
   void check_alive();
-  /// Says that the job is lost. Any thread may call it, and whoever waits learns of it.
+  /// Marks the job as failed and wakes all waiting threads. Any thread may call it.
   void lose(const std::string& why);
-  /// Takes lose() back: what had arrived by then can be taken.
+  /// Undoes lose(). The layers that had arrived before it can then be taken.
   void forget_loss();
 
-  /// What wait() calls when it has waited for a second, and when such a wait has ended with a
-  /// layer. Set it before the first wait.
+  /// `begins` is called after wait() has blocked for one second, `ends` when such a long wait ends
+  /// with a layer. Set both before the first wait.
   void on_long_wait(std::function<void()> begins, std::function<void()> ends) {
     long_wait_begins_ = std::move(begins);
     long_wait_ends_ = std::move(ends);

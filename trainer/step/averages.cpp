@@ -87,7 +87,8 @@ void Averages::lend(const std::function<void()>& use) {
   swap();
 }
 
-/// Waits, since updates, which are issued to a lane of their own, know nothing of this.
+/// Waits for the device: updates are issued to a separate stream, which is not ordered after this
+/// work.
 void Averages::swap() {
   for (size_t i = 0; i < parameters_.size(); ++i)
     if (!of_parameter(i).empty()) updater_.swap(of_parameter(i), net_.parameters()[i].value());

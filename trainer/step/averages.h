@@ -14,39 +14,41 @@
 
 namespace poseidon::trainer {
 
-/// Exponential moving averages of a net's learned parameters and of its statistics, which follow
-/// each update of them: average += rate * (value - average). The rate is 1 - decay, but early on 10
-/// / (10 + updates made), so that the average is about the last tenth of a short training, and its
-/// first value is that of the first update. In the memory order of what they follow, in as many
-/// versions as the net has. Used by the compute thread.
+/// Exponential moving averages (EMA) of a net's learned parameters and running statistics. Each
+/// update of a value also updates its average: average += rate * (value - average). The rate is
+/// max(1 - decay, 10 / (10 + updates made)). So an early average covers about the last tenth of the
+/// training, and the first average equals the first updated value. An average has the memory order
+/// and the number of versions of its tensor. Used by the compute thread.
 class Averages {
  public:
-  /// What they take of memory, bytes. The net need not have taken any.
+  /// Bytes of memory of the averages. The net need not have allocated its memory.
   static size_t bytes(net::Net& net, size_t kind);
 
-  /// `net` and `updater` must outlive them; `kind` is the first that net::TensorMemory does not
-  /// know yet. Throws OutOfMemory.
+  /// `net` and `updater` must outlive the averages. `kind` is the first memory kind that
+  /// net::TensorMemory does not use yet. Throws OutOfMemory.
   Averages(double decay, net::Net& net, layers::Updater& updater, size_t kind);
 
-  /// From now on updates are those of `step`, counted from 0.
+  /// The following updates belong to `step`, counted from 0.
   void begin(int64_t step);
-  /// The next averages of elements of a parameter, whose next values have been made.
+  /// Computes the next averages of elements of a parameter. The next values of these elements must
+  /// exist.
   void follow(size_t parameter, int64_t first, size_t count);
   void follow(const net::Statistic& statistic);
-  /// As Parameters::flip.
+  /// Makes the next averages of a layer the current ones. See Parameters::flip.
   void flip(int layer);
-  /// Calls `use` while the net has the averages for its values; then it has its own again, whatever
-  /// is thrown. All updates must be made.
+  /// Calls `use` while the net holds the averages in place of its values. Restores the values
+  /// afterwards, also after an exception. All updates must be made.
   void lend(const std::function<void()>& use);
 
-  /// Its name in checkpoints, "conv1.weight.average".
+  /// Name of the average in checkpoints, such as "conv1.weight.average".
   static std::string name_of(const std::string& followed) { return followed + kEnding; }
   static bool is_name(std::string_view name) { return name.ends_with(kEnding); }
-  /// The tensor whose average has the name; "" for one of no average.
+  /// Name of the tensor that the average with this name follows; "" if it is not the name of an
+  /// average.
   static std::string followed(const std::string& name) {
     return is_name(name) ? name.substr(0, name.size() - std::string_view(kEnding).size()) : "";
   }
-  /// Of a parameter, packed; empty where it is not learned.
+  /// Average of a parameter, in packed order; empty if the parameter is not learned.
   std::span<float> of_parameter(size_t index) const { return parameters_[index].current(); }
   std::span<float> of_statistic(size_t index) const { return statistics_[index].current(); }
 
@@ -61,7 +63,7 @@ class Averages {
   layers::Updater& updater_;
   std::vector<net::TensorMemory> memory_;  ///< by version
   std::vector<net::TensorVersions> parameters_, statistics_;
-  Buffer rate_;  ///< where updates read it
+  Buffer rate_;  ///< device memory from which updates read the rate
 };
 
 }  // namespace poseidon::trainer

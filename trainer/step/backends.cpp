@@ -10,15 +10,17 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// The name of the layer that an entry's time belongs to: a reorder's is that of the layer before.
+/// Name of the layer to which an entry's time is added. The time of a reorder counts for the layer
+/// before it.
 std::string owner_of(const LayerTimes::Layer& entry, const net::Network& network) {
   constexpr std::string_view kAfter = "reorder after ";
   if (entry.name.starts_with(kAfter)) return entry.name.substr(kAfter.size());
   return entry.type == "reorder" ? network.nodes()[0].definition->name : entry.name;
 }
 
-/// As the cost model has it (comm/plan/scheme_choice.cpp): the weight gradient, about half of a
-/// backward pass, is made from the factors of the global batch.
+/// Time of rebuilding a weight gradient from the factors of the global batch. As in the cost model
+/// (comm/plan/scheme_choice.cpp), it is at least half of a backward pass, the part of a weight
+/// gradient.
 double rebuild_ms(const layers::FactorShape& shape, double backward_ms, const Job& job) {
   const double flop = 2 * static_cast<double>(shape.rows) * static_cast<double>(shape.columns) *
                       static_cast<double>(job.config.global_batch());

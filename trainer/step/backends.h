@@ -7,14 +7,14 @@
 
 namespace poseidon::trainer {
 
-/// One of the devices of a worker that a job names, with all that computes on it. This is where
-/// devices are chosen, and nowhere else.
+/// Creates the backend of one device of a worker. Only this function selects devices.
 layers::Backend make_backend(const Job& job, size_t device = 0);
 
-/// What a job with the device "cuda" asks of one of a worker's GPUs.
+/// The GPU request of a job with the device "cuda". `number` is the index of the device within the
+/// worker.
 layers::cuda::GpuRequest gpu_of(const DeviceConfig& device, size_t number = 0);
 
-/// Throws ConfigError where there are none that can be used, which says why.
+/// Throws ConfigError with the reason if this machine has no usable GPU.
 cuda::GpuList gpus_of_this_machine();
 
 }  // namespace poseidon::trainer

@@ -33,7 +33,8 @@ std::unique_ptr<GradientExchange> ClusterExchange::make_end(size_t device, net::
   return end;
 }
 
-/// In whatever thread follows a device's work: the I/O thread gets what is complete.
+/// Called by any thread that follows a device's work. Posts the completed shard ranges to the I/O
+/// thread.
 void ClusterExchange::take(const std::vector<DevicePart>& given) {
   std::vector<DevicePart> complete;
   for (const DevicePart& each : given)

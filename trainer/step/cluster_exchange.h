@@ -10,55 +10,58 @@
 
 namespace poseidon::trainer {
 
-/// The sums of one worker, of several or of several devices: puts together what its devices give,
-/// hands that to comm::WorkerExchange, which moves it, and says to all devices what has arrived.
-/// Sums and factors lie where the layers of the first device say, from where all devices read.
+/// The sums of one worker in a job with several workers or several devices. It combines the
+/// contributions of the worker's devices and passes them to comm::WorkerExchange, which moves them.
+/// It notifies all devices of each arrived layer. The layers of the first device own the memory of
+/// sums and factors. All devices read it there.
 class ClusterExchange final : public comm::ExchangeMemory {
  public:
   /// Runs a function in the I/O thread.
   using Post = std::function<void(std::function<void()>)>;
 
-  /// Of worker `rank` with so many devices, from step `first_step` on. All must outlive it.
+  /// For worker `rank` with `devices` devices, from step `first_step` on. `plan` must outlive it.
   ClusterExchange(const comm::Plan& plan, uint32_t rank, size_t devices, uint64_t first_step,
                   Post post);
 
-  /// What it takes of memory with its devices, bytes: of sums and factors, and where they are put
-  /// together for the wire. The net need not have taken any.
+  /// Bytes of memory of the exchange and its devices: sums, factors, and staging memory for the
+  /// wire. The net need not have allocated its memory.
   static size_t bytes(net::Net& net, const comm::Plan& plan, uint32_t rank, size_t devices);
 
-  /// The end of a device, which this must outlive; that of the first one is made first, and ends
-  /// last. Called in the device's thread.
+  /// Creates the exchange of one device; this object must outlive it. Create the exchange of device
+  /// 0 first and destroy it last. Called in the device's thread.
   std::unique_ptr<GradientExchange> make_end(size_t device, net::Net& net,
                                              layers::Updater& updater);
-  /// What the first device's compute thread calls. Set before its end is made.
+  /// Callbacks of the first device's compute thread. Set them before the exchange of device 0 is
+  /// created.
   void watch(DeviceExchange::Signs signs) { signs_ = std::move(signs); }
-  /// Values by index in Parameters::summed_layers(), by layer of the plan.
+  /// Reorders values from the order of Parameters::summed_layers() to the order of the plan's
+  /// layers.
   std::vector<double> by_layer_of_plan(std::span<const double> of_net) const {
     return devices_[0]->by_layer_of_plan(of_net);
   }
 
-  // The I/O thread's part.
-  /// Once all ends are made, and before anything is contributed.
+  // Called by the I/O thread.
+  /// Call it after the exchanges of all devices exist and before the first contribution.
   void open(uint32_t view, comm::Outlet& outlet);
-  /// The peers have gone: what is contributed from now on goes nowhere.
+  /// The peers are gone. Later contributions are dropped.
   void close() { exchange_.reset(); }
-  /// Where it is open.
+  /// Valid only between open() and close().
   comm::WorkerExchange& exchange() { return *exchange_; }
-  /// What is awaited from `node`, for messages.
+  /// Describes the data expected from `node`, for messages.
   std::string awaiting(comm::NodeId node) const {
     return exchange_ == nullptr ? "" : exchange_->awaiting(node);
   }
 
-  // From any thread, once all ends are made.
+  // Called by any thread after the exchanges of all devices exist.
   std::span<float> sum(uint32_t layer, uint32_t tensor, uint64_t step) override {
     return devices_[0]->layer(layer).sum(tensor, step);
   }
   std::span<float> factors(uint32_t layer, uint32_t which, uint64_t step) override {
     return devices_[0]->layer(layer).factors(which, step);
   }
-  /// Whoever waits, or comes to wait, is told.
+  /// Makes present and future waits of all devices fail.
   void lose(const std::string& why);
-  /// Takes lose() back, so that the sums which had arrived by then can still be used.
+  /// Undoes lose(), so that the sums that had arrived before it can still be used.
   void forget_loss();
 
  private:
@@ -74,14 +77,14 @@ class ClusterExchange final : public comm::ExchangeMemory {
   std::unique_ptr<comm::WorkerExchange> exchange_;
 };
 
-/// The sums of a worker alone that has several devices: nothing goes anywhere, and whichever thread
-/// contributes does what the I/O thread would.
+/// The sums of a single worker with several devices. Nothing is sent. The contributing thread
+/// itself does the work of the I/O thread.
 class DevicesAlone final : public comm::Outlet {
  public:
   DevicesAlone(const comm::Plan& plan, size_t devices, uint64_t first_step);
 
   ClusterExchange& exchange() { return exchange_; }
-  /// Once all ends are made.
+  /// Call it after the exchanges of all devices exist.
   void open() { exchange_.open(0, *this); }
   void send(comm::NodeId to, const comm::FrameHeader& header, comm::Payload payload,
             comm::Priority priority) override;

@@ -43,7 +43,7 @@ void DeviceExchange::contribute_statistics(int64_t shard) {
   arrivals_.check_alive();
   std::vector<uint32_t> all(layers_.size());
   std::iota(all.begin(), all.end(), 0U);
-  // They were made in the forward pass, which the lane is behind.
+  // No event to wait for: the forward pass made them, and the stream is already ordered after it.
   contribute(all, shard, WorkerLayer::What::kStatistics, {});
   if (announced_ == 0 && own_.is_last(shard)) end_step();
 }
@@ -55,7 +55,7 @@ void DeviceExchange::contribute(int node, int64_t shard) {
   if (own_.is_last(shard) && ++contributed_ == announced_) end_step();
 }
 
-/// The device's work goes on while what the layers give is brought to where others get it.
+/// Copies on the send stream, so that the device's passes continue meanwhile.
 void DeviceExchange::contribute(std::span<const uint32_t> layers, int64_t shard,
                                 WorkerLayer::What what, const Event& made) {
   signs_.works();
@@ -69,7 +69,7 @@ void DeviceExchange::contribute(std::span<const uint32_t> layers, int64_t shard,
   if (!all.empty()) hand_over({sent, std::move(all)});
 }
 
-/// All that this device contributes to the step is handed over.
+/// This device has delivered all contributions to the step.
 void DeviceExchange::end_step() {
   contributed_ = 0;
   ++step_;
@@ -77,7 +77,7 @@ void DeviceExchange::end_step() {
   held_back_.clear();
 }
 
-/// Others read what the device's work so far has written.
+/// Delivers the parts after the device has written them.
 void DeviceExchange::give_when_done(HandOver all) {
   hand_overs_.add(all.when, [this, parts = std::move(all.parts)] { give_(parts); });
 }
@@ -98,8 +98,8 @@ void DeviceExchange::wait() {
   }
 }
 
-/// A sum that is not late has come of what the device is known to have sent: then nothing is waited
-/// for.
+/// Skips the wait if the event is already reached. Without staleness it always is: the sum includes
+/// data that the device has sent.
 void DeviceExchange::release(int layer) {
   const Event& sent = sent_[layer_of_node_.at(layer)];
   if (!sent.reached()) net_.device().await(sent);

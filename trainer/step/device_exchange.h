@@ -17,53 +17,54 @@
 
 namespace poseidon::trainer {
 
-/// The sums of one device of a worker: hands what its layers give to the worker, and takes back
-/// what has arrived there. Where it lies is the affair of each layer's WorkerLayer. Used by the
-/// device's compute thread, but for what says otherwise.
+/// The sums of one device of a worker. It passes the contributions of the device's layers to the
+/// worker, and reads the arrived sums. Each layer's WorkerLayer decides their memory. Used by the
+/// device's compute thread, except where noted.
 class DeviceExchange final : public GradientExchange {
  public:
-  /// Takes parts for the sums of the worker, in any thread.
+  /// Receives contributions to the sums of the worker, in any thread.
   using Give = std::function<void(const std::vector<DevicePart>&)>;
-  /// What a compute thread calls at each contribution, and when it has waited for sums for a
-  /// second.
+  /// `works` is called by the compute thread at each contribution, `waits` after it has waited for
+  /// sums for one second.
   struct Signs {
     std::function<void()> works = [] {}, waits = [] {};
   };
 
-  /// For a device that has `shards`, of worker `rank`, from step `first_step` on. `first` is that
-  /// of the worker's first device, null for itself. All must outlive it. Throws ConfigError when
-  /// the plan is not for this net.
+  /// For a device with `shards` of worker `rank`, from step `first_step` on. `first` is the
+  /// exchange of the worker's first device, null for that device itself. All must outlive it.
+  /// Throws ConfigError if the plan is not for this net.
   DeviceExchange(net::Net& net, layers::Updater& updater, const comm::Plan& plan,
                  const OwnShards& shards, uint64_t first_step, const DeviceExchange* first,
                  Give give, Signs signs);
 
-  // All of these throw JobLost after lose().
+  // The functions below throw JobLost after lose().
   void begin_backward(int64_t shard) override;
   void contribute_statistics(int64_t shard) override;
   void contribute(int layer, int64_t shard) override;
   void release(int layer) override;
   std::optional<int> arrived() override;
-  /// Throws what the device has failed by, where that is why.
+  /// If the device itself has failed, throws the device's error instead.
   void wait() override;
   void give(int layer, int64_t step, const layers::GradientSink* sink) override;
   int64_t slot(int layer, int64_t step) const override {
     return layers_[layer_of_node_.at(layer)]->slot(static_cast<uint64_t>(step));
   }
 
-  /// Values by index in Parameters::summed_layers(), by layer of the plan.
+  /// Reorders values from the order of Parameters::summed_layers() to the order of the plan's
+  /// layers.
   std::vector<double> by_layer_of_plan(std::span<const double> of_net) const;
 
-  // From any thread.
-  /// Of the plan; it says where sums and factors lie.
+  // Called by any thread.
+  /// A layer of the plan, which owns or names the memory of sums and factors.
   WorkerLayer& layer(uint32_t index) const { return *layers_[index]; }
-  /// The sums of a layer of the plan are there.
+  /// The sums of a layer of the plan have arrived.
   void has_arrived(uint32_t layer) { arrivals_.push(layer); }
-  /// Whoever waits, or comes to wait, is told.
+  /// Makes present and future waits fail.
   void lose(const std::string& why) { arrivals_.lose(why); }
   void forget_loss() { arrivals_.forget_loss(); }
 
  private:
-  /// What is handed over once the device's work has reached an event.
+  /// Contributions that are delivered once the device has reached an event.
   struct HandOver {
     Event when;
     std::vector<DevicePart> parts;
@@ -80,16 +81,16 @@ class DeviceExchange final : public GradientExchange {
   const Give give_;
   const Signs signs_;
   const OwnShards own_;
-  const int64_t announced_;                           ///< layers that the backward pass announces
-  std::vector<std::unique_ptr<WorkerLayer>> layers_;  ///< of the plan
-  std::vector<int> nodes_;                            ///< those layers in the net
+  const int64_t announced_;  ///< layers whose gradients the backward pass announces
+  std::vector<std::unique_ptr<WorkerLayer>> layers_;  ///< in order of the plan
+  std::vector<int> nodes_;  ///< by layer of the plan: its layer in the net
   std::map<int, uint32_t> layer_of_node_;
-  uint64_t step_;                    ///< under way
-  int64_t contributed_ = 0;          ///< layers announced in the last own shard
-  std::vector<Event> sent_;          ///< by layer: its gradients have been read
-  std::vector<HandOver> held_back_;  ///< without overlap
-  Arrivals arrivals_;                ///< layers of the plan
-  HandOvers hand_overs_{[this] { lose("a device has failed"); }};  ///< ends before all else does
+  uint64_t step_;                    ///< step in progress
+  int64_t contributed_ = 0;          ///< layers announced so far in the last own shard
+  std::vector<Event> sent_;          ///< by layer of the plan: its contributions have been read
+  std::vector<HandOver> held_back_;  ///< without overlap: until the end of the step
+  Arrivals arrivals_;                ///< layer indices of the plan
+  HandOvers hand_overs_{[this] { lose("a device has failed"); }};  ///< last member: destroyed first
 };
 
 }  // namespace poseidon::trainer

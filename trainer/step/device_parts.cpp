@@ -10,7 +10,8 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// All logical shards in ranges: those of the worker's devices, and what is before and behind them.
+/// All logical shards in ranges: those of the worker's devices, and the shards before and after the
+/// worker's.
 std::vector<comm::Part> ranges_around(comm::Part worker, size_t devices, comm::Part all) {
   std::vector<comm::Part> ranges = shards_of_devices(worker, devices);
   const uint32_t end = worker.first + worker.count;
@@ -59,7 +60,7 @@ std::optional<DevicePart> DeviceParts::add(DevicePart part) {
   return part;
 }
 
-/// What was brought before; if nothing was, this part is what will have been.
+/// Returns the other half if it was stored before; otherwise stores `part` for it.
 std::optional<std::span<float>> DeviceParts::other_half(const DevicePart& part, int32_t node) {
   MutexLock lock(mutex_);
   const auto [half, is_first] =
@@ -70,10 +71,10 @@ std::optional<std::span<float>> DeviceParts::other_half(const DevicePart& part, 
   return other;
 }
 
-/// The addition of two numbers does not mind their order. No device reads or writes what it has
-/// given before its sum has arrived, so one of the halves can hold it on its way to others. The sum
-/// over all shards has arrived when it is made: then it lies apart, where devices may read it while
-/// others already write what they give to the next step.
+/// Addition of two floats is commutative, so either half may come first. A device neither reads nor
+/// writes its contribution until the sum has arrived. So one of the halves can hold the sum until
+/// it is sent. A sum over all shards arrives at once. It gets separate memory: some devices may
+/// read it while others already write contributions to the next step.
 DevicePart DeviceParts::sum_of(const DevicePart& part, std::span<float> other,
                                comm::Part whole) const {
   DevicePart sum = part;

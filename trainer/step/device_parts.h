@@ -13,14 +13,15 @@
 
 namespace poseidon::trainer {
 
-/// The logical shards of a worker by device: contiguous, and as even as can be. Throws ConfigError
-/// where there are not as many.
+/// Splits the logical shards of a worker among its devices. The ranges are contiguous, and their
+/// sizes differ by one at most. Throws ConfigError if there are fewer shards than devices.
 std::vector<comm::Part> shards_of_devices(comm::Part worker, size_t devices);
 
-/// What a device gives to the sum of a tensor: one of its parts, in memory that may be added into
-/// until the sum has arrived; or the factors of a shard, which lie elsewhere.
+/// A contribution of a device to the sum of a tensor: the sum of a shard range. The summation may
+/// add into its memory until the full sum has arrived. For an SFB layer it stands for the factors
+/// of one shard, whose memory is elsewhere.
 struct DevicePart {
-  uint32_t layer = 0, tensor = 0;  ///< as the plan counts them
+  uint32_t layer = 0, tensor = 0;  ///< indices in the plan
   uint64_t step = 0;
   comm::Part part;
   std::span<float> values = {};
@@ -30,19 +31,22 @@ struct DevicePart {
   }
 };
 
-/// Puts together what the devices of one worker give: of two halves of a node of the fixed tree
-/// their sum, until it is a part of the worker. So the additions are those of any other split. Any
-/// thread: whichever brings the second half adds.
+/// Combines the contributions of one worker's devices. When both halves of a node of the fixed tree
+/// exist, it adds them, up to the worker's own shard ranges. So the order of additions does not
+/// depend on the number of devices. Called by any thread; the thread that delivers the second half
+/// adds.
 class DeviceParts {
  public:
-  /// `sums` is where a sum over all logical shards comes to: that of a worker alone.
+  /// `sums` provides the memory for a sum over all logical shards, which only a single worker
+  /// makes.
   DeviceParts(const comm::Plan& plan, uint32_t rank, size_t devices, comm::ExchangeMemory& sums);
 
-  /// The part of the worker that is complete with this one; none when more of it is to come.
+  /// Returns the worker's shard range that `part` completes; nullopt while its other half is
+  /// missing.
   std::optional<DevicePart> add(DevicePart part);
 
  private:
-  /// Layer, tensor, step, and the node of the tree whose half it is.
+  /// Layer, tensor, step, and the tree node to which the half belongs.
   using HalfOf = std::tuple<uint32_t, uint32_t, uint64_t, int32_t>;
 
   bool is_of_worker(comm::Part part) const;
@@ -50,11 +54,11 @@ class DeviceParts {
   DevicePart sum_of(const DevicePart& part, std::span<float> other, comm::Part whole) const;
 
   const comm::PartTree tree_;
-  const std::vector<comm::Part> parts_;  ///< of the worker
+  const std::vector<comm::Part> parts_;  ///< shard ranges of the worker
   const comm::Part everything_;
   comm::ExchangeMemory& sums_;
   Mutex mutex_;
-  std::map<HalfOf, std::span<float>> halves_ GUARDED_BY(mutex_);  ///< that wait for the other one
+  std::map<HalfOf, std::span<float>> halves_ GUARDED_BY(mutex_);  ///< wait for their other half
 };
 
 }  // namespace poseidon::trainer

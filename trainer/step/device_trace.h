@@ -9,27 +9,25 @@
 
 namespace poseidon::trainer {
 
-/// Records what a device was at when, by its own clock, on the track "device": for one that does
-/// work later than it is issued. A pass is cut where the loop is between its layers, so a span is
-/// that of a layer with parameters and of those around it that have none. Used by the compute
-/// thread.
+/// Records the work of a device by the device's own clock, on the track "device". It is for devices
+/// that work asynchronously. Spans are cut at points between layers. So a span covers a layer with
+/// parameters and the neighboring layers without parameters. Used by the compute thread.
 class DeviceTrace {
  public:
-  /// Records nothing where there is no recorder (null), or the device's work is done when it is
-  /// issued. Both must outlive it.
+  /// Records nothing if `recorder` is null or the device works synchronously. Both must outlive it.
   DeviceTrace(net::Net& net, TraceRecorder* recorder);
 
-  // What has been issued since the call before was:
-  void begins_shard();          ///< the end of the backward pass before
+  // Each call ends a span. The work issued since the previous call was:
+  void begins_shard();          ///< the end of the previous backward pass
   void has_batch();             ///< the wait for the batch
-  void comes_to_gate();         ///< the forward pass of the layer behind the gate before
-  void passes_gate(int layer);  ///< a wait for what this layer needs
+  void comes_to_gate();         ///< the forward pass of the layer after the previous gate
+  void passes_gate(int layer);  ///< a wait for the update of this layer
   void ends_forward() { comes_to_gate(); }
   void has_gradient(int layer);  ///< the backward pass of this layer
 
-  /// Gives the recorder what is over by now.
+  /// Passes the finished spans to the recorder.
   void collect();
-  /// Waits for the device, and gives the recorder all.
+  /// Waits for the device, and passes all spans to the recorder.
   void collect_all();
 
  private:
@@ -50,9 +48,9 @@ class DeviceTrace {
   TraceRecorder* const recorder_;
   std::vector<LayerLabels> labels_;  ///< by layer
   Label batch_ = 0, before_gates_ = 0, after_gradients_ = 0;
-  Label forward_ = 0;                    ///< of the layer behind the last gate
-  std::shared_ptr<const Moment> begin_;  ///< of the first of `cuts_`
-  std::deque<Cut> cuts_;                 ///< whose spans are not recorded yet
+  Label forward_ = 0;                    ///< of the layer after the last gate
+  std::shared_ptr<const Moment> begin_;  ///< begin of the first of `cuts_`
+  std::deque<Cut> cuts_;                 ///< spans that are not recorded yet
 };
 
 }  // namespace poseidon::trainer

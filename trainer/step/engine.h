@@ -8,14 +8,14 @@
 
 namespace poseidon::trainer {
 
-/// What computes in this process: the device that the job names, and the job's net on it. Made and
-/// used by the compute thread.
+/// The compute resources of one device: the device that the job names, and the job's net on it.
+/// Created and used by the compute thread.
 class Engine {
  public:
-  /// `job` must outlive it. Says the net's warnings. Throws ConfigError; OutOfMemory that names the
-  /// layer that wants most, and what would take less.
+  /// `job` must outlive it. Logs the warnings of the net. Throws ConfigError. Throws OutOfMemory,
+  /// which names the layer with the largest demand and a setting that needs less memory.
   Engine(const Job& job, const net::Net::Options& options, Log& log);
-  /// The same on another device than the job's.
+  /// The same on the given device instead of the job's.
   Engine(layers::Backend backend, const Job& job, const net::Net::Options& options, Log& log);
 
   net::Net& net() { return *net_; }

@@ -14,19 +14,19 @@
 
 namespace poseidon::trainer {
 
-/// Of samples that were tested.
+/// Result of a test over `samples` samples.
 struct TestResult {
   int64_t samples = 0;
   SampleSums mean = {};
   double seconds = 0;
 };
 
-/// The sums of each part. The mean adds them in order, so its bits do not depend on the number of
-/// workers.
+/// Sums of a test by part of the test batch. mean() adds them in order, so its bits do not depend
+/// on the number of workers.
 struct TestSums {
   int64_t samples = 0;
-  std::vector<SampleSums> parts;  ///< by index
-  double seconds = 0;             ///< of several workers, which test at once: the longest
+  std::vector<SampleSums> parts;  ///< by index of the part
+  double seconds = 0;             ///< of several workers, which test in parallel: the maximum
 
   TestResult mean() const;
 };
@@ -35,17 +35,18 @@ struct TestOptions {
   uint64_t seed = 1;
   int loader_threads = 1;
   data::OnError on_error = data::OnError::kStop;
-  /// Asked before each batch, with how many are done of how many; may be null.
+  /// Called before each batch with the number of finished batches and of all batches. False stops
+  /// the test. May be null.
   std::function<bool(int64_t done, int64_t of)> goes_on = nullptr;
-  /// Called after each batch, while the net holds what it computed; may be null.
+  /// Called after each batch, while the net still holds its outputs. May be null.
   std::function<void(const data::Batch&)> tested = nullptr;
-  /// Of several workers, each tests its parts of every round of so many batches.
+  /// One round is `parts` batches. Each worker tests its own parts of every round.
   int64_t parts = 1;
   IndexRange own_parts{.first = 0, .count = 1};
 };
 
-/// Runs this worker's part of the dataset through the net, every sample once, with the statistics
-/// gathered in training. None when it was stopped.
+/// Runs this worker's part of the dataset through the net, each sample once, with the running
+/// statistics from training. Returns nullopt if the test was stopped.
 std::optional<TestSums> evaluate_part(net::Net& net, const PreparedData& data,
                                       const TestOptions& options, Log& log);
 

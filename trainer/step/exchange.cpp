@@ -8,7 +8,7 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// Whether the shards' gradients of this parameter are added one to another.
+/// Whether the shards' gradients of this parameter are summed, rather than rebuilt from factors.
 bool summed(const net::Net& net, const net::Parameter& parameter) {
   return parameter.learned && !net.factor_shape(parameter.layer);
 }

@@ -14,53 +14,54 @@
 
 namespace poseidon::trainer {
 
-/// How what the logical shards give to a step becomes its sums: those of gradients, and those of
-/// contributions to running statistics. All calls come from the compute thread. Of each shard, the
-/// calls come in the order of the passes; shards come in order too, counted from 0 among this
-/// worker's own.
+/// Turns the contributions of logical shards to a step into sums: of gradients, and of
+/// contributions to running statistics. The compute thread makes all calls. The calls of a shard
+/// follow the order of the passes. Shards come in order, counted from 0 among the worker's own
+/// shards.
 class GradientExchange {
  public:
   virtual ~GradientExchange() = default;
 
-  /// The backward pass of shard `shard` begins. Where layers give factors, the exchange now says
-  /// where to (Net::set_factor_memory).
+  /// The backward pass of shard `shard` begins. For layers that produce factors, the exchange now
+  /// sets the memory that receives them (Net::set_factor_memory).
   virtual void begin_backward(int64_t shard) = 0;
-  /// The net's memory holds the shard's contributions to the statistics of all layers. They may be
-  /// overwritten by the next forward. Comes before contribute().
+  /// The net's memory holds the shard's contributions to the statistics of all layers. The next
+  /// forward pass may overwrite them. Called before contribute().
   virtual void contribute_statistics(int64_t shard) = 0;
-  /// The net's memory holds the gradients of the layer for shard `shard`, or the memory that the
-  /// exchange named its factors. They may be overwritten by the layer's next backward.
+  /// The net's memory holds the gradients of the layer for shard `shard`. For an SFB layer, the
+  /// factor memory holds its factors. The layer's next backward pass may overwrite both.
   virtual void contribute(int layer, int64_t shard) = 0;
-  /// Work of the device from now on is done behind what the exchange has issued of the layer: it
-  /// may read the sums that are there, and overwrite what was contributed.
+  /// Orders the device's later work after the exchange's work on this layer. The later work may
+  /// then read the arrived sums and overwrite the contributed memory.
   virtual void release(int layer) = 0;
-  /// A layer of which all sums over all shards of its next step are there. Each of
-  /// Parameters::summed_layers() arrives once a step, in order of its steps. None when no further
-  /// one is there yet.
+  /// Returns a layer all of whose sums of its next step have arrived; nullopt if there is none yet.
+  /// Each of Parameters::summed_layers() arrives once a step, in order of its steps.
   virtual std::optional<int> arrived() = 0;
-  /// Blocks until arrived() has one to give. Only while one is under way.
+  /// Blocks until arrived() can return a layer. Call it only while a sum is in flight.
   virtual void wait() = 0;
-  /// The sums of a layer that are there, of `step`, counted from 0: those of gradients to `sink`,
-  /// in pieces, or without one into the net's memory, in place of the gradients; those of
-  /// contributions into the net's memory. Until the layer contributes to step + 1 + staleness.
+  /// Delivers the arrived sums of a layer for `step`, counted from 0. Gradient sums go to `sink` in
+  /// pieces, or, if it is null, into the net's gradient memory. Sums of contributions to statistics
+  /// go into the net's memory. The sums are valid until the layer contributes to step + 1 +
+  /// staleness.
   virtual void give(int layer, int64_t step, const layers::GradientSink* sink) = 0;
-  /// Which of the memories that a layer's sums take by turns those of `step` are in: where it is
-  /// the same, give() issues the same work on the same memory.
+  /// Index of the buffer that holds the layer's sums of `step`. For two steps with equal slots,
+  /// give() issues the same work on the same memory.
   virtual int64_t slot(int layer, int64_t step) const = 0;
 };
 
-/// How late sums may be.
+/// Staleness of sums.
 struct Lateness {
   int64_t staleness = 0;
-  int64_t first_step = 0;  ///< the first that is contributed to
+  int64_t first_step = 0;  ///< the first step that has contributions
 };
 
-/// One worker alone: its own shards are all there are, summed by the fixed tree. Layers that give
-/// factors are rebuilt from those of all shards at once.
+/// The sums of a single worker with one device. Its own shards are all shards; it sums them by the
+/// fixed tree. The gradient of a layer with factors is rebuilt from the factors of all shards at
+/// once.
 class LocalExchange final : public GradientExchange {
  public:
   LocalExchange(net::Net& net, layers::Updater& updater, int64_t shards, Lateness lateness = {});
-  /// What it takes of memory, bytes. The net need not have taken any.
+  /// Bytes of memory of the exchange. The net need not have allocated its memory.
   static size_t bytes(net::Net& net, int64_t shards, int64_t staleness);
 
   void begin_backward(int64_t shard) override;
@@ -75,7 +76,7 @@ class LocalExchange final : public GradientExchange {
   }
 
  private:
-  /// The sums of one step, as they are in the net's memory: one for each parameter, each statistic.
+  /// The sums of one step in packed order: one for each parameter and each statistic.
   struct KeptSums {
     std::vector<Buffer> gradients, statistics;
   };
@@ -89,12 +90,12 @@ class LocalExchange final : public GradientExchange {
 
   net::Net& net_;
   int64_t shards_;
-  std::vector<ShardTree> gradients_, statistics_;  ///< one for each parameter, each statistic
+  std::vector<ShardTree> gradients_, statistics_;  ///< one for each parameter or statistic
   std::map<int, StackedFactors> factors_;          ///< by layer
-  std::map<int, Event> made_;                      ///< by layer: its newest sums
+  std::map<int, Event> made_;                      ///< by layer: after its newest sums
   std::deque<int> arrived_;
-  int64_t step_;                ///< the newest that was contributed to
-  std::vector<KeptSums> kept_;  ///< with staleness: of the steps in flight
+  int64_t step_;                ///< the newest step that has contributions
+  std::vector<KeptSums> kept_;  ///< with staleness: sums of the steps in flight
 };
 
 }  // namespace poseidon::trainer

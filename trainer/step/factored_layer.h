@@ -8,9 +8,10 @@
 
 namespace poseidon::trainer {
 
-/// A linear layer that gives factors: each device rebuilds the gradient from those of all shards,
-/// which lie in staging memory of the worker's first one, where those of peers come in. A device is
-/// to the others of its worker what a peer is, which may be as far ahead.
+/// A linear layer that produces sufficient factors (SFB). Each device rebuilds the gradient from
+/// the factors of all shards. The factors are in staging memory of the worker's first device, which
+/// also receives those of the peers. A device may be as far ahead of the worker's other devices as
+/// a peer may be.
 class FactoredLayer final : public WorkerLayer {
  public:
   FactoredLayer(net::Net& net, const comm::Plan& plan, uint32_t index, const OwnShards& own,
@@ -34,7 +35,8 @@ class FactoredLayer final : public WorkerLayer {
   const layers::FactorShape shape_;
   const int64_t samples_;              ///< of the global batch
   std::vector<StackedFactors> steps_;  ///< by step modulo comm::steps_of_factors()
-  /// Of a device with memory of its own, those of a batch: they leave it beside the passes.
+  /// On a device with separate memory: the factors of one batch. A copy on the send stream moves
+  /// them to staging memory while the passes continue.
   std::optional<StackedFactors> written_;
 };
 

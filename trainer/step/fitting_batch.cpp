@@ -8,7 +8,7 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// What net and optimizer take for batches of another size.
+/// Bytes that net and optimizer need for another global batch.
 size_t bytes_with(const Job& job, layers::LayerFactory& factory, net::Net::Options options,
                   int64_t global_batch) {
   const net::Network network(job.network->json(), job.network->file(),
@@ -26,7 +26,7 @@ int64_t fitting_batch(const Job& job, layers::LayerFactory& factory, net::Net::O
                       size_t available) {
   const JobConfig& config = job.config;
   const int64_t told_for = config.data.global_batch != 0 ? 1 : config.cluster.workers;
-  // Shards and workers have equal parts of a global batch.
+  // The global batch is a multiple of the number of shards and of workers.
   const int64_t unit = std::lcm(config.logical_shards(), told_for);
   int64_t fits = 0, too_large = config.global_batch() / unit;
   while (too_large - fits > 1) {

@@ -5,9 +5,9 @@
 
 namespace poseidon::trainer {
 
-/// The largest value below the job's of JobConfig::batch_key() with which net and optimizer take no
-/// more than `available` bytes; 0 where none is small enough. Makes nets, and takes no memory for
-/// them.
+/// Returns the largest value of JobConfig::batch_key(), below the job's, for which net and
+/// optimizer need at most `available` bytes; 0 if no batch fits. Creates nets without allocating
+/// their memory.
 int64_t fitting_batch(const Job& job, layers::LayerFactory& factory, net::Net::Options options,
                       size_t available);
 

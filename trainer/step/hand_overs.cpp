@@ -4,7 +4,7 @@
 
 namespace poseidon::trainer {
 
-/// What the device holds of a task: forgotten, it says so.
+/// The device's reference to a task. Its destructor drops the task if its event was never reached.
 class HandOvers::Ticket {
  public:
   Ticket(HandOvers& owner, std::shared_ptr<Task> task) : owner_(owner), task_(std::move(task)) {}
@@ -41,7 +41,7 @@ void HandOvers::add(const Event& when, std::function<void()> task) {
   when.then([ticket = std::make_shared<Ticket>(*this, added)] { ticket->come_due(); });
 }
 
-/// Where another thread is at it, it does this one too.
+/// If another thread already runs due tasks, that thread also runs this one.
 void HandOvers::come_due(Task& task) {
   mutex_.lock();
   task.is_due = true;

@@ -10,23 +10,23 @@
 
 namespace poseidon::trainer {
 
-/// Tasks that follow events of a device, in the order in which they were added: a device may come
-/// to the tasks of two events in any order, and in any of its threads.
+/// Completion queue: runs tasks after events of a device, in the order of add(). The device may
+/// signal two events in any order and in any of its threads.
 class HandOvers {
  public:
-  /// `forgotten` is called, in any thread, for each task that is not run.
+  /// `forgotten` is called, in any thread, for each task that is dropped.
   explicit HandOvers(std::function<void()> forgotten = [] {}) : forgotten_(std::move(forgotten)) {}
-  /// Waits for all of them.
+  /// Waits until all tasks have run or are dropped.
   ~HandOvers();
 
-  /// Runs `task`, which must not throw, once `when` is reached and all earlier tasks are done: in
-  /// this thread or in one of the device's. Where the device fails and forgets what was to follow
-  /// the event, the task is not run.
+  /// Runs `task` once `when` is reached and all earlier tasks are done, in this thread or in one of
+  /// the device's. `task` must not throw. If the device fails and drops the event's callback, the
+  /// task is dropped.
   void add(const Event& when, std::function<void()> task);
 
  private:
   struct Task {
-    std::function<void()> run;  ///< null: it was forgotten
+    std::function<void()> run;  ///< null: the task was dropped
     bool is_due = false;
   };
   class Ticket;
@@ -37,7 +37,7 @@ class HandOvers {
   Mutex mutex_;
   Condition changed_;
   std::deque<std::shared_ptr<Task>> tasks_ GUARDED_BY(mutex_);
-  bool running_ GUARDED_BY(mutex_) = false;  ///< some thread does what is due
+  bool running_ GUARDED_BY(mutex_) = false;  ///< a thread is running due tasks
 };
 
 }  // namespace poseidon::trainer

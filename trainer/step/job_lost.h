@@ -4,7 +4,7 @@
 
 namespace poseidon::trainer {
 
-/// The job has failed elsewhere: no further sum will come.
+/// Thrown when the job has failed elsewhere, so that no further sum will arrive.
 class JobLost : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

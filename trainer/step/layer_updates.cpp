@@ -19,7 +19,8 @@ LayerUpdates::LayerUpdates(net::Net& net, Optimizer& optimizer, GradientExchange
       repeats_(net.device().make_repeats()) {}
 
 void LayerUpdates::make(int layer, int64_t step) {
-  // Before the numbers come, which are the first work of a step here: then that waits once.
+  // Before the step parameters are copied, the step's first work on this stream. So the copy is
+  // ordered after the arrival with a single wait.
   exchange_.release(layer);
   if (!step_ || step_->step != step) begin(step);
   const bool whole = gradients_come_whole();
@@ -48,12 +49,13 @@ void LayerUpdates::begin(int64_t step) {
   if (!optimizer_.has_trust()) optimizer_.begin(*step_);
 }
 
-/// Whether an update finds its gradients in the net's memory, rather than take them in pieces.
+/// Whether an update reads whole gradients from the net's memory, rather than in pieces from the
+/// exchange.
 bool LayerUpdates::gradients_come_whole() const {
   return optimizer_.needs_norms() || (sums_ != nullptr && sums_->holds(step_->step));
 }
 
-/// Puts a layer's sums into the net's memory.
+/// Loads a layer's sums into the net's memory.
 void LayerUpdates::load_sums(int layer) {
   exchange_.release(layer);
   if (sums_ != nullptr && sums_->holds(step_->step))
@@ -62,8 +64,8 @@ void LayerUpdates::load_sums(int layer) {
     exchange_.give(layer, step_->step, nullptr);
 }
 
-/// What is issued depends on, beside what is in the device's memory: which version is current, and
-/// where the sums are.
+/// The issued work depends on device memory, on the current version, and on the memory of the sums.
+/// The key holds the last two.
 RepeatKey LayerUpdates::key_of(int layer, bool whole) const {
   RepeatKey key{"update", {layer, whole, exchange_.slot(layer, step_->step)}};
   const auto add = [&](const float* memory) {
@@ -86,11 +88,11 @@ void LayerUpdates::issue(int layer, bool whole) {
     optimizer_.track(net_.parameters().statistics()[static_cast<size_t>(index)], logical_shards_);
 }
 
-/// Each piece of a sum while it is in the cache.
+/// Updates from each piece of a sum while it is in the cache.
 void LayerUpdates::update_in_pieces(int layer) {
   const std::span<const int> parameters = net_.parameters().of(layer);
   const layers::GradientSink update = [&](int place, int64_t first, std::span<const float> piece) {
-    // Factors give the gradients of frozen parameters too.
+    // Factors also contain the gradients of frozen parameters.
     const auto index = static_cast<size_t>(parameters[static_cast<size_t>(place)]);
     if (net_.parameters()[index].learned) optimizer_.update(index, first, piece);
   };

@@ -12,19 +12,20 @@
 
 namespace poseidon::trainer {
 
-/// Makes a layer's update: from the sums of a step to the next values of its parameters, optimizer
-/// state and running statistics. What an update depends on (learning rate, number of the step) is
-/// that of the step whose sums it applies. Used by the compute thread.
+/// Makes the updates of layers: computes the next values of parameters, optimizer state and running
+/// statistics from the sums of a step. An update uses the learning rate and step number of the step
+/// whose sums it applies. Used by the compute thread.
 class LayerUpdates {
  public:
-  /// All must outlive it; `sums`, those that a checkpoint carried, may be null.
+  /// All must outlive it. `sums` are those restored from a checkpoint; it may be null.
   LayerUpdates(net::Net& net, Optimizer& optimizer, GradientExchange& exchange,
                const Schedule& schedule, const SumsInFlight* sums, int64_t logical_shards);
 
-  /// The update of `step`, counted from 0; its sums must have come, with clipping those of all
-  /// layers. All layers make that of one step before any makes that of another.
+  /// Makes the update of `step`, counted from 0. The layer's sums of the step must have arrived;
+  /// with gradient clipping, the sums of all layers. All layers are updated for one step before any
+  /// layer is updated for the next.
   void make(int layer, int64_t step);
-  /// Takes back the layer's last update. Needs two versions (net::Net::Options::versions).
+  /// Reverts the layer's last update. Needs two versions (net::Net::Options::versions).
   void take_back(int layer);
 
  private:
@@ -43,7 +44,7 @@ class LayerUpdates {
   const SumsInFlight* sums_;
   const int64_t logical_shards_;
   const std::unique_ptr<Repeats> repeats_;
-  std::optional<UpdateStep> step_;  ///< what the updates of the newest step have in common
+  std::optional<UpdateStep> step_;  ///< common to all updates of the newest step
 };
 
 }  // namespace poseidon::trainer

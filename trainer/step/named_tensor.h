@@ -8,7 +8,8 @@
 
 namespace poseidon::trainer {
 
-/// A tensor of a run by its name in files, in canonical order, wherever and however it is kept.
+/// A tensor of a run under its name in files. get and set copy its values in canonical order,
+/// whatever its memory and layout are.
 struct NamedTensor {
   std::string name;
   Shape shape;

@@ -3,11 +3,11 @@
 #include "data/loader.h"
 #include "net/net.h"
 
-/// Between a loader and the net that its batches are for.
+/// Connects a data loader to the net that reads its batches.
 namespace poseidon::trainer {
 
-/// Batches lie where the net's device reads them, as pixels where it takes them. The net must
-/// outlive the loader.
+/// Memory for batches that the net's device can read. Batches are pixels if the net accepts pixels.
+/// The net must outlive the loader.
 inline data::BatchMemory memory_for(net::Net& net) {
   return {.take =
               [&device = net.device()](size_t bytes, std::string_view purpose) {
@@ -16,7 +16,8 @@ inline data::BatchMemory memory_for(net::Net& net) {
           .pixels = net.reception().takes_pixels(net.input_shape())};
 }
 
-/// Gives the net the batch that the loader gave last.
+/// Sets the batch that the loader returned last as the net's input. The loader keeps its memory
+/// until the device has read it.
 inline void set_input(net::Net& net, const data::Batch& batch, data::Loader& loader) {
   loader.keep_until(net.reception().set(batch.values, batch.extras, batch.labels, batch.mixtures));
 }

@@ -10,7 +10,8 @@ using net::TensorVersions;
 
 namespace {
 
-/// Values in two versions and gradients, which an update goes through beside the states.
+/// Tensor kinds of the net that an update also reads or writes: two versions of the values, and the
+/// gradients.
 constexpr size_t kKindsOfNet = 3;
 
 size_t learned_floats(net::Net& net) {
@@ -21,7 +22,7 @@ size_t learned_floats(net::Net& net) {
   return floats;
 }
 
-/// One for each state and version.
+/// One kind for each state and version.
 size_t kinds_of_state(const OptimizerConfig& config, const net::Net& net) {
   return static_cast<size_t>(net.parameters().versions()) * config.state_names().size();
 }
@@ -76,7 +77,7 @@ void Optimizer::begin(const UpdateStep& step) {
   write_numbers(0, numbers_.size(), step);
 }
 
-/// Parameters of a layer stand one after another.
+/// Parameters of a layer have consecutive indices.
 void Optimizer::begin(const UpdateStep& step, int layer) {
   if (averages_) averages_->begin(step.step);
   const std::span<const int> parameters = net_.parameters().of(layer);
@@ -168,7 +169,7 @@ layers::UpdateNumbers Optimizer::numbers(size_t index, const UpdateStep& step) {
   return numbers;
 }
 
-/// Memory of the device for a tensor in canonical order.
+/// Device memory for a tensor in canonical order.
 std::span<float> Optimizer::scratch(const net::Parameter& parameter) {
   const auto count = static_cast<size_t>(parameter.spec.shape.count());
   if (scratch_.bytes() < count * sizeof(float))
@@ -189,7 +190,7 @@ double Optimizer::value_norm(const net::Parameter& parameter) {
 }
 
 double Optimizer::trust_of(const net::Parameter& parameter, double decay) {
-  // Biases, scales and shifts take the plain learning rate, as LARS is commonly used.
+  // Biases, scales and shifts use the plain learning rate, as is common for LARS.
   if (parameter.spec.shape.rank() < 2) return 1;
   const double gradient = std::sqrt(gradient_norm(parameter));
   const double value = std::sqrt(value_norm(parameter));

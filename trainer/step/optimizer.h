@@ -15,48 +15,50 @@
 
 namespace poseidon::trainer {
 
-/// What all updates of one step have in common.
+/// Values that all updates of one step share.
 struct UpdateStep {
   int64_t step = 0;  ///< counted from 0
   double learning_rate = 0;
-  double gradient_scale = 1;  ///< clipping
+  double gradient_scale = 1;  ///< from gradient clipping
 };
 
-/// The optimizer's rule with its state: one or two tensors beside each parameter, in the memory
-/// order of that parameter, in as many versions as the net has; and the averages that follow its
-/// updates, where the job has them. Used by the compute thread.
+/// The optimizer's update rule and its state. Each parameter has one or two state tensors, with the
+/// parameter's memory order and the net's number of versions. The optimizer also updates the EMA,
+/// if the job has one. Used by the compute thread.
 class Optimizer {
  public:
-  /// What state and averages take of memory, bytes. The net need not have taken any.
+  /// Bytes of memory of state and averages. The net need not have allocated its memory.
   static size_t bytes(const OptimizerConfig& config, net::Net& net);
 
-  /// `net` and `updater` must outlive it. State begins at zero. Throws OutOfMemory.
+  /// `net` and `updater` must outlive it. The state is zero at first. Throws OutOfMemory.
   Optimizer(const OptimizerConfig& config, net::Net& net, layers::Updater& updater);
 
-  /// From now on updates are those of `step`: what they depend on beside the tensors is brought to
-  /// the device's memory.
+  /// The following updates belong to `step`. Copies their scalar parameters to device memory.
   void begin(const UpdateStep& step);
-  /// The same for a layer alone, whose gradients are in the net's memory: where has_trust().
+  /// The same for one layer, whose gradients are in the net's memory. Required if has_trust().
   void begin(const UpdateStep& step, int layer);
-  /// The next value and state of a parameter's elements from `first` on, from their gradients, in
-  /// packed order. With one version they are the current ones; with two they become so by
-  /// Parameters::flip and flip(). Pieces may be updated by several threads at a time.
+  /// Computes the next value and state of a parameter's elements from `first` on, from their
+  /// gradients in packed order. With one version, they replace the current ones. With two versions,
+  /// Parameters::flip and flip() make them current. Several threads may update different pieces at
+  /// once.
   void update(size_t index, int64_t first, std::span<const float> gradient);
-  /// The whole update, from the gradient in the net's memory; nothing where it is not learned.
+  /// Updates the whole parameter from the gradient in the net's memory. Does nothing if the
+  /// parameter is not learned.
   void update(size_t index);
-  /// The next value of a statistic from its contribution, which holds the sum over all shards.
+  /// Computes the next value of a statistic from its contribution, which holds the sum over all
+  /// `shards`.
   void track(const net::Statistic& statistic, int64_t shards);
-  /// Makes the next state and averages of a layer the current ones, as Parameters::flip does with
+  /// Makes the next state and averages of a layer the current ones, as Parameters::flip does for
   /// values.
   void flip(int layer);
 
-  /// What clipping multiplies all gradients by, from their common norm; 1 without clipping. All
-  /// gradients must be final.
+  /// Factor by which clipping multiplies all gradients, from their common norm; 1 without clipping.
+  /// All gradients must be final.
   double clipping_scale();
   bool clips() const { return config_.clip_norm > 0; }
   /// Whether a layer's updates depend on the norms of its values and gradients.
   bool has_trust() const { return form_.rule == layers::UpdateRule::kLars; }
-  /// Whether an update needs the norm of the whole gradient first.
+  /// Whether an update first needs the norm of the whole gradient.
   bool needs_norms() const { return clips() || has_trust(); }
 
   /// A state tensor by its name in checkpoints, "conv1.weight.velocity".
@@ -66,7 +68,7 @@ class Optimizer {
     net::TensorVersions versions;
   };
   std::span<const State> states() const { return states_; }
-  /// Null where the job has none.
+  /// Null if the job has no EMA.
   Averages* averages() { return averages_ ? &*averages_ : nullptr; }
 
  private:
@@ -81,11 +83,11 @@ class Optimizer {
   const layers::UpdateForm form_;
   net::Net& net_;
   layers::Updater& updater_;
-  std::vector<net::TensorMemory> memory_;  ///< by state, then those of the second version
+  std::vector<net::TensorMemory> memory_;  ///< by state, first version before second version
   std::vector<State> states_;
   std::vector<std::span<State>> states_of_parameter_;
-  std::vector<layers::UpdateNumbers> numbers_;  ///< by parameter, on their way
-  Buffer numbers_there_;                        ///< where updates read them
+  std::vector<layers::UpdateNumbers> numbers_;  ///< by parameter; host copy of numbers_there_
+  Buffer numbers_there_;                        ///< device memory from which updates read them
   Buffer scratch_;
   std::optional<Averages> averages_;
 };

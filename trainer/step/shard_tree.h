@@ -10,10 +10,10 @@
 
 namespace poseidon::trainer {
 
-/// Sums one tensor, in device memory, over the logical shards 0 to n - 1 by the fixed binary tree:
-/// a range of shards is the sum of its first part, of the largest power of two below its length,
-/// and of the rest. Given one after another, the shards are merged like the digits of a binary
-/// counter, so log2(n) partial sums are kept.
+/// Sums one tensor in device memory over the logical shards 0 to n - 1 by the fixed binary tree.
+/// The left child of a range has the largest power of two below the range's length, the right child
+/// the rest. Shards come in order and are merged like the digits of a binary counter. So at most
+/// bit_width(n - 1) partial sums are stored.
 class ShardTree {
  public:
   ShardTree(Device& device, layers::Updater& updater, size_t elements, int64_t shards)
@@ -23,17 +23,18 @@ class ShardTree {
         shards_(shards),
         partial_(device.allocate(bytes(elements, shards), Place::kDevice, "sums over shards")) {}
 
-  /// What it takes of memory.
+  /// Bytes of memory of the partial sums.
   static size_t bytes(size_t elements, int64_t shards) {
     return elements * sizeof(float) *
            static_cast<size_t>(std::bit_width(static_cast<uint64_t>(shards - 1)));
   }
 
-  /// Takes the values of `shard`; shards come in order. After the last one, `values` is the sum.
+  /// Adds the values of `shard`; shards come in order. May overwrite `values`. After the last
+  /// shard, `values` holds the sum.
   void add(int64_t shard, std::span<float> values) {
     const bool last = shard == shards_ - 1;
     size_t level = 0;
-    // A set bit of the counter is a finished subtree that stands to the left of this one.
+    // A set bit of the counter is a finished subtree to the left of this one.
     for (uint64_t counter = static_cast<uint64_t>(shard); counter != 0; counter >>= 1, ++level) {
       if ((counter & 1) != 0)
         updater_.add(partial(level), values, values);

@@ -5,8 +5,8 @@
 
 namespace poseidon::trainer {
 
-/// The factors of one layer for so many samples, in their order in the global batch: those of the
-/// logical shards one after another.
+/// The sufficient factors of one layer for a number of samples, in the samples' order in the global
+/// batch. Deltas are samples x rows, activations samples x columns.
 class StackedFactors {
  public:
   StackedFactors(Device& device, const layers::FactorShape& shape, int64_t samples, Place place)
@@ -14,18 +14,18 @@ class StackedFactors {
         deltas_(device.allocate(bytes(samples, shape.rows), place, "factors")),
         activations_(device.allocate(bytes(samples, shape.columns), place, "factors")) {}
 
-  /// What they take of memory.
+  /// Bytes of memory of the factors.
   static size_t bytes(const layers::FactorShape& shape, int64_t samples) {
     return bytes(samples, shape.rows) + bytes(samples, shape.columns);
   }
 
-  /// From sample `first` on.
+  /// The memory from sample `first` on.
   layers::FactorMemory from(int64_t first) const {
     return {.deltas = deltas_.as<float>().data() + first * shape_.rows,
             .activations = activations_.as<float>().data() + first * shape_.columns};
   }
   layers::FactorMemory all() const { return from(0); }
-  /// Issues a copy of all of them to sample `first` of `stack` and on.
+  /// Issues a copy of all factors to `stack`, from its sample `first` on.
   void copy_to(const StackedFactors& stack, int64_t first, Device& device) const {
     const auto copy = [&](const Buffer& from, const Buffer& to, int64_t width) {
       device.copy(from.as<float>(), to.as<float>().subspan(static_cast<size_t>(first * width),

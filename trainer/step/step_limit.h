@@ -5,16 +5,16 @@
 
 namespace poseidon::trainer {
 
-/// comm::StepLimit between the compute thread, which begins steps, and the I/O thread, which
-/// promises.
+/// Thread-safe comm::StepLimit. The compute thread begins steps, the I/O thread makes the promises
+/// to the coordinator.
 class StepLimit {
  public:
   StepLimit(int64_t done, int64_t last) : limit_(done, last) {}
 
   using Next = comm::StepLimit::Next;
 
-  /// The compute thread asks for the step after `done` ones; waits while it is not decided yet how
-  /// far the job goes.
+  /// Requests the step after `done` steps. Blocks until the coordinator has decided whether the job
+  /// makes that step.
   Next begin(int64_t done) {
     MutexLock lock(mutex_);
     Next next = limit_.next(done);

@@ -9,48 +9,48 @@
 
 namespace poseidon::trainer {
 
-/// What samples gave, summed over them.
+/// Results of samples, summed over them.
 struct SampleSums {
-  double loss = 0;                   ///< weighted over all losses
-  std::vector<double> scalars = {};  ///< each of Net::read_scalars(); none where nothing was added
+  double loss = 0;                   ///< weighted sum of all losses
+  std::vector<double> scalars = {};  ///< of Net::read_scalars(); empty before any addition
 
   SampleSums& operator+=(const SampleSums& other);
-  /// Of so many samples.
+  /// The mean over `samples` samples.
   SampleSums mean(int64_t samples) const;
 };
 
-/// Of the first `samples` of the batch that the net computed last.
+/// Sums over the first `samples` samples of the batch that the net computed last.
 SampleSums sums_of_batch(const net::Net& net, int64_t samples);
 
-/// Milliseconds of one worker's step. Together they are all of it.
+/// Milliseconds of one worker's step. The parts add up to the whole step.
 struct StepTimes {
-  double compute_ms = 0;    ///< updates included
-  double data_wait_ms = 0;  ///< for batches
-  double sum_wait_ms = 0;   ///< for sums over the shards of other workers
+  double compute_ms = 0;    ///< includes updates
+  double data_wait_ms = 0;  ///< waiting for batches
+  double sum_wait_ms = 0;   ///< waiting for sums over the shards of other workers
   double wait_ms() const { return data_wait_ms + sum_wait_ms; }
   double all_ms() const { return compute_ms + wait_ms(); }
   StepTimes& operator+=(const StepTimes& other);
 };
 
-/// What one step gave and took.
+/// Results and times of one step.
 struct StepReport {
-  int64_t step = 0;                ///< steps done, this one included
+  int64_t step = 0;                ///< finished steps, including this one
   std::vector<SampleSums> shards;  ///< of this worker's logical shards, in order
-  SampleSums mean;                 ///< of `shards`, a share of the mean over the global batch
+  SampleSums mean;  ///< of `shards`: this worker's summand of the global batch's mean
   double learning_rate = 0;
-  StepTimes times;                    ///< of several workers: their mean
-  std::vector<double> layer_wait_ms;  ///< of sum_wait_ms, by place in Parameters::summed_layers()
-  // Of several workers:
+  StepTimes times;                    ///< with several workers: their mean
+  std::vector<double> layer_wait_ms;  ///< by index in Parameters::summed_layers()
+  // Only with several workers:
   std::vector<StepTimes> workers;  ///< by rank
-  comm::ByScheme<double> bytes;    ///< moved during the step, per node, sent plus received
+  comm::ByScheme<double> bytes;    ///< sent plus received during the step, mean per node
 };
 
-/// That of a worker from those of its devices, in the order of their shards. Times are those of the
-/// device that took longest, for which the others have waited.
+/// Combines the reports of a worker's devices, in the order of their shards. Times are those of the
+/// slowest device, for which the others have waited.
 StepReport report_of_devices(std::vector<StepReport> devices, int64_t global_batch);
 
-/// The mean of a step from the sums of shards in order. With those of all workers it is that over
-/// the global batch, to the same bits for any number of workers.
+/// Mean of a step from the sums of shards in order. With the shards of all workers it is the mean
+/// over the global batch. Its bits do not depend on the number of workers.
 SampleSums mean_of_shards(std::span<const SampleSums> shards, int64_t global_batch);
 
 }  // namespace poseidon::trainer

@@ -4,16 +4,17 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// Whether the net's own memory is in the order, and free for the time, of a sum.
+/// True if the net's own memory can hold the contribution and the sum: same element order, on the
+/// host, unused while the sum is in flight.
 bool is_canonical(net::Net& net, const comm::Plan& plan, const net::Parameter* parameter) {
   return plan.staleness == 0 && net.device().shares_memory() &&
          (parameter == nullptr || net.values().canonical_is_packed(*parameter));
 }
 
-/// Where the values of a tensor lie between the net and the others.
+/// Memory of a tensor's contribution and sum.
 struct MemoryUse {
   bool gives_own, takes_own;
-  bool has_sums, has_parts;  ///< memory apart, of the steps in flight
+  bool has_sums, has_parts;  ///< separate memory, for the steps in flight
 };
 
 MemoryUse memory_use(net::Net& net, const comm::Plan& plan, const net::Parameter* parameter,
@@ -24,7 +25,7 @@ MemoryUse memory_use(net::Net& net, const comm::Plan& plan, const net::Parameter
                 .has_sums = false,
                 .has_parts = false};
   use.has_sums = own.is_first && !use.takes_own;
-  // What is contributed may lie where its sum comes to.
+  // A contribution may share the memory of its sum.
   use.has_parts = !use.gives_own && !(one_part && own.is_only);
   return use;
 }
@@ -84,7 +85,8 @@ size_t SummedLayer::bytes(net::Net& net, const comm::Plan& plan, uint32_t index,
   return bytes;
 }
 
-/// Adds one shard's tensors to their part of the tree.
+/// Adds one shard's tensors to the trees of their shard range. Returns the ranges that are
+/// complete.
 std::vector<DevicePart> SummedLayer::contribute(uint64_t step, int64_t shard, What what) {
   std::vector<DevicePart> complete;
   const size_t index = own_.part_of(shard);
@@ -104,7 +106,8 @@ std::vector<DevicePart> SummedLayer::contribute(uint64_t step, int64_t shard, Wh
   return complete;
 }
 
-/// The sum of a part in canonical order, where it may lie until the layer has arrived.
+/// The sum of a shard range in canonical order. Its memory stays unchanged until the layer has
+/// arrived.
 std::span<float> SummedLayer::finished_part(Tensor& tensor, size_t part, uint64_t step) {
   if (tensor.gives_own) return tensor.values();
   std::vector<Buffer>& of_steps = tensor.parts.empty() ? tensor.sums : tensor.parts[part];

@@ -7,12 +7,12 @@
 
 namespace poseidon::trainer {
 
-/// A layer whose gradients and statistics are added. What it contributes and where its sum comes to
-/// is the gradient's own memory wherever that is the host's and its order is the canonical one,
-/// else a canonical copy in staging memory; with staleness a copy for each step in flight. Of
-/// several devices' layers the first has memory apart for the sums, from which all read: of as many
-/// steps as without, since a sum comes only when all devices have contributed to its step, and so
-/// have made the update by the one that lay there before.
+/// A layer whose gradients and statistics are summed. If gradient memory is host memory in
+/// canonical order, it holds both the contribution and the sum. Otherwise staging memory holds
+/// canonical copies; with staleness, one for each step in flight. With several devices, the first
+/// device owns a separate buffer for the sums, from which all devices read. It needs buffers for no
+/// more steps: a sum arrives only after all devices have contributed to its step. Before that they
+/// have made the update that read the buffer's previous sum.
 class SummedLayer final : public WorkerLayer {
  public:
   SummedLayer(net::Net& net, layers::Updater& updater, const comm::Plan& plan, uint32_t index,
@@ -25,15 +25,15 @@ class SummedLayer final : public WorkerLayer {
   std::span<float> sum(uint32_t tensor, uint64_t step) override;
 
  private:
-  /// One tensor of the plan, where it lies in the net, and its sums over this device's shards.
+  /// One tensor of the plan: its memory in the net, and its sums over this device's shards.
   struct Tensor {
-    const net::Parameter* parameter = nullptr;  ///< or else a statistic
+    const net::Parameter* parameter = nullptr;  ///< null for a statistic
     const net::Statistic* statistic = nullptr;
-    bool gives_own = false;        ///< its own memory is what is contributed
-    bool takes_own = false;        ///< its own memory is where its sum comes to
-    std::vector<ShardTree> trees;  ///< by own part
-    std::vector<Buffer> sums;      ///< unless they come elsewhere: of the steps in flight
-    /// By own part, of the steps in flight: what is contributed, unless it lies elsewhere.
+    bool gives_own = false;        ///< contributes from its memory in the net
+    bool takes_own = false;        ///< receives its sum in its memory in the net
+    std::vector<ShardTree> trees;  ///< by own shard range
+    std::vector<Buffer> sums;      ///< by step in flight; empty: elsewhere
+    /// By own shard range and step in flight: the contributions, if they need separate memory.
     std::vector<std::vector<Buffer>> parts;
 
     std::span<float> values() const {
@@ -51,7 +51,7 @@ class SummedLayer final : public WorkerLayer {
   const uint32_t index_;
   const OwnShards& own_;
   WorkerLayer* const first_;  ///< of the worker's first device; null: this one
-  const uint64_t steps_;      ///< in flight
+  const uint64_t steps_;      ///< maximum number of steps in flight
   std::vector<Tensor> tensors_;
 };
 

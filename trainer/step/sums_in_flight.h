@@ -8,34 +8,35 @@
 
 namespace poseidon::trainer {
 
-/// The sums of steps that are done and whose updates are still to come, in canonical order: on
-/// their way to a checkpoint or from one. Used by the compute thread.
+/// The sums in flight as a checkpoint stores them: those of finished steps whose updates are not
+/// made yet. Canonical order. Used by the compute thread.
 class SumsInFlight {
  public:
-  /// Room for `most` steps, taken when it is needed. `net` must outlive it.
+  /// For up to `most` steps; memory is allocated on demand. `net` must outlive it.
   SumsInFlight(net::Net& net, int64_t most);
-  /// What those of one step take of memory.
+  /// Bytes of the sums of one step.
   size_t bytes_of_step() const;
 
   int64_t steps() const { return steps_; }
   bool holds(int64_t step) const { return step >= first_ && step < first_ + steps_; }
-  /// Steps `first` to first + steps - 1, counted from 0, are what tensors() were set to.
+  /// tensors() have been set to the sums of steps `first` to first + steps - 1, counted from 0.
   void begin_with(int64_t first, int64_t steps);
   void drop_before(int64_t step);
-  /// The step after the last one, of which keep() then takes every layer.
+  /// Adds the step after the last one. Call keep() for every layer afterwards.
   void add_step();
-  /// A layer's sums as they are in the net's memory, in place of gradients and contributions.
+  /// Copies a layer's sums from the net's memory of gradients and contributions; load() copies them
+  /// back.
   void keep(int64_t step, int layer);
   void load(int64_t step, int layer) const;
 
-  /// One list for each step that there is room for, oldest first: "sum.0.conv1.weight". The result
-  /// is valid as long as this object.
+  /// Returns one list for each step that there is room for, oldest first, with names such as
+  /// "sum.0.conv1.weight". The result is valid as long as this object.
   std::vector<std::vector<NamedTensor>> tensors();
 
  private:
   struct Tensor {
     int layer = 0;
-    const net::Parameter* parameter = nullptr;  ///< or else a statistic
+    const net::Parameter* parameter = nullptr;  ///< null for a statistic
     const net::Statistic* statistic = nullptr;
     const std::string& name() const { return parameter ? parameter->name : statistic->name; }
     const Shape& shape() const { return parameter ? parameter->spec.shape : statistic->spec.shape; }

@@ -105,13 +105,13 @@ void TrainingLoop::run_shard(size_t shard, StepReport& report) {
   });
   device_trace_.ends_forward();
   if (shard == 0 && options_.between_passes) {
-    settle();  // of layers that the forward pass has not asked for
+    settle();  // for layers that the forward pass has not waited for
     options_.between_passes(steps_done());
   }
   const auto number = static_cast<int64_t>(shard);
   exchange_.begin_backward(number);
-  // Before anything of the shard is handed over: nothing of a step whose loss is not finite leaves
-  // this worker. A device has begun with the backward pass by then, and need not wait.
+  // Check the loss before any contribution: a step with a non-finite loss must not leave this
+  // worker. An asynchronous device is already in the backward pass, so it does not idle.
   const auto measure_once = [&] {
     if (report.shards.size() > shard) return;
     report.shards.push_back(measure(context));
@@ -126,7 +126,7 @@ void TrainingLoop::run_shard(size_t shard, StepReport& report) {
   measure_once();
 }
 
-/// Layers that have statistics only have contributed all by now.
+/// Layers that have only statistics are complete at this point.
 void TrainingLoop::contribute_statistics(int64_t shard) {
   exchange_.contribute_statistics(shard);
   if (shard + 1 != std::ssize(options_.shards)) return;
@@ -158,7 +158,7 @@ SampleSums TrainingLoop::measure(const layers::StepContext& context) {
 
 // ---- updates
 
-/// The layer that is needed is updated first; others when it would have to be waited for.
+/// Updates the required layer first. Updates other layers only while its sums have not arrived.
 void TrainingLoop::open_gate(int layer) {
   const std::optional<size_t> index = index_of_[at(layer)];
   if (!index) return;
@@ -187,7 +187,7 @@ void TrainingLoop::take_arrivals() {
     machine_.arrived(index_of_[at(*layer)].value());
 }
 
-/// Of any layer, on behalf of the one whose gate is shut.
+/// Waits for any layer. The wait counts for layer `index`, whose gate is closed.
 void TrainingLoop::await_arrival(size_t index) {
   const Clock::time_point start = Clock::now();
   {
@@ -205,7 +205,8 @@ void TrainingLoop::await_sums(size_t index, int64_t step) {
   while (!machine_.has_sums(index, step)) await_arrival(index);
 }
 
-/// Parameters may still have been read when the gradients were announced; by now that is issued.
+/// Records the event after the last read of each contributed layer. The backward pass may have read
+/// its parameters after it announced the gradients; that work is issued now.
 void TrainingLoop::note_contributed() {
   for (const size_t index : contributed_) read_[index].back() = net_.device().record();
   contributed_.clear();
