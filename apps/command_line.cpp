@@ -18,17 +18,17 @@ using Words = std::vector<std::string>;
 
 bool is_flag(const std::string& word) { return word.size() > 1 && word[0] == '-'; }
 
-/// "--epochs" of "--epochs=3".
+/// Returns "--epochs" for "--epochs=3".
 std::string name_of_flag(const std::string& word) { return word.substr(0, word.find('=')); }
 
-/// What was given with a flag: after its "=", or as the next argument.
+/// Returns the value of a flag: the text after its "=", or the next argument.
 std::string value_of_flag(const Words& words, size_t index) {
   const size_t equals = words[index].find('=');
   if (equals != std::string::npos) return words[index].substr(equals + 1);
   return index + 1 < words.size() && !is_flag(words[index + 1]) ? words[index + 1] : "";
 }
 
-/// The command that was named, or the program itself.
+/// Returns the chosen command, or the program itself.
 const CLI::App& parsed_command(const CLI::App& app) {
   const auto commands = app.get_subcommands();
   return commands.empty() ? app : *commands.back();
@@ -49,8 +49,8 @@ std::string unknown_flag_text(const CLI::App& app, const Words& words, size_t in
   return "unknown flag " + flag + (meant.empty() ? "" : "; did you mean " + meant + "?");
 }
 
-/// Of arguments that are no option's, in the order typed. Flags come first: what is after one may
-/// be its value.
+/// Describes the unexpected arguments in the order typed. If there are unknown flags, describes
+/// only these: the argument after a flag may be its value.
 std::string unexpected_text(const CLI::App& app, const Words& words, const Words& unexpected,
                             const FlagAdvice& advice) {
   std::string flags, others;

@@ -9,11 +9,11 @@
 #include "comm/wire/address.h"
 #include "core/error.h"
 
-/// What the arguments of a command line must be; each gives CLI11 the sentence that refuses one.
+/// Validators for command line arguments. Each one returns the error sentence to CLI11.
 namespace poseidon::apps {
 
-/// Lets whole numbers from `least` to `most` pass. CLI11's own conversion takes the largest number
-/// for one that is too large, and its ranges print 309 digits.
+/// Accepts whole numbers from `least` to `most`. Reason: CLI11's conversion silently replaces a
+/// number that is too large by the largest number, and its range messages print 309 digits.
 inline CLI::Validator whole_number(int64_t least,
                                    int64_t most = std::numeric_limits<int64_t>::max()) {
   const std::string range = most == std::numeric_limits<int64_t>::max()
@@ -32,7 +32,7 @@ inline CLI::Validator whole_number(int64_t least,
   return CLI::Validator(refusal, "", "whole number");
 }
 
-/// Lets HOST:PORT pass. `least_port` is 1 where somebody is looked for.
+/// Accepts HOST:PORT. `least_port` is 1 for an address to connect to.
 inline CLI::Validator address(uint16_t least_port = 0) {
   const auto refusal = [=](const std::string& given) -> std::string {
     try {

@@ -42,7 +42,7 @@ void InputEnd::look() {
   if (found == 0) overdue_();
 }
 
-/// Waits for it; false where this object ends before.
+/// Waits for the end of the input. Returns false if the destructor runs first.
 bool InputEnd::input_ends() const {
   while (true) {
     pollfd both[] = {{.fd = over_.number(), .events = POLLIN, .revents = 0},

@@ -8,12 +8,12 @@
 
 namespace poseidon::apps {
 
-/// Looks, in a thread of its own, for the end of standard input: what was started over a connection
-/// sees by it that the connection is gone. What is read there is dropped.
+/// Watches for the end of standard input in a separate thread. A process that was started over a
+/// connection detects in this way that the connection is closed. Discards all input.
 class InputEnd {
  public:
-  /// Calls `ended` when the input has ended, and `overdue` when this object is still there a time
-  /// of `grace` later; both in that thread.
+  /// Calls `ended` at the end of the input. Calls `overdue` if this object still exists a time of
+  /// `grace` later. Both calls run in the watching thread.
   InputEnd(std::function<void()> ended, std::chrono::milliseconds grace,
            std::function<void()> overdue);
   ~InputEnd();
@@ -26,7 +26,7 @@ class InputEnd {
 
   const std::function<void()> ended_, overdue_;
   const std::chrono::milliseconds grace_;
-  Descriptor over_, end_;  ///< a pipe, which is closed where this object ends
+  Descriptor over_, end_;  ///< a pipe; the destructor closes `end_` to wake the thread
   std::thread thread_;
 };
 

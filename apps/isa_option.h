@@ -8,14 +8,15 @@
 
 namespace poseidon::apps {
 
-/// --isa, and --version, which says what it comes to. `group` is that of --isa in --help.
+/// Adds --isa, and --version, which also prints the resulting instruction set. `group` is the group
+/// of --isa in --help.
 inline void add_isa_and_version(CLI::App& app, const std::string& program, const char* group) {
   app.add_option_function<std::string>(
          "--isa", [](const std::string& name) { choose_isa(name); },
          "compute with this instruction set and no better one, for example x86-64-v3")
       ->group(group)
       ->type_name("NAME");
-  // Behind it: they are carried out in this order.
+  // CLI11 processes the flags in this order, so --version prints the effect of --isa.
   app.set_version_flag("--version", [program] {
     return program + " " + POSEIDON_VERSION + "\n" + cpu::instruction_set();
   });

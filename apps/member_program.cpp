@@ -32,7 +32,7 @@ using trainer::MemberOptions;
 namespace {
 
 constexpr auto kBetweenJobs = std::chrono::seconds(1);
-/// For leaving, when standard input has ended.
+/// Time limit for leaving after standard input has ended.
 constexpr auto kLeaving = std::chrono::seconds(30);
 
 struct Arguments {
@@ -40,7 +40,7 @@ struct Arguments {
   std::string secret_file, device;
   std::string server_listen, server_advertise;
   std::string data_root, run_directory;
-  /// Of the server beside a worker; null where there is none.
+  /// Heartbeats of the server in a worker's process; null: no server.
   std::shared_ptr<trainer::LifeSigns> server_life;
   std::string stop_signals = kDefaultStopSignals;
   int64_t join_timeout = 0;
@@ -49,10 +49,11 @@ struct Arguments {
   bool end_with_stdin = false;
 };
 
-/// Says once what is said over and over: a daemon that is not let in now tries again and again.
+/// Suppresses a message that repeats the last one. A daemon that is not admitted retries again and
+/// again.
 class OnceLog final : public Log {
  public:
-  /// `who` precedes each message.
+  /// `who` is the prefix of each message.
   OnceLog(Log& log, std::string who) : log_(log), who_(std::move(who)) {}
   void info(std::string_view message) override {
     if (is_new(message)) log_.info(who_ + std::string(message));
@@ -75,7 +76,7 @@ class OnceLog final : public Log {
   std::string last_ GUARDED_BY(mutex_);
 };
 
-/// Rank variables of launchers: Slurm's, Open MPI's, and that of PMI.
+/// Returns the rank that a launcher sets: Slurm, Open MPI or PMI; -1 without one.
 int64_t rank_of_launcher() {
   for (const char* variable : {"SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK"})
     if (const char* value = std::getenv(variable)) return std::strtoll(value, nullptr, 10);
@@ -142,19 +143,20 @@ int take_part_in_jobs(const Arguments& arguments, MemberOptions options, OneJob 
     if (arguments.once || (end == MemberEnd::kRefused && arguments.join_timeout > 0))
       return static_cast<int>(end);
     options.pause = kBetweenJobs;
-    // Who keeps a step does not end before its time because nobody has come for it yet.
+    // A worker that stores an in-memory checkpoint waits for a job at least until the checkpoint
+    // expires.
     if (options.keeper != nullptr && arguments.join_timeout > 0)
       options.join_timeout = std::max(arguments.options.join_timeout,
                                       options.keeper->left(trainer::StepKeeper::Clock::now()));
   }
 }
 
-/// "HOST:0" of "HOST:PORT".
+/// Returns "HOST:0" for "HOST:PORT".
 std::string with_any_port(const std::string& address) {
   return comm::to_string({.host = comm::parse_address(address).host, .port = 0});
 }
 
-/// A worker, and in a thread of its own the server that it was told to have.
+/// Runs a worker, and its server in a separate thread.
 int run_node(const char* name, const Arguments& arguments, OneJob one_job) {
   const auto part = [&](const MemberOptions& options, OneJob job, const std::string& who) {
     try {
@@ -164,7 +166,7 @@ int run_node(const char* name, const Arguments& arguments, OneJob one_job) {
       options.life->over();
       return code;
     } catch (...) {
-      // The other half of the node would wait for ever.
+      // The other half of the node would wait forever.
       std::_Exit(report(name, std::current_exception()));
     }
   };
@@ -179,7 +181,7 @@ int run_node(const char* name, const Arguments& arguments, OneJob one_job) {
       std::async(std::launch::async, part, server, trainer::run_server, "server: ");
   const int worker_code = part(arguments.options, one_job, "");
   const int server_code = beside.get();
-  // A job may need fewer servers than it has workers.
+  // A job may need fewer servers than workers, so a refused server is not a failure.
   const bool server_counts =
       worker_code == 0 && server_code != static_cast<int>(MemberEnd::kRefused);
   return server_counts ? server_code : worker_code;
@@ -191,7 +193,7 @@ comm::Secret secret_of(const std::string& file, Log& log) {
                      : comm::read_secret(file, log);
 }
 
-/// What the options come to beyond what the parser has filled.
+/// Completes the options that the parser does not fill.
 void complete(Arguments& arguments, const char* name, bool computes) {
   MemberOptions& options = arguments.options;
   StandardErrorLog log;

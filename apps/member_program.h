@@ -4,8 +4,9 @@
 
 namespace poseidon::apps {
 
-/// What poseidon-worker and poseidon-server have in common: flags, the secret, one job after
-/// another. `run` takes part in one job. Returns the exit code.
+/// The common main function of poseidon-worker and poseidon-server. Reads flags and the secret,
+/// then takes part in one job after another. `run` takes part in one job. `computes` is true for a
+/// worker. Returns the exit code.
 int run_member_program(const char* name, const char* description, bool computes, int count,
                        char** arguments,
                        trainer::MemberEnd (*run)(const trainer::MemberOptions&, Log&));

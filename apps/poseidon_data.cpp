@@ -37,7 +37,8 @@ const std::map<std::string, PackType> kPackTypes{
     {"webdataset", PackType::kWebDataset}, {"lmdb", PackType::kLmdb},
     {"leveldb", PackType::kLevelDb},       {"hdf5", PackType::kHdf5}};
 
-/// One live line on a terminal, nothing elsewhere.
+/// Shows the progress on one line of a terminal. Prints nothing if standard error is not a
+/// terminal.
 PackProgress live_line(const char* what) {
   using Clock = std::chrono::steady_clock;
   if (isatty(STDERR_FILENO) == 0) return [](int64_t, int64_t) {};
@@ -78,12 +79,12 @@ void print_report(const PackReport& report, const std::string& output, bool json
   std::cout << "\n";
 }
 
-/// Where the programs lie that poseidon-data starts.
+/// Returns the folder of this program, which contains the programs that it starts.
 std::filesystem::path own_folder() {
   return std::filesystem::read_symlink("/proc/self/exe").parent_path();
 }
 
-/// A name on each line.
+/// Reads the names of classes, one per line.
 std::vector<std::string> class_names(const std::string& file) {
   std::vector<std::string> names =
       opened_for_user([&] { return list_lines(read_list_file(file)); });
@@ -197,7 +198,7 @@ Json shape_json(const Shape& shape) {
   return Json{shape[0], shape[1], shape[2]};
 }
 
-/// By name.
+/// Returns the shapes by name.
 Json extras_json(const std::vector<Extra>& extras) {
   Json json = Json::object();
   for (const Extra& extra : extras) json[extra.name] = extra.extents;
@@ -238,7 +239,7 @@ void info(InfoFlags& flags, Log& log) {
         text(about.source, ": ", corrupt, " of ", about.samples, " samples are corrupt"));
 }
 
-/// What is said of a dataset that is there already.
+/// Adds the options that describe an existing dataset.
 void add_dataset(CLI::App& command, DatasetConfig& config, std::string& type) {
   command.add_option("path", config.path, "folder of the dataset")->required();
   command.add_option("--type", type, "type of the dataset; default: what it looks like")
@@ -269,7 +270,8 @@ void add_export(CLI::App& program, ExportFlags& flags) {
   command->add_option("--output,-o", flags.output, "the HDF5 file, which is new")->required();
 }
 
-/// Goes on as the program that has HDF5's library; returns only where there is none.
+/// Replaces this process by the program that contains the HDF5 library. Throws ConfigError if this
+/// build does not have that program.
 [[noreturn]] void export_hdf5(const ExportFlags& flags) {
   const std::string type = flags.type.empty() ? guess_type(flags.config.path) : flags.type;
   const std::string program = (own_folder() / "poseidon-export-hdf5").string();

@@ -1,4 +1,4 @@
-// poseidon-export: makes other programs' files of what was trained.
+// poseidon-export: writes trained networks in the formats of other programs.
 
 #include <CLI/CLI.hpp>
 #include <iostream>

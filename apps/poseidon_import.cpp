@@ -1,4 +1,4 @@
-// poseidon-import: makes networks, jobs and weights of other programs' files.
+// poseidon-import: converts files of other programs to networks, jobs and weights.
 
 #include <CLI/CLI.hpp>
 #include <iostream>

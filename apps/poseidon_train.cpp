@@ -59,7 +59,7 @@ trainer::JobSource source_of(const TrainOptions& options) {
       .use = options.action == Action::kPlan ? trainer::JobUse::kPlan : trainer::JobUse::kRun};
 }
 
-/// A run directory as weights means its newest checkpoint.
+/// If --weights names a run directory, uses its newest checkpoint.
 trainer::RunOptions run_options(const TrainOptions& options, Console& console,
                                 const std::atomic<bool>* stop = nullptr) {
   return {.output = options.output,
@@ -78,7 +78,8 @@ void print(const Json& result, bool as_json, void (*for_people)(const Json&)) {
   std::printf("%s\n", result.dump().c_str());
 }
 
-/// A file with a result: in the output folder, which is made, or NAME.`name` here.
+/// Returns the path of a result file: in the output folder, which is created, or <job name>.`name`
+/// in the working directory.
 std::filesystem::path result_file(const Job& job, const TrainOptions& options, const char* name) {
   const bool here = options.output.empty();
   const std::filesystem::path file =
@@ -88,7 +89,7 @@ std::filesystem::path result_file(const Job& job, const TrainOptions& options, c
   return file;
 }
 
-/// A run that goes on may have a trace of its earlier part.
+/// A resumed run may have a trace of its earlier part.
 void refuse_existing_trace(const TrainOptions& options) {
   if (!options.trace || options.resume.empty()) return;
   const std::filesystem::path run =
@@ -96,7 +97,7 @@ void refuse_existing_trace(const TrainOptions& options) {
   refuse_existing(run / trainer::kTraceFile, options.force);
 }
 
-/// Writes the choices to a file that device.choices can name.
+/// Writes the tuned choices to a file that device.choices can name.
 void tune(const Job& job, const TrainOptions& options, Console& console) {
   const std::filesystem::path file = result_file(job, options, "choices.json");
   const Json result = trainer::tune(job, console);
@@ -106,7 +107,8 @@ void tune(const Job& job, const TrainOptions& options, Console& console) {
               result["rule_ms"].get<double>(), result["tuned_ms"].get<double>(), file.c_str());
 }
 
-/// One worker trains in this process, several in processes of their own.
+/// Returns true if this process trains: a single local worker. Several workers run in separate
+/// processes.
 bool trains_here(const Job& job, const TrainOptions& options) {
   return job.config.cluster.workers == 1 && !options.external && options.ssh.hosts.empty();
 }
@@ -121,7 +123,7 @@ void check_slots(const Job& job, const TrainOptions& options) {
                            "workers with --workers"));
 }
 
-/// Only daemons come when they like.
+/// Only daemons (--external) can join later.
 void check_later_members(const Job& job, const TrainOptions& options) {
   const trainer::ClusterConfig& cluster = job.config.cluster;
   const auto refuse = [&](const char* key, auto got) {
@@ -143,7 +145,7 @@ std::vector<int> stop_signals(const TrainOptions& options) {
   return read_stop_signals(options.stop_signals);
 }
 
-/// Files of the data and of the run, and several for each member of a cluster.
+/// Counts the files of the data and of the run, and several for each member of a cluster.
 void check_open_files(const Job& job, const TrainOptions& options) {
   constexpr rlim_t kOfRun = 16, kOfMember = 6;
   const trainer::ClusterConfig& cluster = job.config.cluster;
@@ -163,7 +165,7 @@ Json train(const Job& job, const TrainOptions& options, Console& console) {
   trainer::RunOptions run = run_options(options, console, &signals.come());
   if (trains_here(job, options)) return trainer::train(job, run, console);
   check_slots(job, options);
-  // By itself --hosts asks for a worker in each slot.
+  // --hosts alone means one worker per slot, so a resume command needs the number of workers.
   if (!options.ssh.hosts.empty() && run.resume_flags.find(" --workers ") == std::string::npos)
     run.resume_flags += text(" --workers ", job.config.cluster.workers);
   trainer::ClusterOptions cluster{.external = options.external,
@@ -192,7 +194,7 @@ Json extract(const Job& job, const TrainOptions& options, Console& console) {
                           result_file(job, options, "features.safetensors"), console);
 }
 
-/// All images that can be read, then what cannot be.
+/// Prints the scores of all readable images, then the errors of the others.
 void classify(const Job& job, const TrainOptions& options, Console& console) {
   const Json result = trainer::classify(job, run_options(options, console),
                                         {options.images.begin(), options.images.end()}, console);
@@ -213,13 +215,14 @@ Json check(const Job& job, const TrainOptions& options, Console& console) {
   return trainer::check_job(job, has_weights, console);
 }
 
-/// Or else processes of its own, which are started while this one has one thread.
+/// Returns true if this process computes. Otherwise it starts other processes while it has only one
+/// thread.
 bool computes_here(const Job& job, const TrainOptions& options) {
   return options.action != Action::kTrain || trains_here(job, options);
 }
 
-/// More threads than cores may be more than this process is allowed, and then OpenMP's library ends
-/// it without a word of where the number comes from.
+/// With more threads than cores, the process may exceed its thread limit. OpenMP's library would
+/// then end it without naming the setting that caused this.
 void check_threads(const Job& job) {
   const int64_t wanted = job.config.device.threads;
   if (wanted <= available_cores()) return;

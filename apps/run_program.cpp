@@ -25,7 +25,8 @@ void refuse_other_encodings(int count, char** arguments) {
                              "\": expected UTF-8, got other bytes"));
 }
 
-/// To what the user may have at most: a cluster's coordinator has a connection for each member.
+/// Raises the limit to the user's maximum. The coordinator of a cluster has a connection to each
+/// member.
 void raise_limit_of_files() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max) return;
@@ -33,12 +34,12 @@ void raise_limit_of_files() {
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/// A full disk is seen when buffers are emptied, at the latest.
+/// A full disk is detected at the latest when buffers are flushed.
 void write_out_standard_output() {
   errno = 0;
   std::cout.flush();
   const bool failed = std::fflush(stdout) != 0 || std::ferror(stdout) != 0;
-  if (!failed || errno == EPIPE) return;  // who reads a pipe may have seen enough
+  if (!failed || errno == EPIPE) return;  // a pipe's reader may close it early
   throw RunError(text("standard output: cannot be written: ",
                       errno != 0 ? std::strerror(errno) : "an earlier write failed"));
 }

@@ -5,13 +5,15 @@
 
 namespace poseidon::apps {
 
-/// One line on standard error for what was thrown. Returns the exit code that it stands for.
+/// Prints the exception as one line on standard error. Returns its exit code.
 int report(const char* program, const std::exception_ptr& thrown);
 
-/// The whole of a main(): opens standard streams that are closed, has a file that grows beyond its
-/// limit end in an error in place of a signal (SIGXFSZ), refuses arguments that are no UTF-8, which
-/// no JSON file can hold, calls `body`, and sees to it that what it printed was written. Returns
-/// the exit code.
+/// Runs `body` as the body of main() and returns the exit code. Also does the following:
+/// - opens the standard streams that are closed
+/// - ignores SIGXFSZ, so that a file beyond its size limit causes an error instead of a signal
+/// - raises the limit on open files
+/// - rejects arguments that are not UTF-8, since JSON files cannot contain them
+/// - checks at the end that all output was written
 int run_program(const char* program, int count, char** arguments, const std::function<int()>& body);
 
 }  // namespace poseidon::apps

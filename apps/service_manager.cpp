@@ -13,7 +13,7 @@ namespace poseidon::apps {
 
 namespace {
 
-/// A whole number >= 0 of the environment; `otherwise` where there is none.
+/// Returns a whole number >= 0 from the environment, or `otherwise` if there is none.
 int64_t number_in_environment(const char* variable, int64_t otherwise) {
   const char* value = std::getenv(variable);
   if (value == nullptr) return otherwise;
@@ -23,7 +23,7 @@ int64_t number_in_environment(const char* variable, int64_t otherwise) {
   return error == std::errc() && rest == end && number >= 0 ? number : otherwise;
 }
 
-/// 0: the manager expects no signs of life of this process.
+/// 0: the manager expects no heartbeats from this process.
 std::chrono::microseconds watchdog_period() {
   if (number_in_environment("WATCHDOG_PID", ::getpid()) != ::getpid()) return {};
   return std::chrono::microseconds(number_in_environment("WATCHDOG_USEC", 0));

@@ -8,9 +8,9 @@
 
 namespace poseidon::apps {
 
-/// Reports the parts of this process to the service manager that the environment names
-/// (NOTIFY_SOCKET, WATCHDOG_USEC, WATCHDOG_PID: sd_notify(3), sd_watchdog_enabled(3)). Null where
-/// it names none; one that cannot be reported to is a warning.
+/// Creates a watch that reports `parts` to the service manager in the environment (NOTIFY_SOCKET,
+/// WATCHDOG_USEC, WATCHDOG_PID: sd_notify(3), sd_watchdog_enabled(3)). Returns null if the
+/// environment names no manager. If the manager cannot be reached, logs a warning and returns null.
 std::unique_ptr<trainer::ServiceWatch> watched_by_manager(trainer::ServiceWatch::Parts parts,
                                                           std::stop_token stop, Log& log);
 

@@ -17,7 +17,8 @@ namespace {
 constexpr auto kMoment = std::chrono::seconds(1);
 constexpr std::array kInsistent{SIGINT, SIGTERM, SIGHUP};
 constexpr std::array kAnnouncing{SIGUSR1, SIGUSR2, SIGXCPU};
-/// The others that a batch system may be told to send, and that mean nothing to this program.
+/// Other signals that a batch system can be configured to send and that this program does not use
+/// otherwise.
 constexpr std::array kFurther{SIGQUIT, SIGALRM, SIGCONT, SIGURG, SIGPWR, SIGVTALRM, SIGIO};
 
 template <class List>
@@ -86,8 +87,8 @@ void StopSignals::listen() {
   }
 }
 
-/// SIGXCPU comes each second, and an announcement is followed by SIGTERM: neither is a second
-/// request of somebody who does not want to wait.
+/// SIGXCPU repeats each second, and SIGTERM follows an announcement. Neither is a second request by
+/// an impatient user.
 void StopSignals::take(int signal) {
   const auto now = std::chrono::steady_clock::now();
   if (has(kInsistent, signal)) {

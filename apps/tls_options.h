@@ -6,8 +6,8 @@
 
 namespace poseidon::apps {
 
-/// The flags by which a program is given its TLS files; the transport checks them.
-/// `group` is theirs in --help.
+/// Adds the flags for a program's TLS files. The transport checks the files. `group` is their group
+/// in --help.
 inline void add_tls_options(CLI::App& app, comm::TlsFiles& files, const char* group) {
   app.add_option("--tls-certificate", files.certificate,
                  "PEM: this node's certificate; connections then go by TLS 1.3")

@@ -22,7 +22,7 @@ namespace poseidon::apps {
 
 namespace {
 
-/// What the parser fills, before it is made sense of.
+/// The parser's results, before they are interpreted.
 struct Arguments {
   TrainOptions options;
   std::optional<int64_t> workers, servers, threads;
@@ -32,7 +32,7 @@ struct Arguments {
   std::array<bool, 7> actions{};  ///< check, plan, time, test, tune, reference, devices
 };
 
-/// The groups of --help, by what one wants to do.
+/// The groups of --help, by purpose.
 constexpr const char* kTrainGroup = "Train";
 constexpr const char* kOtherGroup = "Do something else with the job (one of)";
 constexpr const char* kClusterGroup = "Several workers";
@@ -181,13 +181,13 @@ std::vector<std::string> device_overrides(const std::string& given) {
   return {"device.type=" + devices.kind, "device.indices=[" + indices + "]"};
 }
 
-/// The folder of data that this machine's environment names, for hosts that have it as well.
+/// Returns the data folder in this machine's environment, for hosts that have it at the same path.
 std::string data_folder() {
   const char* folder = std::getenv("POSEIDON_DATA");
   return folder == nullptr || *folder == '\0' ? "" : std::filesystem::absolute(folder).string();
 }
 
-/// Where the processes are started; and as many workers as slots, unless another number is given.
+/// Reads the hosts. Sets one worker per slot, unless another number is given.
 void read_ssh_options(Arguments& arguments) {
   if (arguments.hosts.empty()) return;
   TrainOptions& options = arguments.options;
@@ -259,7 +259,8 @@ void check_cluster_arguments(const Arguments& arguments) {
         "that are started from here have a secret of their own, and no certificates");
 }
 
-/// A key of the job, as other programs' flags name it; and what no flag of this program asks for.
+/// Returns the job's key for a flag of another program, or a replacement for a flag that this
+/// program lacks.
 std::string advice_on_flag(const std::string& flag, const std::string& value) {
   if (flag == "-q" || flag == "--quiet")
     return "2>/dev/null, as messages go to standard error and results to standard output";
@@ -271,8 +272,8 @@ std::string advice_on_flag(const std::string& flag, const std::string& value) {
   return "--set " + path + "=" + (value.empty() ? "VALUE" : value);
 }
 
-/// What the job file in the run directory does not say. Hosts have a worker in each slot unless a
-/// number is given.
+/// Returns the flags that the job file in the run directory does not contain. Without --workers,
+/// --hosts means one worker per slot.
 std::string resume_flags(const Arguments& arguments) {
   std::string flags;
   const auto add = [&](const char* flag, const std::string& value) {

@@ -10,7 +10,7 @@
 
 namespace poseidon::apps {
 
-/// What poseidon-train is to do with the job.
+/// The action of poseidon-train.
 enum class Action : int {
   kTrain,
   kCheck,
@@ -28,7 +28,7 @@ enum class Action : int {
 /// The arguments of poseidon-train's command line.
 struct TrainOptions {
   Action action = Action::kTrain;
-  std::filesystem::path config;        ///< the job file; with --resume RUN_DIR that run's own
+  std::filesystem::path config;        ///< the job file; with --resume RUN_DIR: the run's job file
   std::vector<std::string> overrides;  ///< --set, and the flags that stand for a --set
   std::filesystem::path output, resume, weights;
   bool replan = false;
@@ -36,25 +36,25 @@ struct TrainOptions {
   bool json = false;
   bool trace = false;
   bool force = false;               ///< overwrite the file that a command writes
-  bool simulates = false;           ///< of --plan: simulates it, too
-  std::filesystem::path times;      ///< of --plan: what --time --json gave; may be empty
-  std::vector<std::string> images;  ///< of --classify
-  std::vector<std::string> layers;  ///< of --extract
-  std::string listen;               ///< with external and with hosts: where members join
+  bool simulates = false;           ///< --plan: also simulate the plan
+  std::filesystem::path times;      ///< --plan: output of --time --json; may be empty
+  std::vector<std::string> images;  ///< --classify: image files
+  std::vector<std::string> layers;  ///< --extract: names of layers
+  std::string listen;               ///< with --external or --hosts: address where members join
   bool external = false;
-  std::filesystem::path hosts_file;  ///< what `ssh` was read from; may be empty
+  std::filesystem::path hosts_file;  ///< file that `ssh` was read from; may be empty
   trainer::SshOptions ssh;
-  std::filesystem::path secret_file;  ///< with external
-  comm::TlsFiles tls;                 ///< with external
+  std::filesystem::path secret_file;  ///< with --external
+  comm::TlsFiles tls;                 ///< with --external
   bool insecure = false;
-  std::string schema;  ///< of --schema: "job" or "network"
+  std::string schema;  ///< --schema: "job" or "network"
   std::string stop_signals;
-  std::string command;       ///< the whole command line
-  std::string resume_flags;  ///< as trainer::RunOptions has them
+  std::string command;       ///< complete command line
+  std::string resume_flags;  ///< see trainer::RunOptions
 };
 
-/// Parses the command line. Throws ConfigError for a wrong one; none when --help or --version was
-/// answered.
+/// Parses the command line. Throws ConfigError if it is invalid. Returns nullopt after --help or
+/// --version.
 std::optional<TrainOptions> parse_train_options(int count, char** arguments);
 
 }  // namespace poseidon::apps

@@ -31,7 +31,7 @@ std::string size_text(int64_t rows, int64_t columns) {
   return std::to_string(rows) + " x " + std::to_string(columns);
 }
 
-/// Megabytes with a few digits, or "-" for what is not there.
+/// Returns megabytes (10^6 bytes) with three decimals, or "-" for null.
 std::string megabytes_text(const Json& bytes) {
   if (bytes.is_null()) return "-";
   std::array<char, 32> buffer{};
@@ -39,7 +39,7 @@ std::string megabytes_text(const Json& bytes) {
   return buffer.data();
 }
 
-/// A text of the result, which may hold the name of anything.
+/// Returns a text of the result, made printable since it may contain any name.
 std::string text_of(const Json& object, const char* key) {
   return printable(object[key].get<std::string>());
 }
@@ -51,7 +51,7 @@ void print_rest(size_t all, size_t shown, const char* what) {
   if (all > shown) std::printf("(and %zu more %s: see summary.json)\n", all - shown, what);
 }
 
-/// "fc6 2.10, conv1 0.50": the layers whose sums were waited for longest.
+/// Returns the layers with the longest waits for sums, in seconds: "fc6 2.10, conv1 0.50".
 std::string waits_text(const Json& waits) {
   std::string out;
   for (size_t i = 0; i < std::min(waits.size(), kWaitsShown); ++i) {
@@ -62,7 +62,7 @@ std::string waits_text(const Json& waits) {
   return out + (waits.size() > kWaitsShown ? ", ..." : "");
 }
 
-/// Where the time of each worker's steps went.
+/// Prints how each worker spent the time of its steps.
 void print_times(const Json& workers) {
   std::printf("\n%-10s %10s %14s %14s  %s\n", "seconds", "computing", "awaiting data",
               "awaiting sums", "of which layers");
@@ -75,7 +75,7 @@ void print_times(const Json& workers) {
   print_rest(workers.size(), kWorkersShown, "workers");
 }
 
-/// The layers that moved most, over all nodes.
+/// Prints the layers with the most bytes moved, over all nodes.
 void print_layers(const Json& all) {
   std::vector<const Json*> layers;
   double bytes = 0, planned = 0;
@@ -99,7 +99,7 @@ void print_layers(const Json& all) {
   std::printf("\n");
 }
 
-/// The classes that are told worst.
+/// Prints the classes with the lowest accuracy.
 void print_worst_classes(const Json& all) {
   std::vector<const Json*> classes;
   for (const Json& each : all) classes.push_back(&each);
@@ -123,7 +123,7 @@ void print_confusions(const Json& confusions) {
                 confusions[i]["samples"].get<long long>());
 }
 
-/// Of what there is none, nothing is said.
+/// Omits entries of 0 bytes.
 void print_memory(const Json& memory) {
   std::printf("\n%-28s %10s\n", "memory at a run's peak", "MiB");
   for (const auto& [key, bytes] : memory.items()) {
@@ -133,8 +133,8 @@ void print_memory(const Json& memory) {
   }
 }
 
-/// "oneDNN jit:avx2" where one implementation computes all passes, else "forward X, input gradient
-/// Y, weight gradient Z".
+/// Returns "oneDNN jit:avx2" if one implementation computes all passes. Otherwise returns "forward
+/// X, input gradient Y, weight gradient Z".
 std::string implementations_text(const Json& passes) {
   std::set<std::string> names;
   std::string by_pass;
@@ -247,7 +247,7 @@ void print_features(const Json& features) {
 
 void print_scores(const Json& scores) {
   for (const Json& image : scores["images"]) {
-    if (image.contains("error")) continue;  // told on standard error
+    if (image.contains("error")) continue;  // standard error reports it
     std::printf("%s:", text_of(image, "file").c_str());
     for (const Json& score : image["scores"])
       std::printf("  %s %.1f %%", text_of(score, "class").c_str(),
@@ -256,7 +256,7 @@ void print_scores(const Json& scores) {
   }
 }
 
-/// What this run did itself, which may be the rest of a longer one, and what was tested last.
+/// Prints the results of this run, which may be the rest of a longer run, and the last test.
 void print_summary(const Json& summary) {
   const auto first = summary["first_step"].get<int64_t>();
   const auto last = summary["steps"].get<int64_t>();

@@ -4,7 +4,7 @@
 
 namespace poseidon::apps {
 
-/// The results of poseidon-train for people, on standard output.
+/// Print results of poseidon-train as text for users, on standard output.
 void print_check(const Json& check);
 void print_devices(const Json& devices);
 void print_plan(const Json& plan);

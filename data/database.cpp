@@ -54,7 +54,7 @@ class Database final : public SampleStream {
   int64_t size() const override { return static_cast<int64_t>(entries_->count()); }
 
  private:
-  /// Errors of `act` name the file and how much of it was read.
+  /// Calls `act`. Its errors name the file and the number of samples read.
   template <class Act>
   bool with_place(const Act& act) {
     try {
@@ -70,9 +70,9 @@ class Database final : public SampleStream {
   bool bgr_to_rgb_, takes_extras_;
   std::optional<ReaderProcess> process_;
   std::optional<EntryReader> entries_;
-  std::vector<Extra> extras_;  ///< of the last sample
+  std::vector<Extra> extras_;  ///< auxiliary inputs of the last sample
   std::string key_;
-  std::vector<std::byte> value_;  ///< where an image file's bytes stay
+  std::vector<std::byte> value_;  ///< memory of an image file's bytes
 };
 
 }  // namespace

@@ -17,13 +17,14 @@ namespace poseidon::data {
 
 enum class OnError : int { kStop, kSkip };
 
-/// "data.train" and "data.test" of a job: which dataset, and how its samples are prepared.
+/// Configuration of "data.train" or "data.test" of a job: the dataset and the preprocessing of its
+/// samples.
 struct DatasetConfig {
   std::string type;             ///< one of the dataset types; required
-  std::string path;             ///< all types but digits and random
+  std::string path;             ///< all types except digits and random
   std::string split = "train";  ///< "train" or "test"; mnist, cifar10, cifar100, digits
-  bool pairs = false;           ///< as make_pairs (data/pair_dataset.h)
-  bool shuffle = true;          ///< a new order each epoch; tests always go in order
+  bool pairs = false;   ///< samples are pairs of images; see make_pairs (data/pair_dataset.h)
+  bool shuffle = true;  ///< new order in each epoch; testing always uses index order
   OnError on_error = OnError::kStop;
   int64_t samples = 10000;                        ///< digits, random
   int64_t seed = 1;                               ///< digits, random
@@ -31,22 +32,23 @@ struct DatasetConfig {
   int64_t class_count = 10;                       ///< random, key "classes"
   std::vector<Extra> extras;                      ///< random
   TransformConfig transform;
-  bool has_transform = false;  ///< a test set without one is prepared like the training set
+  bool has_transform = false;  ///< a test set without a transform uses that of the training set
 
   /// The defaults of "data.test": the test split, not shuffled.
   static DatasetConfig for_testing();
   void describe(Fields& fields);
 };
 
-/// Opens what `config` names; `path` must be expanded already. Throws ConfigError when it is not
-/// there, RunError when it is damaged.
+/// Opens the dataset that `config` names. The caller expands variables in `path` first. Throws
+/// ConfigError if the dataset does not exist, RunError if it is damaged.
 std::unique_ptr<Dataset> open_dataset(const DatasetConfig& config);
 
-/// The value of a variable; none when it is not set.
+/// Returns the value of a variable, or nullopt if it is not set.
 using VariableLookup = std::function<std::optional<std::string>(std::string_view)>;
 
-/// Replaces each ${NAME} in `path` by what `lookup` gives (programs pass the environment). Throws
-/// ConfigError, beginning with the path, for a variable that is not set and for a "${" left open.
+/// Replaces each ${NAME} in `path` with the result of `lookup`. Programs look up environment
+/// variables. Throws ConfigError whose message begins with the path if a variable is not set or a
+/// "${" has no "}".
 std::string expand_variables(std::string_view path, const VariableLookup& lookup);
 
 }  // namespace poseidon::data

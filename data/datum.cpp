@@ -13,7 +13,7 @@ namespace poseidon::data {
 
 namespace {
 
-/// The numbers of the message's fields.
+/// Field numbers of the message.
 enum DatumField : uint32_t {
   kChannelsField = 1,
   kHeightField = 2,
@@ -22,11 +22,11 @@ enum DatumField : uint32_t {
   kLabelField = 5,
   kFloatField = 6,
   kEncodedField = 7,
-  kExtraField = 100  ///< a message of its own, with a name, extents and values
+  kExtraField = 100  ///< a nested message with name, extents and values
 };
 enum ExtraField : uint32_t { kNameField = 1, kExtentField = 2, kValuesField = 3 };
 
-constexpr int64_t kMostChannels = 255;  // that a record can tell
+constexpr int64_t kMostChannels = 255;  // limit of a record
 
 float float_at(const std::byte* at) {
   uint32_t bits = 0;
@@ -55,7 +55,7 @@ class DatumParser {
       case kDataField: datum_.bytes = bytes(field); return;
       case kFloatField: take_floats(field); return;
       case kExtraField: take_extra(field); return;
-      default: return;  // of a later Caffe
+      default: return;  // field of a later Caffe version
     }
   }
 
@@ -69,7 +69,7 @@ class DatumParser {
     return field.bytes;
   }
 
-  /// One by one, or all in one field.
+  /// Reads floats from a single field each, or from one packed field.
   void take_floats(const WireField& field) {
     if (field.type == WireType::kFixed32) {
       datum_.floats.push_back(std::bit_cast<float>(static_cast<uint32_t>(field.value)));
@@ -122,7 +122,7 @@ void append_extra(const Datum::NamedValues& extra, std::vector<std::byte>& out) 
   append_bytes(kExtraField, message, out);
 }
 
-/// How many values the shape asks for.
+/// Returns the number of values of the datum's shape.
 size_t values_of(const Datum& datum, const std::string& name) {
   const bool holds = datum.channels >= 1 && datum.channels <= kMostChannels && datum.height >= 1 &&
                      datum.width >= 1 && datum.width <= kMostImagePixels &&
@@ -140,7 +140,7 @@ void check_values(size_t got, size_t expected, const Datum& datum, const std::st
                              datum.channels, "x", datum.height, "x", datum.width, ", got ", got));
 }
 
-/// A float as a pixel, which it has to be already.
+/// Converts a float that must already be an 8-bit value.
 std::byte pixel_of(float value, const std::string& name) {
   if (!(value >= 0 && value <= 255 && value == std::floor(value)))
     throw CorruptSample(text(name, ": expected whole numbers from 0 to 255, since a record set ",
@@ -148,7 +148,7 @@ std::byte pixel_of(float value, const std::string& name) {
   return static_cast<std::byte>(static_cast<uint8_t>(value));
 }
 
-/// `pixel(i)` is value i of channels x height x width.
+/// `pixel(i)` returns value i in the layout channels x height x width.
 template <class Pixel>
 void interleave(const Datum& datum, bool bgr_to_rgb, const Pixel& pixel, Sample& sample) {
   const auto channels = static_cast<size_t>(datum.channels);
@@ -196,7 +196,7 @@ std::vector<std::byte> encode_datum(const Datum& datum) {
   append_number(kWidthField, datum.width, out);
   if (!datum.bytes.empty()) append_bytes(kDataField, datum.bytes, out);
   if (datum.label) append_number(kLabelField, *datum.label, out);
-  if (!datum.floats.empty())  // this processor's order is protobuf's
+  if (!datum.floats.empty())  // the processor has protobuf's byte order
     append_bytes(kFloatField, std::as_bytes(std::span(datum.floats)), out);
   if (datum.encoded) append_number(kEncodedField, 1, out);
   for (const Datum::NamedValues& extra : datum.extras) append_extra(extra, out);

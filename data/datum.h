@@ -12,37 +12,38 @@
 
 namespace poseidon::data {
 
-/// A sample as Caffe's databases hold it, a protobuf message "Datum": an image file, or values of 8
-/// bits or floats, channels x height x width.
+/// A sample in a Caffe database, a protobuf message "Datum". It contains an image file, 8-bit
+/// values or floats. Values have the layout channels x height x width.
 struct Datum {
   int64_t channels = 0, height = 0, width = 0;
-  std::span<const std::byte> bytes;  ///< an image file or values of 8 bits; in the message's memory
+  std::span<const std::byte> bytes;  ///< image file or 8-bit values; points into the message
   std::vector<float> floats;
   std::optional<int64_t> label;
-  bool encoded = false;  ///< `bytes` are an image file
-  /// A field that Caffe has not: how poseidon-read-hdf5 gives what a row has beside image and
-  /// label.
+  bool encoded = false;  ///< `bytes` is an image file
+  /// An auxiliary input of a sample. Caffe's Datum has no such field. poseidon-read-hdf5 writes it
+  /// for the further datasets of an HDF5 file.
   struct NamedValues {
     Extra extra;
-    std::span<const std::byte> values;  ///< floats; in the message's memory
+    std::span<const std::byte> values;  ///< floats; points into the message
   };
   std::vector<NamedValues> extras;
 };
 
-/// Decodes a message. Takes no more memory than a few times its size. Throws CorruptSample,
-/// beginning with `name`, for what is none.
+/// Decodes a message. Uses memory of at most a small multiple of the message size. Throws
+/// CorruptSample whose message begins with `name` if the bytes are not a Datum.
 Datum parse_datum(std::span<const std::byte> message, const std::string& name);
 
 std::vector<std::byte> encode_datum(const Datum& datum);
 
-/// Fills `sample` with the datum's label and image file, or its pixels as height x width x
-/// channels; these may lie where `datum` has them. Floats have to be whole numbers from 0 to 255.
-/// With `bgr_to_rgb` pixels of three channels change the order of these. Throws CorruptSample,
-/// beginning with `name`.
+/// Fills `sample` with the datum's label and its image file, or its pixels as height x width x
+/// channels. `sample.bytes` may point into the memory of `datum`. Floats must be whole numbers from
+/// 0 to 255. `bgr_to_rgb` reverses the channel order of 3-channel pixels. Throws CorruptSample
+/// whose message begins with `name`.
 void take_datum(const Datum& datum, bool bgr_to_rgb, const std::string& name, Sample& sample);
 
-/// Gives `sample` the datum's extras, one after another, and returns what they are. Throws
-/// CorruptSample, beginning with `name`, for values that are not as many as their shape says.
+/// Copies the datum's auxiliary inputs into `sample`, one after another, and returns their names
+/// and shapes. Throws CorruptSample whose message begins with `name` if values and shape differ in
+/// size.
 std::vector<Extra> take_extras(const Datum& datum, const std::string& name, Sample& sample);
 
 }  // namespace poseidon::data

@@ -19,7 +19,7 @@ struct Point {
 
 using Stroke = std::vector<Point>;
 
-/// Part of an ellipse as a stroke; angles in degrees, 0 to the right, 90 down.
+/// Approximates an arc of an ellipse. Angles in degrees: 0 is right, 90 is down.
 Stroke arc(Point center, float radius_x, float radius_y, float from, float to) {
   constexpr int kPieces = 10;
   Stroke stroke;
@@ -32,7 +32,7 @@ Stroke arc(Point center, float radius_x, float radius_y, float from, float to) {
   return stroke;
 }
 
-/// The ways each digit is written, in a box of 0 to 1; the writer picks one.
+/// The forms of each digit in a box of 0 to 1; each sample uses a random one.
 using Glyph = std::vector<Stroke>;
 std::vector<std::vector<Glyph>> make_glyphs() {
   const Glyph zero{arc({0.5f, 0.5f}, 0.3f, 0.48f, 0, 360)};
@@ -80,7 +80,7 @@ std::vector<std::vector<Glyph>> make_glyphs() {
           {eight, slim_eight}, {nine, hooked_nine}};
 }
 
-/// From the glyph's box to pixels: scaled, slanted, rotated, shifted.
+/// Maps the glyph's box to pixels: scale, slant, rotation, shift.
 struct Placement {
   float xx, xy, yx, yy, dx, dy;
   Point operator()(Point p) const {
@@ -111,7 +111,7 @@ float squared_distance(Point p, Point a, Point b) {
   return ex * ex + ey * ey;
 }
 
-/// Squared distances of the pixels' centres to the nearest stroke, where below `reach` squared.
+/// Squared distance of each pixel's center to the nearest stroke, if within the reach.
 using Distances = std::array<float, kDigitSide * kDigitSide>;
 
 void draw_line(Point a, Point b, float reach, Distances& distances) {
@@ -142,7 +142,7 @@ void draw_stroke(const Stroke& stroke, const Placement& place, float reach, Rand
   }
 }
 
-/// Ink by distance, with a soft edge one pixel wide, and noise.
+/// Draws ink according to the distance, with a soft edge one pixel wide, and adds noise.
 void ink(const Distances& distances, float radius, RandomStream& random, std::span<std::byte> out) {
   const float brightness = random.next_uniform(150, 255), noise = random.next_uniform(5, 30);
   uint32_t word = 0;
@@ -174,7 +174,7 @@ class Digits final : public Dataset {
   const DatasetDescription& description() const override { return description_; }
 
   void read(int64_t index, Sample& sample) const override {
-    // Streams 0 and 1 of other generators of this purpose must not coincide: 2 and 3 are ours.
+    // Streams 2 (train) and 3 (test) of this purpose; PairDataset uses stream 1.
     RandomStream random(seed_, RandomPurpose::kGeneration, 2 + stream_,
                         static_cast<uint64_t>(index));
     sample.label = static_cast<int32_t>(index % 10);

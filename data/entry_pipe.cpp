@@ -89,7 +89,7 @@ bool EntryReader::next(std::string& key, std::vector<std::byte>& value) {
   return true;
 }
 
-/// Memory is taken as bytes come, not as they are announced.
+/// Allocates memory as bytes arrive: the announced size may be wrong.
 void EntryReader::read_value(size_t bytes, std::vector<std::byte>& value) {
   constexpr size_t kStep = size_t{1} << 20;
   for (size_t done = 0; done < bytes;) {

@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-// What a program that reads databases writes to its standard output, and poseidon-data reads.
-// Numbers are little-endian.
+// The data format that a database reader program writes to its standard output and poseidon-data
+// reads. Numbers are little-endian.
 //
 //   beginning   8 bytes  the letters PSDNENTR
-//               8 bytes  number of entries, or 0 where only the end tells
+//               8 bytes  number of entries, or 0 if unknown before the end
 //   entry       4 bytes  length of its key, at least 1
 //               4 bytes  length of its value
 //               the key, greater than the one before, and the value
@@ -20,16 +20,16 @@
 
 namespace poseidon::data {
 
-/// Limits of an entry: what says to be larger is refused.
+/// Size limits of an entry. Writer and reader reject larger entries.
 inline constexpr uint32_t kMostKeyBytes = 4096;
 inline constexpr uint32_t kMostValueBytes = uint32_t{1} << 28;
 
-/// Writes entries through `write`, which takes all that it is given.
+/// Writes entries through `write`, which writes all bytes that it receives.
 class EntryWriter {
  public:
   using Write = std::function<void(std::span<const std::byte>)>;
   EntryWriter(Write write, uint64_t count);
-  /// Throws RunError for an entry beyond the limits.
+  /// Throws RunError if the entry exceeds the limits.
   void add(std::span<const std::byte> key, std::span<const std::byte> value);
   void finish();
 
@@ -38,17 +38,17 @@ class EntryWriter {
   uint64_t done_ = 0;
 };
 
-/// Reads entries, which anybody may have written, from `read`, which fills what it is given or
-/// throws.
+/// Reads entries from untrusted input. `read` fills its whole span or throws.
 class EntryReader {
  public:
   using Read = std::function<void(std::span<std::byte>)>;
-  /// Throws RunError for another beginning.
+  /// Throws RunError if the input does not begin with the expected magic.
   explicit EntryReader(Read read);
-  /// As the beginning says: 0 where only the end tells.
+  /// Number of entries announced at the beginning; 0 if unknown before the end.
   uint64_t count() const { return count_; }
   uint64_t done() const { return done_; }
-  /// False at the end. Throws RunError for what is no entry or no end.
+  /// Reads the next entry and returns true. Returns false at the end. Throws RunError if the input
+  /// is damaged.
   bool next(std::string& key, std::vector<std::byte>& value);
 
  private:

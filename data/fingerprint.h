@@ -11,8 +11,8 @@
 
 namespace poseidon::data {
 
-/// Hashes what identifies a dataset. Every part is hashed with its length, so that no two lists of
-/// parts run into each other.
+/// Hashes the data that identify a dataset. Each part is hashed with its length, so two different
+/// lists of parts never have the same bytes.
 class Fingerprint {
  public:
   void add(uint64_t number) {
@@ -28,7 +28,7 @@ class Fingerprint {
     add(parts.size());
     for (const std::string& part : parts) add(part);
   }
-  /// Nothing where there are none.
+  /// Adds nothing if the list is empty.
   void add(const std::vector<Extra>& extras) {
     for (const Extra& extra : extras) {
       add(extra.name);

@@ -6,8 +6,8 @@ namespace poseidon::data {
 
 namespace {
 
-/// `count` pixels from `in`, every kStep-th value, normalized. The step is a constant for the
-/// common numbers of channels, so that the compiler makes vector code of it.
+/// Normalizes `count` pixels of one channel: every kStep-th value from `in`. The step is a constant
+/// for common numbers of channels, so the compiler can vectorize the loop.
 template <int64_t kStep, class Value>
 void copy_run(const Value* in, int64_t step, int64_t count, float mean, float factor, float* out) {
   const int64_t stride = kStep > 0 ? kStep : step;
@@ -27,7 +27,7 @@ template <class Value>
 void finish(const PixelWindow<Value>& window, const Normalization& normalization, bool mirror,
             int64_t out_height, int64_t out_width, std::span<float> out) {
   const int64_t channels = static_cast<int64_t>(normalization.mean.size());
-  // Columns begin .. end - 1 of the output lie in the pixels, the others beside them.
+  // Output columns begin .. end - 1 are inside the pixels; the other columns are black.
   const int64_t begin = std::clamp<int64_t>(-window.left, 0, out_width);
   const int64_t end = std::clamp<int64_t>(window.width - window.left, begin, out_width);
   for (int64_t c = 0; c < channels; ++c) {

@@ -7,17 +7,17 @@
 
 namespace poseidon::data {
 
-/// Interleaved pixels, and the window of them that is the output. The window is black where it
-/// reaches beyond the pixels.
+/// Interleaved pixels and the window of them that becomes the output. The window is black outside
+/// the pixels.
 template <class Value>
 struct PixelWindow {
   const Value* pixels = nullptr;  ///< height x width x channels
   int64_t height = 0, width = 0;
-  int64_t top = 0, left = 0;  ///< the window's corner; below 0 outside of the pixels
+  int64_t top = 0, left = 0;  ///< top left corner of the window; below 0: outside the pixels
 };
 
-/// Writes the window as channels x out_height x out_width floats, normalized, and mirrored if
-/// `mirror` is set. The number of channels is that of `normalization`.
+/// Writes the window as channels x out_height x out_width normalized floats. `mirror` swaps left
+/// and right. `normalization` determines the number of channels.
 template <class Value>
 void finish(const PixelWindow<Value>& window, const Normalization& normalization, bool mirror,
             int64_t out_height, int64_t out_width, std::span<float> out);
@@ -27,7 +27,7 @@ extern template void finish(const PixelWindow<uint8_t>&, const Normalization&, b
 extern template void finish(const PixelWindow<float>&, const Normalization&, bool, int64_t, int64_t,
                             std::span<float>);
 
-/// Writes the window as out_height x out_width x channels pixels, mirrored if `mirror` is set.
+/// Writes the window as out_height x out_width x channels pixels. `mirror` swaps left and right.
 void copy_window(const PixelWindow<uint8_t>& window, int64_t channels, bool mirror,
                  int64_t out_height, int64_t out_width, std::span<uint8_t> out);
 

@@ -12,7 +12,7 @@ namespace poseidon::data {
 
 namespace {
 
-/// zlib's stream; move-free, one per inflate().
+/// Owner of a zlib stream for one inflate() call.
 class Inflater {
  public:
   Inflater() {
@@ -29,7 +29,7 @@ class Inflater {
   z_stream stream_{};
 };
 
-/// Gives the next bytes of `source` to zlib, and returns their number.
+/// Passes the next bytes of `source` to zlib and returns their number.
 size_t feed(z_stream& stream, const ByteSource& source) {
   const std::span<const std::byte> piece = source();
   check(piece.size() <= std::numeric_limits<uInt>::max(), "zlib counts bytes in 32 bits");
@@ -50,7 +50,7 @@ void inflate(const ByteSource& source, uint64_t most, const std::string& name,
   z_stream& stream = inflater.stream();
   std::array<std::byte, 65536> piece;
   uint64_t taken = 0, given = 0;
-  bool ended = false;  // the source has
+  bool ended = false;  // the source has ended
   const auto fail = [&](const std::string& what) {
     throw RunError(text(name, ": byte ", taken - stream.avail_in, ": ", what));
   };

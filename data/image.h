@@ -9,15 +9,15 @@
 
 namespace poseidon::data {
 
-/// True if a file's bytes begin with `magic`.
+/// Returns true if a file's bytes begin with `magic`.
 inline bool begins_with(std::span<const std::byte> bytes, std::string_view magic) {
   return bytes.size() >= magic.size() && std::memcmp(bytes.data(), magic.data(), magic.size()) == 0;
 }
 
-/// Limits of an image: a larger one is refused before memory is taken.
+/// Size limits of an image. The reader rejects a larger image before it allocates memory.
 inline constexpr uint64_t kMostEncodedBytes = uint64_t{64} << 20;
 inline constexpr int64_t kMostImagePixels = int64_t{1} << 26;
-/// Of a JPEG file, which can be decoded at a fraction of its size, or in part: at most
+/// Limit for a JPEG file. The decoder can decode a part of it or a smaller size, so at most
 /// kMostImagePixels at once.
 inline constexpr int64_t kMostJpegPixels = int64_t{1} << 28;
 
@@ -28,7 +28,7 @@ struct Image {
 
   const uint8_t* row(int64_t y) const { return pixels.data() + y * width * channels; }
   uint8_t* row(int64_t y) { return pixels.data() + y * width * channels; }
-  /// Changes the size, and keeps the memory where that suffices.
+  /// Changes the size. Reuses the memory if it is large enough.
   void reshape(int64_t new_height, int64_t new_width, int64_t new_channels) {
     height = new_height;
     width = new_width;
@@ -37,12 +37,12 @@ struct Image {
   }
 };
 
-/// Fills `out`, of `wanted` channels in the size it has, from interleaved pixels of `channels` (one
-/// of the two is 1, the other 3, or both are equal): grey is repeated, colour weighed as by ITU-R
-/// 601.
+/// Converts interleaved pixels of `channels` into `out`, which has `wanted` channels and keeps its
+/// size. Both counts are equal, or one is 1 and the other 3. Gray is repeated; color is weighted as
+/// in ITU-R BT.601.
 void convert_channels(const uint8_t* in, int64_t channels, int64_t wanted, Image& out);
 
-/// The rows top .. top + height - 1 and columns left .. left + width - 1.
+/// A rectangle: rows top .. top + height - 1 and columns left .. left + width - 1.
 struct Box {
   int64_t top = 0, left = 0, height = 0, width = 0;
   bool operator==(const Box&) const = default;

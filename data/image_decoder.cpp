@@ -20,13 +20,13 @@ struct ImageDecoder::State {
   ImageHeader header;  ///< of the upright image
   int64_t stored_height = 0, stored_width = 0;
   Turn turn;
-  DecodedPart stored;  ///< before it is turned
+  DecodedPart stored;  ///< decoded part before it is turned upright
 };
 
 namespace {
 
-/// Names the format of other bytes, for a message. Images of other formats and error pages of
-/// servers are often called .jpg.
+/// Names the format of unsupported bytes for a message. Images of other formats and error pages of
+/// servers often have a .jpg name.
 const char* other_format(std::span<const std::byte> bytes) {
   constexpr std::pair<std::string_view, const char*> kOthers[] = {
       {"GIF8", "a GIF image"},
@@ -102,8 +102,8 @@ void ImageDecoder::decode(const Box& box, double shrink, int channels, DecodedPa
   DecodedPart& stored = state_->stored;
   decode_stored(stored_box(box, turn, height, width), shrink, channels, stored);
   turn_image(stored.image, turn, out.image);
-  // The decoder may have rounded the extents of the smaller image up, which moves a reversed one by
-  // part of a pixel.
+  // The decoder may round the extents of the smaller image up. A reversed image is then shifted by
+  // a fraction of a pixel.
   const auto begin = [&](bool reverses, double from, int64_t count, int64_t extent) {
     return reverses ? static_cast<double>(extent) * stored.scale - static_cast<double>(count) - from
                     : from;

@@ -17,35 +17,35 @@ struct ImageHeader {
   int64_t height = 0, width = 0, channels = 0;
 };
 
-/// Part of an image, perhaps at a fraction of its size. Position x of the whole image (in pixels,
-/// from its left edge) lies at x * scale - left in `image`, and y at y * scale - top.
+/// A part of an image, possibly decoded at a smaller size. Position x of the whole image, in pixels
+/// from its left edge, is at x * scale - left in `image`. Position y is at y * scale - top.
 struct DecodedPart {
   Image image;
   double scale = 1;
-  double top = 0, left = 0;  ///< whole numbers where the scale is 1
+  double top = 0, left = 0;  ///< whole numbers if the scale is 1
 };
 
-/// Decodes image files in memory. It keeps its buffers between images, so each thread needs one of
-/// its own.
+/// Decodes image files in memory. It reuses its buffers between images, so each thread needs a
+/// separate decoder.
 class ImageDecoder {
  public:
   ImageDecoder();
   ~ImageDecoder();
 
-  /// Reads the header of the image in `bytes`, which must stay until the next call of open(). Where
-  /// the orientation of a JPEG is applied, height and width are those of the upright image, and so
-  /// are boxes and pixels below. Throws CorruptSample, beginning with `name`, for what is no image,
-  /// or one that is too large.
+  /// Reads the header of the image in `bytes`, which must stay valid until the next call of open().
+  /// If the EXIF orientation of a JPEG is applied, height, width, boxes and pixels below are those
+  /// of the upright image. Throws CorruptSample whose message begins with `name` if `bytes` is not
+  /// an image or the image is too large.
   ImageHeader open(std::span<const std::byte> bytes, const std::string& name,
                    OrientationRule rule = OrientationRule::kApply);
 
-  /// Decodes at least `box` of the opened image into 1 (grey) or 3 (RGB) channels, by up to
-  /// `shrink` (at least 1) smaller where the format can do that for less work. Only what is needed
-  /// of a JPEG is decoded; of other formats all is. Throws CorruptSample, also where that would be
-  /// more than kMostImagePixels.
+  /// Decodes at least `box` of the opened image into 1 (gray) or 3 (RGB) channels. `shrink` (at
+  /// least 1) is the largest reduction of size, used if the format decodes the smaller size faster.
+  /// Decodes only the needed part of a JPEG; other formats are decoded completely. Throws
+  /// CorruptSample, also if the decoded part exceeds kMostImagePixels.
   void decode(const Box& box, double shrink, int channels, DecodedPart& out);
 
-  /// The whole opened image, in its own size.
+  /// Decodes the whole opened image at full size.
   void decode_all(int channels, Image& out);
 
  private:

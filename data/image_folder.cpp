@@ -17,14 +17,14 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Its image would be missing without a word.
+/// Rejects a broken link, since its image would be missing without a message.
 void refuse_link_to_nothing(const fs::directory_entry& entry) {
   if (entry.is_symlink() && !entry.exists())
     throw ConfigError(text(entry.path().string(), ": is a link to \"",
                            fs::read_symlink(entry.path()).string(), "\", which is not there"));
 }
 
-/// The folders that are classes, sorted.
+/// Returns the class folders, sorted.
 std::vector<std::string> class_folders(const fs::path& folder, IgnoredFiles& ignored) {
   std::vector<std::string> classes;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
@@ -44,7 +44,7 @@ std::vector<std::string> class_folders(const fs::path& folder, IgnoredFiles& ign
   return classes;
 }
 
-/// Lists the images in and below one class folder.
+/// Lists the images in one class folder, at any depth.
 class ClassListing {
  public:
   ClassListing(const fs::path& folder, const std::string& class_name, ImageListing& listing)
@@ -109,7 +109,8 @@ std::set<std::string> filled_classes(const ImageListing& listing) {
   return filled;
 }
 
-/// Names the likely kind of a folder that has no images in class folders.
+/// Returns a hint for the message about a folder without class folders with images: its likely
+/// type.
 std::string hint_for(const fs::path& folder, const IgnoredFiles& ignored) {
   const std::string type = guess_type(folder.string());
   if (type != "images") return text("; it looks like a dataset of \"type\": \"", type, "\"");

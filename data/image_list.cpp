@@ -18,7 +18,8 @@ namespace {
 constexpr uint64_t kMostListBytes = uint64_t{1} << 32;
 constexpr std::string_view kLineBlanks = " \t\r";
 
-/// Calls `take` with each line that is not blank, without blanks at its ends, and its number.
+/// Calls `take` with each line that is not blank, without leading and trailing blanks, and its
+/// number.
 template <class Take>
 void for_each_line(std::string_view contents, const Take& take) {
   contents = without_byte_order_mark(contents);

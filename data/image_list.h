@@ -12,23 +12,23 @@
 namespace poseidon::data {
 
 struct ListedImage {
-  std::string path;  ///< as the list has it
+  std::string path;  ///< as written in the list
   int32_t label = 0;
-  int64_t line = 0;  ///< from 1
+  int64_t line = 0;  ///< counted from 1
 };
 
-/// Parses the lines "PATH LABEL" of a list of images, as Caffe's ImageData reads it: the label
-/// stands behind the last blank. Empty lines are passed over. Throws RunError "FILE:LINE: ...".
+/// Parses the lines "PATH LABEL" of an image list in the format of Caffe's ImageData. The label
+/// follows the last blank. Skips empty lines. Throws RunError "FILE:LINE: ...".
 std::vector<ListedImage> parse_image_list(std::string_view contents, const std::string& file);
 
-/// The lines of a list that are not blank, without blanks at their ends.
+/// Returns the lines that are not blank, without leading and trailing blanks.
 std::vector<std::string> list_lines(std::string_view contents);
 
-/// Reads a text file whole. Throws ConfigError or RunError.
+/// Reads the whole text file. Throws ConfigError or RunError.
 std::string read_list_file(const std::filesystem::path& path);
 
-/// The images of a list file in its order. Paths are relative to `root`. Throws ConfigError when
-/// there is no image in it.
+/// Opens the images of a list file, in list order. Paths are relative to `root`. Throws ConfigError
+/// if the list names no image.
 std::unique_ptr<ImageSource> open_image_list(const std::filesystem::path& path,
                                              const std::filesystem::path& root);
 

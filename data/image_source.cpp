@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// "./train//cat/1.jpg" as "train/cat/1.jpg".
+/// Normalizes a path: "./train//cat/1.jpg" becomes "train/cat/1.jpg".
 std::string plain_path(const std::string& path) {
   std::string out;
   for (const fs::path& part : fs::path(path)) {
@@ -29,7 +29,7 @@ std::string plain_path(const std::string& path) {
   return out;
 }
 
-/// The name below `prefix`; none for what lies elsewhere.
+/// Returns the name relative to `prefix`, or nullopt if the path is outside it.
 std::optional<std::string> name_below(const std::string& path, const std::string& prefix) {
   const std::string plain = plain_path(path);
   if (!prefix.empty() && !plain.starts_with(prefix + "/")) return std::nullopt;
@@ -38,7 +38,7 @@ std::optional<std::string> name_below(const std::string& path, const std::string
   return name;
 }
 
-/// The class folder of a name below the prefix.
+/// Returns the class folder of a name relative to the prefix.
 std::string class_of(const std::string& name) { return name.substr(0, name.find('/')); }
 
 std::string join(const std::set<std::string>& names) {
@@ -56,7 +56,7 @@ void sort_by_name(std::vector<ImageSource::Entry>& entries) {
             [](const auto& a, const auto& b) { return a.name < b.name; });
 }
 
-/// `classes` are sorted.
+/// `classes` must be sorted.
 void label_entries(std::vector<ImageSource::Entry>& entries,
                    const std::vector<std::string>& classes) {
   for (ImageSource::Entry& entry : entries)
@@ -72,8 +72,8 @@ void check_not_empty(const ImageSource& source, const fs::path& path, const std:
                          "<class>/<file>.jpg (or .png, .bmp, .ppm), got none", hint));
 }
 
-/// Says which prefixes there are in place of one that is not there. `folders` are those of the last
-/// folder on its way that is there, `place`.
+/// Reports a missing prefix and lists the existing ones. `place` is the deepest existing folder of
+/// the prefix, and `folders` are its subfolders.
 [[noreturn]] void refuse_prefix(const fs::path& path, const std::string& prefix,
                                 const std::string& place, const std::set<std::string>& folders) {
   throw ConfigError(text(path.string(), ": --prefix: there is no folder \"", printable(prefix),
@@ -144,7 +144,7 @@ class TarSource final : public ImageSource {
   }
 
  private:
-  /// Whether a part of the name below the prefix is hidden or a system folder.
+  /// Returns true if a part of the name below the prefix is hidden or a system folder.
   bool passes_over(const TarEntry& entry, const std::string& name) {
     for (size_t from = 0, end; from < name.size(); from = end + 1) {
       end = std::min(name.find('/', from), name.size());
@@ -158,7 +158,7 @@ class TarSource final : public ImageSource {
     return false;
   }
 
-  /// `name` is the entry's, below the prefix.
+  /// `name` is the entry's name relative to the prefix.
   void take(const TarEntry& entry, const std::string& name, std::set<std::string>& classes) {
     const bool inside = name.find('/') != std::string::npos;
     if (inside || entry.kind == TarKind::kFolder) {

@@ -10,31 +10,31 @@
 
 namespace poseidon::data {
 
-/// Labelled image files, from a folder of classes, an archive of one, or a list.
+/// Labeled image files from a folder of classes, an archive of such a folder, or a list.
 class ImageSource {
  public:
   struct Entry {
-    std::string name;  ///< "<class>/<file>", relative to the prefix; of a list its path
+    std::string name;  ///< "<class>/<file>", relative to the prefix; for a list: the path
     int32_t label = 0;
-    uint64_t place = 0;  ///< where the source finds it, in terms of its own
+    uint64_t place = 0;  ///< position of the file, defined by the source
   };
 
   virtual ~ImageSource() = default;
-  /// Those of class folders sorted by name, so that a folder and an archive of it give the same
-  /// list.
+  /// The image files. Sorted by name if the source has class folders, so a folder and its archive
+  /// have equal lists.
   virtual const std::vector<Entry>& entries() const = 0;
-  /// The class folders, sorted; one without an image is a class, too. Empty where labels are
-  /// numbers and no more.
+  /// The class folders, sorted, including classes without images. Empty if labels are plain
+  /// numbers.
   virtual const std::vector<std::string>& classes() const = 0;
   /// Files of the source that are not samples.
   virtual const IgnoredFiles& ignored() const = 0;
   virtual void read(const Entry& entry, std::vector<std::byte>& out) const = 0;
 };
 
-/// Opens a folder, a .tar or a .tar.gz. Only what lies in `prefix` (a path inside, "" for all)
-/// counts, and nothing below that is hidden or in a system folder. A compressed archive is unpacked
-/// to a temporary file without a name in `work_folder`. Throws ConfigError when there is nothing,
-/// RunError when it is damaged.
+/// Opens a folder, a .tar or a .tar.gz. Uses only the files in `prefix` (a path inside; "" for all)
+/// that are not hidden and not in a system folder. Decompresses a compressed archive into an
+/// unnamed temporary file in `work_folder`. Throws ConfigError if there are no images, RunError if
+/// the archive is damaged.
 std::unique_ptr<ImageSource> open_image_source(const std::filesystem::path& path,
                                                const std::string& prefix,
                                                const std::filesystem::path& work_folder);

@@ -35,7 +35,7 @@ void change_saturation(std::span<float> pixels, float factor) {
   }
 }
 
-/// Of a colour's six sides, from 0 for red over 2 for green and 4 for blue; `chroma` is above 0.
+/// Returns the hue on a circle of 6 sides: 0 is red, 2 green, 4 blue. `chroma` must be above 0.
 float side_of(const float* rgb, float largest, float chroma) {
   if (largest == rgb[0]) return (rgb[1] - rgb[2]) / chroma;
   if (largest == rgb[1]) return 2 + (rgb[2] - rgb[0]) / chroma;
@@ -43,7 +43,8 @@ float side_of(const float* rgb, float largest, float chroma) {
 }
 
 void turn_hue(std::span<float> pixels, float turns) {
-  constexpr std::array<float, 3> kOpposite{5, 3, 1};  // where red, green and blue begin to fall
+  // Sides at which red, green and blue begin to fall.
+  constexpr std::array<float, 3> kOpposite{5, 3, 1};
   for (size_t i = 0; i < pixels.size(); i += 3) {
     float* rgb = &pixels[i];
     const float largest = std::max({rgb[0], rgb[1], rgb[2]});

@@ -8,7 +8,7 @@ namespace poseidon::data {
 
 enum class JitterStep : uint8_t { kBrightness, kContrast, kSaturation, kHue };
 
-/// What is drawn for one sample; these leave it as it is.
+/// Random factors of one sample. The default values leave the sample unchanged.
 struct JitterFactors {
   float brightness = 1, contrast = 1, saturation = 1;
   float hue = 0;  ///< in turns
@@ -16,10 +16,13 @@ struct JitterFactors {
                                   JitterStep::kSaturation, JitterStep::kHue};
 };
 
-/// Changes interleaved pixels of 0 to 255, in the order given: all values times `brightness`;
-/// distances from the mean grey of the image times `contrast`; with 3 channels, distances from the
-/// pixel's own grey times `saturation`, and hues turned by `hue`, at equal largest and smallest
-/// values of the pixel. Values are kept in 0 to 255 after each step.
+/// Changes interleaved pixels in the range 0 to 255. The steps run in the order of `factors.order`:
+/// - brightness: multiplies all values by `brightness`
+/// - contrast: multiplies the distances from the image's mean gray by `contrast`
+/// - saturation (3 channels): multiplies the distances from the pixel's gray by `saturation`
+/// - hue (3 channels): turns the hue by `hue`; keeps the pixel's largest and smallest value
+///
+/// Each step clamps the values to 0 to 255.
 void jitter(std::span<float> pixels, int64_t channels, const JitterFactors& factors);
 
 }  // namespace poseidon::data

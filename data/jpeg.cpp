@@ -7,7 +7,7 @@
 #include <cstdlib>
 
 #include <jpeglib.h>
-// What follows needs what precedes.
+// The headers below need the headers above.
 #include <jerror.h>
 
 #include "core/error.h"
@@ -17,12 +17,13 @@ namespace poseidon::data {
 
 namespace {
 
-/// Scans of a progressive file; a hostile one repeats a large scan thousands of times.
+/// Maximum number of scans of a progressive file. A hostile file repeats a large scan thousands of
+/// times.
 constexpr int kMostScans = 100;
 constexpr long kMostMemory = 1L << 30;
 
-/// libjpeg's errors are made to come back to setjmp in the functions below that begin with `try_`.
-/// Those hold plain values only: a longjmp runs no destructors.
+/// libjpeg reports errors by a longjmp to the setjmp in the functions below that begin with `try_`.
+/// These functions have only trivial objects, since a longjmp runs no destructors.
 struct ErrorReturn {
   jpeg_error_mgr manager;
   std::jmp_buf place;
@@ -35,8 +36,9 @@ struct ErrorReturn {
   std::longjmp(error->place, 1);
 }
 
-/// libjpeg only warns where the data are damaged, and fills the rest with grey. That is no sample
-/// to learn from. Other warnings (bytes that are skipped between segments) leave the image whole.
+/// libjpeg only warns about damaged data and fills the rest with gray. Such a sample is useless for
+/// training, so these warnings become errors. Other warnings (skipped bytes between segments) do
+/// not affect the image.
 void judge_message(j_common_ptr jpeg, int level) {
   if (level >= 0) return;
   switch (jpeg->err->msg_code) {
@@ -99,8 +101,8 @@ bool try_read_header(Decompressor& d, const std::byte* bytes, size_t count) {
   return true;
 }
 
-/// Starts the image at eighths/8 of its size and goes to the window, which is widened on its left
-/// to where the format allows to begin.
+/// Starts decoding at eighths/8 of the size and skips to the window. Moves the window's left edge
+/// to the left, to a position that the format allows.
 bool try_start(Decompressor& d, unsigned eighths, J_COLOR_SPACE colors, Window& window) {
   if (setjmp(d.error.place) != 0) return false;
   d.jpeg.scale_num = eighths;
@@ -142,16 +144,16 @@ bool try_read_rows(Decompressor& d, uint8_t* out, int64_t rows, int64_t row_byte
   return true;
 }
 
-/// The smallest part of 8 that shrinks by no more than `shrink`, among those that libjpeg-turbo has
-/// fast code for.
+/// Returns the smallest number of eighths that reduces the size by at most `shrink`. Uses only the
+/// factors for which libjpeg-turbo has fast code.
 unsigned eighths_for(double shrink) {
   for (unsigned eighths : {1u, 2u, 4u})
     if (shrink * eighths >= 8) return eighths;
   return 8;
 }
 
-/// `box` in the scaled image, with two pixels more on each side: at the edges of what is decoded,
-/// colour is interpolated from one side only.
+/// Returns `box` in the scaled image with two more pixels on each side. At the edges of the decoded
+/// part, libjpeg interpolates color from one side only.
 Window window_for(const Box& box, double scale, int64_t image_height, int64_t image_width) {
   constexpr int64_t kMargin = 2;
   const auto low = [&](int64_t from) {
@@ -169,7 +171,7 @@ Window window_for(const Box& box, double scale, int64_t image_height, int64_t im
   return window;
 }
 
-/// CMYK as Adobe writes it, inverted, or plain.
+/// `inverted`: Adobe writes CMYK values inverted.
 void cmyk_to_rgb(const Image& cmyk, bool inverted, Image& out) {
   out.reshape(cmyk.height, cmyk.width, 3);
   for (size_t i = 0; i < out.pixels.size() / 3; ++i) {
@@ -192,7 +194,7 @@ struct JpegDecoder::State {
   [[noreturn]] void fail() const {
     throw CorruptSample(text(name, ": cannot be decoded: ", decompressor.error.message));
   }
-  /// `scale` is that of the image which the window lies in.
+  /// `scale` is the scale of the image that contains the window.
   void check_window(const Window& window, double scale) const {
     const auto within = [&](int64_t count, int64_t begin, JDIMENSION extent) {
       return std::min(count, static_cast<int64_t>(std::ceil(extent * scale)) - begin);

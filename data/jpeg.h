@@ -12,15 +12,15 @@
 
 namespace poseidon::data {
 
-/// Decodes JPEG files by libjpeg-turbo. Each thread needs one of its own.
+/// Decodes JPEG files with libjpeg-turbo. Each thread needs a separate decoder.
 class JpegDecoder {
  public:
   JpegDecoder();
   ~JpegDecoder();
 
-  /// Reads the header: height, width, channels (1 or 3). Throws CorruptSample.
+  /// Reads the header and returns height, width, channels (1 or 3). Throws CorruptSample.
   std::array<int64_t, 3> open(std::span<const std::byte> bytes, const std::string& name);
-  /// Does what ImageDecoder::decode() does. CMYK images become RGB.
+  /// Implements ImageDecoder::decode(). Converts CMYK images to RGB.
   void decode(const Box& box, double shrink, int channels, DecodedPart& out);
 
  private:
@@ -28,7 +28,7 @@ class JpegDecoder {
   std::unique_ptr<State> state_;
 };
 
-/// Encodes grey or RGB pixels as a JPEG file of `quality` 1 to 100.
+/// Encodes gray or RGB pixels as a JPEG file of `quality` 1 to 100.
 std::vector<std::byte> encode_jpeg(const Image& image, int quality);
 
 }  // namespace poseidon::data

@@ -25,18 +25,18 @@ namespace poseidon::data {
 
 namespace {
 
-/// Above normal programs' 0: the threads that compute go first.
+/// Lower priority than normal programs (0), so compute threads run first.
 constexpr int kNiceness = 10;
 constexpr int64_t kMostChunk = 16;
 constexpr int kMostReplacements = 1000;
 constexpr size_t kMostNamedSamples = 100;
 
 void yield_to_computing_threads() {
-  // On Linux a priority belongs to a thread. Failure costs only speed.
+  // On Linux, the priority is per thread. A failure only reduces speed.
   setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), kNiceness);
 }
 
-/// Which sample stands where: the steps of training and testing.
+/// Maps steps and batch positions to samples, for training and testing.
 class Plan {
  public:
   Plan(int64_t samples, const LoaderOptions& options)
@@ -45,7 +45,8 @@ class Plan {
         testing_(options.phase == Phase::kTest) {}
 
   int64_t steps_per_pass() const { return (order_.samples() + global_batch_ - 1) / global_batch_; }
-  /// Sample `i` of the global batch of `step`; index -1 behind the end of a test's pass.
+  /// Returns sample `i` of the global batch of `step`. The index is -1 after the end of a test
+  /// pass.
   OrderedSample at(int64_t step, int64_t i) const {
     if (!testing_) return order_.at(step * global_batch_ + i);
     const int64_t position = step % steps_per_pass() * global_batch_ + i;
@@ -59,7 +60,7 @@ class Plan {
   bool testing_;
 };
 
-/// Prepares one sample after another. The part of the loader that a thread runs without a lock.
+/// Prepares one sample after another. Loader threads call it without holding a lock.
 class SamplePreparer {
  public:
   SamplePreparer(const Dataset& dataset, const Transform& transform, OnError on_error, Log& log)
@@ -68,15 +69,15 @@ class SamplePreparer {
   struct Memory {
     Sample sample;
     TransformScratchPtr scratch = make_transform_scratch();
-    std::vector<float> partner;  ///< what a sample is mixed with
+    std::vector<float> partner;  ///< prepared values of the second sample (mixup, CutMix)
   };
 
-  /// Fills `out` from sample `wanted`, or from the next good one where that is allowed. Returns the
-  /// index of the sample used. Throws CorruptSample, and RunError when the world failed.
+  /// Fills `out` from sample `wanted`, or with OnError::kSkip from the next good sample. Returns
+  /// the index of the sample used. Throws CorruptSample, or RunError for errors outside the sample.
   int64_t prepare(OrderedSample wanted, const SampleOutput& out, Memory& memory) {
     int64_t index = wanted.index;
     const int64_t most = std::min<int64_t>(kMostReplacements, dataset_.size());
-    std::string fault;  // of the last sample
+    std::string fault;  // error of the last sample
     for (int64_t attempt = 0; attempt < most; ++attempt) {
       fault = try_prepare({wanted.epoch, index}, out, memory);
       if (fault.empty()) return index;
@@ -92,7 +93,7 @@ class SamplePreparer {
   }
 
  private:
-  /// Returns what is wrong with the sample, or "" when it is ready.
+  /// Returns the sample's error, or "" if it was prepared.
   std::string try_prepare(OrderedSample at, const SampleOutput& out, Memory& memory) {
     try {
       prepare_exactly(at, out, memory);
@@ -104,9 +105,8 @@ class SamplePreparer {
     }
   }
 
-  /// The start of a run checks the job by the first sample. So a later refusal by dataset or
-  /// transform, such as of an image that is too small, is a fault of the sample and not of the
-  /// job.
+  /// The start of a run checks the configuration with the first sample. A later ConfigError of
+  /// dataset or transform, such as an image that is too small, is therefore a defect of the sample.
   void prepare_exactly(OrderedSample at, const SampleOutput& out, Memory& memory) {
     const auto name = [&] { return dataset_.name(at.index); };
     const SampleKey key{static_cast<uint64_t>(at.epoch), static_cast<uint64_t>(at.index)};
@@ -118,9 +118,9 @@ class SamplePreparer {
     }
   }
 
-  // Whether a sample is used never depends on what was noted: a random crop may miss the damage.
+  // Noted samples are tried again: a random crop may miss the damage.
   void note_corrupt(int64_t index, const CorruptSample& error) {
-    size_t number = 0;  // of this one among those met, from 1
+    size_t number = 0;  // rank among the corrupt samples, counted from 1
     {
       MutexLock lock(mutex_);
       if (!corrupt_.insert(index).second) return;
@@ -140,14 +140,14 @@ class SamplePreparer {
   std::set<int64_t> corrupt_ GUARDED_BY(mutex_);
 };
 
-/// A place for one batch. While it is prepared, the threads write to parts of their own.
+/// Memory of one batch. During preparation, each thread writes only to the samples of its chunk.
 struct Slot {
   Buffer values, extras, labels, mixtures;
   std::vector<int64_t> indices;
   Batch batch;
   int64_t chunks_left = 0;
   std::exception_ptr error;
-  int64_t error_at = 0;  ///< place in the batch of the sample that failed
+  int64_t error_at = 0;  ///< position in the batch of the chunk that failed
 };
 
 Buffer take_memory(const BatchMemory& memory, size_t bytes) {
@@ -166,15 +166,16 @@ std::optional<Mixer> make_mixer(const Dataset& dataset, const Transform& transfo
   return Mixer(*transform.mix(), transform.output(), options.seed, dataset.size());
 }
 
-/// Some samples of a batch: what a thread takes at once.
+/// Consecutive samples of a batch, the unit of work of a thread.
 struct Chunk {
   int64_t sequence = 0, first = 0, count = 0;
 };
 
 }  // namespace
 
-/// Batches have sequence numbers 0, 1, ... from the start step on; batch n lies in slot n % slots.
-/// A batch is prepared in chunks that threads take in order, once its slot is free.
+/// The loader's ring buffer of batches. Batches have sequence numbers 0, 1, ... from the start
+/// step; batch n uses slot n % slots. Once its slot is free, the threads prepare its chunks in
+/// order.
 class Loader::Ring {
  public:
   Ring(const Dataset& dataset, const Transform& transform, const LoaderOptions& options, Log& log);
@@ -208,24 +209,26 @@ class Loader::Ring {
   }
 
   const LoaderOptions options_;
-  const size_t sample_count_;  ///< values of a sample
+  const size_t sample_count_;  ///< values per sample
   const SampleExtras extras_;
-  const Normalization* const left_to_do_;  ///< of pixels; null: batches are floats
+  /// Normalization left to the caller; null: batches are floats.
+  const Normalization* const left_to_do_;
   const Plan plan_;
   const std::optional<Mixer> mixer_;
-  SamplePreparer preparer_;  ///< locks itself
-  Event kept_until_;         ///< of the batch given last; of the thread that asks
+  SamplePreparer preparer_;  ///< has its own lock
+  /// End of use of the last returned batch. Only the thread that calls next() uses it.
+  Event kept_until_;
   std::atomic<double> waited_{0};
 
   Mutex mutex_;
   Condition room_, ready_;
-  std::vector<Slot> slots_;  ///< chunks_left, error: guarded; the rest as Slot says
+  std::vector<Slot> slots_;  ///< chunks_left, error: guarded by mutex_; the rest: see Slot
   Chunk next_ GUARDED_BY(mutex_);
-  int64_t given_ GUARDED_BY(mutex_) = 0;  ///< batches handed out
+  int64_t given_ GUARDED_BY(mutex_) = 0;  ///< batches returned
   bool stopping_ GUARDED_BY(mutex_) = false;
   std::exception_ptr failure_ GUARDED_BY(mutex_);
 
-  std::vector<std::jthread> threads_;  ///< last: they use all of the above
+  std::vector<std::jthread> threads_;  ///< last member: the threads use all other members
 };
 
 Loader::Ring::Ring(const Dataset& dataset, const Transform& transform, const LoaderOptions& options,
@@ -277,7 +280,7 @@ void Loader::Ring::run() {
 
 bool Loader::Ring::take_chunk(Chunk& chunk) {
   MutexLock lock(mutex_);
-  // The batch handed out last stays whole until the next one is asked for.
+  // The last returned batch stays valid until the next call of next().
   const auto room_end = [this]() REQUIRES(mutex_) {
     return std::max<int64_t>(given_ - 1, 0) + static_cast<int64_t>(slots_.size());
   };
@@ -333,7 +336,7 @@ SampleOutput Loader::Ring::place_of(const Slot& slot, size_t sample) const {
   return {.values = slot.values.as<float>().subspan(first, sample_count_), .pixels = {}};
 }
 
-/// 1 when another sample had to take its place.
+/// Returns 1 if another sample replaces a corrupt one, else 0.
 int64_t Loader::Ring::fill_sample(Slot& slot, int64_t i, SamplePreparer::Memory& memory) {
   const size_t at = static_cast<size_t>(i);
   const SampleOutput out = place_of(slot, at);
@@ -355,7 +358,7 @@ int64_t Loader::Ring::fill_sample(Slot& slot, int64_t i, SamplePreparer::Memory&
   return slot.indices[at] != wanted.index ? 1 : 0;
 }
 
-/// `memory` has the sample itself. The label that counts more becomes the first.
+/// `memory` contains the sample itself. The label with the larger weight becomes the first label.
 void Loader::Ring::mix_sample(Slot& slot, size_t at, OrderedSample sample,
                               SamplePreparer::Memory& memory) {
   int32_t& label = slot.labels.as<int32_t>()[at];
@@ -385,7 +388,7 @@ void Loader::Ring::finish_chunk(const Chunk& chunk, int64_t replaced, std::excep
   MutexLock lock(mutex_);
   Slot& slot = slot_of(chunk.sequence);
   slot.batch.replaced += replaced;
-  // Of several errors in a batch the first sample's is told, whichever thread was faster.
+  // If several chunks fail, next() reports the first one in batch order, independent of timing.
   if (error != nullptr && (slot.error == nullptr || chunk.first < slot.error_at)) {
     slot.error = error;
     slot.error_at = chunk.first;

@@ -14,22 +14,22 @@
 
 namespace poseidon::data {
 
-/// A part of the global batch: samples first .. first + count - 1 of every step.
+/// A shard range of the global batch: samples first .. first + count - 1 of every step.
 struct ShardRange {
   int64_t first = 0;
   int64_t count = 0;
   bool operator==(const ShardRange&) const = default;
 };
 
-/// The global batch cut into `shards` parts in order, the first ones larger by one where it does
-/// not divide. Needs global_batch >= shards >= 1.
+/// Divides the global batch into `shards` consecutive ranges. If it does not divide evenly, the
+/// first ranges have one more sample. Requires global_batch >= shards >= 1.
 std::vector<ShardRange> cut_batch(int64_t global_batch, int64_t shards);
 
-/// What batches are made for.
+/// Memory and form of the batches.
 struct BatchMemory {
-  /// Takes the memory that batches lie in; null: any memory of the host.
+  /// Allocates the memory of the batches; null: normal host memory.
   std::function<Buffer(size_t bytes, std::string_view purpose)> take = {};
-  /// They are pixels where data and transform keep them.
+  /// Batches contain 8-bit pixels if data and transform keep them.
   bool pixels = false;
 };
 
@@ -39,12 +39,14 @@ struct LoaderOptions {
   bool shuffle = true;
   OnError on_error = OnError::kStop;
   int64_t global_batch = 1;
-  std::vector<Extra> extras = {};  ///< of the dataset's, those that batches hold, in this order
-  /// This worker's parts of the global batch: next() gives them in this order, step after step.
+  /// Auxiliary inputs that batches contain, in this order; a subset of the dataset's.
+  std::vector<Extra> extras = {};
+  /// This worker's shard ranges of the global batch. next() returns them in this order in every
+  /// step.
   std::vector<ShardRange> shards;
-  int64_t start_step = 0;     ///< steps already done, counted from 0
-  int threads = 1;            ///< at least 1; few and light: they run at a low priority
-  int64_t ready_batches = 3;  ///< prepared ahead, at most; at least 2
+  int64_t start_step = 0;  ///< first step, counted from 0; equals the number of steps done before
+  int threads = 1;         ///< at least 1; the threads run at low priority
+  int64_t ready_batches = 3;  ///< maximum number of batches prepared ahead; at least 2
   BatchMemory memory = {};
 };
 
@@ -53,57 +55,63 @@ struct Batch {
   int64_t step = 0;   ///< counted from 0
   size_t shard = 0;   ///< index into LoaderOptions::shards
   int64_t epoch = 0;  ///< of the first sample
-  /// Samples that count. In training always the shard's count; in testing less (also 0) at the end
-  /// of a pass: what follows in `values` is zero, in `labels` 0, in `indices` -1.
+  /// Number of valid samples. In training, the shard's sample count. In testing, it may be smaller
+  /// (even 0) at the end of a pass. The entries after the valid ones are 0 in `values` and
+  /// `labels`, -1 in `indices`.
   int64_t valid = 0;
-  int64_t replaced = 0;  ///< samples that stand in for corrupt ones
+  int64_t replaced = 0;  ///< number of corrupt samples that other samples replace
   BatchValues values;
-  /// All samples' values of the first of LoaderOptions::extras, then those of the next.
+  /// Auxiliary inputs. All samples' values of the first of LoaderOptions::extras, then those of the
+  /// next.
   std::span<const float> extras;
   std::span<const int32_t> labels;
-  /// Of a training set that is mixed (MixConfig): the labels of all samples' second ones, whole
-  /// numbers, and then the shares of these. `labels` are those that have the larger share; where
-  /// both are one, or a sample is not mixed, the second share is 0. Else empty.
+  /// Labels of mixup and CutMix (see MixConfig); empty if the set is not mixed. First the second
+  /// label of each sample, as whole numbers, then the weight of each second label. `labels`
+  /// contains the labels with the larger weight. The second weight is 0 if a sample is not mixed or
+  /// both labels are equal.
   std::span<const float> mixtures;
   std::span<const int64_t> indices;
 };
 
-/// Prepares batches ahead of their use in threads of its own. What next() gives depends on dataset,
-/// transform, seed and step alone, never on the number of threads or on time. In training, epochs
-/// follow one another without a gap (see Order). In testing, passes of ceil(samples / global_batch)
-/// steps follow one another, each over the whole dataset in index order.
+/// Prepares batches ahead of their use, in separate threads. The batches depend only on dataset,
+/// transform, seed and step, never on the number of threads or on timing. In training, epochs
+/// follow one another without a gap (see Order). In testing, a pass has ceil(samples /
+/// global_batch) steps and reads the dataset in index order.
 ///
-/// A sample is corrupt if its file is gone, damaged or unreadable, or if dataset or transform
-/// refuse it. A corrupt sample stops the run (kStop). With kSkip the next good sample in index
-/// order replaces it, and a warning names it. Only the first hundred are named; each of them is
-/// named once.
+/// A sample is corrupt if its file is missing, damaged or unreadable, or if the dataset or the
+/// transform rejects it. With kStop, a corrupt sample stops the run. With kSkip, the next good
+/// sample in index order replaces it. The log names each corrupt sample once, and only the first
+/// 100.
 ///
-/// A sample that is mixed is prepared with its partner, as that is prepared in the same epoch.
+/// With mixup or CutMix, the second sample is preprocessed exactly as when it is a first sample in
+/// the same epoch.
 class Loader {
  public:
-  /// `dataset`, `transform`, `log` and what gives memory must outlive the loader. Throws
-  /// ConfigError for options that cannot be.
+  /// `dataset`, `transform`, `log` and the allocator in `options.memory` must outlive the loader.
+  /// Throws ConfigError if the options are invalid.
   Loader(const Dataset& dataset, const Transform& transform, const LoaderOptions& options,
          Log& log);
   ~Loader();
 
-  /// The bytes that prepared batches take, of at most `samples` samples each, each of `values`
-  /// values, those of its extras among them.
+  /// Returns the bytes of memory for the prepared batches. Each has at most `samples` samples of
+  /// `values` floats, including auxiliary inputs.
   static size_t bytes(int64_t samples, int64_t values, bool mixed,
                       int64_t ready_batches = LoaderOptions{}.ready_batches);
 
-  /// Returns the next batch in order, and waits for it. An error met while preparing it is thrown
-  /// here, again at every further call: CorruptSample or another RunError, never a ConfigError.
+  /// Waits for the next batch in order and returns it. If its preparation failed, throws the error
+  /// here and in each later call: CorruptSample or another RunError, never ConfigError.
   const Batch& next();
 
-  /// The batch that was given last is read until the event: its memory is written again after it.
+  /// Declares that the last returned batch is in use until `event`. The loader overwrites its
+  /// memory only after the event.
   void keep_until(Event event);
 
-  /// Steps of one pass over the dataset, the last one perhaps short.
+  /// Returns the number of steps in one pass over the dataset. The last step may be smaller.
   int64_t steps_per_pass() const;
-  /// The distinct corrupt samples met so far, in batches handed out and in batches prepared ahead.
+  /// Returns the number of distinct corrupt samples so far, including those of batches prepared
+  /// ahead.
   int64_t corrupt_samples() const;
-  /// Seconds that next() has waited for batches so far.
+  /// Returns the seconds that next() has waited for batches so far.
   double waited_seconds() const;
 
  private:

@@ -8,17 +8,17 @@
 
 namespace poseidon::data {
 
-/// Part of a dataset that came from one file.
+/// The part of a dataset that one file contains.
 struct PixelFile {
   std::string name;
   std::vector<uint8_t> labels;
   std::vector<std::byte> pixels;  ///< height x width x channels for each label
 };
 
-/// A small dataset held in memory whole: the files' samples one after another.
+/// A small dataset stored completely in memory. The files' samples follow one another.
 class MemoryDataset final : public Dataset {
  public:
-  /// `shape` is channels, height, width. `source` names the dataset in messages.
+  /// `shape` is channels, height, width. Messages name the dataset by `source`.
   MemoryDataset(std::string source, std::vector<std::string> classes, Shape shape,
                 std::vector<PixelFile> files);
 

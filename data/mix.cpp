@@ -11,20 +11,20 @@ namespace poseidon::data {
 
 namespace {
 
-/// Uniform in (0, 1): it has a logarithm.
+/// Uniform in the open interval (0, 1), so its logarithm is finite.
 double next_open(RandomStream& random) {
   return (static_cast<double>(random.next_word()) + 0.5) * 0x1p-32;
 }
 
-/// Normally distributed (Box and Muller).
+/// Normal distribution, by the method of Box and Muller.
 double next_normal(RandomStream& random) {
   const double radius = std::sqrt(-2 * std::log(next_open(random)));
   return radius * std::cos(2 * std::numbers::pi * next_open(random));
 }
 
-/// The logarithm of a number with the distribution Gamma(shape, 1) (Marsaglia and Tsang, "A Simple
-/// Method for Generating Gamma Variables", 2000). Of small shapes the number itself may be too
-/// small for a double.
+/// Returns the logarithm of a Gamma(shape, 1) random number (Marsaglia and Tsang, "A Simple Method
+/// for Generating Gamma Variables", 2000). For a small shape, the number itself may underflow a
+/// double.
 double next_log_gamma(RandomStream& random, double shape) {
   if (shape < 1) return next_log_gamma(random, shape + 1) + std::log(next_open(random)) / shape;
   const double d = shape - 1.0 / 3, c = 1 / std::sqrt(9 * d);
@@ -36,14 +36,14 @@ double next_log_gamma(RandomStream& random, double shape) {
   }
 }
 
-/// From Beta(a, a): the part of one in two numbers of equal distribution Gamma(a).
+/// Beta(a, a): x / (x + y) for two Gamma(a) random numbers x and y.
 double next_share(RandomStream& random, double a) {
   const double one = next_log_gamma(random, a), other = next_log_gamma(random, a);
   return 1 / (1 + std::exp(other - one));
 }
 
-/// Rows or columns of a rectangle around `middle`, of which `part` of `extent` lie on both sides
-/// together, as far as they lie in the image: first, count.
+/// Returns first and count of the rows or columns of a rectangle centered at `middle`. Its length
+/// is `part` of `extent`, clipped to the image.
 std::array<int64_t, 2> cut(int64_t extent, int64_t middle, double part) {
   const auto half = static_cast<int64_t>(static_cast<double>(extent) * part / 2);
   const int64_t begin = std::max<int64_t>(middle - half, 0);
@@ -52,7 +52,7 @@ std::array<int64_t, 2> cut(int64_t extent, int64_t middle, double part) {
 
 }  // namespace
 
-// What every mixture needs comes first, so that no key changes what is drawn for another.
+// Draws the numbers that all methods need first, so no option changes the numbers of another.
 std::optional<Mixture> Mixer::draw(SampleKey key) const {
   RandomStream random(seed_, RandomPurpose::kMixing, key.epoch, key.index);
   const bool mixed = static_cast<double>(random.next_uniform()) < config_.probability;

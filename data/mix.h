@@ -10,25 +10,26 @@
 
 namespace poseidon::data {
 
-/// What a sample is mixed with, and how.
+/// The second sample of mixup or CutMix, and its weight.
 struct Mixture {
-  int64_t partner = 0;  ///< index of the other sample
-  double share = 0;     ///< of the other sample in the mixture, 0 to 1
-  /// The part of the image that is the other's (cutmix); none: every value is a mean (mixup).
+  int64_t partner = 0;  ///< index of the second sample
+  double share = 0;     ///< lambda: weight of the second sample, 0 to 1
+  /// CutMix: the region copied from the second sample. None: mixup, each value is a weighted mean.
   std::optional<Box> part = {};
 };
 
-/// Mixes samples with others of a dataset, by random numbers that are a function of seed, epoch and
-/// sample. Thread-safe.
+/// Applies mixup and CutMix to the samples of a dataset. The random numbers are a function of seed,
+/// epoch and sample. Thread-safe.
 class Mixer {
  public:
-  /// For prepared samples of shape `output`, channels x height x width, of a dataset of `samples`.
+  /// For prepared samples of shape `output` (channels x height x width) of a dataset with `samples`
+  /// samples.
   Mixer(const MixConfig& config, const Shape& output, uint64_t seed, int64_t samples)
       : config_(config), output_(output), seed_(seed), samples_(samples) {}
 
-  /// None where the sample stays as it is.
+  /// Returns nullopt if the sample is not mixed.
   std::optional<Mixture> draw(SampleKey key) const;
-  /// Writes the mixture of `values` and its partner's over `values`.
+  /// Mixes `partner`, the values of the second sample, into `values`.
   void mix(const Mixture& mixture, std::span<const float> partner, std::span<float> values) const;
 
  private:

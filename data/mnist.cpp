@@ -26,7 +26,7 @@ std::string hex(uint32_t value) {
   return out.str();
 }
 
-/// The file of `folder` that is called `stem`, in one of the ways people store it.
+/// Finds the file `stem` in `folder`, with one of the common separators and with or without ".gz".
 fs::path find_file(const fs::path& folder, const std::string& stem, const std::string& kind) {
   for (const char* separator : {"-", "."})
     for (const char* ending : {"", ".gz"}) {
@@ -41,7 +41,7 @@ fs::path find_file(const fs::path& folder, const std::string& stem, const std::s
 
 size_t header_bytes(int dimensions) { return 4 + 4 * static_cast<size_t>(dimensions); }
 
-/// The extents that a header tells, checked; `bytes` may end anywhere.
+/// Returns the checked extents of a header. `bytes` may be truncated.
 std::vector<int64_t> read_header(std::span<const std::byte> bytes, int dimensions,
                                  const std::string& name) {
   const size_t header = header_bytes(dimensions);
@@ -73,7 +73,7 @@ uint64_t product(const std::vector<int64_t>& extents) {
   return count;
 }
 
-/// Inflates no more than the header in it announces.
+/// Decompresses no more than the size that the header announces.
 std::vector<std::byte> inflate_idx(std::span<const std::byte> packed, int dimensions,
                                    const std::string& name) {
   std::vector<std::byte> out;

@@ -10,18 +10,18 @@
 
 namespace poseidon::data {
 
-/// A file of MNIST's IDX form with unsigned bytes. All numbers in the file are big-endian.
+/// A file in MNIST's IDX format with unsigned bytes. All numbers in the file are big-endian.
 struct IdxFile {
   std::vector<int64_t> extents;
-  std::span<const std::byte> values;  ///< within the bytes that were parsed
+  std::span<const std::byte> values;  ///< points into the parsed bytes
 };
 
-/// Parses an IDX file. Throws RunError, beginning with `name`, unless `bytes` are an IDX file of
-/// unsigned bytes with `dimensions` dimensions, and of exactly the length its header says.
+/// Parses an IDX file of unsigned bytes with `dimensions` dimensions. Throws RunError whose message
+/// begins with `name` if the format differs or the length differs from that in the header.
 IdxFile parse_idx(std::span<const std::byte> bytes, int dimensions, const std::string& name);
 
-/// Opens MNIST, or a set of its form with 10 classes (Fashion-MNIST, KMNIST), from the two files of
-/// `split` ("train" or "test") in `folder`, gzipped or not.
+/// Opens MNIST, or a dataset in its format with 10 classes (Fashion-MNIST, KMNIST). Reads the two
+/// files of `split` ("train" or "test") in `folder`, gzipped or not.
 std::unique_ptr<Dataset> open_mnist(const std::string& folder, const std::string& split);
 
 }  // namespace poseidon::data

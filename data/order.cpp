@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kRounds = 8;
 
-/// A good mixing of 32 bits (the finalizer of MurmurHash3).
+/// The 32-bit finalizer of MurmurHash3.
 uint32_t mixed(uint32_t value) {
   value = (value ^ (value >> 16)) * 0x85EBCA6Bu;
   value = (value ^ (value >> 13)) * 0xC2B2AE35u;
@@ -29,9 +29,10 @@ OrderedSample Order::at(int64_t position) const {
   return {epoch, shuffle_ ? permuted(epoch, place) : place};
 }
 
-// A Feistel network permutes the numbers of 2 * half_bits_ bits whatever its round function is;
-// walking its cycle until a number below samples_ comes up makes that a permutation of the samples
-// (Black and Rogaway, "Ciphers with Arbitrary Finite Domains"). At most 4 walks on average.
+// A Feistel network is a permutation of the integers of 2 * half_bits_ bits for any round function.
+// Cycle walking, until the value is below samples_, restricts it to a permutation of the samples
+// (Black and Rogaway, "Ciphers with Arbitrary Finite Domains"). Needs at most 4 rounds of the loop
+// on average.
 int64_t Order::permuted(int64_t epoch, int64_t place) const {
   const RandomStream random(seed_, RandomPurpose::kShuffle, static_cast<uint64_t>(epoch), 0);
   const PhiloxBlock keys[] = {random.at(0), random.at(1)};

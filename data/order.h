@@ -4,19 +4,19 @@
 
 namespace poseidon::data {
 
-/// The sample at a position of an endless run of epochs.
+/// The sample at a position of the endless sequence of epochs.
 struct OrderedSample {
   int64_t epoch = 0;
   int64_t index = 0;  ///< index in the dataset
 };
 
-/// The global order of samples: epochs follow one another without a gap, each a permutation of the
-/// dataset that is a pure function of seed and epoch. Position p is the p-th sample ever used, so
-/// the number of samples used so far is the whole cursor. It takes no memory, and any thread may
-/// ask.
+/// The global order of samples. Epochs follow one another without a gap. Each epoch is a
+/// permutation of the dataset, a pure function of seed and epoch. Position p is the p-th sample
+/// used, so the number of samples used so far is the complete cursor. Stores no permutation.
+/// Thread-safe.
 class Order {
  public:
-  /// Without `shuffle` every epoch goes 0, 1, 2, ...
+  /// Without `shuffle`, every epoch has the order 0, 1, 2, ...
   Order(int64_t samples, uint64_t seed, bool shuffle);
 
   OrderedSample at(int64_t position) const;
@@ -28,7 +28,7 @@ class Order {
   int64_t samples_;
   uint64_t seed_;
   bool shuffle_;
-  int half_bits_ = 1;  ///< the permutation works on numbers of 2 * half_bits_ bits
+  int half_bits_ = 1;  ///< the permutation works on integers of 2 * half_bits_ bits
 };
 
 }  // namespace poseidon::data

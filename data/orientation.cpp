@@ -9,7 +9,7 @@ namespace poseidon::data {
 
 namespace {
 
-/// Numbers of a TIFF structure; none where they reach beyond its end.
+/// Reads numbers of a TIFF structure. Returns nullopt for a number beyond its end.
 class TiffBytes {
  public:
   explicit TiffBytes(std::span<const std::byte> bytes) : bytes_(bytes) {}
@@ -55,7 +55,7 @@ std::optional<OrientationTag> orientation_in(std::span<const std::byte> tiff) {
   return std::nullopt;
 }
 
-/// The EXIF segments' TIFF structure in a JPEG file; empty where it has none.
+/// Returns the TIFF structure of a JPEG file's EXIF segment; empty if there is none.
 std::span<const std::byte> exif_in(std::span<const std::byte> jpeg) {
   using namespace std::string_view_literals;
   constexpr std::string_view kExif = "Exif\0\0"sv;
@@ -64,10 +64,10 @@ std::span<const std::byte> exif_in(std::span<const std::byte> jpeg) {
     const uint32_t marker = byte(at + 1);
     const bool stands_alone = marker == 0 || marker == 0x01 || (marker >= 0xD0 && marker <= 0xD8);
     if (byte(at) != 0xFF || marker == 0xFF) {
-      ++at;  // bytes between segments, which decoders pass over
+      ++at;  // bytes between segments, which decoders skip
     } else if (stands_alone) {
       at += 2;
-    } else if (marker == 0xD9 || marker == 0xDA) {  // the end, or pixels
+    } else if (marker == 0xD9 || marker == 0xDA) {  // end of image, or start of pixels
       return {};
     } else {
       const size_t length = byte(at + 2) << 8 | byte(at + 3);
@@ -80,12 +80,13 @@ std::span<const std::byte> exif_in(std::span<const std::byte> jpeg) {
   return {};
 }
 
-/// Steps in memory from a pixel of the output to the next one, and to the one below.
+/// Pointer offsets in the stored image from one output pixel to the next one in its row, and to the
+/// one below.
 struct Steps {
   ptrdiff_t column = 0, row = 0;
 };
 
-/// In squares, since one of the two images is read or written across its rows.
+/// Copies in squares for cache locality, since one of the two images is accessed across its rows.
 template <int kChannels>
 void copy_turned(const uint8_t* first, Steps steps, Image& out) {
   constexpr int64_t kSquare = 32;
@@ -125,7 +126,7 @@ std::optional<OrientationTag> find_orientation(std::span<const std::byte> jpeg) 
 std::vector<std::byte> without_orientation(std::span<const std::byte> jpeg) {
   std::vector<std::byte> copy(jpeg.begin(), jpeg.end());
   if (const auto tag = find_orientation(jpeg))
-    copy[tag->at + (tag->big_endian ? 1 : 0)] = std::byte{1};  // the other byte is 0
+    copy[tag->at + (tag->big_endian ? 1 : 0)] = std::byte{1};  // the other byte is already 0
   return copy;
 }
 

@@ -10,21 +10,21 @@
 
 namespace poseidon::data {
 
-/// Whether the EXIF orientation of a JPEG file turns its image.
+/// Whether to apply the EXIF orientation of a JPEG file to its image.
 enum class OrientationRule : int { kApply, kIgnore };
 
-/// The way from an image as a file stores it to the upright one: rows and columns of the stored
-/// image are reversed first, then exchanged.
+/// The operation that turns a stored image upright. First it reverses the rows and columns of the
+/// stored image, then it exchanges them (transpose).
 struct Turn {
   bool reverses_rows = false, reverses_columns = false, exchanges = false;
 
   bool is_none() const { return !reverses_rows && !reverses_columns && !exchanges; }
 };
 
-/// The turn of an EXIF orientation, 1 to 8.
+/// Returns the turn for an EXIF orientation of 1 to 8.
 Turn turn_of(int orientation);
 
-/// The orientation that a JPEG file stores, and the index of its two bytes in the file.
+/// The orientation that a JPEG file stores, and the position of its two bytes in the file.
 struct OrientationTag {
   int orientation = 1;  ///< 1 to 8
   size_t at = 0;
@@ -32,17 +32,18 @@ struct OrientationTag {
 };
 
 /// Finds the orientation in the EXIF segment of a JPEG file: TIFF tag 0x0112 of the first
-/// directory. Any bytes are allowed; none is found where segment, tag or value are not as the
-/// standard has them.
+/// directory. Accepts any bytes. Returns nullopt if segment, tag or value do not follow the
+/// standard.
 std::optional<OrientationTag> find_orientation(std::span<const std::byte> jpeg);
 
-/// Copies a JPEG file, with the orientation 1 in place of another one.
+/// Copies a JPEG file and sets its orientation, if it has one, to 1 (upright).
 std::vector<std::byte> without_orientation(std::span<const std::byte> jpeg);
 
-/// The box of the stored image, of height x width, that `upright` is in the turned one.
+/// Returns the box of the height x width stored image that corresponds to the box `upright` after
+/// the turn.
 Box stored_box(const Box& upright, const Turn& turn, int64_t height, int64_t width);
 
-/// Writes the turned `stored` to `out`, another image.
+/// Writes the turned `stored` to `out`, which must be another image.
 void turn_image(const Image& stored, const Turn& turn, Image& out);
 
 }  // namespace poseidon::data

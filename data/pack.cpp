@@ -16,12 +16,12 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Makes a record's sample of an image file or of pixels.
+/// Converts a sample to the form that a record stores.
 class Packer {
  public:
   explicit Packer(const PackOptions& options) : options_(options) {}
 
-  /// What `sample` has afterwards lies in itself, in the packer, or where it was.
+  /// Afterwards, `sample.bytes` points into the sample, into the packer, or to its previous memory.
   void prepare(const std::string& name, Sample& sample) {
     if (sample.form == SampleForm::kEncoded) return prepare_file(name, sample);
     if (wants_shrinking(sample.height, sample.width)) shrink_pixels(name, sample);
@@ -50,7 +50,7 @@ class Packer {
       sample.bytes = sample.storage;
     } else if (header.format == ImageFormat::kJpeg &&
                options_.orientation == OrientationRule::kIgnore) {
-      sample.storage = without_orientation(sample.bytes);  // a decoder would turn it
+      sample.storage = without_orientation(sample.bytes);  // a decoder would apply the orientation
       sample.bytes = sample.storage;
     }
   }
@@ -95,10 +95,11 @@ class Packer {
   Image image_;
 };
 
-/// The labels of a record set, from those of what is packed.
+/// Maps the labels of the input to labels of the record set.
 class Labels {
  public:
-  /// `own` are the names that labels are indices into, or none.
+  /// `own`: the names that the input's labels are indices into, or none. `given`: the classes that
+  /// the user named.
   Labels(std::vector<std::string> own, const std::vector<std::string>& given)
       : own_(std::move(own)), given_(given) {
     if (given_.empty()) return;
@@ -106,7 +107,7 @@ class Labels {
       wanted_.push_back(std::ranges::find(given_, name) - given_.begin());
   }
 
-  /// Throws ConfigError for a label that is not among the classes given.
+  /// Throws ConfigError if the label is not among the given classes.
   int32_t of(int32_t label, const std::string& name) {
     if (given_.empty()) {
       highest_ = std::max(highest_, label);
@@ -122,10 +123,10 @@ class Labels {
         text(name, ": the ", what, " is not in the list of ", given_.size(), " classes given"));
   }
 
-  /// Whether labels are numbers that seem to count from 1.
+  /// Returns true if labels are plain numbers that seem to count from 1.
   bool begin_above_zero() const { return own_.empty() && given_.empty() && lowest_ > 0; }
 
-  /// Where there are no names, numbers up to the highest label.
+  /// Returns the class names. Without names, they are the numbers up to the highest label.
   std::vector<std::string> classes() const {
     if (!given_.empty()) return given_;
     if (!own_.empty()) return own_;
@@ -137,8 +138,8 @@ class Labels {
  private:
   std::vector<std::string> own_;
   const std::vector<std::string>& given_;
-  std::vector<int64_t>
-      wanted_;  ///< for each own class its index in the given ones, or their number
+  /// For each of `own_`, its index in `given_`, or the size of `given_` if it is missing.
+  std::vector<int64_t> wanted_;
   int32_t highest_ = 0, lowest_ = kMostNumberedClasses;
 };
 
@@ -151,7 +152,7 @@ class Packing {
         packer_(options),
         labels_(stream.classes(), options.classes) {}
 
-  /// False at the end. Throws CorruptSample.
+  /// Returns false at the end. Throws CorruptSample.
   bool pack_next() {
     if (!stream_.next(name_, sample_)) return false;
     sample_.label = labels_.of(sample_.label, name_);
@@ -174,7 +175,7 @@ class Packing {
 }  // namespace
 
 PackReport pack_samples(const PackOptions& options, Log& log, const PackProgress& progress) {
-  // The writer comes first: it sees that the output is free before an archive is unpacked.
+  // The writer first checks that the output is free. Only then is an archive decompressed.
   RecordWriter writer(options.output, options.shard_bytes);
   const auto stream = open_pack_input(options, writer.work_folder(), log);
   Packing packing(options, *stream, writer);

@@ -15,8 +15,8 @@
 namespace poseidon::data {
 
 enum class PackType : uint8_t {
-  kImages,      ///< a folder, .tar or .tar.gz with a folder for each class
-  kList,        ///< a text file of lines "PATH LABEL"
+  kImages,      ///< folder, .tar or .tar.gz that contains one folder per class
+  kList,        ///< text file with lines "PATH LABEL"
   kWebDataset,  ///< .tar or .tar.gz with <name>.jpg and <name>.cls
   kLmdb,
   kLevelDb,
@@ -25,21 +25,22 @@ enum class PackType : uint8_t {
 
 struct PackOptions {
   PackType type = PackType::kImages;
-  std::vector<std::filesystem::path> inputs;  ///< several of kWebDataset and kHdf5, else one
+  std::vector<std::filesystem::path> inputs;  ///< several for kWebDataset and kHdf5, else one
   std::filesystem::path output;
-  std::string prefix;          ///< of kImages: path inside the input that holds the class folders
-  std::filesystem::path root;  ///< what paths in lists are relative to; empty: the list's folder
-  std::filesystem::path programs;    ///< folder of the programs that read databases
-  std::vector<std::string> extras;   ///< of kHdf5: datasets beyond "data" and "label"
-  bool bgr_to_rgb = false;           ///< pixels of databases, whose channels are in Caffe's order
-  std::vector<std::string> classes;  ///< empty: the input's, or as many numbers as labels need
+  std::string prefix;               ///< kImages: path inside the input to the class folders
+  std::filesystem::path root;       ///< base of the paths in lists; empty: the list's folder
+  std::filesystem::path programs;   ///< folder of the reader programs for databases
+  std::vector<std::string> extras;  ///< kHdf5: datasets read in addition to "data" and "label"
+  bool bgr_to_rgb = false;          ///< for database pixels, which Caffe stores in BGR order
+  /// Class names; empty: the input's names, or as many numbers as the labels need.
+  std::vector<std::string> classes;
   uint64_t shard_bytes = uint64_t{1} << 30;
-  int64_t resize_short = 0;  ///< shrink so that the shorter side has this length
+  int64_t resize_short = 0;  ///< shrinks images to this length of the shorter side; 0: no
   OrientationRule orientation = OrientationRule::kApply;
-  int quality = 92;                      ///< of images that are encoded again
-  bool decode = false;                   ///< keep pixels, not image files
-  bool check_images = false;             ///< decode every image once to see that it is whole
-  std::optional<uint64_t> shuffle_seed;  ///< without it, samples are in the order of names
+  int quality = 92;           ///< JPEG quality of images that are encoded again, 1 to 100
+  bool decode = false;        ///< store pixels instead of image files
+  bool check_images = false;  ///< none: input order; folders and archives: order of names
+  std::optional<uint64_t> shuffle_seed;  ///< none: samples in the order of names
   OnError on_error = OnError::kStop;
 };
 
@@ -49,14 +50,14 @@ struct PackReport {
   int64_t skipped = 0;
 };
 
-/// What an input looks like. Throws ConfigError for a file that cannot be opened.
+/// Guesses the type of an input. Throws ConfigError for a file that cannot be opened.
 PackType guess_pack_type(const std::filesystem::path& input);
 
-/// Called now and then with the number of samples done, and of all; 0 where that is not known yet.
+/// Called from time to time with the number of samples done and of all samples; 0 if unknown.
 using PackProgress = std::function<void(int64_t done, int64_t all)>;
 
-/// Packs samples into a record set. The same images give the same bytes, from a folder or an
-/// archive. Nothing is left of an attempt that throws.
+/// Packs samples into a record set. A folder and an archive of it produce equal bytes. If it
+/// throws, it leaves no files.
 PackReport pack_samples(const PackOptions& options, Log& log, const PackProgress& progress);
 
 /// Writes a dataset of 8-bit pixels or image files as a record set.

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Classes without an image are named: they shift the labels of those behind them.
+/// Warns about classes without images, since they shift the labels of the classes after them.
 void warn_of_empty_classes(const ImageSource& source, Log& log) {
   if (source.classes().empty()) return;
   std::set<std::string> filled;
@@ -28,7 +28,7 @@ void warn_of_empty_classes(const ImageSource& source, Log& log) {
     log.warning(remark);
 }
 
-/// Folders of splits look like classes to a program.
+/// Warns if folders of splits, such as "train", are used as classes.
 void warn_of_splits(const std::vector<std::string>& classes, Log& log) {
   for (const char* split : {"train", "test", "val", "validation"})
     if (std::find(classes.begin(), classes.end(), split) != classes.end() && classes.size() <= 3) {
@@ -38,7 +38,7 @@ void warn_of_splits(const std::vector<std::string>& classes, Log& log) {
     }
 }
 
-/// The images of a source, in their order or a random one.
+/// The images of a source, in their order or in a random order.
 class ImageStream final : public SampleStream {
  public:
   ImageStream(const fs::path& path, std::unique_ptr<ImageSource> source,
@@ -68,7 +68,7 @@ class ImageStream final : public SampleStream {
   int64_t done_ = 0;
 };
 
-/// What paths in the list `file` are relative to.
+/// Returns the base folder of the paths in the list `file`.
 fs::path root_of(const PackOptions& options, const fs::path& file) {
   return options.root.empty() ? file.parent_path() : options.root;
 }
@@ -93,7 +93,7 @@ std::unique_ptr<SampleStream> open_web_datasets(const PackOptions& options,
   return make_chain(std::move(parts));
 }
 
-/// The files themselves, and those that lists among them name, a line each.
+/// Returns the HDF5 files, including those that text files name, one per line.
 std::vector<fs::path> hdf5_files(const PackOptions& options) {
   std::vector<fs::path> files;
   for (const fs::path& input : options.inputs) {
@@ -119,14 +119,14 @@ std::unique_ptr<SampleStream> open_databases(const PackOptions& options, Databas
   return make_chain(std::move(parts));
 }
 
-/// They are names of datasets in a file and of inputs of a network.
+/// The names are dataset names in an HDF5 file and input names of a network.
 void check_extra_names(const std::vector<std::string>& names) {
   std::vector<Extra> extras;
   for (const std::string& name : names) extras.push_back({.name = name, .extents = {1}});
   if (const ExtraFault fault = fault_in(extras)) throw ConfigError("--extra: " + fault.message);
 }
 
-/// Options that would have no effect are refused rather than passed over.
+/// Rejects options that would have no effect.
 void check_options(const PackOptions& options) {
   const PackType type = options.type;
   const bool several = type == PackType::kWebDataset || type == PackType::kHdf5;
@@ -163,7 +163,7 @@ std::unique_ptr<SampleStream> open_input(const PackOptions& options, const fs::p
   return open_images(options, work_folder, log);
 }
 
-/// Whether it is a text file whose first line names an HDF5 file.
+/// Returns true if it is a text file whose first line names an HDF5 file.
 bool lists_hdf5_files(const fs::path& path) {
   const std::vector<std::string> lines = list_lines(read_list_file(path));
   const fs::path first = lines.empty() ? "" : lines[0];

@@ -9,9 +9,9 @@
 
 namespace poseidon::data {
 
-/// The samples that `options` asks to pack, in their order. Compressed archives are unpacked in
-/// `work_folder`. Throws ConfigError for what cannot be opened, and for options that do not fit its
-/// type.
+/// Opens the samples to pack, in the order that `options` defines. Decompresses archives in
+/// `work_folder`. Throws ConfigError if an input cannot be opened or an option does not fit the
+/// input type.
 std::unique_ptr<SampleStream> open_pack_input(const PackOptions& options,
                                               const std::filesystem::path& work_folder, Log& log);
 

@@ -11,7 +11,8 @@ namespace poseidon::data {
 
 namespace {
 
-/// Of a thousand classes half of all pairs would need a thousand reads to be alike.
+/// Limit of the search: with 1000 classes, finding a second sample of the same class needs 1000
+/// reads on average.
 constexpr int kMostTries = 100;
 
 class PairDataset final : public Dataset {
@@ -67,7 +68,7 @@ class PairDataset final : public Dataset {
   }
 
  private:
-  /// Its index.
+  /// Reads the second sample of a pair and returns its index.
   int64_t read_partner(int64_t index, const Sample& first, Sample& second) const {
     RandomStream random(0, RandomPurpose::kGeneration, 1, static_cast<uint64_t>(index));
     const bool wants_alike = random.next_below(2) == 1;
@@ -80,7 +81,8 @@ class PairDataset final : public Dataset {
     }
   }
 
-  /// The channels of a pixel are neighbours: those of the first image, then those of the second.
+  /// The output is interleaved. Each pixel has the channels of the first image, then those of the
+  /// second.
   static void interleave(const Sample& first, const Sample& second, std::byte* out) {
     const auto pixels = static_cast<size_t>(first.height * first.width);
     const size_t each = first.bytes.size() / pixels;

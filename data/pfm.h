@@ -13,9 +13,9 @@ struct FloatImage {
   std::vector<float> values;
 };
 
-/// Read and write the portable float map: "PF" or "Pf", width, height, scale (negative:
-/// little-endian), then rows of floats from the bottom to the top. parse_pfm() throws RunError,
-/// beginning with `name`.
+/// Read and write the portable float map format: "PF" or "Pf", width, height, scale (negative:
+/// little-endian), then rows of floats from bottom to top. parse_pfm() throws RunError whose
+/// message begins with `name`.
 FloatImage parse_pfm(std::span<const std::byte> bytes, const std::string& name);
 std::vector<std::byte> encode_pfm(const FloatImage& image);
 

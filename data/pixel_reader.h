@@ -5,16 +5,17 @@
 
 namespace poseidon::data {
 
-/// A sample's pixels, decoded where it is an image file.
+/// Reads the pixels of samples. Decodes image files.
 class PixelReader {
  public:
   explicit PixelReader(const Dataset& dataset) : dataset_(dataset) {}
 
-  /// Valid until the next call. Throws CorruptSample, and ConfigError for a dataset of floats.
+  /// The image is valid until the next call. Throws CorruptSample, or ConfigError for a dataset of
+  /// floats.
   const Image& read(int64_t index);
-  /// Of the sample that was read last.
+  /// Returns the label of the last sample read.
   int32_t label() const { return sample_.label; }
-  /// The same, as the dataset keeps it.
+  /// Returns the last sample as the dataset stores it.
   const Sample& sample() const { return sample_; }
 
  private:

@@ -10,10 +10,11 @@ namespace {
 
 struct Header {
   int64_t height = 0, width = 0, channels = 0;
-  size_t bytes = 0;  ///< where the pixels begin
+  size_t bytes = 0;  ///< offset of the pixels
 };
 
-/// Reads the numbers of a header: between blanks, and comments from '#' to the end of the line.
+/// Reads the numbers of a header. Blanks, and comments from '#' to the end of the line, separate
+/// them.
 class HeaderNumbers {
  public:
   HeaderNumbers(std::span<const std::byte> bytes, const std::string& name)
@@ -30,7 +31,7 @@ class HeaderNumbers {
                                ", got ", position_ == from ? "no number" : digits_from(from)));
     return value;
   }
-  /// Behind the one blank that ends the header.
+  /// Returns the offset after the single blank that ends the header.
   size_t end() const { return position_ + 1; }
 
  private:
@@ -38,7 +39,7 @@ class HeaderNumbers {
   int at() const {
     return position_ < bytes_.size() ? std::to_integer<int>(bytes_[position_]) : -1;
   }
-  /// For a message, so not too many.
+  /// Returns the digits for a message, limited in length.
   std::string digits_from(size_t from) const {
     constexpr size_t kMostDigits = 20;
     const size_t count = std::min(position_ - from, kMostDigits);
@@ -54,7 +55,7 @@ class HeaderNumbers {
 
   std::span<const std::byte> bytes_;
   const std::string& name_;
-  size_t position_ = 2;  // behind the magic
+  size_t position_ = 2;  // after the magic
 };
 
 Header read_header(std::span<const std::byte> bytes, const std::string& name) {

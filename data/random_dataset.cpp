@@ -12,10 +12,10 @@ namespace poseidon::data {
 
 namespace {
 
-/// What else a dataset draws from the random numbers of generation has other numbers here.
+/// Random stream of the auxiliary inputs; the samples use stream 0.
 constexpr uint64_t kExtrasOfSamples = 2;
 
-/// Writes two values for each random word.
+/// Writes two values per random word.
 void fill_uniform(const RandomStream& random, std::span<float> out) {
   const float step = std::sqrt(12.0f) / 65536.0f;  // a width of sqrt(12) has variance 1
   for (size_t i = 0; i < out.size(); i += 8) {
@@ -27,7 +27,7 @@ void fill_uniform(const RandomStream& random, std::span<float> out) {
   }
 }
 
-/// Writes four values for each random word.
+/// Writes four values per random word.
 void fill_pixels(const RandomStream& random, std::span<std::byte> out) {
   for (size_t i = 0; i < out.size(); i += 16) {
     const PhiloxBlock words = random.at(1 + i / 16);
@@ -79,7 +79,7 @@ class RandomDataset final : public Dataset {
   std::string name(int64_t index) const override { return text("random #", index); }
 
  private:
-  /// By random numbers of their own, so that with them a sample is what it is without.
+  /// Uses a separate random stream, so auxiliary inputs do not change the sample's other values.
   void read_extras(uint64_t index, Sample& sample) const {
     if (description_.extras.empty()) return;
     const RandomStream random(seed_, RandomPurpose::kGeneration, kExtrasOfSamples, index);

@@ -34,7 +34,7 @@ Pipe make_pipe() {
   return {Descriptor(ends[0]), Descriptor(ends[1])};
 }
 
-/// Which descriptors a program that is started has.
+/// The file descriptors of a started program.
 class SpawnFiles {
  public:
   SpawnFiles(const Descriptor& out, const Descriptor& err) {
@@ -113,7 +113,8 @@ void ReaderProcess::read(std::span<std::byte> out) {
   }
 }
 
-/// Until the pipe has bytes or has ended, hearing meanwhile what would else fill the other pipe.
+/// Waits until the pipe has bytes or has ended. Meanwhile reads standard error, whose pipe could
+/// fill up and block the program.
 void ReaderProcess::wait_for_bytes() {
   for (;;) {
     std::array<pollfd, 2> ends{pollfd{bytes_.number(), POLLIN, 0},
@@ -127,7 +128,7 @@ void ReaderProcess::wait_for_bytes() {
     }
     if ((ends[1].revents & POLLIN) != 0) hear_errors();
     if (ends[0].revents != 0) return;
-    if ((ends[1].revents & POLLHUP) != 0) errors_ = Descriptor();  // poll() passes -1 over
+    if ((ends[1].revents & POLLHUP) != 0) errors_ = Descriptor();  // poll() ignores -1
   }
 }
 
@@ -138,8 +139,8 @@ void ReaderProcess::hear_errors() {
   if (said_.size() > kMostSaid) said_.erase(0, said_.size() - kMostSaid);
 }
 
-/// The pipe has ended, so the program has or is about to; one that has closed its output and goes
-/// on is ended.
+/// Called after the output pipe has ended, so the program has exited or is about to. Kills a
+/// program that closes its output and does not exit.
 std::string ReaderProcess::how_it_ended() {
   const std::string name = program_.filename().string();
   pollfd rest{errors_.number(), POLLIN, 0};

@@ -12,20 +12,20 @@
 
 namespace poseidon::data {
 
-/// A program that reads a file with a library that damage may crash, and writes what it reads to a
-/// pipe. It ends with its owner.
+/// A child process that reads a file and writes the data to a pipe. It isolates the caller from the
+/// reading library, which a damaged file may crash. The destructor kills the process.
 class ReaderProcess {
  public:
-  /// `more` are arguments behind the input. Throws ConfigError when there is no such program. A
-  /// program that writes nothing for `stall_limit` counts as stuck.
+  /// Starts `program` with the arguments `input` and `more`. Throws ConfigError if the program does
+  /// not exist. A program that writes nothing for `stall_limit` counts as stuck.
   ReaderProcess(std::filesystem::path program, const std::filesystem::path& input,
                 std::span<const std::string> more, std::chrono::milliseconds stall_limit);
   ~ReaderProcess();
   ReaderProcess(const ReaderProcess&) = delete;
   ReaderProcess& operator=(const ReaderProcess&) = delete;
 
-  /// Fills `out` with what the program writes next. Throws RunError, which tells in one line how it
-  /// ended, where it writes no more.
+  /// Fills `out` with the next bytes from the program. If the program writes no more, throws
+  /// RunError with one line that states how the program ended.
   void read(std::span<std::byte> out);
 
  private:
@@ -38,10 +38,10 @@ class ReaderProcess {
   std::chrono::milliseconds stall_limit_;
   pid_t process_ = -1;
   Descriptor bytes_, errors_;
-  std::string said_;  ///< the end of what it wrote to standard error
+  std::string said_;  ///< the last bytes that the program wrote to standard error
 };
 
-/// The exit code of a program that has said what is wrong with the file in one line.
+/// Exit code of a reader program that has reported a defect of the file in one line.
 inline constexpr int kReaderRefused = 2;
 
 }  // namespace poseidon::data

@@ -38,7 +38,7 @@ void describe_shard(Fields& fields, ManifestShard& shard) {
 
 int64_t version_of(bool has_extras) { return has_extras ? kVersionOfExtras : kPlainVersion; }
 
-/// Reading, the version says which keys there are.
+/// When reading, the version determines the keys.
 void describe_manifest(Fields& fields, Manifest& manifest) {
   int format = 0;
   fields.choice("format", format, {"poseidon-records"}, "what this is", Presence::kRequired);
@@ -175,7 +175,7 @@ Manifest parse_manifest(const std::string& json_text, const std::string& name) {
       throw RunError(text(name, ": /checksum: expected ", crc_of(json), ", got ", checksum,
                           ": the manifest was altered"));
   } catch (const ConfigError& error) {
-    throw RunError(error.what());  // a damaged set is no mistake of the user's
+    throw RunError(error.what());  // a damaged set is not a configuration error
   }
   check_manifest(manifest, name);
   return manifest;

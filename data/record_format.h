@@ -8,8 +8,8 @@
 #include "core/fields.h"
 #include "data/sample.h"
 
-// The bytes of a record set, as docs/record-format.md has them: of version 1, or 2 where records
-// have extras.
+// The byte format of a record set, see docs/record-format.md. Version 1, or 2 if records have
+// auxiliary inputs.
 
 namespace poseidon::data {
 
@@ -23,7 +23,7 @@ struct ShardHeader {
   uint64_t index_offset = 0;
   uint64_t file_bytes = 0;
   uint32_t index_crc = 0;
-  uint32_t extra_bytes = 0;  ///< behind the payload of each record; 0: version 1
+  uint32_t extra_bytes = 0;  ///< auxiliary inputs after the payload of each record; 0: version 1
 };
 
 struct RecordEntry {
@@ -38,13 +38,14 @@ struct RecordEntry {
 };
 
 std::vector<std::byte> encode(const ShardHeader& header);
-/// The checksum that `encode` puts at the end of the header.
+/// Returns the checksum that `encode` writes at the end of the header.
 uint32_t header_crc(const ShardHeader& header);
-/// Decodes a header. Throws RunError, beginning with `name`, on a wrong magic, version or checksum.
+/// Decodes a header. Throws RunError whose message begins with `name` if magic, version or checksum
+/// is wrong.
 ShardHeader decode_header(std::span<const std::byte> bytes, const std::string& name);
 
 void append(const RecordEntry& entry, std::vector<std::byte>& out);
-/// Decodes an entry of kIndexEntryBytes bytes. Any bytes give an entry; the form may be unknown.
+/// Decodes an entry of kIndexEntryBytes bytes. Accepts any bytes; the form may be unknown.
 RecordEntry decode_entry(std::span<const std::byte> bytes);
 
 struct ManifestShard {
@@ -56,18 +57,19 @@ struct Manifest {
   int64_t samples = 0;
   std::vector<std::string> classes;
   std::vector<int64_t> shape;
-  std::vector<Extra> extras;  ///< none: version 1
+  std::vector<Extra> extras;  ///< auxiliary inputs; none: version 1
   std::vector<ManifestShard> shards;
 };
 
-/// Bytes of the extras of a record.
+/// Returns the bytes of the auxiliary inputs of a record.
 inline uint32_t bytes_of(const std::vector<Extra>& extras) {
   return static_cast<uint32_t>(count_of(extras) * static_cast<int64_t>(sizeof(float)));
 }
 
-/// The manifest as text, with its checksum.
+/// Returns the manifest as text, with its checksum.
 std::string manifest_text(Manifest manifest);
-/// Throws RunError, beginning with `name`, for text that is no manifest or fails its checksum.
+/// Throws RunError whose message begins with `name` if the text is not a manifest or its checksum
+/// is wrong.
 Manifest parse_manifest(const std::string& json_text, const std::string& name);
 
 }  // namespace poseidon::data

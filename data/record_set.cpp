@@ -22,7 +22,7 @@ constexpr uint64_t kMostManifestBytes = uint64_t{16} << 20;
 
 struct OpenShard {
   RecordShard shard;
-  int64_t first = 0;  ///< number in the set of its first record
+  int64_t first = 0;  ///< index in the set of its first record
 };
 
 void compare_shard(const RecordShard& shard, const ManifestShard& expected, size_t number,
@@ -166,7 +166,7 @@ void RecordShard::check_entry(uint64_t record, size_t classes) const {
     fail(text("expected a label below ", classes, ", the number of classes, got ", at.label));
   if (at.form != SampleForm::kEncoded && at.form != SampleForm::kPixels)
     fail(text("expected form 0 or 1, got ", static_cast<int>(at.form)));
-  // Two 32-bit extents and an 8-bit one could wrap 64 bits: the first product is bounded alone.
+  // Two 32-bit extents and an 8-bit one could overflow 64 bits, so the area is bounded first.
   const uint64_t area = uint64_t{at.height} * at.width;
   if (at.form == SampleForm::kPixels &&
       (area == 0 || area > UINT32_MAX || area * at.channels != at.payload_bytes))

@@ -11,24 +11,24 @@
 
 namespace poseidon::data {
 
-/// One shard of a record set, checked when it is made. It keeps the index, 32 bytes a record, and
-/// reads records from the file.
+/// One shard of a record set. The constructor checks it. Stores the index, 32 bytes per record, in
+/// memory and reads records from the file.
 class RecordShard {
  public:
-  /// `read` reads from the file of `file_bytes` bytes, in any thread. Throws RunError, beginning
-  /// with `name`, for anything that docs/record-format.md refuses on opening, and what `read`
-  /// throws.
+  /// `read` reads from the file of `file_bytes` bytes; any thread may call it. Throws RunError
+  /// whose message begins with `name` for each defect that docs/record-format.md rejects on
+  /// opening. Passes on errors of `read`.
   RecordShard(uint64_t file_bytes, ReadAt read, size_t classes, std::string name);
 
   const ShardHeader& header() const { return header_; }
   uint64_t records() const { return header_.records; }
   RecordEntry entry(uint64_t record) const;
-  /// Of its index.
+  /// Returns the bytes of the index.
   size_t memory_bytes() const { return index_.size(); }
-  /// Reads a record into the sample's storage. Throws CorruptSample when the record cannot be read
-  /// any more, or its checksum fails.
+  /// Reads a record into the sample's storage. Throws CorruptSample if the record cannot be read or
+  /// its checksum is wrong.
   void read(uint64_t record, Sample& sample) const;
-  /// "SHARD #RECORD (NAME)"; without NAME where that cannot be read.
+  /// Returns "SHARD #RECORD (NAME)"; without NAME if it cannot be read.
   std::string record_name(uint64_t record) const;
 
  private:
@@ -40,7 +40,7 @@ class RecordShard {
   std::vector<std::byte> index_;
 };
 
-/// Opens the record set in `folder`. Throws ConfigError when there is none, RunError when it is
+/// Opens the record set in `folder`. Throws ConfigError if there is none, RunError if it is
 /// damaged.
 std::unique_ptr<Dataset> open_record_set(const std::string& folder);
 

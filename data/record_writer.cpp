@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// `folder` without a slash at its end, whose parent is then its parent.
+/// Returns `folder` without a slash at its end, so that parent_path() is its parent.
 fs::path normal(const fs::path& folder) {
   const fs::path path = fs::absolute(folder).lexically_normal();
   return path.has_filename() ? path : path.parent_path();

@@ -11,27 +11,27 @@
 
 namespace poseidon::data {
 
-/// Writes a record set. Everything goes to a folder with a temporary name beside `folder`; finish()
-/// syncs it and gives it its name. Without finish() nothing stays.
+/// Writes a record set. It writes all files to a temporary folder next to `folder`. finish() syncs
+/// and renames that folder. Without finish(), the destructor removes it.
 class RecordWriter {
  public:
-  /// Throws ConfigError when `folder` exists and is not an empty folder, or cannot be made.
+  /// Throws ConfigError if `folder` exists and is not an empty folder, or cannot be created.
   RecordWriter(std::filesystem::path folder, uint64_t shard_bytes);
   ~RecordWriter();
   RecordWriter(const RecordWriter&) = delete;
   RecordWriter& operator=(const RecordWriter&) = delete;
 
-  /// Called before finish(), with a class for each label.
+  /// Call before finish(), with a class for each label.
   void set_classes(std::vector<std::string> classes) { manifest_.classes = std::move(classes); }
-  /// A folder where other temporary files may lie while the set is written.
+  /// Returns a folder for other temporary files while the set is written.
   const std::filesystem::path& work_folder() const { return temporary_; }
 
-  /// What all samples have beside image and label; called before the first add(), and perhaps again
-  /// with the same. Throws RunError, beginning with `source`, for others.
+  /// Sets the auxiliary inputs of all samples. Call before the first add(). Later calls must pass
+  /// equal ones. Otherwise throws RunError whose message begins with `source`.
   void set_extras(const std::vector<Extra>& extras, const std::string& source);
-  /// Appends a sample: an image file (with the size its header says) or pixels.
+  /// Appends a sample: an image file (with the size in its header) or pixels.
   void add(const std::string& name, const Sample& sample);
-  /// Syncs the set and gives it its name. Throws RunError when nothing was added.
+  /// Syncs the set and renames its folder. Throws RunError if no sample was added.
   void finish();
 
  private:

@@ -10,7 +10,7 @@ namespace poseidon::data {
 
 namespace {
 
-/// Four channels at once; compiles to vector instructions where the target has them.
+/// A vector of four floats; the compiler uses vector instructions if the target has them.
 using Lanes = float __attribute__((vector_size(16)));
 constexpr size_t kLanes = 4;
 
@@ -20,8 +20,8 @@ Lanes load(const float* from) {
   return lanes;
 }
 
-/// One row of floats: the weighted sum of the rows of bytes that make output row `row`, columns
-/// begin .. end - 1 of the taps.
+/// Computes columns.begin .. columns.end - 1 of output row `row` as floats: the weighted sum of the
+/// input rows.
 void sum_rows(const Image& image, const AxisTaps& rows, size_t row, const AxisTaps& columns,
               std::span<float> out) {
   const size_t offset = static_cast<size_t>(columns.begin * image.channels);
@@ -35,7 +35,7 @@ void sum_rows(const Image& image, const AxisTaps& rows, size_t row, const AxisTa
   }
 }
 
-/// Three channels in the first three of four lanes; the fourth reads the next pixel and is dropped.
+/// Uses three of four lanes. The fourth lane reads the next pixel's value and is dropped.
 void sum_columns_rgb(const float* row, const AxisTaps& columns, float* out) {
   for (size_t x = 0; x < columns.first.size(); ++x) {
     const float* in = row + 3 * (columns.first[x] - columns.begin);
@@ -76,7 +76,7 @@ void AxisTaps::make(double origin, double step, int64_t count, int64_t low, int6
       return std::max(0.0, 1 - std::abs(pixel - center) / reach);
     };
     for (int64_t tap = 0; tap < taps; ++tap) sum += weight(tap);
-    // A centre far outside the image touches no pixel: the nearest one counts.
+    // A center far outside the image has no pixel with weight, so the nearest pixel is used.
     const int64_t nearest = center < static_cast<double>(low) ? 0 : taps - 1;
     for (int64_t tap = 0; tap < taps; ++tap)
       here[tap] = sum > 0 ? static_cast<float>(weight(tap) / sum) : tap == nearest ? 1.0f : 0.0f;

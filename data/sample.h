@@ -11,13 +11,14 @@
 
 namespace poseidon::data {
 
-/// One sample cannot be used: its bytes are damaged. The loader's `on_error` decides what follows.
+/// Error: one sample cannot be used because its bytes are damaged. The loader's `on_error` decides
+/// what follows.
 class CorruptSample : public RunError {
  public:
   using RunError::RunError;
 };
 
-/// Makes a sample's name where a message needs it.
+/// Returns a sample's name. Called only if a message needs the name.
 using SampleName = std::function<std::string()>;
 
 enum class SampleForm : uint8_t {
@@ -26,17 +27,17 @@ enum class SampleForm : uint8_t {
   kFloats,   ///< float, height x width x channels
 };
 
-/// A sample as a dataset keeps it. One object is reused for many samples: `storage` grows to the
-/// largest. Where `bytes` points into the dataset's own memory, it is valid while the dataset
-/// lives.
+/// A sample as a dataset stores it. Reuse one object for many samples: `storage` grows to the size
+/// of the largest. If `bytes` points into the dataset's memory, it is valid while the dataset
+/// exists.
 struct Sample {
   int32_t label = 0;
   SampleForm form = SampleForm::kPixels;
-  int64_t height = 0, width = 0, channels = 0;  ///< of kPixels and kFloats
-  std::span<const std::byte> bytes;             ///< in `storage`, or in the dataset
+  int64_t height = 0, width = 0, channels = 0;  ///< for kPixels and kFloats
+  std::span<const std::byte> bytes;  ///< points into `storage` or into the dataset's memory
   std::vector<std::byte> storage;
-  /// Floats, those of each of DatasetDescription::extras one after another; in `extras_storage`, or
-  /// in the dataset, where they may lie at any address.
+  /// Auxiliary inputs: the floats of each of DatasetDescription::extras, one after another. Points
+  /// into `extras_storage` or into the dataset's memory, possibly unaligned.
   std::span<const std::byte> extras = {};
   std::vector<std::byte> extras_storage = {};
 };

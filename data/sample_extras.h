@@ -8,29 +8,29 @@
 
 namespace poseidon::data {
 
-/// Which extras of a dataset's samples a batch holds, and where: all values of the first one,
-/// sample after sample, then those of the next.
+/// Selects the auxiliary inputs of a dataset that a batch contains, and defines their layout. The
+/// batch contains all samples' values of the first input, then those of the next.
 class SampleExtras {
  public:
-  /// Throws ConfigError for one that the dataset has not, or has in another shape.
+  /// Throws ConfigError if the dataset does not have an input or has it in another shape.
   SampleExtras(const DatasetDescription& data, std::span<const Extra> wanted);
 
-  /// Of a sample.
+  /// Returns the number of values per sample.
   size_t count() const { return count_; }
-  /// Where a batch holds what belongs to one of its samples.
+  /// Destination of a sample's values in a batch.
   struct Place {
     std::span<float> batch;
     size_t sample = 0, samples = 0;
   };
   void put(const Sample& sample, const Place& place) const;
-  /// Writes zeros, where a batch has no sample.
+  /// Writes zeros. Used for batch entries without a sample.
   void clear(const Place& place) const;
-  /// Makes what is there a mixture with the partner's, which has this share.
+  /// Mixes the second sample's values into those at `place`. `share` is the second sample's weight.
   void mix(const Sample& partner, double share, const Place& place) const;
 
  private:
   struct Part {
-    size_t from = 0;  ///< in a sample's bytes
+    size_t from = 0;  ///< offset in the sample's bytes
     size_t count = 0, before = 0;
   };
   std::span<const std::byte> bytes_of(const Part& part, const Sample& sample) const;
@@ -38,7 +38,7 @@ class SampleExtras {
 
   std::vector<Part> parts_;
   size_t count_ = 0;
-  size_t bytes_ = 0;  ///< of all that a sample of the dataset has
+  size_t bytes_ = 0;  ///< size of all auxiliary inputs of a sample of the dataset
 };
 
 }  // namespace poseidon::data

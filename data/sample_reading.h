@@ -9,9 +9,10 @@
 
 namespace poseidon::data {
 
-/// Calls `read`, which reads the file of one sample. A failure of that file, such as a file that
-/// was removed or cut, or a failed disk, becomes CorruptSample; `place()` is the beginning of its
-/// text. Errors of the process pass unchanged: no memory, too many open files.
+/// Calls `read`, which reads the file of one sample. Converts an error of that file, such as a
+/// missing or truncated file or a failed disk, to CorruptSample. `place()` returns the beginning of
+/// its message. Errors of the process, such as too little memory or too many open files, pass
+/// unchanged.
 template <class Place, class Read>
 void read_for_sample(const Place& place, const Read& read) {
   try {
@@ -27,8 +28,8 @@ void read_for_sample(const Place& place, const Read& read) {
   }
 }
 
-/// Reads the image file of a sample into `out`, whose memory is reused. Throws as
-/// read_for_sample() does, CorruptSample also for a file of more than kMostEncodedBytes.
+/// Reads the image file of a sample into `out` and reuses its memory. Throws like
+/// read_for_sample(). Throws CorruptSample also if the file exceeds kMostEncodedBytes.
 void read_image_file(const std::filesystem::path& path, std::vector<std::byte>& out);
 
 }  // namespace poseidon::data

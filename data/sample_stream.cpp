@@ -32,7 +32,7 @@ class Chain final : public SampleStream {
   size_t opened_ = 1;
 };
 
-/// Without what stands around it, and not too long for a message.
+/// Trims blanks and a byte order mark, and limits the length for messages.
 std::string_view trimmed_label(std::string_view written) {
   constexpr std::string_view kBlanks = " \t\r\n";
   written = without_byte_order_mark(written);

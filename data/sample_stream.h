@@ -11,38 +11,37 @@
 
 namespace poseidon::data {
 
-/// Labelled samples one after another, as they are packed.
+/// A sequence of labeled samples, the input of packing.
 class SampleStream {
  public:
   virtual ~SampleStream() = default;
-  /// Fills a sample and its name; false at the end. What `sample.bytes` points at stays until the
-  /// next call. Throws CorruptSample for a sample that cannot be used; the next call goes on behind
-  /// it. Throws RunError when nothing more can be read.
+  /// Fills a sample and its name; returns false at the end. `sample.bytes` is valid until the next
+  /// call. Throws CorruptSample if a sample cannot be used; the next call continues after it.
+  /// Throws RunError if nothing more can be read.
   virtual bool next(std::string& name, Sample& sample) = 0;
-  /// The file or folder that the last sample came from, for messages.
+  /// Returns the file or folder of the last sample, for messages.
   virtual std::string source() const = 0;
-  /// How many samples there are; 0 where only the end tells.
+  /// Returns the number of samples; 0 if unknown before the end.
   virtual int64_t size() const { return 0; }
-  /// The names that labels are indices into; empty where labels are numbers and no more.
+  /// Returns the names that labels are indices into; empty if labels are plain numbers.
   virtual std::vector<std::string> classes() const { return {}; }
-  /// What the last sample has beside image and label.
+  /// Returns the auxiliary inputs of the last sample.
   virtual std::vector<Extra> extras() const { return {}; }
 };
 
 using OpenStream = std::function<std::unique_ptr<SampleStream>()>;
 
-/// The samples of several streams, each opened when the one before has ended. The first is opened
-/// at once.
+/// Chains several streams. Each opens when the one before has ended. The first opens immediately.
 std::unique_ptr<SampleStream> make_chain(std::vector<OpenStream> parts);
 
-/// Labels that are numbers are below this.
+/// Upper bound (exclusive) of labels that are plain numbers.
 inline constexpr int64_t kMostNumberedClasses = 1'000'000;
 
-/// `label` as a sample's. Throws CorruptSample "NAME: ..." where it is not in 0 ...
+/// Returns `label` as a sample's label. Throws CorruptSample "NAME: ..." if it is not in 0 ...
 /// kMostNumberedClasses - 1.
 int32_t checked_label(int64_t label, const std::string& name);
 
-/// The decimal number that `written` is, blanks around it left out; throws CorruptSample as above.
+/// Parses a decimal label and ignores blanks around it. Throws CorruptSample as above.
 int32_t parse_label(std::string_view written, const std::string& name);
 
 }  // namespace poseidon::data

@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kNoShard = ~size_t{0};
 
-/// The rest of the limit is for connections, checkpoints and the other record sets of a process.
+/// The rest of the limit is for connections, checkpoints and other record sets of the process.
 size_t default_most_open() {
   constexpr rlim_t kMost = 256, kPartOfLimit = 16;
   rlimit limit{};

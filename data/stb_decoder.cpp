@@ -12,8 +12,8 @@ namespace poseidon::data {
 
 namespace {
 
-/// stb_image grows its buffers by what the file says. A compressed file can say very much, so its
-/// memory is taken through these: a single piece is at most what the largest image needs.
+/// stb_image allocates the sizes that the file requests, and a small compressed file can request
+/// huge sizes. These functions limit each allocation to the need of the largest image.
 constexpr size_t kMostPiece = static_cast<size_t>(kMostImagePixels) * 8 + (size_t{1} << 20);
 
 void* bounded_malloc(size_t bytes) { return bytes > kMostPiece ? nullptr : std::malloc(bytes); }
@@ -39,7 +39,7 @@ void* bounded_realloc(void* memory, size_t bytes) {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-function"
 #ifndef __clang__
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // a member that memory input does not use
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // a member that is unused for memory input
 #endif
 #include <stb/stb_image.h>
 #pragma GCC diagnostic pop
@@ -59,8 +59,8 @@ std::string_view words_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-/// What is wrong with a PNG; stb_image tries it as a BMP, too, and tells of that: "unknown image
-/// type". Empty where it is no PNG, or stb_image knows better.
+/// Returns the defect of a PNG. stb_image also tries a BMP reader and then reports "unknown image
+/// type". Returns "" if the bytes are not a PNG or stb_image's message is better.
 std::string png_fault(std::span<const std::byte> bytes) {
   if (!words_of(bytes).starts_with(kPngBegin.substr(0, bytes.size()))) return "";
   if (bytes.size() < kPngHeader)

@@ -13,17 +13,17 @@ namespace poseidon::data {
 namespace {
 
 constexpr uint64_t kBlock = 512;
-constexpr uint64_t kMostMetadata = uint64_t{1} << 20;  // long names and pax headers
+constexpr uint64_t kMostMetadata = uint64_t{1} << 20;  // limit for long names and pax headers
 
 using Block = std::array<std::byte, kBlock>;
 
-/// A field of a header, up to its first zero byte.
+/// Returns a header field up to its first zero byte.
 std::string_view field(const Block& block, size_t at, size_t count) {
   const std::string_view whole(reinterpret_cast<const char*>(block.data()) + at, count);
   return whole.substr(0, std::min(whole.find('\0'), count));
 }
 
-/// Octal digits between blanks; none when there is anything else.
+/// Parses octal digits between blanks; returns nullopt if there is anything else.
 std::optional<uint64_t> octal(std::string_view digits) {
   const size_t from = digits.find_first_not_of(' ');
   if (from == std::string_view::npos) return 0;
@@ -34,7 +34,7 @@ std::optional<uint64_t> octal(std::string_view digits) {
   return value;
 }
 
-/// The size: octal digits, or (GNU) a big-endian number behind a first byte of 0x80.
+/// Returns the size: octal digits, or (GNU) a big-endian number after a first byte of 0x80.
 std::optional<uint64_t> size_of(const Block& block) {
   constexpr size_t kAt = 124, kCount = 12;
   if (block[kAt] != std::byte{0x80}) return octal(field(block, kAt, kCount));
@@ -65,18 +65,19 @@ std::string own_name(const Block& block) {
   return prefix.empty() ? std::string(name) : text(prefix, "/", name);
 }
 
-/// What headers before an entry say of it.
+/// Values from preceding headers that replace those of the entry.
 struct Override {
   std::string name;
   std::optional<uint64_t> bytes;
 };
 
-/// What a header's type flag means; none for devices, pipes and what describes other entries.
+/// Returns the meaning of a type flag; nullopt for devices, pipes and headers that describe other
+/// entries.
 std::optional<TarKind> kind_of(char type, const std::string& name) {
   if (type == '5') return TarKind::kFolder;
   if (type == '1' || type == '2') return TarKind::kLink;
   if (type != '0' && type != '\0' && type != '7') return std::nullopt;
-  return name.ends_with('/') ? TarKind::kFolder : TarKind::kFile;  // as before ustar
+  return name.ends_with('/') ? TarKind::kFolder : TarKind::kFile;  // folder marker before ustar
 }
 
 class TarLister {
@@ -96,7 +97,7 @@ class TarLister {
   }
 
   bool next_header(Block& block) {
-    if (at_ == archive_bytes_ && at_ > 0) return false;  // some writers leave out the end marks
+    if (at_ == archive_bytes_ && at_ > 0) return false;  // some writers omit the end marks
     if (archive_bytes_ - at_ < kBlock) fail("the tar archive is cut in a header");
     read_(at_, block);
     if (is_zero(block)) return false;
@@ -120,7 +121,7 @@ class TarLister {
     const std::string name = override_.name.empty() ? own_name(block) : override_.name;
     if (const auto kind = kind_of(type, name)) entries_.push_back({name, content, bytes, *kind});
     if (!describes) override_ = {};
-    // The last block may be cut short where an archive ends without end marks.
+    // The last block may be short if an archive has no end marks.
     at_ = std::min(archive_bytes_, content + (bytes + kBlock - 1) / kBlock * kBlock);
   }
 
@@ -135,7 +136,7 @@ class TarLister {
     return content.substr(0, content.find('\0'));
   }
 
-  /// Lines of "LENGTH KEY=VALUE\n", the length counting the whole line.
+  /// Reads lines of "LENGTH KEY=VALUE\n". The length counts the whole line.
   void read_pax(std::string_view content) {
     while (!content.empty()) {
       size_t length = 0;

@@ -23,7 +23,7 @@ namespace {
 
 constexpr uint64_t kMostUnpacked = uint64_t{1} << 44;
 
-/// A file without a name that goes when it is closed.
+/// Creates an unnamed file that is deleted when it is closed.
 Descriptor make_unnamed_file(const fs::path& folder) {
   std::string name = (folder / ".poseidon-unpack-XXXXXX").string();
   Descriptor file(::mkstemp(name.data()));
@@ -43,7 +43,7 @@ void write_all(const Descriptor& file, std::span<const std::byte> bytes, const f
   }
 }
 
-/// The bytes of a file from its beginning to the size that it has now.
+/// Reads a file from its beginning to its current size.
 ByteSource source_of(const Descriptor& file, const fs::path& path) {
   static constexpr uint64_t kPiece = uint64_t{1} << 18;
   const auto piece = std::make_shared<std::vector<std::byte>>();  // std::function copies its state
@@ -55,7 +55,7 @@ ByteSource source_of(const Descriptor& file, const fs::path& path) {
   };
 }
 
-/// Archives and compressed files of other kinds are known by their first bytes.
+/// Rejects other archive and compression formats, recognized by their first bytes.
 void refuse_other_archives(const Descriptor& file, const fs::path& path) {
   using namespace std::string_view_literals;
   constexpr std::pair<std::string_view, const char*> kOthers[] = {
@@ -78,7 +78,7 @@ void refuse_other_archives(const Descriptor& file, const fs::path& path) {
                              "it and pack the folder"));
 }
 
-/// `path` itself, or what it unpacks to.
+/// Opens `path`, or its decompressed content.
 Descriptor open_unpacked(const fs::path& path, const fs::path& work_folder) {
   Descriptor archive = open_file(path);
   refuse_other_archives(archive, path);

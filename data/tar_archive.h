@@ -9,19 +9,19 @@
 
 namespace poseidon::data {
 
-/// A tar archive whose entries can be read in any order. One that is compressed by gzip is unpacked
-/// to a temporary file without a name in `work_folder`.
+/// A tar archive with random access to its entries. A gzip archive is first decompressed into an
+/// unnamed temporary file in `work_folder`.
 class TarArchive {
  public:
-  /// Throws ConfigError when it cannot be opened, RunError when it is damaged.
+  /// Throws ConfigError if the archive cannot be opened, RunError if it is damaged.
   TarArchive(std::filesystem::path path, const std::filesystem::path& work_folder);
 
   const std::filesystem::path& path() const { return path_; }
   const std::vector<TarEntry>& entries() const { return entries_; }
-  /// Throws ConfigError for a link.
+  /// Throws ConfigError if the entry is a link.
   void refuse_link(const TarEntry& entry) const;
-  /// Throws ConfigError for a link, CorruptSample for more than `most` bytes, RunError
-  /// when the archive cannot be read.
+  /// Throws ConfigError if the entry is a link, CorruptSample if it exceeds `most` bytes, RunError
+  /// if the archive cannot be read.
   void read(const TarEntry& entry, uint64_t most, std::vector<std::byte>& out) const;
 
  private:

@@ -20,7 +20,7 @@ namespace poseidon::data {
 class TransformScratch {
  public:
   ImageDecoder decoder;
-  DecodedPart part;  ///< what was decoded of an image file
+  DecodedPart part;  ///< decoded part of an image file
   AxisTaps rows, columns;
   std::vector<float> row, pixels;
 };
@@ -34,7 +34,7 @@ struct Transform::State {
   Phase phase = Phase::kTrain;
   uint64_t seed = 0;
   Normalization normalization;
-  FloatImage mean_image;  ///< empty when there is none
+  FloatImage mean_image;  ///< empty: no mean image
 
   void check_config() const;
   void check_size(const CropPlan& plan, int64_t channels, const SampleName& name) const;
@@ -58,7 +58,7 @@ struct Transform::State {
                     const SampleOutput& out, TransformScratch& scratch) const;
   void apply_floats(const Sample& sample, RandomStream& random, const SampleName& name,
                     const SampleOutput& out) const;
-  /// From pixels in memory, of which `part` says where they lie in the sample.
+  /// Transforms pixels in memory. `part` states their position in the sample.
   void from_pixels(const CropPlan& plan, const DecodedPart& part, RandomStream& random,
                    const SampleName& name, const SampleOutput& out,
                    TransformScratch& scratch) const;
@@ -80,7 +80,7 @@ void check_range(const std::vector<double>& range, const char* key) {
     fail(text("\"random_resized_crop\": expected \"", key, "\": [smallest, largest]"));
 }
 
-/// One value for each channel from a list of none, one, or one each.
+/// Returns one value per channel from a list of none, one, or one value per channel.
 std::vector<float> per_channel(const std::vector<double>& values, int64_t channels, double absent,
                                const char* key) {
   if (values.size() > 1 && channels == 1)
@@ -97,7 +97,7 @@ std::vector<float> per_channel(const std::vector<double>& values, int64_t channe
   return out;
 }
 
-/// The part of the source that the plan looks at, with what resampling adds around it.
+/// Returns the part of the source that the plan reads, with the margin that resampling needs.
 Box needed(const CropPlan& plan) {
   const auto span = [](double origin, double step, int64_t first, int64_t count, int64_t low,
                        int64_t extent) {
@@ -115,11 +115,11 @@ Box needed(const CropPlan& plan) {
   return {rows[0], columns[0], rows[1], columns[1]};
 }
 
-/// Taps of one axis of a plan, on a decoded part.
+/// One axis of a plan, relative to a decoded part.
 struct Axis {
   double origin, step;
   int64_t first, count;  ///< of the output, in scaled pixels
-  int64_t low, high;     ///< of the source that may be used
+  int64_t low, high;     ///< usable range of the source
   double part_begin;
   int64_t part_extent;
 };
@@ -193,8 +193,8 @@ void Transform::State::check_size(const CropPlan& plan, int64_t channels,
         text(name(), ": has ", channels, " channels, the network's input has ", output[0]));
 }
 
-// A mean image of the output's own size is subtracted after the crop. Else it has the size before
-// the crop, and the same part of it is subtracted.
+// A mean image of the output's size is subtracted after the crop. Otherwise it must have the size
+// before the crop, and the corresponding region is subtracted.
 void Transform::State::subtract_mean_image(const CropPlan& plan, bool mirror,
                                            const SampleName& name, std::span<float> out) const {
   const bool own_size = mean_image.height == plan.height && mean_image.width == plan.width;
@@ -217,8 +217,8 @@ void Transform::State::subtract_mean_image(const CropPlan& plan, bool mirror,
   }
 }
 
-/// All numbers are drawn whatever the config asks for, so that one key does not change what another
-/// draws. The order is one of all 24, each as likely.
+/// Always draws all numbers, so one option does not change the numbers of another. The order is
+/// uniform over all 24 permutations.
 JitterFactors Transform::State::draw_jitter(RandomStream& random) const {
   const auto around = [&](float middle, double width) {
     const float x = static_cast<float>(width);
@@ -257,7 +257,7 @@ void Transform::State::from_pixels(const CropPlan& plan, const DecodedPart& part
                                       plan.left + static_cast<int64_t>(plan.origin_x - part.left)};
     return finish_window(plan, window, random, name, out);
   }
-  // Rows and columns of the output that lie in the scaled image; the others are padding.
+  // Rows and columns of the output inside the scaled image; the others are padding.
   const int64_t top = std::max<int64_t>(plan.top, 0), left = std::max<int64_t>(plan.left, 0);
   const int64_t rows = std::min(plan.top + plan.height, plan.scaled_height) - top;
   const int64_t columns = std::min(plan.left + plan.width, plan.scaled_width) - left;

@@ -14,7 +14,7 @@ namespace poseidon::data {
 
 enum class Phase : uint8_t { kTrain, kTest };
 
-/// The memory and the decoder of one thread that applies transforms.
+/// Decoder and buffers of one thread that applies transforms.
 class TransformScratch;
 struct TransformScratchDelete {
   void operator()(TransformScratch* scratch) const;
@@ -22,26 +22,25 @@ struct TransformScratchDelete {
 using TransformScratchPtr = std::unique_ptr<TransformScratch, TransformScratchDelete>;
 TransformScratchPtr make_transform_scratch();
 
-/// The sample and the epoch that it is prepared for: with the seed, all that its random numbers
-/// depend on.
+/// A sample and the epoch for which it is prepared. Its random numbers depend only on this key and
+/// the seed.
 struct SampleKey {
   uint64_t epoch = 0;
   uint64_t index = 0;
 };
 
-/// Where a sample goes, in one of two forms.
+/// Destination of a prepared sample, in one of two forms.
 struct SampleOutput {
   std::span<float> values;    ///< channels x height x width, normalized; or
-  std::span<uint8_t> pixels;  ///< height x width x channels, still to be normalized
+  std::span<uint8_t> pixels;  ///< height x width x channels, not yet normalized
 };
 
-/// Prepares samples for a network input of a given shape. Immutable, thread-safe.
+/// Prepares samples for a network input of a given shape. Immutable and thread-safe.
 class Transform {
  public:
-  /// `output` is channels, height, width; 1 or 3 channels for images. `source`, when its rank is
-  /// not 0, is the shape of every sample of the dataset, and is checked here rather than on the
-  /// first sample. Throws ConfigError when the parts of `config` do not go together or cannot give
-  /// `output`.
+  /// `output` is channels, height, width; images need 1 or 3 channels. If the rank of `source` is
+  /// not 0, `source` is the shape of every sample and is checked here, before the first sample.
+  /// Throws ConfigError if the options in `config` conflict or cannot produce `output`.
   Transform(const TransformConfig& config, const Shape& output, Phase phase, uint64_t seed,
             const Shape& source = {});
   ~Transform();
@@ -49,17 +48,17 @@ class Transform {
 
   const Shape& output() const;
 
-  /// Whether pixels stay whole numbers of 0 to 255 until they are normalized: nothing is resized,
-  /// jittered, mixed, or subtracted that differs from pixel to pixel. Samples of floats are no
-  /// pixels.
+  /// Returns true if pixels stay integers of 0 to 255 until normalization. The transform then does
+  /// not resize, jitter, mix or subtract a mean image. Not for samples of floats.
   bool keeps_pixels() const;
-  /// How samples are to be mixed; null where they are not, as in testing.
+  /// Returns the mixup and CutMix options; null if samples are not mixed, as in testing.
   const MixConfig* mix() const;
-  /// What is left to do of pixels.
+  /// Returns the normalization that the caller must still apply to pixels.
   const Normalization& normalization() const;
 
-  /// Writes a sample; pixels only where it keeps them. Throws CorruptSample when the image cannot
-  /// be decoded, ConfigError when it does not come out in the wanted size; both begin with `name`.
+  /// Writes a sample; writes pixels only if keeps_pixels(). Throws CorruptSample if the image
+  /// cannot be decoded, ConfigError if the result has a wrong size. Both messages begin with
+  /// `name`.
   void apply(const Sample& sample, SampleKey key, const SampleName& name, const SampleOutput& out,
              TransformScratch& scratch) const;
   void apply(const Sample& sample, SampleKey key, const SampleName& name, std::span<float> out,

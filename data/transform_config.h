@@ -10,37 +10,38 @@
 
 namespace poseidon::data {
 
-/// Two samples become one, and their labels have shares in it. Parameters of the distribution
-/// Beta(a, a) of the second sample's share; 0: it is not mixed in this way. Of two ways each is
-/// taken for one half of the samples.
+/// Mixup and CutMix: combines a training sample with a second sample of the set. The loss weights
+/// their labels by lambda, the weight of the second sample. lambda is drawn from Beta(a, a).
+/// `mixup` and `cutmix` are the parameter a of each method; 0: method not used. If both are above
+/// 0, each has probability 1/2.
 struct MixConfig {
   bool present = false;
-  double mixup = 0;        ///< every value is a mean of two, weighed by their shares
-  double cutmix = 0;       ///< a rectangle is the other's; its part of the area is the share
-  double probability = 1;  ///< with which a sample is mixed at all
+  double mixup = 0;        ///< each value is the mean of two values weighted by lambda
+  double cutmix = 0;       ///< copies a rectangle of the second sample; its area sets lambda
+  double probability = 1;  ///< probability that a sample is mixed
 };
 
-/// What is done to an image on its way to the network, in this order:
-///   0. A JPEG is turned upright, by its EXIF orientation
+/// Preprocessing of an image before it enters the network, in this order:
+///   0. A JPEG is turned upright according to its EXIF orientation
 ///   1. `random_resized_crop`; or `resize` / `resize_short`, then `padding`, then `crop`
-///   2. `jitter`, whose steps come in an order of their own for each sample; `mirror`
+///   2. `jitter`, with its steps in a random order for each sample; `mirror`
 ///   3. (pixel - mean) * scale / std, with pixels of 0 to 255
-///   4. `mix`, with another sample of which all this was made
-/// In training the crop's position, the mirror, the jitter and the mixture are random, functions of
-/// seed, epoch and sample alone. In testing nothing is random: the crop is the centre,
-/// `random_resized_crop` takes the centre 7/8 of the shorter side, nothing is mirrored, jittered or
-/// mixed.
+///   4. `mix`, with a second sample after the same preprocessing
+///
+/// In training, the crop position, mirror, jitter and mix are random functions of seed, epoch and
+/// sample only. In testing, nothing is random: the crop is the center, and `random_resized_crop`
+/// uses the center 7/8 of the shorter side. Testing does not mirror, jitter or mix.
 struct TransformConfig {
   OrientationRule orientation = OrientationRule::kApply;
   std::array<int64_t, 2> resize{0, 0};  ///< height, width; 0: not resized
-  int64_t resize_short = 0;             ///< shorter side, aspect kept; 0: not resized
-  int64_t padding = 0;  ///< how many black pixels are added on each side before the crop
-  std::array<int64_t, 2> crop{0, 0};  ///< height, width; 0: the whole image
+  int64_t resize_short = 0;  ///< length of the shorter side, aspect ratio kept; 0: not resized
+  int64_t padding = 0;       ///< black pixels added on each side before the crop
+  std::array<int64_t, 2> crop{0, 0};  ///< height, width; 0: whole image
 
   struct RandomResizedCrop {
     bool present = false;
     std::array<int64_t, 2> size{0, 0};
-    std::vector<double> area{0.08, 1.0};               ///< smallest and largest part of the image
+    std::vector<double> area{0.08, 1.0};  ///< smallest and largest fraction of the image's area
     std::vector<double> aspect{3.0 / 4.0, 4.0 / 3.0};  ///< smallest and largest width / height
   } random_resized_crop;
 
@@ -49,13 +50,13 @@ struct TransformConfig {
   struct Jitter {
     bool present = false;
     double brightness = 0, contrast = 0, saturation = 0;  ///< factors drawn from [1 - x, 1 + x]
-    double hue = 0;                                       ///< turns drawn from [-x, x]
+    double hue = 0;  ///< turns of the color circle, drawn from [-x, x]
   } jitter;
 
-  std::vector<double> mean;     ///< one for all channels, or one each; empty: 0
-  std::vector<double> std_dev;  ///< key "std"; likewise; empty: 1
+  std::vector<double> mean;     ///< one value for all channels, or one each; empty: 0
+  std::vector<double> std_dev;  ///< key "std"; one value for all channels, or one each; empty: 1
   double scale = 1;
-  std::string mean_image;  ///< a PFM file, subtracted in place of `mean`
+  std::string mean_image;  ///< PFM file, subtracted instead of `mean`
 
   MixConfig mix;
 

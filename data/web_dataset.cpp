@@ -16,19 +16,19 @@ namespace {
 
 constexpr uint64_t kMostLabelBytes = 64;
 
-/// Where the ending of a member's name begins: behind the first dot of its last part.
+/// Returns the position of the extension in a member's name: the first dot after the last slash.
 size_t ending_of(const std::string& name) {
   const size_t file = name.rfind('/') == std::string::npos ? 0 : name.rfind('/') + 1;
   return std::min(name.find('.', file), name.size());
 }
 
 bool is_label_ending(std::string_view ending) { return ending == ".cls"; }
-/// "a.jpg" is an image of the sample "a"; "a.mask.png" is something else.
+/// "a.jpg" is an image of the sample "a"; "a.mask.png" is not.
 bool is_image_ending(std::string_view ending) {
   return ending.rfind('.') == 0 && file_kind("image" + std::string(ending)) == FileKind::kImage;
 }
 
-/// Whether a part of its name is hidden or a system folder.
+/// Returns true if a part of its name is hidden or a system folder.
 bool is_passed_over(const TarEntry& entry) {
   for (const std::filesystem::path& part : std::filesystem::path(entry.name)) {
     const std::string name = part.string();

@@ -11,19 +11,19 @@
 
 namespace poseidon::data {
 
-/// A sample of a WebDataset: the members of an archive whose names are equal up to the first dot
-/// behind the last slash.
+/// A sample of a WebDataset: the archive members whose names are equal up to the first dot after
+/// the last slash.
 struct WebSample {
   std::string stem;
-  std::optional<size_t> image, label;  ///< indices of the archive's entries
-  std::string fault;                   ///< what is wrong with it; "" when nothing is
+  std::optional<size_t> image, label;  ///< indices into the archive's entries
+  std::string fault;                   ///< description of the defect; "": none
 };
 
-/// The samples of an archive's entries, in the order of their first members. Members that are
-/// neither an image nor a ".cls" are passed over, and so are samples of such members alone.
+/// Returns the samples of an archive, in the order of their first members. Ignores members that are
+/// neither an image nor a ".cls" file, and samples that contain only such members.
 std::vector<WebSample> list_web_samples(const std::vector<TarEntry>& entries);
 
-/// The samples of one archive, plain or compressed by gzip. Throws ConfigError when there are none.
+/// Opens the samples of one archive, plain or gzip. Throws ConfigError if there are none.
 std::unique_ptr<SampleStream> open_web_dataset(const std::filesystem::path& path,
                                                const std::filesystem::path& work_folder);
 

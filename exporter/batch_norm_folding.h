@@ -4,13 +4,12 @@
 
 #include "exporter/trained_weights.h"
 
-/// In testing a batch norm behind a convolution or a linear layer multiplies and adds what does not
-/// depend on the input, so it can be part of that layer's weight and bias.
+/// In testing, a batch norm multiplies and adds values that do not depend on the input. After a
+/// convolution or a linear layer, it can therefore be folded into that layer's weight and bias.
 namespace poseidon::exporter {
 
-/// For each node of the network the batch norm that is to become part of it; null for none. The
-/// batch norm is the only one that reads the node, whose value is not in `outputs`, and both have
-/// parameters of their own.
+/// For each node of the network, the batch norm to fold into it; null: none. Only this batch norm
+/// reads the node, and the node is not in `outputs`. Neither of the two shares its parameters.
 std::vector<const net::Node*> foldable_norms(const net::Network& network,
                                              const std::vector<int>& outputs);
 

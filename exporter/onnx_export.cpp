@@ -26,7 +26,7 @@ const OnnxRules& onnx_rules() {
   return kRules;
 }
 
-/// It tells of what others compute, and nothing for use.
+/// Returns true for layers that only report scalars (losses, accuracies) and for silence.
 bool is_left_out(const net::Node& node) {
   return !node.definition->scalars().empty() || node.definition->type() == "silence";
 }
@@ -91,7 +91,8 @@ class OnnxBuilder {
           if (input >= 0) needed_[static_cast<size_t>(input)] = true;
   }
 
-  /// Those that what is left of the network reads: targets of losses are gone with these.
+  /// Adds the auxiliary inputs that the remaining layers read. Targets of omitted losses are not
+  /// among them.
   void put_extras() {
     const net::Network& network = trained_.network();
     for (size_t i = 0; i < network.extras().size(); ++i) {

@@ -14,19 +14,19 @@ struct OnnxExport {
   std::string producer_version = "";
 };
 
-/// The network in test phase: what losses score are outputs, the main one first, and then what no
-/// layer reads. Losses, accuracies, and what only they need, are left out. Values are read when the
-/// model is written, so `trained` must outlive it. Throws ConfigError that names a layer that ONNX
-/// cannot say.
+/// Creates an ONNX model of the network in test phase. Its outputs are the values that losses
+/// score, the main loss first, and then the values that no layer reads. Omits losses, accuracies,
+/// and layers that only these need. Values are read when the model is written, so `trained` must
+/// outlive the model. Throws ConfigError that names a layer that ONNX cannot express.
 OnnxModel make_onnx_model(const TrainedWeights& trained, const OnnxExport& asked);
 
-/// What was written.
+/// Summary of the written file.
 struct OnnxReport {
   std::vector<std::string> outputs;
   size_t nodes = 0, tensors = 0;
 };
 
-/// Throws ConfigError where the file would have 2 GiB, protobuf's limit; RunError where it cannot
+/// Throws ConfigError if the file would reach 2 GiB, protobuf's limit. Throws RunError if it cannot
 /// be written.
 OnnxReport export_onnx(const TrainedWeights& trained, const OnnxExport& asked,
                        const std::filesystem::path& output);

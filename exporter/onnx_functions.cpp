@@ -1,4 +1,4 @@
-// Functions of one value, also those with a factor or a summand for each channel.
+// ONNX rules of elementwise layers, including layers with a factor or summand per channel.
 
 #include <cmath>
 
@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kToFloat = 1;
 
-/// scale x + shift
+/// Returns scale * x + shift.
 std::string scaled(OnnxLayer& layer, double scale, double shift) {
   std::string value = layer.input();
   if (scale != 1) value = layer.put("Mul", {value, layer.scalar(scale)});
@@ -20,7 +20,7 @@ std::string scaled(OnnxLayer& layer, double scale, double shift) {
   return value;
 }
 
-/// One operator of ONNX's that does the same.
+/// For a layer that is equal to one ONNX operator.
 template <const char* kType>
 void put_plain(OnnxLayer& layer) {
   layer.finish(kType, layer.inputs());
@@ -75,7 +75,7 @@ void put_threshold(OnnxLayer& layer) {
 
 // ---- by channel
 
-/// A parameter with a value for each channel, so that ONNX lays it along them.
+/// Adds a parameter with one value per channel, in a shape that ONNX broadcasts along the channels.
 std::string along_channels(OnnxLayer& layer, const std::string& name) {
   std::vector<int64_t> extents(static_cast<size_t>(layer.input_shape().rank() - 1), 1);
   extents[0] = layer.input_shape().channels();
@@ -92,7 +92,7 @@ void put_prelu(OnnxLayer& layer) {
                {layer.input(), shared ? layer.trained("slope") : along_channels(layer, "slope")});
 }
 
-/// The second input, which may be of another rank than the first.
+/// Returns the second input, reshaped if its rank differs from that of the first.
 std::string given_factor(OnnxLayer& layer) {
   const int rank = layer.input_shape(0).rank();
   if (layer.input_shape(1).rank() == rank) return layer.input(1);

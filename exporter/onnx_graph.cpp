@@ -1,6 +1,6 @@
 #include "exporter/onnx_graph.h"
 
-// Numbers of fields are those of onnx.proto, by message.
+// The field numbers are those of onnx.proto, for each message.
 
 namespace poseidon::exporter {
 

@@ -9,10 +9,10 @@
 #include "core/shape.h"
 #include "exporter/wire_writer.h"
 
-/// A model of ONNX (https://onnx.ai) in memory, and its bytes.
+/// An ONNX model (https://onnx.ai) in memory, and its encoding.
 namespace poseidon::exporter {
 
-/// Versions of the operators and of the file format that are written.
+/// Versions of the operator set and of the file format.
 inline constexpr int64_t kOnnxOpset = 17, kOnnxIrVersion = 8;
 
 using OnnxValue = std::variant<int64_t, double, std::vector<int64_t>>;
@@ -31,15 +31,16 @@ struct OnnxNode {
 
 enum class OnnxType : int64_t { kFloat = 1, kInt64 = 7 };
 
-/// A tensor that is part of the model.
+/// A tensor stored in the model.
 struct OnnxTensor {
   std::string name;
   OnnxType type = OnnxType::kFloat;
   std::vector<int64_t> extents;
-  WireWriter::Fill fill;  ///< little-endian values
+  WireWriter::Fill fill;  ///< writes the values, little-endian
 };
 
-/// An input or an output of the model, of floats; the first extent is any number of samples.
+/// An input or output of the model, with float values. The first extent is the variable number of
+/// samples.
 struct OnnxPort {
   std::string name;
   Shape shape;
@@ -54,7 +55,8 @@ struct OnnxModel {
   std::vector<std::pair<std::string, std::string>> metadata = {};
 };
 
-/// The bytes of an ONNX file. What the tensors' `fill` refers to must outlive the result.
+/// Returns the bytes of an ONNX file. Data that the tensors' `fill` functions use must outlive the
+/// result.
 WireWriter encode(const OnnxModel& model);
 
 }  // namespace poseidon::exporter

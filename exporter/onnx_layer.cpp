@@ -12,7 +12,7 @@ namespace poseidon::exporter {
 
 namespace {
 
-/// Bytes of values that are at hand.
+/// Writes the bytes of values in memory.
 template <class Value>
 WireWriter::Fill fill_with(std::vector<Value> values) {
   return [values = std::move(values)](std::span<std::byte> to) {
@@ -120,7 +120,7 @@ std::string OnnxLayer::integers(std::vector<int64_t> values) {
   return name;
 }
 
-/// No layer has such a name, since names between dots are not empty.
+/// Unique: the names of layers have no empty part between dots.
 std::string OnnxLayer::next_name() { return text(node_.definition->name, "..", ++made_); }
 
 const std::string& OnnxLayer::output_name() const {

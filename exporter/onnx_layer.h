@@ -10,13 +10,14 @@
 
 namespace poseidon::exporter {
 
-/// One layer of a network on its way into a model: what its rule asks, and what it puts there.
+/// The interface of a conversion rule: describes one layer and adds its nodes and tensors to the
+/// model.
 class OnnxLayer {
  public:
   using Names = std::vector<std::string>;
 
-  /// `norm`: the batch norm that becomes part of the layer, or null. All must outlive it, and
-  /// `trained` the model.
+  /// `norm`: the batch norm folded into the layer, or null. All arguments must outlive the object;
+  /// `trained` must also outlive the model.
   OnnxLayer(const TrainedWeights& trained, const net::Node& node, const net::Node* norm,
             OnnxModel& model);
 
@@ -25,27 +26,27 @@ class OnnxLayer {
     return dynamic_cast<const Definition&>(*node_.definition);
   }
   size_t input_count() const { return node_.inputs.size(); }
-  /// The name of a value that the layer reads.
+  /// Returns the name of a value that the layer reads.
   std::string input(size_t index = 0) const;
   Names inputs() const;
   Shape input_shape(size_t index = 0) const;
   const Shape& output_shape() const { return node_.output; }
   bool has_parameter(std::string_view name) const;
 
-  // Tensors of the model; each returns its name.
-  /// A parameter or statistic as it was trained; with extents, of other ones than its own.
+  // Add tensors to the model. Each returns the tensor's name.
+  /// Adds a trained parameter or statistic, optionally with other extents.
   std::string trained(const std::string& name);
   std::string trained(const std::string& name, std::vector<int64_t> extents);
-  /// The weight, and the bias where there is any, with the batch norm in them.
+  /// Adds the weight, and the bias if there is one, with the batch norm folded in.
   Names weights();
   std::string scalar(double value);
   std::string integers(std::vector<int64_t> values);
 
-  /// A node before the last; returns the name of what it gives.
+  /// Adds an intermediate node. Returns the name of its output.
   std::string put(const std::string& type, Names inputs, OnnxAttributes attributes = {});
-  /// The same with two results.
+  /// Adds an intermediate node with two outputs.
   Names put_two(const std::string& type, Names inputs, OnnxAttributes attributes);
-  /// The node that gives the layer's output.
+  /// Adds the node that produces the layer's output.
   void finish(const std::string& type, Names inputs, OnnxAttributes attributes = {});
 
   /// Throws ConfigError that names the layer.
@@ -62,13 +63,13 @@ class OnnxLayer {
   const net::Node& node_;
   const net::Node* norm_;
   OnnxModel& model_;
-  int made_ = 0;  ///< names made for what is within the layer
+  int made_ = 0;  ///< number of names created for intermediate values
 };
 
 using OnnxRule = void (*)(OnnxLayer&);
 using OnnxRules = std::map<std::string_view, OnnxRule>;
 
-/// By the layer's type; in files of their own, by what they do.
+/// Rules by layer type. Each function is in a separate file.
 OnnxRules onnx_function_rules();
 OnnxRules onnx_normalization_rules();
 OnnxRules onnx_shape_rules();

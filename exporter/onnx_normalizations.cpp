@@ -1,4 +1,4 @@
-// Layers that make values of one channel, window or sample comparable.
+// ONNX rules of layers that normalize the values of a channel, window or sample.
 
 #include "exporter/onnx_layer.h"
 #include "layers/batch_norm.h"
@@ -16,7 +16,7 @@ void put_batch_norm(OnnxLayer& layer) {
                {{"epsilon", layer.definition<layers::BatchNorm>().epsilon}});
 }
 
-/// The sum of squares by its own number of cells, which is what a mean with padding counted is.
+/// Computes the sum of squares divided by the number of cells, as an average that counts padding.
 void put_lrn_within(OnnxLayer& layer, const layers::Lrn& lrn) {
   using Integers = std::vector<int64_t>;
   const int64_t reach = (lrn.size - 1) / 2;

@@ -1,4 +1,4 @@
-// Layers that combine, order or count values.
+// ONNX rules of layers that combine, rearrange or reduce values.
 
 #include "exporter/onnx_layer.h"
 #include "layers/argmax.h"
@@ -40,7 +40,7 @@ void put_crop(OnnxLayer& layer) {
                          layer.integers({2, 3})});
 }
 
-/// In testing nothing is dropped.
+/// Dropout has no effect in testing.
 void put_dropout(OnnxLayer& layer) { layer.finish("Identity", layer.inputs()); }
 
 void put_eltwise(OnnxLayer& layer) {
@@ -80,7 +80,7 @@ void put_reduction(OnnxLayer& layer) {
   layer.finish("Mul", {result, layer.scalar(reduction.coefficient)});
 }
 
-/// The number of samples stays: 0 is that of the input.
+/// An extent of 0 keeps the input's number of samples.
 void put_reshape(OnnxLayer& layer) {
   std::vector<int64_t> extents{0};
   for (int axis = 1; axis < layer.output_shape().rank(); ++axis)

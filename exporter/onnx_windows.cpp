@@ -1,4 +1,4 @@
-// Layers whose outputs are of windows, or of all, of their input.
+// ONNX rules of layers whose outputs depend on windows, or on all, of their input.
 
 #include <algorithm>
 
@@ -15,7 +15,7 @@ using Integers = std::vector<int64_t>;
 
 Integers both(const std::array<int64_t, 2>& pair) { return {pair[0], pair[1]}; }
 
-/// As ONNX has them: before both axes, then behind both.
+/// Returns the paddings in ONNX's order: before both axes, then after both.
 Integers pads(const Sides& sides) {
   return {sides.before[0], sides.before[1], sides.after[0], sides.after[1]};
 }
@@ -53,8 +53,8 @@ void put_linear(OnnxLayer& layer) {
 
 // ---- pooling
 
-/// The padding with as many cells behind the input as the windows reach, so that ONNX, which rounds
-/// down, makes as many windows.
+/// Returns the padding with as many cells after the input as the windows reach. ONNX rounds down,
+/// and this padding gives it the same number of windows.
 Sides reach(const layers::Pooling& pooling) {
   return {.before = pooling.padding.before, .after = {pooling.overhang(0), pooling.overhang(1)}};
 }
@@ -69,8 +69,9 @@ void put_maximum(OnnxLayer& layer, const layers::Pooling& pooling) {
   layer.finish("MaxPool", layer.inputs(), pooling_attributes(pooling, reach(pooling)));
 }
 
-/// Our mean counts padding, and no cell beyond it. Where a window reaches beyond it, the padding
-/// becomes part of the input, and what is beyond is padding of ONNX's that does not count.
+/// Poseidon's mean counts cells of the padding, but no cells beyond it. If a window reaches beyond
+/// the padding, the padding becomes part of the input. The cells beyond become ONNX's padding,
+/// which is not counted.
 void put_mean(OnnxLayer& layer, const layers::Pooling& pooling) {
   const Sides &padding = pooling.padding, reached = reach(pooling);
   const bool within = reached.after[0] <= padding.after[0] && reached.after[1] <= padding.after[1];
@@ -91,8 +92,8 @@ void put_mean(OnnxLayer& layer, const layers::Pooling& pooling) {
   layer.finish("AveragePool", {input}, pooling_attributes(pooling, beyond));
 }
 
-/// The mean of a window's values, weighted by the values themselves; 0 where they sum up to 0 or
-/// less. Both sums are means of as many cells.
+/// Computes the mean of a window's values weighted by the values themselves; 0 if their sum is 0 or
+/// less. Both sums are means over the same number of cells.
 void put_stochastic(OnnxLayer& layer, const layers::Pooling& pooling) {
   const OnnxAttributes attributes = pooling_attributes(pooling, reach(pooling));
   const std::string square = layer.put("Mul", {layer.input(), layer.input()}),
@@ -103,7 +104,7 @@ void put_stochastic(OnnxLayer& layer, const layers::Pooling& pooling) {
   layer.finish("Where", {some, mean, zero});
 }
 
-/// Of the cells of each window over an axis: 2 are the rows, 3 the columns.
+/// Adds nodes that compute the mean of each window along an axis: 2 is the rows, 3 the columns.
 std::string put_even_means(OnnxLayer& layer, const std::string& input, int64_t axis,
                            const layers::EvenWindows& even) {
   OnnxLayer::Names means;
@@ -116,7 +117,7 @@ std::string put_even_means(OnnxLayer& layer, const std::string& input, int64_t a
   return layer.put("Concat", means, {{"axis", axis}});
 }
 
-/// A mean over a rectangle is one of rows, of means of columns.
+/// The mean over a rectangle is computed along the rows, then along the columns.
 void put_even(OnnxLayer& layer, const layers::Pooling& pooling) {
   const std::string rows = put_even_means(layer, layer.input(), 2, pooling.even_windows(0));
   layer.finish("Identity", {put_even_means(layer, rows, 3, pooling.even_windows(1))});

@@ -30,7 +30,7 @@ void warn_of_other_epsilon(const net::Network& network, const importer::Torchvis
   }
 }
 
-/// What weights.safetensors of an import says of it; null for nothing that can be.
+/// Returns the batch counts in the metadata of an imported weights file; null if there are none.
 Json imported_counts(const trainer::SafetensorsFile& file, size_t count) {
   const Json& metadata = file.metadata();
   if (!metadata.is_object() || !metadata.contains(importer::kCountsKey)) return {};

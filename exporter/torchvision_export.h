@@ -9,20 +9,20 @@
 namespace poseidon::exporter {
 
 struct TorchvisionExport {
-  std::string arch;  ///< "": the one of the network's name
+  std::string arch;  ///< "": derived from the network's name
   std::filesystem::path output;
 };
 
-/// What was written.
+/// Summary of the written file.
 struct TorchvisionReport {
   std::string arch;
   size_t tensors = 0;
 };
 
-/// Writes the state dict of torchvision's network, with its names, shapes and order, as
-/// safetensors. num_batches_tracked is as it was imported, else the number of steps. Warns where
-/// torchvision's batch norms have another epsilon, which no state dict says. Throws ConfigError
-/// where the network is not torchvision's.
+/// Writes the state dict of torchvision's network as safetensors, with torchvision's names, shapes
+/// and order. num_batches_tracked is the imported count, or else the number of steps. Warns if
+/// torchvision's batch norms have another epsilon, since a state dict does not contain it. Throws
+/// ConfigError if the network is not one of torchvision's.
 TorchvisionReport export_torchvision(const TrainedWeights& trained, const TorchvisionExport& asked,
                                      Log& log);
 

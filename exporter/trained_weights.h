@@ -15,18 +15,18 @@ namespace poseidon::exporter {
 /// A network and the file with its trained tensors.
 class TrainedWeights {
  public:
-  /// `source` is a run directory (its newest checkpoint), one checkpoint's file, a folder that
-  /// poseidon-import has made, or a weights file. `network` is "" where network.json lies in the
-  /// run's or the file's folder. Throws ConfigError where there are none, or the file has not all
-  /// of the network's tensors and no others.
+  /// `source` is a run directory (its newest checkpoint), a checkpoint file, a folder written by
+  /// poseidon-import, or a weights file. If `network` is "", network.json must be in the folder of
+  /// the run or the file. Throws ConfigError if a file is missing, or if the file's tensors are not
+  /// exactly those of the network.
   TrainedWeights(const std::filesystem::path& source, const std::filesystem::path& network,
                  Log& log);
 
-  /// For batches of one sample.
+  /// Returns the network, created for a batch of one sample.
   const net::Network& network() const { return *network_; }
   const trainer::SafetensorsFile& file() const { return *file_; }
-  std::optional<int64_t> step() const { return step_; }  ///< of a checkpoint
-  /// By the name that weights files have: "conv1.weight".
+  std::optional<int64_t> step() const { return step_; }  ///< none: not from a checkpoint
+  /// Reads a tensor by its name in weights files, such as "conv1.weight".
   std::vector<float> read(const std::string& tensor) const;
 
  private:

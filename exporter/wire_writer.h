@@ -11,8 +11,8 @@
 
 namespace poseidon::exporter {
 
-/// A message of protobuf's binary format, field by field. Large fields are asked for when the
-/// message is written, so that one at a time takes memory.
+/// Writes a message in protobuf's binary format, field by field. write() creates the content of
+/// large fields, so only one of them is in memory at a time.
 class WireWriter {
  public:
   using Fill = std::function<void(std::span<std::byte>)>;
@@ -25,7 +25,7 @@ class WireWriter {
   void bytes(uint32_t field, uint64_t size, Fill fill);
 
   uint64_t size() const { return size_; }
-  /// Gives `sink` its bytes, piece by piece.
+  /// Passes the bytes to `sink`, one buffer at a time.
   void write(const Sink& sink) const;
 
  private:

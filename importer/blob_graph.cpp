@@ -12,7 +12,7 @@ namespace {
 
 using Values = std::map<std::string, int>;
 
-/// Behind what is said of a phase that few think of.
+/// Suffix for messages. Names only TEST, since readers assume the phase TRAIN.
 const char* in_phase(Phase phase) { return phase == Phase::kTest ? " in phase TEST" : ""; }
 
 int value_of(const Values& current, const CaffeLayer& layer, const std::string& blob, Phase phase) {
@@ -51,7 +51,7 @@ BlobGraph::BlobGraph(const CaffeNetwork& network) {
 }
 
 void BlobGraph::add_layer(const CaffeLayer& layer, PhaseSet phases) {
-  // What is for TRAIN is in tests too where it can be.
+  // A layer for TRAIN also runs in testing only if its inputs exist there.
   if (!layer.in_testing && !are_there(layer.bottoms, current_[Phase::kTest]))
     phases[Phase::kTest] = false;
   if (phases.none() || add_to_twin(layer, phases)) return;
@@ -80,7 +80,8 @@ void BlobGraph::read(GraphLayer& layer, Phase phase) {
   }
 }
 
-/// One that reads what is there where the other stands.
+/// Merges a batch norm of one phase with the equal one of the other phase, if its inputs exist at
+/// that position.
 bool BlobGraph::add_to_twin(const CaffeLayer& layer, PhaseSet phases) {
   if (layer.type != "BatchNorm" || phases.both()) return false;
   const Phase phase = phases[Phase::kTrain] ? Phase::kTrain : Phase::kTest;

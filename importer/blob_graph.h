@@ -8,38 +8,40 @@
 
 namespace poseidon::importer {
 
-/// Caffe's blobs are variables, which a layer may overwrite with its result ("in place"). These are
-/// their values: each has one layer that makes it.
+/// A Caffe blob is a variable that a layer may overwrite with its result ("in place"). A BlobValue
+/// is one value of a blob; exactly one layer produces it.
 struct BlobValue {
-  std::string name;   ///< of the blob
-  int producer = -1;  ///< index of a layer of the graph; -1 for an input of the network
+  std::string name;   ///< name of the blob
+  int producer = -1;  ///< index of a layer of the graph; -1: input of the network
   int readers = 0;
 };
 
-/// A layer with indices of the values that it reads and makes.
+/// A layer with the indices of the values that it reads and produces.
 struct GraphLayer {
   const CaffeLayer* layer;
   PhaseSet phases;
-  PerPhase<std::vector<int>> bottoms;  ///< of the phases that it takes part in
+  PerPhase<std::vector<int>> bottoms;  ///< values read, for each phase that the layer takes part in
   std::vector<int> tops;
 };
 
-/// The layers that take part in a phase, in order. A value that a layer makes in both phases is
-/// one, though what the layer reads may be another in each. `network` must outlive it.
+/// The layers that take part in a phase, in order. If a layer runs in both phases, its result is
+/// one value, even if its inputs differ between the phases. `network` must outlive the graph.
 class BlobGraph {
  public:
-  /// Throws ConfigError where a layer reads what no layer before it makes, or a blob is made twice.
+  /// Throws ConfigError if a layer reads a blob that no earlier layer produces, or if two layers
+  /// produce one blob.
   explicit BlobGraph(const CaffeNetwork& network);
 
   const std::vector<GraphLayer>& layers() const { return layers_; }
   const std::vector<BlobValue>& values() const { return values_; }
-  /// Those of the network's own inputs, in order.
+  /// The values of the network's own inputs, in order.
   const std::vector<int>& inputs() const { return inputs_; }
-  /// Batch norms of one phase that are here those of the other: ours normalize by the phase.
+  /// Batch norms of one phase that are merged with the batch norm of the other phase. Poseidon's
+  /// batch norm chooses its statistics by phase.
   const std::vector<const CaffeLayer*>& twins() const { return twins_; }
 
  private:
-  /// The newest value of each blob.
+  /// The latest value of each blob, by blob name.
   using CurrentValues = PerPhase<std::map<std::string, int>>;
 
   int add_value(const std::string& name, int producer);

@@ -8,7 +8,7 @@ namespace poseidon::importer {
 
 namespace {
 
-/// The message that a kind of data layer keeps its fields in.
+/// Returns the name of the message that contains the fields of a data layer type.
 const char* field_of(const std::string& type) {
   if (type == "Data") return "data_param";
   if (type == "ImageData") return "image_data_param";
@@ -19,7 +19,7 @@ const char* field_of(const std::string& type) {
   return "input_param";
 }
 
-/// In "transform_param", and in files of old in the data's own message.
+/// The fields are in "transform_param", or, in old files, in the data layer's own message.
 void read_transform(const MessageReader& from, CaffeData& data) {
   data.crop = from.integer("crop_size", kExtent).value_or(data.crop);
   data.mirror = from.boolean("mirror").value_or(data.mirror);
@@ -36,7 +36,8 @@ void read_own_fields(const MessageReader& from, CaffeData& data) {
   data.resize = {from.integer("new_height", kExtent).value_or(0),
                  from.integer("new_width", kExtent).value_or(0)};
   if (data.layer->type == "ImageData") data.color = from.boolean("is_color").value_or(true);
-  // How Caffe reads the data; here that is the affair of the record set that they are packed into.
+  // These fields describe how Caffe reads the data. In Poseidon, the packing into a record set
+  // replaces them.
   from.pass_over({"backend", "rand_skip", "prefetch", "force_encoded_color", "shuffle",
                   "root_folder", "cache_images", "data_filler"});
   read_transform(from, data);
@@ -95,7 +96,7 @@ std::vector<std::vector<int64_t>> extents_of_tops(const CaffeLayer& layer) {
       for (size_t i = 0; i < values.size(); ++i) told[i].push_back(values[i]);
     }
   std::erase_if(told, [](const auto& extents) { return extents.empty(); });
-  // What is told once is told of all.
+  // A single shape is valid for all tops.
   if (told.size() == 1) told.resize(layer.tops.size(), told[0]);
   told.resize(layer.tops.size());
   return told;
@@ -103,7 +104,7 @@ std::vector<std::vector<int64_t>> extents_of_tops(const CaffeLayer& layer) {
 
 namespace {
 
-/// Extents of a batch to those of a sample: (n, c, h, w), (n, c) or (n).
+/// Converts extents of a batch, (n, c, h, w), (n, c) or (n), to the shape of a sample.
 SampleShape without_samples(const std::vector<int64_t>& extents, const Place& place) {
   if (extents.size() > 4)
     fail_at(place, text("expected at most 4 extents of an input, got ", extents.size()));

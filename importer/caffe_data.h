@@ -9,13 +9,13 @@
 
 namespace poseidon::importer {
 
-/// What a data layer says of its samples and of what is done to them; 0 and "" for what it does not
-/// say.
+/// The samples and the preprocessing that a Caffe data layer describes; 0 and "" for values that it
+/// does not set.
 struct CaffeData {
   const CaffeLayer* layer = nullptr;
   std::string source;
   int64_t batch = 0;
-  std::vector<int64_t> extents;  ///< of a batch, where the layer tells them
+  std::vector<int64_t> extents;  ///< extents of a batch; empty: not stated
   int64_t crop = 0;
   bool mirror = false;
   std::vector<double> means;
@@ -27,17 +27,18 @@ struct CaffeData {
   Place place_of_transform(std::string_view field) const;
 };
 
-/// Reads all fields of a data layer of any kind.
+/// Reads all fields of a data layer of any type.
 CaffeData read_data_layer(const CaffeLayer& layer, Remarks& remarks);
 
-/// The extents of a batch of each of its tops, as far as it tells them; one that has none is empty.
+/// Returns the extents of a batch for each top of the layer; empty if the layer does not state
+/// them.
 std::vector<std::vector<int64_t>> extents_of_tops(const CaffeLayer& layer);
 
 /// Channels, height and width.
 using SampleShape = std::array<int64_t, 3>;
 
-/// Of the network's input: from what its input or data layer tells. Throws ConfigError, which names
-/// --input, where these do not tell it.
+/// Returns the shape of the network's input, as its input or data layer states it. Throws
+/// ConfigError that names --input if neither states it.
 SampleShape sample_shape(const CaffeNetwork& network, const std::optional<CaffeData>& data);
 
 }  // namespace poseidon::importer

@@ -16,7 +16,7 @@ namespace {
 constexpr size_t kMostLayers = 100000, kMostBlobs = 64, kMostAxes = 32;
 constexpr size_t kMostFileBytes = size_t{1} << 31;  // protobuf's own limit
 
-// Numbers of fields in the public caffe.proto.
+// Field numbers in the public caffe.proto.
 namespace net_field {
 constexpr uint32_t kV1Layers = 2, kLayer = 100;
 }
@@ -33,7 +33,7 @@ namespace shape_field {
 constexpr uint32_t kDim = 1;
 }
 
-/// A tensor that is being read.
+/// Reads one tensor.
 class BlobReader {
  public:
   CaffeBlob read(WireMessage message) {
@@ -69,7 +69,7 @@ class BlobReader {
     }
   }
 
-  /// The packed form holds bare varints.
+  /// The packed form contains varints without tags.
   void take_packed_extents(const WireMessage& message, const WireField& field) {
     uint64_t value = 0;
     int shift = 0;

@@ -11,28 +11,28 @@ namespace poseidon::importer {
 
 /// One tensor as Caffe stores it.
 struct CaffeBlob {
-  std::vector<int64_t> shape;  ///< as its file has it: of four extents in files of old
+  std::vector<int64_t> shape;  ///< as in the file; old files always have four extents
   std::vector<float> values;
 };
 
-/// What a caffemodel says of one layer.
+/// The tensors of one layer in a caffemodel.
 struct CaffeWeights {
   std::string layer;
   std::vector<CaffeBlob> blobs;
 };
 
-/// Reads the weights of a caffemodel (a NetParameter in protobuf's binary format), of layers in the
-/// new form and in that of V1; those without blobs are left out. Throws ConfigError with file and
-/// byte for what is damaged; takes no more memory than a small multiple of `bytes`.
+/// Reads the weights in a caffemodel (a NetParameter in protobuf's binary format), from layers of
+/// the current and the V1 format. Omits layers without blobs. Throws ConfigError with file and byte
+/// for damaged data. Uses memory of at most a small multiple of `bytes`.
 std::vector<CaffeWeights> parse_caffemodel(std::span<const std::byte> bytes,
                                            const std::string& file);
 std::vector<CaffeWeights> read_caffemodel(const std::filesystem::path& file);
 
-/// The one tensor of a binaryproto file (a BlobProto), such as a mean image.
+/// Reads the single tensor of a binaryproto file (a BlobProto), such as a mean image.
 CaffeBlob read_binaryproto(const std::filesystem::path& file);
 
-/// Where a file lies that a prototxt names: as Caffe looks for it, from where it is started, or by
-/// its name beside the prototxt. Empty where it is in neither place.
+/// Finds a file that a prototxt names. First tries the path relative to the working directory, as
+/// Caffe does, then the file name next to the prototxt. Returns an empty path if neither exists.
 std::filesystem::path find_named_file(const std::filesystem::path& named,
                                       const std::filesystem::path& prototxt);
 

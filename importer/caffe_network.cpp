@@ -19,7 +19,7 @@ struct V1Type {
   const char* type;
 };
 
-/// The types of the older form, with their numbers, and the newer form's names of them.
+/// The layer types of the V1 format, with their numbers and their names in the current format.
 constexpr std::array kV1Types{
     V1Type{"ABSVAL", "35", "AbsVal"},
     V1Type{"ACCURACY", "1", "Accuracy"},
@@ -91,7 +91,7 @@ CaffeParam param_of(const MessageReader& message) {
   return param;
 }
 
-/// param, blobs_lr and weight_decay of the older form, each for some or all of the tensors.
+/// Reads the V1 fields param, blobs_lr and weight_decay. Each has values for some or all tensors.
 std::vector<CaffeParam> params_of_v1(const MessageReader& message) {
   const std::vector<double> rates = message.numbers("blobs_lr");
   const std::vector<double> decays = message.numbers("weight_decay");
@@ -197,7 +197,7 @@ bool CaffeNetwork::takes_part(const MessageReader& layer, const std::string& pha
                          : std::ranges::any_of(include, is_met);
 }
 
-/// In the phase, and in the level and the stages that the network's own state names.
+/// Returns true if the rule matches the phase, and the level and stages in the network's state.
 bool CaffeNetwork::meets(const MessageReader& rule, const std::string& phase) const {
   const auto is_set = [&](const std::string& stage) {
     return std::ranges::find(stages_, stage) != stages_.end();

@@ -9,36 +9,37 @@
 
 namespace poseidon::importer {
 
-/// What a "param" block says of one tensor of a layer.
+/// The settings of one "param" block, for one tensor of a layer.
 struct CaffeParam {
-  std::string name = "";  ///< by which layers share it; "" for none
+  std::string name = "";  ///< layers with equal names share the tensor; "": not shared
   double rate = 1, decay = 1;
 };
 
-/// One layer of a Caffe network, from either form: `type` is the newer one's ("InnerProduct").
+/// One layer of a Caffe network, from the current or the V1 format. `type` is the current format's
+/// name ("InnerProduct").
 struct CaffeLayer {
   std::string name, type;
-  MessageReader message;  ///< whose fields are left: "convolution_param" and the like
+  MessageReader message;  ///< reads the remaining fields, such as "convolution_param"
   std::vector<std::string> bottoms = {}, tops = {};
   std::vector<CaffeParam> params = {};
   std::vector<double> loss_weights = {};
   bool in_training = true, in_testing = true;
 
   const Place& place() const { return message.place(); }
-  /// Data layers of all kinds.
+  /// Returns true for data layers of all types.
   bool gives_data() const;
-  /// "layer \"conv1\" (Convolution)"
+  /// Returns "layer \"conv1\" (Convolution)".
   std::string shown() const;
 };
 
 /// An input that is declared at the top of a network.
 struct CaffeInput {
   std::string name;
-  std::vector<int64_t> extents;  ///< empty where none are told
+  std::vector<int64_t> extents;  ///< empty: not stated
 };
 
-/// A network as a prototxt file has it, in either form: names, phases and types are known, what a
-/// type's fields mean is not.
+/// A network as parsed from a prototxt file, in either format. Names, phases and types are
+/// resolved, but the fields of each type are not interpreted.
 class CaffeNetwork {
  public:
   /// Throws ConfigError with file, line and column.
@@ -62,7 +63,7 @@ class CaffeNetwork {
   std::unique_ptr<TextMessage> root_;
   MessageReader top_;
   std::string name_;
-  int64_t level_ = 0;  ///< level and stages that rules of phases are held against
+  int64_t level_ = 0;  ///< compared with the level in phase rules, as are the stages
   std::vector<std::string> stages_;
   std::vector<CaffeInput> inputs_;
   std::vector<CaffeLayer> layers_;

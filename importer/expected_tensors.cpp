@@ -9,7 +9,7 @@ namespace poseidon::importer {
 
 namespace {
 
-/// "F32 64x3x7x7"
+/// Returns a text such as "F32 64x3x7x7".
 std::string form_text(const std::string& type, std::span<const int64_t> extents) {
   return type + " " + trainer::extents_text(extents);
 }

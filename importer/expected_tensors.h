@@ -10,7 +10,8 @@
 
 namespace poseidon::importer {
 
-/// Names in one sentence: "a, b"; after five only how many more there are.
+/// A list of names for a message: "a, b". After five names it only states the number of further
+/// ones.
 class Listing {
  public:
   void add(std::string entry) { entries_.push_back(std::move(entry)); }
@@ -27,11 +28,12 @@ struct ExpectedTensor {
   Shape shape;
 };
 
-/// The tensors of a network as weights files have them.
+/// Returns the tensors of a network, with their names in weights files.
 std::vector<ExpectedTensor> weights_of(const net::Network& network);
 
-/// Throws ConfigError that names the first tensors of the file that are missing, not expected, or
-/// of another form; `owner` is whose they should be. F16 and BF16 are taken for F32.
+/// Throws ConfigError that names the first tensors of the file that are missing, unexpected, or
+/// different in type or shape. `owner` describes the expected owner of the tensors. F16 and BF16
+/// are accepted as F32.
 void expect_tensors(const trainer::SafetensorsFile& file, std::span<const ExpectedTensor> expected,
                     const std::string& owner);
 

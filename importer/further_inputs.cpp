@@ -10,7 +10,7 @@ namespace poseidon::importer {
 
 namespace {
 
-/// Of a sample, from those of a batch: an image, or a number of values.
+/// Converts extents of a batch to those of a sample: an image, or a number of values.
 std::vector<int64_t> extents_of_sample(const std::string& blob, const std::vector<int64_t>& batch,
                                        const Place& place) {
   if (batch.size() > 4)
@@ -96,7 +96,7 @@ Extra parse_extra(const std::string& given) {
     extra.extents.push_back(extent);
     at = stop;
   }
-  // Blobs may have names that are not used here.
+  // A blob's name may be invalid as an input name, so the converted name is checked.
   const std::vector<Extra> one{{usable_input_name(extra.name), extra.extents}};
   if (const ExtraFault fault = fault_in(one)) refuse(": " + fault.message);
   return extra;

@@ -44,7 +44,8 @@ std::string read_text(const fs::path& file) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-/// Caffe's order of bytes, channels x height x width, to ours, with the channels last.
+/// Converts Caffe's layout channels x height x width to height x width x channels. `reversed`:
+/// reverses the channel order.
 data::FloatImage image_of(const CaffeBlob& blob, const fs::path& file, bool reversed) {
   std::vector<int64_t> extents = blob.shape;
   if (extents.size() == 4 && extents[0] == 1) extents.erase(extents.begin());
@@ -63,7 +64,7 @@ data::FloatImage image_of(const CaffeBlob& blob, const fs::path& file, bool reve
   return image;
 }
 
-/// One import: first all is read, then all is written.
+/// One import. It reads and checks all input before it writes a file.
 class CaffeImporter {
  public:
   CaffeImporter(const CaffeImport& asked, Log& log)
@@ -99,10 +100,10 @@ class CaffeImporter {
     }
   }
 
-  /// An Input layer tells the shape of what is computed, and nothing of data.
+  /// An Input layer states a shape, but has no data.
   bool has_data() const { return train_ && train_->layer->type != "Input"; }
 
-  /// What is wrong in a layer of ours is said with the place of Caffe's.
+  /// Reports an error in a Poseidon layer at the position of its Caffe layer.
   void check_network() {
     const std::string file = (asked_.output / "network.json").string();
     try {
@@ -128,7 +129,7 @@ class CaffeImporter {
                        "(poseidon-data pack --extra)"));
   }
 
-  /// Caffe's weights are 0 where no filler is named, and networks of old name none for some layers.
+  /// Caffe's weights are 0 without a filler, and old networks have no filler for some layers.
   void remark_zeros() {
     const std::vector<std::string> names = trainer::layers_of_zeros(*checked_);
     if (names.empty()) return;

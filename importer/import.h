@@ -11,34 +11,35 @@
 
 namespace poseidon::importer {
 
-/// What poseidon-import is asked for.
+/// Options of `poseidon-import caffe`.
 struct CaffeImport {
   std::filesystem::path prototxt;
-  std::filesystem::path solver, weights;  ///< "" for none
-  std::filesystem::path output;           ///< a folder, new or empty
-  std::optional<SampleShape> input;       ///< where the prototxt does not tell it
-  /// Shapes of what data layers give beside images and labels.
+  std::filesystem::path solver, weights;  ///< "": none
+  std::filesystem::path output;           ///< folder, new or empty
+  std::optional<SampleShape> input;       ///< required if the prototxt does not state it
+  /// Shapes of the auxiliary inputs: tops of data layers in addition to images and labels.
   std::vector<Extra> extras = {};
   bool bgr_to_rgb = false;
   bool skip_unknown = false;
-  bool force = false;  ///< `output` may be an earlier import, which is overwritten
+  bool force = false;  ///< overwrite an earlier import in `output`
 };
 
-/// What was written.
+/// Summary of the written files.
 struct ImportReport {
-  std::string network;  ///< its name
+  std::string network;  ///< name of the network
   size_t layers = 0;
   int64_t parameters = 0;
   bool job = false;
-  size_t tensors = 0;  ///< of weights.safetensors; 0: there is none
+  size_t tensors = 0;  ///< number of tensors in weights.safetensors; 0: file not written
 };
 
-/// Writes network.json, and job.json and weights.safetensors where there is something to make them
-/// of. Nothing is written before all is read and checked. What has no equal is said to `log`.
-/// Throws ConfigError with file and place, RunError where files cannot be written.
+/// Imports a Caffe network. Writes network.json, and job.json and weights.safetensors if there are
+/// sources for them. Reads and checks all input before it writes a file. Logs the unsupported
+/// features to `log`. Throws ConfigError with file and position, RunError if files cannot be
+/// written.
 ImportReport import_caffe(const CaffeImport& asked, Log& log);
 
-/// "3x227x227"; throws ConfigError for anything else.
+/// Parses "3x227x227". Throws ConfigError for any other text.
 SampleShape parse_sample_shape(const std::string& given);
 
 }  // namespace poseidon::importer

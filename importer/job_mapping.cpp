@@ -47,8 +47,9 @@ Json dataset_of(const CaffeData& data, const char* path, const JobSources& sourc
   return json;
 }
 
-/// Tests crop the centre and mirror nothing, whatever is said; all else has to be as in training,
-/// or a transform of their own. A test set without one would be prepared as the training set is.
+/// Testing always crops the center and never mirrors, so "mirror" is not compared. If the other
+/// settings equal those of training, the test set needs no transform, since it then uses that of
+/// the training set. Otherwise it gets a separate transform.
 Json test_set_of(const JobSources& sources, const Json& train, Remarks& remarks) {
   Json json = dataset_of(*sources.test, kTestData, sources, remarks);
   Json of_training = train.value("transform", Json::object());
@@ -66,7 +67,7 @@ Json test_set_of(const JobSources& sources, const Json& train, Remarks& remarks)
   return json;
 }
 
-/// Samples of a step, of which Caffe computes `iter_size` times a batch.
+/// Returns the number of samples per step. Caffe processes `iter_size` batches per step.
 int64_t batch_of(const JobSources& sources, int64_t iter_size) {
   const int64_t batch = sources.train ? std::max<int64_t>(sources.train->batch, 1) : 1;
   int64_t product = 0;
@@ -123,7 +124,7 @@ Json schedule_of(const MessageReader& solver, Remarks& remarks) {
   return json;
 }
 
-/// By the newer field, a text, or the older, a word.
+/// Reads the rule from the newer field, a text, or the older field, a word.
 size_t rule_of(const MessageReader& solver) {
   const auto word = solver.word("solver_type", kSolverWords);
   const auto type = solver.text("type");
@@ -140,7 +141,7 @@ size_t rule_of(const MessageReader& solver) {
   return static_cast<size_t>(found - kSolverTypes.begin());
 }
 
-/// Caffe's momentum has another meaning in each rule.
+/// The meaning of Caffe's "momentum" depends on the rule.
 void put_rule(Json& json, const MessageReader& solver) {
   const std::string rule = kRules[rule_of(solver)];
   const double momentum = solver.number("momentum").value_or(0);
@@ -167,7 +168,7 @@ void put_decay(Json& json, const MessageReader& solver) {
   if (decay != 0) json[kind == "L1" ? "l1_decay" : "weight_decay"] = plain_number(decay);
 }
 
-/// Caffe clips the sum over iter_size batches, here the mean over all samples is clipped.
+/// Caffe clips the sum over iter_size batches; Poseidon clips the mean over all samples.
 Json optimizer_of(const MessageReader& solver, int64_t iter_size, Remarks& remarks) {
   Json json = Json::object();
   put_rule(json, solver);
@@ -213,7 +214,7 @@ void remark_solver(const MessageReader& solver, bool tests, Remarks& remarks) {
                     "device_id", "debug_info", "layer_wise_reduce"});
 }
 
-/// What a network with data layers alone does not tell.
+/// Writes default values for settings that only a solver states.
 void put_placeholders(Json& json, const JobSources& sources, Remarks& remarks) {
   json["optimizer"] = {{"learning_rate", 0.01}};
   json["train"] = {{"epochs", 1}};

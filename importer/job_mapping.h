@@ -8,22 +8,23 @@
 
 namespace poseidon::importer {
 
-/// What a job is made of: a solver, data layers, or either.
+/// The sources of a job: a solver, data layers, or both.
 struct JobSources {
   std::string network_name;
   std::optional<MessageReader> solver;
   std::optional<CaffeData> train, test;
-  std::string mean_image;   ///< the PFM file that a mean file became; "" where there is none
-  bool bgr_to_rgb = false;  ///< means are in the other order
+  std::string mean_image;   ///< PFM file converted from a mean file; "": none
+  bool bgr_to_rgb = false;  ///< reverse the channel order of the means
 };
 
-/// Where the packed data of an imported job are looked for, seen from its file.
+/// Paths of the packed data that an imported job uses, relative to the job file.
 inline constexpr const char *kTrainData = "data/train", *kTestData = "data/test";
 
-/// A job file. Throws ConfigError with file, line and column.
+/// Creates a job file. Throws ConfigError with file, line and column.
 Json map_job(const JobSources& sources, Remarks& remarks);
 
-/// The place in the solver that a key of the job, by its pointer, came from.
+/// Returns the position in the solver file of the field that sets the job's key at JSON pointer
+/// `pointer`.
 Place place_of_key(const MessageReader& solver, const std::string& pointer);
 
 }  // namespace poseidon::importer

@@ -8,7 +8,7 @@ namespace {
 
 constexpr size_t kColumns = 100;
 
-/// The elements of a list or an object, each by `element`, with what stands between them.
+/// Joins the elements of a list or an object. `element` formats each, `between` separates them.
 template <class Element>
 std::string joined(const Json& json, const std::string& between, const Element& element) {
   std::string out;

@@ -6,7 +6,7 @@
 
 namespace poseidon::importer {
 
-/// JSON as people write it: what fits into a line of 100 columns stands in one.
+/// Formats JSON for human readers: a value that fits into 100 columns is on one line.
 std::string json_text(const Json& json);
 
 }  // namespace poseidon::importer

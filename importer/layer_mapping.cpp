@@ -51,7 +51,7 @@ void put_gaussian(Json& filler, const MessageReader& from) {
     filler["sparse"] = sparse;
 }
 
-/// Ours counts the inputs of a unit.
+/// Poseidon's fillers always use the number of inputs of a unit.
 void check_norm(const MessageReader& from, Remarks& remarks) {
   const auto norm = from.word("variance_norm", {"FAN_IN", "FAN_OUT", "AVERAGE"});
   if (norm && *norm != "FAN_IN")

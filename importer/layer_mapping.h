@@ -10,58 +10,58 @@
 
 namespace poseidon::importer {
 
-/// A layer of ours, as a network file has it, without name and inputs.
+/// A Poseidon layer as in a network file, without name and inputs.
 struct MappedLayer {
   Json keys;           ///< "type" first
-  int parameters = 0;  ///< tensors that it learns
-  /// What each input is multiplied by, which layers of their own have to do; empty: nothing.
+  int parameters = 0;  ///< number of learned tensors
+  /// A factor for each input, applied by separate layers; empty: no factors.
   std::vector<double> input_factors = {};
 };
 
 using LayerMapping = MappedLayer (*)(const CaffeLayer& layer, Remarks& remarks);
 
-/// One type of Caffe's whose layers become one layer of ours.
+/// Maps a Caffe layer type to one Poseidon layer.
 struct LayerMappingEntry {
   std::string_view type;
   LayerMapping map;
 };
 
-// The table is in three parts, each in a file of its own.
+// The table has three parts, in separate files.
 std::span<const LayerMappingEntry> weighted_mappings();
 std::span<const LayerMappingEntry> plain_mappings();
 std::span<const LayerMappingEntry> loss_mappings();
 
-/// Null for a type that is not in the table.
+/// Returns null for a type that is not in the table.
 LayerMapping mapping_of(std::string_view type);
 
-/// Why a type of Caffe's has no equal; "" for one that Caffe has not either.
+/// Returns the reason why Poseidon does not support a Caffe type; "" for other types.
 std::string reason_for_none(std::string_view type);
 
-// What mappings share.
+// Functions that several mappings use.
 
-/// An integer where a number is one, as people write it.
+/// Returns an integer if the number is whole, so that the JSON text has no decimal point.
 Json plain_number(double value);
 Json plain_numbers(std::span<const double> values);
-/// Puts a number that is given into `keys`, and leaves it out otherwise.
+/// Writes the field's number to `keys` if the field is set.
 void put_number(Json& keys, const char* key, const MessageReader& from, std::string_view field);
 
-/// height and width, from one field for both or one for each: 3, or [3, 5]. Null where none is
-/// given.
+/// Returns height and width, from one field for both or one field for each: 3, or [3, 5]. Returns
+/// null if no field is set.
 Json pair_of(const MessageReader& from, std::string_view both, std::string_view height,
              std::string_view width, Remarks& remarks);
 
-/// The filler that a field names. Caffe's is constant 0 where there is none.
+/// Returns the filler that a field describes, or the constant `constant` if the field is not set.
 Json filler_of(const MessageReader& from, std::string_view field, double constant,
                Remarks& remarks);
 
-/// Refuses a field that is given as another integer than `only`.
+/// Refuses a field that is set to an integer other than `only`.
 void expect_integer(const MessageReader& from, std::string_view field, int64_t only,
                     const std::string& why, Remarks& remarks);
 
-/// "learning_rate_multipliers" and "decay_multipliers", where they are not all 1.
+/// Writes "learning_rate_multipliers" and "decay_multipliers" if they are not all 1.
 void put_multipliers(Json& keys, std::span<const CaffeParam> params);
 
-/// What a layer's "param" blocks say, for each of the tensors that it learns.
+/// Returns the "param" settings of a layer, one for each learned tensor.
 std::vector<CaffeParam> params_of(const CaffeLayer& layer, int parameters, Remarks& remarks);
 
 }  // namespace poseidon::importer

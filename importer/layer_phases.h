@@ -12,7 +12,7 @@ using layers::Phase;
 
 inline constexpr std::array kBothPhases{Phase::kTrain, Phase::kTest};
 
-/// What there is of something in each phase.
+/// One value for each phase.
 template <class Value>
 class PerPhase {
  public:
@@ -24,7 +24,7 @@ class PerPhase {
   std::array<Value, kBothPhases.size()> values_{};
 };
 
-/// Those that something takes part in.
+/// A set of phases.
 class PhaseSet : public PerPhase<bool> {
  public:
   static PhaseSet of(Phase phase) {
@@ -44,9 +44,9 @@ class PhaseSet : public PerPhase<bool> {
 
 bool is_loss(const CaffeLayer& layer);
 
-/// In which phases layers take part here. That is as Caffe has it, but that tests are not without
-/// what they need: where no layer is for TEST, or no data, or no loss, those of TRAIN are. And a
-/// dropout in place does nothing in tests, so they may have it.
+/// Determines the phases of each layer. Follows Caffe's rules, but completes testing: if no layer,
+/// no data or no loss is for TEST, testing uses that of TRAIN. An in-place dropout also takes part
+/// in testing, since it has no effect there.
 class LayerPhases {
  public:
   explicit LayerPhases(const CaffeNetwork& network);
@@ -54,7 +54,7 @@ class LayerPhases {
   PhaseSet of(const CaffeLayer& layer) const;
 
  private:
-  bool has_tests_ = false;  ///< beside data
+  bool has_tests_ = false;  ///< a layer other than a data layer is for TEST
   bool has_test_data_ = false, has_test_loss_ = false;
 };
 

@@ -10,8 +10,8 @@ namespace poseidon::importer {
 
 namespace {
 
-/// Ours divide by the number of samples, which is what all of Caffe's rules but NONE come to where
-/// no label is ignored and scores have one position.
+/// Poseidon's losses divide by the number of samples. All rules of Caffe except NONE are equal to
+/// that if no label is ignored and scores have one position.
 void read_normalization(const CaffeLayer& layer, Remarks& remarks) {
   const MessageReader from = layer.message.message("loss_param");
   if (from.word("normalization", {"FULL", "VALID", "BATCH_SIZE", "NONE"}) == "NONE")
@@ -62,7 +62,7 @@ MappedLayer map_contrastive_loss(const CaffeLayer& layer, Remarks& remarks) {
   return mapped;
 }
 
-/// The matrix becomes a part of the network, from a file that is read here.
+/// Reads the matrix from its file and writes it to the network.
 MappedLayer map_infogain_loss(const CaffeLayer& layer, Remarks& remarks) {
   const MessageReader from = layer.message.message("infogain_loss_param");
   expect_integer(from, "axis", 1, "the classes are the channels", remarks);

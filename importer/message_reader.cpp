@@ -11,7 +11,7 @@ namespace poseidon::importer {
 
 namespace {
 
-/// Decimal, hexadecimal (0x1f) or octal (017), as protobuf has it.
+/// Parses a decimal, hexadecimal (0x1f) or octal (017) integer, like protobuf.
 std::optional<int64_t> parsed_integer(std::string_view digits) {
   const bool negative = digits.starts_with('-');
   if (negative) digits.remove_prefix(1);
@@ -29,7 +29,7 @@ std::optional<int64_t> parsed_integer(std::string_view digits) {
   return negative ? -value : value;
 }
 
-/// No leading zeros, which would be octal, and no hexadecimal digits: as protobuf has it.
+/// Rejects leading zeros (octal) and hexadecimal numbers, like protobuf.
 std::optional<double> parsed_number(std::string_view digits) {
   const std::string_view whole = digits.substr(digits.starts_with('-') ? 1 : 0);
   const bool octal = whole.size() > 1 && whole[0] == '0' && whole[1] >= '0' && whole[1] <= '9' &&

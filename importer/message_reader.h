@@ -12,24 +12,24 @@
 
 namespace poseidon::importer {
 
-/// Values that an integer may take.
+/// Range of allowed integers.
 struct IntegerRange {
   int64_t least = std::numeric_limits<int64_t>::min();
   int64_t most = std::numeric_limits<int64_t>::max();
 };
 inline constexpr IntegerRange kAnyInteger{};
-/// What counts or measures something in a network.
+/// Range of counts and extents in a network.
 inline constexpr IntegerRange kExtent{.least = 0, .most = int64_t{1} << 31};
 
-/// The fields of one message by name and type. What is asked for counts as read. Each error is a
-/// ConfigError with file, line and column. The message must outlive the reader.
+/// Reads the fields of one message by name and type. Each requested field counts as read. Each
+/// error is a ConfigError with file, line and column. The message must outlive the reader.
 class MessageReader {
  public:
-  /// `message` may be null: a message without fields, at `place`.
+  /// A null `message` is an empty message at `place`.
   MessageReader(const TextMessage* message, Place place) : message_(message), place_(place) {}
 
   bool has(std::string_view name) const { return find(name) != nullptr; }
-  /// Of the field, or of the message where there is none.
+  /// Returns the position of the field, or of the message if the field is not set.
   Place place_of(std::string_view name) const;
   const Place& place() const { return place_; }
 
@@ -37,29 +37,29 @@ class MessageReader {
   std::optional<double> number(std::string_view name) const;
   std::optional<bool> boolean(std::string_view name) const;
   std::optional<std::string> text(std::string_view name) const;
-  /// A word of an enumeration whose words are numbered as in `words`.
+  /// Reads a word of an enumeration, or its number, which is the index in `words`.
   std::optional<std::string> word(std::string_view name,
                                   const std::vector<std::string>& words) const;
 
   std::vector<int64_t> integers(std::string_view name, IntegerRange range = kAnyInteger) const;
   std::vector<double> numbers(std::string_view name) const;
   std::vector<std::string> texts(std::string_view name) const;
-  /// The words or numbers of a field as they stand.
+  /// Reads the words or numbers of a field as text.
   std::vector<std::string> words(std::string_view name) const;
 
-  /// One without fields where there is none of this name.
+  /// Returns an empty message if the field is not set.
   MessageReader message(std::string_view name) const;
   std::vector<MessageReader> messages(std::string_view name) const;
 
-  /// The fields count as read.
+  /// Marks fields as read.
   void pass_over(std::initializer_list<std::string_view> names) const;
   void pass_over_all() const;
-  /// Refuses every field, at any depth, that nobody has asked for.
+  /// Refuses every unread field, at any depth.
   void refuse_unread(Remarks& remarks) const;
 
  private:
   std::vector<const TextField*> all(std::string_view name) const;
-  /// Null when there is none; refuses two.
+  /// Returns null if the field is not set. Refuses a field that is set twice.
   const TextField* one(std::string_view name) const;
   const TextField* find(std::string_view name) const;
   Place at(Position position) const { return {place_.file, position}; }

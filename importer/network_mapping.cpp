@@ -18,15 +18,15 @@ namespace {
 
 constexpr const char* kImagesName = "input";
 
-/// What a value of Caffe's is here.
+/// The source of a Caffe value in the Poseidon network.
 struct Source {
   enum class Kind : uint8_t { kNothing, kInput, kLabels, kExtra, kShapeless, kLayer };
   Kind kind = Kind::kNothing;
   std::string layer = {};
-  size_t extra = 0;  ///< index of a further input
+  size_t extra = 0;  ///< index of an auxiliary input
 
   bool is_labels() const { return kind == Kind::kLabels; }
-  /// As a network file has it.
+  /// Returns the name in a network file.
   std::string name() const {
     if (is_labels()) return net::kLabelName;
     return kind == Kind::kInput ? kImagesName : layer;
@@ -35,7 +35,7 @@ struct Source {
 
 bool exists_here(const std::string& type) { return layers::make_definition(type) != nullptr; }
 
-/// Names in network files hold no dots and begin with no "$"; "input" is taken.
+/// Names in network files contain no dots and do not begin with "$"; "input" is reserved.
 std::string usable_name(const CaffeLayer& layer) {
   std::string name = layer.name;
   std::ranges::replace(name, '.', '_');
@@ -44,7 +44,7 @@ std::string usable_name(const CaffeLayer& layer) {
   return name;
 }
 
-/// Which layer has the parameters of a name.
+/// Maps the names of parameters to the layer that owns them.
 class ParameterOwners {
  public:
   struct Owner {
@@ -52,8 +52,8 @@ class ParameterOwners {
     std::vector<CaffeParam> params;
   };
 
-  /// The layer before this one that has the same names for its parameters; null where there is
-  /// none, or they have no names. From then on they are this one's.
+  /// Returns the earlier layer with the same parameter names. Returns null if there is none, and
+  /// `layer` then becomes the owner. Returns null also if the parameters have no names.
   const Owner* of(const std::vector<CaffeParam>& params, const CaffeLayer& layer,
                   const std::string& name, Remarks& remarks) {
     std::vector<std::string> names;
@@ -74,7 +74,7 @@ class ParameterOwners {
   std::set<std::string> taken_;
 };
 
-/// Where the slices end but the last, which ends with its input.
+/// Returns the end of each slice except the last, which ends at the end of the input.
 std::vector<int64_t> ends_of_slices(const CaffeLayer& layer, size_t tops, Remarks& remarks) {
   const MessageReader from = layer.message.message("slice_param");
   expect_integer(from, "axis", 1, "slices are of the channels", remarks);
@@ -87,10 +87,10 @@ std::vector<int64_t> ends_of_slices(const CaffeLayer& layer, size_t tops, Remark
   return ends;
 }
 
-/// What a layer reads in each phase that it takes part in.
+/// The names of a layer's inputs in each of its phases.
 using Inputs = PerPhase<std::vector<std::string>>;
 
-/// An accuracy is one number here, of all labels.
+/// Poseidon's accuracy is a single number over all labels.
 bool has_equal_accuracy(const CaffeLayer& layer) {
   const MessageReader from = layer.message.message("accuracy_param");
   return layer.tops.size() == 1 && !from.has("ignore_label") &&
@@ -111,7 +111,7 @@ void remark_phases(const CaffeNetwork& network, const BlobGraph& graph, Remarks&
 
 class NetworkMapper {
  public:
-  /// Tells `further` which of its inputs are read.
+  /// Marks in `further` the auxiliary inputs that are read.
   NetworkMapper(const CaffeNetwork& network, Remarks& remarks, FurtherInputs& further)
       : network_(network),
         graph_(network),
@@ -163,16 +163,16 @@ class NetworkMapper {
   const CaffeNetwork& network_;
   const BlobGraph graph_;
   Remarks& remarks_;
-  std::vector<PerPhase<Source>> sources_;  ///< of each value of the graph
+  std::vector<PerPhase<Source>> sources_;  ///< for each value of the graph
   std::vector<ImportedLayer> layers_;
-  PerPhase<std::string> before_;  ///< the last layer of each phase; "" for none
+  PerPhase<std::string> before_;  ///< name of the last layer in each phase; "": none
   PerPhase<std::set<std::string>> names_;
   ParameterOwners owners_;
   PerPhase<bool> has_images_, has_labels_;
   FurtherInputs& further_;
 };
 
-/// `extents` are those of a batch of each, as far as they are told.
+/// `extents`: batch extents of each value; empty if not stated.
 void NetworkMapper::bind_inputs(const std::vector<int>& values, PhaseSet phases,
                                 const Extents& extents, const Place& place) {
   for (const Phase phase : kBothPhases)
@@ -180,8 +180,8 @@ void NetworkMapper::bind_inputs(const std::vector<int>& values, PhaseSet phases,
       source(values[i], phase) = source_of_input(values, i, phase, extents[i], place);
 }
 
-/// The first is the images. The labels are what is called so, or the next one; all others are
-/// inputs of their own, if their shapes are known.
+/// The first value is the images. The labels are the value of that name, or else the next value.
+/// All others are auxiliary inputs, if their shapes are known.
 Source NetworkMapper::source_of_input(const std::vector<int>& values, size_t index, Phase phase,
                                       const std::vector<int64_t>& extents, const Place& place) {
   const auto name_at = [&](size_t i) -> const std::string& {
@@ -241,14 +241,14 @@ void NetworkMapper::map_split(const GraphLayer& layer) {
   pass_on(layer);
 }
 
-/// Its tops are its first input.
+/// Replaces the layer's tops by its first input.
 void NetworkMapper::pass_on(const GraphLayer& layer) {
   for (const Phase phase : kBothPhases)
     if (layer.phases[phase])
       for (const int top : layer.tops) source(top, phase) = source(layer.bottoms[phase][0], phase);
 }
 
-/// Each top is a layer of its own.
+/// Creates a separate layer for each top.
 void NetworkMapper::map_slice(const GraphLayer& layer) {
   const CaffeLayer& caffe = *layer.layer;
   const std::vector<int64_t> ends = ends_of_slices(caffe, layer.tops.size(), remarks_);
@@ -269,7 +269,7 @@ void NetworkMapper::leave_out(const GraphLayer& layer, const std::string& why) {
   layer.layer->message.pass_over_all();
 }
 
-/// What reads a layer that is skipped reads that layer's first input.
+/// Skips a layer. Layers that read it read its first input instead.
 void NetworkMapper::pass_through(const GraphLayer& layer) {
   layer.layer->message.pass_over_all();
   if (!layer.layer->bottoms.empty()) pass_on(layer);
@@ -287,7 +287,8 @@ void NetworkMapper::map_known(const GraphLayer& layer, LayerMapping mapping) {
   add(layer, mapped);
 }
 
-/// Caffe's batch norm is two layers, of which the second one scales and shifts; ours is one.
+/// Caffe's batch norm has two layers, of which the second one scales and shifts. Poseidon's is one
+/// layer.
 bool NetworkMapper::join_batch_norm(const GraphLayer& layer) {
   const CaffeLayer& caffe = *layer.layer;
   const CaffeLayer* const norm = batch_norm_before(layer);
@@ -313,7 +314,8 @@ bool NetworkMapper::join_batch_norm(const GraphLayer& layer) {
   return true;
 }
 
-/// Null unless a Scale follows it that alone reads its result.
+/// Returns the batch norm before a Scale layer. Returns null if another layer also reads its
+/// result.
 const CaffeLayer* NetworkMapper::batch_norm_before(const GraphLayer& layer) const {
   std::set<int> values;
   for (const Phase phase : kBothPhases)
@@ -329,7 +331,8 @@ const CaffeLayer* NetworkMapper::batch_norm_before(const GraphLayer& layer) cons
   return fits ? producer.layer : nullptr;
 }
 
-/// What it reads but for the labels of a loss, which are its last input and not named here.
+/// Returns the inputs without the labels of a loss. Labels are the last input, and network files do
+/// not name them.
 std::vector<int> NetworkMapper::read_by(const GraphLayer& layer, const std::string& type,
                                         Phase phase) const {
   const CaffeLayer& caffe = *layer.layer;
@@ -376,14 +379,14 @@ std::vector<std::string> NetworkMapper::inputs_in(const GraphLayer& layer, const
   return inputs;
 }
 
-/// Whether they are what a network file means without a word.
+/// Returns true if the input is the previous layer, which network files do not name.
 bool NetworkMapper::reads_before(const Inputs& inputs, Phase phase) const {
   const std::string& before = before_[phase].empty() ? kImagesName : before_[phase];
   return inputs[phase].size() == 1 && inputs[phase][0] == before;
 }
 
-/// A layer of ours: once, or where a network file cannot say of one what it reads in each phase,
-/// for each.
+/// Adds a Poseidon layer. If a network file cannot state the inputs of both phases in one layer,
+/// adds one for each phase.
 void NetworkMapper::put(const std::string& name, const Inputs& inputs, const Json& keys,
                         const GraphLayer& layer) {
   const PhaseSet phases = layer.phases;
@@ -415,7 +418,7 @@ std::string NetworkMapper::new_name(const GraphLayer& layer) {
   return name;
 }
 
-/// In all of these phases.
+/// Returns a name that is unused in all of `phases`, and reserves it.
 std::string NetworkMapper::free_name(const std::string& stem, PhaseSet phases) {
   const auto is_taken = [&](const std::string& name) {
     return std::ranges::any_of(
@@ -428,7 +431,7 @@ std::string NetworkMapper::free_name(const std::string& stem, PhaseSet phases) {
   return name;
 }
 
-/// Puts a layer that multiplies before each input that has a factor.
+/// Inserts a layer that multiplies before each input that has a factor.
 void NetworkMapper::multiply(Inputs& inputs, const std::vector<double>& factors,
                              const GraphLayer& layer) {
   const CaffeLayer& caffe = *layer.layer;
@@ -457,7 +460,7 @@ void NetworkMapper::add(const GraphLayer& layer, const MappedLayer& mapped) {
   if (!layer.tops.empty()) set_source(layer.tops[0], layer.phases, name);
 }
 
-/// A layer of one phase takes the parameters of that of its name in the other without a word.
+/// Layers with the same name in different phases share their parameters implicitly.
 Json NetworkMapper::with_parameters(Json keys, const CaffeLayer& layer, const std::string& name,
                                     int parameters) {
   if (parameters == 0) return keys;

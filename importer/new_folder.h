@@ -4,10 +4,10 @@
 
 namespace poseidon::importer {
 
-/// Throws ConfigError where there is something that an import could overwrite.
+/// Throws ConfigError if `folder` exists and is not an empty folder.
 void refuse_used_folder(const std::filesystem::path& folder);
 
-/// Makes the folder that an import writes to, and removes the files of an earlier import there.
+/// Creates the folder of an import and removes the files of an earlier import from it.
 void begin_folder(const std::filesystem::path& folder);
 
 }  // namespace poseidon::importer

@@ -2,20 +2,20 @@
 
 #include <string>
 
-/// Reads what other programs wrote, and writes networks, jobs and weights that mean the same.
+/// Reads files of other programs, and writes equivalent networks, jobs and weights.
 namespace poseidon::importer {
 
-/// Counted from 1; columns in bytes.
+/// A position in a text file, counted from 1; columns in bytes.
 struct Position {
   int line = 1, column = 1;
 };
 
-/// Where something stands in a text file, for messages.
+/// A file and a position in it, for messages.
 struct Place {
   std::string file;
   Position position;
 
-  /// "net.prototxt:3:5"
+  /// Returns "net.prototxt:3:5".
   std::string text() const;
 };
 

@@ -7,18 +7,18 @@
 
 namespace poseidon::importer {
 
-/// What is said of things that have no equal here, each with its place.
+/// Reports features of a file that Poseidon does not support, each with its position.
 class Remarks {
  public:
-  /// `skips_unknown`: what could not mean the same is a warning, not an error.
+  /// `skips_unknown`: refuse() logs a warning instead of an error.
   Remarks(Log& log, bool skips_unknown) : log_(log), skips_unknown_(skips_unknown) {}
 
-  /// Of what changes nothing that is computed.
+  /// Reports a difference that does not change any result.
   void note(const Place& place, const std::string& message);
-  /// Of what changes how training goes, and not what the network computes.
+  /// Reports a difference that changes training, but not the function of the network.
   void warn(const Place& place, const std::string& message);
-  /// Of what changes what the network computes. Throws ConfigError, unless unknown things are
-  /// skipped.
+  /// Reports a difference that changes the function of the network. Throws ConfigError unless
+  /// `skips_unknown` is set.
   void refuse(const Place& place, const std::string& message);
 
  private:

@@ -6,8 +6,8 @@
 
 namespace poseidon::importer {
 
-/// A network of configs/networks, which the program carries in itself, by the file's name without
-/// its ending. LogicError for one that there is not.
+/// Returns a network of configs/networks that is compiled into the program. `name` is the file name
+/// without its extension. Throws LogicError for an unknown name.
 Json shipped_network(std::string_view name);
 
 }  // namespace poseidon::importer

@@ -11,23 +11,23 @@ namespace poseidon::importer {
 
 struct TextField;
 
-/// A message of protobuf's text format, as it stands: without knowledge of which fields there are.
+/// A message in protobuf's text format, parsed without knowledge of its schema.
 struct TextMessage {
   Position position;
-  std::vector<TextField> fields;  ///< in order; those of a list in brackets one by one
+  std::vector<TextField> fields;  ///< in order; each element of a list in brackets is one field
 };
 
 struct TextField {
   std::string name;
   Position position;
-  Token value;                           ///< of a message only its position counts
-  std::unique_ptr<TextMessage> message;  ///< null for other values
-  /// Whether anything has asked for it: what is left in the end has no meaning here.
+  Token value;                           ///< for a message, only the position is valid
+  std::unique_ptr<TextMessage> message;  ///< null: not a message
+  /// True if a reader has requested the field. Fields that stay unread are not supported.
   mutable bool read = false;
 };
 
-/// Parses a file in protobuf's text format. Throws ConfigError with file, line and column:
-/// malformed text, nesting deeper than 64.
+/// Parses a file in protobuf's text format. Throws ConfigError with file, line and column if the
+/// text is malformed or nested deeper than 64.
 TextMessage parse_text_message(std::string_view content, const std::string& file);
 
 }  // namespace poseidon::importer

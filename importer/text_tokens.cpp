@@ -42,7 +42,7 @@ void append_utf8(std::string& into, uint32_t code) {
   }
 }
 
-/// inf, infinity and nan, which alone may follow a minus without being digits.
+/// Returns true for inf, infinity and nan, the only words that may follow a minus.
 bool is_special_number(std::string word) {
   for (char& c : word) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   return word == "inf" || word == "infinity" || word == "nan";
@@ -73,7 +73,7 @@ void TextTokens::fail(Position position, const std::string& message) const {
   fail_at({file_, position}, message);
 }
 
-/// The end reads as 0, which no rule takes.
+/// Returns 0 after the end, which no rule accepts.
 char TextTokens::at(size_t ahead) const {
   return index_ + ahead < content_.size() ? content_[index_ + ahead] : '\0';
 }
@@ -142,7 +142,7 @@ void TextTokens::read_hexadecimal(std::string& into) {
   for (; is_hexadecimal(at(0)); step()) into += at(0);
 }
 
-/// Integers, octal ones among them, and fractions, which may end with an f.
+/// Reads an integer, also octal, or a fraction, which may end with an f.
 void TextTokens::read_decimal(std::string& into) {
   read_digits(into);
   if (at(0) == '.') {
@@ -158,7 +158,7 @@ void TextTokens::read_decimal(std::string& into) {
   if ((at(0) == 'f' || at(0) == 'F') && !is_of_word(at(1))) step();
 }
 
-/// Blanks may stand between a minus and its number.
+/// Blanks may separate a minus from its number.
 Token TextTokens::read_negative() {
   const Position begin = position_;
   step();

@@ -9,27 +9,27 @@ namespace poseidon::importer {
 
 enum class TokenKind { kWord, kNumber, kString, kSign, kEnd };
 
-/// A word ("TRAIN"), a number with its sign ("-1e-3", "-inf"), a string (unescaped; adjacent ones
-/// are one), or a sign of punctuation.
+/// A word ("TRAIN"), a number with its sign ("-1e-3", "-inf"), a string (unescaped; adjacent
+/// strings are joined), or a punctuation character.
 struct Token {
   TokenKind kind = TokenKind::kEnd;
   std::string text;
   Position position;
 
   bool is_sign(char sign) const { return kind == TokenKind::kSign && text[0] == sign; }
-  /// For messages: "the end of the file", "\"conv1\"", "}".
+  /// Returns text for messages: "the end of the file", "\"conv1\"", "}".
   std::string shown() const;
 };
 
-/// The tokens of a file in protobuf's text format, one after another.
+/// Reads the tokens of a file in protobuf's text format, one after another.
 class TextTokens {
  public:
-  /// `content` must outlive it; `file` names it in messages.
+  /// `content` must outlive the object. `file` is its name in messages.
   TextTokens(std::string_view content, std::string file);
 
-  /// The one that comes next.
+  /// Returns the next token.
   const Token& peek() const { return token_; }
-  /// Takes it. Throws ConfigError where what follows it is no token.
+  /// Removes and returns the next token. Throws ConfigError if the text after it is not a token.
   Token take();
 
   [[noreturn]] void fail(Position position, const std::string& message) const;

@@ -10,8 +10,9 @@ using Pairs = std::vector<LayerPair>;
 
 constexpr std::array<double, 3> kImageNetMean{123.675, 116.28, 103.53};
 constexpr std::array<double, 3> kImageNetDeviation{58.395, 57.12, 57.375};
-/// torchvision normalizes for inception_v3 and googlenet as for all others, and their
-/// transform_input then makes pixels from -1 to 1 of that: both together are this.
+/// For inception_v3 and googlenet, torchvision applies the usual normalization. Their
+/// transform_input then converts the result to values of -1 to 1. This constant combines both
+/// steps.
 constexpr std::array<double, 3> kHalfRange{127.5, 127.5, 127.5};
 
 template <class... Parts>
@@ -27,9 +28,10 @@ Pairs alexnet() {
           {"fc2", "classifier.4"}, {"fc3", "classifier.6"}};
 }
 
-// ---- vgg: features counts convolutions, rectifiers and poolings alike.
+// ---- vgg: the index in "features" counts convolutions, rectifiers and poolings.
 
-/// `name` makes a convolution's name of its stage and its number there, both from 0.
+/// `name` returns a convolution's name from its stage and its index in the stage, both counted from
+/// 0.
 template <class Name>
 Pairs vgg(std::array<int, 5> convolutions, const Name& name) {
   Pairs pairs;
@@ -52,7 +54,8 @@ Pairs vgg19() { return vgg({2, 2, 4, 4, 4}, flat_name); }
 
 // ---- resnet
 
-/// A stage is a block "stage2_first" where it begins with a projection, and "stage2" repeated.
+/// A stage that begins with a projection is a block "stage2_first", then the repeated block
+/// "stage2".
 Pairs resnet(std::array<int, 4> blocks, int convolutions) {
   Pairs pairs{{"conv1", "conv1"}, {"bn1", "bn1"}};
   for (int stage = 1; stage <= 4; ++stage) {
@@ -79,12 +82,12 @@ Pairs resnet18() { return resnet({2, 2, 2, 2}, 2); }
 Pairs resnet50() { return resnet({3, 4, 6, 3}, 3); }
 Pairs resnet152() { return resnet({3, 8, 36, 3}, 3); }
 
-// ---- mobilenet_v2, efficientnet_b0: a stage is "stage2_first", then "stage2.N.branch"; the first
-// one and the last one are a single block.
+// ---- mobilenet_v2, efficientnet_b0: a stage is "stage2_first", then "stage2.N.branch". The first
+// and the last stage have a single block.
 
 struct MobileBlock {
-  int stage;  ///< from 1
-  int index;  ///< in its stage, from 0
+  int stage;  ///< counted from 1
+  int index;  ///< index in its stage, counted from 0
   std::string ours;
 };
 
@@ -99,7 +102,7 @@ std::vector<MobileBlock> mobile_blocks(std::array<int, 7> counts) {
   return blocks;
 }
 
-/// A convolution with its batch norm, of a block "unit".
+/// A convolution and its batch norm, from a block "unit".
 void add_unit(Pairs& pairs, const std::string& ours, const std::string& theirs) {
   add(pairs, ours + ".conv", theirs, ".0");
   add(pairs, ours + ".bn", theirs, ".1");
@@ -187,7 +190,7 @@ void add_inception(Pairs& pairs, const InceptionBlock& units, const std::string&
   }
 }
 
-/// The auxiliary head stands where torchvision makes it, in the middle.
+/// The auxiliary head is in the middle, as in torchvision.
 Pairs inception(bool with_head) {
   Pairs pairs;
   add_inception(pairs,
@@ -250,7 +253,7 @@ TorchvisionArch usual(std::string_view name, std::string_view network, double ep
           .layers = layers};
 }
 
-/// With batch norms of another epsilon, and transform_input.
+/// Networks with another batch norm epsilon, and with transform_input.
 TorchvisionArch of_inception(std::string_view name, std::string_view network, int64_t resize_short,
                              Pairs (*layers)()) {
   return {.name = name,

@@ -8,31 +8,33 @@
 
 namespace poseidon::importer {
 
-/// A layer that has tensors, by its name here and by that of torchvision's module.
+/// A layer with tensors: its names in Poseidon and in torchvision.
 struct LayerPair {
   std::string ours, theirs;
 };
 
-/// A network that torchvision has too.
+/// A network that torchvision also provides.
 struct TorchvisionArch {
   std::string_view name;     ///< torchvision.models.NAME
-  std::string_view network;  ///< the same of configs/networks, by the name of its own
-  /// Of its batch norms, which move their statistics by 0.1 (kBatchNormMomentum); 0: it has none.
+  std::string_view network;  ///< name of the equal network in configs/networks
+  /// Epsilon of its batch norms, whose momentum is kBatchNormMomentum; 0: it has no batch norms.
   double epsilon = 0;
-  int64_t resize_short = 256;  ///< what torchvision resizes a photograph to before it crops
-  /// What makes of pixels from 0 to 255 what its trained weights want.
+  /// torchvision resizes the shorter side to this length before the crop.
+  int64_t resize_short = 256;
+  /// Normalization of pixels of 0 to 255 that its trained weights expect.
   std::array<double, 3> mean, deviation;
-  /// In the order of torchvision's state dict.
+  /// Returns the layers in the order of torchvision's state dict.
   std::vector<LayerPair> (*layers)();
 };
 
 inline constexpr double kBatchNormMomentum = 0.1;
 
-/// In alphabetical order.
+/// All known networks, in alphabetical order.
 const std::vector<TorchvisionArch>& torchvision_archs();
-/// Throws ConfigError that names those there are.
+/// Throws ConfigError that lists the known names.
 const TorchvisionArch& torchvision_arch(const std::string& name);
-/// By the name of a network of ours. Throws ConfigError that names those there are.
+/// Finds a network by the name of the Poseidon network. Throws ConfigError that lists the known
+/// names.
 const TorchvisionArch& torchvision_arch_of(const std::string& network);
 
 }  // namespace poseidon::importer

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kTorchvisionClasses = 1000;
 
-/// Every linear layer that gives torchvision's number of classes gives `classes`.
+/// Sets the outputs of every linear layer that has torchvision's number of classes to `classes`.
 void set_classes(Json& json, int64_t classes) {
   if (json.is_object() && json.value("type", Json()) == "linear" &&
       json.value("outputs", Json()) == kTorchvisionClasses)
@@ -42,7 +42,8 @@ Json dataset_of(const char* folder, const Json& transform) {
           {"transform", transform}};
 }
 
-/// Prepares photographs as torchvision does, and fine-tunes with a small learning rate.
+/// Creates a job that preprocesses photographs like torchvision and fine-tunes with a small
+/// learning rate.
 Json job_of(const TorchvisionArch& arch, const net::Network& network) {
   const int64_t crop = network.input().height();
   Json training{{"random_resized_crop", {{"size", crop}}}, {"mirror", true}};
@@ -61,7 +62,8 @@ Json job_of(const TorchvisionArch& arch, const net::Network& network) {
           {"train", {{"epochs", 1}}}};
 }
 
-/// Our tensors, parameters first, in the network's order, each to be read when it is written.
+/// Returns Poseidon's tensors in the network's order, parameters first. Each is read when it is
+/// written.
 std::vector<trainer::NamedTensor> tensors_of(const net::Network& network,
                                              const std::vector<StateTensor>& state,
                                              const trainer::SafetensorsFile& file) {
@@ -85,7 +87,7 @@ std::vector<trainer::NamedTensor> tensors_of(const net::Network& network,
   return tensors;
 }
 
-/// "[5, 5]", in torchvision's order; "" where the file has none.
+/// Returns the batch counts, such as "[5, 5]", in torchvision's order; "" if the file has none.
 std::string counts_of(const std::vector<StateTensor>& state, const trainer::SafetensorsFile& file) {
   Json counts = Json::array();
   for (const StateTensor& tensor : state)

@@ -8,22 +8,22 @@
 
 namespace poseidon::importer {
 
-/// What `poseidon-import torchvision` is asked for.
+/// Options of `poseidon-import torchvision`.
 struct TorchvisionImport {
   std::string arch;
-  std::filesystem::path weights;  ///< a state dict, safetensors
-  std::filesystem::path output;   ///< a folder, new or empty
+  std::filesystem::path weights;  ///< state dict in safetensors format
+  std::filesystem::path output;   ///< folder, new or empty
   int64_t classes = 1000;
-  bool force = false;  ///< `output` may be an earlier import, which is overwritten
+  bool force = false;  ///< overwrite an earlier import in `output`
 };
 
-/// Keys of the metadata of weights.safetensors, for who writes a state dict again.
+/// Key in the metadata of weights.safetensors that an export to a state dict needs.
 inline constexpr const char* kCountsKey = "num_batches_tracked";
 
-/// Writes network.json, job.json and weights.safetensors. Nothing is written before the file is
-/// checked. Prefixes that PyTorch's wrappers put before all names are removed, which is said to
-/// `log`. Throws ConfigError that names the first tensors that are not as expected, RunError where
-/// files cannot be read or written.
+/// Imports a state dict. Writes network.json, job.json and weights.safetensors after it has checked
+/// the file. Removes prefixes that PyTorch's wrappers add to all names, and logs them to `log`.
+/// Throws ConfigError that names the first unexpected tensors, RunError if files cannot be read or
+/// written.
 ImportReport import_torchvision(const TorchvisionImport& asked, Log& log);
 
 }  // namespace poseidon::importer

@@ -10,7 +10,7 @@ namespace poseidon::importer {
 
 namespace {
 
-/// Of a batch norm; all else has the same names in both.
+/// Converts a name of a batch norm's tensor. All other names are the same in both.
 std::string torchvision_suffix(const std::string& name) {
   if (name == "scale") return "weight";
   if (name == "shift") return "bias";

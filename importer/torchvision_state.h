@@ -9,21 +9,21 @@
 
 namespace poseidon::importer {
 
-/// A tensor of torchvision's state dict. Values and their order are the same here and there.
+/// A tensor of torchvision's state dict. Its values have the same order in Poseidon.
 struct StateTensor {
   std::string theirs;  ///< "layer1.0.bn1.weight"
-  std::string ours;  ///< "stage1.0.bn1.scale"; "" for num_batches_tracked, which networks have not
+  std::string ours;    ///< "stage1.0.bn1.scale"; "": num_batches_tracked, not in Poseidon
   Shape shape;
 
   bool counts_batches() const { return ours.empty(); }
 };
 
-/// The tensors of a network by torchvision's names, in torchvision's order. Throws ConfigError that
-/// names every layer with tensors that only one of both has.
+/// Returns the tensors of a network with torchvision's names, in torchvision's order. Throws
+/// ConfigError that lists every layer with tensors that only one of the two networks has.
 std::vector<StateTensor> state_tensors(const TorchvisionArch& arch, const net::Network& network);
 
-/// Holds a file against them: F32 of the same shapes, counts of batches as I64, all of which may be
-/// missing, as they are from files of old. Throws ConfigError as expect_tensors does.
+/// Checks a file against `expected`: F32 tensors of equal shapes, and batch counts as I64. Old
+/// files may lack all batch counts. Throws ConfigError like expect_tensors().
 void check_state(const TorchvisionArch& arch, const std::vector<StateTensor>& expected,
                  const trainer::SafetensorsFile& file);
 

@@ -17,7 +17,7 @@ namespace {
 using trainer::extents_text;
 using Values = std::vector<float>;
 
-/// Extents of 1 at the front do not count: files of old have four extents for every tensor.
+/// Removes leading extents of 1, since old files have four extents for every tensor.
 std::span<const int64_t> without_leading_ones(std::span<const int64_t> extents) {
   while (!extents.empty() && extents[0] == 1) extents = extents.subspan(1);
   return extents;
@@ -27,7 +27,7 @@ bool is_same_shape(std::span<const int64_t> a, std::span<const int64_t> b) {
   return std::ranges::equal(without_leading_ones(a), without_leading_ones(b));
 }
 
-/// (columns, rows) to (rows, columns).
+/// Converts (columns, rows) to (rows, columns).
 Values transposed(const Values& values, int64_t rows, int64_t columns) {
   Values out(values.size());
   for (int64_t row = 0; row < rows; ++row)
@@ -37,7 +37,7 @@ Values transposed(const Values& values, int64_t rows, int64_t columns) {
   return out;
 }
 
-/// Of a weight (outputs, channels, ...), the channels from the last to the first.
+/// Reverses the channel order of a weight (outputs, channels, ...).
 void reverse_channels(Values& values, int64_t outputs, int64_t channels) {
   const int64_t area = static_cast<int64_t>(values.size()) / (outputs * channels);
   for (int64_t output = 0; output < outputs; ++output)
@@ -73,7 +73,7 @@ class WeightMapper {
   }
 
  private:
-  /// Of a layer that has tensors in Caffe's file, which omits others of its name.
+  /// Notes layers with tensors. Caffe's file omits other layers of the same name.
   void note_names(const net::Node& node) {
     const layers::Definition& definition = *node.definition;
     if (definition.parameters().empty() && definition.statistics().empty()) return;
@@ -86,7 +86,7 @@ class WeightMapper {
     throw ConfigError(options_.file + ": " + message);
   }
 
-  /// Layers that share a name have their weights in the file in the order of the network.
+  /// Layers with the same name have their weights in the file in the order of the network.
   CaffeWeights* stored(const CaffeLayer* layer) {
     if (layer == nullptr) return nullptr;
     const auto found = stored_.find(layer->name);
@@ -100,7 +100,7 @@ class WeightMapper {
 
   void map_parameters(const net::Node& node) {
     const ImportedLayer& layer = *layers_.at(node.definition->name);
-    if (node.shares >= 0) stored(layer.source);  // The same values once more.
+    if (node.shares >= 0) stored(layer.source);  // marks the shared values as used
     const std::vector<layers::ParameterSpec> specs = node.parameters();
     if (specs.empty()) return;
     if (node.definition->type() == "batch_norm") return map_scale(node, layer, specs);
@@ -157,7 +157,7 @@ class WeightMapper {
     reversed_ = true;
   }
 
-  /// Scale and shift, of the Scale that was joined to it or, without one, 1 and 0.
+  /// Maps scale and shift, from the Scale layer that was merged or, without one, 1 and 0.
   void map_scale(const net::Node& node, const ImportedLayer& layer,
                  const std::vector<layers::ParameterSpec>& specs) {
     CaffeWeights* weights = stored(layer.scale);
@@ -174,7 +174,7 @@ class WeightMapper {
     }
   }
 
-  /// Caffe stores sums, and the factor that they are divided by as a third tensor.
+  /// Caffe stores sums, and their divisor as a third tensor.
   void map_statistics(const net::Node& node) {
     const std::vector<layers::StatisticSpec> specs = node.definition->statistics();
     if (specs.empty()) return;
@@ -226,10 +226,11 @@ class WeightMapper {
   const net::Network& network_;
   const WeightOptions& options_;
   Log& log_;
-  std::map<std::string, std::vector<CaffeWeights*>> stored_;  ///< by Caffe's names
-  /// Those that have weights here, in the order of the network, which holds them one by one.
+  std::map<std::string, std::vector<CaffeWeights*>> stored_;  ///< by Caffe's layer names
+  /// Layers with weights. The network stores its layers in one array, so the pointers have the
+  /// network's order.
   std::map<std::string, std::set<const CaffeLayer*>> layers_of_name_;
-  std::map<std::string, const ImportedLayer*> layers_;  ///< by our names
+  std::map<std::string, const ImportedLayer*> layers_;  ///< by Poseidon's layer names
   std::set<const CaffeWeights*> used_;
   std::vector<const CaffeLayer*> missing_;
   ImportedWeights out_;

@@ -10,20 +10,19 @@
 
 namespace poseidon::importer {
 
-/// Tensors that a network takes as its weights, and how many of them, from the first, are
-/// parameters.
+/// The tensors of a network's weights file. The first `parameters` tensors are parameters.
 struct ImportedWeights {
   std::vector<trainer::NamedTensor> tensors;
   size_t parameters = 0;
 };
 
 struct WeightOptions {
-  std::string file;         ///< of the weights, for messages
-  bool bgr_to_rgb = false;  ///< what reads the images reads their channels in the other order
+  std::string file;         ///< name of the weights file, for messages
+  bool bgr_to_rgb = false;  ///< the new network reads the channels of images in reverse order
 };
 
-/// Gives each tensor of `network` its values, by the names of Caffe's layers. Says which layers
-/// have none, and which are not used. Throws ConfigError where a tensor has another shape.
+/// Assigns the values of Caffe's layers to the tensors of `network`, by layer name. Logs layers
+/// without weights, and unused weights. Throws ConfigError if a tensor has another shape.
 ImportedWeights map_weights(const net::Network& network, const ImportedNetwork& imported,
                             std::vector<CaffeWeights> weights, const WeightOptions& options,
                             Log& log);

@@ -14,7 +14,7 @@ void put_pair(Json& keys, const char* key, const Json& value) {
 void put_fillers(Json& keys, const MessageReader& from, bool bias, Remarks& remarks) {
   keys["weight_filler"] = filler_of(from, "weight_filler", 0, remarks);
   const Json filler = filler_of(from, "bias_filler", 0, remarks);
-  const bool is_zero = filler["type"] == "constant" && filler["value"] == 0;  // as ours is anyway
+  const bool is_zero = filler["type"] == "constant" && filler["value"] == 0;  // Poseidon's default
   if (bias && !is_zero) keys["bias_filler"] = filler;
 }
 
@@ -24,7 +24,7 @@ int64_t outputs_of(const CaffeLayer& layer, const MessageReader& from) {
   return *outputs;
 }
 
-/// Of convolution and deconvolution, which have the same fields.
+/// Maps convolution and deconvolution, which have the same fields.
 MappedLayer map_windows(const char* type, const CaffeLayer& layer, Remarks& remarks) {
   const MessageReader from = layer.message.message("convolution_param");
   const bool bias = from.boolean("bias_term").value_or(true);
@@ -57,7 +57,7 @@ MappedLayer map_inner_product(const CaffeLayer& layer, Remarks& remarks) {
   if (!bias) keys["bias"] = false;
   put_fillers(keys, from, bias, remarks);
   expect_integer(from, "axis", 1, "a linear layer reads all that a sample has", remarks);
-  from.pass_over({"transpose"});  // of the weight as it is stored
+  from.pass_over({"transpose"});  // affects only the stored weight
   return {.keys = keys, .parameters = bias ? 2 : 1};
 }
 
@@ -74,7 +74,7 @@ void check_channel_axes(const MessageReader& from, Remarks& remarks) {
   expect_integer(from, "num_axes", 1, "there is one value for each channel", remarks);
 }
 
-/// With two inputs the second one is the factor, and nothing of it is learned.
+/// With two inputs, the second input is the factor, and no scale is learned.
 MappedLayer map_scale(const CaffeLayer& layer, Remarks& remarks) {
   const MessageReader from = layer.message.message("scale_param");
   const bool bias = from.boolean("bias_term").value_or(false);
@@ -99,7 +99,7 @@ MappedLayer map_bias(const CaffeLayer& layer, Remarks& remarks) {
   return {.keys = keys, .parameters = 1};
 }
 
-/// Here training goes by the batch's statistics, and testing by the running ones.
+/// Poseidon uses the batch's statistics in training and the running statistics in testing.
 void remark_statistics(const CaffeLayer& layer, const MessageReader& from, Remarks& remarks) {
   const std::optional<bool> running = from.boolean("use_global_stats");
   if (!running) return;
@@ -115,7 +115,7 @@ void remark_statistics(const CaffeLayer& layer, const MessageReader& from, Remar
                      "statistics here: accuracies differ");
 }
 
-/// Caffe's has no scale and no shift: these are frozen, unless a Scale layer follows.
+/// Caffe's batch norm has no scale and shift. They are frozen, unless a Scale layer follows.
 MappedLayer map_batch_norm(const CaffeLayer& layer, Remarks& remarks) {
   const MessageReader from = layer.message.message("batch_norm_param");
   Json keys{{"type", "batch_norm"}};
@@ -123,7 +123,7 @@ MappedLayer map_batch_norm(const CaffeLayer& layer, Remarks& remarks) {
   const double kept = from.number("moving_average_fraction").value_or(0.999);
   if (kept < 0 || kept > 1)
     fail_at(from.place_of("moving_average_fraction"), "expected a number from 0 to 1");
-  // What is left of a decimal fraction is one too: 1 - 0.999 is meant to be 0.001.
+  // Rounds to a decimal fraction: 1 - 0.999 must become 0.001.
   keys["momentum"] = plain_number(std::stod(text(1 - kept)));
   remark_statistics(layer, from, remarks);
   keys["learning_rate_multipliers"] = {0, 0};

@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// A sanitizer maps terabytes that it hardly uses.
+/// Sanitizers map terabytes of memory that they hardly use.
 #if defined(POSEIDON_SANITIZED)
 constexpr rlim_t kMemoryLimit = RLIM_INFINITY;
 #else
@@ -50,7 +50,7 @@ uint64_t bytes_of(const fs::path& path) {
 
 constexpr uint32_t kRefuse = SECCOMP_RET_ERRNO | EPERM;
 
-/// What no library needs to read a file; it fails as if the user had no permission.
+/// System calls that no library needs to read a file. They fail with EPERM.
 constexpr std::array kRefusedCalls{
     SYS_execve, SYS_execveat, SYS_fork,   SYS_vfork,    SYS_socket,           SYS_connect,
     SYS_bind,   SYS_ptrace,   SYS_kill,   SYS_tkill,    SYS_unlink,           SYS_unlinkat,
@@ -59,7 +59,7 @@ constexpr std::array kRefusedCalls{
     SYS_chmod,  SYS_fchmod,   SYS_chown,  SYS_fchown,   SYS_fchmodat,         SYS_fchownat,
     SYS_creat,  SYS_bpf,      SYS_keyctl, SYS_openat2,  SYS_process_vm_writev};
 
-/// Goes on with the next rule where `test` of what was loaded and `value` holds; else leaves out
+/// Continues with the next rule if `test` holds for the loaded value and `value`. Else skips
 /// `skipped` rules.
 sock_filter only_if(uint16_t test, uint32_t value, uint8_t skipped) {
   return BPF_JUMP(static_cast<uint16_t>(BPF_JMP | BPF_K | test), value, 0, skipped);
@@ -76,7 +76,8 @@ void refuse(long call, Rules& rules) {
   rules.push_back(then_return(kRefuse));
 }
 
-/// Refuses a call that opens a file for anything but reading; argument number `flags` tells.
+/// Refuses a call that opens a file for more than reading. `flags` is the index of its flags
+/// argument.
 void refuse_writing(long call, size_t flags, Rules& rules) {
   rules.push_back(only_if(BPF_JEQ, static_cast<uint32_t>(call), 4));
   rules.push_back(load(offsetof(seccomp_data, args) + flags * sizeof(uint64_t)));
@@ -85,9 +86,9 @@ void refuse_writing(long call, size_t flags, Rules& rules) {
   rules.push_back(load(offsetof(seccomp_data, nr)));
 }
 
-/// Where the kernel has no such filters, the limits have to do.
+/// If the kernel does not support seccomp filters, only the limits apply.
 void refuse_calls() {
-  constexpr uint32_t kOtherNumbers = 0x40000000;  // the same calls, as x32 counts them
+  constexpr uint32_t kOtherNumbers = 0x40000000;  // x32 numbers of the same calls
   Rules rules{load(offsetof(seccomp_data, arch)),
               BPF_JUMP(BPF_JMP | BPF_K | BPF_JEQ, AUDIT_ARCH_X86_64, 1, 0),
               then_return(kRefuse),

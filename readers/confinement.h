@@ -5,12 +5,13 @@
 
 namespace poseidon::readers {
 
-/// What a reader may take of memory that is its own; files that it maps do not count.
+/// Limit of a reader's private memory. Mapped files do not count.
 inline constexpr uint64_t kMostMemory = uint64_t{2} << 30;
 
-/// Takes from this process what reading `path` does not need: writing files, starting programs,
-/// sockets, signals to others, memory beyond kMostMemory, and processor time beyond a minute and a
-/// second for each MiB of the file. It ends with the process that started it. Throws RunError.
+/// Restricts this process to the operations that reading `path` needs. It can no longer write
+/// files, start programs, open sockets or send signals to other processes. Memory is limited to
+/// kMostMemory, processor time to one minute plus one second per MiB of the file. The process is
+/// killed when its parent ends. Throws RunError.
 void confine(const std::filesystem::path& path);
 
 }  // namespace poseidon::readers

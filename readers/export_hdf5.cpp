@@ -1,5 +1,5 @@
-// poseidon-export-hdf5: writes the pixels and labels of a dataset of Poseidon's to an HDF5 file, as
-// Caffe's HDF5Data reads them.
+// poseidon-export-hdf5: writes the pixels and labels of a Poseidon dataset to an HDF5 file in the
+// format of Caffe's HDF5Data.
 
 #include <algorithm>
 #include <array>
@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 using namespace poseidon;
 using readers::Handle;
 
-/// A dataset of the file, written row by row.
+/// A dataset in the HDF5 file, written row by row.
 class Column {
  public:
   Column(const Handle& file, const char* name, std::vector<hsize_t> extents, hid_t type)
@@ -51,7 +51,7 @@ class Column {
   Handle space_, dataset_;
 };
 
-/// Channels x height x width.
+/// Converts to channels x height x width.
 void planes_of(const data::Image& image, std::vector<uint8_t>& out) {
   const auto channels = static_cast<size_t>(image.channels);
   const size_t count = image.pixels.size() / channels;
@@ -66,7 +66,7 @@ std::vector<hsize_t> row_extents(hsize_t samples, const Extra& extra) {
   return extents;
 }
 
-/// A sample's may lie at any address.
+/// Copies the values first, since those of a sample may be unaligned.
 void write_extras(const std::vector<Extra>& extras, const data::Sample& sample, hsize_t row,
                   std::vector<Column>& columns) {
   std::span<const std::byte> left = sample.extras;
@@ -116,7 +116,7 @@ void check_dataset(const data::Dataset& dataset) {
                       "set can be; HDF5 holds them as one block");
 }
 
-/// The file appears when it is whole.
+/// Writes to a temporary file and renames it when it is complete.
 void export_dataset(const data::DatasetConfig& config, const fs::path& output) {
   if (fs::exists(output)) throw ConfigError(output.string() + ": exists already");
   const auto dataset = opened_for_user([&] { return data::open_dataset(config); });

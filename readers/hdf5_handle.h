@@ -9,10 +9,10 @@
 
 namespace poseidon::readers {
 
-/// One of HDF5's objects, which all have the same type. Move-only.
+/// Owns an HDF5 object. All HDF5 objects have the same handle type. Move-only.
 class Handle {
  public:
-  /// Throws RunError "HDF5: WHAT" where the object was not made.
+  /// Throws RunError "HDF5: WHAT" if `id` is invalid.
   Handle(hid_t id, herr_t (*close)(hid_t), const std::string& what) : id_(id), close_(close) {
     if (id < 0) throw RunError("HDF5: " + what);
   }

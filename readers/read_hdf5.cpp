@@ -1,5 +1,5 @@
-// poseidon-read-hdf5: the rows of the datasets "data" and "label" of an HDF5 file, as Caffe's
-// HDF5Data has them, and of those that further arguments name, each as a Datum.
+// poseidon-read-hdf5: reads the rows of the datasets "data" and "label" of an HDF5 file, in the
+// format of Caffe's HDF5Data. Further arguments name more datasets. Writes each row as a Datum.
 
 #include <algorithm>
 #include <array>
@@ -25,7 +25,7 @@ constexpr hsize_t kBatchBytes = hsize_t{4} << 20;
 
 bool is_own(const std::string& name) { return name == "data" || name == "label"; }
 
-/// A dataset whose first extent counts samples.
+/// An HDF5 dataset whose first extent is the number of samples.
 class Rows {
  public:
   Rows(const Handle& file, const std::string& name) : name_(name), dataset_(open(file, name)) {
@@ -38,13 +38,14 @@ class Rows {
     check_size();
   }
 
-  /// Samples first; as many as there are.
+  /// 1 to 4 extents; the first is the number of samples.
   const std::vector<hsize_t>& extents() const { return extents_; }
   hsize_t count() const { return extents_[0]; }
-  /// Values of a sample.
+  /// Returns the number of values per sample.
   hsize_t row() const { return row_; }
 
-  /// What its rows are as an extra: values, or an image whose last extents may be 1.
+  /// Describes the rows as an auxiliary input: a number of values, or an image whose last extents
+  /// may be 1.
   poseidon::Extra extra() const {
     poseidon::Extra extra{.name = name_, .extents = {}};
     for (size_t i = 1; i < extents_.size(); ++i)
@@ -60,7 +61,7 @@ class Rows {
            H5Tget_sign(type.id()) == H5T_SGN_NONE;
   }
 
-  /// Values of rows first ... first + count - 1, as elements of `type`.
+  /// Reads the values of rows first ... first + count - 1 as elements of `type`.
   template <class Value>
   void read(hsize_t first, hsize_t count, hid_t type, std::vector<Value>& out) const {
     std::vector<hsize_t> offset(extents_.size(), 0), shape = extents_;
@@ -77,7 +78,7 @@ class Rows {
   }
 
  private:
-  /// What lies in other files is refused: a stranger's file could name any.
+  /// Rejects data in other files, since an untrusted file could name any file.
   static Handle open(const Handle& file, const std::string& name) {
     H5L_info_t link{};
     if (H5Lget_info(file.id(), name.c_str(), &link, H5P_DEFAULT) < 0)
@@ -122,7 +123,7 @@ class Rows {
   hsize_t row_ = 1;
 };
 
-/// Writes rows, whose keys are their numbers.
+/// Writes the rows. The key of a row is its index.
 class RowWriter {
  public:
   RowWriter(const Rows& data, const Rows& labels, const std::vector<Rows>& extras,
@@ -162,7 +163,7 @@ class RowWriter {
     for (hsize_t i = 0; i < count; ++i) write_row(first + i, i);
   }
 
-  /// `i` is the row's number within what was read.
+  /// `i` is the index of the row in the current batch of rows.
   void write_row(hsize_t row, hsize_t i) {
     const size_t count = data_.row(), begin = i * count;
     if (bytes_)
@@ -206,7 +207,7 @@ class RowWriter {
 void read_all(const std::string& path, const std::vector<std::string>& names,
               const poseidon::readers::Begin& begin) {
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
-  H5PLset_loading_state(0);  // no code from elsewhere
+  H5PLset_loading_state(0);  // disables plugins, which are external code
   const Handle file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose,
                     "no HDF5 file, or a damaged one");
   const Rows data(file, "data"), labels(file, "label");

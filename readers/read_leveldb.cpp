@@ -1,4 +1,4 @@
-// poseidon-read-leveldb: the entries of a LevelDB database, whose values are Caffe's.
+// poseidon-read-leveldb: reads the entries of a Caffe database in LevelDB.
 
 #include <leveldb/db.h>
 #include <leveldb/options.h>
@@ -22,7 +22,7 @@ std::span<const std::byte> bytes_of(const leveldb::Slice& slice) {
   return std::as_bytes(std::span(slice.data(), slice.size()));
 }
 
-/// Stays open: see make_read_only_env().
+/// The database stays open: see make_read_only_env().
 leveldb::DB& open_database(const std::string& path) {
   leveldb::Options options;
   options.env = poseidon::readers::make_read_only_env().release();

@@ -1,4 +1,4 @@
-// poseidon-read-lmdb: the entries of an LMDB database, whose values are Caffe's.
+// poseidon-read-lmdb: reads the entries of a Caffe database in LMDB.
 
 #include <lmdb.h>
 
@@ -36,7 +36,7 @@ std::span<const std::byte> bytes_of(const MDB_val& value) {
   return {static_cast<const std::byte*>(value.mv_data), value.mv_size};
 }
 
-/// The map is as large as the file: what is said within may be anything.
+/// The map has the size of the file, since the size that the file states may be wrong.
 std::unique_ptr<MDB_env, Close> open_environment(const std::string& path) {
   const bool folder = fs::is_directory(path);
   const fs::path file = folder ? fs::path(path) / "data.mdb" : fs::path(path);

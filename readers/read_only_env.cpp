@@ -121,7 +121,7 @@ class ReadOnlyEnv final : public leveldb::EnvWrapper {
   void StartThread(void (*)(void*), void*) override {}
 
  private:
-  /// Null for a file that was not written here.
+  /// Returns null for a file that was not written through this environment.
   Contents written(const std::string& name) const {
     const auto found = files_.find(name);
     return found == files_.end() ? nullptr : found->second;

@@ -6,10 +6,10 @@
 
 namespace poseidon::readers {
 
-/// A system for LevelDB on which it can open a database without changing it: LevelDB always writes
-/// when it opens one. What it writes stays in memory, and nothing that is there is removed, renamed
-/// or locked. It runs no work in the background, so no database is ever compacted, and one that is
-/// closed would wait for that forever: it has to be left open.
+/// Creates a LevelDB environment that opens a database without changing it. LevelDB always writes
+/// when it opens a database; these writes stay in memory. Existing files are not removed, renamed
+/// or locked. Background work never runs, so LevelDB never compacts the database. Closing it would
+/// wait for that work forever, so the caller must leave the database open.
 std::unique_ptr<leveldb::Env> make_read_only_env();
 
 }  // namespace poseidon::readers

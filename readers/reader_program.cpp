@@ -18,7 +18,7 @@ namespace poseidon::readers {
 
 namespace {
 
-/// Collects bytes for standard output.
+/// Buffers bytes for standard output.
 class Output {
  public:
   void write(std::span<const std::byte> bytes) {

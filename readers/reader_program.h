@@ -5,19 +5,20 @@
 
 #include "data/entry_pipe.h"
 
-/// Programs that read a database with a library that was not made for damaged files. Each has one
-/// library, no right to write, limits of memory and time, and a pipe to poseidon-data.
+/// Programs that read a database with a library that is not safe for damaged files. Each program
+/// uses one library, cannot write files, has limits of memory and time, and sends its output to
+/// poseidon-data over a pipe.
 namespace poseidon::readers {
 
-/// Begins to write, with the number of entries, or 0 where only the end tells it.
+/// Starts the output. `count` is the number of entries, or 0 if it is unknown before the end.
 using Begin = std::function<data::EntryWriter&(uint64_t count)>;
 
-/// Gives what is in the file or folder `path` to the writer that `begin` makes, in the order of
-/// keys. Throws ConfigError or RunError, without the path.
+/// Passes the entries of the file or folder `path` to the writer that `begin` returns, in key
+/// order. Throws ConfigError or RunError without the path in the message.
 using ReadAll = std::function<void(const std::string& path, const Begin& begin)>;
 
-/// The whole of such a program. It does not return, since libraries have something to write where
-/// they end in order.
+/// The main function of a reader program. Does not return: it exits without cleanup, since some
+/// libraries write files at a normal exit.
 [[noreturn]] void run_reader(int count, char** arguments, const ReadAll& read_all);
 
 }  // namespace poseidon::readers
