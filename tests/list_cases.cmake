@@ -1,7 +1,8 @@
-# Run after a test program is built: writes LIST, a file with the CTest tests of the program under the program's label;
-# slow cases of the suite "nightly" (support/nightly.h) have that as their label.
-# A slow case is a test. Most unit cases take less time than the start of their process, above all under the sanitizers,
-# so all cases of one source are a test, which is named by the source; doctest prints the case that fails.
+# Runs after a test program is built. Writes LIST, a file with the CTest tests of the program, with the program's label.
+# Slow cases of the suite "nightly" (support/nightly.h) get the label nightly.
+#
+# Each slow case is one test. Most unit cases take less time than the start of their process, mainly with sanitizers. So
+# all cases of one source are one test, named by the source. doctest prints the case that fails.
 #   -D PROGRAM=... -D LABEL=unit|slow|plans -D LIST=...
 cmake_minimum_required(VERSION 3.25)
 execute_process(COMMAND ${PROGRAM} --list-test-cases --reporters=xml --no-colors=true
@@ -12,15 +13,15 @@ endif()
 
 get_filename_component(program ${PROGRAM} NAME)
 if(LABEL STREQUAL "unit")
-  # A case takes less than a second; sanitizers and busy machines need more.
+  # A case takes less than a second, but longer with sanitizers or on a busy machine.
   set(properties TIMEOUT 600)
   if(program STREQUAL "test_apps")
-    # These tests take up to two minutes, in which they wait for processes. They start first, so that others run
+    # These tests take up to two minutes and mostly wait for processes. They start first, so that other tests run
     # meanwhile.
     list(APPEND properties COST 200)
   endif()
 else()
-  # A case takes seconds, so it starts before the unit tests. It has several processes or threads, which wait or compute.
+  # A case takes seconds, so it starts before the unit tests. Its processes or threads use about two CPUs.
   set(properties TIMEOUT 600 PROCESSORS 2 COST 100)
 endif()
 list(JOIN properties " " properties)
@@ -36,7 +37,7 @@ function(add_cases name filter label)
   set(script "${script}" PARENT_SCOPE)
 endfunction()
 
-# Case by case, not as a list: a name may hold semicolons and single brackets.
+# One match at a time, not as a list: a name may contain semicolons and single brackets.
 set(sources "")
 while(output MATCHES "<TestCase name=\"([^\"]*)\"([^>]*) filename=\"([^\"]*)\"(.*)$")
   set(case "${CMAKE_MATCH_1}")
@@ -54,7 +55,7 @@ while(output MATCHES "<TestCase name=\"([^\"]*)\"([^>]*) filename=\"([^\"]*)\"(.
     string(REPLACE "&gt;" ">" case "${case}")
     string(REPLACE "&quot;" "\"" case "${case}")
     string(REPLACE "&amp;" "&" case "${case}")
-    # doctest reads a comma as the end of a name, and * and ? match anything, themselves included.
+    # doctest ends a name at a comma. * and ? match any text, also themselves.
     string(REPLACE "," "\\," filter "${case}")
     set(label ${LABEL})
     if(suite MATCHES "testsuite=\"nightly\"")

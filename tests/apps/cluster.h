@@ -14,7 +14,7 @@
 /// A job whose workers and servers are daemons.
 namespace poseidon::apps {
 
-/// Whether nobody listens at a port, and nobody did just now.
+/// Whether the port can be bound: no process listens there, and no recent connection blocks it.
 inline bool is_free(uint16_t port) {
   const int listener = socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in place{};
@@ -26,8 +26,8 @@ inline bool is_free(uint16_t port) {
   return bound;
 }
 
-/// "127.0.0.1:PORT" with a port that was free a moment ago. It is none of those that the system
-/// gives to connections (from 32768 on), or another one would have it before somebody listens.
+/// "127.0.0.1:PORT" with a port that is free now. The port is below 32768: the system assigns
+/// higher ports to outgoing connections, which could use it before the test's program listens.
 inline std::string free_address() {
   constexpr unsigned kFirst = 10000, kCount = 20000;
   static unsigned next = static_cast<unsigned>(getpid()) * 31;
@@ -38,7 +38,7 @@ inline std::string free_address() {
   throw RunError("no port of 127.0.0.1 is free");
 }
 
-/// A job of two workers and a server, and the daemons for it, which end with this.
+/// A job of two workers and a server, with its daemons. The destructor ends the daemons.
 class Cluster {
  public:
   Cluster() { trainer::write_text(job.folder / "secret", std::string(32, 's')); }
@@ -84,7 +84,7 @@ class Cluster {
     return Program("poseidon-train", words, job.folder / (output + "-words"));
   }
 
-  /// Goes on with a run, or from one of its checkpoints.
+  /// Continues a run, or one of its checkpoints.
   Program resume(const std::filesystem::path& named, const std::vector<std::string>& more = {}) {
     const std::filesystem::path folder = job.folder / "resume-words";
     std::filesystem::create_directories(folder);
@@ -107,7 +107,8 @@ class Cluster {
   std::deque<Program> daemons_;
 };
 
-/// Where it does not, the test's output has what it says instead.
+/// Whether the program prints `words` within two minutes. If not, the test's output contains the
+/// program's messages.
 inline bool says(const Program& program, const std::string& words) {
   const bool said = eventually([&] { return program.err().find(words) != std::string::npos; });
   if (!said) MESSAGE("not said: \"" << words << "\", but:\n" << program.err());

@@ -1,5 +1,5 @@
-// Checkpoints of real processes when something goes wrong on the way: those that are in the run
-// directory are those of an undisturbed run, and what cannot be written is said to everybody.
+// Checkpoints of real processes under faults. The run directory must contain only checkpoints of an
+// undisturbed run. If a checkpoint cannot be written, all nodes must report it.
 
 #include <doctest/doctest.h>
 #include <sys/mount.h>
@@ -56,7 +56,7 @@ std::vector<fs::path> checkpoints_in(const fs::path& run) {
   return files;
 }
 
-/// A folder on a disk of its own of so many bytes; "" where that cannot be had.
+/// A folder on a separate tmpfs of this size. there() is false if it cannot be mounted.
 class SmallDisk {
  public:
   SmallDisk(const fs::path& path, const std::string& bytes) : path_(path) {
@@ -77,7 +77,7 @@ class SmallDisk {
 
 TEST_CASE("a worker dies while another streams: every checkpoint is that of an undisturbed run") {
   const TinyJob job;
-  // A layer of several slices: a checkpoint takes about as long as a step.
+  // The layer has several slices, so a checkpoint takes about as long as a step.
   std::string network = read_text(job.folder / "tiny_network.json");
   network.replace(network.find("\"outputs\": 5"), 12, "\"outputs\": 900");
   trainer::write_text(job.folder / "tiny_network.json", network);
@@ -93,7 +93,7 @@ TEST_CASE("a worker dies while another streams: every checkpoint is that of an u
       if (member.name == "worker 2") kill(member.pid, SIGKILL);
     const Finished finished = train.wait();
     CAPTURE(finished.err);
-    if (finished.code == 0) continue;  // it had come to its end
+    if (finished.code == 0) continue;  // the job had ended before the fault
     CHECK(finished.code == 3);
     for (const fs::path& file : checkpoints_in(run)) {
       CAPTURE(file.string());
@@ -113,7 +113,7 @@ TEST_CASE("a worker dies while another streams: every checkpoint is that of an u
 TEST_CASE("a full disk ends a job of several workers with one clear message, and all are told") {
   const TinyJob job;
   const SmallDisk disk(job.folder / "disk", "200k");
-  if (!disk.there()) return;  // needs the right to mount
+  if (!disk.there()) return;  // mounting needs privileges
   const fs::path run = job.folder / "disk/run";
   const Finished finished =
       start(job, 2, run, {"--set", "train.steps=2000", "--set", "train.log_every=1"}).wait();

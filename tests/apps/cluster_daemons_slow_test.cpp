@@ -1,4 +1,4 @@
-// Long-lived workers and servers, and poseidon-train when it is asked to stop.
+// Long-lived workers and servers, and poseidon-train after a request to stop.
 
 #include <doctest/doctest.h>
 
@@ -13,7 +13,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Two workers that take a few seconds, in this process's children.
+/// Arguments of a run of a few seconds with two workers, which are children of poseidon-train.
 std::vector<std::string> local_words(const TinyJob& job, const std::string& output) {
   return {(job.folder / "job.json").string(),
           "--threads",

@@ -1,5 +1,6 @@
-// A worker of a job of real processes makes an update wrong, without its knowing. Of three it is
-// the odd one, and the others go on from a checkpoint; of two nobody knows which is right.
+// A worker of a job of real processes makes a wrong update without noticing. With three workers it
+// is the minority, and the others continue from a checkpoint. With two workers the job cannot
+// decide which one is right.
 
 #include <doctest/doctest.h>
 
@@ -11,7 +12,7 @@ using namespace poseidon::apps;
 
 namespace {
 
-/// Daemons, of which worker 1 updates its parameters by twice the learning rate in step 250.
+/// Daemons. Worker 1 uses twice the learning rate in the update of step 250.
 class DriftingJob {
  public:
   explicit DriftingJob(int workers, bool drifts_once = true) : workers_(workers) {
@@ -34,14 +35,14 @@ class DriftingJob {
   Program& another() { return cluster_.start("poseidon-worker", "another"); }
   Program& drifting() { return *drifting_; }
 
-  /// The same by one process that nothing is wrong with.
+  /// Summary of the same job by one process without the fault.
   Json undisturbed() const {
     std::vector<std::string> all = words();
     all.insert(all.end(), {(cluster_.job.folder / "job.json").string(), "--output",
                            (cluster_.job.folder / "alone").string()});
     return alone(all);
   }
-  /// What one process goes on to from the last checkpoint.
+  /// Summary of one process that continues from the last checkpoint.
   Json resumed() const { return alone({"--resume", (cluster_.job.folder / "run").string()}); }
   std::vector<double> losses(const std::string& name) const {
     return trainer::losses_of(cluster_.job.folder / name);
@@ -93,7 +94,7 @@ TEST_CASE("a worker that drifts is named by the others, who go on from a checkpo
   CHECK(views[1]["first_step"].get<int>() > 1);
   CHECK(views[1]["replayed_steps"].get<int>() >= 250 - views[1]["first_step"].get<int>());
   CHECK(summary["losses"][0]["who"] == "worker 1");
-  // What was reported of the steps between is replaced.
+  // Repeated steps replace the earlier lines of metrics.
   CHECK(job.losses("run") == job.losses("alone"));
   const Finished drifting = job.drifting().wait();
   CHECK(drifting.code == 1);

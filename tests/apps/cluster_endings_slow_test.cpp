@@ -1,5 +1,5 @@
-// How runs of several processes end when they are asked to, or when a node is lost: what they
-// leave on disk and what they do not leave behind.
+// The end of runs of several processes after a signal or a node failure: files on disk, and no
+// process left.
 
 #include <doctest/doctest.h>
 
@@ -39,7 +39,7 @@ bool says(const Program& program, const std::string& words) {
   return within(30, [&] { return program.err().find(words) != std::string::npos; });
 }
 
-/// Starts a job and waits until it trains for a while.
+/// Starts a job and waits until it has trained for 0.3 s.
 Program begin(const TinyJob& job, const std::vector<std::string>& more, bool own_group = false) {
   Program train("poseidon-train", words_of(job, more), job.folder, "", own_group);
   REQUIRE(says(train, "begin with step"));
@@ -107,7 +107,7 @@ TEST_CASE("a run that is ended by SIGTERM leaves trace and tables of all") {
   CAPTURE(finished.err);
   REQUIRE(finished.code == 0);
   const Json summary = Json::parse(finished.out);
-  // The first step is logged, and the last.
+  // The first and the last step are logged.
   const std::string metrics = read_text(job.folder / "run" / "metrics.jsonl");
   const size_t last = metrics.rfind('\n', metrics.size() - 2);
   REQUIRE(last != std::string::npos);
@@ -115,7 +115,7 @@ TEST_CASE("a run that is ended by SIGTERM leaves trace and tables of all") {
   CHECK_FALSE(summary.contains("failure"));
   for (const Json& layer : summary["layers"]) CHECK(layer["bytes"] == layer["planned_bytes"]);
   CHECK_FALSE(json_of(job, "traffic.json").contains("unheard"));
-  // All that is summed lies on one server.
+  // Only server 0 stores parameters.
   CHECK(processes_in_trace(job) == std::set<std::string>{"worker 0", "worker 1", "server 0"});
 }
 
@@ -124,7 +124,7 @@ TEST_CASE("a second signal ends a run at once, and nothing is left behind") {
   Program train = begin(job, {"--set", "cluster.timeout_s=10"});
   const std::vector<Process> members = members_of(train.process(), job.folder / "run");
   const std::string address = coordinator_of(members);
-  kill(members[0].pid, SIGSTOP);  // so that the step does not end
+  kill(members[0].pid, SIGSTOP);  // so that the step cannot end
   train.send(SIGINT);
   CHECK(says(train, "SIGINT: stopping after this step; once more ends at once"));
   std::this_thread::sleep_for(std::chrono::milliseconds(1500));
@@ -143,7 +143,7 @@ TEST_CASE("signals to the whole group are for the coordinator, and several at on
     const std::string address = coordinator_of(members);
     REQUIRE(members.size() == 4);
     for (const int signal : signals) {
-      train.send(signal);  // as timeout does: to the process, then to its group
+      train.send(signal);  // like timeout(1): to the process, then to its group
       kill(-train.process(), signal);
     }
     const Finished finished = train.wait();
@@ -174,7 +174,7 @@ TEST_CASE("who reads the words of a run may be gone before it: the run goes on m
   for (const char* workers : {"1", "2"}) {
     const TinyJob job;
     const std::string program = (fs::path(test::program_folder()) / "poseidon-train").string();
-    // The reader ends after a line, as tee does by Ctrl-C.
+    // The reader of the pipe ends after one line, like tee after Ctrl-C.
     Program shell("/bin/sh",
                   {"-c", program + " " + (job.folder / "job.json").string() + " --workers " +
                              workers + " --output " + (job.folder / "run").string() +
@@ -198,7 +198,8 @@ TEST_CASE("SIGTERM before the first step has nothing to write, and says so") {
   train.send(SIGTERM);
   const Finished finished = train.wait();
   CAPTURE(finished.err);
-  if (finished.err.find("begin with step") != std::string::npos) return;  // it was quicker
+  if (finished.err.find("begin with step") != std::string::npos)
+    return;  // it had started before the signal
   CHECK(finished.code == 1);
   CHECK(finished.err.find("stopped before the first step; there is no checkpoint yet") !=
         std::string::npos);

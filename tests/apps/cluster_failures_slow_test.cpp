@@ -1,5 +1,5 @@
-// Runs of several processes that fail by themselves: everybody is told the true reason, nobody
-// crashes, and daemons take the next job.
+// Runs of several processes that fail without an external fault. All nodes must report the real
+// cause, none may crash, and daemons must accept the next job.
 
 #include <doctest/doctest.h>
 
@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// From now on nothing can be written into the folder: it is a file.
+/// Replaces the folder by a file, so that later writes into it fail.
 void spoil(const fs::path& folder) {
   REQUIRE(within(5, [&] {
     std::error_code ignored;

@@ -1,5 +1,5 @@
-// Real processes that are killed or stopped at any moment: the others end in time and name who it
-// was, and what is on disk continues to the same bits.
+// Real processes that are killed or stopped at random times. The others must end in time and name
+// the failed node. The run on disk must continue to the same bits.
 
 #include <doctest/doctest.h>
 
@@ -20,7 +20,7 @@ using Clock = std::chrono::steady_clock;
 namespace {
 
 constexpr int kWorkers = 2, kServers = 2, kSteps = 4000;
-constexpr double kSlackSeconds = 5;  ///< of processes on busy cores
+constexpr double kSlackSeconds = 5;  ///< tolerance for busy machines
 
 std::vector<std::string> job_words(const TinyJob& job, int workers, int staleness = 0) {
   return {(job.folder / "job.json").string(),
@@ -59,7 +59,7 @@ struct Fault {
   int staleness = 0;
 };
 
-/// One job, one fault, and what was wrong about how it ended.
+/// One job with one fault. Collects complaints about its end.
 class Round {
  public:
   Round(const TinyJob& job, const std::string& digest, const Fault& fault)
@@ -70,12 +70,12 @@ class Round {
         run_(folder_ / "run"),
         random_(fault.seed) {}
 
-  /// Lines of complaint; "" when all is well.
+  /// Returns lines of complaint; "" if there are none.
   std::string go() {
     fs::create_directories(folder_);
     Program train = start();
     if (!wait_for_the_moment(train)) return complaints_ + "it never began\n";
-    // Nobody may end of itself between the look and the blow: those who do are past the job's end.
+    // If a member has already ended, the job was over before the fault.
     std::vector<Process> members = members_of(train.process(), run_);
     if (members.size() != kWorkers + kServers) return end_early(train);
     address_ = word_after(command_of(members[0].pid), "--coordinator");
@@ -126,7 +126,8 @@ class Round {
                          [&](const Process& each) { return each.name == name; });
   }
 
-  /// Who was told that the job is done misses nobody any more.
+  /// Survivors must name the failed node, unless the coordinator had told them that the job is
+  /// done.
   void see_named(const std::vector<Process>& survivors, const std::string& name) {
     for (const Process& each : survivors) {
       const std::string log = read_text(each.log);
@@ -140,7 +141,7 @@ class Round {
     if (!within(60, [&] { return has_ended(train.process()); })) complain("poseidon-train hangs");
     train.send(SIGKILL);
     const Finished finished = train.wait();
-    // Who has given all that the job needs may be struck when the job is done already.
+    // The job may already be done if the victim had sent all its data.
     if (finished.code == 0) return;
     if (finished.code != 3) complain("exit code " + std::to_string(finished.code));
     const size_t line = finished.err.find("poseidon-train: ");
@@ -157,7 +158,8 @@ class Round {
     if (!has_ended(victim.pid)) complain("the victim is left");
   }
 
-  /// Who waits for a server that holds something says for what.
+  /// The message must name the data that a survivor awaited from a stopped server. Does not apply
+  /// to a server without chunks.
   void see_awaited(const std::string& said, const Process& victim) {
     const Json chunks = Json::parse(read_text(run_ / "plan.json"))["chunks"];
     const bool holds = std::any_of(chunks.begin(), chunks.end(), [&](const Json& chunk) {
@@ -183,7 +185,7 @@ class Round {
     in_first_steps(read_text(survivors[0].log));
   }
 
-  /// The first step may not have been complete: then there is nothing to write.
+  /// Whether the failure happened before the first step was complete. Then there is no checkpoint.
   bool in_first_steps(const std::string& said) {
     const size_t place = said.find(" was lost in step ");
     const bool first =
@@ -199,8 +201,8 @@ class Round {
       if (entry.path().extension() == ".tmp") complain(entry.path().string() + " is left");
   }
 
-  /// By one process: other workers, the same bits. Where sums were in flight they are lost, and
-  /// the job is done, but not to the bits of one undisturbed.
+  /// Resumes the run with one worker, which must give the same bits. With staleness, the checkpoint
+  /// has no sums in flight. Then the job only has to finish.
   void resume() {
     const Program program("poseidon-train", {"--resume", run_.string(), "--workers", "1", "--json"},
                           folder_);
@@ -222,7 +224,8 @@ class Round {
   bool without_a_step_ = false;
 };
 
-/// A child that is struck before the job begins: before it has joined, or up to `delay_ms` later.
+/// Injects a fault into a child before the job starts: before the child has joined, or up to
+/// `delay_ms` later.
 std::string strike_early(const TinyJob& job, int signal, unsigned seed, unsigned delay_ms) {
   constexpr int kTimeout = 3, kJoinDeadline = 15;
   std::mt19937 random(seed);
@@ -274,7 +277,7 @@ void play_early(unsigned rounds, int signal, unsigned delay_ms, unsigned abreast
   }
 }
 
-/// Rounds of each role in turn, `abreast` of them at a time.
+/// Runs rounds that cycle through the roles, `abreast` of them in parallel.
 void play(int rounds, int signal, int timeout_s, unsigned seed, int abreast, int staleness = 0) {
   const TinyJob job;
   const std::string digest = undisturbed_digest(job);

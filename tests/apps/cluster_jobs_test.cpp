@@ -1,6 +1,6 @@
-// Whole jobs of several processes, small enough for the sanitizers, under which unit tests run too:
-// to a good end, ended by a signal, and by a loss, or going on after one. What a sanitizer has to
-// say of a child stands in the child's log.
+// Whole jobs of several processes that are small enough for sanitizer builds. They finish, end
+// after a signal, or end or continue after a node failure. The log of a child contains the reports
+// of its sanitizer.
 
 #include <doctest/doctest.h>
 
@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// LeNet on generated digits by two workers and two servers.
+/// Trains LeNet on generated digits with two workers and two servers.
 Program start(const fs::path& folder, const std::string& scheme, const std::string& steps,
               const std::string& recover = "continue") {
   return {"poseidon-train",

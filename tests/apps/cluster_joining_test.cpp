@@ -1,4 +1,4 @@
-// Daemons that come while a job runs take part in it, to the bits of one that nobody joined.
+// Daemons join a running job. The result must equal that of a job without joiners.
 
 #include <doctest/doctest.h>
 
@@ -13,9 +13,9 @@ using namespace poseidon::apps;
 
 namespace {
 
-/// So that there is time to come while the job runs, and its end is not long in coming.
+/// Long enough for a daemon to join, and short enough for a test.
 constexpr int kSteps = test::kIsSanitized ? 800 : 4000;
-/// A daemon looks for its next job after a second.
+/// For daemons that look for their next job only after a second.
 constexpr int kMoreSteps = test::kIsSanitized ? 1200 : 8000;
 
 std::vector<std::string> settings(int steps) {
@@ -31,8 +31,8 @@ std::vector<std::string> settings(int steps) {
   return words;
 }
 
-/// A server and some daemons that may take part in a job that others may join, and the same job of
-/// one process alone.
+/// A server, some worker daemons, and a job that further daemons can join. undisturbed() runs the
+/// same job in one process.
 class GrowingCluster : public Cluster {
  public:
   explicit GrowingCluster(const std::vector<std::string>& workers, int steps = kSteps)
@@ -63,7 +63,7 @@ class GrowingCluster : public Cluster {
     return Json::parse(finished.out);
   }
 
-  /// Each step is told of once, with the same loss as that of one process, and each test.
+  /// Each step and each test must have one line, with the same loss as in the run of one process.
   void check_lines() const {
     const auto lines_of = [this](const char* run) {
       std::vector<std::pair<int64_t, Json>> lines;
@@ -77,7 +77,7 @@ class GrowingCluster : public Cluster {
     CHECK(lines_of("run") == lines_of("undisturbed"));
   }
 
-  /// Compares what a run has come to. Returns its summary.
+  /// Compares the result of a run with the undisturbed one. Returns the summary.
   Json check_result(Program& train, const Json& undisturbed) const {
     const Finished finished = train.wait();
     CAPTURE(finished.err);

@@ -1,5 +1,5 @@
-// A job of real processes whose sums are late goes on without a member that is lost, from its last
-// checkpoint, or anew, to the bits of one undisturbed.
+// A job of real processes with staleness continues after a node failure: from its last checkpoint,
+// or from its first values. The result must equal that of an undisturbed job.
 
 #include <doctest/doctest.h>
 
@@ -28,7 +28,7 @@ RecoveryJob late_job(const std::string& scheme, int staleness, int checkpoint_ev
                           "train.keep_checkpoints=1", "optimizer.average_decay=0.9"}));
 }
 
-/// Plays one round, and returns the step, counted from 1, that the second view began with.
+/// Runs one round. Returns the first step of the second view, counted from 1.
 int begins_again_with(const RecoveryJob& job, const Json& undisturbed, const Blow& blow) {
   RecoveryRound round(job, undisturbed, "one");
   CHECK(round.go({blow}) == "");
@@ -62,7 +62,7 @@ TEST_CASE("with late sums a job that has no checkpoint yet begins anew after a l
 
 namespace {
 
-/// A job without late sums that goes on from a checkpoint which carries those of two steps.
+/// A job without staleness that continues from a checkpoint with the sums of two steps in flight.
 struct ResumedJob {
   explicit ResumedJob(int checkpoint_every) : job(late_job("ps", 2, checkpoint_every)) {
     const std::filesystem::path first = job.job.folder / "first";
@@ -123,7 +123,7 @@ std::vector<std::string> words_of_daemons() {
               "train.checkpoint_every=20", "train.log_every=1"});
 }
 
-/// The state of the same job by one process alone.
+/// The state of the same job by a single process.
 std::string undisturbed_state(const Cluster& cluster) {
   std::vector<std::string> words = words_of_daemons();
   words.insert(words.end(), {(cluster.job.folder / "job.json").string(), "--output",

@@ -1,4 +1,4 @@
-// Workers and servers that a launcher starts.
+// Workers and servers started by a job launcher.
 
 #include <doctest/doctest.h>
 
@@ -13,7 +13,7 @@ using namespace poseidon::apps;
 
 namespace {
 
-/// Where PATH has the program; "" where it has none.
+/// The path of the program in PATH; "" if it is not there.
 std::string found_in_path(const std::string& program) {
   const char* path = std::getenv("PATH");
   std::istringstream folders(path == nullptr ? "" : path);

@@ -1,4 +1,4 @@
-// Workers that have servers in their own processes.
+// Workers with servers in their processes.
 
 #include <doctest/doctest.h>
 
@@ -24,7 +24,7 @@ std::set<std::string> sockets_of(pid_t pid) {
   return inodes;
 }
 
-/// Both ends of each TCP connection that a process has, its own end first.
+/// The local and the remote address of each TCP connection of a process.
 std::set<std::pair<std::string, std::string>> connections_of(pid_t pid) {
   const std::set<std::string> inodes = sockets_of(pid);
   std::set<std::pair<std::string, std::string>> ends;
@@ -59,7 +59,7 @@ TEST_CASE("workers may have servers in their own processes, for the same bits") 
   REQUIRE(together.code == 0);
   CHECK(first.wait().code == 0);
   CHECK(second.wait().code == 0);
-  // The data are the daemons' alone: it is worker 0 who tells of the classes.
+  // Only the daemons have the data. Worker 0 reports the classes.
   CHECK(read_json(cluster.job.folder / "together/classes.json")["classes"] ==
         Json::array({"0", "1", "2"}));
   for (const char* program : {"poseidon-worker", "poseidon-server"})
@@ -82,7 +82,7 @@ TEST_CASE("a worker and its server speak without a socket; with both lost the ot
   Program& other = node("node-b", "1");
   Program train = cluster.train("run", {"--set", "train.steps=100000"}, "2");
   REQUIRE(says(train, "begin with step"));
-  // To the coordinator from both halves, and from each to the other node's halves it needs.
+  // The worker and the server each have a connection to the coordinator, and one to the other node.
   CHECK(connections_of(lost.process()).size() >= 4);
   CHECK(connections_with_itself(lost.process()) == 0);
   lost.send(SIGKILL);

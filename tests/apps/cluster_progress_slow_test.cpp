@@ -1,5 +1,5 @@
-// A worker that is slow and one that hangs: the one may take its time, the other is named with what
-// it did, and its process ends.
+// A slow worker and a worker that hangs. The slow one may take its time. The job must report the
+// other one with its current activity, and its process must end.
 
 #include <doctest/doctest.h>
 
@@ -32,8 +32,8 @@ std::vector<std::string> words_of(const TinyJob& job, std::vector<std::string> m
   return words;
 }
 
-/// From now on whoever opens the file waits for ever, as on a file server that is gone. There is no
-/// moment at which nothing has its name.
+/// Replaces the file by a FIFO, so that any later open() blocks, as on a file server that does not
+/// answer. The rename is atomic: the name always exists.
 void make_endless(const fs::path& file) {
   const fs::path beside = file.string() + ".endless";
   mkfifo(beside.c_str(), 0600);
@@ -67,7 +67,7 @@ TEST_CASE("a worker that hangs in a test is named with what it did, and ended") 
                 job.folder);
   REQUIRE(within(30, [&] { return train.err().find("begin with step") != std::string::npos; }));
   const std::vector<Process> members = members_of(train.process(), job.folder / "run");
-  // The first of the samples is worker 0's.
+  // Worker 0 tests the first sample.
   make_endless(job.folder / "test" / "a" / "0.ppm");
   const Finished finished = train.wait();
   CAPTURE(finished.err);
@@ -87,7 +87,7 @@ TEST_CASE("a daemon whose computing hangs when its job is over ends") {
   write_text(job.folder / "secret", std::string(32, 's'));
   const std::string data = colour_images(job.folder / "train");
   std::vector<Program> daemons;
-  // One worker alone: a second one might wait for its sums, and hang nowhere.
+  // One worker only: a second one would wait for its sums, not hang.
   for (const char* program : {"poseidon-worker", "poseidon-server"}) {
     const fs::path folder = job.folder / std::to_string(daemons.size());
     fs::create_directories(folder);

@@ -1,4 +1,4 @@
-// Members of a job that are lost at random moments, by seed; the others come to the same bits.
+// Members of a job fail at random times, chosen by the seed. The job must give the same bits.
 
 #include <doctest/doctest.h>
 
@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kSteps = 3000;
 
-/// One to three blows, of which one server and one worker survive.
+/// One to three faults that leave at least one server and one worker.
 std::vector<Blow> blows_of(unsigned seed, int signal) {
   std::mt19937 random(seed);
   std::vector<std::string> members{"worker 0", "worker 1", "worker 2"};
@@ -23,7 +23,7 @@ std::vector<Blow> blows_of(unsigned seed, int signal) {
   members.resize(1 + random() % members.size());
   std::vector<Blow> blows;
   for (const std::string& victim : members)
-    // Some follow each other closely: then the others regroup already.
+    // Some faults follow closely, during a reconfiguration.
     blows.push_back({.victim = victim,
                      .signal = signal,
                      .after_ms = static_cast<int>(random() % (random() % 2 == 0 ? 10 : 400))});

@@ -1,4 +1,5 @@
-// A job of real processes goes on without a member that is lost, to the bits of one undisturbed.
+// A job of real processes continues after a node failure. The result must equal that of an
+// undisturbed job.
 
 #include <doctest/doctest.h>
 
@@ -11,7 +12,7 @@ using namespace poseidon::apps;
 
 namespace {
 
-/// So that the job is under way when a member is struck, and its end is not long in coming.
+/// Long enough for a fault during the job, and short enough for a test.
 constexpr int kSteps = test::kIsSanitized ? 600 : 2000;
 
 void goes_on_without(const std::string& victim, const std::string& scheme) {

@@ -1,4 +1,4 @@
-// Daemons that do not fit the job: what they and poseidon-train say, and how they end.
+// Daemons that do not fit the job: their messages, those of poseidon-train, and how they end.
 
 #include <doctest/doctest.h>
 
@@ -25,7 +25,7 @@ std::string big_endian(std::initializer_list<uint32_t> numbers) {
   return bytes;
 }
 
-/// MNIST's files with 40 tiny images; `seed` decides what is on them.
+/// MNIST's files with 40 tiny images. `seed` selects the content.
 void make_data(const fs::path& folder, int seed) {
   constexpr uint32_t kSamples = 40, kSide = 6;
   fs::create_directories(folder);
@@ -49,14 +49,14 @@ constexpr const char* kJob = R"({
   "data": {"train": {"type": "mnist", "path": "digits", "split": "train"}, "batch_per_worker": 4},
   "optimizer": {"type": "sgd", "learning_rate": 0.01}, "train": {"steps": 5}})";
 
-/// A cluster whose workers each have their own data, under a --data-root of their own.
+/// A cluster whose workers have separate data, each under a separate --data-root.
 class DataCluster : public Cluster {
  public:
   DataCluster() {
     write_text(job.folder / "tiny_network.json", kNetwork);
     write_text(job.folder / "job.json", kJob);
   }
-  /// Starts it with `--once`; seed -1: it has no data.
+  /// Starts a worker with --once. `seed` -1: the worker has no data.
   Program& start_worker(const std::string& name, int seed, const std::string& rank) {
     const fs::path root = job.folder / ("data-" + name);
     fs::create_directories(root);
@@ -65,7 +65,7 @@ class DataCluster : public Cluster {
   }
 };
 
-/// One that asks to take part with facts of its own.
+/// A node that asks to join with the given facts.
 class Applicant final : public comm::MemberHost, public comm::PayloadReceiver {
  public:
   Applicant(const trainer::MemberOptions& options, std::vector<comm::Fact> facts)
@@ -77,7 +77,7 @@ class Applicant final : public comm::MemberHost, public comm::PayloadReceiver {
     joining.facts = std::move(facts);
     member_ = std::make_unique<comm::Member>(joining, *transport_, *this, *this);
   }
-  /// What it is told.
+  /// The coordinator's answer.
   std::string answer() {
     trainer::take_part(options_, *transport_, *member_, inbox_, end_, log_);
     return answer_;
@@ -141,7 +141,7 @@ TEST_CASE("a worker without the data names their path, and the job ends before i
   Program train = cluster.train("run");
   Program& a = cluster.start_worker("a", 1, "0");
   Program& server = cluster.start("poseidon-server", "server", {"--once"});
-  // Who has not joined when the job ends waits for the next one.
+  // A daemon that has not joined when the job ends waits for the next job.
   REQUIRE(says(train, "waiting for 1 worker\n"));
   Program& b = cluster.start_worker("b", -1, "1");
   const Finished finished = train.wait();
@@ -212,15 +212,15 @@ TEST_CASE("workers with different training sets are told apart") {
 
 namespace {
 
-/// The next best instruction set of a portable build to the one that this machine has; "" where
-/// there is none.
+/// The instruction set below the best one of this machine in a portable build; "" if there is none.
 std::string next_best_isa() {
   const auto& built = built_isas();
   const auto best = std::ranges::find(built, isa());
   return best == built.begin() ? "" : std::string(name_of(*(best - 1)));
 }
 
-/// Two workers of which one uses fewer instructions, and a linear layer that would go by factors.
+/// Runs a job with two workers, one of them with fewer instructions. Its linear layer would use
+/// factors on equal workers.
 Finished train_unlike(Cluster& cluster, const std::vector<std::string>& more) {
   cluster.start("poseidon-worker", "a", {"--once", "--rank", "0"});
   std::vector<std::string> fewer{"--once", "--rank", "1"};
@@ -236,7 +236,7 @@ Finished train_unlike(Cluster& cluster, const std::vector<std::string>& more) {
   return cluster.train("run", words).wait();
 }
 
-/// What plan.json says that a worker computes with.
+/// The arithmetic of a worker in plan.json.
 std::string arithmetic_of(const Json& plan, size_t worker) {
   return plan["devices"][worker]["arithmetic"].get<std::string>();
 }
@@ -259,7 +259,7 @@ TEST_CASE("workers that compute differently train by the parameter server, with 
   REQUIRE(plan["devices"].size() == 2);
   CHECK(arithmetic_of(plan, 0) != arithmetic_of(plan, 1));
   CHECK(has(arithmetic_of(plan, 1), next_best_isa()));
-  // What it says beside the plan does no harm where the plan is given to another run.
+  // The plan file contains the devices too. They must not matter when another run uses that plan.
   Cluster alike;
   for (const char* rank : {"0", "1"})
     alike.start("poseidon-worker", rank, {"--once", "--rank", rank});

@@ -1,5 +1,5 @@
-// LeNet on real processes: the same bits whoever computes which logical shards, by whichever scheme
-// its plan says, however the processes are delayed.
+// LeNet on real processes: the bits do not depend on the assignment of shards, on the schemes of
+// the plan, or on delays of processes.
 
 #include <dirent.h>
 #include <doctest/doctest.h>
@@ -58,7 +58,7 @@ void check_same_bits(const TinyJob& job, const std::vector<std::string>& setting
   }
 }
 
-/// Processes whose parent is `parent`.
+/// Child processes of `parent`.
 std::vector<pid_t> children_of(pid_t parent) {
   std::vector<pid_t> children;
   for (const auto& entry : fs::directory_iterator("/proc")) {
@@ -109,7 +109,7 @@ TEST_CASE("ten runs in a row come to the same bits") {
 
 namespace {
 
-/// Stops and continues children by chance while they train.
+/// Stops and continues children at random times during training.
 void check_same_bits_when_delayed(const std::vector<std::string>& settings) {
   const TinyJob job;
   const Json undisturbed = run(job, "run", 3, 2, 40, settings);

@@ -1,4 +1,4 @@
-// Real processes over loopback: workers and servers that poseidon-train starts by itself.
+// Real processes over loopback: workers and servers that poseidon-train starts itself.
 
 #include <doctest/doctest.h>
 
@@ -24,7 +24,7 @@ struct Size {
   const char* device = "cpu";
 };
 
-/// The summary of a run of a job with 4 logical shards.
+/// Summary of a run of a job with 4 logical shards.
 Json run(const TinyJob& job, Size cluster, std::vector<std::string> words) {
   const std::string output = (job.folder / ("run-" + std::to_string(cluster.workers))).string();
   std::filesystem::remove_all(output);
@@ -72,7 +72,7 @@ TEST_CASE("logical shards by speed: the same bits, also on workers of several de
 
 namespace {
 
-/// Any number of workers comes to the same bits with images of two classes that are transformed.
+/// Any number of workers must give the same bits, on transformed images of two classes.
 void same_with_transform(const std::string& transform) {
   const TinyJob job(kColourNetwork);
   const std::string images = varied_images(job.folder / "images");
@@ -163,8 +163,8 @@ TEST_CASE("layers that learn nothing hinder no cluster, wherever they stand") {
 
 TEST_CASE("a wire of bf16 does not round running statistics") {
   const TinyJob job;
-  // Far from zero, rounding would move a mean by a large part of the deviation. Nothing is learned,
-  // so a test differs by the statistics alone.
+  // The mean is far from zero, so rounding would change it by a large part of the deviation. The
+  // learning rate is zero, so a test depends only on the statistics.
   const auto test_loss = [&](const std::string& wire) {
     return run(job, {2, 1},
                {"--set", "comm.wire=" + wire, "--set", "data.train.transform.mean=-100", "--set",
@@ -240,8 +240,8 @@ TEST_CASE("the summary tells where time went, and it adds up") {
 
 namespace {
 
-/// Stopped with a cluster after `stop` steps and resumed with another comes to the bits of one that
-/// was not stopped.
+/// A run that stops after `stop` steps and resumes with another cluster must give the bits of a run
+/// that does not stop.
 void same_when_resumed(Size first, Size second, int stop, std::vector<std::string> words) {
   const TinyJob job;
   const Json unbroken = run(job, {1, 0}, words);
@@ -256,7 +256,7 @@ void same_when_resumed(Size first, Size second, int stop, std::vector<std::strin
   CHECK(resumed["test_loss"] == unbroken["test_loss"]);
 }
 
-/// A run that is gone on with behind its last step has nothing to do, and says what it has come to.
+/// A run that is resumed after its last step does nothing and prints its result.
 void same_when_over(Size size, std::vector<std::string> words,
                     const std::vector<std::string>& shorter = {}) {
   const TinyJob job;

@@ -7,15 +7,15 @@
 
 namespace poseidon::apps {
 
-/// A network of one layer, for images of 6 x 6 in two classes.
+/// A network of one layer for images of 6 x 6 pixels in two classes.
 inline constexpr const char* kColourNetwork = R"({
   "name": "tiny", "input": {"channels": 3, "height": 6, "width": 6},
   "layers": [
     {"name": "ip", "type": "linear", "outputs": 2, "weight_filler": {"type": "xavier"}},
     {"name": "loss", "type": "softmax_loss"}]})";
 
-/// Writes two classes of eight images each, of side x side pixels, which are pixel(class, image,
-/// byte); returns them as a job's dataset.
+/// Writes two classes of eight images each, with side x side pixels. pixel(class, image, byte)
+/// gives each byte. Returns the data set's settings for a job.
 template <class Pixel>
 std::string write_images(const std::filesystem::path& folder, int side, const Pixel& pixel) {
   const std::string size = std::to_string(side);
@@ -32,12 +32,12 @@ std::string write_images(const std::filesystem::path& folder, int side, const Pi
   return R"({"type": "images", "path": ")" + folder.string() + R"("})";
 }
 
-/// Images of 6 x 6 of one colour for each class.
+/// Images of 6 x 6 pixels, one color per class.
 inline std::string colour_images(const std::filesystem::path& folder) {
   return write_images(folder, 6, [](char kind, int, int) { return kind; });
 }
 
-/// Images of 9 x 9 no two of which, and no two parts of which, are alike.
+/// Images of 9 x 9 pixels. All images, and all crops of them, differ.
 inline std::string varied_images(const std::filesystem::path& folder) {
   return write_images(folder, 9, [](char kind, int number, int i) {
     return (i * i * 7 + i * (number + 3) * kind) % 251;

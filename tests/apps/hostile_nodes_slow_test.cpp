@@ -1,5 +1,6 @@
-// Real daemons whose coordinator is wrong, or an enemy that knows the secret; and poseidon-train
-// with such a member. Whatever they are told, they refuse it in words and end by themselves.
+// Real daemons with a faulty coordinator, or with an attacker that has the secret; and
+// poseidon-train with such a member. They must refuse wrong messages with an error text, and end by
+// themselves.
 
 #include <doctest/doctest.h>
 
@@ -30,7 +31,7 @@ bool has(const std::string& text, const std::string& words) {
   return text.find(words) != std::string::npos;
 }
 
-/// One end of a connection that says what it likes after a true handshake.
+/// One end of a connection that sends arbitrary messages after a valid handshake.
 class Talker {
  public:
   explicit Talker(comm::PeerIdentity self)
@@ -42,7 +43,7 @@ class Talker {
     peer_ = node_.events().opened[0].first;
   }
   void connect(const std::string& address) {
-    peer_ = node_.connect(address, comm::NodeId{});  // a coordinator
+    peer_ = node_.connect(address, comm::NodeId{});  // called as a coordinator
     REQUIRE(node_.wait_open());
   }
   void say(const std::string& body) {
@@ -61,7 +62,8 @@ class Talker {
     node_.send(peer_, {.kind = comm::FrameKind::kTensor, .view = 1, .key = key}, comm::Bytes(bytes),
                comm::bulk_priority(0));
   }
-  /// Whether the other end has said this, sooner or later; or has gone.
+  /// Waits for a message of this type and returns it. Fails if the other end closes the connection
+  /// first.
   Json hears(const std::string& type, const std::string& about = "") {
     Json found;
     REQUIRE(node_.wait([&](const auto& events) {
@@ -77,7 +79,8 @@ class Talker {
     }));
     return found;
   }
-  /// Waits for it a moment: what was said before may have been refused.
+  /// Waits a short time for a message of this type. The other end may have refused an earlier
+  /// message.
   void may_hear(const std::string& type) {
     const std::string words = "\"type\":\"" + type + "\"";
     for (int i = 0; i < 100; ++i) {
@@ -96,7 +99,7 @@ class Talker {
   comm::ConnectionId peer_ = 0;
 };
 
-/// A coordinator of one worker, which is a daemon, for a job that is real.
+/// The test plays the coordinator of a real job with one daemon as worker.
 class WrongCoordinator {
  public:
   explicit WrongCoordinator(const std::string& program, int64_t steps = 5)
@@ -154,7 +157,7 @@ class WrongCoordinator {
     talker->say(comm::Start{0});
     talker->hears("note", "step");
   }
-  /// Its words, when it has ended by itself after the coordinator has gone.
+  /// Closes the connection, waits until the daemon has ended by itself, and returns its messages.
   std::string words_at_end() {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
     talker.reset();
@@ -176,7 +179,7 @@ class WrongCoordinator {
   std::string address;
 
  private:
-  /// A child that has ended waits to be asked how.
+  /// A zombie counts: the test has not waited for it yet.
   static bool has_exited(pid_t process) {
     const std::string stat = trainer::read_text("/proc/" + std::to_string(process) + "/stat");
     const size_t end = stat.rfind(')');
@@ -355,7 +358,8 @@ TEST_CASE("nothing is written into a folder that a plan names") {
 
 namespace {
 
-/// poseidon-train with two workers of this test's, which are prepared, and a true server.
+/// poseidon-train with a real server, and two workers that the test plays. The workers are
+/// prepared.
 class WrongWorkers {
  public:
   WrongWorkers() : train(cluster.train("run")) {
@@ -377,7 +381,7 @@ class WrongWorkers {
       worker.say(comm::Prepared{{{"the number of training samples", samples}}});
     }
   }
-  /// Its words, when it has ended by itself.
+  /// Waits until poseidon-train has ended by itself, and returns its messages.
   std::string words_at_end() {
     const Finished finished = train.wait();
     CAPTURE(finished.err);
@@ -433,7 +437,7 @@ TEST_CASE("poseidon-train refuses notes that do not fit the job") {
 
 namespace {
 
-/// Another value, or none, in a random place.
+/// Replaces a random value of the message, possibly by null.
 void mutate(Json& json, std::mt19937& random) {
   static const std::vector<Json> kValues{nullptr,
                                          true,
@@ -468,7 +472,7 @@ Json json_of(const Message& message) {
   return Json::parse(comm::encode_message(message));
 }
 
-/// What a coordinator says from the welcome to the end; `address` is the worker's.
+/// A coordinator's messages from the welcome to the end of a job. `address`: of the worker.
 std::vector<Json> whole_job(const trainer::Job& job, const std::string& address) {
   const Json plan =
       trainer::write_published_plan({.plan = comm::to_json(trainer::plan_of(job, nullptr, false)),
@@ -510,7 +514,7 @@ TEST_CASE("a worker takes or refuses any message of a coordinator, and ends with
     auto end = std::async(std::launch::async, [&] { return run_worker(options, log); });
     talker->accept();
     std::vector<Json> script = whole_job(job, talker->hears("join")["address"].get<std::string>());
-    // Most rounds come some way: one message of them is another one.
+    // One message of the job is wrong. Most rounds get some way into the job.
     const size_t wrong = random() % script.size();
     mutate(script[wrong], random);
     if (random() % 4 == 0) std::swap(script[wrong], script[random() % script.size()]);

@@ -1,5 +1,5 @@
-// Daemons keep the last complete step of a run that has failed: for how long, for whom, and after
-// which losses.
+// In-memory checkpoints of daemons after a failed run: how long they are kept, for which runs, and
+// after which failures.
 
 #include "tests/apps/lost_coordinator.h"
 
@@ -12,7 +12,7 @@ TEST_CASE("a kept step that is later than the newest checkpoint is taken, and on
   const Json whole = lost.undisturbed();
   lost.kill_coordinator_after("47");
   const int64_t kept = std::max(lost.kept_by(0), lost.kept_by(1));
-  // The checkpoint that is named is what is gone on with.
+  // If the user names a checkpoint, the run continues from that one.
   const fs::path named = lost.cluster.job.folder / "run/checkpoints/step-30.state";
   REQUIRE(fs::exists(named));
   const fs::path copy = lost.cluster.job.folder / "copy";

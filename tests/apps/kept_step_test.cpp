@@ -1,5 +1,5 @@
-// Daemons keep the last complete step of a run whose coordinator is gone: who goes on with the run
-// has lost nothing.
+// Daemons keep the last complete step of a run in memory after its coordinator has failed. A
+// resumed run must lose no step.
 
 #include <sstream>
 
@@ -15,7 +15,7 @@ TEST_CASE("a coordinator that is killed without a checkpoint loses no step of it
   const Json whole = lost.undisturbed();
   lost.kill_coordinator_after("40");
   const int64_t kept = std::max(lost.kept_by(0), lost.kept_by(1));
-  // A step is told when it is computed; its sums may still be under way.
+  // A step is reported when its gradients are computed. Its sums may still be in transit.
   CHECK(kept >= 39);
   const Finished finished = lost.resume();
   check_same(finished, whole);
@@ -34,7 +34,7 @@ TEST_CASE("a coordinator that is killed without a checkpoint loses no step of it
 
 namespace {
 
-/// "train 4", "test 4": all lines of a run's metrics with their losses, in order.
+/// All lines of a run's metrics in order: type and step, like "train 4", with the loss.
 std::vector<std::pair<std::string, Json>> lines_of(const fs::path& run) {
   std::vector<std::pair<std::string, Json>> lines;
   std::istringstream text(trainer::read_text(run / "metrics.jsonl"));
@@ -56,7 +56,7 @@ TEST_CASE("steps and tests that daemons made while the coordinator was gone have
   const Json whole = lost.undisturbed();
   {
     Program train = lost.start_until("40");
-    // It reads nothing more, and its daemons go on until they miss it.
+    // The stopped coordinator reads nothing. The daemons continue until its heartbeats time out.
     train.send(SIGSTOP);
     for (const int worker : {0, 1}) lost.kept_by(worker);
     train.send(SIGKILL);

@@ -6,7 +6,7 @@
 #include "tests/apps/cluster.h"
 #include "tests/support/sanitizers.h"
 
-/// A run by daemons whose coordinator is killed.
+/// A run with daemons whose coordinator is killed.
 namespace poseidon::apps {
 
 using Words = std::vector<std::string>;
@@ -16,7 +16,7 @@ inline Words with(Words words, const Words& more) {
   return words;
 }
 
-/// Two workers, a server, and a coordinator that is killed in the middle of its run.
+/// Two workers, a server, and a coordinator that is killed during its run.
 class LostCoordinator {
  public:
   explicit LostCoordinator(Words settings = {}, const Words& worker_words = {})
@@ -37,7 +37,7 @@ class LostCoordinator {
     return Json::parse(finished.out);
   }
 
-  /// A run that has come to this step.
+  /// Starts a run and waits until it has done this step.
   Program start_until(const std::string& step) {
     Program train = cluster.train("run", settings_);
     REQUIRE(says(train, "step " + step + "/"));
@@ -55,7 +55,7 @@ class LostCoordinator {
   }
 
   Program& worker(int i) { return *workers_[i]; }
-  /// The step that a worker says it keeps.
+  /// The step of the in-memory checkpoint that a worker reports.
   int64_t kept_by(int i) {
     const std::string words = "keeps step ";
     REQUIRE(says(worker(i), words));
@@ -70,7 +70,7 @@ class LostCoordinator {
   Program* workers_[2] = {};
 };
 
-/// All steps were done in the end, to the bits of an undisturbed run.
+/// Checks that the run did all steps and has the bits of an undisturbed run.
 inline void check_same(const Finished& finished, const Json& whole) {
   CAPTURE(finished.err);
   REQUIRE(finished.code == 0);

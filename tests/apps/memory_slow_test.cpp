@@ -1,4 +1,4 @@
-// What --check says that a run takes, beside what it takes.
+// The memory that --check predicts, compared with the memory that a run uses.
 
 #include <doctest/doctest.h>
 
@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// The most that a process had in memory so far, bytes; 0 once it has ended.
+/// Peak resident memory of a process so far, in bytes; 0 after it has ended.
 double peak_now(pid_t pid) {
   std::istringstream status(read_text("/proc/" + std::to_string(pid) + "/status"));
   double kilobytes = 0;
@@ -27,7 +27,7 @@ double peak_now(pid_t pid) {
   return kilobytes * 1024;
 }
 
-/// Of a process, when it has ended.
+/// Peak resident memory of a process over its lifetime, in bytes.
 double peak_of(pid_t pid) {
   double peak = 0;
   while (!has_ended(pid)) {
@@ -59,7 +59,7 @@ Program start(const std::string& job, const std::vector<std::string>& more,
   return {"poseidon-train", words, folder};
 }
 
-/// Prints both, for whoever reads the log.
+/// Prints both values and checks that they differ by less than 15 %.
 void compare(const std::string& what, double told, double peak) {
   MESSAGE(what << ": told " << told / 1e6 << " MB, took " << peak / 1e6 << " MB, "
                << 100 * (told / peak - 1) << " %");
@@ -76,7 +76,7 @@ void compare_one_worker(const std::string& job, const std::vector<std::string>& 
   compare(job, expected, peak);
 }
 
-/// Worker 0 sends the checkpoints, and so takes most.
+/// Compares worker 0, which sends the checkpoints and so uses the most memory.
 void compare_worker_of_two(const std::string& job, std::vector<std::string> more = {}) {
   const TinyJob place;
   more.insert(more.end(), {"--workers", "2"});

@@ -1,4 +1,4 @@
-// scripts/plot-run on what a run may leave behind.
+// scripts/plot-run on the files of complete and incomplete runs.
 
 #include <doctest/doctest.h>
 
@@ -91,5 +91,5 @@ TEST_CASE("plot-run: the smoothed line begins and ends at the data") {
   const size_t smooth = svg.find("stroke-width=\"2\"");
   const size_t begin = svg.rfind("points=\"", smooth), end = svg.find('"', begin + 8);
   const std::string points = svg.substr(begin + 8, end - begin - 8);
-  CHECK(points.ends_with(",332.0"));  // a loss of 0 lies on the axis
+  CHECK(points.ends_with(",332.0"));  // a loss of 0 is on the axis
 }

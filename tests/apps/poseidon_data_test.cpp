@@ -1,4 +1,4 @@
-// poseidon-data as a shell sees it: exit codes, what goes where, nothing half-written.
+// The program poseidon-data: exit codes, stdout and stderr, no partial output files.
 
 #include <doctest/doctest.h>
 

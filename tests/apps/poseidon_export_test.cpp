@@ -1,4 +1,4 @@
-// poseidon-export as a shell sees it, and that it takes what poseidon-train has trained.
+// The program poseidon-export, with a network that poseidon-train has trained.
 
 #include <doctest/doctest.h>
 

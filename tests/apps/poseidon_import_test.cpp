@@ -1,5 +1,5 @@
-// poseidon-import as a shell sees it: exit codes, what goes where, and that poseidon-train takes
-// what it writes.
+// The program poseidon-import: exit codes, stdout and stderr. poseidon-train must accept its
+// output.
 
 #include <doctest/doctest.h>
 

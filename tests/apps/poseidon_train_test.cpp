@@ -1,4 +1,4 @@
-// The program itself: exit codes, what goes where, signals.
+// The program poseidon-train: exit codes, stdout and stderr, signals.
 
 #include <doctest/doctest.h>
 
@@ -37,7 +37,7 @@ TEST_CASE("--max-steps stops, --resume goes on to the same bits, also without a 
   CHECK(Json::parse(second.out)["weights_sha256"] == Json::parse(whole.out)["weights_sha256"]);
 }
 
-// The sanitizers' allocators want more addresses than a limit leaves.
+// The sanitizers' allocators need more address space than the limit allows.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 TEST_CASE("memory that cannot be had is told with layer and batch, after a warning") {
   const TinyJob job;
@@ -59,7 +59,7 @@ TEST_CASE("memory that cannot be had is told with layer and batch, after a warni
   CHECK(has(batch.err, ", which fits; \"device.precision\": \"bf16\" takes less\n"));
   CHECK_FALSE(fs::exists(job.folder / "run"));
 
-  // Its weights alone: no batch is small enough.
+  // The weights alone exceed the limit, so no batch is small enough.
   std::string network = trainer::kTinyNetwork;
   network.replace(network.find("\"outputs\": 3"), 12, "\"outputs\": 8000000");
   trainer::write_text(job.folder / "tiny_network.json", network);

@@ -8,17 +8,17 @@
 
 #include "tests/apps/program.h"
 
-/// Looks at processes from outside, in /proc.
+/// Inspects processes in /proc.
 namespace poseidon::apps {
 
-/// One process under observation.
+/// A process that a test observes.
 struct Process {
   pid_t pid = 0;
   std::string name;  ///< "worker 1", "the coordinator"
   std::filesystem::path log;
 };
 
-/// Words of /proc/PID/cmdline.
+/// The arguments of a process, from /proc/PID/cmdline.
 inline std::vector<std::string> command_of(pid_t pid) {
   std::istringstream all(trainer::read_text("/proc/" + std::to_string(pid) + "/cmdline"));
   std::vector<std::string> words;
@@ -31,7 +31,7 @@ inline std::string word_after(const std::vector<std::string>& words, const std::
   return at == words.end() || at + 1 == words.end() ? "" : *(at + 1);
 }
 
-/// State and parent of a process; state 'X' where there is none.
+/// State letter and parent of a process. State 'X': there is no such process.
 inline std::pair<char, pid_t> status_of(pid_t pid) {
   const std::string stat = trainer::read_text("/proc/" + std::to_string(pid) + "/stat");
   const size_t end = stat.rfind(')');
@@ -43,7 +43,7 @@ inline std::pair<char, pid_t> status_of(pid_t pid) {
   return {state, parent};
 }
 
-/// One that has ended may wait for a stopped parent to ask how.
+/// Whether a process has ended. A zombie counts: its parent may be stopped and not wait for it.
 inline bool has_ended(pid_t pid) {
   const char state = status_of(pid).first;
   return state == 'X' || state == 'Z';
@@ -75,7 +75,7 @@ inline bool within(double seconds, const std::function<bool()>& condition) {
   return true;
 }
 
-/// Whether anybody listens at "127.0.0.1:PORT".
+/// Whether a process listens at "127.0.0.1:PORT".
 inline bool somebody_listens(const std::string& address) {
   const std::string port = address.substr(address.rfind(':') + 1);
   char wanted[16];

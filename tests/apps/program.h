@@ -15,19 +15,19 @@
 #include "tests/support/folders.h"
 #include "tests/trainer/tiny_job.h"
 
-/// Runs the real programs, as a shell would.
+/// Runs the real programs, like a shell.
 namespace poseidon::apps {
 
 struct Finished {
-  int code = -1;  ///< exit code; 128 + signal where one ended it
+  int code = -1;  ///< exit code; 128 + signal if a signal ended the program
   std::string out, err;
 };
 
-/// A program that was started, one of Poseidon's or, by its whole path, another; its output goes to
+/// A running program: one of Poseidon's, or any other by its absolute path. Its output goes to
 /// files in `folder`.
 class Program {
  public:
-  /// `own_group`: as a terminal's shell starts it, whose Ctrl-C goes to all of the group.
+  /// `own_group`: starts the program in a separate process group, like an interactive shell.
   Program(const std::string& name, const std::vector<std::string>& words,
           const std::filesystem::path& folder, const std::filesystem::path& standard_output = "",
           bool own_group = false)
@@ -50,13 +50,13 @@ class Program {
     _exit(127);
   }
 
-  /// Nothing, once it has been waited for: its number may be another's by then.
+  /// Has no effect after wait(): another process may have that process id by then.
   void send(int signal) const {
     if (process_ > 0) kill(process_, signal);
   }
   pid_t process() const { return process_; }
 
-  /// What it wrote to standard error so far.
+  /// The program's stderr so far.
   std::string err() const { return trainer::read_text(err_); }
 
   Finished wait() {

@@ -6,12 +6,12 @@
 #include "core/json.h"
 #include "tests/apps/processes.h"
 
-/// Jobs of real processes that lose members and go on, beside the same job undisturbed.
+/// Jobs of real processes in which members fail, compared with the same job undisturbed.
 namespace poseidon::apps {
 
-/// Three workers with two servers, six logical shards, and checkpoints and tests on the way.
+/// Three workers, two servers, six logical shards, and checkpoints and tests during the run.
 struct RecoveryJob {
-  /// `more`: arguments beside the others.
+  /// `more`: additional arguments.
   explicit RecoveryJob(int steps_, std::string scheme_ = "auto",
                        std::vector<std::string> more_ = {})
       : steps(steps_), scheme(std::move(scheme_)), more(std::move(more_)) {}
@@ -52,7 +52,7 @@ struct RecoveryJob {
             run.string()};
   }
 
-  /// The schemes of several workers, by one.
+  /// Summary of the same job with one worker, under the schemes of the job with several workers.
   Json undisturbed() const {
     std::vector<std::string> all = words(1, job.folder / "undisturbed");
     const std::filesystem::path plan = job.folder / "plan.json";
@@ -73,19 +73,19 @@ struct RecoveryJob {
   std::vector<std::string> more;
 };
 
-/// One member that is struck.
+/// A fault of one member.
 struct Blow {
   std::string victim;  ///< "worker 1"
   int signal = SIGKILL;
-  int after_ms = 0;               ///< the job has begun, or the blow before
-  int64_t behind_checkpoint = 0;  ///< of this step, which is waited for before
-  std::string behind_line = "";   ///< of poseidon-train, which is waited for before
+  int after_ms = 0;               ///< delay after the start of the job, or after the previous fault
+  int64_t behind_checkpoint = 0;  ///< wait for the checkpoint of this step first; 0: none
+  std::string behind_line = "";   ///< wait for this line of poseidon-train first
 };
 
-/// One run of the job under blows, and what was wrong about it.
+/// One run of the job with faults. Collects complaints.
 class RecoveryRound {
  public:
-  /// `first_step`: steps done before its own.
+  /// `first_step`: steps done before this run.
   RecoveryRound(const RecoveryJob& job, const Json& undisturbed, const std::string& name,
                 int64_t first_step = 0)
       : job_(job),
@@ -94,7 +94,7 @@ class RecoveryRound {
         folder_(job.job.folder / ("round-" + name)),
         run_(folder_ / "run") {}
 
-  /// Lines of complaint; "" when all is well.
+  /// Returns lines of complaint; "" if there are none.
   std::string go(const std::vector<Blow>& blows) {
     std::filesystem::create_directories(folder_);
     Program train("poseidon-train", job_.words(3, run_), folder_);
@@ -135,7 +135,8 @@ class RecoveryRound {
     return 0;
   }
 
-  /// Who is struck when all is done is not missed.
+  /// Compares the result. Fewer failures than faults are allowed: a fault after the end of the job
+  /// has no effect.
   void see(const Json& summary, int struck) {
     summary_ = summary;
     for (const char* key : {"weights_sha256", "state_sha256", "train_loss"})
@@ -152,7 +153,7 @@ class RecoveryRound {
     see_lines();
   }
 
-  /// Each step is told of once, and each test.
+  /// Each step and each test must have one line in metrics.jsonl, in order.
   void see_lines() {
     std::istringstream lines(trainer::read_text(run_ / "metrics.jsonl"));
     int64_t step = first_step_, tested = 0;

@@ -1,5 +1,5 @@
-// Daemons under a service manager, as systemd runs them: what it hears of one that lives, and of
-// one whose computing thread hangs while its I/O thread goes on.
+// Daemons under a service manager such as systemd: the reports of a live daemon, and of one whose
+// computing thread hangs while its I/O thread works.
 
 #include <doctest/doctest.h>
 
@@ -20,7 +20,7 @@ namespace {
 
 constexpr int kPeriodMs = 4000;
 
-/// The environment that a service manager gives to what it starts, for the time of a scope.
+/// Sets the environment variables of a service manager for a scope.
 class ManagersEnvironment {
  public:
   explicit ManagersEnvironment(const std::string& address) {
@@ -35,7 +35,7 @@ class ManagersEnvironment {
   ManagersEnvironment& operator=(const ManagersEnvironment&) = delete;
 };
 
-/// A daemon of a cluster, started by a service manager that has it alone.
+/// A daemon of a cluster with a separate service manager.
 struct Service {
   Service(Cluster& cluster, const std::string& program, const std::string& name,
           const std::vector<std::string>& more = {})
@@ -51,8 +51,8 @@ struct Service {
   Program& daemon;
 };
 
-/// From now on whoever opens one of the files waits for ever, as on a file server that is gone.
-/// There is no moment at which nothing has its name.
+/// Replaces the files by FIFOs, so that any later open() blocks, as on a file server that does not
+/// answer. The rename is atomic: the name always exists.
 void make_endless_below(const fs::path& folder) {
   const fs::path beside = folder.string() + ".endless";
   for (const fs::directory_entry& each : fs::recursive_directory_iterator(folder)) {
@@ -106,7 +106,7 @@ TEST_CASE("a worker whose computing hangs gives no sign of life, though its I/O 
   std::this_thread::sleep_for(std::chrono::milliseconds(kPeriodMs));
   worker.manager.all();
   CHECK(worker.manager.next(kPeriodMs) == "");
-  // Its connections live all the same: the coordinator has lost nobody.
+  // Its connections are alive: the coordinator has not reported a failure.
   CHECK_FALSE(has_ended(train.process()));
   CHECK(worker.daemon.err().find("lost") == std::string::npos);
   cluster.end(worker.daemon);
@@ -119,7 +119,7 @@ TEST_CASE("systemd reads the units without a complaint") {
     MESSAGE("skipped: there is no systemd-analyze here");
     return;
   }
-  const trainer::TinyJob job;  // for its folder
+  const trainer::TinyJob job;  // only for its folder
   for (const char* folder : {"etc/systemd/system", "usr/local/bin", "usr/lib/systemd/system"})
     fs::create_directories(job.folder / folder);
   for (const char* program : {"poseidon-worker", "poseidon-server"}) {
@@ -128,7 +128,8 @@ TEST_CASE("systemd reads the units without a complaint") {
         fs::path(test::source_folder()) / "scripts/systemd" / (program + std::string(".service")),
         job.folder / "etc/systemd/system");
   }
-  // What units name without saying so, in place of the system's own, which may have faults.
+  // Targets that units depend on implicitly. They replace the system's targets, which may have
+  // faults.
   for (const char* name : {"sysinit", "basic", "shutdown", "network-online", "remote-fs"})
     trainer::write_text(job.folder / "usr/lib/systemd/system" / (name + std::string(".target")),
                         "[Unit]\nDefaultDependencies=no\n");

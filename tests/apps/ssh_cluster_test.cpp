@@ -1,5 +1,5 @@
-// Workers and servers that poseidon-train starts over ssh: by a program of this name that runs the
-// command here, as ssh runs it on its host.
+// Workers and servers that poseidon-train starts over ssh. A script named ssh replaces ssh and runs
+// the command on this machine.
 
 #include <doctest/doctest.h>
 
@@ -19,8 +19,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// The command has nothing but its standard input to see by that the connection is gone. At port 9
-/// nobody answers.
+/// The command notices the end of the connection only by its stdin. A connection to port 9 is
+/// refused.
 constexpr const char* kSsh = R"(#!/bin/sh
 port=22
 while [ "$1" != -- ]; do
@@ -34,7 +34,7 @@ fi
 exec sh -c "$3"
 )";
 
-/// A job, hosts, and a PATH in which that program comes first, for the time of this.
+/// A job, a hosts file, and a PATH with the script first. The destructor restores PATH.
 class SshHosts {
  public:
   explicit SshHosts(const std::string& hosts = "127.0.0.1\n127.0.0.2:2222 # another\n")
@@ -54,7 +54,7 @@ class SshHosts {
     return Program("poseidon-train", more, job.folder);
   }
 
-  /// Workers and servers of this job, which are known by that PATH.
+  /// Workers and servers of this job, recognized by that PATH.
   std::vector<pid_t> members() const {
     std::vector<pid_t> found;
     for (const auto& entry : fs::directory_iterator("/proc")) {
@@ -84,7 +84,7 @@ bool says(const Program& program, const std::string& words) {
   return within(30, [&] { return program.err().find(words) != std::string::npos; });
 }
 
-/// Begins a run that takes long.
+/// Starts a long run and waits for its first step.
 Program begin(const SshHosts& hosts) {
   Program train = hosts.start({"--set", "train.steps=1000000", "--set", "cluster.timeout_s=3"});
   REQUIRE(says(train, "begin with step"));
@@ -100,7 +100,8 @@ bool has_secret(const std::string& text) {
   return false;
 }
 
-/// Whether arguments or environment of a process, but for variables of this one, hold a secret.
+/// Whether arguments or environment of a process contain a secret. Ignores variables that this
+/// process has too.
 bool shows_secret(pid_t process) {
   const std::string folder = "/proc/" + std::to_string(process);
   std::istringstream variables(read_text(folder + "/environ"));
@@ -155,7 +156,7 @@ TEST_CASE("over ssh: threads that are not given are the host's cores, shared by 
 
 namespace {
 
-/// The data root that the only worker of a run is given.
+/// The data root of the only worker of a run.
 std::string data_root_of_worker(const std::vector<std::string>& more) {
   const SshHosts hosts("127.0.0.1\n");
   std::vector<std::string> words{"--set", "train.steps=1000000"};

@@ -1,4 +1,4 @@
-// Daemons that join over TLS, as on machines of their own.
+// Daemons that join over TLS, like those on other machines.
 
 #include <doctest/doctest.h>
 
@@ -12,7 +12,7 @@ using trainer::TinyJob;
 
 namespace {
 
-/// `words` and the flags for TLS.
+/// `words` with the flags for TLS.
 std::vector<std::string> with_tls(std::vector<std::string> words, const comm::TlsFiles& files) {
   words.insert(words.end(), {"--tls-certificate", files.certificate, "--tls-key", files.key,
                              "--tls-authority", files.authority});
@@ -40,7 +40,7 @@ TEST_CASE("a cluster of daemons trains over TLS") {
     const std::filesystem::path folder = job.folder / ("member" + std::to_string(members.size()));
     std::filesystem::create_directory(folder);
     std::vector<std::string> words{"--coordinator", address, "--once"};
-    // One thread: the thread sanitizer does not know how a team of OpenMP waits.
+    // One thread: the thread sanitizer does not understand OpenMP's barriers.
     if (std::string_view(name) == "poseidon-worker") words.insert(words.end(), {"--threads", "1"});
     members.emplace_back(name, with_tls(words, files), folder);
   }

@@ -1,5 +1,4 @@
-// What poseidon-train tells of a job without training: --check, --plan, --test, --classify,
-// --schema.
+// Actions of poseidon-train without training: --check, --plan, --test, --classify, --schema.
 
 #include <doctest/doctest.h>
 
@@ -52,9 +51,10 @@ TEST_CASE("--check tells of what memory a run is made, and of all of it") {
   for (const auto& [name, bytes] : memory.items())
     if (name != "total_bytes") sum += bytes.get<int64_t>();
   CHECK(memory["total_bytes"] == sum);
-  // Three batches of 8 samples made ready, with label and index of each, for training and test.
+  // Three batches of 8 samples are buffered for training, and three for tests. Each sample has a
+  // label and an index.
   CHECK(memory["batches"] == 2 * 3 * 8 * (2 * 6 * 6 * 4 + 4 + 8));
-  CHECK(memory["copies"] == 3 * 80 * 4);  // of the largest tensor
+  CHECK(memory["copies"] == 3 * 80 * 4);  // for the largest tensor
   CHECK(memory["second_version"] == 0);
   CHECK(memory["sums"] == 0);
   CHECK(memory["data"] == 0);
@@ -63,7 +63,7 @@ TEST_CASE("--check tells of what memory a run is made, and of all of it") {
   const Json of_two = memory_of({"--workers", "2"});
   CHECK(of_two["second_version"] > 0);
   CHECK(of_two["sums"] > 0);
-  // All that a checkpoint has of parameters and their momentum.
+  // All parameters and their momentum, as in a checkpoint.
   CHECK(of_two["copies"] == 2 * 4 * (5 * 2 * 9 + 2 * 5 + 3 * 80 + 3));
   const Json adam = memory_of({"--set", "optimizer={\"type\": \"adam\", \"learning_rate\": 0.1}"});
   CHECK(adam["optimizer_state"].get<double>() ==
@@ -124,8 +124,8 @@ TEST_CASE("--plan prints what a number of workers would move, --times feeds it")
 
 namespace {
 
-/// Makes a job's training set a folder of images, "train/", which is its test set, too. Beside it
-/// is another one, "other/".
+/// Changes the job: "train/", a folder of images, is its training set and its test set. A second
+/// folder of images is "other/".
 void train_on_images(const TinyJob& job) {
   for (const char* image : {"train/cat/1.pgm", "train/dog/1.pgm", "train/emu/1.pgm",
                             "other/ape/1.pgm", "other/cat/1.pgm", "other/dog/1.pgm"}) {

@@ -1,5 +1,5 @@
-// How the programs begin and end: closed standard streams, signals, limits, folders of runs that
-// start at once, and the command that continues a run, typed as it was printed.
+// Start and end of the programs: closed standard streams, signals, limits, output folders of runs
+// that start at the same time, and the printed command that continues a run.
 
 #include <doctest/doctest.h>
 
@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// A line of shell, in the job's folder and with the programs in PATH.
+/// Runs a line of shell in the job's folder, with the programs in PATH.
 Finished shell(const TinyJob& job, const std::string& line) {
   return Program("/bin/sh",
                  {"-c", "PATH=" + quoted_for_shell(test::program_folder()) + ":$PATH; cd " +
@@ -29,7 +29,7 @@ Finished shell(const TinyJob& job, const std::string& line) {
       .wait();
 }
 
-/// What stands behind "to go on: " in the last line that has it.
+/// The command after "to go on: " in the last line that contains it.
 std::string continuing_command(const std::string& output) {
   const std::string before = "to go on: ";
   const size_t at = output.rfind(before);
@@ -154,7 +154,7 @@ TEST_CASE("the command that continues a run of several workers does so when it i
   CHECK(summary["steps"] == 9);
   CHECK(summary["workers"] == 2);
   CHECK(summary["sessions"].size() == 2);
-  // Nothing is left to do: neither is the last test made again, nor its result forgotten.
+  // No step is left. The last test is not repeated, and its result is kept.
   const std::string lines = read_text(job.folder / "run/metrics.jsonl");
   CHECK(shell(job, command).code == 0);
   CHECK(read_text(job.folder / "run/metrics.jsonl") == lines);
@@ -184,7 +184,7 @@ TEST_CASE("one step is a step") {
 
 TEST_CASE("limits that are too small for a run are told before it begins") {
   const TinyJob job;
-  // 1024 bytes: the size of a file that LLVM's OpenMP runtime creates.
+  // 1024 bytes (2 blocks of 512): LLVM's OpenMP runtime creates a file of that size.
   const Finished small = shell(job, "ulimit -f 2; poseidon-train job.json --output run");
   CHECK(small.code == 2);
   CHECK(has(small.err, "the limit on the size of a file (ulimit -f) is "));

@@ -7,7 +7,7 @@
 
 namespace poseidon::apps {
 
-/// Runs poseidon-train on a job, in the job's folder, to its end.
+/// Runs poseidon-train on a job in the job's folder until it ends.
 inline Finished run(const trainer::TinyJob& job, std::vector<std::string> words) {
   words.insert(words.begin(), (job.folder / "job.json").string());
   return Program("poseidon-train", words, job.folder).wait();

@@ -22,8 +22,8 @@
 #include "comm/asio/driver.h"
 #include "comm/wire/address.h"
 
-/// What the tests of comm/asio talk through: a transport with a machine that writes down what it is
-/// told, and a bare socket that says what it likes.
+/// Test fixtures for comm/asio: a transport whose machine records its callbacks, and a raw socket
+/// that can send any bytes.
 namespace poseidon::comm {
 
 using Bytes = std::vector<std::byte>;
@@ -43,7 +43,7 @@ inline FrameHeader header_of(FrameKind kind, uint32_t chunk = 0, uint64_t length
   return header;
 }
 
-/// A whole frame as bytes.
+/// A whole frame as bytes: header and body.
 inline Bytes frame_of(FrameHeader header, const Bytes& body, FrameSeal& seal) {
   header.length = body.size();
   seal.add(body);
@@ -54,14 +54,14 @@ inline Bytes frame_of(FrameHeader header, const Bytes& body, FrameSeal& seal) {
   return out;
 }
 
-/// As they are before a connection is authenticated.
+/// A frame with the seal that is used before a connection is authenticated.
 inline Bytes frame_of(const FrameHeader& header, const Bytes& body) {
   ChecksumSeal seal;
   return frame_of(header, body, seal);
 }
 
-/// One process of a cluster, in this one. Bodies for chunk 99 are not wanted; chunk 66 makes it
-/// throw, chunk 55 makes it close the connection.
+/// One node of a cluster, in this process. It records callbacks. It drops bodies of chunk 99,
+/// throws at chunk 66, and closes the connection at chunk 55.
 class Node final : private Machine {
  public:
   struct Frame {
@@ -73,7 +73,7 @@ class Node final : private Machine {
     std::vector<std::pair<ConnectionId, PeerIdentity>> opened;
     std::vector<Frame> frames;
     std::vector<std::string> closed;
-    std::vector<uint64_t> placed;  ///< lengths
+    std::vector<uint64_t> placed;  ///< body lengths
     int begun = 0, early = 0;      ///< calls of begin(), and of opened() before it
     int heard = 0, wakes = 0;
   };
@@ -86,7 +86,7 @@ class Node final : private Machine {
   AsioTransport& transport() { return transport_; }
   std::string address() const { return transport_.address(); }
 
-  /// In the I/O thread; returns when it is done.
+  /// Runs the function in the I/O thread and waits until it returns.
   void run(const std::function<void()>& function) {
     std::promise<void> done;
     transport_.post([&] {
@@ -100,14 +100,14 @@ class Node final : private Machine {
     run([&] { id = transport_.connect(address, self_, called); });
     return id;
   }
-  /// A frame whose body has an owner.
+  /// Sends a frame whose payload owns its body.
   void send(ConnectionId to, FrameHeader header, Bytes body, Priority priority) {
     const auto owned = std::make_shared<const Bytes>(std::move(body));
     header.length = owned->size();
     run([&] { transport_.send(to, header, {.bytes = *owned, .owner = owned}, priority); });
   }
 
-  /// Waits until `condition` holds for what has happened; false after some seconds.
+  /// Waits until `condition` holds for the recorded events. Returns false after 20 s.
   template <class Condition>
   bool wait(Condition condition) {
     std::unique_lock lock(mutex_);
@@ -119,7 +119,7 @@ class Node final : private Machine {
   bool wait_frames(size_t count) {
     return wait([=](const Events& events) { return events.frames.size() >= count; });
   }
-  /// Why the first connection was closed.
+  /// The reason why the first connection was closed.
   std::string why_closed() {
     if (!wait([](const Events& events) { return !events.closed.empty(); })) return "nothing";
     return events().closed[0];
@@ -179,7 +179,7 @@ class Node final : private Machine {
   AsioTransport transport_;
 };
 
-/// Two nodes, the worker connected to the server.
+/// Two nodes: a worker that is connected to a server.
 struct Pair {
   Pair(const AsioOptions& servers, const AsioOptions& workers)
       : server(servers), worker(workers), at_worker(worker.connect(server.address())) {
@@ -191,7 +191,7 @@ struct Pair {
   ConnectionId at_worker, at_server = 0;
 };
 
-/// Eight slices one way and eight control frames the other.
+/// Sends eight slices in one direction and eight control frames in the other, and checks them.
 inline void check_frames_both_ways(Node& server, ConnectionId at_server, Node& worker,
                                    ConnectionId at_worker) {
   constexpr uint32_t kFrames = 8;
@@ -213,10 +213,10 @@ inline void check_frames_both_ways(Node& server, ConnectionId at_server, Node& w
   }
 }
 
-/// A socket without manners.
+/// A raw TCP socket that can violate the protocol.
 class BareSocket {
  public:
-  /// Connects to "127.0.0.1:port", from another address of the loopback network if it is given.
+  /// Connects to `address` ("127.0.0.1:port") from the loopback address `from`.
   explicit BareSocket(const std::string& address, const char* from = "127.0.0.1")
       : BareSocket(socket(AF_INET, SOCK_STREAM, 0)) {
     sockaddr_in here = loopback(0);
@@ -232,7 +232,7 @@ class BareSocket {
         received_(std::move(other.received_)) {}
   BareSocket& operator=(BareSocket&&) = delete;
 
-  /// One that listens at a port of its own.
+  /// A socket that listens at an unused port.
   static BareSocket listening() {
     BareSocket out(socket(AF_INET, SOCK_STREAM, 0));
     const sockaddr_in at = loopback(0);
@@ -251,11 +251,11 @@ class BareSocket {
   void close() {
     if (number_ >= 0) ::close(std::exchange(number_, -1));
   }
-  /// False where the connection has come to its end.
+  /// Returns false if the connection has ended.
   bool send(std::span<const std::byte> bytes) const {
     return ::send(number_, bytes.data(), bytes.size(), MSG_NOSIGNAL) >= 0;
   }
-  /// The next `count` bytes, or fewer at the end of the stream.
+  /// Reads `count` bytes, or fewer if the stream ends.
   Bytes receive(size_t count) const {
     Bytes out(count);
     size_t have = 0;
@@ -267,7 +267,7 @@ class BareSocket {
     out.resize(have);
     return out;
   }
-  /// A whole frame; without its header at the end of the stream.
+  /// Reads a whole frame. Returns nullopt if the stream ends before its header.
   std::optional<std::pair<FrameHeader, Bytes>> receive_frame() {
     const Bytes head = receive(kHeaderBytes);
     if (head.size() < kHeaderBytes) return std::nullopt;
@@ -279,13 +279,13 @@ class BareSocket {
           (body.size() == decoded.header.length));
     return std::pair{decoded.header, std::move(body)};
   }
-  /// A frame as it is sent after shake_hands().
+  /// A frame with the seal that is used after shake_hands().
   Bytes sealed(const FrameHeader& header, const Bytes& body) {
     return frame_of(header, body, *sent_);
   }
-  /// A header alone.
+  /// A header without a body.
   auto sealed_header(const FrameHeader& header) { return encode(header, *sent_); }
-  /// Proves that it knows the secret, as `self`.
+  /// Proves as `self` that it has the secret.
   void shake_hands(
       const Secret& secret,
       const PeerIdentity& self = {.role = Role::kWorker, .rank = 7, .view = 4, .address = ""},

@@ -30,7 +30,7 @@ AsioOptions worker_options() {
   return options;
 }
 
-/// A worker connected to a server by a socket.
+/// A worker and a server, connected by a TCP socket.
 struct SocketPair : Pair {
   explicit SocketPair(const AsioOptions& servers = server_options(),
                       const AsioOptions& workers = worker_options())
@@ -102,7 +102,7 @@ TEST_CASE("what is more urgent overtakes what waits") {
   constexpr uint32_t kSlices = 40;
   for (uint32_t i = 0; i < kSlices; ++i)
     server.send(id, header_of(FrameKind::kSum, i), pattern(kSliceBytes, 1), bulk_priority(9));
-  std::this_thread::sleep_for(20ms);  // the peer does not read: the socket takes no more
+  std::this_thread::sleep_for(20ms);  // the peer does not read: the socket buffers are full
   server.send(id, header_of(FrameKind::kSum, 1000), pattern(kSliceBytes, 2), bulk_priority(1));
   server.send(id, header_of(FrameKind::kHeartbeat, 2000), {}, kUrgent);
   std::vector<uint32_t> order;
@@ -113,7 +113,7 @@ TEST_CASE("what is more urgent overtakes what waits") {
   }
   const auto urgent = std::find(order.begin(), order.end(), 2000u);
   REQUIRE(urgent != order.end());
-  CHECK(urgent - order.begin() < 20);  // what lay in the kernel's buffers, and one slice
+  CHECK(urgent - order.begin() < 20);  // frames in the kernel's buffers, and one slice
   CHECK(*(urgent + 1) == 1000);
   order.erase(urgent, urgent + 2);
   CHECK(std::is_sorted(order.begin(), order.end()));
@@ -133,7 +133,7 @@ TEST_CASE("slices may come in drops, with a place or without one") {
   peer.shake_hands(kSecret);
   REQUIRE(server.wait_open());
   Bytes stream;
-  for (uint32_t chunk : {1u, 99u, 2u}) {  // 99 has no place
+  for (uint32_t chunk : {1u, 99u, 2u}) {  // 99 is dropped
     const Bytes frame =
         peer.sealed(header_of(FrameKind::kContribution, chunk), pattern(kSliceBytes, 1));
     stream.insert(stream.end(), frame.begin(), frame.end());
@@ -293,7 +293,7 @@ TEST_CASE("connections that cannot be made are told why") {
 
 TEST_CASE("close() sends what is urgent, drops what is not, and tells the other end only") {
   SocketPair pair;
-  // In one turn, so that nothing is on its way when close() comes.
+  // In one task of the I/O thread, so that no frame is in transit at close().
   pair.worker.run([&] {
     const Bytes urgent = pattern(1000, 1), bulk = pattern(kSliceBytes, 2);
     AsioTransport& transport = pair.worker.transport();
@@ -336,7 +336,7 @@ TEST_CASE("after close() no memory of the machine is read") {
     for (Bytes& body : bodies) std::fill(body.begin(), body.end(), std::byte{0});
   }
   size_t frames = 0;
-  while (peer.receive_frame()) ++frames;  // each with the seal of what was sent
+  while (peer.receive_frame()) ++frames;  // the seal of each frame matches the original body
   CHECK(frames >= 1);
   CHECK(frames < 16);
 }
@@ -418,7 +418,7 @@ TEST_CASE("a transport ends from any state") {
     worker.connect(server.address());       // open
     worker.connect(listener.address());     // waits for a challenge
     worker.connect("127.0.0.1:1");          // refused, or about to be
-    BareSocket stranger(server.address());  // has not said anything
+    BareSocket stranger(server.address());  // has not sent anything
     REQUIRE(worker.wait_open());
     REQUIRE(server.wait_open());
     const ConnectionId id = server.events().opened[0].first;
@@ -454,7 +454,7 @@ TEST_CASE("what a machine throws is handed on") {
     }
   };
   AsioOptions workers = worker_options();
-  workers.limits.linger = 20ms;  // nobody will close the other end
+  workers.limits.linger = 20ms;  // the other end is never closed
   SocketPair pair(options, workers);
   pair.worker.send(pair.at_worker, header_of(FrameKind::kControl, 66), pattern(1, 1), kUrgent);
   CHECK(said.get_future().get() == "chunk 66");

@@ -1,4 +1,4 @@
-// Who holds what: the even assignment, any other, and as plan.json has it.
+// Assignments of shards and tensors to nodes: even ones, others, and their form in plan.json.
 
 #include "comm/plan/assignment.h"
 
@@ -14,8 +14,8 @@ using namespace poseidon::comm;
 
 namespace {
 
-/// Seven shards: four of worker 2, one of worker 0, two of worker 1; two servers on the first
-/// hosts.
+/// Seven shards: four on worker 2, one on worker 0, two on worker 1. Two servers are on the first
+/// two hosts.
 Assignment out_of_order() { return assigned({{4, 1}, {5, 2}, {0, 4}}, 2); }
 
 PlanRequest small_request() {
@@ -53,7 +53,7 @@ TEST_CASE("shards lie with any worker, and their rows with the shards") {
   CHECK(assignment.fullest_worker() == 2);
   CHECK(assignment.parts_of(2) == std::vector<Part>{{0, 4}});
   CHECK(assignment.parts_of(1) == std::vector<Part>{{5, 1}, {6, 1}});
-  // 16 samples: two shards of three, five of two.
+  // 16 samples: two shards of three samples, five of two.
   CHECK(assignment.rows_of({0, 4}, 16) == IndexRange{.first = 0, .count = 10});
   CHECK(assignment.rows_of({4, 1}, 16) == IndexRange{.first = 10, .count = 2});
   CHECK(assignment.rows_of({5, 2}, 16) == IndexRange{.first = 12, .count = 4});
@@ -67,7 +67,7 @@ TEST_CASE("a shard without a worker, or with two, is no assignment") {
 }
 
 TEST_CASE("what crosses hosts, by hand: unequal shards, and two workers on one host") {
-  // One tensor of 16 elements on the only server, and its host is that of workers 0 and 1.
+  // One tensor of 16 elements on the only server. That server is on the host of workers 0 and 1.
   PlanRequest request = on_nodes({convolution_traffic("conv", 4, 3)}, 3);
   request.servers = 1;
   request.logical_shards = 7;
@@ -77,10 +77,11 @@ TEST_CASE("what crosses hosts, by hand: unequal shards, and two workers on one h
                                   {.shards = {0, 4}, .host = 1, .member = 2}},
       std::vector<AssignedServer>{{.host = 0, .member = 0}});
   const Plan by_server = with_assignment(make_plan(request), assignment);
-  // Worker 2 sends one part, and gets the sum.
+  // Worker 2 sends one partial sum, and receives the sum.
   CHECK(expected_traffic(by_server)[0] == LayerTrafficBytes{{64, 64}, {64, 64}});
   CHECK(by_server.bytes_per_node == 128);
-  // Factors of 8 numbers: 10 samples of worker 2 to both others, 2 and 4 of those to worker 2.
+  // A sample has factors of 8 floats. Worker 2 sends 10 samples to both others, which send 2 and 4
+  // samples to it.
   request.layers = {linear_traffic("fc", 3, 5)};
   request.scheme = SchemeRule::kSfb;
   request.global_batch = 16;

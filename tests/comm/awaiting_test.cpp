@@ -1,4 +1,4 @@
-// What a node awaits from another one, in the words of a loss message.
+// The description in a failure message of the data that a node awaits from another node.
 
 #include <doctest/doctest.h>
 
@@ -16,7 +16,7 @@ LayerTraffic convolution(const char* name) {
   return {.name = name, .type = "convolution", .tensors = {{std::string(name) + ".w", 16'384}}};
 }
 
-/// Two layers, each on a server of its own, and one that goes by factors.
+/// Two layers on separate servers, and one that uses sufficient factors.
 Plan plan_of_three_workers() {
   PlanRequest request;
   request.workers = 3;
@@ -66,7 +66,7 @@ TEST_CASE("a server says what it awaits from just the worker that is asked for")
   Nowhere nowhere;
   const Chunk& chunk = plan.chunks[0];
   ServerShard shard(plan, chunk.server, {.view = 1, .carries_payload = false}, nowhere);
-  CHECK(shard.awaiting(1) == "");  // nobody has begun
+  CHECK(shard.awaiting(1) == "");  // no worker has sent anything
   const FrameHeader contribution{.kind = FrameKind::kContribution,
                                  .view = 1,
                                  .key = chunk.key,

@@ -1,4 +1,4 @@
-// Which checkpoints are written, when, and in which order.
+// The checkpoint queue: it selects the checkpoints to write, and their order.
 
 #include "comm/membership/checkpoint_queue.h"
 
@@ -11,7 +11,7 @@ using namespace poseidon::comm;
 
 namespace {
 
-/// A queue, and what it has had written.
+/// A queue, and the checkpoints that it wrote.
 struct Queue {
   void take(int64_t step, std::vector<int64_t> digest) {
     const int64_t in_flight = std::ssize(digest) - 1;
@@ -63,10 +63,10 @@ TEST_CASE("one of a step that is saved counts as written, and holds up nothing")
 TEST_CASE("what all agreed on without a checkpoint does not pile up") {
   Queue all;
   for (int64_t step = 1; step <= 5000; ++step) all.queue.agreed(step, {7});
-  all.take(1, {1});  // of other values, which nobody remembers
+  all.take(1, {1});  // with other values; the digest of step 1 is forgotten
   CHECK(all.written.empty());
   all.take(5000, {7});
-  CHECK(all.written.empty());  // it waits for the one before
+  CHECK(all.written.empty());  // waits for step 1
   all.queue.trust_survivors();
   CHECK(all.written == Steps{1, 5000});
 }
@@ -131,7 +131,7 @@ TEST_CASE("what the job goes back to stays the last checkpoint until it has") {
   all.queue.agreed(8, {2, 11});
   all.take(8, {2, 11});
   CHECK(all.written == Steps{4});
-  CHECK(all.queue.hold().step == 4);  // for another loss meanwhile
+  CHECK(all.queue.hold().step == 4);  // another node fails meanwhile
   all.queue.release();
   all.queue.go_back_to(4);
   all.queue.agreed(8, {2, 11});

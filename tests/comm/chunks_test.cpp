@@ -69,7 +69,8 @@ TEST_CASE("small neighbours share a chunk, large tensors share none") {
 }
 
 TEST_CASE("a shared chunk is closed when it is large enough, and does not pass the cut size") {
-  // Three of 40 KiB: two make 80 KiB, which is enough where 2 MiB are allowed, but too much for 64.
+  // Three tensors of 40 KiB. Two of them, 80 KiB, are enough for a chunk of up to 2 MiB, but too
+  // large for 64 KiB.
   const std::vector<Piece> tensors = whole_tensors({10240, 10240, 10240});
   CHECK(sizes(cut_chunks(tensors, 1, 2 * kMiB)) == std::vector<int64_t>{20480, 10240});
   CHECK(sizes(cut_chunks(tensors, 1, 65536)) == std::vector<int64_t>{10240, 10240, 10240});
@@ -78,14 +79,15 @@ TEST_CASE("a shared chunk is closed when it is large enough, and does not pass t
 TEST_CASE("chunks are dealt largest first to the least loaded server, ties by key") {
   std::vector<Chunk> chunks = chunks_of({1, 5, 3, 3, 4});
   deal(chunks, 2);
-  // 5 to server 0; 4 to server 1; 3 (key 2) to 1; 3 (key 3) to 0; 1 to server 1, which has 7 of 8.
+  // 5 goes to server 0, 4 to server 1, 3 (key 2) to server 1, 3 (key 3) to server 0, and 1 to
+  // server 1: 8 on each.
   CHECK(servers_of(chunks) == std::vector<uint32_t>{1, 0, 1, 0, 1});
   CHECK(hottest_over_mean(chunks, 2) == 1);
   deal(chunks, 3);
   CHECK(servers_of(chunks) == std::vector<uint32_t>{1, 0, 2, 2, 1});
   CHECK(hottest_over_mean(chunks, 3) == doctest::Approx(6 * 3 / 16.0));
   CHECK(hottest_over_mean({}, 3) == 1);
-  // Servers without a chunk count.
+  // Servers without a chunk count in the mean.
   CHECK(hottest_over_mean(chunks, 6) == doctest::Approx(6 * 6 / 16.0));
 }
 

@@ -1,4 +1,4 @@
-// By which congestion control a connection goes.
+// The congestion control algorithm of a connection.
 
 #include "comm/asio/congestion.h"
 
@@ -46,7 +46,7 @@ TEST_CASE("within a host nothing is paced") {
 TEST_CASE("between hosts the system's choice stays, unless it is BBR") {
   for (const char* system : {"reno", "cubic", "bbr"}) {
     Socket socket;
-    if (!socket.set(system)) continue;  // not in this kernel, or not allowed
+    if (!socket.set(system)) continue;  // not in this kernel, or not permitted
     CAPTURE(system);
     choose_congestion_control(socket.number, true);
     if (std::string(system) == "bbr")

@@ -18,7 +18,7 @@ ClusterSize colocated(int nodes) {
 
 double elements(WeightShape weight) { return weight.rows * weight.columns; }
 
-/// A row of the reference table: floats of a node, 32 samples per worker.
+/// A row of the reference table: floats that a node moves, with 32 samples per worker.
 struct Row {
   WeightShape weight;
   int nodes;
@@ -68,7 +68,7 @@ TEST_CASE("the papers' own example, for each kind of node") {
   const NodeFloats adam = adam_floats(kFc7, 32, {.workers = 8, .servers = 1});
   CHECK(adam.worker == 32 * 8192 + 16777216);
   CHECK(adam.server == 8 * (16777216 + 32 * 8192));
-  // Servers in another number than workers.
+  // The number of servers differs from that of workers.
   CHECK(ps_floats(1000, {.workers = 4, .servers = 2}).server == 4000);
   CHECK(ps_floats(1000, {.workers = 4, .servers = 2}).both == 4000);
 }
@@ -77,7 +77,7 @@ TEST_CASE("where factors stop to pay, and the tie that they win") {
   struct Layer {
     WeightShape weight;
     double batch;
-    std::string at_2_4_8_16_32;  ///< S for factors, P for parameter server
+    std::string at_2_4_8_16_32;  ///< for 2 to 32 nodes: S for factors, P for parameter server
   };
   const std::vector<Layer> layers{
       {kFc6, 32, "SSSSS"},          {kFc7, 32, "SSSSS"},          {kFc8, 32, "SSSSS"},
@@ -150,21 +150,22 @@ TEST_CASE("the work of rebuilding gradients from factors") {
 }
 
 TEST_CASE("step times of the three schedules, by hand") {
-  // Two layers: backward of the second (3) and of the first (4), its forward (2) and the other (1).
+  // Two layers. Backward: 3 for the second one, 4 for the first one. Forward: 2 for the first one,
+  // 1 for the second one.
   const std::vector<LayerStep> free{{2, 4, 0}, {1, 3, 0}};
   CHECK(step_without_overlap(free) == 10);
   CHECK(step_with_barrier(free) == 10);
   CHECK(step_with_priority(free) == 10);
-  // The second layer's 5 travel while the first one's 4 are computed; one unit remains.
+  // The second layer's 5 are sent while the first layer's 4 are computed. One unit remains.
   const std::vector<LayerStep> last{{2, 4, 0}, {1, 3, 5}};
   CHECK(step_without_overlap(last) == 15);
   CHECK(step_with_barrier(last) == 11);
   CHECK(step_with_priority(last) == 10);
-  // What the first layer sends is waited for by both.
+  // The first layer's transfer delays the step in both schedules.
   const std::vector<LayerStep> first{{2, 4, 5}, {1, 3, 0}};
   CHECK(step_with_barrier(first) == 15);
   CHECK(step_with_priority(first) == 15);
-  // A link that is the bottleneck.
+  // The link is the bottleneck.
   const std::vector<LayerStep> slow{{2, 4, 1}, {1, 3, 50}};
   CHECK(step_without_overlap(slow) == 61);
   CHECK(step_with_barrier(slow) == 57);

@@ -1,4 +1,4 @@
-// Shards for workers that are not equally fast: beside all dealings that there are.
+// Assignment of shards to workers of different speed, compared with all possible assignments.
 
 #include "comm/plan/dealing.h"
 
@@ -24,7 +24,7 @@ size_t parts_of(const std::vector<int64_t>& counts) {
   return parts;
 }
 
-/// Calls `look` for all ways of giving each device of `workers` a shard or more.
+/// Calls `look` for each way to assign `shards` so that each device of `workers` gets at least one.
 void all_dealings(std::span<const WorkerPace> workers, int64_t shards, std::vector<int64_t>& counts,
                   const std::function<void(const std::vector<int64_t>&)>& look) {
   if (counts.size() + 1 == workers.size()) {
@@ -43,8 +43,9 @@ void all_dealings(std::span<const WorkerPace> workers, int64_t shards, std::vect
 
 struct Best {
   double shortest = std::numeric_limits<double>::infinity();
-  size_t parts = SIZE_MAX;                                ///< of a dealing that is almost as short
-  double step = std::numeric_limits<double>::infinity();  ///< the shortest with these parts
+  size_t parts = SIZE_MAX;  ///< the least number of parts among almost shortest steps
+  double step =
+      std::numeric_limits<double>::infinity();  ///< the shortest step with this number of parts
 };
 
 Best best_of(const std::vector<WorkerPace>& workers, int64_t shards) {
@@ -91,21 +92,21 @@ TEST_CASE("shards by speed, by hand") {
   CHECK(counts_of({{.each_shard = 1}, {.each_shard = 3}}, 8) == std::vector<int64_t>{6, 2});
   CHECK(counts_of({{.each_shard = 3}, {.each_shard = 1}}, 8) == std::vector<int64_t>{2, 6});
   CHECK(counts_of({{.each_shard = 1}, {.each_shard = 40}}, 8) == std::vector<int64_t>{7, 1});
-  // What comes once a step counts too.
+  // The time per step counts too, not only the time per shard.
   CHECK(counts_of({{.each_shard = 1}, {.each_shard = 1, .each_step = 4}}, 8) ==
         std::vector<int64_t>{6, 2});
   CHECK(counts_of({{.each_shard = 5}}, 3) == std::vector<int64_t>{3});
-  // Devices share the shards of a worker, and each has one at least.
+  // The devices of a worker share its shards. Each device gets at least one.
   CHECK(counts_of({{.each_shard = 1}, {.each_shard = 1, .devices = 3}}, 8) ==
         std::vector<int64_t>{2, 6});
   CHECK(counts_of({{.each_shard = 1}, {.each_shard = 40, .devices = 2}}, 8) ==
         std::vector<int64_t>{6, 2});
-  // Times of nothing at all are no times.
+  // Times of zero are ignored.
   CHECK(counts_of({{.each_shard = 0}, {.each_shard = 0}}, 8) == std::vector<int64_t>{4, 4});
 }
 
 TEST_CASE("shards by speed: what times have of noise does not cut the tree of additions") {
-  // The shortest step would be with 33 and 31, of seven parts.
+  // Without the tolerance, the shortest step would have 33 and 31 shards, in seven parts.
   CHECK(counts_of({{.each_shard = 1}, {.each_shard = 1.05}}, 64) == std::vector<int64_t>{32, 32});
   CHECK(counts_of({{.each_shard = 1}, {.each_shard = 1.2}}, 64) != std::vector<int64_t>{32, 32});
 }
@@ -116,7 +117,9 @@ TEST_CASE("shards by speed: as good as any of all dealings") {
     for (int64_t shards = static_cast<int64_t>(count); shards <= 14; ++shards)
       for (int round = 0; round < 6; ++round) {
         std::vector<WorkerPace> workers;
-        int64_t left = shards - static_cast<int64_t>(count);  // for devices beyond the first
+        int64_t left =
+            shards -
+            static_cast<int64_t>(count);  // shards left for devices beyond the first of each worker
         for (size_t i = 0; i < count; ++i) {
           const int64_t devices = 1 + (round % 2 == 0 ? 0 : std::min<int64_t>(left, i % 3));
           left -= devices - 1;
@@ -135,7 +138,8 @@ TEST_CASE("shards by speed: many workers and shards") {
     const std::vector<int64_t> dealt = deal_shards(workers, shards);
     double speed = 0;
     for (const WorkerPace& worker : workers) speed += 1 / worker.each_shard;
-    // No worker takes longer than by one shard of its own, and what is left out for parts.
+    // No worker exceeds the ideal time by more than one of its shards, and the tolerance that saves
+    // parts.
     const double ideal = static_cast<double>(shards) / speed;
     CHECK(slowest_step(workers, dealt) <= (ideal + 7) * kAlmostShortest);
   }
@@ -150,7 +154,7 @@ TEST_CASE("a plan for a given assignment has it, and follows another only withou
   dealt.assignment = assignment_by_counts(std::vector<int64_t>{6, 2}, 2, false);
   const Plan uneven = make_plan(dealt);
   CHECK(uneven.assignment == *dealt.assignment);
-  // Worker 0 sends two partial sums of each chunk: 0 to 3, 4 and 5.
+  // Worker 0 sends two partial sums of each chunk: shards 0 to 3, and shards 4 and 5.
   CHECK(uneven.bytes_per_node > even.bytes_per_node);
   CHECK(keeps_assignment(request, uneven));
   CHECK(follow_plan(request, uneven).assignment == uneven.assignment);

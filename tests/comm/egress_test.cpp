@@ -1,4 +1,4 @@
-// Several connections, also of several transports, on the one link of their host.
+// Several connections, also of several transports, on the one link of a host.
 
 #include <doctest/doctest.h>
 
@@ -15,7 +15,7 @@ using namespace std::chrono_literals;
 namespace {
 
 const Secret kSecret(24, std::byte{0x5a});
-constexpr uint32_t kSlices = 96;  // more than the system takes for a peer that does not read
+constexpr uint32_t kSlices = 96;  // more than the kernel buffers for a peer that does not read
 
 AsioOptions server_options(const std::shared_ptr<Neighbours>& neighbours = nullptr) {
   AsioOptions options;
@@ -33,7 +33,7 @@ AsioOptions worker_options() {
   return options;
 }
 
-/// A peer at another address, as one on another host is.
+/// A peer with another IP address, like a peer on another host.
 struct Stranger {
   Stranger(Node& server, const char* from) : socket(server.address(), from) {
     const size_t before = server.events().opened.size();
@@ -65,20 +65,20 @@ TEST_CASE("a peer that does not read does not hold up the others") {
   send_slices(server, stalled.id, bulk_priority(0));
   std::this_thread::sleep_for(20ms);
   const auto begin = std::chrono::steady_clock::now();
-  // Urgent frames never wait: this one is there before the stalled peer's grace period is over.
+  // Urgent frames never wait. This one arrives before the grace period of the stalled peer is over.
   server.send(reads.id, header_of(FrameKind::kHeartbeat, 7), {}, kUrgent);
   reads.receive(1);
   CHECK(std::chrono::steady_clock::now() - begin < 240ms);
   send_slices(server, reads.id, bulk_priority(5));
   reads.receive(kSlices);
   CHECK(std::chrono::steady_clock::now() - begin < 10s);
-  stalled.receive(kSlices);  // which goes on when it reads
+  stalled.receive(kSlices);  // the stalled peer still gets its slices when it reads
 }
 
 namespace {
 
-/// The shortest of some tries, each of so many seconds as it returns, that end with one below
-/// `enough`: other tests may have the processor.
+/// The shortest duration of up to eight tries, in seconds. Stops at a try below `enough`. Tries are
+/// repeated because other tests may use the processor.
 template <class Try>
 double quickest(double enough, Try take_seconds) {
   double shortest = take_seconds();
@@ -87,7 +87,7 @@ double quickest(double enough, Try take_seconds) {
   return shortest;
 }
 
-/// How long so many slices take at a limit, during which an urgent frame does not wait.
+/// Seconds that the slices take at a bandwidth limit. Meanwhile an urgent frame must not wait.
 double seconds_of_slices(double limit_mbps, size_t slices) {
   AsioOptions options = worker_options();
   options.bandwidth_limit_mbps = limit_mbps;
@@ -109,13 +109,13 @@ double seconds_of_slices(double limit_mbps, size_t slices) {
   return std::chrono::duration<double>(frames.back().at - frames.front().at).count();
 }
 
-/// How long so many slices take from each of two transports of a process.
+/// Seconds that the slices take when two transports of one process send them at the same time.
 double seconds_from_two(double limit_mbps, uint32_t slices) {
   const auto neighbours = std::make_shared<Neighbours>();
   AsioOptions options = server_options(neighbours);
   options.bandwidth_limit_mbps = limit_mbps;
   Node server(options), beside(options);
-  std::optional<Node> refused(server_options(neighbours));  // knows of no limit, and goes
+  std::optional<Node> refused(server_options(neighbours));  // has no limit; destroyed below
   Stranger one(server, "127.0.0.2"), other(beside, "127.0.0.3");
   const auto begin = std::chrono::steady_clock::now();
   send_slices(server, one.id, bulk_priority(1), slices);
@@ -147,7 +147,7 @@ TEST_CASE("of connections that wait for bandwidth the most urgent goes first") {
   REQUIRE(server.wait_open(2));
   const auto opened = server.events().opened;
   const auto body = std::make_shared<const Bytes>(kSliceBytes);
-  // All at once, or frames that are not there yet would be overtaken.
+  // In one task: otherwise urgent frames would overtake frames that are not yet queued.
   server.run([&] {
     for (uint32_t i = 0; i < 12; ++i)
       for (size_t to : {0, 1})

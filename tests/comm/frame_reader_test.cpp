@@ -35,7 +35,7 @@ Bytes pattern(size_t count, int seed) {
   return out;
 }
 
-/// Keeps what it takes; bulk bodies of chunk 99 are dropped.
+/// Records all frames. Bulk bodies of chunk 99 are dropped.
 class Collector final : public FrameSink {
  public:
   struct Taken {
@@ -67,7 +67,7 @@ class Collector final : public FrameSink {
   Bytes place_;
 };
 
-/// Feeds `stream` in reads of at most `most` bytes. Returns the first error.
+/// Feeds `stream` to the reader in reads of at most `most` bytes. Returns the first error.
 std::string feed(FrameReader& reader, Collector& sink, std::span<const std::byte> stream,
                  size_t most) {
   while (!stream.empty() && sink.taken.size() < sink.stop_after) {
@@ -139,7 +139,7 @@ TEST_CASE("a length beyond the cap is refused before anybody is asked for memory
   CHECK(feed(reader, sink, head, 64) ==
         "a control frame announces 16777217 bytes, expected at most 16777216");
   CHECK(sink.announcements.empty());
-  CHECK(reader.room()[1].empty());  // no body is open
+  CHECK(reader.room()[1].empty());  // the reader expects no body
 }
 
 TEST_CASE("a bulk frame without a body is refused, whatever its place would be") {
@@ -222,7 +222,7 @@ TEST_CASE("a batch is written piece by piece, as a reader reads it") {
   CHECK(batch.full());
   Bytes stream;
   while (!batch.done()) {
-    // Some of the first pieces, across their ends.
+    // Writes a part of the batch that spans several segments.
     size_t wanted = 999, count = 0;
     for (const auto& piece : batch.pieces()) {
       const size_t now = std::min(piece.size(), wanted - count);
@@ -251,7 +251,7 @@ TEST_CASE("a batch keeps what it has to send, and lets go of what it has sent") 
   batch.advance(kHeaderBytes + 10);
   batch.keep_bodies();
   CHECK(owned.use_count() == 2);
-  memory.assign(100, std::byte{0});  // its owner does what it likes with it
+  memory.assign(100, std::byte{0});  // the owner may change its memory now
   const Bytes expected = pattern(100, 1);
   const auto rest = batch.pieces()[0];
   CHECK(std::equal(rest.begin(), rest.end(), expected.begin() + 10, expected.end()));

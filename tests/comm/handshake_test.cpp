@@ -47,7 +47,7 @@ TEST_CASE("both ends learn whom they face") {
     Acceptor server = acceptor(secret);
     const HandshakeStep greeted = server.hello(worker.hello());
     CHECK(greeted.error == "");
-    CHECK_FALSE(greeted.peer);  // nothing is proved yet
+    CHECK_FALSE(greeted.peer);  // no proof yet
     const HandshakeStep challenged = worker.challenge(greeted.reply);
     CHECK(challenged.error == "");
     CHECK(is(challenged.peer, kServer));
@@ -78,7 +78,7 @@ TEST_CASE("a secret on one side only is said so") {
   Acceptor open = acceptor(Secret());
   CHECK(open.hello(initiator().hello()).error ==
         "one end has no secret and the other has one: give both the same secret file");
-  // Whoever pretends to have one still has no proof.
+  // A peer that only claims to have a secret has no proof.
   Bytes hello(without.hello().begin(), without.hello().end());
   hello[1] = std::byte{1};
   CHECK(with.hello(hello).error == "");
@@ -86,7 +86,8 @@ TEST_CASE("a secret on one side only is said so") {
 }
 
 TEST_CASE("what an end has said is no proof when it is sent back") {
-  // An attacker without the secret answers a hello with itself, and a proof with the challenge's.
+  // An attacker without the secret echoes the hello as its answer, and reflects the challenge's
+  // proof.
   const Initiator worker = initiator();
   Bytes echo(worker.hello().begin(), worker.hello().end());
   echo.resize(echo.size() + 32);
@@ -111,13 +112,14 @@ TEST_CASE("role, rank, view, job, nonce and who is called are covered by the pro
   const Initiator worker = initiator();
   for (size_t at : {0, 2, 4, 5, 8, 11, 12, 13, 16, 31, 32, 63}) {
     CAPTURE(at);
-    // Changed on the way to the server: it refuses at once or challenges another than it hears.
+    // The hello is altered in transit. The server refuses at once, or its challenge does not match
+    // the hello that was sent.
     Bytes hello(worker.hello().begin(), worker.hello().end());
     hello[at] ^= std::byte{1};
     Acceptor server = acceptor();
     const HandshakeStep greeted = server.hello(hello);
     if (greeted.error.empty()) CHECK(worker.challenge(greeted.reply).error == kWrongSecret);
-    // And on the way back.
+    // The challenge is altered in transit.
     Acceptor honest = acceptor();
     Bytes challenge = honest.hello(worker.hello()).reply;
     const HandshakeStep good = worker.challenge(challenge);

@@ -1,4 +1,4 @@
-// What a coordinator or a member that is wrong, or an enemy's, can do to the other's state machine.
+// Attacks on the state machines of a coordinator and of a member by a faulty or hostile peer.
 
 #include <doctest/doctest.h>
 
@@ -18,7 +18,7 @@ namespace {
 
 const JobId kJob{std::byte{7}};
 
-/// A network where time stands still, but for the test, and nothing is delivered.
+/// A transport that delivers nothing. Only the test advances its clock.
 class StillTransport final : public Transport {
  public:
   Time now() const override { return time; }
@@ -34,7 +34,7 @@ class StillTransport final : public Transport {
   void wake_at(Time) override {}
 
   Time time = 1s;
-  std::vector<std::string> said;  ///< bodies of control frames
+  std::vector<std::string> said;  ///< bodies of sent control frames
   std::vector<ConnectionId> closed;
   PeerIdentity presented;
 
@@ -72,7 +72,7 @@ class QuietMember final : public MemberHost, public PayloadReceiver {
   std::string happened;
 };
 
-/// A worker that has found its coordinator, which is this test.
+/// A worker with a connection to its coordinator. The test plays the coordinator.
 struct LonelyMember {
   LonelyMember()
       : member({.role = Role::kWorker, .coordinator = "head:1", .address = "", .facts = {}},
@@ -127,7 +127,8 @@ class QuietCoordinator final : public JobPlanner, public CheckpointReceiver, pub
   std::vector<int64_t> agreed_steps;
 };
 
-/// A coordinator of two workers or more, at connections 1, 2 and so on, which are this test.
+/// A coordinator of at least two workers, at connections 1, 2 and so on. The test plays the
+/// workers.
 struct Crowd {
   explicit Crowd(bool recovers = false, uint16_t count = 2, uint16_t most = 0)
       : workers(count),
@@ -148,12 +149,12 @@ struct Crowd {
   void join(ConnectionId from, const std::vector<Fact>& facts = {{"build", "ours"}}) {
     hears(from, Join{.role = Role::kWorker, .address = text("host", from, ":1"), .facts = facts});
   }
-  /// Another node comes to the job that runs.
+  /// Another node asks to join the running job.
   void come(ConnectionId from, const std::string& address) {
     coordinator.opened(from, {.role = Role::kWorker, .address = ""});
     hears(from, Join{.role = Role::kWorker, .address = address, .facts = {{"build", "ours"}}});
   }
-  /// The values of worker 2 differ after `step` steps from those of the others.
+  /// The replica of worker 2 differs from those of the other workers after `step` steps.
   void drift(int64_t step) {
     for (ConnectionId id = 1; id <= workers; ++id)
       hears(id, Digest{.step = step, .values = {7, id == 3 ? 9 : 8}});
@@ -202,7 +203,7 @@ TEST_CASE("who is none of the job is not let in, and does not end it when it goe
   const auto caller = [](Role role, int32_t rank) {
     return PeerIdentity{.role = role, .rank = rank, .view = 1, .job = kJob, .address = ""};
   };
-  // Before the roster is there, all that the job may have could be members.
+  // Without a roster, any node that the job can have may be a member.
   CHECK(lonely.member.refusal(caller(Role::kWorker, 3)) == "worker 3 is no member of this job");
   CHECK(lonely.member.refusal(caller(Role::kServer, 1)) == "server 1 is no member of this job");
   lonely.member.opened(60, caller(Role::kWorker, 60000));
@@ -283,7 +284,7 @@ TEST_CASE("who proves itself and never asks to take part is not kept") {
     for (ConnectionId id = 1; id < 603; ++id) crowd.coordinator.heard(id);
     crowd.coordinator.wake();
   }
-  CHECK(crowd.transport.closed.size() == 601);  // and the worker that did not ask
+  CHECK(crowd.transport.closed.size() == 601);  // includes the worker that did not ask to join
   CHECK(crowd.host.refusals.back() == "it did not ask to take part within 10 s");
   crowd.join(2);
   CHECK(crowd.host.members == 1);
@@ -321,7 +322,8 @@ TEST_CASE("digests of one worker that others do not follow have an end") {
   crowd.begin();
   for (int64_t step = 1; step < 3000; ++step)
     crowd.hears(1, Digest{.step = step, .values = {7, 8}});
-  // Its connection is lost by then, which counts as soon as the other one tells of it, too.
+  // Its connection is closed by then. The job ends as soon as the other worker reports the failure
+  // too.
   crowd.hears(2, Lost{{.who = {Role::kWorker, 0}, .address = "", .why = "it", .awaited = "a sum"}});
   CHECK(crowd.host.losses.size() == 1);
 }
@@ -332,7 +334,7 @@ TEST_CASE("a digest has as many tensors as a worker can have") {
   crowd.hears(1, Digest{.step = 1, .values = std::vector<int64_t>(100'000, 1)});
   crowd.hears(2, Digest{.step = 1, .values = {7, 8}});
   CHECK(crowd.host.agreed_steps.empty());
-  CHECK(crowd.host.losses.empty());  // a drift would be told of at once
+  CHECK(crowd.host.losses.empty());  // a divergence would be reported at once
 }
 
 TEST_CASE("digests agree once, also where a worker repeats its own") {
@@ -383,7 +385,7 @@ TEST_CASE("a worker that is asked to end gives its state before it goes") {
   crowd.hears(1, Stopped{5});
   crowd.hears(2, Stopped{6});
   CHECK(crowd.transport.said.back().find("\"save\"") != std::string::npos);
-  crowd.hears(1, Saved{6});  // not its word to give
+  crowd.hears(1, Saved{6});  // worker 0 was not asked to save
   CHECK_FALSE(crowd.host.over);
   crowd.hears(2, Saved{6});
   CHECK(crowd.host.over);
@@ -431,7 +433,7 @@ TEST_CASE("a step is named to go back to when the host has read its checkpoint")
   for (ConnectionId id : {1u, 2u}) crowd.hears(id, LeftView{.step = 5, .least = 5});
   CHECK(crowd.host.restores == 1);
   CHECK(crowd.host.goes_on_after == -1);
-  crowd.transport.time += 1h;  // however long that takes
+  crowd.transport.time += 1h;  // reading may take any time
   crowd.coordinator.wake();
   CHECK(crowd.host.losses.empty());
   crowd.coordinator.restored(2);
@@ -451,7 +453,7 @@ TEST_CASE("a checkpoint that has been read too late for a job is of no use to it
 TEST_CASE("a job admits no node of a host on which a worker has drifted") {
   Crowd crowd(true, 3, 5);
   crowd.begin();
-  crowd.come(8, "host3:7");  // it opens its data while the drift is found
+  crowd.come(8, "host3:7");  // still opens its data when the divergence is found
   CHECK(crowd.host.refusals.empty());
   crowd.drift(5);
   REQUIRE(crowd.host.refusals.size() == 1);
@@ -660,7 +662,7 @@ TEST_CASE("a second node at an address in use is refused, and hears which node h
   CHECK(crowd.host.refusals ==
         std::vector<std::string>{"node1:7001 is already the address of worker 0: give each node "
                                  "another --advertise"});
-  // It is free again when that node has gone.
+  // The address is free again after that node has left.
   crowd.coordinator.closed(1, "closed by the peer");
   crowd.coordinator.opened(3, {.role = Role::kWorker, .address = ""});
   crowd.hears(3,
@@ -680,7 +682,7 @@ TEST_CASE("a member that is lost in three attempts to prepare the job ends it") 
     crowd.hears(last, Join{.role = Role::kWorker, .address = "b:1", .facts = {{"build", "ours"}}});
     CHECK(crowd.coordinator.state() == Coordinator::State::kPreparing);
   }
-  // The first of these was at another host.
+  // The first failure was on another host, so it does not count for host b.
   crowd.coordinator.closed(last, "no sign of life for 10 s");
   CHECK(crowd.host.losses.empty());
   crowd.coordinator.opened(++last, {.role = Role::kWorker, .address = ""});

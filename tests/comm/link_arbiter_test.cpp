@@ -11,19 +11,19 @@ constexpr uint64_t kFrame = LinkArbiter::kSliceFrame;
 constexpr size_t kSlices = LinkArbiter::kCredit / kFrame;
 constexpr Time kStart = 5s;
 
-/// An arbiter with a clock, and a link that is as fast as the test says.
+/// An egress scheduler with a clock that the test advances.
 struct Link {
   LinkArbiter arbiter;
   Time now = kStart;
 
   std::optional<LinkArbiter::Sender> next() { return arbiter.next(now); }
-  /// Who may hand over by and by while nothing drains.
+  /// The senders that may queue a frame, in order, while nothing drains.
   std::vector<LinkArbiter::Sender> all() {
     std::vector<LinkArbiter::Sender> out;
     while (const auto sender = next()) out.push_back(*sender);
     return out;
   }
-  /// Sends slices of a connection, each in `took`.
+  /// Sends slices of one connection. Each slice takes `took`.
   void send(LinkArbiter::Sender sender, int slices, Time took) {
     for (int i = 0; i < slices; ++i) {
       arbiter.want(sender, 1, kFrame);
@@ -44,7 +44,8 @@ TEST_CASE("of all connections the one with the most urgent frame goes first, equ
   for (const auto& [sender, priority] : {std::pair{a, 7u}, {b, 3u}, {c, 7u}})
     link.arbiter.want(sender, bulk_priority(priority), 10);
   CHECK(link.all() == Senders{b, a, c});
-  // What becomes more urgent while it waits moves up, and what stays as it is keeps its turn.
+  // A frame that becomes more urgent moves up. A frame whose priority does not change keeps its
+  // position.
   link.arbiter.want(a, bulk_priority(4), 10);
   link.arbiter.want(b, bulk_priority(4), 10);
   link.arbiter.want(c, bulk_priority(5), 10);
@@ -81,11 +82,11 @@ TEST_CASE("of what is as urgent as all that leaves, each connection sends a slic
   for (const auto each : senders) link.arbiter.want(each, bulk_priority(3), kFrame);
   CHECK(link.all() == senders);
   for (const auto each : senders) link.arbiter.want(each, bulk_priority(3), kFrame);
-  CHECK_FALSE(link.next());  // the second waits for the first
+  CHECK_FALSE(link.next());  // the second slice of each connection waits for the first
   const auto urgent = link.arbiter.add(true);
   link.arbiter.want(urgent, bulk_priority(1), kFrame);
   CHECK(link.next() == urgent);
-  // From now on the others are less urgent than what leaves.
+  // The waiting frames are now less urgent than the one that is sent.
   link.arbiter.drained(senders[0], link.now);
   CHECK_FALSE(link.next());
   link.arbiter.drained(urgent, link.now);
@@ -101,7 +102,7 @@ TEST_CASE("one connection may take the whole credit, in frames of any size") {
   CHECK(bytes <= LinkArbiter::kCredit);
   link.arbiter.drained(a, link.now);
   link.arbiter.want(a, 1, 3 * LinkArbiter::kCredit);
-  CHECK(link.next() == a);  // alone it may be longer
+  CHECK(link.next() == a);  // the only frame may be larger than the credit
 }
 
 TEST_CASE("what waits no more, and what has ended, is not asked") {
@@ -134,7 +135,8 @@ TEST_CASE("a receiver that stands still holds the credit for a grace period only
   CHECK(link.all() == Senders{other});
   link.arbiter.drained(other, link.now += 10ms);
 
-  // When it reads again it is served, but counts only once it is in time.
+  // When the receiver reads again it gets frames. It counts as fast again only after a frame drains
+  // in time.
   link.arbiter.drained(stalled, link.now += 10s);
   link.arbiter.want(stalled, 1, kFrame);
   CHECK(link.next() == stalled);
@@ -157,11 +159,11 @@ TEST_CASE("receivers that share the link are in time, however many they are") {
     for (int round = 0; round < 3; ++round) {
       for (const auto each : senders) link.arbiter.want(each, bulk_priority(1), kFrame);
       REQUIRE(link.all() == senders);
-      // The link is shared evenly, so that all slices have left at the same time.
+      // The connections share the link evenly, so all slices drain at the same time.
       link.now += count * 10ms;
       for (const auto each : senders) link.arbiter.drained(each, link.now);
     }
-    // Nobody counts as slow: what is less urgent still waits.
+    // No receiver counts as slow: a less urgent frame still waits.
     for (const auto each : senders) link.arbiter.want(each, bulk_priority(1), kFrame);
     REQUIRE(link.all() == senders);
     const auto background = link.arbiter.add(true);
@@ -180,7 +182,7 @@ TEST_CASE("the grace period follows the rate of the link, also when that falls")
     link.arbiter.want(a, 1, LinkArbiter::kCredit);
     REQUIRE(link.next() == a);
     link.arbiter.want(b, 2, kFrame);
-    CHECK_FALSE(link.next());  // a is not late
+    CHECK_FALSE(link.next());  // the receiver of a is in time
     const Time grace = link.arbiter.changes_at(link.now).value() - link.now;
     CHECK(grace >= std::max<Time>(5ms, std::min<Time>(2s, kSlices * took)));
     CHECK(grace <= std::max<Time>(5ms, kSlices * took * 5 / 2));
@@ -225,7 +227,7 @@ TEST_CASE("a limit of the rate is one of all connections, and most urgent frames
   CHECK(of_b == 100);
   CHECK(std::chrono::duration<double>(link.now - kStart).count() ==
         doctest::Approx(static_cast<double>(sent) / 1e6).epsilon(0.001));
-  // Also where some credit is taken, a turn comes as soon as the rate allows.
+  // If a part of the credit is used, the next frame still waits only for the rate limit.
   link.arbiter.want(a, 2, 10'000);
   REQUIRE(link.next() == a);
   link.arbiter.want(a, 2, 10'000);

@@ -26,7 +26,7 @@ AsioOptions worker_options(const std::shared_ptr<Neighbours>& neighbours) {
   return options;
 }
 
-/// A worker connected to a server of the same process.
+/// A worker and a server of the same process, connected through memory.
 struct NeighbourPair : Pair {
   using Pair::Pair;
   explicit NeighbourPair(
@@ -34,7 +34,7 @@ struct NeighbourPair : Pair {
       : Pair(server_options(neighbours), worker_options(neighbours)) {}
 };
 
-/// Holds a node's I/O thread until release().
+/// Blocks a node's I/O thread until release().
 class Held {
  public:
   explicit Held(Node& node) {
@@ -51,7 +51,7 @@ class Held {
   std::promise<void> release_;
 };
 
-/// Sends memory that has no owner.
+/// Sends a payload that does not own its memory.
 void lend(Node& node, ConnectionId to, FrameKind kind, const Bytes& bytes, Priority priority) {
   node.run([&] {
     node.transport().send(to, header_of(kind), {.bytes = bytes, .owner = nullptr}, priority);
@@ -71,7 +71,7 @@ TEST_CASE("neighbours learn whom they are connected with, without a socket") {
   const PeerIdentity worker = pair.server.events().opened[0].second;
   CHECK(worker.role == Role::kWorker);
   CHECK(worker.rank == 2);
-  CHECK(worker.address == "worker:1");  // a socket would tell its own
+  CHECK(worker.address == "worker:1");  // a socket would report its real address
 }
 
 TEST_CASE("a neighbour is found by the address that it advertises") {
@@ -114,7 +114,7 @@ TEST_CASE("between neighbours the most urgent frame goes first, a few in each tu
   pair.worker.send(pair.at_worker, header_of(FrameKind::kContribution, 200), pattern(10, 1),
                    bulk_priority(1));
   pair.worker.send(pair.at_worker, header_of(FrameKind::kHeartbeat, 100), {}, kUrgent);
-  size_t before = 0;  // another handler, as a socket's would be
+  size_t before = 0;  // a second task of the I/O thread, like that of a socket
   pair.server.transport().post([&] { before = pair.server.events().frames.size(); });
   held.release();
   REQUIRE(pair.server.wait_frames(kSlices + 2));
@@ -201,7 +201,7 @@ TEST_CASE("a neighbour whose machine has thrown is a peer that has closed") {
   worker.send(id, header_of(FrameKind::kContribution, 66), pattern(10, 1), 1);
   failed.get_future().wait();
   CHECK(worker.why_closed() == "closed by the peer");
-  worker.connect(server.address());  // neither a neighbour any more nor a listener
+  worker.connect(server.address());  // the in-process server is gone, and no socket listens there
   CHECK(worker.wait([](const Node::Events& events) { return events.closed.size() == 2; }));
 }
 

@@ -23,7 +23,7 @@ const LayerPlan& layer_of(const Plan& plan, const std::string& name) {
                        [&](const LayerPlan& layer) { return layer.traffic.name == name; });
 }
 
-/// Bytes of a layer over all nodes, counted message by message.
+/// Reference: bytes that a layer moves over all nodes, counted message by message.
 int64_t counted_bytes(const Plan& plan, const std::string& name, const std::vector<int64_t>& parts,
                       const std::vector<int64_t>& samples, int64_t element_bytes) {
   int64_t total = 0;
@@ -34,7 +34,7 @@ int64_t counted_bytes(const Plan& plan, const std::string& name, const std::vect
       const int64_t host = plan.assignment.servers_apart() ? plan.workers() + chunk.server
                                                            : chunk.server % plan.workers();
       for (int64_t worker = 0; worker < plan.workers(); ++worker)
-        if (worker != host)  // each part once, and one sum
+        if (worker != host)  // one frame for each part, and one for the sum
           total += 2 * (parts[static_cast<size_t>(worker)] + 1) * piece.count *
                    (tensor.exact ? 4 : element_bytes);
     }
@@ -90,7 +90,7 @@ TEST_CASE("bytes of a step of VGG19 and VGG19-22K on nodes that are worker and s
     const Plan all_ps = make_plan(request);
     CHECK(schemes_of(all_ps) == "PPPPPPPPPPPPPPPPPPP");
     CHECK(all_ps.bytes_per_node == row.all_ps);
-    // What the papers count in addition: biases of linear layers by the parameter server.
+    // The papers also count biases of linear layers, which use the parameter server.
     double bias = 0;
     for (const LayerPlan& layer : all_ps.layers)
       if (layer.traffic.linear) bias += layer.bytes - layer.ps_bytes;
@@ -110,8 +110,8 @@ TEST_CASE("chunks of 2 MiB of VGG19, by layer") {
     CHECK(weight_chunks[16] == 196);
     CHECK(weight_chunks[17] == 32);
     CHECK(weight_chunks[18] == (classes == 1000 ? 8 : 171));
-    // As many as servers for each large tensor, one for each small, but the first layer's weight
-    // and bias are small and share one.
+    // A large tensor has one chunk per server, and a small one has one chunk. The first layer's
+    // weight and bias are small and share a chunk.
     CHECK(plan.chunks.size() == (classes == 1000 ? 359 : 522) - 1);
     CHECK(plan.hottest_shard_over_mean < 1.018);
   }
@@ -149,7 +149,7 @@ TEST_CASE("words in the job and in the network file go before the rule") {
   CHECK(schemes_of(make_plan(request)) == "PPSP");
   request.scheme = SchemeRule::kSfb;
   CHECK(schemes_of(make_plan(request)) == "PPSS");
-  request.policy = Policy::kTime;  // decides nothing, so it needs no times
+  request.policy = Policy::kTime;  // no layer has a choice, so no times are needed
   CHECK(schemes_of(make_plan(request)) == "PPSS");
   request.policy = Policy::kBytes;
   request.scheme = SchemeRule::kPs;
@@ -201,7 +201,8 @@ TEST_CASE("bytes are those of every message that leaves its node") {
       {4, 2, 4, 10, false, DataType::kFp32, {1, 1, 1, 1}, {3, 3, 2, 2}},
       {2, 5, 2, 8, false, DataType::kFp32, {1, 1}, {4, 4}},
       {3, 2, 3, 8, true, DataType::kBf16, {1, 1, 1}, {3, 3, 2}},
-      // 12 shards: the tree's nodes are 8 and 4. Workers hold 4 each, or 3: 2 + 1, 1 + 2, ...
+      // 12 shards: the top nodes of the tree have 8 and 4. Workers hold 4 each, or 3: 2 + 1, 1 + 2,
+      // ...
       {3, 2, 12, 26, false, DataType::kFp32, {1, 1, 1}, {10, 8, 8}},
       {4, 3, 12, 24, false, DataType::kBf16, {2, 2, 2, 2}, {6, 6, 6, 6}},
       // 5 shards, nodes 4 and 1: worker 0 holds 0 to 2, worker 1 holds 3 and 4.
@@ -244,14 +245,14 @@ TEST_CASE("bytes are those of every message that leaves its node") {
 }
 
 TEST_CASE("what each node sends and receives, by hand") {
-  // One tensor of 16 elements on server 0, which shares the host of worker 0; 5 shards.
+  // One tensor of 16 elements on server 0, on the host of worker 0. There are 5 shards.
   PlanRequest request = on_nodes({convolution_traffic("conv", 4, 3)}, 2);
   request.servers = 1;
   request.logical_shards = 5;
   const std::vector<LayerTrafficBytes> traffic = expected_traffic(make_plan(request));
-  // Worker 1 sends shard 3 and shard 4; node 0 sends it the sum.
+  // Worker 1 sends shard 3 and shard 4. Node 0 sends the sum to it.
   CHECK(traffic[0] == LayerTrafficBytes{{64, 128}, {128, 64}});
-  // Factors: 6 samples of worker 0, 4 of worker 1.
+  // Factors: worker 0 has 6 samples, worker 1 has 4.
   request.layers = {linear_traffic("fc", 3, 5)};
   request.scheme = SchemeRule::kSfb;
   request.global_batch = 10;
@@ -282,7 +283,7 @@ TEST_CASE("with a wire of bf16, what is sent as fp32 shares no chunk with what i
   }
   CHECK(layer_of(bf16, "bn").bytes == layer_of(fp32, "bn").bytes);
   CHECK(layer_of(bf16, "conv").bytes < layer_of(fp32, "conv").bytes);
-  // A job that goes on with another wire keeps its chunks where they do.
+  // A job that continues with another wire dtype keeps its chunks if they are valid for it.
   CHECK_FALSE(mixed(follow_plan(request, fp32)));
   CHECK(follow_plan(request, bf16).chunks == bf16.chunks);
   request.wire = DataType::kFp32;
@@ -350,8 +351,8 @@ TEST_CASE("the field names of a plan") {
     CHECK(conv.contains(key));
   CHECK(conv["scheme"] == "ps");
   CHECK(conv["sfb_bytes"].is_null());
-  CHECK(json["layers"][1]["ps_bytes"] == 2 * 4 * 128);  // no statistics
-  CHECK(json["layers"][1]["bytes"] == 2 * 4 * 256);     // with them
+  CHECK(json["layers"][1]["ps_bytes"] == 2 * 4 * 128);  // without statistics
+  CHECK(json["layers"][1]["bytes"] == 2 * 4 * 256);     // with statistics
   CHECK(json["layers"][2]["scheme"] == "sfb");
 }
 
@@ -425,7 +426,7 @@ TEST_CASE("an earlier plan's schemes are kept for other numbers of workers and s
   CHECK(std::all_of(of_3.chunks.begin(), of_3.chunks.end(),
                     [](const Chunk& chunk) { return chunk.server < 2; }));
   CHECK(schemes_of(follow_plan(of_4, follow_plan(request, earlier))) == "PPSP");
-  // As many servers: chunks as they were, whatever the chunk size would be now.
+  // With the same number of servers, the chunks are kept, even if the chunk size has changed.
   request.servers = 4;
   request.chunk_bytes = 65536;
   CHECK(follow_plan(request, earlier).chunks == earlier.chunks);

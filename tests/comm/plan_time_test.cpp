@@ -1,4 +1,4 @@
-// How long a step is predicted to take, and policy "time", which decides by that.
+// Predicted step times, and policy "time", which chooses schemes by them.
 
 #include <doctest/doctest.h>
 
@@ -13,7 +13,7 @@ using namespace poseidon::comm;
 
 namespace {
 
-/// Four layers that take a millisecond each way, on a link that moves 1000 bytes in one.
+/// Four layers of 1 ms forward and 1 ms backward. The link moves 1000 bytes per millisecond.
 PlanRequest timed_request() {
   PlanRequest request = on_nodes(small_network(), 4);
   request.policy = Policy::kTime;
@@ -45,7 +45,7 @@ TEST_CASE("seconds that the bytes of a step take, one direction") {
   for (const Row& row : rows) {
     CAPTURE(row.classes);
     CAPTURE(row.nodes);
-    // Without compute, a prediction is the time on the wire.
+    // Without compute, the predicted time is the time on the wire.
     PlanRequest request = on_nodes(vgg19(row.classes), row.nodes);
     request.times.assign(request.layers.size(), {0, 0});
     const auto planned = [&](SchemeRule scheme, double mbps) {
@@ -53,7 +53,7 @@ TEST_CASE("seconds that the bytes of a step take, one direction") {
       request.link_mbps = mbps;
       return make_plan(request);
     };
-    // The formula has even shards; the slowest node has the fullest one.
+    // The formula assumes even shards. The slowest node has the largest shard.
     const auto check_near = [](const Plan& plan, double value) {
       const double predicted = plan.predicted_step_ms / 1000;
       CHECK(predicted > value - 0.0006);
@@ -111,13 +111,15 @@ TEST_CASE("a prediction, by hand") {
   request.rebuild_gflops = 0.001;
   request.overlap = Overlap::kNone;
   request.scheme = SchemeRule::kPs;
-  // 250,000 floats: half of them leave, as gradient and as sums: 1,000,000 bytes each way.
+  // 250,000 floats. A node sends half of them as gradients and half as sums: 1,000,000 bytes in
+  // each direction.
   CHECK(make_plan(request).predicted_step_ms == doctest::Approx(7 + 1000));
   request.scheme = SchemeRule::kSfb;
-  // 10 x 999 floats; the half of the backward pass that makes the gradient becomes a rebuild of
-  // 2 x 20 x 249,500 operations at a million a second.
+  // 10 x 999 floats. Half of the backward pass makes the gradient. It is replaced by a rebuild of 2
+  // x 20 x 249,500 operations, at a million per second.
   CHECK(make_plan(request).predicted_step_ms == doctest::Approx(1 + 2 + 2 + 9980 + 39.96));
-  // A rebuild that reads and writes as much as a local gradient takes no less.
+  // The rebuild takes at least as long as a local gradient, because it reads and writes the same
+  // amount of memory.
   request.rebuild_gflops = 1000;
   CHECK(make_plan(request).predicted_step_ms == doctest::Approx(7 + 39.96));
   request.link_mbps = 0;
@@ -125,20 +127,20 @@ TEST_CASE("a prediction, by hand") {
 }
 
 TEST_CASE("a step lasts as long as that of the slowest node") {
-  // 250,000 floats in 64 chunks, on a link that moves 1000 bytes in a millisecond.
+  // 250,000 floats in 64 chunks. The link moves 1000 bytes per millisecond.
   PlanRequest request = on_nodes({linear_traffic("fc", 500, 499)}, 8);
   request.scheme = SchemeRule::kPs;
   request.link_mbps = 8;
   request.times = {{0, 0}};
   request.servers = 1;
-  // All sums leave one node for seven others.
+  // One node sends all sums to seven others.
   CHECK(make_plan(request).predicted_step_ms == doctest::Approx(7 * 1000));
   request.servers_apart = true;
   CHECK(make_plan(request).predicted_step_ms == doctest::Approx(8 * 1000));
   request.servers = 2;
   CHECK(make_plan(request).predicted_step_ms == doctest::Approx(8 * 500).epsilon(0.02));
   request.servers = 16;
-  // The workers' links: all gradients leave, all sums come.
+  // The workers' links are the bottleneck: all gradients are sent, all sums are received.
   CHECK(make_plan(request).predicted_step_ms == doctest::Approx(1000));
 }
 
@@ -148,10 +150,10 @@ TEST_CASE("the processor time of bytes prolongs the computing of the node that m
   request.link_mbps = 1e9;
   request.times = {{2, 4}};
   request.processor_ns_per_byte = 1;
-  // Half of 250,000 floats leave as gradients and half as sums, and as many come.
+  // A node sends 125,000 floats as gradients and 125,000 as sums, and receives the same number.
   CHECK(make_plan(request).predicted_step_ms == doctest::Approx(6 + 2));
   request.servers = 1;
-  // A node without a worker has nothing to compute.
+  // A node without a worker does no other computation.
   request.servers_apart = true;
   CHECK(make_plan(request).predicted_step_ms == doctest::Approx(6 + 2));
   request.processor_ns_per_byte = 0;

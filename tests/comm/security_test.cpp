@@ -1,5 +1,5 @@
-// What docs/security.md says of strangers, of those who pass words on, and of those who sit in
-// between: a case for each sentence.
+// Tests each statement of docs/security.md about strangers, relayed messages and attackers in the
+// middle of a connection.
 
 #include <doctest/doctest.h>
 
@@ -39,13 +39,15 @@ PeerIdentity joining() { return identity(Role::kWorker, -1, 0, {}); }
 
 AsioOptions server() { return options_of(identity(Role::kServer, 1), true); }
 
-/// A server and a worker that has proved itself, whose bytes somebody in between can change.
+/// A server and an authenticated worker. The test is an attacker that can change the bytes between
+/// them.
 struct Tapped {
   Tapped() { peer.shake_hands(kSecret, identity(Role::kWorker, 0)); }
   Bytes contribution(uint32_t chunk) {
     return peer.sealed(header_of(FrameKind::kContribution, chunk), pattern(5000, 1));
   }
-  /// What the server says when `bytes` come, and how many frames it has taken before.
+  /// The reason for which the server closes the connection after `bytes`, and the number of frames
+  /// accepted before.
   std::pair<std::string, size_t> after(const Bytes& bytes) {
     peer.send(bytes);
     std::string why = node.why_closed();
@@ -62,7 +64,8 @@ Bytes operator+(Bytes a, const Bytes& b) {
   return a;
 }
 
-/// Why a node that listens as `callee` and one that calls it as `caller` do not come together.
+/// The reason why a connection fails: a node that listens as `callee`, called as `called` by a node
+/// that is `caller`.
 std::string refusal_of(const PeerIdentity& caller, NodeId called, const PeerIdentity& callee) {
   Node listener(options_of(callee, true)), node(options_of(caller, false));
   node.connect(listener.address(), called);
@@ -278,7 +281,8 @@ TEST_CASE("security: strangers that are being refused make no crowd") {
     held.emplace_back(node.address(), "127.0.0.2");
     held.back().send(Bytes(64));
   }
-  // One that is cut off takes no more bytes, as one that is given time to read its refusal does.
+  // send() fails on a connection that is cut off. It succeeds on one that stays open so that the
+  // peer can read its refusal.
   const auto open = [&] {
     return std::ranges::count_if(held, [](const BareSocket& each) { return each.send(Bytes(1)); });
   };

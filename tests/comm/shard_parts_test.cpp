@@ -21,14 +21,14 @@ void add_nodes(uint32_t first, uint32_t count, std::set<std::pair<uint32_t, uint
   add_nodes(first + left, count - left, nodes);
 }
 
-/// The sum of all shards as a text, by the definition of the tree: "((0+1)+2)".
+/// The sum of all shards as text, by the definition of the tree: "((0+1)+2)".
 std::string definition(uint32_t first, uint32_t count) {
   if (count == 1) return std::to_string(first);
   const uint32_t left = std::bit_floor(count - 1);
   return "(" + definition(first, left) + "+" + definition(first + left, count - left) + ")";
 }
 
-/// The same as workers and servers make it: each worker its parts, a server the rest.
+/// The same sum as workers and servers make it: each worker sums its parts, a server adds them.
 std::string by_parts(const PartTree& tree, size_t node) {
   if (node < tree.leaves()) {
     const Part part = tree.nodes()[node].part;
@@ -43,8 +43,8 @@ std::string by_parts(const PartTree& tree, size_t node) {
   return "(" + by_parts(tree, children[0]) + "+" + by_parts(tree, children[1]) + ")";
 }
 
-/// Shards in the order in which a binary counter merges them, as one process sums them: a digit of
-/// the counter is a finished sum, and the last shard collects all.
+/// The sum as one process makes it: a binary counter merges shards in order. Each digit is a
+/// finished sum, and the last shard merges all digits.
 std::string by_counter(uint32_t count) {
   std::vector<std::string> digits(33);
   for (uint32_t shard = 0; shard < count; ++shard) {

@@ -16,7 +16,7 @@ namespace {
 
 using SlabPtr = std::shared_ptr<SlabPool::Slab>;
 
-/// 20 slabs, each full of its own number.
+/// 20 slabs. Each is filled with its index.
 std::vector<SlabPtr> filled(SlabPool& pool, uint64_t elements) {
   std::vector<SlabPtr> slabs;
   for (int i = 0; i < 20; ++i) {

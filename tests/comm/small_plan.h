@@ -6,10 +6,10 @@
 #include "comm/plan/plan.h"
 #include "tests/comm/vgg19.h"
 
-/// A small network to plan for, and what tests look at in a plan.
+/// A small network for plans, and helpers to inspect a plan.
 namespace poseidon::comm {
 
-/// A normalized convolution, a linear layer that is large and one that is small.
+/// A convolution with batch norm, a large linear layer and a small one.
 inline std::vector<LayerTraffic> small_network() {
   return {
       convolution_traffic("conv", 64, 576),
@@ -25,7 +25,8 @@ inline std::vector<LayerTraffic> small_network() {
       linear_traffic("fc2", 10, 512)};
 }
 
-/// "PPSPS": the scheme of each layer.
+/// The scheme of each layer, for example "PPSPS": P for parameter server, S for factors, L for
+/// local.
 inline std::string schemes_of(const Plan& plan) {
   std::string schemes;
   for (const LayerPlan& layer : plan.layers)
@@ -33,7 +34,8 @@ inline std::string schemes_of(const Plan& plan) {
   return schemes;
 }
 
-/// Workers that hold these ranges, each on a host of its own, with a server on each of the first.
+/// An assignment of these shard ranges to workers, each on a separate host. The first hosts have a
+/// server each.
 inline Assignment assigned(const std::vector<Part>& ranges, uint32_t servers) {
   std::vector<AssignedWorker> workers;
   for (const Part& range : ranges) {
@@ -46,7 +48,7 @@ inline Assignment assigned(const std::vector<Part>& ranges, uint32_t servers) {
   return {std::move(workers), std::move(all_servers)};
 }
 
-/// The same plan for other hands.
+/// The same plan with another assignment.
 inline Plan with_assignment(Plan plan, Assignment assignment) {
   plan.assignment = std::move(assignment);
   complete(plan);

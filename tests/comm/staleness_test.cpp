@@ -1,5 +1,5 @@
-// How far a server and a worker let others run ahead: as many steps as the plan's staleness, and
-// not one more.
+// A server and a worker accept data from steps ahead: as many steps as the plan's staleness, and no
+// more.
 
 #include <doctest/doctest.h>
 
@@ -20,7 +20,7 @@ struct Sent {
   std::vector<float> values;
 };
 
-/// Keeps what is sent.
+/// Records sent frames.
 class Kept final : public Outlet {
  public:
   void send(NodeId to, const FrameHeader& header, Payload payload, Priority) override {
@@ -31,7 +31,8 @@ class Kept final : public Outlet {
   std::vector<Sent> frames;
 };
 
-/// Two workers, two logical shards, one server; a convolution of one chunk, or a linear layer.
+/// Two workers, two logical shards, one server. The layer is a convolution of one chunk, or a
+/// linear layer.
 Plan plan_of(int64_t staleness, SchemeRule scheme) {
   PlanRequest request;
   request.workers = request.global_batch = 2;
@@ -56,7 +57,7 @@ FrameHeader frame(FrameKind kind, uint64_t step, Part part, uint64_t elements = 
   return {.kind = kind, .view = 1, .step = step, .part = part, .length = elements * sizeof(float)};
 }
 
-/// Hands over a frame that is all `value`, if it is taken; what was said of it.
+/// Delivers a frame filled with `value` if the receiver accepts it. Returns the receiver's answer.
 template <class Receiver, class Sender>
 Placement hand_over(Receiver& receiver, Sender from, const FrameHeader& header, float value) {
   Placement placement = receiver.place(from, header);
@@ -67,12 +68,12 @@ Placement hand_over(Receiver& receiver, Sender from, const FrameHeader& header, 
   return placement;
 }
 
-/// A worker's contribution.
+/// Delivers a worker's contribution.
 Placement give(ServerShard& server, uint32_t worker, uint64_t step, float value) {
   return hand_over(server, worker, frame(FrameKind::kContribution, step, {worker, 1}), value);
 }
 
-/// The memory of a worker with one layer: `steps` of everything.
+/// The memory of a worker with one layer: buffers for all steps that may be in flight.
 class Memory final : public ExchangeMemory {
  public:
   explicit Memory(const Plan& plan)
@@ -93,7 +94,7 @@ class Memory final : public ExchangeMemory {
 
 constexpr NodeId kServer{Role::kServer, 0}, kPeer{Role::kWorker, 1};
 
-/// One worker and what has arrived there.
+/// One worker, and the steps whose sums have arrived.
 struct Worker {
   explicit Worker(const Plan& of)
       : plan(of),
@@ -105,7 +106,7 @@ struct Worker {
     return hand_over(exchange, kServer, frame(FrameKind::kSum, step, {0, 2}), value);
   }
 
-  /// Both factors of the peer's shard.
+  /// Delivers both factors of the peer's shard.
   Placement take_factors(uint64_t step) {
     Placement placement;
     for (const uint32_t which : {kDeltas, kActivations}) {
@@ -140,7 +141,7 @@ TEST_CASE("a server sums as many steps at once as the staleness and one") {
                                " before the sum of step 0 was made");
     CHECK(outlet.frames.empty());
     CHECK(give(server, 1, 0, 10).accepted);
-    REQUIRE(outlet.frames.size() == 2);  // the sum, to both
+    REQUIRE(outlet.frames.size() == 2);  // the sum, to both workers
     CHECK(outlet.frames[0].header.step == 0);
     CHECK(give(server, 0, most + 1, 5).accepted);
     for (uint64_t step = 1; step <= most; ++step) {

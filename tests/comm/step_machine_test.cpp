@@ -1,4 +1,4 @@
-// Which update is due when, and the way back: by hand for one step, by chance for many.
+// The order of updates, and reverts: explicit cases for one step, random ones for many steps.
 
 #include "comm/step/step_machine.h"
 
@@ -27,7 +27,7 @@ void arrive(StepMachine& machine, const Layers& layers) {
   for (const size_t layer : layers) machine.arrived(layer);
 }
 
-/// The layers that can be updated one after another, in the order in which they are due.
+/// Updates all layers that are due. Returns them in order.
 Layers update_all(StepMachine& machine) {
   Layers updated;
   while (const std::optional<size_t> due = machine.due()) {
@@ -146,7 +146,7 @@ TEST_CASE("sums that a checkpoint carried are there, and are applied step by ste
   CHECK_FALSE(machine.open(0));
   CHECK(machine.next_update(0) == 5);
   machine.updated(0);
-  CHECK(machine.due(0) == 1);  // no layer is two steps ahead of another
+  CHECK(machine.due(0) == 1);  // no layer may be two steps ahead of another
   CHECK(update_all(machine) == Layers{1, 0, 1});
   CHECK(machine.complete() == 7);
   CHECK(machine.open(0));
@@ -176,7 +176,7 @@ TEST_CASE("a torn step is taken back, and so is one complete step before it is t
     CHECK(machine.revert_to(2).empty());
     CHECK_THROWS_AS(machine.revert_to(1), LogicError);
   }
-  // It goes on from there.
+  // The machine continues from the reverted step.
   const int64_t from = machine.done();
   CHECK(machine.open(0));
   compute_step(machine, 2);
@@ -212,7 +212,7 @@ TEST_CASE(
     const auto staleness = static_cast<int64_t>(random() % 4);
     StepMachine machine({.layers = kLayers, .staleness = staleness, .together = random() % 4 == 0});
     std::vector<int64_t> contributed(kLayers), arrived(kLayers);
-    // Some sums that could have come by now.
+    // A random subset of the sums that may have arrived.
     const auto some_arrive = [&](uint32_t chance) {
       for (size_t layer = 0; layer < kLayers; ++layer)
         while (arrived[layer] < contributed[layer] && random() % 4 < chance) {

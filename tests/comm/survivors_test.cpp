@@ -1,4 +1,4 @@
-// The plan by which some members of a job go on without the others.
+// The plan with which the remaining members of a job continue after node failures.
 
 #include <doctest/doctest.h>
 
@@ -24,13 +24,13 @@ TEST_CASE("survivors keep their hosts and ids, and share shards and chunks evenl
   CHECK(next.assignment.workers()[1].member == 2);
   CHECK(next.assignment.servers()[1].member == 3);
   CHECK(next.assignment.hosts() == 4);
-  CHECK(next.assignment.shares_host(2, 1));        // once worker 3 and server 3
-  CHECK_FALSE(next.assignment.shares_host(0, 0));  // worker 0 and server 1
+  CHECK(next.assignment.shares_host(2, 1));        // the former worker 3 and server 3
+  CHECK_FALSE(next.assignment.shares_host(0, 0));  // the former worker 0 and server 1
   CHECK(schemes_of(next) == schemes_of(plan));
   for (const Chunk& chunk : next.chunks) CHECK(chunk.server < 2);
   const Plan alone = next_plan(
       next, {.workers = {1}, .servers = {0}, .joined_workers = {}, .joined_servers = {}}, 2 << 20);
-  CHECK(alone.chunks.empty());  // there is nobody to add up with
+  CHECK(alone.chunks.empty());  // one worker alone needs no sums from a server
 
   SUBCASE("who joins has the ranks behind them, and a host that a server shares with a worker") {
     const Plan more = next_plan(next,
@@ -43,7 +43,8 @@ TEST_CASE("survivors keep their hosts and ids, and share shards and chunks evenl
     CHECK(more.assignment.workers()[1].member == 2);
     CHECK(more.assignment.workers()[4].member == 6);
     CHECK(more.assignment.servers()[4].member == 6);
-    CHECK(more.assignment.hosts() == 7);  // four as before, two of workers, one of a server alone
+    CHECK(more.assignment.hosts() ==
+          7);  // the four earlier ones, two of new workers, one of a new server alone
     CHECK(more.assignment.shares_host(3, 2));
     CHECK(more.assignment.shares_host(4, 3));
     CHECK(schemes_of(more) == schemes_of(plan));

@@ -19,7 +19,7 @@ Loss loss_of(NodeId who, const std::string& why, int64_t step = 0,
   return {.who = who, .address = "", .why = why, .step = step, .awaited = awaited};
 }
 
-/// Who has lost whom.
+/// Each pair: the reporting node, and the node that it reports as failed.
 Suspicion reports(const std::vector<std::pair<NodeId, NodeId>>& all) {
   Suspicion suspicion;
   for (const auto& [by, who] : all) suspicion.add(by, loss_of(who, "silence"));
@@ -33,7 +33,8 @@ Nodes explanation(const std::vector<std::pair<NodeId, NodeId>>& all) {
 }  // namespace
 
 TEST_CASE("one of two that are cut off from each other goes, by a fixed rule") {
-  // The server of a worker and a server; of two workers the later one.
+  // Of a worker and a server, the server is removed. Of two workers, the one with the higher rank
+  // is removed.
   for (const auto& [a, b, gone] : {std::tuple(worker(0), server(1), server(1)),
                                    {worker(2), worker(1), worker(2)},
                                    {worker(0), worker(1), worker(1)}}) {
@@ -55,7 +56,7 @@ TEST_CASE("who is cut off from several goes alone, whoever reports it") {
 }
 
 TEST_CASE("the smallest set is found also where the one with the most reports is not in it") {
-  // Worker 0 has three reports, but each of the other three has one that it has no part in.
+  // Three nodes report worker 0. But each of the three is in another report without worker 0.
   CHECK(explanation({{worker(1), worker(0)},
                      {worker(2), worker(0)},
                      {worker(3), worker(0)},

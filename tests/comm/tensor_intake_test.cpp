@@ -13,7 +13,7 @@ using namespace poseidon::comm;
 
 namespace {
 
-/// Two tensors: one of three slices, the last of them short, and a small one.
+/// Two tensors: one of three slices with a short last slice, and a small one.
 struct Store {
   std::vector<std::byte> large = std::vector<std::byte>(2 * kSliceBytes + 100);
   std::vector<std::byte> small = std::vector<std::byte>(8);
@@ -29,12 +29,12 @@ std::vector<FrameHeader> frames_of(uint32_t number, uint64_t step) {
   return headers;
 }
 
-/// A checkpoint's numbers are all alike, and unlike those of another.
+/// All bytes of a checkpoint have the same value, different from that of other checkpoints.
 std::byte value_of(uint64_t step) { return static_cast<std::byte>(step); }
 
 class Intake {
  public:
-  /// As a connection delivers a frame; whether it was taken in.
+  /// Delivers a frame as a connection does. Returns whether it was accepted.
   bool deliver(uint16_t worker, const FrameHeader& header) {
     const Placement placement = intake.place(worker, header);
     fault = placement.fault;
@@ -99,7 +99,7 @@ TEST_CASE("a slice that comes twice counts once, and one whose body breaks off d
   CHECK(in.deliver(0, frames[0]));
   CHECK(!in.deliver(0, frames[0]));
   CHECK(in.fault == "");
-  CHECK(in.intake.place(0, frames[1]).accepted);  // the connection ends within the body
+  CHECK(in.intake.place(0, frames[1]).accepted);  // the connection ends in the middle of the body
   for (size_t i = 2; i < frames.size(); ++i) CHECK(in.deliver(0, frames[i]));
   CHECK(error_of<ConfigError>([&] { in.intake.take(0, 1, 5); }) ==
         "the checkpoint of step 5 lacks 1 slice");
@@ -128,8 +128,8 @@ TEST_CASE("what is no slice of a checkpoint's tensors is refused") {
 }
 
 TEST_CASE("checkpoints of two workers whose frames come by turns are never mixed") {
-  // Worker 0 sends that of step 100 when somebody is lost; worker 1 has done one step more, and is
-  // asked for its own.
+  // Worker 0 is sending the checkpoint of step 100 when a node fails. Worker 1 is one step ahead
+  // and is asked for its checkpoint.
   Intake in;
   const std::vector<FrameHeader> periodic = frames_of(7, 100), survivor = frames_of(1, 101);
   for (size_t i = 0; i < periodic.size(); ++i) {
@@ -147,7 +147,7 @@ TEST_CASE("a worker that gives a checkpoint up begins another, of the same step 
   const std::vector<FrameHeader> first = frames_of(1, 100), second = frames_of(2, 100);
   CHECK(in.deliver(0, first[0]));
   in.deliver_all(0, second);
-  // A repeated frame of the first belongs to nothing any more.
+  // A repeated frame of the first checkpoint belongs to no checkpoint.
   CHECK(!in.deliver(0, first[1]));
   CHECK(in.fault == "");
   CHECK(error_of<ConfigError>([&] { in.intake.take(0, 1, 100); }) != "");
@@ -158,7 +158,7 @@ TEST_CASE("a worker that gives a checkpoint up begins another, of the same step 
 
 TEST_CASE("a worker that has the rank of a lost one begins to number anew") {
   Intake in;
-  in.deliver(0, frames_of(1, 100)[0]);  // the rest was lost with the worker
+  in.deliver(0, frames_of(1, 100)[0]);  // the worker failed before it sent the rest
   in.intake.forget(0);
   in.deliver_all(0, frames_of(1, 200));
   CHECK(in.fault == "");
@@ -171,7 +171,8 @@ TEST_CASE("a store is not freed while a body is read into it") {
   const Placement open = in.intake.place(0, frames[0]);
   in.deliver_all(1, frames_of(1, 101));
   in.intake.take(1, 1, 101);
-  std::memset(open.memory.data(), 1, open.memory.size());  // the address sanitizer would tell
+  std::memset(open.memory.data(), 1,
+              open.memory.size());  // the address sanitizer would report a freed buffer
   in.intake.received(0);
   for (size_t i = 1; i < frames.size(); ++i) CHECK(in.deliver(0, frames[i]));
   CHECK(in.intake.take(0, 1, 100) != nullptr);

@@ -10,7 +10,7 @@ using namespace poseidon::comm;
 
 namespace {
 
-/// An authority with two nodes, and another one with a node.
+/// One authority with two nodes, and another authority with one node.
 const Certificates& certificates() {
   static const Certificates* const kMade = [] {
     static Certificates made;
@@ -37,7 +37,7 @@ TlsFiles server_files() { return certificates().files("server", "ours"); }
 TlsFiles worker_files() { return certificates().files("worker", "ours"); }
 TlsFiles stranger_files() { return certificates().files("stranger", "ours"); }
 
-/// What both ends say when a worker is not let in.
+/// The messages of both ends when a worker is refused.
 struct Refusal {
   std::string worker, server;
 };
@@ -169,7 +169,7 @@ TEST_CASE("tls: one end that speaks it and one that does not") {
   const Refusal plain_worker = refusal(server_files(), kNone);
   says(plain_worker.server, "the peer does not speak TLS 1.3");
   says(plain_worker.worker, "a TLS alert: the peer speaks TLS, this node does not");
-  // Strangers that begin with anything: none of OpenSSL's words reach the log.
+  // Strangers that send arbitrary first bytes: no message of OpenSSL must appear in the log.
   for (const char first : {'\0', 'G', 'P'}) {
     const auto log = std::make_shared<Lines>();
     AsioOptions options = options_of(Role::kServer, server_files());

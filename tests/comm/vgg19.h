@@ -6,7 +6,7 @@
 
 #include "comm/plan/plan.h"
 
-/// VGG19 as numbers, for tests of the estimator against the values of the papers' formulas.
+/// The layer sizes of VGG19, to compare the estimator with the formulas of the papers.
 namespace poseidon::comm {
 
 inline LayerTraffic convolution_traffic(const std::string& name, int64_t outputs, int64_t inputs) {
@@ -41,7 +41,8 @@ inline std::vector<LayerTraffic> vgg19(int64_t classes) {
   return layers;
 }
 
-/// 32 samples on each of `nodes` nodes that are both worker and server.
+/// A plan request for `nodes` nodes. Each is a worker with `batch_per_worker` samples and also a
+/// server.
 inline PlanRequest on_nodes(std::vector<LayerTraffic> layers, int64_t nodes,
                             int64_t batch_per_worker = 32) {
   PlanRequest request;

@@ -18,7 +18,7 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-/// The bytes of each code block of the page: lines of an offset and up to 16 bytes.
+/// The bytes of each code block of the page. A line has an offset and up to 16 bytes.
 std::vector<Bytes> blocks_of_page() {
   std::ifstream page(test::source_folder() + "/docs/wire-format.md");
   std::vector<Bytes> blocks;
@@ -80,7 +80,7 @@ Acceptor server_of_page() {
   return {secret_of_page(), identity_of_page(Role::kServer, 1), counting_from(32)};
 }
 
-/// The worker's, of the frames behind the handshake.
+/// The worker's keys for the frames after the handshake.
 SessionKeys keys_of_page() {
   const HandshakeStep step = worker_of_page().challenge(body_of(blocks_of_page()[1]));
   REQUIRE(step.keys);
@@ -100,7 +100,7 @@ FrameHeader some_header() {
   return header;
 }
 
-/// The error of a header with one value written over it; the seal is made right again.
+/// The error of a header with one value overwritten and a valid seal.
 template <class Value>
 std::string error_with(size_t at, Value value) {
   ChecksumSeal seal;

@@ -14,13 +14,13 @@ namespace {
 uint16_t bits_of(Bf16 value) { return std::bit_cast<uint16_t>(value); }
 float of_bits(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
 
-/// The nearest of the numbers that bf16 has, found by comparing distances in double precision; of
-/// two as near, the one whose last bit is 0.
+/// Reference: the nearest bf16 value, found by distances in double precision. On a tie, the value
+/// whose last bit is 0.
 uint16_t nearest(float value) {
   const auto below = static_cast<uint16_t>(std::bit_cast<uint32_t>(value) >> 16);
   const auto above = static_cast<uint16_t>(below + 1);
   const double exact = value;
-  // Beyond the largest number it is as if the next one were there.
+  // After the largest finite value, the next one counts as 2^128.
   const double next = std::isinf(of_bits(above)) ? std::copysign(0x1p128, exact) : of_bits(above);
   const double down = std::abs(exact - of_bits(below)), up = std::abs(next - exact);
   if (down == up) return below % 2 == 0 ? below : above;
@@ -40,7 +40,8 @@ TEST_CASE("bf16: every one of its numbers becomes a float and comes back") {
 
 TEST_CASE("bf16: floats are rounded to the nearest, ties to even") {
   size_t checked = 0;
-  // All signs, exponents and upper mantissas, with low halves on, beside and far from the middle.
+  // All signs, exponents and upper mantissa bits, with lower bits at, near and far from the
+  // midpoint.
   for (uint32_t upper = 0; upper <= UINT16_MAX; ++upper)
     for (const uint32_t lower : {1U, 0x1234U, 0x7FFFU, 0x8000U, 0x8001U, 0xFFFFU}) {
       const auto value = std::bit_cast<float>(upper << 16 | lower);

@@ -11,7 +11,7 @@ using namespace poseidon;
 
 namespace {
 
-/// The first core that this process may run on.
+/// The first CPU core on which this process may run.
 int a_core() {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
@@ -21,7 +21,7 @@ int a_core() {
   return core;
 }
 
-/// /proc/stat of one core, after so many seconds.
+/// Content of /proc/stat with these times of one core, in seconds.
 std::string stat_of(int core, double user, double system, double idle) {
   const auto ticks = [](double seconds) {
     return std::to_string(

@@ -46,7 +46,7 @@ TEST_CASE("quotas of version 1 count, beside hierarchies of other controllers") 
 }
 
 TEST_CASE("the cores that a process may run on are counted, not those of the machine") {
-  // In a thread of its own: what it may run on is not the other tests' matter.
+  // In a separate thread, because the thread changes its CPU affinity.
   std::thread([] {
     CHECK(available_cores() >= 1);
     cpu_set_t one;

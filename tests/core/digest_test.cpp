@@ -59,7 +59,8 @@ TEST_CASE("crc-32c of nothing is 0, and it continues over pieces of any length")
 }
 
 TEST_CASE("crc-32c of much is what its pieces give") {
-  // Long enough for several checksums at once, whose pieces are too short for that.
+  // Long enough for the code with several parallel checksums. The pieces of 100 bytes are too short
+  // for it.
   const std::vector<std::byte> bytes = filled(20000, 5, 11);
   for_each_isa([&] {
     for (size_t count : {511, 512, 513, 767, 768, 1025, 3071, 3072, 3073, 6144, 9215, 20000}) {

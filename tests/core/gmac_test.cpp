@@ -33,7 +33,7 @@ Gmac::Key some_key() {
   return key;
 }
 
-/// In pieces of at most `most` bytes.
+/// The tag of `bytes`, added in pieces of at most `most` bytes.
 std::string tag_of(Gmac& gmac, uint64_t number, std::span<const std::byte> bytes, size_t most) {
   gmac.begin(number);
   for (; !bytes.empty(); bytes = bytes.subspan(std::min(most, bytes.size())))

@@ -14,7 +14,7 @@ using namespace poseidon;
 
 namespace {
 
-/// The message with which `json_text` is refused; "" when it is not.
+/// The error for `json_text`; "" if it is accepted.
 std::string refusal(const std::string& json_text) {
   try {
     parse_json(json_text, "job.json");
@@ -130,7 +130,7 @@ TEST_CASE("notes and the address of a schema are left out of a config") {
                          "//": "x", "d": [{"_e": 1}, 3], "//": "y"})",
                      "job.json")
             .dump() == R"({"a":{"c":2},"d":[{},3]})");
-  // Only the top object is one that a schema describes.
+  // Only the top object may name a schema.
   CHECK(parse_config(R"({"a": {"$schema": 1}})", "job.json").dump() == R"({"a":{"$schema":1}})");
   CHECK(parse_json(R"({"_a": 1})", "job.json").dump() == R"({"_a":1})");
 }

@@ -8,8 +8,8 @@
 
 namespace poseidon {
 
-/// The root of a made-up system: what a process reads of its limits, in a folder that is removed
-/// with this.
+/// A folder that replaces the root folder of a system. It contains the files from which a process
+/// reads its limits. The destructor removes it.
 class MadeUpSystem {
  public:
   /// `groups`: the content of /proc/self/cgroup.

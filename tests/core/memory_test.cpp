@@ -14,7 +14,7 @@ namespace {
 
 constexpr size_t kGigabyte = 1000 * 1000 * 1000;
 
-/// A machine that has 8 GB to give.
+/// A machine with 8 GB of available memory.
 MadeUpSystem& with_memory(MadeUpSystem& system) {
   return system.add("proc/meminfo",
                     "MemTotal:       16000000 kB\nMemAvailable:    7812500 kB\nBuffers: 1 kB\n");
@@ -60,7 +60,7 @@ TEST_CASE("a group that is over its limit leaves nothing") {
 TEST_CASE("a limit of addresses is a limit of memory") {
   rlimit before{};
   REQUIRE(getrlimit(RLIMIT_AS, &before) == 0);
-  // All addresses that there are: more than are in use, also under a sanitizer.
+  // The whole address space: more than a process uses, also with a sanitizer.
   rlimit lower = before;
   lower.rlim_cur = rlim_t{1} << 47;
   REQUIRE(setrlimit(RLIMIT_AS, &lower) == 0);

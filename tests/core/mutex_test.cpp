@@ -10,7 +10,7 @@ using poseidon::MutexLock;
 
 namespace {
 
-/// A number handed from one thread to another.
+/// Passes a number from one thread to another.
 class Mailbox {
  public:
   void put(int value) EXCLUDES(mutex_) {

@@ -27,7 +27,7 @@ TEST_CASE("a stream is a function of seed, purpose, stream and index") {
   CHECK(base != first(1, RandomPurpose::kShuffle, 2, 3));
   CHECK(base != first(1, RandomPurpose::kDropout, 3, 3));
   CHECK(base != first(1, RandomPurpose::kDropout, 2, 4));
-  // Seed and stream do not trade places.
+  // Seed and stream are not interchangeable.
   CHECK(first(5, RandomPurpose::kDropout, 9, 0) != first(9, RandomPurpose::kDropout, 5, 0));
 }
 

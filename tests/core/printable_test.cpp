@@ -14,7 +14,7 @@ TEST_CASE("printable: words stay, what steers a terminal does not") {
   CHECK(printable("\xc2\x9b"
                   "2J") == "\\xc2\\x9b2J");  // CSI as one character
   CHECK(printable("\xe2\x80\xae"
-                  "gnp.exe") == "\\xe2\\x80\\xaegnp.exe");  // right to left
+                  "gnp.exe") == "\\xe2\\x80\\xaegnp.exe");  // right-to-left override
   CHECK(printable(std::string_view("\0", 1)) == "\\x00");
 }
 

@@ -1,4 +1,4 @@
-// Against a CUDA runtime that is made up: a GPU is not needed.
+// Runs on an emulated CUDA runtime. Needs no GPU.
 #include "core/cuda/runtime/runtime_driver.h"
 
 #include <doctest/doctest.h>
@@ -24,7 +24,7 @@ using poseidon::test::MadeUpCuda;
 
 namespace {
 
-/// Work of the host, as a kernel.
+/// Host work in place of a kernel.
 class Work final : public Operation {
  public:
   Work(std::string name, std::function<void()> work)
@@ -40,7 +40,7 @@ class Work final : public Operation {
   std::function<void()> work_;
 };
 
-/// What libraries do when they are first called.
+/// Allocates memory, as libraries do in their first call.
 class TakesMemory final : public Operation {
  public:
   explicit TakesMemory(RuntimeDriver& driver) : driver_(driver) {}
@@ -57,7 +57,7 @@ std::unique_ptr<const Operation> work(
   return std::make_unique<Work>(std::move(name), std::move(body));
 }
 
-/// A machine with one GPU, and nothing left of it when a test has ended.
+/// A machine with one GPU. The destructor checks that the test has freed everything.
 struct Machine {
   Machine() { made_up_cuda().reset(); }
   ~Machine() {
@@ -119,7 +119,7 @@ TEST_CASE("RuntimeDriver: memory is zero, and what cannot be had is told with wh
 TEST_CASE("RuntimeDriver: streams keep their order, marks order them, tasks follow in order") {
   const Machine machine;
   std::vector<int> order;      // of the streams' work
-  std::atomic<int> begun = 0;  // works, as a task may see them while others begin
+  std::atomic<int> begun = 0;  // number of started works, read by tasks
   std::vector<int> done;       // of the tasks
   {
     RuntimeDriver driver(0);
@@ -148,7 +148,7 @@ TEST_CASE("RuntimeDriver: streams keep their order, marks order them, tasks foll
     CHECK(second->reached());
   }
   CHECK(order == std::vector<int>{1, 2, 3});
-  REQUIRE(done.size() == 101);  // the driver ran them before it ended
+  REQUIRE(done.size() == 101);  // the driver ran all of them before it ended
   CHECK(done[0] >= 1);
   CHECK(std::ranges::is_sorted(done.begin() + 1, done.end()));
 }
@@ -158,7 +158,7 @@ TEST_CASE("RuntimeDriver: a moment tells when it was reached, by the host's cloc
   RuntimeDriver driver(0);
   const Stream stream = driver.make_stream(Urgency::kUsual);
   const auto nap = [] { std::this_thread::sleep_for(std::chrono::milliseconds(20)); };
-  constexpr int64_t kNapNs = 20'000'000, kSlackNs = 2'000;  // a float of milliseconds rounds
+  constexpr int64_t kNapNs = 20'000'000, kSlackNs = 2'000;  // a float of milliseconds is rounded
   const auto first = driver.moment(stream);
   driver.issue(stream, work("nap", nap));
   const auto second = driver.moment(stream);
@@ -171,7 +171,7 @@ TEST_CASE("RuntimeDriver: a moment tells when it was reached, by the host's cloc
   CHECK(third->reached());
   CHECK(second->nanoseconds() - first->nanoseconds() >= kNapNs - kSlackNs);
   CHECK(third->nanoseconds() - second->nanoseconds() >= kNapNs - kSlackNs);
-  // How near, the host's own delays decide.
+  // The remaining difference depends on delays of the host.
   CHECK(std::abs(third->nanoseconds() - TraceRecorder::now()) < 100 * kNapNs);
 }
 
@@ -273,7 +273,7 @@ TEST_CASE("RuntimeDriver: what fails in a graph is named, and the stream goes on
   made_up_cuda().launch_error = cudaErrorInvalidValue;
   CHECK(error_of<RunError>([&] { driver.make_graph(stream, nodes); }) ==
         "GPU 0: launch: made up (cudaErrorMadeUp); the last operation issued was 'relu forward'");
-  // What may not be part of a graph: memory is taken.
+  // Memory allocation is not allowed during a graph capture.
   nodes[0].operation = std::make_shared<TakesMemory>(driver);
   CHECK(error_of<RunError>([&] { driver.make_graph(stream, nodes); }) != "");
   bool done = false;

@@ -31,7 +31,7 @@ TEST_CASE("hmac-sha256 gives the values of RFC 4231") {
         "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7");
   CHECK(hex(hmac_sha256(bytes_of("Jefe"), bytes_of("what do ya want for nothing?"))) ==
         "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
-  // A key longer than a block of SHA-256.
+  // The key is longer than a block of SHA-256.
   const std::vector<std::byte> long_key(131, std::byte{0xaa});
   CHECK(hex(hmac_sha256(long_key,
                         bytes_of("Test Using Larger Than Block-Size Key - Hash Key First"))) ==

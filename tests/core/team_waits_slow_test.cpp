@@ -16,7 +16,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Processor time of parallel regions two milliseconds apart: what a team spins between them.
+/// CPU seconds of parallel regions two milliseconds apart. Threads that spin between regions add to
+/// it.
 double seconds_of_waiting() {
   const clock_t begin = clock();
   for (int i = 0; i < 200; ++i) {

@@ -1,4 +1,4 @@
-// When a GPU was at what, by its own clock.
+// Times of a GPU's work in a trace, measured by the GPU's clock.
 
 #include "trainer/step/device_trace.h"
 
@@ -20,7 +20,7 @@ struct Told {
   TraceRecorder::Span span;
 };
 
-/// What the track "device" holds after some steps of two shards each.
+/// The spans of the track "device" after some steps of two shards each.
 std::vector<Told> told_by(layers::Backend backend) {
   TraceRecorder trace;
   const TinyJob tiny;

@@ -1,4 +1,4 @@
-// The GPU that the host plays: it does all that a GPU may do, and finds what nothing orders.
+// The emulated GPU: it does all that a GPU may do, and finds accesses that nothing orders.
 
 #include "tests/support/gpu/fake_driver.h"
 
@@ -24,7 +24,7 @@ using namespace poseidon::cuda;
 
 namespace {
 
-/// to[0] = 2 * from[0] + 1.
+/// Computes to[0] = 2 * from[0] + 1.
 class Step final : public Operation {
  public:
   Step(std::string name, const float* from, float* to)
@@ -43,7 +43,7 @@ class Step final : public Operation {
   float* to_;
 };
 
-/// Calls `look`, and says that it reads some memory.
+/// Calls `look`, and declares a read of some memory.
 class Look final : public Operation {
  public:
   Look(const void* data, size_t bytes, std::function<void()> look)
@@ -59,7 +59,7 @@ class Look final : public Operation {
   std::function<void()> look_;
 };
 
-/// Two streams, and memory for a few numbers.
+/// A GPU with two streams, and memory for a few floats.
 struct Machine {
   explicit Machine(const FakeDriver::Options& options) : driver(options) {}
 
@@ -73,7 +73,7 @@ struct Machine {
   Buffer memory = driver.allocate(32, Place::kStaging, "a test");
 };
 
-/// A value goes from stream to stream and back.
+/// Passes a value from one stream to the other and back.
 void pass_around(Machine& machine) {
   machine.step(machine.first, "a", 0, 1);
   const auto made = machine.driver.record(machine.first);
@@ -127,7 +127,7 @@ TEST_CASE("the played GPU: an operation must lie within a piece of its memory") 
         "\"b\" in stream 0 reads 4 bytes that are no one piece of the device's memory");
 }
 
-// What the sanitizer guards begins anywhere and ends where eight bytes do.
+// A guarded region may start at any byte, but must end at a multiple of eight bytes.
 #if defined(__SANITIZE_ADDRESS__)
 TEST_CASE(
     "the played GPU: the host may touch staging memory when it knows the work on it is done") {

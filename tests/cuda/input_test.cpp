@@ -1,4 +1,4 @@
-// Batches of pixels on a GPU that the host plays: what they are beside batches of values.
+// Batches of pixels on an emulated GPU, compared with batches of values.
 
 #include <doctest/doctest.h>
 
@@ -16,7 +16,7 @@ using poseidon::test::make_played_backend;
 
 namespace {
 
-/// A batch of 4, as values and as pixels.
+/// The same batches of 4 samples, as values and as pixels.
 struct TwoForms {
   TwoForms(const data::Dataset& dataset, const data::Transform& transform, data::Phase phase)
       : as_values(dataset, transform, options(phase, false), log),
@@ -40,7 +40,7 @@ struct Written {
                      type == DataType::kBf16 ? cuda::Precision::kBf16 : cuda::Precision::kFp32})),
         input(backend.factory->make_batch_input()) {}
 
-  /// What a batch is in the input, in canonical order.
+  /// Writes a batch to the input. Returns the input's values in canonical order.
   std::vector<float> write(const BatchValues& batch, const Shape& shape, DataType type) {
     Device& device = *backend.device;
     test::DeviceMemory memory(device);
@@ -56,8 +56,8 @@ struct Written {
   std::unique_ptr<layers::BatchInput> input;
 };
 
-/// Checks both forms of what a transform makes of random pixels; false where it keeps none, or a
-/// GPU takes none of so many channels.
+/// Checks both forms of transformed random pixels. Returns false if the transform does not keep
+/// pixels, or if the GPU does not accept pixels with so many channels.
 bool same_in_both_forms(const data::TransformConfig& config, const Shape& sample,
                         data::Phase phase) {
   const auto dataset = data::make_random_pixels(sample, 3, 12, 1);
@@ -96,7 +96,7 @@ TEST_CASE("batches as pixels come to the bits of the CPU's transform, for every 
     const Shape sample{input.channels(), input.height(), input.width()};
     const data::DatasetConfig& train = job.config.data.train;
     const data::DatasetConfig& test = job.config.data.test;
-    if (train.type == "random") continue;  // of floats
+    if (train.type == "random") continue;  // floats, not pixels
     if (same_in_both_forms(train.transform, sample, data::Phase::kTrain))
       as_pixels.push_back(entry.path().stem());
     if (same_in_both_forms(test.has_transform ? test.transform : train.transform, sample,
@@ -114,7 +114,8 @@ TEST_CASE("batches as pixels come to the bits of the CPU's transform, for every 
 
 namespace {
 
-/// All that a few steps change, by batches as pixels where they can be, or as values.
+/// All values that a few steps change. Batches are pixels if `pixels` is set and the transform
+/// keeps them.
 std::vector<float> train_on(const Job& job, bool pixels, uint64_t seed, cuda::Precision precision) {
   Training training(make_played_backend({.seed = seed}, {.precision = precision}), job);
   const data::LoaderOptions options{

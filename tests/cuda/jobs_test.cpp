@@ -1,5 +1,4 @@
-// Whole jobs on a GPU that the host plays: the same bits in every order that streams and marks
-// allow.
+// Whole jobs on emulated GPUs: the bits are the same in every order that streams and events allow.
 
 #include <doctest/doctest.h>
 
@@ -19,12 +18,12 @@ namespace {
 
 constexpr const char* kMixed = R"(data.train.transform.mix={"mixup": 1, "cutmix": 1})";
 
-/// play_orders (label soak) tests thousands more.
+/// play_orders (label soak) tests thousands of orders.
 constexpr uint64_t kOrders = 1;
-/// Under a sanitizer the test trains every ninth pair of network and cluster.
+/// With a sanitizer the test trains every ninth pair of network and cluster.
 constexpr size_t kEvery = kIsSanitized ? 9 : 1;
 
-/// Everything that a few steps of a worker alone change.
+/// All values that a few steps of a single worker change.
 std::vector<float> train_alone(layers::Backend backend, const Job& job, const Setup& setup,
                                int64_t staleness) {
   Training training(std::move(backend), job, setup.options(2), -1, staleness);
@@ -102,7 +101,8 @@ TEST_CASE("a step takes no memory, and the host waits for nothing but its losses
   const TinyJob tiny;
   for (const Setup& setup : kSetups) {
     const Job job = tiny.load(setup.overrides);
-    if (job.config.optimizer.clip_norm > 0) continue;  // it waits for the norm of the gradients
+    if (job.config.optimizer.clip_norm > 0)
+      continue;  // clipping waits for the norm of the gradients
     std::atomic<int64_t> allocations = 0, host_waits = 0;
     Training training(make_played_backend({.allocations = &allocations, .host_waits = &host_waits}),
                       job, setup.options(2));
@@ -128,7 +128,8 @@ TEST_CASE("GPUs of one worker have the bits of as many workers") {
 
 namespace {
 
-/// The waits of streams that a GPU, by its number among all, comes to.
+/// The number of stream waits of GPU `gpu`, an index among those of all workers. `dropped`: the
+/// wait to leave out; -1: none.
 int64_t count_waits(const PlayedJob& played, const Cluster& cluster, size_t gpu, int64_t dropped,
                     std::string& said) {
   std::atomic<int64_t> waits = 0;
@@ -152,7 +153,7 @@ TEST_CASE("a wait of streams that is left out is found, whichever it is") {
       CAPTURE(cluster.devices);
       CAPTURE(cluster.with_cpus);
       CAPTURE(cluster.staleness);
-      // Of a worker's GPUs, the first one does more than the others.
+      // The first GPU of a worker does more than the others.
       for (size_t gpu = 0; gpu < static_cast<size_t>(cluster.devices); ++gpu) {
         CAPTURE(gpu);
         std::string said;
@@ -161,7 +162,8 @@ TEST_CASE("a wait of streams that is left out is found, whichever it is") {
         CHECK(waits > 10);
         for (int64_t wait = 0; wait < waits; wait += kIsSanitized ? 199 : 1) {
           CAPTURE(wait);
-          // What the host has seen done needs no wait, so there may be fewer of them another time.
+          // A wait is not needed if the host already knows that the work is done. So another run
+          // can have fewer waits.
           if (count_waits(*played, cluster, gpu, wait, said) > wait) CHECK(said != "");
         }
       }

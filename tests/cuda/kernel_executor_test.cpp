@@ -1,4 +1,4 @@
-// Kernels on the host: what is wrong with a kernel is seen in some order of its threads.
+// Kernels on the host: a fault of a kernel is visible in some order of its threads.
 
 #include "tests/support/gpu/kernel_executor.h"
 
@@ -17,7 +17,7 @@ using namespace poseidon::cuda;
 
 namespace {
 
-/// out[i] = in[the mirror image of i in its block], through shared memory.
+/// Reverses each block of the input through shared memory.
 template <bool kSynchronizes>
 struct Mirror {
   static constexpr const char* kName = "mirror";
@@ -38,7 +38,7 @@ struct Mirror {
   }
 };
 
-/// Each thread has the sum of its warp's numbers.
+/// Each thread gets the sum of its warp's values.
 struct WarpSums {
   static constexpr const char* kName = "sums of warps";
   static constexpr uint32_t kThreads = 64;
@@ -71,7 +71,7 @@ struct ReadsShared {
   }
 };
 
-/// Half of the threads leave while the others wait.
+/// Faulty kernel: half of the threads return while the others wait.
 struct Leaves {
   static constexpr const char* kName = "leaves";
   static constexpr uint32_t kThreads = 64;

@@ -1,4 +1,4 @@
-// Memory that a device has not: which batch the user is told to take.
+// Errors when a device has too little memory: the suggested batch size.
 
 #include <doctest/doctest.h>
 
@@ -14,7 +14,7 @@ using namespace poseidon::trainer;
 
 namespace {
 
-/// The CPU with so much memory for its work.
+/// The CPU with a limit on device memory.
 class SmallCpu final : public cpu::CpuDevice {
  public:
   explicit SmallCpu(size_t memory) : CpuDevice(1), left_(std::make_shared<size_t>(memory)) {}
@@ -41,7 +41,7 @@ layers::Backend small_cpu(size_t memory) {
 
 layers::Backend small_gpu(size_t memory) { return test::make_played_backend({.memory = memory}); }
 
-/// What is said when the job's net and optimizer are made; "" where there is memory for both.
+/// The error when the job's net and optimizer are made; "" if there is enough memory for both.
 std::string fault_of(layers::Backend backend, const Job& job, const net::Net::Options& options) {
   return error_of<OutOfMemory>([&] {
     SilentLog log;
@@ -50,7 +50,7 @@ std::string fault_of(layers::Backend backend, const Job& job, const net::Net::Op
   });
 }
 
-/// The number that the message names, of "... from 64 to 48, which fits".
+/// The suggested batch size in the message: 48 in "... from 64 to 48, which fits".
 int64_t named_batch(const std::string& fault) {
   const size_t end = fault.find(", which fits");
   REQUIRE(end != std::string::npos);

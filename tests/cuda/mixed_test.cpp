@@ -1,4 +1,4 @@
-// CPU workers and workers on a GPU that the host plays in one job: replicas equal to the bit.
+// A job with CPU workers and workers on emulated GPUs: replicas are bitwise equal.
 
 #include <doctest/doctest.h>
 
@@ -12,7 +12,7 @@ using namespace poseidon::trainer;
 
 namespace {
 
-/// Makes backends by turns, for one worker after another: those of CPUs and of GPUs.
+/// Makes backends alternately for CPUs and GPUs, one for each worker.
 MakeBackend by_turns(bool gpu_first) {
   return [gpu_first](size_t number) {
     const bool gpu = (number % 2 == 0) == gpu_first;
@@ -20,7 +20,7 @@ MakeBackend by_turns(bool gpu_first) {
   };
 }
 
-/// Most shards for worker 0, such that they are no node of the tree of additions.
+/// Gives worker 0 most shards, so that its range is no node of the tree of additions.
 comm::Assignment uneven(const Job& job) {
   const comm::PlanRequest request = plan_request(job);
   std::vector<int64_t> counts(static_cast<size_t>(request.workers), 1);
@@ -48,7 +48,7 @@ Course course_of(const Job& job, int64_t steps, const MakeBackend& backend) {
   return course;
 }
 
-/// The first step after which two replicas differ, -1 where none do.
+/// The number of equal steps before two replicas differ; -1 if they never differ.
 int64_t first_difference(const Course& course) {
   for (size_t step = 0; step < course.worker_digests[0].size(); ++step)
     for (const auto& worker : course.worker_digests)
@@ -68,8 +68,8 @@ std::vector<std::string> words_of(int workers, std::vector<std::string> more) {
   return more;
 }
 
-/// Of a CPU. From its 30th update on, takes a learning rate that is larger by the least that a
-/// float can tell.
+/// The CPU's updates with a fault: from the 30th update on, the learning rate is larger by one unit
+/// in the last place.
 class RoundsOtherwise final : public layers::Updater {
  public:
   explicit RoundsOtherwise(std::unique_ptr<layers::Updater> right) : right_(std::move(right)) {}
@@ -157,7 +157,7 @@ TEST_CASE("CPUs and GPUs in one job: an update that rounds otherwise on one side
       backend.updater = std::make_unique<RoundsOtherwise>(std::move(backend.updater));
     return backend;
   });
-  // The first five steps have 25 updates of five parameters.
+  // The first five steps have 25 updates, because there are five parameters.
   CHECK(first_difference(course) >= 5);
   CHECK(first_difference(course) < 20);
 }

@@ -13,10 +13,10 @@
 #include "tests/trainer/small_networks.h"
 #include "tests/trainer/tiny_job.h"
 
-/// Jobs of several workers, each on a GPU that the host plays.
+/// Jobs of several workers on emulated GPUs.
 namespace poseidon::trainer {
 
-/// LeNet's way with generated digits, which are pixels of one channel.
+/// A small LeNet for generated digits, which are pixels of one channel.
 inline constexpr const char* kOfDigits = R"({
   "name": "of-digits", "input": {"channels": 1, "height": 8, "width": 8},
   "layers": [
@@ -27,7 +27,7 @@ inline constexpr const char* kOfDigits = R"({
 inline constexpr const char* kDigits =
     R"({"type": "digits", "samples": 50, "transform": {"crop": [8, 8], "scale": 0.00390625}})";
 
-/// One that reads images of three channels twice, by layers of which one wants another order.
+/// A network with two readers of its input of three channels. The readers need different layouts.
 inline constexpr const char* kOfImages = R"({
   "name": "of-images", "input": {"channels": 3, "height": 6, "width": 6},
   "layers": [
@@ -41,13 +41,13 @@ inline constexpr const char* kOfImages = R"({
 inline constexpr const char* kImages = R"({"type": "cifar10", "path": "images", "transform":
     {"padding": 2, "crop": [6, 6], "mirror": true, "mean": [125, 123, 114], "std": [63, 62, 67]}})";
 
-/// That of kTwoInputs: the tiny job's, with extras.
+/// The data for kTwoInputs: those of the tiny job, with auxiliary inputs.
 inline const std::string kDataOfTwoInputs =
     std::string(R"({"type": "random", "channels": 2, "height": 6, "width": 6, "classes": 3,
     "samples": 50, "transform": {"scale": 0.01}, "extras": )") +
     kExtras + "}";
 
-/// A network with its data; null: the tiny job's, which are floats.
+/// A network with its data; null: the tiny job's data, which are floats.
 struct PlayedNetwork {
   const char* network;
   const char* data = nullptr;
@@ -64,7 +64,7 @@ inline const std::vector<PlayedNetwork> kPlayedNetworks{{kTinyNetwork},
                                                         {kPhased},
                                                         {kTwoInputs, kDataOfTwoInputs.c_str()}};
 
-/// Ten random records in each file of CIFAR-10.
+/// Writes CIFAR-10 files with ten random records each.
 inline void write_images(const fs::path& folder) {
   fs::create_directories(folder);
   uint64_t number = 0;
@@ -81,11 +81,11 @@ inline void write_images(const fs::path& folder) {
   }
 }
 
-/// The tiny job with a network, and data for it.
+/// The tiny job with another network, and data for it.
 class PlayedJob {
  public:
   explicit PlayedJob(const PlayedNetwork& played) : tiny_(played.network), data_(played.data) {
-    // By contents: each source has its own copy of a literal.
+    // Compares the text: each source file has a separate copy of the literal.
     if (data_ != nullptr && std::string_view(data_) == kImages)
       write_images(tiny_.folder / "images");
   }
@@ -105,9 +105,9 @@ class PlayedJob {
 struct Cluster {
   const char* scheme;
   int workers, servers, staleness;
-  int shards = 0;          ///< 0: one a device
-  int devices = 1;         ///< of each worker
-  bool with_cpus = false;  ///< every second worker computes with a CPU
+  int shards = 0;          ///< 0: one per device
+  int devices = 1;         ///< per worker
+  bool with_cpus = false;  ///< every second worker uses a CPU
 };
 inline const std::vector<Cluster> kClusters{{"ps", 2, 1, 0},
                                             {"ps", 4, 2, 1},
@@ -137,15 +137,15 @@ inline Job job_of(const PlayedJob& played, const Cluster& cluster) {
 
 inline constexpr int64_t kPlayedSteps = 5;
 
-/// A device of a cluster by its number among those of all workers.
+/// A device of a cluster. `number`: its index among those of all workers.
 inline layers::Backend played_device(const Cluster& cluster, size_t number,
                                      const cuda::FakeDriver::Options& options) {
   return cluster.with_cpus && number % 2 == 1 ? layers::cpu::make_cpu_backend(1, DataType::kFp32)
                                               : test::make_played_backend(options);
 }
 
-/// The digests that all workers come to after a part of a run, in the order of work that the seed
-/// says; 0: as it is issued. LogicError where they differ.
+/// The digest of each tensor after a part of a run. `seed` selects the order of GPU work; 0: the
+/// order of issue. Throws LogicError if workers differ.
 inline std::vector<int64_t> train_played(const PlayedJob& played, const Cluster& cluster,
                                          uint64_t seed,
                                          const RunPart& part = {.steps = kPlayedSteps}) {
@@ -156,8 +156,8 @@ inline std::vector<int64_t> train_played(const PlayedJob& played, const Cluster&
   return digests[0];
 }
 
-/// The same of a run that one cluster begins and another ends, from a checkpoint after `stop`
-/// steps.
+/// The same for a run that stops after `stop` steps and continues on another cluster from its
+/// checkpoint.
 inline std::vector<int64_t> train_in_two(const PlayedJob& played, const Cluster& first,
                                          const Cluster& then, int64_t stop, uint64_t seed) {
   train_played(played, first, seed,
@@ -166,9 +166,9 @@ inline std::vector<int64_t> train_in_two(const PlayedJob& played, const Cluster&
   return train_played(played, then, seed, {.steps = kPlayedSteps, .resumed = &checkpoint});
 }
 
-/// Another cluster that comes to the same bits: by the same schemes, of the same logical shards.
-/// Where workers had one device they have two, if there are shards for them, and the reverse. Which
-/// shards are a CPU's is part of the bits.
+/// Another cluster that gives the same bits: same schemes, same logical shards. Workers with one
+/// device get two if there are enough shards, and the reverse. A cluster with CPUs is returned
+/// unchanged: bits depend on the shards that CPUs have.
 inline Cluster other_cluster(Cluster cluster, int workers) {
   if (cluster.shards == 0) cluster.shards = cluster.workers * cluster.devices;
   if (cluster.with_cpus || std::string_view(cluster.scheme) == "auto" || workers > cluster.shards)

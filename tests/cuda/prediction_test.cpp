@@ -1,4 +1,4 @@
-// What is predicted of a GPU (bench/gpu/prediction.h), beside what a reader can count.
+// Predictions for a GPU (bench/gpu/prediction.h), compared with counts by hand.
 
 #include <doctest/doctest.h>
 
@@ -20,7 +20,8 @@ constexpr GpuRates kRates{.bytes_per_second = 1e9,
                           .launch_seconds = 1e-6,
                           .memory_bytes = 1e6};
 
-/// Eight images of 2 x 6 x 6, by five kernels of 3 x 3, to 5 x 4 x 4 and 3 numbers.
+/// Eight images of 2 x 6 x 6. Five kernels of 3 x 3 give 5 x 4 x 4, and a linear layer gives 3
+/// values.
 constexpr const char* kNetwork = R"({
   "name": "counted", "input": {"channels": 2, "height": 6, "width": 6},
   "layers": [
@@ -94,10 +95,11 @@ TEST_CASE("prediction: a step of a small network is what can be counted by hand"
   CHECK(!fp32.tally.by_kernel().contains("convolution's input gradient"));
   CHECK(kernel(fp32, "matrix product").calls == 3);
   CHECK(kernel(fp32, "matrix product").flop == 3 * 2 * 8 * 80 * 3);
-  // Each pass reads the numbers of the step, too.
+  // Each pass also reads the step parameters.
   CHECK(kernel(fp32, "dropout of images").bytes ==
         2 * (4 * 2 * kOutput + sizeof(layers::StepNumbers)));
-  // Value, gradient, velocity and numbers are read, value and velocity written, of four tensors.
+  // For each of four tensors: value, gradient, velocity and update parameters are read, value and
+  // velocity are written.
   CHECK(kernel(fp32, "update").calls == 4);
   constexpr double kNumbers = 4 * sizeof(layers::UpdateNumbers);
   CHECK(kernel(fp32, "update").bytes == 5 * 4 * (kWeight + 5 + 80 * 3 + 3) + kNumbers);
@@ -105,7 +107,7 @@ TEST_CASE("prediction: a step of a small network is what can be counted by hand"
         4 * kInput + 8 * 4 + sizeof(layers::StepNumbers) + kNumbers);
   CHECK(fp32.upload_seconds() == doctest::Approx(4 * kInput / 1e8 + 1e-6));
   CHECK(fp32.step_seconds() == std::max(fp32.compute_seconds(), fp32.upload_seconds()));
-  CHECK(fp32.tally.by_part().at("convolution forward").calls == 2);  // the product, the bias
+  CHECK(fp32.tally.by_part().at("convolution forward").calls == 2);  // product and bias
 }
 
 TEST_CASE("prediction: bf16 halves what a convolution moves, and its weight gradient is widened") {

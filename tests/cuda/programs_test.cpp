@@ -1,4 +1,4 @@
-// The programs with --device cuda, on a GPU that the host plays.
+// The programs with --device cuda on an emulated GPU.
 
 #include <doctest/doctest.h>
 
@@ -11,10 +11,10 @@ using poseidon::trainer::TinyJob;
 
 namespace {
 
-/// The played GPU's plans of a convolution.
+/// The emulated GPU's plans of a convolution.
 constexpr const char *kRule = "host", *kOther = "host, with more workspace";
 
-/// Runs the tiny job so, and returns its summary.
+/// Runs the tiny job with these arguments, and returns its summary.
 Json train(const TinyJob& job, std::vector<std::string> words) {
   words.insert(words.begin(), "--json");
   if (std::ranges::find(words, "--device") == words.end())
@@ -33,7 +33,7 @@ std::vector<std::string> beginning(const TinyJob& job, const std::string& output
   return words;
 }
 
-/// The choices of the tiny job's convolution, whose input needs no gradient.
+/// The choices of the tiny job's convolution. Its input needs no gradient.
 Json choices(const std::string& forward, const std::string& backward_weights) {
   return {{"layout", ""},
           {"forward", forward},
@@ -172,7 +172,8 @@ TEST_CASE("programs on a played GPU: choices that it does not know are refused i
             .wait();
     CHECK(refused.code == 2);
     INFO(refused.err);
-    CHECK(std::ranges::count(refused.err, '\n') == 2);  // the job in numbers, and the error
+    CHECK(std::ranges::count(refused.err, '\n') ==
+          2);  // the line that describes the job, and the error
     return refused.err;
   };
   CHECK(refusal({{"forward", "eng1_k2=0"}})
@@ -196,7 +197,8 @@ TEST_CASE("programs on a played GPU: a GPU that is not there is refused in a lin
 
 namespace {
 
-/// A job of a worker on the CPU with the server, and one on a GPU, both daemons that end with it.
+/// Runs a job with two daemons, which end with it: a node with a CPU worker and the server, and a
+/// GPU worker.
 Json train_mixed(const TinyJob& job, std::vector<std::string> words) {
   const std::string address = free_address();
   trainer::write_text(job.folder / "secret", std::string(32, 's'));
@@ -250,7 +252,7 @@ TEST_CASE(
   for (const Json& layer : plan["layers"]) CHECK(layer["scheme"] == "ps");
 
   const std::string run = (job.folder / "mixed").string();
-  // The same two have the same shards, though they would measure other times.
+  // The two workers keep their shards, although a new measurement could differ.
   const Json again = train_mixed(job, {"--resume", run, "--max-steps", "10"});
   CHECK_FALSE(said(again, "logical shards by speed: "));
   CHECK_FALSE(said(again, "unbroken run"));

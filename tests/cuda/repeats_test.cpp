@@ -1,4 +1,4 @@
-// Work that comes again, as a graph: what is done, in which order, and that nothing of it changes.
+// Graph capture: replayed work, its order, and checks that repeated work does not change.
 
 #include "core/cuda/cuda_repeats.h"
 
@@ -15,14 +15,14 @@ using namespace poseidon::cuda;
 
 namespace {
 
-/// *to = *to + *from + more
+/// Computes *to = *to + *from + more.
 struct AddKernel {
   static constexpr const char* kName = "add";
   static constexpr uint32_t kThreads = 32;
 
   const float* from;
   float* to;
-  uint8_t more;  // and what is behind it are no arguments
+  uint8_t more;  // the padding after it is not compared
 
   void visit(MemoryVisitor& visitor) const {
     visitor.reads(from, sizeof(float));
@@ -34,7 +34,7 @@ struct AddKernel {
   }
 };
 
-/// A device with memory for a few numbers, and work that comes again.
+/// A device with memory for a few floats, and work that repeats.
 struct Machine {
   explicit Machine(uint64_t seed = 1, Graphs graphs = Graphs::kCompared)
       : device(std::make_unique<FakeDriver>(FakeDriver::Options{.seed = seed}),
@@ -133,7 +133,7 @@ TEST_CASE("what is recorded although it changes is found, with key and operation
     return error_of_second(machine, first, [&] { change(machine); });
   };
   const std::string what = "work that comes again, pass 4 -1: operation 1, recorded as \"add\", ";
-#if __has_builtin(__builtin_clear_padding)  // else arguments are not compared
+#if __has_builtin(__builtin_clear_padding)  // without it, arguments are not compared
   CHECK(error_of_change([](Machine& machine) {
           machine.add(0, 1);
           machine.add(1, 2, 4);

@@ -1,4 +1,4 @@
-// What a driver is spared, and what it is not.
+// The wait-eliding driver: waits that it leaves out, and waits that it must keep.
 
 #include "core/cuda/sparing_driver.h"
 

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""What nvcc made of the kernels for compute capability 9.0, held to kernels.tsv.
+"""Compares the machine code that nvcc made of the kernels for compute capability 9.0 with kernels.tsv.
 
   tests/cuda_code/check_code.py build/release/lib/libposeidon_cuda.so            1 where something is worse
   tests/cuda_code/check_code.py build/release/lib/libposeidon_cuda.so --write    makes the table what is found
   tests/cuda_code/check_code.py LIBRARY --beside CUOBJDUMP                       and compares with NVIDIA's own tool
 
-No kernel may use local memory, to which a compiler that is short of registers spills. A kernel may not use more
-registers or shared memory than the table says, nor load or store 16 bytes at a time in fewer places. Figures are those
-of one release of nvcc; with another the table is not looked at, and the exit code is 77.
+No kernel may use local memory: a compiler that runs out of registers spills to it. A kernel may not use more registers
+or shared memory than the table states, nor have fewer loads or stores of 16 bytes. The figures are for one release of
+nvcc. With another release the table is not used, and the exit code is 77.
 """
 import argparse
 import pathlib
@@ -48,7 +48,7 @@ def local_memory(kernels):
 
 
 def differences(kernels, table):
-    """A line for each kernel that is worse than the table says, or that only one of the two has."""
+    """A line for each kernel that is worse than in the table, or that is missing in one of the two."""
     faults = [f"{name}: is not in the table" for name in kernels.keys() - table.keys()]
     faults += [f"{name}: is in the table, and in no source" for name in table.keys() - kernels.keys()]
     for name in kernels.keys() & table.keys():
@@ -61,7 +61,7 @@ def differences(kernels, table):
 
 
 def beside(library, kernels, cuobjdump):
-    """What cuobjdump says otherwise."""
+    """Differences from the output of cuobjdump."""
     said = subprocess.run([cuobjdump, "-arch", "sm_90", "-res-usage", "-sass", library], check=True,
                           capture_output=True, text=True).stdout
     usage = {symbol: (int(registers), int(shared), int(stack)) for symbol, registers, stack, shared in re.findall(

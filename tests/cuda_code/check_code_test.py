@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the checks of kernels find: they are given kernels that are worse than they should be."""
+"""Tests of the checks of kernels: they must find kernels that are worse than allowed."""
 import dataclasses
 import pathlib
 import struct

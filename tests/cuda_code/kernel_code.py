@@ -1,8 +1,8 @@
-"""Reads what nvcc made of kernels: the code for one compute capability in a library that holds GPU code.
+"""Reads the machine code of kernels: that for one compute capability, in a library with GPU code.
 
-The library is an ELF file, whose section .nv_fatbin is a row of containers, each with the code of one source for
-several architectures: ELF files again. NVIDIA's cuobjdump shows the same (check_code.py --beside compares the two), but
-belongs to few installations. Nothing is packed where nvcc is called with --compress-mode=none.
+The library is an ELF file. Its section .nv_fatbin is a sequence of containers. Each contains the code of one source for
+several architectures, as ELF files. NVIDIA's cuobjdump shows the same code (check_code.py --beside compares the two),
+but few installations have it. The code is not compressed, because nvcc is called with --compress-mode=none.
 """
 import dataclasses
 import hashlib
@@ -13,30 +13,30 @@ import sys
 
 CONTAINER = 0xBA55ED50
 ELF_KIND = 2
-# Attributes of a kernel in .nv.info, and where code begins, of a symbol.
+# Attributes of a kernel in .nv.info, and the flag of a kernel's entry symbol.
 FRAME_BYTES, REGISTERS = 0x11, 0x2F
 KERNEL_SYMBOL = 0x10
 INSTRUCTION_BYTES = 16
-# The lowest 12 bits of an instruction. Of loads and stores, bits 73 to 75 are the size: 6 for 16 bytes.
+# The lowest 12 bits of an instruction. In loads and stores, bits 73 to 75 are the size: 6 for 16 bytes.
 LOAD_GLOBAL, STORE_GLOBAL, LOAD_LOCAL, STORE_LOCAL = 0x981, 0x986, 0x983, 0x387
 WIDE = 6
 
 
 @dataclasses.dataclass(frozen=True)
 class Kernel:
-    name: str  # as C++ has it, without namespaces
+    name: str  # C++ name without namespaces
     symbol: str
     registers: int
     shared_bytes: int
-    frame_bytes: int  # of local memory
+    frame_bytes: int  # stack frame in local memory
     local_accesses: int
     wide_loads: int
     wide_stores: int
-    code: str  # the hash of its instructions and of what they are given
+    code: str  # hash of its instructions and its resource usage
 
 
 class Elf:
-    """The sections of a 64-bit little-endian ELF file that lies at `begin`."""
+    """The sections of a 64-bit little-endian ELF file at offset `begin`."""
 
     def __init__(self, data, begin=0):
         self.data, self.begin = data, begin
@@ -56,7 +56,7 @@ class Elf:
         return self.data[self.begin + header[4]:self.begin + header[4] + header[5]]
 
     def symbols(self):
-        """(index, name, other) of each."""
+        """(index, name, other) of each symbol."""
         header = self.sections[".symtab"]
         strings = self.headers[header[6]][4]
         for index in range(header[5] // 24):
@@ -64,7 +64,7 @@ class Elf:
             yield index, self.string(strings + name), other
 
     def attributes(self, attribute):
-        """Values of one attribute of .nv.info, by symbol."""
+        """Values of one attribute of .nv.info, by symbol index."""
         info, at, values = self.bytes_of(".nv.info"), 0, {}
         while at < len(info):
             form, kind, value = struct.unpack_from("<BBH", info, at)
@@ -78,7 +78,7 @@ class Elf:
 
 
 def cubins(library, capability):
-    """The ELF files for a compute capability, 90 for 9.0."""
+    """The ELF files for a compute capability (90 for 9.0)."""
     data = pathlib.Path(library).read_bytes()
     if ".nv_fatbin" not in (elf := Elf(data)).sections:
         sys.exit(f"{library}: expected GPU code, found none")
@@ -102,7 +102,7 @@ def cubins(library, capability):
 
 
 def instructions(code):
-    """(operation, size) of each; the size means something for loads and stores only."""
+    """(operation, size) of each instruction. The size is valid for loads and stores only."""
     for low, high in struct.iter_unpack("<QQ", code):
         yield low & 0xFFF, high >> 9 & 7
 
@@ -112,7 +112,7 @@ def count(found, operation, size=None):
 
 
 def short_name(demangled):
-    """Of "void run_kernel<Kernel>(Kernel)" the kernel, without namespaces of the project."""
+    """The kernel in "void run_kernel<Kernel>(Kernel)", without the project's namespaces."""
     begin = demangled.find("run_kernel<")
     if begin < 0:
         return demangled
@@ -148,7 +148,7 @@ def kernels_of(elf):
 
 
 def read_kernels(library, capability=90):
-    """All kernels for a compute capability, by name. The same code in two sources is one kernel."""
+    """All kernels for a compute capability, by name. Equal code in two sources is one kernel."""
     found = [kernel for elf in cubins(library, capability) for kernel in kernels_of(elf)]
     names = demangled([kernel.symbol for kernel in found])
     kernels = {}

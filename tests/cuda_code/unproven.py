@@ -1,18 +1,18 @@
 #!/usr/bin/env python3
-"""Which kernels have run on a GPU, as the code that they are now, and which have not.
+"""Lists the kernels whose present code has run on a GPU, and those whose code has not.
 
   tests/cuda_code/unproven.py LIBRARY             lists those that have not
   tests/cuda_code/unproven.py LIBRARY --check     1 where docs/gpu.md states otherwise
   tests/cuda_code/unproven.py LIBRARY --write     makes docs/gpu.md state it
   tests/cuda_code/unproven.py LIBRARY --codes     the hash of each kernel's code, for records
 
-docs/gpu-proofs.json is the record: a list of objects, each of a kernel that ran on a GPU:
+docs/gpu-proofs.json is a list of objects, one for each kernel that ran on a GPU:
 
   {"code": "the hash of its code", "kernel": "its name", "by": "the command", "gpu": "NVIDIA H100 80GB HBM3",
    "driver": "580.95", "date": "2026-11-23", "result": "passed"}
 
-A kernel is proven where a record with its hash says "passed". The hash is of the code for compute capability 9.0, so a
-kernel that is changed, or that nvcc makes something else of, is unproven again.
+A kernel is proven if a record with its hash has the result "passed". The hash is that of the code for compute
+capability 9.0. If the source changes or nvcc makes other code, the kernel is unproven again.
 """
 import argparse
 import json

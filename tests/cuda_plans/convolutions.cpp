@@ -27,7 +27,7 @@ std::vector<path> json_files(const path& folder) {
   return files;
 }
 
-/// The largest batch that a job has for each network file.
+/// The largest batch per worker of any job, for each network file.
 std::map<path, int64_t> batches() {
   std::map<path, int64_t> found;
   for (const path& file : json_files(kSources / "configs")) {
@@ -39,7 +39,7 @@ std::map<path, int64_t> batches() {
   return found;
 }
 
-/// The convolution whose passes the layer has; null where it has none.
+/// The convolution whose passes the layer uses; null if it uses none.
 const layers::Convolution* convolution_of(const layers::Definition& definition) {
   if (const auto* transposed = dynamic_cast<const layers::Deconvolution*>(&definition))
     return &transposed->convolution;

@@ -9,13 +9,13 @@
 namespace poseidon::test {
 
 struct NamedConvolution {
-  std::string layer;  ///< "alexnet conv1", the first that has this geometry
+  std::string layer;  ///< "alexnet conv1": the first layer with this geometry
   const layers::Convolution* definition;
 };
 
-/// The convolutions of all networks in configs/, at the batch of the job that has the largest one
-/// (32 where none has the network), and of unusual.json, those that deconvolutions are the
-/// transposes of included: each geometry once.
+/// The convolutions of all networks in configs/ and of unusual.json, including those that
+/// deconvolutions transpose. Each geometry appears once. The batch is that of the job with the
+/// largest one; 32 if no job uses the network.
 class Convolutions {
  public:
   Convolutions();

@@ -1,4 +1,5 @@
-// Prints the table of the plans that cuDNN has for the convolutions of all networks in configs/:
+// Prints the table of cuDNN's plans for the convolutions of all networks in configs/:
+//   build/release/bin/cuda_plans > tests/cuda_plans/plans.txt
 //   build/release/bin/cuda_plans > tests/cuda_plans/plans.txt
 
 #include <exception>

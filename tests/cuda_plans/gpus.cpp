@@ -10,7 +10,7 @@ struct Gpu {
   const char* name;
   int version;  ///< 100 major + 10 minor
   int multiprocessors;
-  int64_t shared_memory;  ///< that a block may ask for
+  int64_t shared_memory;  ///< limit per block, bytes
   int64_t memory, l2_cache;
   int64_t clock_khz, memory_clock_khz;
 };

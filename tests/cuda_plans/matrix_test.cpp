@@ -1,5 +1,5 @@
-// What of matrix products is there without a GPU: how they are put to a library that goes down
-// columns.
+// The part of matrix products that needs no GPU: their conversion for a library with column-major
+// order.
 
 #include <doctest/doctest.h>
 
@@ -18,7 +18,7 @@ using Numbers = std::vector<float>;
 
 namespace {
 
-/// Small whole numbers, so that sums are exact.
+/// Small integers, so that sums are exact.
 Numbers numbers(int64_t count, int64_t seed) {
   Numbers made;
   for (int64_t i = 0; i < count; ++i)
@@ -33,7 +33,7 @@ float element(const ColumnMatrix& matrix, const Numbers& memory, int64_t row, in
   return memory.at(static_cast<size_t>(column * matrix.rows + row));
 }
 
-/// As BLAS computes it, with a bias for each row.
+/// The product as BLAS computes it in column-major order, with a bias for each row.
 Numbers by_columns(const ColumnProduct& product, int64_t depth, const Numbers& first,
                    const Numbers& second, const Numbers& bias) {
   Numbers result;
@@ -47,7 +47,7 @@ Numbers by_columns(const ColumnProduct& product, int64_t depth, const Numbers& f
   return result;
 }
 
-/// As products.h says it, row by row.
+/// The product as products.h defines it, in row-major order.
 Numbers by_rows(const MatrixProblem& problem, const Numbers& first, const Numbers& second,
                 const Numbers& bias) {
   const auto at = [](const Numbers& memory, int64_t row, int64_t column, int64_t rows,
@@ -81,7 +81,7 @@ TEST_CASE("products row by row are put as products column by column") {
                                   .transpose_second = transpose_second,
                                   .bias = true};
       const Numbers first = numbers(12, 1), second = numbers(20, 2), bias = numbers(5, 3);
-      // The problem's second factor is the library's first.
+      // The problem's second factor is the library's first one.
       CHECK(by_columns(column_product(problem), problem.depth, second, first, bias) ==
             by_rows(problem, first, second, bias));
     }

@@ -1,4 +1,4 @@
-// What products do with memory around the libraries' own work.
+// Memory of products that the libraries do not manage: workspaces and conversions.
 
 #include <doctest/doctest.h>
 

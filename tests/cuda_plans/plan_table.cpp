@@ -35,7 +35,7 @@ ChosenPlan chosen_plan(const NamedConvolution& convolution, const ConvolutionPro
           .tensor_bytes = tensor_bytes(problem.geometry, problem.type)};
 }
 
-/// What a table says: its first lines, and a choice for each "geometry, circumstances".
+/// The content of a table: its heading, and a choice for each "geometry, circumstances".
 struct ReadTable {
   std::string heading;
   std::map<std::string, std::string> choices;

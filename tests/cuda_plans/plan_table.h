@@ -10,18 +10,18 @@
 
 namespace poseidon::test {
 
-/// One choice of the fixed rule.
+/// The plan that the fixed rule chooses for one pass of a convolution.
 struct ChosenPlan {
   std::string layer;
   std::string geometry;
   std::string circumstances;  ///< "H200 tf32 backward data"
   layers::cuda::ConvolutionPlan plan;
-  size_t workspace_bytes = 0;  ///< of the product
-  size_t tensor_bytes = 0;     ///< what the problem's tensors take
+  size_t workspace_bytes = 0;  ///< workspace of the product
+  size_t tensor_bytes = 0;     ///< total size of the problem's tensors
   bool strict = false;         ///< no factor may be rounded
 };
 
-/// How convolutions are planned: the precision's name, and what it says of products.
+/// A precision: its name, and the settings of its products.
 struct NamedPrecision {
   const char* name;
   poseidon::cuda::Precision precision;
@@ -33,17 +33,17 @@ inline constexpr NamedPrecision kPrecisions[] = {
     {"bf16", poseidon::cuda::Precision::kBf16, DataType::kBf16},
 };
 
-/// Plans all passes of all convolutions in all precisions on all GPUs, deterministic. Throws
-/// ConfigError where there is no plan.
+/// Plans for all passes of all convolutions in all precisions on all GPUs. All plans are
+/// deterministic. Throws ConfigError if there is no plan.
 std::vector<ChosenPlan> chosen_plans(const Convolutions& convolutions);
 
-/// What is wrong with it by the rules that plans must follow; "" where nothing is.
+/// The first rule for plans that the choice violates; "" if there is none.
 std::string fault_of(const ChosenPlan& chosen);
 
-/// The table as text: a line for each geometry, below it one for each plan.
+/// The table as text: a line for each geometry, followed by one for each plan.
 std::string table_text(const std::vector<ChosenPlan>& plans);
 
-/// What differs between two tables, line by line, for people; empty where they are equal.
+/// The differences of two tables as readable lines; empty if they are equal.
 std::vector<std::string> differences(std::string_view recorded, std::string_view made);
 
 }  // namespace poseidon::test

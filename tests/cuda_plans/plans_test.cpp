@@ -1,5 +1,5 @@
-// Plans of convolutions, made without a GPU: that there are some, what they are, and that they keep
-// to the rules.
+// Plans of convolutions, made without a GPU: they exist, equal the stored ones, and follow the
+// rules.
 
 #include <doctest/doctest.h>
 
@@ -50,7 +50,8 @@ const layers::Convolution& convolution(const std::string& layer) {
   return *found->definition;
 }
 
-/// Of all plans that a planner with these settings chooses, those at fault by the rules of others.
+/// The number of plans by a planner with these settings that violate the rules. `strict`: the rules
+/// of fp32.
 int faults(const poseidon::cuda::Settings& settings, bool strict) {
   int found = 0;
   const auto gpus = described_gpus();
@@ -67,7 +68,7 @@ int faults(const poseidon::cuda::Settings& settings, bool strict) {
   return found;
 }
 
-/// Sums up the bytes of an operation's memory.
+/// Sums the bytes of an operation's accesses.
 class Visited final : public poseidon::cuda::MemoryVisitor {
  public:
   void reads(const void*, size_t bytes) override { read += bytes; }
@@ -144,7 +145,7 @@ TEST_CASE("every pass of every convolution is planned again by the name of its p
           const std::vector<std::string> alternatives = planner.alternatives(problem);
           INFO(gpu.name(), " ", precision.name, " ", each.layer);
           REQUIRE(!alternatives.empty());
-          // The rule's, and the one that cuDNN expects least of.
+          // The plan of the fixed rule, and the plan that cuDNN ranks last.
           for (const std::string& name : {alternatives.front(), alternatives.back()})
             CHECK(planner.plan(problem, name)->name() == name);
           CHECK(planner.plan(problem)->name() == alternatives.front());
@@ -194,7 +195,7 @@ TEST_CASE("a product says what memory it touches, and needs its GPU to run") {
   const auto product = planner.plan({Pass::kBackwardWeights, geometry, DataType::kBf16});
   const size_t weights = static_cast<size_t>(geometry.outputs * geometry.input.channels() *
                                              geometry.kernel[0] * geometry.kernel[1]);
-  // The gradient as bf16 is in front of cuDNN's workspace.
+  // The bf16 copy of the gradient is before cuDNN's workspace.
   CHECK(product->workspace_bytes() >= product->plan().workspace_bytes + weights * sizeof(Bf16));
   std::array<std::byte, 8> memory{};
   const auto operation = product->operation(

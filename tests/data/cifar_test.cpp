@@ -10,7 +10,7 @@ using made::Bytes;
 
 namespace {
 
-/// Record i: label i, all red i, all green 100 + i, all blue 200 + i.
+/// Record i has label i and one color: red i, green 100 + i, blue 200 + i.
 Bytes records(int count, int label_bytes) {
   Bytes bytes;
   for (int i = 0; i < count; ++i) {

@@ -43,7 +43,7 @@ Datum small(const Bytes& values) {
 }  // namespace
 
 TEST_CASE("datum: the bytes that protobuf makes of one, and back") {
-  // As Caffe's own Datum is written: channels 1, height 1, width 2, data, label 300, encoded.
+  // A Caffe Datum on the wire: channels 1, height 1, width 2, data, label 300, encoded.
   const Bytes message = bytes({0x08, 1, 0x10, 1, 0x18, 2, 0x22, 2, 9, 8, 0x28, 0xAC, 2, 0x38, 1});
   const Datum datum = parse_datum(message, "d");
   CHECK(datum.channels == 1);

@@ -123,7 +123,7 @@ TEST_CASE("jpeg: damaged files are refused, never guessed") {
                        doctest::Contains("got a text of HTML or XML"), CorruptSample);
   CHECK_THROWS_WITH_AS(decode(made::bytes_of("other")), doctest::Contains("got something else"),
                        CorruptSample);
-  // The decoder is good for the next image after each of them.
+  // After each of these errors the decoder can decode another image.
   ImageDecoder decoder;
   Image image;
   for (size_t cut : {100u, 700u, 1500u}) {

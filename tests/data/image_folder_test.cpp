@@ -19,7 +19,8 @@ namespace {
 
 const PackProgress kQuiet = [](int64_t, int64_t) {};
 
-/// Nine images in three classes, and copies of them in folders that are no part of a dataset.
+/// Names of nine images in three classes, and of copies in hidden folders that a data set must
+/// ignore.
 std::vector<std::string> names_with_hidden_ones() {
   std::vector<std::string> names;
   for (const std::string name : {"blue", "green", "red"})

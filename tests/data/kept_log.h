@@ -9,7 +9,7 @@
 
 namespace poseidon::data {
 
-/// A log that keeps warnings, from any thread.
+/// A log that keeps warnings. Thread-safe.
 class KeptLog final : public Log {
  public:
   void info(std::string_view) override {}

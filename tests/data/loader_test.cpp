@@ -23,7 +23,8 @@ using namespace poseidon::data;
 
 namespace {
 
-/// Sample i is the one pixel i, label i % 3; some are corrupt, one is worse.
+/// Sample i is a single pixel i with label i % 3. Some samples are corrupt, and reading sample
+/// `broken` fails.
 class CountingDataset final : public Dataset {
  public:
   explicit CountingDataset(int64_t samples, std::vector<int64_t> corrupt = {}, int64_t broken = -1)
@@ -165,7 +166,7 @@ TEST_CASE("loader: what is drawn for a sample is the same with 1, 2 and 3 worker
   for (const TransformConfig& config : configs) {
     const Transform transform(config, {3, 9, 9}, Phase::kTrain, 5);
     const auto together = [&](int64_t workers) {
-      std::vector<float> values;  // of all workers' shards in each step
+      std::vector<float> values;  // of all workers' shards, step by step
       std::vector<std::vector<Copy>> of_worker;
       for (const ShardRange& shard : cut_batch(12, workers)) {
         LoaderOptions options = options_for(12, static_cast<int>(workers));
@@ -257,8 +258,8 @@ TEST_CASE("loader: a dataset without a good sample is an error, not a loop") {
 
 namespace {
 
-/// Twelve images of 4 x 4 of two classes; a loader of them in order, one a batch, that has given
-/// the first.
+/// A folder of twelve images of 4 x 4 pixels in two classes, with a loader of one image per batch,
+/// in order. The first batch has been read.
 class FolderLoader {
  public:
   FolderLoader(
@@ -281,7 +282,7 @@ class FolderLoader {
     const std::string two_digits = (i < 10 ? "0" : "") + std::to_string(i);
     return folder / ("set/" + std::string(i < 6 ? "a/" : "b/") + two_digits + ".ppm");
   }
-  /// The rest of two epochs: the error that ends it, or "".
+  /// Loads the rest of two epochs. Returns the error, or "".
   std::string run() {
     return error_of<CorruptSample>([&] {
       for (int i = 1; i < 24; ++i) loader_->next();
@@ -296,7 +297,7 @@ class FolderLoader {
   std::unique_ptr<Loader> loader_;
 };
 
-/// What happens to sample 8 of a folder while it is loaded stops the run, or is skipped with a
+/// Checks a fault of sample 8 during loading: it stops the run, or the sample is skipped with a
 /// warning.
 void check_sample_fault(const std::function<void(const std::filesystem::path&)>& damage,
                         const std::string& what, bool before = false) {
@@ -363,7 +364,7 @@ TEST_CASE("loader: it reads ahead no further than its ring") {
   Loader loader(dataset, transform, options, log);
   for (int i = 0; i < 5; ++i) loader.next();
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  CHECK(dataset.reads() <= 70);  // five batches given, the fifth held, two more ready
+  CHECK(dataset.reads() <= 70);  // five batches read, the fifth still in use, two more ready
 }
 
 TEST_CASE("loader: options that cannot be are refused") {
@@ -438,7 +439,7 @@ TEST_CASE("loader: batches are floats where data or transform have no pixels") {
 
 namespace {
 
-/// A point that is reached some time after somebody waits for it.
+/// An event that completes some time after a thread waits for it.
 class LatePoint final : public Event::Point {
  public:
   explicit LatePoint(std::function<void()> before) : before_(std::move(before)) {}
@@ -506,7 +507,7 @@ TEST_CASE("loader: samples are mixed with others, and the label of the larger sh
         continue;
       }
       const auto share = static_cast<float>(mixture->share);
-      // A compiler may fuse either product with the sum.
+      // A compiler may fuse either product with the addition.
       const float sum = (1 - share) * own + share * static_cast<float>(mixture->partner);
       CHECK(batch.pixels[i] == doctest::Approx(sum));
       const auto other = static_cast<int32_t>(mixture->partner % 3);
@@ -561,8 +562,7 @@ TEST_CASE("loader: tests are never mixed") {
 
 namespace {
 
-/// Of a batch of a dataset with extras, those of "pose" (2 values) and "map" (1x2x2), in the order
-/// of the network.
+/// The auxiliary inputs of a network in its order: "pose" (2 values) and "map" (1 x 2 x 2).
 const std::vector<Extra> kPoseAndMap{{"pose", {2}}, {"map", {1, 2, 2}}};
 
 std::unique_ptr<Dataset> with_extras(int64_t samples) {
@@ -577,7 +577,7 @@ std::vector<float> extras_of(const Dataset& dataset, int64_t index) {
   return values;
 }
 
-/// Each batch's, copied.
+/// The auxiliary inputs of each batch.
 std::vector<std::vector<float>> load_extras(const Dataset& dataset, const Transform& transform,
                                             LoaderOptions options, int count) {
   options.extras = kPoseAndMap;

@@ -14,13 +14,13 @@
 #include "data/image.h"
 #include "data/read_at.h"
 
-// Files and images that the tests of this folder make.
+// Files and images for the tests of this folder.
 
 namespace poseidon::data::made {
 
 using Bytes = std::vector<std::byte>;
 
-/// A folder that goes with its owner.
+/// A temporary folder. The destructor removes it.
 class Folder {
  public:
   Folder() {
@@ -54,7 +54,7 @@ inline Bytes read(const std::filesystem::path& path) {
   return {begin, begin + content.size()};
 }
 
-/// Reads from `bytes`, of which it keeps a copy.
+/// Reads from a copy of `bytes`.
 inline ReadAt reader_of(const Bytes& bytes) {
   return [bytes](uint64_t offset, std::span<std::byte> out) {
     if (offset > bytes.size() || out.size() > bytes.size() - offset)
@@ -87,7 +87,7 @@ inline void put_big_endian(Bytes& bytes, uint32_t value) {
     bytes.push_back(static_cast<std::byte>(value >> shift));
 }
 
-/// A smooth colourful image; `phase` makes one differ from another.
+/// A smooth image with many colors. `phase` selects one of several images.
 inline Image smooth_image(int64_t height, int64_t width, int64_t channels, int64_t phase = 0) {
   Image image;
   image.reshape(height, width, channels);
@@ -102,7 +102,7 @@ inline Image smooth_image(int64_t height, int64_t width, int64_t channels, int64
   return image;
 }
 
-/// Binary PPM or PGM.
+/// Encodes an image as binary PPM or PGM.
 inline Bytes pnm(const Image& image) {
   Bytes out = bytes_of((image.channels == 3 ? "P6\n" : "P5\n") + std::to_string(image.width) + " " +
                        std::to_string(image.height) + "\n255\n");
@@ -110,7 +110,7 @@ inline Bytes pnm(const Image& image) {
   return out;
 }
 
-/// A JPEG file with an EXIF segment that has the orientation as its second tag.
+/// Adds an EXIF segment to a JPEG file, with the orientation as its second tag.
 inline Bytes with_orientation(const Bytes& jpeg, int orientation, bool big_endian = false) {
   const auto number = [&](Bytes& out, uint32_t value, int count) {
     for (int i = 0; i < count; ++i)
@@ -138,7 +138,7 @@ inline Bytes with_orientation(const Bytes& jpeg, int orientation, bool big_endia
   return out;
 }
 
-/// One entry of a ustar archive, with its padding.
+/// Appends one entry of a ustar archive, with its padding.
 inline void append_tar(Bytes& out, const std::string& name, const Bytes& content, char type = '0') {
   Bytes header(512);
   const auto put = [&](size_t at, const std::string& value) {

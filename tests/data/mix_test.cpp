@@ -19,7 +19,7 @@ Mixer mixer_of(const MixConfig& config, int64_t samples = 100, uint64_t seed = 3
   return {config, {3, 20, 30}, seed, samples};
 }
 
-/// What is drawn for 4,000 samples.
+/// The mixtures of 4,000 samples.
 std::vector<Mixture> drawn(const MixConfig& config) {
   const Mixer mixer = mixer_of(config);
   std::vector<Mixture> mixtures;

@@ -40,7 +40,7 @@ TEST_CASE("order: a function of seed and epoch") {
 }
 
 TEST_CASE("order: shuffled positions are spread evenly") {
-  // Samples of the first tenth of the dataset, by the tenth of the epoch they come up in.
+  // Counts for each tenth of an epoch the samples from the first tenth of the data set.
   constexpr int64_t kSamples = 1000, kEpochs = 200;
   std::vector<double> tenths(10);
   const Order order(kSamples, 11, true);

@@ -18,8 +18,8 @@ using made::Bytes;
 
 namespace {
 
-/// The pixel of the stored image that the EXIF standard shows at (y, x) of an upright image of
-/// height x width: its table of what row 0 and column 0 of the stored image are.
+/// The pixel of the stored image for pixel (y, x) of the upright image of height x width.
+/// Implements the EXIF standard's table, which defines the sides that row 0 and column 0 represent.
 std::array<int64_t, 2> stored_pixel(int orientation, int64_t y, int64_t x, int64_t height,
                                     int64_t width) {
   switch (orientation) {
@@ -48,7 +48,7 @@ Image stored_of(const Image& upright, int orientation) {
   return stored;
 }
 
-/// As a camera writes it that was held so.
+/// The JPEG file of a camera with this orientation.
 Bytes photograph(const Image& upright, int orientation) {
   return made::with_orientation(encode_jpeg(stored_of(upright, orientation), 95), orientation,
                                 orientation % 2 == 0);
@@ -63,7 +63,7 @@ int largest_difference(const Image& a, const Image& b) {
   return largest;
 }
 
-/// Every pixel of a part is near the one of the whole image that lies where the part says.
+/// Checks each pixel of a part against the pixel of the whole image at the part's position.
 void check_part(const DecodedPart& part, const Image& whole, const Box& box) {
   CHECK(part.left <= static_cast<double>(box.left) * part.scale);
   CHECK(part.top <= static_cast<double>(box.top) * part.scale);
@@ -135,7 +135,8 @@ TEST_CASE("orientation: a transform turns images, or leaves them as they are sto
         sample, {}, [] { return "f"; }, values, *scratch);
     return values;
   };
-  // Green grows from left to right of the upright image; its right edge is row 0 as it is stored.
+  // Green grows from left to right in the upright image. Its right edge is row 0 of the stored
+  // image.
   constexpr size_t kGreen = 40 * 60;
   CHECK(apply(OrientationRule::kApply, {3, 40, 60})[kGreen] < 16);
   CHECK(apply(OrientationRule::kIgnore, {3, 60, 40})[kGreen] > 240);
@@ -193,7 +194,7 @@ TEST_CASE("orientation: any bytes are safe, and only a right tag counts") {
     CHECK(!find_orientation(made::with_orientation(plain, 0, big_endian)));
     CHECK(!find_orientation(made::with_orientation(plain, 9, big_endian)));
     CHECK(!find_orientation(made::with_orientation(plain, 0x106, big_endian)));
-    constexpr size_t kExif = 60;  // what the segment takes
+    constexpr size_t kExif = 60;  // size of the segment
     for (size_t cut = 0; cut < kExif; ++cut) find_orientation(std::span(file).first(cut));
     for (size_t byte = 2; byte < kExif; ++byte)
       for (const int value : {0, 1, 0x7F, 0xFF}) {
@@ -208,7 +209,7 @@ TEST_CASE("orientation: any bytes are safe, and only a right tag counts") {
 }
 
 TEST_CASE("jpeg: a photograph of more pixels than an image may have is shrunk, and refused whole") {
-  // Grey and of one colour, so that the file is small; decoding an eighth of it is quick.
+  // The image has one gray value, so the file is small. Decoding it at 1/8 scale is fast.
   Image flat;
   flat.reshape(8200, 8200, 1);
   const Bytes file = encode_jpeg(flat, 50);

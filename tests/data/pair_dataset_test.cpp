@@ -20,7 +20,8 @@ Sample sample_of(const Dataset& dataset, int64_t index) {
   return sample;
 }
 
-/// One of the two images: every second of the channels' groups, from `half` on.
+/// One of the two images of a pair. Their pixels alternate. `half`: 0 or 1, the image.
+/// second.
 std::vector<std::byte> half_of(const Sample& pair, size_t half, size_t bytes_per_pixel) {
   std::vector<std::byte> out;
   for (size_t i = half * bytes_per_pixel; i < pair.bytes.size(); i += 2 * bytes_per_pixel)

@@ -1,4 +1,4 @@
-// Programs that behave as a crashing, a stuck or a lying reader does.
+// Scripts that behave like a reader that crashes, hangs or writes wrong data.
 
 #include "data/reader_process.h"
 
@@ -13,7 +13,7 @@ using namespace poseidon::data;
 
 namespace {
 
-/// Opens a database whose reader is this script.
+/// The error of opening a database whose reader program is this script.
 std::string fault_of_script(const std::string& script,
                             std::chrono::milliseconds stall_limit = std::chrono::seconds(60)) {
   const made::Folder folder;

@@ -1,4 +1,4 @@
-// Datasets that people have, where they are at hand: in ${POSEIDON_DATA} or ../shared/data.
+// Public data sets, if they are in ${POSEIDON_DATA} or ../shared/data.
 
 #include <doctest/doctest.h>
 
@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The path of a dataset, or "" and a message when it is not there.
+/// The path of a data set, or "" and a message if it is missing.
 std::string find(const std::string& name) {
   const char* set = std::getenv("POSEIDON_DATA");
   for (const fs::path& root :

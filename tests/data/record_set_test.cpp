@@ -30,7 +30,7 @@ Sample pixels(int i, const Bytes& bytes) {
   return sample;
 }
 
-/// Ten records of growing width, in several shards.
+/// Writes ten records of increasing width in several shards.
 void write_set(const std::filesystem::path& folder) {
   RecordWriter writer(folder, 256);
   writer.set_classes({"cat", "dog"});
@@ -43,12 +43,12 @@ void write_set(const std::filesystem::path& folder) {
 
 void flip(Bytes& bytes, size_t bit) { bytes[bit / 8] ^= static_cast<std::byte>(1 << (bit % 8)); }
 
-/// On opening or on reading.
+/// Checks that each flipped bit is detected, when the shard is opened or when a record is read.
 void refuses_every_flipped_bit(const std::filesystem::path& file) {
   const Bytes whole = made::read(file);
   const std::string name = file.string();
   const RecordShard shard(whole.size(), made::reader_of(whole), 2, name);
-  // Between records and index there may be zeros that nothing reads.
+  // Unused zeros may be between the records and the index.
   const RecordEntry last = shard.entry(shard.records() - 1);
   const size_t padding =
       last.offset + last.name_bytes + last.payload_bytes + shard.header().extra_bytes;
@@ -209,7 +209,7 @@ std::vector<float> values_of_extras(int i) {
   return {static_cast<float>(i), -0.5F, 1, 2, static_cast<float>(i) / 3};
 }
 
-/// The ten records, with extras.
+/// Writes the ten records with auxiliary inputs.
 void write_set_with_extras(const std::filesystem::path& folder) {
   RecordWriter writer(folder, 256);
   writer.set_classes({"cat", "dog"});
@@ -259,7 +259,7 @@ TEST_CASE("records: sets without extras are of version 1, with them of version 2
   CHECK(manifest("plain").find("\"version\": 1") != std::string::npos);
   CHECK(version("extras") == 2);
   CHECK(manifest("extras").find("\"version\": 2") != std::string::npos);
-  // Of the bytes that version 1 has, made by another program.
+  // Computed by another program from the bytes of version 1.
   CHECK(open_record_set((folder / "plain").string())->fingerprint() ==
         "d7a90cd88cd5709d0d445b5af693e490eb9692c273d6a7dd229de622501478eb");
   CHECK(open_record_set((folder / "plain").string())->fingerprint() !=
@@ -303,7 +303,7 @@ TEST_CASE("records: a set has the same extras in all of its records") {
 
 namespace {
 
-/// Records of 2 x 2 pixels, in several shards.
+/// Writes records of 2 x 2 pixels in several shards.
 void write_equal_records(const std::filesystem::path& folder, int records, int of = 0) {
   RecordWriter writer(folder, 256);
   writer.set_classes({"cat", "dog"});
@@ -313,7 +313,7 @@ void write_equal_records(const std::filesystem::path& folder, int records, int o
   writer.finish();
 }
 
-/// A loader of one sample a batch, of a record set, in order.
+/// A loader of one record per batch, in order.
 class RecordLoader {
  public:
   RecordLoader(const std::filesystem::path& folder, OnError on_error)
@@ -379,7 +379,7 @@ TEST_CASE("records: a shard that is replaced while it is read gives corrupt samp
   std::filesystem::copy(folder / "other/00000.records", first,
                         std::filesystem::copy_options::overwrite_existing);
   CHECK(fault() == first + " #3 (dog/3): the record's checksum does not match");
-  // Written in place and longer: nothing of it is what the index says.
+  // The shard file was replaced by a longer one whose content does not match the index.
   made::write(first, made::Bytes(100000));
   CHECK(fault().find("the record's checksum does not match") != std::string::npos);
 }
@@ -400,7 +400,7 @@ TEST_CASE("records: of many shards some are open, and one that is gone is an err
   for (size_t shard : {0, 1, 0, 2, 3, 4, 4, 0, 1})
     CHECK(content(shard) == "shard " + std::to_string(shard));
   for (const auto& path : paths) std::filesystem::remove(path);
-  CHECK(content(0) == "shard 0");  // one of the two that are open
+  CHECK(content(0) == "shard 0");  // one of the two open shards
   CHECK(content(1) == "shard 1");
   CHECK(error_of<ConfigError>([&] { content(2); }) ==
         paths[2].string() + ": cannot be opened: No such file or directory");

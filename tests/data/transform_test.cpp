@@ -39,7 +39,7 @@ std::vector<float> apply(const TransformConfig& config, const Shape& output, con
   return out;
 }
 
-/// Bilinear resampling with antialias, one output pixel at a time, from its definition.
+/// Reference: bilinear resampling with antialiasing, one output pixel at a time, by its definition.
 double resampled(const Image& image, double step_y, double step_x, int64_t y, int64_t x,
                  int64_t c) {
   const auto weight = [](double distance, double reach) {
@@ -183,7 +183,8 @@ TEST_CASE("crop plan: random parts keep to area and aspect and reach everywhere"
     top = std::min(top, box.top);
     bottom = std::max(bottom, box.top + box.height);
   }
-  CHECK(std::abs(sum_area / 2000 - 0.44) < 0.04);  // large parts of the wrong aspect do not fit
+  CHECK(std::abs(sum_area / 2000 - 0.44) <
+        0.04);  // large crops with an extreme aspect ratio do not fit
   CHECK(top == 0);
   CHECK(bottom == 300);
   RandomStream random(1, RandomPurpose::kAugmentation, 0, 0);
@@ -296,11 +297,11 @@ TEST_CASE("jitter: brightness, contrast and saturation by their definitions") {
 
 namespace {
 
-/// A colour of 0 to 1 by hue in turns, saturation and value, as they are defined.
+/// Reference: the RGB color, 0 to 1, for hue (1 is a full turn), saturation and value.
 std::array<double, 3> colour_of(double hue, double saturation, double value) {
   std::array<double, 3> rgb{};
   for (int c = 0; c < 3; ++c) {
-    // How far from red, green or blue on the circle, in sixths of it.
+    // Distance from red, green or blue on the color circle, in sixths of a turn.
     double away = std::abs(hue * 6 - 2 * c);
     away = std::min(away, 6 - away);
     rgb[static_cast<size_t>(c)] = value * (1 - saturation * std::clamp(away - 1, 0.0, 1.0));
@@ -330,7 +331,7 @@ TEST_CASE("jitter: steps are made in the order that is given") {
   const JitterFactors factors{.brightness = 2, .contrast = 0.5f};
   std::vector<float> pixels{50, 150};
   jitter(pixels, 1, factors);
-  CHECK(pixels == std::vector<float>{138.75f, 216.25f});  // 100, 255 before the contrast
+  CHECK(pixels == std::vector<float>{138.75f, 216.25f});  // 100 and 255 before the contrast
   JitterFactors other = factors;
   other.order = {kHue, kContrast, kSaturation, kBrightness};
   pixels = {50, 150};
@@ -339,7 +340,7 @@ TEST_CASE("jitter: steps are made in the order that is given") {
 }
 
 TEST_CASE("transform: jitter comes in all orders, each for some sample") {
-  // Of two pixels, brightness and contrast alone, the results of the two orders differ.
+  // With brightness and contrast only, the two orders give different results for these two pixels.
   const Image image{1, 2, 1, {100, 200}};
   TransformConfig config;
   config.jitter = {.present = true, .brightness = 0.5, .contrast = 0.5};
@@ -400,7 +401,7 @@ TEST_CASE("transform: what does not go together is refused") {
 
 namespace {
 
-/// What is left to do of pixels, done.
+/// Applies the remaining normalization to pixels.
 std::vector<float> normalized_planes(const std::vector<uint8_t>& pixels,
                                      const Transform& transform) {
   const Normalization& left = transform.normalization();
@@ -414,7 +415,7 @@ std::vector<float> normalized_planes(const std::vector<uint8_t>& pixels,
   return values;
 }
 
-/// Both forms of a sample are one, whatever is drawn.
+/// Checks that a sample as pixels and as values are equal, for any random choices.
 void check_forms(const TransformConfig& config, const Shape& output, const Sample& sample) {
   for (const Phase phase : {Phase::kTrain, Phase::kTest})
     for (uint64_t epoch = 0; epoch < 8; ++epoch) {

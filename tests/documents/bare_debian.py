@@ -3,9 +3,9 @@
 
     sudo python3 tests/documents/bare_debian.py [--root FOLDER]
 
-The machine's own name is 127.0.1.1, as Debian's installer has it. Packages come from where this system's come from.
-FOLDER is made once and used again; without it the system is made anew. Exit code 77: this machine cannot do it, for the
-reason that is printed.
+The machine's own name is 127.0.1.1, as after an installation of Debian. The package source is that of this system.
+FOLDER is created once and can be reused. Without it, each call creates a new system. Exit code 77: this machine cannot
+run the test; the script prints the reason.
 """
 import argparse
 import os

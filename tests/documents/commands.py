@@ -1,4 +1,4 @@
-"""The shell commands of a Markdown document: what stands in blocks fenced as sh, cut into commands."""
+"""Extracts the shell commands of a Markdown document: splits blocks fenced as sh into commands."""
 import dataclasses
 import pathlib
 import re
@@ -7,23 +7,23 @@ import subprocess
 LANGUAGES = {"sh", "text", "json"}
 FENCE = re.compile(r"( *)```(\w*)\s*$")
 COMMENT = re.compile(r"(?:^|\s)#\s.*$")
-# Where a command is typed: its comment says "on head", or "on node1, node2 and node3".
+# The machines on which a command is typed: its comment says "on head", or "on node1, node2 and node3".
 ON_HOSTS = re.compile(r"\s#\s+on ((?:[a-z]+\d*)(?:(?:, | and )[a-z]+\d*)*)", re.ASCII)
 HOST = re.compile(r"\bnode\d+\b|\bhead(?=:\d)")
-# What a reader would have to put something else for: <file>, or a name in capitals such as JOB.json.
+# A placeholder that a reader must replace: <file>, or a name in capitals such as JOB.json.
 PLACEHOLDER = re.compile(r"<[A-Za-z][\w -]*>|(?<![\w$./={-])[A-Z][A-Z_]+(?:\.[a-z]+)?(?![\w/.=}-])")
 DAEMON = re.compile(r"^poseidon-(worker|server)\b(?!.*--once\b)", re.DOTALL)
 
 
 class DocumentError(Exception):
-    """A document that is not written as this program reads it."""
+    """A document that violates the rules of this parser."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Command:
     document: str
     line: int
-    text: str  # as written, of as many lines as it has
+    text: str  # as written; may have several lines
 
     @property
     def place(self):
@@ -31,13 +31,13 @@ class Command:
 
     @property
     def words(self):
-        """On one line, without its comment."""
+        """The command on one line, without its comment."""
         lines = (COMMENT.sub("", line).strip().removesuffix("\\") for line in self.text.splitlines())
         return " ".join(" ".join(lines).split())
 
     @property
     def hosts(self):
-        """The hosts that its comment names."""
+        """The hosts named in its comment."""
         found = ON_HOSTS.search(self.text)
         return re.split(", | and ", found[1]) if found else []
 
@@ -59,14 +59,14 @@ class Command:
 
 
 def is_whole(text):
-    """Whether the shell would run this, and not ask for another line."""
+    """Whether the shell can run this text without another line."""
     if text.endswith("\\"):
         return False
     return subprocess.run(["bash", "-n"], input=text, text=True, stderr=subprocess.DEVNULL, check=False).returncode == 0
 
 
 def cut(document, lines, first):
-    """The commands of a block; what is no whole command at its end is one, and fails when it is run."""
+    """The commands of a block. An incomplete command at its end is returned too, and fails when it runs."""
     found, pending, begin = [], [], first
     for number, line in enumerate(lines, first):
         if not pending:
@@ -81,7 +81,7 @@ def cut(document, lines, first):
 
 
 def fenced(document, text):
-    """(language, number of its first line, lines) of each block; a block that does not say what it is, is refused."""
+    """(language, number of the first line, lines) of each block. A block without a language is an error."""
     blocks, fence, before = [], None, ""
     for number, line in enumerate(text.splitlines(), 1):
         found = FENCE.match(line)
@@ -104,7 +104,7 @@ def fenced(document, text):
 
 
 def read(path, root):
-    """The blocks of commands of a document, each a list of commands."""
+    """The command blocks of a document: a list of commands for each block."""
     document = str(pathlib.Path(path).relative_to(root))
     text = pathlib.Path(path).read_text(encoding="utf-8")
     return [cut(document, lines, first) for language, first, lines in fenced(document, text) if language == "sh"]

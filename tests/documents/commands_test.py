@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What run_documents.py reads as what, and that it finds what it is for: documents with one fault each."""
+"""Tests of run_documents.py: parsed commands, and documents with one fault each that it must find."""
 import pathlib
 import tempfile
 import unittest

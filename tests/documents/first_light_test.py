@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""bench/gpu/first_light without a GPU: programs that are played, some of which fail, and what it reads of them."""
+"""Tests bench/gpu/first_light without a GPU. Emulated programs replace the real ones; some of them fail."""
 import array
 import json
 import math
@@ -30,7 +30,7 @@ REPORT = """<doctest><TestSuite>
 <TestCase name="died" filename="a.cpp" line="4">
 """
 
-# Trains as --output says: fails with bf16, and with --device cpu gives other weights.
+# Emulates poseidon-train: fails with bf16, and gives different weights with --device cpu.
 TRAIN = """#!/usr/bin/env python3
 import json, pathlib, struct, sys
 arguments = sys.argv[1:]
@@ -89,7 +89,7 @@ def sending_beside_computing_is_found():
     events += [span("backward", 0, 1000), span("send", 500, 1500), span("send", 600, 900), span("send", 0, 9000, 2)]
     expect(trace_overlap.shares(events),
            {"workers": 1, "sent_ms": 1.0, "hidden": 0.5, "waited_ms": 0.0, "waited": 0.0})
-    # A device's own times count in place of those at which its work was issued.
+    # The device's own times replace the times at which the host issued the work.
     events += [{"ph": "M", "name": "thread_name", "pid": 1, "tid": 7, "args": {"name": "device"}},
                span("wait", 0, 200, tid=7, name="batch"), span("forward", 200, 700, tid=7),
                span("wait", 700, 800, tid=7), span("backward", 800, 1700, tid=7)]
@@ -100,7 +100,7 @@ def sending_beside_computing_is_found():
 def layers_are_beside_the_peak():
     rows = stages.beside_peak([{"name": "c", "type": "convolution", "forward_ms": 2.0, "backward_ms": 1.0,
                                       "forward_gflops": 500.0, "backward_gflops": 0.0}], 2.0)
-    expect(rows[0]["forward_at_peak_ms"], 0.5)  # a thousand million operations at 2 TFLOP/s
+    expect(rows[0]["forward_at_peak_ms"], 0.5)  # 1e9 operations at 2 TFLOP/s
     expect("backward_at_peak_ms" in rows[0], False)
 
 

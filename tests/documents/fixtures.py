@@ -1,6 +1,6 @@
-"""What the documents' commands are run with: the files that they name, how long ones are cut short, which are not run.
+"""Fixtures for the documents' commands: input files, options that shorten long commands, and commands that do not run.
 
-Each table is by a pattern that is sought in a command's words. An entry that fits no command of any document is a
+Each table has a pattern that is searched in a command's words. A pattern that matches no command of any document is a
 fault.
 """
 import gzip
@@ -17,7 +17,7 @@ SHIMS = pathlib.Path(__file__).resolve().parent / "shims"
 
 
 def mnist(folder):
-    """MNIST's four files, of a few random pictures, in the reader's ~/data."""
+    """MNIST's four files with a few random images, in the reader's ~/data."""
     target = folder.parent / "home" / "data" / "mnist"
     target.mkdir(parents=True)
     for part, count in (("train", 320), ("t10k", 100)):
@@ -28,7 +28,7 @@ def mnist(folder):
 
 
 def cifar_archive(folder):
-    """Folders of classes with random pictures of 32 x 32, as PPM, which Python can write by itself."""
+    """Class folders with random images of 32 x 32 pixels, as PPM, which Python can write without a library."""
     numbers, tree = random.Random(2), folder.parent / "cifar"
     for part, count in (("train", 20), ("test", 5)):
         for label in range(10):
@@ -55,7 +55,7 @@ def photographs(folder):
 
 
 def job_of_photographs(folder):
-    """As README.md says: configs/resnet18-images.json with the packed sets, and a network of two classes."""
+    """The job of README.md: configs/resnet18-images.json with the packed sets, and a network of two classes."""
     configs = folder / "configs"
     network = json.loads((configs / "networks" / "resnet18.json").read_text(encoding="utf-8"))
     next(layer for layer in network["layers"] if layer["type"] == "linear")["outputs"] = 2
@@ -69,14 +69,14 @@ def job_of_photographs(folder):
 
 
 def later_checkpoint(folder):
-    """The weights of the short run, by the name that those of a long one have."""
+    """The weights of the short run, under the file name of the long run in the document."""
     checkpoints = folder / "runs" / "photos" / "checkpoints"
     for weights in list(checkpoints.glob("step-*.safetensors")):
         shutil.copy(weights, checkpoints / "step-9000.safetensors")
 
 
 def caffe_files(folder):
-    """A network of Caffe's, a solver, and weights of its first layer."""
+    """A Caffe network, a solver, and the weights of its first layer."""
     networks = folder / "tests" / "importer" / "networks"
     shutil.copy(networks / "caffenet.prototxt", folder / "train_val.prototxt")
     shutil.copy(networks / "lenet_solver.prototxt", folder / "solver.prototxt")
@@ -98,7 +98,7 @@ def caffe_files(folder):
 
 
 def state_dict(folder):
-    """torchvision's resnet18, all zero."""
+    """A state dict of torchvision's resnet18 with zero weights."""
     golden = folder / "tests" / "reference" / "golden" / "torchvision" / "resnet18.json"
     header, size = {}, 0
     for name, shape in json.loads(golden.read_text(encoding="utf-8"))["tensors"]:
@@ -109,7 +109,7 @@ def state_dict(folder):
     (folder / "resnet18.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + bytes(size))
 
 
-# Names that documents use, and what makes them, in the folder that commands are run in.
+# File names that documents use, and the function that makes each file in the folder where commands run.
 NAMES = [
     (r"configs/lenet-mnist\.json", mnist),
     (r"\bcifar10\.tar\.gz\b", cifar_archive),
@@ -122,7 +122,7 @@ NAMES = [
     (r"\bdog\.png\b", lambda folder: shutil.copy(picture(folder, "png"), folder / "dog.png")),
 ]
 
-# Commands that take long, and the words that make them short; they go behind the first group. The first entry counts.
+# Long commands, and the options that shorten them, inserted after the first group. The first match counts.
 SHORTER = [
     (r"^(\./scripts/quickstart)", "--max-steps 300"),
     (r"^(poseidon-train) my-job\.json", "--max-steps 2"),
@@ -141,7 +141,7 @@ SHORTER = [
     (r"^(python3 bench/churn\.py)", "--workers 3 --servers 2 --minutes 0.2 --every 5"),
 ]
 
-# Commands that are not run, and why.
+# Commands that do not run, and the reason.
 EXCLUDED = [
     (r"^\./scripts/test\b", "it runs all tests, as a stage of .ci/run does"),
     (r"^python3 bench/(training|busy|geometries)\.py", "it needs PyTorch, which the checks do not install"),
@@ -153,7 +153,7 @@ EXCLUDED = [
     (r"\bspot\.sh\b", "it needs machines that ssh reaches; the test \"jobs by spot\" runs it"),
 ]
 
-# What is run with programs of shims/, which stand in for others, first in PATH: which one, and why.
+# Commands for which a program of shims/ is first in PATH: the name of the program, and the reason.
 STAND_INS = [
     ("mpirun", "mpirun: starts processes with their ranks; Open MPI is not installed for the checks"),
     ("--hosts", "ssh: runs the command on the machine itself; the machines have no sshd"),
@@ -161,7 +161,7 @@ STAND_INS = [
 
 
 class Tables:
-    """The tables above, which know what of them was used."""
+    """The tables above. Records which entries were used."""
 
     def __init__(self, names=(), shorter=(), excluded=(), stand_ins=()):
         self.names, self.shorter, self.excluded, self.stand_ins = names, shorter, excluded, stand_ins
@@ -176,11 +176,11 @@ class Tables:
         return None, None
 
     def why_not(self, command):
-        """The reason why a command is not run; None for one that is."""
+        """The reason why a command does not run; None if it runs."""
         return self.find(self.excluded, command.words)[1]
 
     def shortened(self, command):
-        """A command's text, and the words that were put into it."""
+        """A command's text, and the options that were inserted."""
         found, words = self.find(self.shorter, command.words)
         if not found:
             return command.text, ""
@@ -188,13 +188,13 @@ class Tables:
         return command.text.replace(program, f"{program} {words}", 1), words
 
     def make_names(self, command, folder):
-        """Makes what a command is the first to name."""
+        """Makes the files that this command is the first to use."""
         for pattern, make in self.names:
             if pattern not in self.used and self.find([(pattern, make)], command.words)[0]:
                 make(folder)
 
     def stand_in(self, command):
-        """Why a stand-in takes the place of a program in a command; "" where none does."""
+        """The reason why a shim replaces a program of the command; "" if none does."""
         return self.find(self.stand_ins, command.words)[1] or ""
 
     def unused(self):

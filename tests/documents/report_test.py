@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Documents state the figures of record, and the benchmarks write such files as the documents' tables are made of."""
+"""Tests that documents state the reference results, and that benchmarks write the files of the documents' tables."""
 import contextlib
 import io
 import json
@@ -14,7 +14,7 @@ from unittest import mock
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "bench"), str(ROOT / "bench" / "netlab")]
-for missing in ("numpy", "PIL"):  # the loader's peer, which no test needs
+for missing in ("numpy", "PIL"):  # bench/loader.py imports them; no test uses them
     sys.modules.setdefault(missing, mock.MagicMock(name=missing, __version__="0"))
 
 import accuracy  # noqa: E402
@@ -135,7 +135,7 @@ class Circumstances(unittest.TestCase):
 
 
 class Benchmarks(unittest.TestCase):
-    """Each with measurements that are given to it."""
+    """Runs each benchmark with given measurements."""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -150,7 +150,7 @@ class Benchmarks(unittest.TestCase):
         return patch.start()
 
     def recorded(self, module, *words, claim):
-        """The file of record that a benchmark writes; the table that it prints is the one of the documents."""
+        """The results file that a benchmark writes. The table that it prints must be that of the documents."""
         arguments = [module.__file__, *words, "--record", str(self.folder)]
         with mock.patch.object(sys, "argv", arguments), contextlib.redirect_stdout(io.StringIO()) as printed:
             module.main()

@@ -3,12 +3,14 @@
 
     run_documents.py [DOCUMENT...]     default: README.md, docs/*.md, bench/README.md
 
-The clone is build/documents/clone; it stays there, with what the commands have left. A command is what stands in a
-block fenced as sh. Documents are read one after another by one reader: what a command exports, makes or trains is there
-for the next. Files that the documents only name, words that make long commands short, and what is not run stand in
-fixtures.py. A command whose comment says "on node1 and node2" is typed on those machines, all others of its block on
-head; machines are network namespaces, which take root: without it such blocks are left out, and said to be. Daemons run
-to the end of their block, are then asked to leave, and must end with 0.
+The clone is build/documents/clone. It stays there, with all files that the commands made. A command is one or more
+lines of a block fenced as sh. The script runs all documents in order, like a single reader: files and exported
+variables of a command remain for the next one. fixtures.py has the files that documents only name, the options that
+shorten long commands, and the commands that do not run.
+
+A command whose comment says "on node1 and node2" runs on those machines. All other commands of its block run on head.
+Machines are network namespaces, which need root. Without root, such blocks are skipped and reported. Daemons run to the
+end of their block. Then they get SIGTERM and must exit with 0.
 """
 import argparse
 import contextlib
@@ -30,12 +32,12 @@ SOURCE = pathlib.Path(__file__).resolve().parents[2]
 FOLDER = SOURCE / "build" / "documents"  # emptied at the start
 PROGRAMS = ["poseidon-train", "poseidon-worker", "poseidon-server", "poseidon-data", "poseidon-import",
             "poseidon-export", "poseidon-read-lmdb", "poseidon-read-leveldb", "poseidon-read-hdf5", "poseidon-export-hdf5"]
-LIMIT_S = 900  # for one command; the longest is a build with an empty compiler cache
-LEAVING_S = 15  # for a daemon that is asked to leave
-GRACE_S = 1  # for a command to end after one in the background that has failed
-SHOWN_LINES = 15  # of what a command that failed has said
+LIMIT_S = 900  # per command; the longest one is a build with an empty compiler cache
+LEAVING_S = 15  # for a daemon after SIGTERM
+GRACE_S = 1  # for a command to end after a background command has failed
+SHOWN_LINES = 15  # of the output of a failed command
 
-# One command in a shell that goes on where the last one stood. What it exports, and where it goes, is kept if {keep}.
+# Runs one command in a shell with the state of the previous one. If {keep}, stores its variables and working directory.
 SCRIPT = """
 trap : TERM
 set -a
@@ -49,7 +51,7 @@ exit "$status"
 
 
 class Running:
-    """A command under way on one host. Its shell outlives a signal to the group, and tells how the command ended."""
+    """A running command on one host. Its shell survives a signal to the process group, and reports the exit code."""
 
     def __init__(self, command, words, folder, environment):
         self.command = command
@@ -62,7 +64,7 @@ class Running:
             os.killpg(self.process.pid, number)
 
     def code_within(self, seconds):
-        """The exit code; None where it took longer and was killed."""
+        """The exit code; None if the command took longer and was killed."""
         try:
             return self.process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -71,7 +73,7 @@ class Running:
             self.kill()
 
     def kill(self):
-        """Also what an ended one has left behind, once."""
+        """Kills the process group, also child processes of a command that has ended. Repeated calls have no effect."""
         if not self.output.closed:
             self.signal(signal.SIGKILL)
             self.process.wait()
@@ -92,7 +94,7 @@ class Counts:
 
 
 class Reader:
-    """Who reads the documents and types what they say."""
+    """Reads the documents and runs their commands, like a user."""
 
     def __init__(self, folder, tables, hosts=None, tell=print):
         self.folder, self.tables, self.hosts, self.tell = folder, tables, hosts, tell
@@ -100,7 +102,7 @@ class Reader:
         self.state.write_text("", encoding="ascii")
         self.environment = environment_of_reader(folder.parent)
         self.counts, self.faults = Counts(), []
-        self.started = []  # of the block that is read
+        self.started = []  # commands of the present block
 
     def read(self, path):
         for block in commands.read(path, self.folder):
@@ -159,7 +161,7 @@ class Reader:
         return [running for running in self.started if running.command.goes_to_background]
 
     def wait_for(self, running):
-        """Until it ends by itself, or could wait for ever for one in the background that has failed."""
+        """Waits until the command ends, or until a background command fails, which it might wait for."""
         end = time.monotonic() + LIMIT_S
         while running.process.poll() is None and time.monotonic() < end:
             if any(other.has_failed() for other in self.background):
@@ -168,7 +170,7 @@ class Reader:
         self.judge(running, running.code_within(GRACE_S))
 
     def end_background(self):
-        """What was started to end by itself is waited for; then the daemons are asked to leave."""
+        """Waits for background commands that end by themselves. Then stops the daemons."""
         for running in sorted(self.background, key=lambda one: one.command.is_daemon):
             if running.command.is_daemon:
                 running.signal(signal.SIGTERM)
@@ -189,13 +191,13 @@ class Reader:
         self.tell("\n".join(shown))
 
     def look_for_programs(self):
-        """The quick start has built all that the documents use."""
+        """The quick start must have built all programs that the documents use."""
         missing = [name for name in PROGRAMS if not (self.folder / "build" / "release" / "bin" / name).is_file()]
         self.faults += [f"scripts/quickstart has not built {name}" for name in missing]
 
 
 def environment_of_reader(folder):
-    """A home without anything in it. The compiler's cache and its settings stay where they are."""
+    """An environment with an empty home folder. The compiler cache and its settings are those of this user."""
     home = folder / "home"
     home.mkdir(exist_ok=True)
     old_home = pathlib.Path.home()
@@ -207,7 +209,7 @@ def environment_of_reader(folder):
 
 
 def fresh_clone(folder):
-    """The files that git knows, as they are now, in a folder that has nothing else."""
+    """Copies all files that git tracks, in their present state, to an empty folder."""
     shutil.rmtree(folder, ignore_errors=True)
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=SOURCE, capture_output=True, text=True, check=True)
     for name in filter(None, listed.stdout.split("\0")):
@@ -218,7 +220,7 @@ def fresh_clone(folder):
 
 
 def machines_in(folder, stack):
-    """The documents' machines, or None where they cannot be made."""
+    """The documents' machines, or None if they cannot be created."""
     if os.geteuid() != 0 or not shutil.which("ip") or not shutil.which("tc"):
         return None
     made = machines.Machines(folder)

@@ -7,15 +7,14 @@
 #include "importer/shipped_networks.h"
 #include "importer/torchvision_state.h"
 
-/// State dicts of torchvision's networks, of the values that tests/reference/torchvision_golden.py
-/// gives them.
+/// State dicts of torchvision's networks, with the values of tests/reference/torchvision_golden.py.
 namespace poseidon::exporter::made {
 
 inline RandomStream random_stream(uint64_t stream) {
   return {11, RandomPurpose::kGeneration, stream, 0};
 }
 
-/// FNV-1a.
+/// FNV-1a hash.
 inline uint64_t name_hash(const std::string& name) {
   uint64_t hash = 0xCBF29CE484222325u;
   for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3u;

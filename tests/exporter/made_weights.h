@@ -12,8 +12,8 @@
 /// Networks with weights, as files.
 namespace poseidon::exporter::made {
 
-/// network.json and weights.safetensors in a folder, each tensor by `value`, a function of its name
-/// and of an element's place.
+/// A folder with network.json and weights.safetensors. value(name, index) gives each element of
+/// each tensor.
 struct Weights {
   using Value = std::function<float(const std::string& name, size_t index)>;
 
@@ -34,7 +34,7 @@ struct Weights {
     file.commit();
   }
 
-  /// Other values for each tensor.
+  /// Values that differ between tensors and between elements.
   static float counting(const std::string& name, size_t index) {
     return static_cast<float>(index) + 0.25F * static_cast<float>(name.size());
   }

@@ -24,8 +24,8 @@ using made::Weights;
 using Floats = std::vector<float>;
 using Lines = std::vector<std::string>;
 
-/// Small networks, each with its model's text as the package onnx reads it; ONNX Runtime gives our
-/// values for them (tests/reference/exchange_check.py --layers).
+/// Small networks, each with its model as text, as the onnx package reads it. ONNX Runtime gives
+/// the same outputs for them (tests/reference/exchange_check.py --layers).
 Json layer_cases() {
   return read_json(std::filesystem::path(test::source_folder()) /
                    "tests/exporter/onnx_layers.json");
@@ -51,7 +51,7 @@ ReadModel exported(const Weights& weights, const OnnxExport& asked = {}) {
   return made::read_model(bytes_of(encode(make_onnx_model(trained, asked))));
 }
 
-/// A value that makes every misplaced one seen, and a variance above 0.
+/// Values that make any misplaced element visible. Variances are above 0.
 float value_of(const std::string& name, size_t index) {
   return Weights::counting(name, index) + (name.ends_with("_var") ? 1.0F : 0.0F);
 }
@@ -91,7 +91,7 @@ TEST_CASE("layers see their own inputs where a layer of tests alone stands befor
   };
   const Lines lines = lines_of(with_hits);
   CHECK(lines == lines_of(""));
-  // Both linear layers read four axes.
+  // Both linear layers read 4-D values, so both need a Flatten node.
   CHECK(std::ranges::count_if(lines, [](const std::string& line) {
           return line.find("Flatten(") != std::string::npos;
         }) == 2);

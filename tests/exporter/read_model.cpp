@@ -77,7 +77,7 @@ ReadTensor read_tensor(const WireMessage& outer, const WireField& from) {
   return tensor;
 }
 
-/// Of a message within messages, the extents of a port.
+/// Collects the extents of a port, which are in nested messages.
 void read_extents(const WireMessage& outer, const WireField& from, int depth, Names& extents) {
   each_field(WireMessage(outer, from), [&](const WireMessage& message, const WireField& field) {
     if (depth == 3)
@@ -114,7 +114,7 @@ std::vector<Value> values_of(const std::vector<std::byte>& bytes) {
   return values;
 }
 
-/// The values of those that belong to no parameter.
+/// A line for the tensor: its shape, or its values if it belongs to no parameter.
 std::string tensor_text(const ReadTensor& tensor) {
   if (tensor.name.find("..") == std::string::npos)
     return tensor.name + " " + list_text(tensor.extents);

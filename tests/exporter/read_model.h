@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-/// ONNX files read by the importer's reader of protobuf, which knows nothing of who wrote them.
+/// Reads ONNX files with the importer's protobuf reader, which is independent of the exporter.
 namespace poseidon::exporter::made {
 
 struct ReadTensor {
@@ -22,11 +22,11 @@ struct ReadTensor {
 struct ReadModel {
   int64_t ir_version = 0, opset = 0;
   std::string producer, graph;
-  /// "Relu(input) -> a": as tests/reference/exchange_check.py writes them.
+  /// "Relu(input) -> a": the format of tests/reference/exchange_check.py.
   std::vector<std::string> inputs, nodes, outputs;
   std::vector<ReadTensor> tensors;
 
-  /// All of it, a line each.
+  /// The whole model as lines.
   std::vector<std::string> lines() const;
   const ReadTensor& tensor(const std::string& name) const;
 };

@@ -17,7 +17,7 @@ namespace {
 using data::made::Folder;
 using Said = importer::made::Said;
 
-/// Bytes of a tensor as they lie in the file.
+/// The bytes of a tensor in the file.
 data::made::Bytes bytes_of(const trainer::SafetensorsFile& file, const std::string& name) {
   const auto* entry = file.find(name);
   REQUIRE_MESSAGE(entry != nullptr, name);
@@ -26,7 +26,7 @@ data::made::Bytes bytes_of(const trainer::SafetensorsFile& file, const std::stri
   return bytes;
 }
 
-/// resnet18 of this many planes in place of 64, 128, ...: a state dict of a few KiB.
+/// resnet18 with few planes in place of 64, 128, ..., so that its state dict has a few KiB.
 Json narrow_resnet() {
   Json json = importer::shipped_network("resnet18");
   std::string text = json.dump();

@@ -1,5 +1,5 @@
-// Networks that are imported from torchvision at their own size: their scores beside torchvision's
-// own, which tests/reference/torchvision_golden.py writes.
+// Full-size networks imported from torchvision: their scores, compared with torchvision's from
+// tests/reference/torchvision_golden.py.
 
 #include <doctest/doctest.h>
 
@@ -19,7 +19,7 @@
 namespace poseidon::exporter {
 namespace {
 
-/// Of one sample, as an import of that state dict computes them.
+/// The scores of one sample after an import of the state dict.
 std::vector<float> imported_scores(const std::string& name) {
   const data::made::Folder folder;
   const importer::TorchvisionArch& arch = importer::torchvision_arch(name);

@@ -1,5 +1,5 @@
-// A caffemodel of any bytes: it is refused with a ConfigError, or each of its tensors has as many
-// values as its shape says, and no more than the file can hold.
+// Arbitrary bytes as a caffemodel: the reader throws ConfigError, or each tensor has as many values
+// as its shape requires. The values must fit in the file.
 
 #include <cstddef>
 #include <cstdint>

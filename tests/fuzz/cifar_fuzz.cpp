@@ -1,4 +1,5 @@
-// A CIFAR batch of any bytes: refused with a RunError, or whole records with labels in range.
+// Arbitrary bytes as a CIFAR batch: the reader throws RunError, or returns whole records with
+// labels in range.
 
 #include <cstdint>
 #include <cstdlib>

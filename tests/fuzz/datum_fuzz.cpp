@@ -1,5 +1,5 @@
-// A Datum of any bytes: refused with a CorruptSample, or a sample whose pixels and extras are as
-// many as it says; and one that was decoded can be encoded and decoded again.
+// Arbitrary bytes as a Datum: the reader throws CorruptSample, or returns a sample with the stated
+// numbers of pixels and auxiliary values. A decoded Datum can be encoded and decoded again.
 
 #include <cstdint>
 #include <cstdlib>

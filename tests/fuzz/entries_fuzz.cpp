@@ -1,6 +1,6 @@
-// What a reader of databases writes, of any bytes: refused with a RunError, or entries within their
-// limits in the order of their keys. Entries that end well are the same when they are written
-// again.
+// Arbitrary bytes as the output of a database reader: the reader throws RunError, or returns
+// entries within their limits, sorted by key. If the output ends properly, writing the entries
+// again gives the same bytes.
 
 #include <cstdint>
 #include <cstdlib>
@@ -16,7 +16,7 @@ namespace {
 using namespace poseidon;
 using namespace poseidon::data;
 
-/// The bytes of the input, one after another.
+/// The input as a byte stream.
 class Input {
  public:
   Input(const uint8_t* data, size_t size) : data_(data), size_(size) {}

@@ -1,6 +1,6 @@
-// A stream of any bytes, cut anywhere: the first byte says how. What is taken as a frame is encoded
-// to the bytes that were read, its body within its cap and place; no bulk frame goes without a
-// place.
+// Arbitrary bytes as a stream of frames. The first byte selects the size of the reads. An accepted
+// frame must encode to the bytes that were read, and its body must be within its limit and its
+// destination. A bulk frame must ask for a destination.
 
 #include <algorithm>
 #include <cstdint>
@@ -43,7 +43,7 @@ class Sink final : public FrameSink {
 
  private:
   std::vector<std::byte> place_;
-  bool placed_ = false;  ///< since a frame was announced
+  bool placed_ = false;  ///< whether place() was called for the announced frame
 };
 
 }  // namespace
@@ -61,7 +61,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       at += now;
       count += now;
     }
-    if (count == 0) break;  // the sink has said stop
+    if (count == 0) break;  // the sink has stopped the reader
     if (!reader.filled(count, sink).empty()) break;
   }
   return 0;

@@ -11,7 +11,7 @@
 /// Files for fuzz targets whose readers take a path.
 namespace poseidon::fuzz {
 
-/// A folder for the time of the process.
+/// A temporary folder. The destructor removes it.
 class Folder {
  public:
   Folder() : path_(std::filesystem::temp_directory_path() / ("fuzz-" + std::to_string(getpid()))) {

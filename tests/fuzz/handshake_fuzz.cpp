@@ -1,5 +1,5 @@
-// Bodies of any bytes to both ends of a handshake, with a secret and without: with one, nobody is
-// known without a proof, which no input holds.
+// Arbitrary bodies for both ends of a handshake, with and without a secret. With a secret, no end
+// may accept a peer without a proof, which no input contains.
 
 #include <cstdint>
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// A hosts file of any bytes: refused with a ConfigError, or hosts that ssh takes for no option and
-// a shell for no command, with a place for each worker and server.
+// Arbitrary bytes as a hosts file: the reader throws ConfigError, or returns a host for each worker
+// and server. No host name may be an option for ssh or a command for a shell.
 
 #include <algorithm>
 #include <cstddef>

@@ -1,5 +1,5 @@
-// An IDX file of any bytes, perhaps gzipped: refused with a RunError, or as long as its header
-// says.
+// Arbitrary bytes as an IDX file, possibly gzipped: the reader throws RunError, or returns data of
+// the length in the header.
 
 #include <cstdint>
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// An image file of any bytes: refused with CorruptSample, or decoded to the size its header says,
-// whole and in part, at full size and smaller.
+// Arbitrary bytes as an image file: the reader throws CorruptSample, or returns an image of the
+// size in the header. Decodes the whole image and a part, at full and at reduced size.
 
 #include <cstdint>
 #include <cstdlib>
@@ -11,7 +11,7 @@ namespace {
 
 using namespace poseidon::data;
 
-/// Larger ones are allowed, and slow.
+/// Larger images are valid, but decoding them is slow.
 constexpr int64_t kMostPixels = 1 << 20;
 
 void decode(std::span<const std::byte> bytes, ImageDecoder& decoder) {

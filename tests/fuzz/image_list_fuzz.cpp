@@ -1,5 +1,5 @@
-// A list of images of any bytes: refused with a RunError, or paths that are not empty and labels in
-// their limits.
+// Arbitrary bytes as a list of images: the reader throws RunError, or returns nonempty paths and
+// labels in range.
 
 #include <cstdint>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// A job file of any bytes: it is refused with a ConfigError, or what it resolves to is a job that
+// Arbitrary bytes as a job file: the reader throws ConfigError, or returns a resolved job that
 // resolves to itself.
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Control messages from a peer: every one is read or refused, whatever it holds.
+// Arbitrary bytes as control messages from a peer: each is read or refused.
 
 #include <cstddef>
 #include <cstdint>
@@ -25,7 +25,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
             Dismissed, Measure, Met, Probe, Measured>(
         ControlMessage(std::as_bytes(std::span(data, size))));
   } catch (const poseidon::ConfigError&) {
-    // Refused with a reason: as it should be.
+    // Refused with a reason, as it should be.
   }
   return 0;
 }

@@ -1,5 +1,5 @@
-// A network file of any bytes: it is refused with a ConfigError, or it is a network whose summary
-// can be written.
+// Arbitrary bytes as a network file: the reader throws ConfigError, or returns a network whose
+// summary can be written.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,4 @@
-// Notes of a member: every one is taken or refused, whatever it holds, and nothing grows without
-// end.
+// Arbitrary bytes as notes of a member: each is accepted or refused, and memory use is bounded.
 
 #include <cstddef>
 #include <cstdint>
@@ -94,7 +93,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     dispatch<TimesNote, KeptNote, TensorsNote, ClassesNote, StepNote, TestNote, TrafficNote,
              TraceNote, ClockNote>(note, [&](const auto& content) { take(note.step, content); });
   } catch (const ConfigError&) {
-    // Refused with a reason: as it should be.
+    // Refused with a reason, as it should be.
   }
   return 0;
 }

@@ -1,4 +1,5 @@
-// A PFM file of any bytes: refused with a RunError, or an image that is written back the same.
+// Arbitrary bytes as a PFM file: the reader throws RunError, or returns an image that is the same
+// after it is written and read again.
 
 #include <cstdint>
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// A plan of any bytes: it is refused with a ConfigError, or what it is written as is read as the
-// same plan.
+// Arbitrary bytes as a plan: the reader throws ConfigError, or returns a plan that is the same
+// after it is written and read again.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace {
 
 using poseidon::comm::LayerTraffic;
 
-/// The layers that tests/fuzz/corpus/plan has plans for.
+/// The layers of the plans in tests/fuzz/corpus/plan.
 std::vector<LayerTraffic> layers() {
   LayerTraffic conv{.name = "conv", .type = "convolution", .rows = 64, .columns = 600};
   conv.tensors = {{.name = "conv.weight", .elements = 38400},

@@ -1,5 +1,5 @@
-// A prototxt of any bytes: it is refused with a ConfigError, or it is a network of ours. Taken as a
-// solver, it is refused, or it is a job.
+// Arbitrary bytes as a prototxt: the importer throws ConfigError, or returns a network of ours. As
+// a solver, it throws ConfigError, or returns a job.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,6 @@
-// A shard or a manifest of a record set of any bytes: refused with a RunError, or safe to read. The
-// checksums of a shard are also made right, so that what they protect is reached.
+// Arbitrary bytes as a shard or a manifest of a record set: the reader throws RunError, or every
+// record can be read safely. A second pass corrects the checksums of a shard, so that the checks
+// after them are reached.
 
 #include <algorithm>
 #include <cstdint>

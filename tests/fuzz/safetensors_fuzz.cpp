@@ -1,4 +1,4 @@
-// A weights file of any bytes: it is refused with a RunError, or every tensor in it can be read.
+// Arbitrary bytes as a weights file: the reader throws RunError, or every tensor can be read.
 
 #include "core/error.h"
 #include "tests/fuzz/fuzz_file.h"

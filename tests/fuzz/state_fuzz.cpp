@@ -1,6 +1,6 @@
-// The state file of a checkpoint, of any bytes: it is refused with a RunError, or it is taken. An
-// input that begins with "{" is a header and what follows it: frame and checksums are put around
-// it, so that it comes as far as the checks behind them.
+// Arbitrary bytes as the state file of a checkpoint: the reader throws RunError, or accepts it. If
+// the input starts with "{", it is a header with values. The target then adds the file's frame and
+// checksums, so that the checks after them are reached.
 
 #include <cstring>
 #include <string>
@@ -17,7 +17,7 @@ void append(std::string& bytes, Number number) {
   bytes.append(reinterpret_cast<const char*>(&number), sizeof number);
 }
 
-/// Up to the last "}" it is the header, then values.
+/// The input is a header up to the last "}", followed by values.
 std::string framed(const std::string& input) {
   const size_t header = input.rfind('}') == std::string::npos ? 0 : input.rfind('}') + 1;
   std::string bytes = "PSDNSTAT";

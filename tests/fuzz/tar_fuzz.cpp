@@ -1,4 +1,5 @@
-// A tar archive of any bytes: refused with a RunError, or a list of files that lie inside of it.
+// Arbitrary bytes as a tar archive: the reader throws RunError, or returns a list of files inside
+// the archive.
 
 #include <cstdint>
 #include <cstdlib>

@@ -1,4 +1,5 @@
-// Measured times of any bytes: they are refused with a ConfigError, or a plan is made with them.
+// Arbitrary bytes as measured times: the parser throws ConfigError, or a plan can be made with
+// them.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,5 @@
-// A WebDataset of any bytes, read as a file: refused with a ConfigError or a RunError, or samples
-// with labels in their limits, of which each archive's entries have no more than they are.
+// Arbitrary bytes as a WebDataset: the reader throws ConfigError or RunError, or returns samples
+// with labels in range. Their number must not exceed the size of the stream.
 
 #include <cstdint>
 #include <cstdlib>
@@ -12,7 +12,7 @@ namespace {
 using namespace poseidon;
 using namespace poseidon::data;
 
-/// False at the end.
+/// Returns false at the end.
 bool read_next(SampleStream& stream) {
   std::string name;
   Sample sample;

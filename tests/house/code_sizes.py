@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""How long the program's functions are, and how wide its classes.
+"""Lengths of the program's functions and widths of its classes.
 
   tests/house/code_sizes.py            the figures, the longest functions and the widest classes
   tests/house/code_sizes.py --check    exit 1 where a limit is passed
 
-Reads what Universal Ctags says of all sources of the program (not of tests and benches). A function has the
-lines from its name to its closing brace, inline ones included; a class the methods and data members that it
-declares itself, not those of structs within it.
+Reads the output of Universal Ctags for all sources of the program, without tests and benchmarks. The length of a
+function is the lines from its name to its closing brace, also for inline functions. The width of a class is the number
+of methods and data members that it declares itself, without those of nested structs.
 """
 import argparse
 import collections
@@ -23,7 +23,7 @@ SHOWN = 8
 
 
 def tags(root):
-    """What ctags finds: one dict for each function, class, prototype and member."""
+    """The output of ctags: one dict for each function, class, prototype and member."""
     files = [str(path) for folder in FOLDERS for path in sorted((root / folder).rglob("*"))
              if path.suffix in (".h", ".cpp", ".cu", ".cuh")]
     output = subprocess.run(
@@ -34,14 +34,14 @@ def tags(root):
 
 
 def functions(found):
-    """Lines by "place name", longest first."""
+    """Lines by "path:line name", longest first."""
     lines = {f"{tag['path']}:{tag['line']} {tag['name']}": tag["end"] - tag["line"] + 1
              for tag in found if tag["kind"] == "function" and "end" in tag}
     return dict(sorted(lines.items(), key=lambda item: -item[1]))
 
 
 def classes(found):
-    """(methods, members) by class with methods; a struct of data only is none."""
+    """(methods, members) of each class with methods. A struct of data only is left out."""
     methods, members = collections.Counter(), collections.Counter()
     for tag in found:
         scope = tag.get("scope")
@@ -57,7 +57,7 @@ def classes(found):
 
 
 def is_inline(tag, found):
-    """Whether a function of a source file stands in the class that the same file defines."""
+    """Whether a function of a source file is defined inside a class of the same file."""
     return any(other["kind"] in ("class", "struct") and other["path"] == tag["path"] and "end" in other
                and full_name(other) == tag["scope"] and other["line"] < tag["line"] <= other["end"]
                for other in found if other["kind"] in ("class", "struct"))

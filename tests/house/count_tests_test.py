@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests .ci/count_tests on what ctest writes."""
+"""Tests .ci/count_tests with output of ctest."""
 import pathlib
 import subprocess
 import tempfile

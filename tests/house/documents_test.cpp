@@ -1,5 +1,5 @@
-// What the project ships as text must be true in any clone: links lead somewhere, files that are
-// named exist, and no path or ticket of one workplace is in it.
+// The shipped documents must be valid in any clone: links and named files exist, and there is no
+// local path or issue number.
 
 #include <doctest/doctest.h>
 
@@ -28,13 +28,13 @@ std::vector<std::string> groups(const std::string& line, const std::regex& patte
   return found;
 }
 
-/// Columns that a line of UTF-8 takes.
+/// The columns of a line of UTF-8 text.
 size_t columns(const std::string& line) {
   return static_cast<size_t>(
       std::ranges::count_if(line, [](char byte) { return (byte & 0xC0) != 0x80; }));
 }
 
-/// Rows of tables and comments cannot be broken.
+/// Rows of tables and comments cannot be wrapped.
 bool is_prose(const std::string& line) {
   return !line.starts_with("|") && !line.starts_with("<!--");
 }
@@ -55,7 +55,7 @@ TEST_CASE("links in documents lead to files of the project") {
 }
 
 TEST_CASE("files that documents name between backticks exist") {
-  // A path of ours: begins with one of the folders or a dot and a slash, and holds no blank.
+  // A path of the project: starts with one of the folders or with ./, and contains no space.
   static const std::regex kPath(
       R"(`((?:\./)?(?:apps|bench|comm|configs|core|data|docs|importer|layers|net|readers|scripts|tests|third_party|trainer)/[A-Za-z0-9_./-]+)`)");
   for (const SourceFile& file : source_files("", {".md"}))
@@ -89,7 +89,8 @@ TEST_CASE("no text names a folder or a ticket that its reader has not") {
        source_files("", {".md", ".h", ".cpp", ".cu", ".cuh", ".cmake", ".txt", ".json", ".py"})) {
     if (file.path.starts_with("tests/house/")) continue;
     for (size_t i = 0; i < file.lines.size(); ++i) {
-      // Most lines hold no such word; the pattern is slow, most of all under a sanitizer.
+      // The pattern is slow, mainly with a sanitizer, so lines without these words are skipped
+      // first.
       const std::string& line = file.lines[i];
       const auto holds = [&](const char* word) { return line.find(word) != std::string::npos; };
       if (!holds("issue") && !holds("/home/") && !holds("/root/") && !holds("/work/")) continue;

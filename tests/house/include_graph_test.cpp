@@ -1,5 +1,5 @@
-// Reads every #include line against the table of rooms in ARCHITECTURE.md: which room may include
-// which, and where an outside package may be included.
+// Checks every #include line against the table of folders in ARCHITECTURE.md: which folder may
+// include which others, and where an external package may be included.
 
 #include <doctest/doctest.h>
 
@@ -23,13 +23,13 @@ namespace {
 constexpr std::array kFolders{"core",    "layers",   "net",  "data",   "comm",
                               "trainer", "importer", "apps", "readers"};
 
-/// A device is chosen at the door: its folders are known to each other, and to who opens the door.
+/// Device folders may be included only by each other and by the folders that choose a device.
 const std::set<std::string> kDeviceFolders{"core/cpu",      "layers/cpu", "core/replay",
                                            "layers/replay", "core/cuda",  "layers/cuda"};
 const std::set<std::string> kDeviceUsers{"core/cpu",  "layers/cpu",  "core/replay", "layers/replay",
                                          "core/cuda", "layers/cuda", "trainer",     "apps"};
 
-/// Outside packages by the beginning of the include, and where they may stand.
+/// External packages by prefix of the include, and the folders that may include them.
 const std::map<std::string, std::set<std::string>> kPackages{
     {"nlohmann/", {"core"}},
     {"asio.hpp", {"comm/asio"}},
@@ -55,7 +55,7 @@ const std::map<std::string, std::set<std::string>> kPackages{
     {"sys/un.h", {"core"}},
 };
 
-/// The operating system and the instruction set.
+/// Headers of the operating system and of the instruction set.
 const std::set<std::string> kSystem{
     "unistd.h",        "dlfcn.h",        "fcntl.h",       "sched.h",       "signal.h",
     "poll.h",          "sys/mman.h",     "sys/stat.h",    "sys/types.h",   "sys/ioctl.h",
@@ -81,13 +81,13 @@ std::optional<Include> include_of(const std::string& line) {
 
 std::string folder_of(const std::string& path) { return path.substr(0, path.rfind('/')); }
 
-/// A row of the table: a room, and what it may include beside itself.
+/// A row of the table: a folder, and the other folders that it may include.
 struct Room {
   std::string name;
   std::set<std::string> may_include;
 };
 
-/// The names in backticks of one cell.
+/// The names in backticks in a table cell.
 std::set<std::string> names_in(const std::string& cell) {
   std::set<std::string> names;
   size_t open = cell.find('`');
@@ -109,7 +109,7 @@ std::vector<std::string> cells_of(const std::string& row) {
   return cells;
 }
 
-/// The rows below "| room |", in order.
+/// The table rows after "| room |", in order.
 std::vector<Room> read_rooms(const std::vector<std::string>& lines) {
   std::vector<Room> rooms;
   auto line = std::ranges::find_if(lines, [](const auto& l) { return l.starts_with("| room |"); });
@@ -126,7 +126,7 @@ const std::vector<Room>& rooms() {
   return all;
 }
 
-/// Whether a file in `folder` is in one of `places` or below it.
+/// Whether `folder` is one of `places` or inside one.
 bool stands_in(const std::string& folder, const std::set<std::string>& places) {
   return std::any_of(places.begin(), places.end(), [&](const std::string& place) {
     return folder == place || folder.starts_with(place + "/");
@@ -139,14 +139,14 @@ std::string joined(const std::set<std::string>& names) {
   return out;
 }
 
-/// Null where the table has none for this folder.
+/// The row for a folder; null if there is none.
 const Room* room_of(const std::string& folder) {
   const auto room = std::ranges::find_if(
       rooms(), [&](const Room& each) { return stands_in(folder, {each.name}); });
   return room == rooms().end() ? nullptr : &*room;
 }
 
-/// What is wrong with an include of one of our own headers from `folder`; "" when nothing is.
+/// The fault of including the project header `target` from `folder`; "" if it is allowed.
 std::string own_fault(const std::string& folder, const std::string& target) {
   const Room* room = room_of(folder);
   if (room == nullptr) return folder + " has no row in ARCHITECTURE.md";
@@ -162,14 +162,14 @@ std::string own_fault(const std::string& folder, const std::string& target) {
 std::string outside_fault(const std::string& folder, const std::string& target) {
   const bool standard = target.find_first_of("./") == std::string::npos;
   if (standard || kSystem.contains(target)) return "";
-  // Backwards: the longer of two prefixes comes first.
+  // In reverse order, so that the longer of two prefixes comes first.
   for (const auto& [prefix, places] : std::views::reverse(kPackages))
     if (target.starts_with(prefix))
       return stands_in(folder, places) ? "" : "this package is for " + joined(places);
   return "not in the list of packages (tests/house/include_graph_test.cpp)";
 }
 
-/// "net/net.cpp:7: \"data/loader.h\": net may include core, layers, net", one for each fault.
+/// One line per fault: "net/net.cpp:7: \"data/loader.h\": net may include core, layers, net".
 std::vector<std::string> faults_of(const SourceFile& file) {
   std::vector<std::string> faults;
   for (size_t i = 0; i < file.lines.size(); ++i) {
@@ -260,7 +260,7 @@ TEST_CASE("every header is included once and has no using namespace") {
     }
 }
 
-// The archive's libstdc++ crashes there on processors without RDRAND (scripts/lower-glibc).
+// The libstdc++ of the archive crashes in it on processors without RDRAND (scripts/lower-glibc).
 TEST_CASE("no source uses std::random_device") {
   for (const char* folder : kFolders)
     for (const SourceFile& file : source_files(folder, {".h", ".cpp"})) {

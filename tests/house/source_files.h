@@ -9,7 +9,7 @@
 
 #include "tests/support/folders.h"
 
-/// The project's own files, for tests that read them.
+/// Reads the project's files, for tests of their text.
 namespace poseidon::house {
 
 struct SourceFile {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-/// Writes protobuf's binary format, for tests of what reads it.
+/// Writes protobuf's binary format, for tests of readers.
 namespace poseidon::importer::made {
 
 using Wire = std::string;
@@ -48,7 +48,7 @@ inline Wire blob(const std::vector<uint64_t>& extents, const std::vector<float>&
   return shape(extents) + packed(5, values);
 }
 
-/// BlobProto as files of old have it: four extents, floats one by one.
+/// BlobProto in the format of old files: four extents, unpacked floats.
 inline Wire old_blob(const std::vector<uint64_t>& extents, const std::vector<float>& values) {
   Wire out;
   for (uint32_t i = 0; i < 4; ++i) out += number(i + 1, extents[i]);
@@ -56,14 +56,14 @@ inline Wire old_blob(const std::vector<uint64_t>& extents, const std::vector<flo
   return out;
 }
 
-/// One layer of a NetParameter, in the new form.
+/// One layer of a NetParameter, in the new format.
 inline Wire layer(const std::string& name, const std::vector<Wire>& blobs) {
   Wire content = bytes(1, name) + bytes(2, "Convolution") + number(10, 0);
   for (const Wire& each : blobs) content += bytes(7, each);
   return bytes(100, content);
 }
 
-/// The same in the form of V1.
+/// One layer of a NetParameter, in the V1 format.
 inline Wire v1_layer(const std::string& name, const std::vector<Wire>& blobs) {
   Wire content = bytes(4, name) + number(5, 4);
   for (const Wire& each : blobs) content += bytes(6, each);

@@ -60,10 +60,10 @@ TEST_CASE("caffemodel: data packed, in several pieces, one by one, and of double
   CHECK(parsed_blob(two + packed<double>(8, {0.1, 2})).values == Floats{0.1F, 2});
   const Wire single = made::tag(8, 1) + made::raw(3.5);
   CHECK(parsed_blob(made::shape({1}) + single).values == Floats{3.5F});
-  // Extents one by one, as an old writer may give them.
+  // Unpacked extents, as an old writer may store them.
   CHECK(parsed_blob(bytes(7, number(1, 1) + number(1, 2)) + packed<float>(5, {1, 2})).shape ==
         Extents{1, 2});
-  // The gradient that is stored beside the data is no part of it.
+  // A gradient that the file stores in addition is ignored.
   CHECK(parsed_blob(two + packed<float>(5, {1, 2}) + packed<float>(6, {3, 4})).values ==
         Floats{1, 2});
 }

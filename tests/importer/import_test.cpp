@@ -28,7 +28,7 @@ using made::Wire;
 using Floats = std::vector<float>;
 using Lines = std::vector<std::string>;
 
-/// Files in a folder, and what importing them says and writes.
+/// Input files in a folder, and the messages and files of their import.
 struct Import {
   explicit Import(const std::string& network, const Wire& weights = "",
                   const std::string& solver = "") {
@@ -59,7 +59,7 @@ struct Import {
     return message;
   }
 
-  /// The notes or warnings that hold `part`, as they are.
+  /// The lines that contain `part`, without the folder.
   Lines lines_with(const Lines& lines, const std::string& part) const {
     Lines found;
     for (const std::string& line : lines)
@@ -87,7 +87,7 @@ Floats counting(size_t count, float first = 1) {
   return values;
 }
 
-/// The output of a network's last layer, with imported weights, computed by the net itself.
+/// The output of a layer of the imported network with the imported weights, computed by the net.
 Floats computed(const Import& import, const std::string& layer, const Floats& input,
                 const std::vector<int32_t>& labels = {}) {
   cpu::CpuDevice device(1);
@@ -114,8 +114,8 @@ constexpr const char* kTwoLayers =
     "layer { name: 'ip' type: 'InnerProduct' bottom: 'conv' top: 'ip'\n"
     "  inner_product_param { num_output: 2 } }\n";
 
-/// What these two layers give, by their definitions: conv (3, 2, 2) of data (2, 2, 3), then the sum
-/// over channels, rows and columns in this order.
+/// Reference output of these two layers: conv (3, 2, 2) of data (2, 2, 3), then ip, which sums over
+/// channels, rows and columns in this order.
 Floats by_hand(const Floats& data, const Floats& conv, const Floats& conv_bias, const Floats& ip,
                const Floats& ip_bias) {
   Floats middle;
@@ -137,7 +137,7 @@ Floats by_hand(const Floats& data, const Floats& conv, const Floats& conv_bias, 
   return out;
 }
 
-/// Weights that make every misplaced value seen.
+/// Weights that make any misplaced value visible.
 struct TwoLayers {
   Floats conv = counting(12), conv_bias{1, -2, 3}, ip = counting(24, -7), ip_bias{5, -6};
 
@@ -401,7 +401,7 @@ TEST_CASE("sample shapes of the command line") {
 
 namespace {
 
-/// One of the networks in this folder, imported.
+/// Imports one of the networks in this folder.
 ImportReport import_network(const std::string& name, Import& import) {
   import.asked.prototxt = std::filesystem::path(test::source_folder()) / "tests/importer/networks" /
                           (name + ".prototxt");
@@ -433,7 +433,7 @@ TEST_CASE("classical networks have the parameters that they are known for") {
       losses += layer["type"] == "softmax_loss" || layer["type"] == "contrastive_loss" ? 1 : 0;
     CHECK(losses == each.losses);
     const Lines& warnings = import.said.warnings;
-    // Its mean is a file that this folder has not.
+    // Its mean file is not in this folder.
     CHECK(warnings.size() == (each.name == "cifar10_quick" ? 1 : 0));
   }
 }
@@ -591,7 +591,7 @@ TEST_CASE("test data without a transform are tested as they are, as in Caffe") {
       scaled.lines_with(scaled.said.warnings, "as they are") ==
       Lines{"n.prototxt:3:1: layer \"d\" (Data) has no \"transform_param\", so Caffe tests samples "
             "as they are: the \"transform\" of data.test in job.json is empty"});
-  // Tests mirror nothing, whatever the transform says.
+  // Tests never mirror, whatever the transform says.
   for (const char* same : {"", " transform_param { mirror: true }"}) {
     Import plain(network(same));
     plain.asked.input = SampleShape{3, 8, 8};

@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* kBase = "base_lr: 0.1 lr_policy: 'fixed' max_iter: 100 ";
 
-/// The job of a solver alone, or with data layers.
+/// The job for a solver, with or without data layers.
 struct Job {
   explicit Job(const std::string& solver_text, const std::string& layers = "")
       : remarks(said, false), solver(parse_text_message(solver_text, "s.prototxt")) {

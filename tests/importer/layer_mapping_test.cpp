@@ -15,7 +15,7 @@ struct Case {
   std::string inputs = R"(["input"])";
 };
 
-/// The keys that a layer of Caffe's becomes.
+/// Our keys for a Caffe layer.
 MappedLayer mapped(const Case& each) {
   made::Said said;
   Remarks remarks(said, false);
@@ -29,7 +29,8 @@ MappedLayer mapped(const Case& each) {
   return layer;
 }
 
-/// Whether our layers take these keys; of a type that this version has not nothing is said.
+/// The number of parameters of our layer with these keys; -1 if this version does not have the
+/// type.
 int64_t parameters_here(const Case& each) {
   Json layer = Json::parse(each.keys);
   if (layers::make_definition(layer["type"].get<std::string>()) == nullptr) return -1;

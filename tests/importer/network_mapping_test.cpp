@@ -11,7 +11,7 @@
 namespace poseidon::importer {
 namespace {
 
-/// A network that is mapped, with what was said of it.
+/// A mapped network, and the messages about it.
 struct Mapped {
   explicit Mapped(const std::string& layers, bool skips_unknown = false,
                   const std::string& inputs =
@@ -21,7 +21,7 @@ struct Mapped {
     network.top().refuse_unread(remarks);
   }
 
-  /// The i-th layer, as one line.
+  /// The i-th layer as one line of JSON.
   std::string layer(size_t i = 0) const { return imported.json["layers"].at(i).dump(); }
   size_t layers() const { return imported.layers.size(); }
 
@@ -35,7 +35,7 @@ std::string fault(const std::string& layers) {
   return error_of<ConfigError>([&] { Mapped{layers}; });
 }
 
-/// A layer "a" that reads the images.
+/// A Caffe layer "a" that reads the images.
 std::string one(const std::string& type, const std::string& more = "") {
   return "layer { name: 'a' type: '" + type + "' bottom: 'data' top: 'a' " + more + " }\n";
 }
@@ -221,7 +221,7 @@ TEST_CASE("batch norm and the scale that follows are one; alone it neither scale
   CHECK(without_shift.layer() ==
         R"({"name":"n","type":"batch_norm","epsilon":0.0001,"momentum":0.1,)"
         R"("learning_rate_multipliers":[1,0]})");
-  // Where another layer reads what is only normalized, the two stay apart.
+  // If another layer reads the normalized value, batch norm and scale stay separate layers.
   const Mapped read_twice(
       norm + scale("n", "") + "layer { name: 'r' type: 'ReLU' bottom: 'n' top: 'r' }", true);
   CHECK(Json::parse(read_twice.layer())["learning_rate_multipliers"].dump() == "[0,0]");
@@ -275,7 +275,7 @@ TEST_CASE("what works in place in one phase is read in that phase") {
                        layer("b", "Sigmoid", "a", "b") + layer("c", "AbsVal", "a", "c") +
                        layer("d", "TanH", "b", "d", kTest));
   CHECK(network.layer(1) == R"({"name":"noise","phase":"train","type":"tanh"})");
-  // It reads the one before it in each phase.
+  // In each phase it reads the layer before it.
   CHECK(network.layer(2) == R"({"name":"b","type":"sigmoid"})");
   CHECK(network.layer(3) == R"({"name":"c","phase":"train","input":"noise","type":"absval"})");
   CHECK(network.layer(4) == R"({"name":"c","phase":"test","input":"a","type":"absval"})");
@@ -297,10 +297,10 @@ TEST_CASE("tests are not without what they need, and a dropout in place is in bo
       false, "");
   for (size_t i = 0; i < 3; ++i) CHECK_FALSE(Json::parse(network.layer(i)).contains("phase"));
   CHECK(network.layer(3) == R"({"name":"p","phase":"test","input":"drop","type":"softmax"})");
-  // Where nothing is for TEST, tests have what training has.
+  // Without layers for TEST, tests use the training layers.
   const Mapped alone(one("ReLU", kTrain) + layer("t", "TanH", "a", "t", kTrain));
   CHECK(alone.layer(1) == R"({"name":"t","type":"tanh"})");
-  // A head of TRAIN is in training with all that it has.
+  // A head for TRAIN exists in training only, with all its layers.
   const Mapped head(
       one("ReLU") + layer("h", "TanH", "a", "h", kTrain) +
       layer("drop", "Dropout", "h", "h", kTrain) +
@@ -324,7 +324,7 @@ TEST_CASE("a name that each phase has is one layer's in each, with one set of pa
   CHECK(trained["phase"] == "train");
   CHECK(tested["name"] == "f");
   CHECK(tested["phase"] == "test");
-  CHECK_FALSE(tested.contains("input"));  // it is the one before
+  CHECK_FALSE(tested.contains("input"));  // reads the layer before it
   CHECK_FALSE(tested.contains("shares"));
   CHECK(tested["learning_rate_multipliers"] == trained["learning_rate_multipliers"]);
 }
@@ -436,7 +436,7 @@ TEST_CASE("parameters of a name are shared, with the multipliers of their first 
 
 namespace {
 
-/// A network of which "f" reads the images and "g" `blob`, behind these data.
+/// A network after these data layers: "f" reads the images, "g" reads `blob`.
 std::string mapped_inputs(const std::string& data, const std::vector<Extra>& extras,
                           const std::string& blob = "pose") {
   const std::string layers = data + one("InnerProduct", "inner_product_param { num_output: 2 }") +

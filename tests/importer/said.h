@@ -7,7 +7,7 @@
 
 namespace poseidon::importer::made {
 
-/// Keeps what is logged, a line each.
+/// A log that keeps each message as a line.
 class Said final : public Log {
  public:
   void info(std::string_view message) override { notes.emplace_back(message); }

@@ -11,7 +11,7 @@
 namespace poseidon::importer {
 namespace {
 
-/// "name=value" for each field, messages in brackets.
+/// "name=value" for each field, with nested messages in parentheses.
 std::string shown(const TextMessage& message) {
   std::string out;
   for (const TextField& field : message.fields) {
@@ -29,7 +29,7 @@ std::string fault(const std::string& content) {
   return error_of<ConfigError>([&] { parsed(content); });
 }
 
-/// A message that lives as long as its reader.
+/// A message and a reader of it.
 struct Read {
   explicit Read(const std::string& content) : message(parse_text_message(content, "n.prototxt")) {}
   TextMessage message;

@@ -24,7 +24,7 @@ net::Network shipped(const std::string& arch) {
   return {shipped_network(name), std::string(name) + ".json", 1};
 }
 
-/// As torchvision 0.29 has it (tests/reference/torchvision_golden.py).
+/// The state dict of torchvision 0.29: names and shapes (tests/reference/torchvision_golden.py).
 Json golden_tensors(const std::string& name) {
   return read_json(std::filesystem::path(test::source_folder()) /
                    ("tests/reference/golden/torchvision/" + name + ".json"))["tensors"];
@@ -34,7 +34,7 @@ std::vector<StateTensor> state_of(const std::string& name) {
   return state_tensors(torchvision_arch(name), shipped(name));
 }
 
-/// A file of tensors of no values but zeros.
+/// Writes a file of these tensors with zero values.
 std::filesystem::path made_file(const Folder& folder, std::vector<trainer::StoredTensor> tensors) {
   for (trainer::StoredTensor& tensor : tensors) {
     tensor.bytes = tensor.type == "I64" ? 8 : tensor.type == "BF16" ? 2 : 4;
@@ -82,7 +82,7 @@ TEST_CASE("the plain networks are the whole ones without their heads") {
 TEST_CASE("networks are told by their own names and by torchvision's") {
   CHECK(torchvision_arch("googlenet").network == "googlenet-torchvision");
   CHECK(torchvision_arch_of("googlenet-torchvision").name == "googlenet");
-  // Those of the papers are others.
+  // The papers' networks of the same name are different.
   CHECK(error_of<ConfigError>([] { torchvision_arch_of("alexnet"); }).ends_with("got \"alexnet\""));
   const net::Network grouped(test::source_folder() + "/configs/networks/alexnet.json", 1);
   CHECK(error_of<ConfigError>([&] {

@@ -15,7 +15,7 @@ Json argmax(int64_t top_k, bool values) {
   return {{"type", "argmax"}, {"name", "best"}, {"top_k", top_k}, {"values", values}};
 }
 
-/// By sorting all places.
+/// Reference: sorts all positions of each sample.
 Values find(const Shape& shape, const Values& input, size_t top_k, bool values) {
   Values out;
   const auto count = static_cast<size_t>(shape.sample_count());
@@ -44,7 +44,7 @@ TEST_CASE("argmax: places in canonical order, the greatest first, in every layou
           LayerCase layer{.json = argmax(top_k, with_values), .inputs = {shape}};
           LayerInputs values = random_inputs(LayerRunner(layer), layer, 1);
           if (equal_ones)
-            for (float& value : values.inputs[0]) value = std::round(2 * value);  // also -0
+            for (float& value : values.inputs[0]) value = std::round(2 * value);  // includes -0
           const Values expected =
               find(shape, values.inputs[0], static_cast<size_t>(top_k), with_values);
           for (const Layout layout :

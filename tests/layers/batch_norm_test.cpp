@@ -64,7 +64,8 @@ TEST_CASE("batch_norm: uses the running statistics in testing") {
 
 namespace {
 
-/// Output and input gradient of one channel in double precision, with scale 1 and shift 0.
+/// Reference: output and input gradient of one channel in double precision, with scale 1 and shift
+/// 0.
 struct Exact {
   Values output, gradient;
 

@@ -10,8 +10,8 @@ using namespace poseidon::test;
 
 namespace {
 
-/// Parts of blocks, whole ones, several groups of channels, one channel, several tiles of
-/// positions, and features.
+/// Shapes with partial and whole channel blocks, several groups of channels, one channel, several
+/// tiles of positions, and features without an image.
 const std::vector<Shape> kShapes{{2, 5, 3, 4},  {2, 16, 3, 3},  {1, 41, 3, 2},
                                  {3, 1, 4, 5},  {2, 3, 21, 29}, {1, 2, 67, 71},
                                  {2, 20, 1, 1}, {3, 7},         {300, 19}};
@@ -25,11 +25,11 @@ const std::vector<Json>& learned() {
   return kAll;
 }
 
-/// Output and gradients by the definition of the layers, in double.
+/// Reference: output and gradients by the definition of the layers, in double precision.
 struct ByDefinition {
   std::vector<double> output, of_input, of_factor, of_summand;
 
-  /// `factor_at` is the index of an element's factor, or -1.
+  /// `factor_at`: index of an element's factor, or -1.
   template <class Index>
   ByDefinition(const Json& json, const Shape& shape, const LayerInputs& values,
                const Values& factors, const Values& summands, const Index& factor_at)
@@ -78,7 +78,7 @@ void check_learned(LayerCase layer) {
   if (!summands.empty()) check_near(got.parameter_gradients.back(), expected.of_summand, "summand");
 }
 
-/// The shapes that a factor of each sample may have.
+/// The shapes that an input with factors per sample may have.
 std::vector<Shape> factor_shapes(const Shape& shape) {
   if (shape.rank() == 2) return {{shape[0], shape[1]}, {shape[0], 1}};
   return {{shape[0], shape[1], 1, 1}, {shape[0], 1, 1, 1}, {shape[0], shape[1]}};
@@ -89,7 +89,7 @@ std::vector<Shape> factor_shapes(const Shape& shape) {
 TEST_CASE("prelu, scale and bias: gradients in every layout") {
   for (const Json& json : learned())
     for (const Shape& shape : kShapes) {
-      if (shape.count() > 2000) continue;  // Theirs are compared with the definition below.
+      if (shape.count() > 2000) continue;  // compared with the definition below
       CAPTURE(json.dump());
       CAPTURE(shape.text());
       check_gradients_everywhere({.json = json, .inputs = {shape}},
@@ -112,7 +112,7 @@ TEST_CASE("scale by a second input: gradients in every layout") {
   for (const bool bias : {false, true})
     for (const Shape& shape : kShapes)
       for (const Shape& factor : factor_shapes(shape)) {
-        if (shape.count() > 2000) continue;  // Theirs are compared with the definition below.
+        if (shape.count() > 2000) continue;  // compared with the definition below
         CAPTURE(shape.text());
         CAPTURE(factor.text());
         check_gradients_everywhere(

@@ -1,4 +1,4 @@
-// The CPU's choices of layout and algorithm.
+// The CPU's choices of layout and algorithm for convolutions.
 
 #include <doctest/doctest.h>
 
@@ -45,8 +45,8 @@ TEST_CASE("convolution: gradients by Winograd's method and by the direct one") {
 }
 
 TEST_CASE("convolution: planes of many rows where each channel is a group, by any threads") {
-  // Geometries that oneDNN has only reference code for, in one pass or in all, of more samples and
-  // cells than own code works on at a time.
+  // oneDNN has only reference code for at least one pass of these geometries. They have more
+  // samples and cells than our kernel processes at a time.
   for (Json fields : {Json{{"kernel", 5}, {"padding", 2}},
                       Json{{"kernel", 3}, {"padding", 3}, {"stride", 2}, {"dilation", 2}}}) {
     CAPTURE(fields.dump());

@@ -56,7 +56,8 @@ TEST_CASE("convolution: kernels of 1 x 1 with bf16, odd areas, odd blocks, many 
                         .layout = Layout::kBlocked16};
         const LayerInputs values = random_inputs(LayerRunner(layer), layer, 1);
         check_bf16(layer, values);
-        if (!cpu::has_bf16_products()) continue;  // what is emulated depends on the threads
+        if (!cpu::has_bf16_products())
+          continue;  // emulated products depend on the number of threads
         layer.type = DataType::kBf16;
         const LayerResults one = LayerRunner(layer).run(values);
         layer.threads = 3;

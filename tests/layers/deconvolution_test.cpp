@@ -20,7 +20,7 @@ struct Geometry {
   Shape input;
 };
 
-/// Images, blocks of channels and not, rectangles, groups, dilation, no bias.
+/// Whole and partial channel blocks, non-square geometries, groups, dilation, no bias.
 const std::vector<Geometry>& geometries() {
   static const std::vector<Geometry> kGeometries{
       {{{"outputs", 3}, {"kernel", 4}, {"stride", 2}, {"padding", 1}}, {2, 16, 4, 4}},
@@ -37,7 +37,7 @@ const std::vector<Geometry>& geometries() {
   return kGeometries;
 }
 
-/// By plain loops in double precision.
+/// Reference: plain loops in double precision.
 struct Expected {
   std::vector<double> output, input_gradient, weight_gradient, bias_gradient;
 };

@@ -9,7 +9,7 @@ using namespace poseidon::test;
 
 namespace {
 
-/// Five channels fill no block, so every blocked layout has padding lanes.
+/// Five channels do not fill a block, so every blocked layout has padding lanes.
 const std::vector<Shape> kImages{{2, 5, 3, 4}};
 
 Values values_of(const char* type, const Values& input) {

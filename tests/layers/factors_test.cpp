@@ -1,4 +1,4 @@
-// The bits of gradients from stacked factors: one chain of fused multiply-adds for each element.
+// Gradients from stacked factors, bit by bit: each element is one sequence of fused multiply-adds.
 
 #include "layers/cpu/factors.h"
 
@@ -23,7 +23,8 @@ struct FactorCase {
   int64_t samples;
 };
 
-/// Odd and even in outputs, inputs and samples; the sums of panels of 256 samples continue.
+/// Odd and even numbers of outputs, inputs and samples. Above 256 samples, sums continue over
+/// several panels.
 const std::vector<FactorCase> kFactorCases{{{1, 1, true}, 1},      {{16, 16, true}, 3},
                                            {{33, 70, true}, 256},  {{130, 17, false}, 257},
                                            {{300, 70, true}, 600}, {{128, 64, true}, 512}};
@@ -43,7 +44,7 @@ struct Factors {
   std::vector<float> deltas, activations;
 };
 
-/// sum + a * b as the kernels compute it.
+/// Computes sum + a * b as the kernels do: fused if the instruction set has FMA.
 float multiply_add(float a, float b, float sum) {
 #ifdef __FMA__
   constexpr bool kFused = true;
@@ -55,7 +56,7 @@ float multiply_add(float a, float b, float sum) {
   return sum + product;
 }
 
-/// [outputs][inputs], then the bias.
+/// Reference gradients: [outputs][inputs], then the bias.
 std::vector<float> expected_gradients(const FactorCase& each, const Factors& factors) {
   const layers::FactorShape& shape = each.shape;
   std::vector<float> all(static_cast<size_t>(shape.rows * (shape.columns + 1)));
@@ -73,7 +74,7 @@ std::vector<float> expected_gradients(const FactorCase& each, const Factors& fac
   return all;
 }
 
-/// The same by the engine, for a weight in `order`; padding must be zero.
+/// The gradients by FactorRebuild, for a weight in `order`. Checks that padding is zero.
 std::vector<float> rebuilt_gradients(const FactorCase& each, const Factors& factors,
                                      FormatTag order, int threads) {
   const layers::FactorShape& shape = each.shape;

@@ -46,7 +46,7 @@ TEST_CASE("bilinear: the kernels by which images are enlarged") {
   const auto odd = filled({{"type", "bilinear"}}, {2, 1, 3, 3});
   const float half[3] = {0.5F, 1, 0.5F};
   for (size_t i = 0; i < 18; ++i) CHECK(odd[i] == half[i / 3 % 3] * half[i % 3]);
-  // An enlargement by 3 leaves what is the same everywhere the same.
+  // Upsampling by 3 keeps a constant image constant.
   const auto three = filled({{"type", "bilinear"}}, {1, 1, 5, 5});
   for (size_t phase = 0; phase < 3; ++phase) {
     float sum = 0;

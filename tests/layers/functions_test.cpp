@@ -18,7 +18,7 @@ constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 struct Known {
   Json json;
   std::function<double(double)> value, derivative;
-  double least = -20, most = 20;  ///< the values are checked between these
+  double least = -20, most = 20;  ///< range of checked values
   bool kinks = false;
 };
 
@@ -125,7 +125,7 @@ const std::vector<Known>& known_functions() {
   return kAll;
 }
 
-/// Values from -most to most, dense near zero, those beyond the bounds left out.
+/// Values of both signs, dense near zero, limited to [least, most].
 Values values_between(double least, double most) {
   Values values;
   for (float x = 1e-6F; x < 1.1e4F; x *= 1.13F)
@@ -141,7 +141,7 @@ LayerResults results_of(const Json& json, const Values& input, DataType type = D
   return runner.run({.inputs = {input}, .output_gradients = {Values(input.size(), 1)}});
 }
 
-/// Equal bits but for the kind of NaN; of zeros the sign counts.
+/// Checks for equal bits, including the sign of zero. Any NaN equals any NaN.
 void check_exactly(const Values& got, const Values& expected) {
   REQUIRE(got.size() == expected.size());
   for (size_t i = 0; i < got.size(); ++i) {
@@ -160,7 +160,7 @@ void check_exactly(const Values& got, const Values& expected) {
 TEST_CASE("functions of one value: gradients in every layout") {
   for (const Known& known : known_functions()) {
     CAPTURE(known.json.dump());
-    // Five channels fill no block, so every blocked layout has padding lanes.
+    // Five channels do not fill a block, so every blocked layout has padding lanes.
     for (const Shape& shape : {Shape{2, 5, 3, 4}, Shape{1, 16, 2, 2}, Shape{3, 7}})
       check_gradients_everywhere({.json = known.json, .inputs = {shape}},
                                  {.step = 5e-3F, .kinks = known.kinks});
@@ -175,8 +175,8 @@ TEST_CASE("functions of one value: values and derivatives by another formula") {
     for (size_t i = 0; i < input.size(); ++i) {
       const double x = static_cast<double>(input[i]);
       CAPTURE(x);
-      // Of exponentials an argument's last digit is a part of the result; where sums cancel, what
-      // is left of them is as exact as they were.
+      // The tolerance is relative to the argument because exponentials amplify its rounding error.
+      // The absolute part is for sums that cancel.
       const double relative = 6e-7 + 1e-7 * std::fmin(std::fabs(x), 60), absolute = 2e-7;
       const double value = known.value(x), derivative = known.derivative(x);
       CHECK(std::fabs(static_cast<double>(got.output[i]) - value) <=
@@ -227,7 +227,7 @@ TEST_CASE("functions of one value: exponentials and logarithms at their ends") {
   check_exactly(results_of(exp, {0, 200, -200, kInfinity, -kInfinity, kNan}).output,
                 {1, kInfinity, 0, kInfinity, 0, kNan});
   CHECK(results_of(exp, {88.7F}).output[0] == doctest::Approx(3.325e38F).epsilon(1e-3));
-  CHECK(results_of(exp, {-100}).output[0] > 0);  // a denormal
+  CHECK(results_of(exp, {-100}).output[0] > 0);  // a subnormal number
   const LayerResults of_log = results_of(log, {1, 0, -0.0F, -1, kInfinity, -kInfinity, kNan});
   check_exactly(of_log.output, {0, -kInfinity, -kInfinity, kNan, kInfinity, kNan, kNan});
   check_exactly(of_log.input_gradients[0], {1, kInfinity, kInfinity, -1, 0, -0.0F, kNan});

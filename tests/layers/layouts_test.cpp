@@ -1,4 +1,4 @@
-// Which of the CPU's layouts layers with several inputs choose. GPUs have one.
+// The layout that layers with several inputs choose on the CPU. GPUs have only one layout.
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,5 @@
 #include "core/isa.h"
 
-/// What is tested here was compiled for one level, whatever the processor's best is.
+/// Selects the instruction-set level for which these tests are compiled, even if the processor
+/// supports a higher one.
 [[maybe_unused]] static const bool kChosen = (poseidon::choose_isa(POSEIDON_TEST_ISA), true);

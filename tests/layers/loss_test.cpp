@@ -21,7 +21,7 @@ LayerCase loss_case(Json json, std::vector<Shape> inputs, std::span<const int32_
   return layer;
 }
 
-/// Of one sample.
+/// The loss of one sample.
 double loss_of(const Json& json, const std::vector<Values>& inputs,
                std::span<const int32_t> label = {}) {
   const Shape row{1, static_cast<int64_t>(inputs[0].size())};
@@ -81,7 +81,7 @@ TEST_CASE("losses: values by their definitions") {
   };
   CHECK(loss_of({{"type", "sigmoid_loss"}}, {{2, -3}, {0.25F, 1}}) ==
         doctest::Approx(cross_entropy(2, 0.25) + cross_entropy(-3, 1)));
-  // Far from 0 nothing overflows.
+  // Large scores do not overflow.
   CHECK(loss_of({{"type", "sigmoid_loss"}}, {{1000, -1000}, {1, 0}}) == 0);
   CHECK(loss_of({{"type", "sigmoid_loss"}}, {{1000, -1000}, {0, 1}}) == 2000);
 
@@ -94,7 +94,7 @@ TEST_CASE("losses: values by their definitions") {
   legacy["legacy"] = true;
   CHECK(loss_of(legacy, {{1, 0}, {0, 1}}, other) == doctest::Approx((7 - 2) / 2.0));
 
-  // Lacks 1.5 of 1 at the label, 3 and 0 of -1 elsewhere.
+  // The margin of the label is missed by 1.5. The other two miss theirs by 3 and 0.
   CHECK(loss_of({{"type", "hinge_loss"}}, {{2, -0.5F, -4}}, second) == doctest::Approx(4.5));
   CHECK(loss_of({{"type", "hinge_loss"}, {"norm", "l2"}}, {{2, -0.5F, -4}}, second) ==
         doctest::Approx(2.25 + 9));
@@ -116,7 +116,7 @@ TEST_CASE("infogain_loss: softmax_loss where the matrix is the identity, and els
   const double sum = std::exp(0.5) + std::exp(-1) + std::exp(2);
   CHECK(infogain({9, 9, 9, 0.5, 2, -1, 9, 9, 9}, scores) ==
         doctest::Approx(1.5 * std::log(sum) - (0.5 * 0.5 - 1 * 2 - 2)));
-  // Far from 0 nothing overflows.
+  // Large scores do not overflow.
   CHECK(infogain({0, 0, 0, 1, 1, 0, 0, 0, 0}, {1000, 0, -1000}) == doctest::Approx(1000));
 }
 

@@ -21,7 +21,8 @@ std::vector<Json> settings() {
   return all;
 }
 
-/// Output and gradient by the definition, in double: of groups of so many values in a row.
+/// Reference: output and gradient by the definition, in double precision. Each group has `each`
+/// consecutive values.
 struct Normalized {
   std::vector<double> output, gradient;
 
@@ -71,7 +72,7 @@ void check_exact(LayerCase layer, float mean, double relative) {
 TEST_CASE("mvn: gradients in every layout") {
   for (const Json& json : settings())
     for (const Shape& shape : kShapes) {
-      if (shape.count() > 2000) continue;  // Theirs are compared with the definition below.
+      if (shape.count() > 2000) continue;  // compared with the definition below
       CAPTURE(json.dump());
       CAPTURE(shape.text());
       check_gradients_everywhere({.json = json, .inputs = {shape}},

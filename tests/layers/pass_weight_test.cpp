@@ -15,7 +15,7 @@ using poseidon::cpu::FormatTag;
 using poseidon::cpu::kFloat;
 
 TEST_CASE("a weight is rounded to bf16 for a pass as oneDNN would") {
-  if (!poseidon::cpu::has_bf16_products()) return;  // then oneDNN has no such orders
+  if (!poseidon::cpu::has_bf16_products()) return;  // otherwise oneDNN does not use such layouts
   struct Case {
     Dims shape;
     FormatTag kept, read;

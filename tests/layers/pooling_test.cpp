@@ -43,13 +43,13 @@ Values run(Json fields, Shape input, const Values& values) {
   return runner.forward({.inputs = {values}});
 }
 
-/// One output of stochastic pooling by its definition, and the cell it is from.
+/// An output of stochastic pooling, and the cell that it was taken from.
 struct Taken {
   double value = 0;
   size_t cell = 0;
 };
 
-/// By plain loops in double precision, from the definition in layers/pooling.h.
+/// Reference: plain loops in double precision, by the definition in layers/pooling.h.
 std::vector<Taken> take_by_definition(const layers::Pooling& pooling,
                                       const layers::StepNumbers& numbers, const Values& values,
                                       bool training) {
@@ -87,14 +87,14 @@ std::vector<Taken> take_by_definition(const layers::Pooling& pooling,
   return taken;
 }
 
-/// Whole numbers, so that many are equal and sums are exact.
+/// Integers, so that many are equal and sums are exact.
 Values whole_values(int64_t count, uint32_t seed) {
   Values values = random_values(count, seed, -4, 4);
   for (float& value : values) value = std::round(value);
   return values;
 }
 
-/// A pooling of random geometry, and an input for it.
+/// A pooling with random geometry and a random input.
 LayerCase random_case(uint64_t seed, const char* method) {
   RandomStream random(seed, RandomPurpose::kGeneration, 0, 0);
   const auto draw = [&](int64_t least, int64_t most) {
@@ -117,7 +117,8 @@ LayerCase random_case(uint64_t seed, const char* method) {
   return {.json = fields, .inputs = {Shape{draw(1, 3), draw(1, 40), size[0], size[1]}}};
 }
 
-/// Maxima or means by plain loops, and the input's gradient. The first of equal cells is taken.
+/// Reference: maxima or means by plain loops, and the input's gradient. The first of equal maxima
+/// is taken.
 LayerResults results_by_definition(const LayerCase& layer, const LayerInputs& values) {
   const auto definition = define(layer.json, layer.inputs);
   const auto& p = static_cast<const layers::Pooling&>(*definition);
@@ -155,7 +156,7 @@ LayerResults results_by_definition(const LayerCase& layer, const LayerInputs& va
   return expected;
 }
 
-/// Not all of them above zero, as a relu gives them.
+/// Nonnegative values, some of them zero, like the output of a relu.
 Values positive_values(const Shape& shape) {
   Values values = random_values(shape.count(), 5, -0.3F, 1);
   for (float& value : values) value = std::max(value, 0.0F);
@@ -259,7 +260,7 @@ TEST_CASE("pooling: output extents with both roundings") {
   CHECK(output_of({{"kernel", 3}, {"stride", 2}}, {1, 2, 32, 32}) == Shape{1, 2, 16, 16});
   CHECK(output_of({{"kernel", 3}, {"stride", 2}, {"rounding", "floor"}}, {1, 2, 32, 32}) ==
         Shape{1, 2, 15, 15});
-  // The last window must begin inside the input or its left padding.
+  // The last window must start inside the input or its left padding.
   CHECK(output_of({{"kernel", 2}, {"stride", 2}, {"padding", 1}}, {1, 2, 3, 3}) ==
         Shape{1, 2, 2, 2});
   CHECK(output_of({{"kernel", 2}, {"stride", 3}}, {1, 1, 3, 3}) == Shape{1, 1, 1, 1});
@@ -268,11 +269,12 @@ TEST_CASE("pooling: output extents with both roundings") {
 
 TEST_CASE("pooling: the mean divides by the window inside the padded input") {
   const Values ones(9, 1);
-  // 3x3 in a frame of one: the corner window holds 4 of 9 cells.
+  // A 3x3 image with padding 1: the corner window contains 4 of 9 image cells.
   const Values padded = run({{"method", "average"}, {"kernel", 3}, {"stride", 2}, {"padding", 1}},
                             {1, 1, 3, 3}, ones);
   check_close(padded, {4.0F / 9, 4.0F / 9, 4.0F / 9, 4.0F / 9}, 1e-6, "padding counts");
-  // 4x4, kernel 3, stride 2: the last windows hang over and divide by what is inside.
+  // 4x4, kernel 3, stride 2: the last windows exceed the input and divide by the number of cells
+  // inside.
   const Values hanging =
       run({{"method", "average"}, {"kernel", 3}, {"stride", 2}}, {1, 1, 4, 4}, Values(16, 1));
   check_close(hanging, {1, 1, 1, 1}, 1e-6, "overhang does not count");
@@ -346,7 +348,8 @@ TEST_CASE("pooling: stochastic, each value by its share of the sum") {
        {std::pair{0.0F, 0.0}, {1.0F, 1 / 8.0}, {2.0F, 1 / 4.0}, {5.0F, 5 / 8.0}})
     CHECK(static_cast<double>(std::count(first.begin(), first.end(), value)) / 4000 ==
           doctest::Approx(share).epsilon(0.1));
-  // Another step, name, seed or place in the global batch takes others; the same again the same.
+  // Another step, name, seed or position in the global batch selects other cells. The same ones
+  // select the same cells.
   CHECK(LayerRunner(layer).forward({.inputs = {input}}) == first);
   LayerCase other = layer;
   other.numbers.step += 1;
@@ -372,7 +375,8 @@ TEST_CASE("pooling: stochastic, what comes of values below zero and of sums of z
   using layers::Phase;
   CHECK(take({0, 0, 0, 0}, Phase::kTrain) == Values{0});
   CHECK(take({0, 0, 0, 0}, Phase::kTest) == Values{0});
-  // A sum below zero: already the first is not below the chance's share, or none is.
+  // The window's sum is negative: either the first cell reaches the threshold at once, or no cell
+  // does.
   CHECK(take({3, -8, 0, 1}, Phase::kTrain) == Values{3});
   CHECK(take({-8, -1, -1, -2}, Phase::kTest) == Values{0});
   CHECK(take({-1, 3, 0, 0}, Phase::kTest) == Values{5});

@@ -31,7 +31,7 @@ void check_golden(Golden golden, Layout layout, int threads) {
   check_all(got.statistics, golden.expected.statistics, "statistic");
 }
 
-/// All golden files of one layer type.
+/// Checks all golden files of one layer type.
 void check_type(const std::string& type) {
   size_t found = 0;
   for (const auto& file : golden_files()) {

@@ -1,6 +1,6 @@
-// Convolutions, their transposes and linear layers of small and odd geometries, compared with a
-// plain computation in double precision. LayerRunner fills all memory with NaN before each call, so
-// an element that a pass leaves unwritten fails here.
+// Convolutions, their transposes and linear layers with small and odd geometries, compared with
+// plain loops in double precision. LayerRunner fills all memory with NaN before each call, so an
+// unwritten element fails the test.
 
 #include <doctest/doctest.h>
 
@@ -17,11 +17,12 @@ using namespace poseidon::test;
 
 namespace {
 
-/// A geometry of a convolution, or of the transpose that has the same keys.
+/// The geometry of a convolution, or of a deconvolution with the same keys.
 struct Geometry {
   int64_t samples = 1, channels = 1, outputs = 1, groups = 1;
   std::array<int64_t, 2> size{1, 1}, kernel{1, 1}, stride{1, 1}, padding{0, 0}, dilation{1, 1};
-  std::optional<std::array<int64_t, 2>> padding_after = std::nullopt;  ///< where it is another
+  std::optional<std::array<int64_t, 2>> padding_after =
+      std::nullopt;  ///< if it differs from `padding`
   bool bias = true;
 
   std::array<int64_t, 2> after() const { return padding_after.value_or(padding); }
@@ -34,7 +35,7 @@ struct Geometry {
   Shape input() const { return {samples, channels, size[0], size[1]}; }
 };
 
-/// Sums in double precision, and of each the number of products in it.
+/// Sums in double precision, and the number of products in each.
 struct Sums {
   explicit Sums(int64_t count)
       : sums(static_cast<size_t>(count)), products(static_cast<size_t>(count)) {}
@@ -69,7 +70,7 @@ void for_each_product(const layers::Convolution& c, const Each& each) {
               }
 }
 
-/// What the passes of a convolution, or of its transpose, are to give.
+/// Reference results of all passes.
 struct Expected {
   Sums output, input_gradient, weight_gradient, bias_gradient;
 };
@@ -100,10 +101,10 @@ Expected expected_of(const layers::Convolution& c, bool transposed, int64_t bias
   return e;
 }
 
-/// How close the results of a pass must be.
+/// Tolerance for the results of a pass.
 struct Tolerance {
-  double relative = 1e-5;   ///< to the largest sum, or to 1
-  bool exact_zeros = true;  ///< a sum of no product must be exactly zero
+  double relative = 1e-5;   ///< relative to the largest sum, at least 1
+  bool exact_zeros = true;  ///< a sum without products must be exactly zero
 };
 
 void check_sums(const Values& got, const Sums& expected, Tolerance tolerance, const char* what) {
@@ -136,7 +137,8 @@ void check_results(const LayerResults& got, const Expected& expected, Tolerance 
     check_sums(got.parameter_gradients[1], expected.bias_gradient, tolerance, "bias gradient");
 }
 
-/// Runs a layer with each type of activations, layout and method, with one thread and with three.
+/// Runs a layer with each data type of activations, layout and method, with one thread and with
+/// three.
 void check_every_way(LayerCase layer, const LayerInputs& values, const Expected& expected) {
   for (const DataType type : {DataType::kFp32, DataType::kBf16})
     for (const std::string layout : {"", "channels_last"})
@@ -173,7 +175,7 @@ void check_convolution(const Geometry& geometry, bool transposed = false) {
   check_every_way(layer, values, expected_of(convolution, transposed, biases, values));
 }
 
-/// A linear layer is a convolution of images of 1 x 1.
+/// A linear layer is a convolution of images of 1 x 1 pixels.
 void check_linear(int64_t samples, int64_t inputs, int64_t outputs, bool bias) {
   const Geometry geometry{.samples = samples, .channels = inputs, .outputs = outputs, .bias = bias};
   LayerCase layer{.json = {{"type", "linear"}, {"outputs", outputs}, {"bias", bias}},
@@ -187,7 +189,7 @@ void check_linear(int64_t samples, int64_t inputs, int64_t outputs, bool bias) {
                               bias ? outputs : 0, values));
 }
 
-/// Draws geometries by seed.
+/// Draws random geometries.
 class Draw {
  public:
   explicit Draw(uint64_t seed) : random_(seed, RandomPurpose::kGeneration, 0, 0) {}
@@ -223,7 +225,7 @@ class Draw {
     return least + random_.next_below(static_cast<uint32_t>(most - least + 1));
   }
   bool one_in(int64_t many) { return between(1, many) == 1; }
-  /// Mostly the same for both axes.
+  /// Usually the same value for both axes.
   Pair pair(int64_t least, int64_t most) {
     const int64_t first = between(least, most);
     return {first, one_in(3) ? between(least, most) : first};
@@ -257,7 +259,7 @@ class Draw {
   RandomStream random_;
 };
 
-/// A test case has few, as it may take a second at most.
+/// Few per test case: a case may take one second at most.
 constexpr uint64_t kDrawn = 8;
 
 void check_drawn_convolutions(uint64_t first) {
@@ -272,8 +274,8 @@ void check_drawn_deconvolutions(uint64_t first) {
 
 }  // namespace
 
-// Their outer taps meet only padding. oneDNN leaves the gradient of such weights uninitialized in
-// bf16 where the stride exceeds the width.
+// The outer taps of these kernels see only padding. oneDNN leaves the gradient of their weights
+// uninitialized in bf16 if the stride exceeds the width.
 TEST_CASE("small geometries: strides wider than the image") {
   for (const int64_t width : {1, 2})
     for (const int64_t channels : {2, 16})
@@ -354,7 +356,7 @@ TEST_CASE("small geometries: padding that differs by side") {
                      .padding_after = std::array<int64_t, 2>{1, 1}});
 }
 
-// oneDNN reads beyond the input here.
+// oneDNN reads beyond the input for these geometries.
 TEST_CASE("small geometries: windows within the padding of one side") {
   check_convolution({.samples = 2,
                      .channels = 3,
@@ -402,7 +404,7 @@ TEST_CASE("small geometries: any convolution, fourth") { check_drawn_convolution
 TEST_CASE("small geometries: any deconvolution, first") { check_drawn_deconvolutions(0); }
 TEST_CASE("small geometries: any deconvolution, second") { check_drawn_deconvolutions(100); }
 
-// oneDNN's bf16 code for AMX gave wrong results in one of four tries, by several threads.
+// oneDNN's bf16 code for AMX gave wrong results in one of four runs with several threads.
 TEST_CASE("small geometries: long strides") {
   for (int i = 0; i < 3; ++i) {
     for (const uint64_t seed : {2145, 2345, 2970, 3789})
@@ -417,7 +419,7 @@ TEST_CASE("small geometries: long strides") {
   }
 }
 
-// Run by --no-skip: several minutes.
+// Runs only with --no-skip; takes several minutes.
 TEST_CASE("small geometries: thousands of them" * doctest::skip()) {
   for (uint64_t seed = 1000; seed < 4000; ++seed) {
     CAPTURE(seed);

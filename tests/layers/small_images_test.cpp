@@ -35,7 +35,7 @@ struct Expected {
   Values output, input_gradient;
 };
 
-/// Runs a layer in each layout and type, with one thread and with three.
+/// Runs a layer in each layout and data type, with one thread and with three.
 void check_every_way(LayerCase layer, const LayerInputs& values, const Expected& expected) {
   const std::string what = layer.json.dump() + " on " + layer.inputs[0].text();
   CAPTURE(what);
@@ -55,7 +55,8 @@ void check_every_way(LayerCase layer, const LayerInputs& values, const Expected&
       }
 }
 
-/// The cells of one axis that window `o` covers, and its length in the padded input.
+/// The input cells that window `o` covers along one axis, and the window's length in the padded
+/// input.
 struct Window {
   Window(const layers::Pooling& p, int axis, int64_t o) {
     const auto i = static_cast<size_t>(axis);
@@ -67,7 +68,7 @@ struct Window {
   int64_t begin, end, length;
 };
 
-/// Adds one window's output and its gradient.
+/// Adds one window's output and its contribution to the gradient.
 void pool_window(const layers::Pooling& p, int64_t plane, int64_t row, int64_t column,
                  const LayerInputs& values, Expected& expected) {
   const Window rows(p, 0, row), columns(p, 1, column);
@@ -111,7 +112,8 @@ void check_pooling(Json fields, const Shape& input) {
     }
 }
 
-/// The elements, in canonical order, of the window around each element of an lrn's input.
+/// For each element of the input of an lrn: the elements of the window around it, as indices in
+/// canonical order.
 std::vector<std::vector<int64_t>> lrn_windows(const layers::Lrn& lrn) {
   const Shape& in = lrn.input;
   const bool across = lrn.region == layers::LrnRegion::kAcrossChannels;

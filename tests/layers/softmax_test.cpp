@@ -55,7 +55,7 @@ TEST_CASE("softmax_loss: gradients, weighted and smoothed") {
 
 namespace {
 
-/// Of the second labels 1, 5, 6, 3: the last two samples' are their own.
+/// Mixup: the second labels 1, 5, 6, 3, then their weights. The last two samples are not mixed.
 const std::array<float, 8> kMixtures{1, 5, 6, 3, 0.3F, 0.5F, 0, 0};
 
 LayerCase mixed_case(Json json) {

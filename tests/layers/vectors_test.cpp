@@ -11,7 +11,7 @@ using namespace poseidon::layers::cpu;
 
 namespace {
 
-/// Vectors of bf16 are loaded and stored as its numbers one by one are.
+/// Loads and stores of bf16 vectors must equal conversions of single values.
 template <int kLanes>
 void check_vectors() {
   using Float = typename Vectors<kLanes>::Float;

@@ -1,4 +1,4 @@
-// A weight's way to the order its layer keeps it in, beside oneDNN's own.
+// Conversion of a weight to its layer's packed order, compared with oneDNN's reorder.
 
 #include "layers/cpu/weight_order.h"
 
@@ -18,7 +18,7 @@ namespace {
 using poseidon::cpu::kFloat;
 
 #if defined(__SANITIZE_THREAD__)
-constexpr int kThreads = 1;  // it does not see the barriers of libgomp
+constexpr int kThreads = 1;  // the thread sanitizer does not see libgomp's barriers
 #else
 constexpr int kThreads = 3;
 #endif
@@ -28,7 +28,8 @@ struct Case {
   FormatTag order;
 };
 
-/// Piecewise where blocks of outputs and inputs are whole, by oneDNN elsewhere.
+/// If blocks of outputs and inputs are whole, our code converts them in pieces. Otherwise oneDNN
+/// does.
 const std::vector<Case> kCases{
     {{32, 48, 1, 1}, FormatTag::OIhw16i16o},   {{16, 16, 3, 3}, FormatTag::OIhw16i16o},
     {{64, 32, 3, 3}, FormatTag::OIhw16i16o},   {{48, 16, 5, 2}, FormatTag::OIhw16i16o},
@@ -67,7 +68,8 @@ TEST_CASE("weights are packed and unpacked as oneDNN does it") {
     CHECK(packed == bench.packed);
     bench.order.unpack(bench.device, packed.data(), canonical.data());
     CHECK(canonical == bench.canonical);
-    const Buffer aligned(canonical.size() * sizeof(float));  // may be written past the caches
+    const Buffer aligned(canonical.size() *
+                         sizeof(float));  // aligned, so non-temporal stores are possible
     bench.order.unpack(bench.device, packed.data(), aligned.as<float>().data());
     CHECK(std::ranges::equal(aligned.as<float>(), bench.canonical));
   }

@@ -27,7 +27,8 @@ Values random_values(int64_t count, uint64_t seed) {
   return values;
 }
 
-/// A convolution in double precision by its definition; canonical order everywhere.
+/// Reference: a convolution in double precision by its definition. All tensors are in canonical
+/// order.
 struct Direct {
   WinogradGeometry g;
   int64_t inputs = g.input.channels() / g.groups, outputs = g.output.channels() / g.groups;
@@ -44,7 +45,7 @@ struct Direct {
     return static_cast<size_t>(((o * inputs + i) * g.kernel + y) * g.kernel + x);
   }
 
-  /// Calls body(place in the input, in the weight, in the output) for every product.
+  /// Calls body(index in the input, in the weight, in the output) for each product.
   template <class Body>
   void for_products(const Body& body) const {
     const int64_t taps = g.kernel * g.kernel;
@@ -64,7 +65,7 @@ struct Direct {
   }
 };
 
-/// Channels side by side.
+/// Channels per block.
 const int64_t kLanes = WinogradGeometry::lanes();
 
 std::vector<float> to_blocked(const Values& canonical, const Shape& shape) {
@@ -79,8 +80,8 @@ std::vector<float> to_blocked(const Values& canonical, const Shape& shape) {
   return blocked;
 }
 
-/// Where weight (o, i, tap) lies, with n lanes: [group][o / n][i / n][tap][i % n][o % n], or, for
-/// backward data, [group][o / n][i / n][tap][o % n][i % n].
+/// Index of weight (o, i, tap). With n lanes the order is [group][o / n][i / n][tap][i % n][o % n].
+/// For backward data it is [group][o / n][i / n][tap][o % n][i % n].
 size_t place_of_weight(const Direct& d, int64_t o, int64_t i, int64_t tap, bool backward) {
   const int64_t taps = d.g.kernel * d.g.kernel, group = o / d.outputs, own = o % d.outputs;
   const int64_t block = (own / kLanes * (d.inputs / kLanes) + i / kLanes) * taps + tap;
@@ -104,13 +105,13 @@ void check_near(const std::vector<float>& got, const std::vector<float>& expecte
   REQUIRE(got.size() == expected.size());
   double largest = 0;
   for (const float value : expected) largest = std::max<double>(largest, std::abs(value));
-  size_t wrong = 0;  // a NaN is
+  size_t wrong = 0;  // counts NaN too
   for (size_t i = 0; i < got.size(); ++i)
     if (!(std::abs(static_cast<double>(got[i]) - expected[i]) <= 1e-5 * largest)) ++wrong;
   CHECK(wrong == 0);
 }
 
-/// Memory that shows when something reads what nobody wrote: all NaN.
+/// Memory filled with NaN, so that reads of unwritten values are visible.
 std::vector<std::byte> scratch_of(size_t bytes) {
   return std::vector<std::byte>(bytes, std::byte{0xFF});
 }
@@ -171,7 +172,7 @@ void check_backward(const Direct& d, int threads) {
 }
 
 #ifdef __SANITIZE_THREAD__
-constexpr std::array kThreads{1};  // libgomp's barriers are invisible to it
+constexpr std::array kThreads{1};  // the thread sanitizer does not see libgomp's barriers
 #else
 constexpr std::array kThreads{1, 2, 5};
 #endif
@@ -212,6 +213,6 @@ TEST_CASE("winograd: more tiles than a block has, and fewer than threads") {
 TEST_CASE("winograd: threads divide the outputs of a weight that outweighs the tiles") {
   check_all(3, {1, 1}, 1, {1, 64, 4, 4}, 192);
   check_all(5, {2, 2}, 1, {1, 64, 4, 4}, 80);
-  // With five threads two parts of tiles by two of outputs, and one thread without work.
+  // Five threads share two parts of tiles times two parts of outputs. One thread has no work.
   check_all(3, {1, 1}, 1, {4, 64, 8, 8}, 64);
 }

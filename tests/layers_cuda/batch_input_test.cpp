@@ -1,4 +1,4 @@
-// What is written to a net's input, of batches of values and of pixels.
+// Batches of values and of pixels that are written to a net's input.
 
 #include <doctest/doctest.h>
 
@@ -15,7 +15,7 @@ namespace {
 const Normalization kLeftToDo{.mean = {103.939F, 116.779F, 123.68F},
                               .factor = {1 / 58.395F, 0.017F, 1 / 57.375F}};
 
-/// (n, h, w, c), every value of a byte among them where there is room.
+/// Random pixels (n, h, w, c). Large shapes contain every byte value.
 std::vector<uint8_t> random_pixels(const Shape& shape) {
   RandomStream random(1, RandomPurpose::kGeneration, 0, 0);
   std::vector<uint8_t> pixels(static_cast<size_t>(shape.count()));
@@ -23,7 +23,7 @@ std::vector<uint8_t> random_pixels(const Shape& shape) {
   return pixels;
 }
 
-/// What data::finish() makes of them: plain (n, c, h, w).
+/// The pixels as data::finish() normalizes them: plain (n, c, h, w).
 Values normalized(const std::vector<uint8_t>& pixels, const Shape& shape) {
   Values values;
   const int64_t channels = shape.channels(), area = shape.area();
@@ -54,7 +54,7 @@ struct Bench {
     std::ranges::copy(bytes, std::as_writable_bytes(std::span(words)).begin());
     return {reinterpret_cast<const std::byte*>(memory.hold(words)), bytes.size()};
   }
-  /// The input in canonical order, once the batch is written.
+  /// Writes the batch and returns the input in canonical order.
   Values write(const BatchValues& batch, const Shape& shape, Format format) {
     const Tensor there = memory.take_tensor(shape, format);
     input->write(batch.at(hold(batch.bytes())), there);
@@ -69,7 +69,8 @@ struct Bench {
 }  // namespace
 
 TEST_CASE("batch input: pixels become what a transform makes of them, bit by bit") {
-  // Whole packs, some left over, less than one; one block and several.
+  // Shapes with whole packs, with a remainder, and with less than one pack; for one thread block
+  // and for several.
   for (const Shape& shape : {Shape{2, 3, 8, 8}, Shape{3, 3, 5, 7}, Shape{1, 3, 1, 2},
                              Shape{16, 3, 32, 32}, Shape{5, 1, 28, 28}, Shape{3, 1, 3, 3}})
     for (const DataType type : {DataType::kFp32, DataType::kBf16}) {

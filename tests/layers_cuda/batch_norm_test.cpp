@@ -1,5 +1,5 @@
-// Branches of the GPU's batch norm that the tests of all devices do not reach: several groups of
-// channels, bands of rows, and rows for each thread.
+// Branches of the GPU's batch norm that the tests for all devices do not reach: several groups of
+// channels, bands of rows, several rows per thread.
 
 #include <doctest/doctest.h>
 
@@ -25,7 +25,7 @@ void check(const LayerCase& layer, size_t contributions) {
   check_beside_cpu(layer, random_inputs(LayerRunner(layer), layer, contributions));
 }
 
-/// All results of both devices, the statistics' contributions too.
+/// Compares all results of both devices, including the contributions to statistics.
 void check_all(const LayerCase& layer, const LayerInputs& values, double relative) {
   LayerCase of_cpu = layer;
   of_cpu.backend = make_cpu_backend;
@@ -43,8 +43,8 @@ void check_all(const LayerCase& layer, const LayerInputs& values, double relativ
 }  // namespace
 
 TEST_CASE("batch_norm on a GPU: lines of every width, whole and in part") {
-  // Packs of four in a row: 1, 5, 10, 24, 72; of eight: 5, 12, 36; and single channels in two
-  // groups.
+  // Packs of four channels per row: 1, 5, 10, 24, 72. Packs of eight: 5, 12, 36. 37 channels are
+  // single ones in two groups.
   for (const int64_t channels : {4, 20, 40, 96, 288, 37})
     check(case_of({3, channels, 5, 2}, std::nullopt, false), 1);
 }
@@ -94,7 +94,7 @@ TEST_CASE("batch_norm on a GPU: means far from zero, and values far from the oth
     values.parameters = {Values(6, 1), Values(6, 0)};
     for (float& value : values.inputs[0]) value += mean;
     check_all(layer, values, 4e-6);
-    // The first value of a plane is what distances are first taken from.
+    // The kernel subtracts the first value of a plane before it sums.
     for (size_t i = 0; i < values.inputs[0].size(); i += 640) values.inputs[0][i] += 300;
     check_all(layer, values, 4e-6);
   }

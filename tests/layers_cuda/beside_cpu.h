@@ -16,8 +16,8 @@ inline LayerBackend make_cpu_backend(int threads, DataType type) {
   return {std::move(device), std::move(factory), layers::cpu::make_cpu_updater()};
 }
 
-/// The nearest whole numbers to twice the values. Their sums and products are exact also as bf16,
-/// so that no rounding decides on which side of a relu's kink an output lies.
+/// Rounds twice the values to integers. Their sums and products are exact even in bf16, so rounding
+/// cannot change the side of a relu's kink on which an output is.
 inline LayerInputs whole_numbers(LayerInputs values) {
   for (std::vector<Values>* tensors :
        {&values.inputs, &values.parameters, &values.output_gradients})
@@ -26,7 +26,7 @@ inline LayerInputs whole_numbers(LayerInputs values) {
   return values;
 }
 
-/// The layer of the GPU gives what the CPU's does: the same where `relative` is 0, else close to it
+/// Checks that the GPU's layer gives the results of the CPU's: equal if `relative` is 0, else close
 /// (check_close).
 inline void check_same_as_cpu(const LayerCase& layer_case, const LayerInputs& values,
                               double relative) {
@@ -50,14 +50,15 @@ inline void check_same_as_cpu(const LayerCase& layer_case, const LayerInputs& va
                 "parameter gradient");
 }
 
-/// With fp32 it gives what the CPU's does, and with bf16 about what it gives with fp32.
+/// Checks fp32 results against the CPU's, and bf16 results against fp32 results.
 inline void check_beside_cpu(const LayerCase& layer_case, const LayerInputs& values,
                              double relative = 1e-5) {
   check_same_as_cpu(layer_case, values, relative);
   check_bf16(layer_case, whole_numbers(values));
 }
 
-/// Random values and so many contributions to the gradient, by each type of activations.
+/// Checks random values with this number of contributions to the gradient, for each data type of
+/// activations.
 inline void check_each_type(LayerCase layer_case, size_t contributions, double of_fp32,
                             double of_bf16) {
   for (const DataType type : {DataType::kFp32, DataType::kBf16}) {

@@ -1,4 +1,4 @@
-// Branches of the GPU's kernels that the tests of all devices do not reach.
+// Branches of the GPU's kernels that the tests for all devices do not reach.
 
 #include "tests/layers_cuda/beside_cpu.h"
 

@@ -8,9 +8,10 @@ TEST_CASE("dropout of GPUs: the CPU's masks in every kernel") {
                   .inputs = {}};
   layer.numbers.first_sample = 1234567;
   for (const Shape& shape :
-       {Shape{3, 4100}, Shape{3, 4099}, Shape{2, 5},  // dense, whole packs and not
+       {Shape{3, 4100}, Shape{3, 4099}, Shape{2, 5},  // dense, whole and partial packs
         Shape{2, 24, 1, 1}, Shape{3, 1, 5, 7},        // dense, as images
-        Shape{2, 24, 4, 6}, Shape{2, 24, 5, 7},  // packs of channels, whole Philox blocks or not
+        Shape{2, 24, 4, 6},
+        Shape{2, 24, 5, 7},  // packs of channels, whole and partial Philox blocks
         Shape{2, 7, 4, 6}, Shape{2, 7, 3, 3}, Shape{1, 72, 13, 13}}) {
     CAPTURE(shape.text());
     layer.inputs = {shape};

@@ -1,4 +1,4 @@
-// Branches of the GPU's linear layer that the tests of all devices do not reach.
+// Branches of the GPU's linear layer that the tests for all devices do not reach.
 
 #include <doctest/doctest.h>
 
@@ -20,14 +20,14 @@ void check(const Json& fields, Shape input, std::optional<float> relu, size_t co
   check_beside_cpu(layer, random_inputs(LayerRunner(layer), layer, contributions));
 }
 
-/// What a layer that gives factors makes of some batches.
+/// Results of a layer with factors over several batches.
 struct Factored {
   Values deltas, activations;
   std::vector<Values> input_gradients;
   std::vector<Values> parameter_gradients;
 };
 
-/// A linear layer that gives factors, of one device, with the memory that it is called with.
+/// A linear layer with factors on one device, and its memory.
 class FactorLayer {
  public:
   FactorLayer(LayerBackendMaker backend, const layers::Definition& definition, const Shape& input,
@@ -55,7 +55,7 @@ class FactorLayer {
     memory_.scratch = take_bytes(layer_->needs().scratch_bytes);
   }
 
-  /// `with_sink`: the gradients are those that the sink is given.
+  /// `with_sink`: the parameter gradients are those that the sink receives.
   Factored run(size_t contributions, bool with_sink) {
     Factored results;
     const int64_t deltas = kRows * output_.channels(), activations = kRows * input_.sample_count();
@@ -96,7 +96,7 @@ class FactorLayer {
     std::vector<float*> packed;
     for (size_t i = 0; i < memory_.parameters.size(); ++i)
       packed.push_back(device_.take_floats(layer_->packed_count(static_cast<int>(i))));
-    // The device's work is not done where the sink is called: it issues more of it.
+    // The device's work is still running when it calls the sink. The sink issues further work.
     const layers::GradientSink sink = [&](int index, int64_t first, std::span<const float> piece) {
       backend_.device->copy(piece, {packed[static_cast<size_t>(index)] + first, piece.size()});
     };

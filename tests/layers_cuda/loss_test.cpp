@@ -9,7 +9,7 @@ using namespace poseidon::test;
 
 namespace {
 
-/// Rows of warps, and of blocks.
+/// Lengths of rows that a warp processes, and of rows that a block processes.
 const std::vector<int64_t> kLengths{3, 256, 257, 1000};
 
 LayerCase loss_case(Json json, std::vector<Shape> inputs, std::span<const int32_t> labels = {}) {

@@ -14,7 +14,7 @@ LayerCase pooling_case(Json fields, const char* method, Shape input) {
   return {.json = fields, .inputs = {input}};
 }
 
-/// Windows of every kind of kernel, over rows of channels of every kind.
+/// Checks windows for every kind of kernel, with channel counts of every kind.
 void check_pooling(const Json& fields, int64_t height, int64_t width,
                    const std::vector<int64_t>& rows = {3, 4, 8, 72}) {
   CAPTURE(fields.dump());

@@ -1,4 +1,4 @@
-// Layers that move elements or count them: kernels of GPUs beside the CPU's.
+// Layers that move or count elements: GPU kernels compared with the CPU's.
 
 #include "tests/layers_cuda/beside_cpu.h"
 
@@ -7,7 +7,7 @@ using namespace poseidon::test;
 
 namespace {
 
-/// Packs of channels and not, one sample and several, features.
+/// Whole and partial packs of channels, one sample and several, features.
 const std::vector<Shape>& shapes() {
   static const std::vector<Shape> kShapes{{2, 3, 5, 7},  {1, 8, 4, 4},   {3, 72, 6, 5},
                                           {2, 20, 1, 1}, {2, 1, 17, 19}, {3, 7},

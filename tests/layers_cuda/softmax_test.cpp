@@ -1,5 +1,5 @@
-// Branches of the GPU's softmax that the tests of all devices do not reach: rows that a block works
-// on, and more rows than a block has warps.
+// Branches of the GPU's softmax that the tests for all devices do not reach: rows that a whole
+// block processes, and blocks with more rows than warps.
 
 #include <doctest/doctest.h>
 
@@ -23,7 +23,7 @@ LayerCase loss_case(int64_t classes, std::span<const int32_t> labels, Json json 
   return layer;
 }
 
-/// What is reported of one sample.
+/// The outputs of the loss layer for one sample.
 Values loss_of(const Values& scores, int32_t label) {
   return LayerRunner(loss_case(static_cast<int64_t>(scores.size()), {&label, 1}))
       .forward({.inputs = {scores}});

@@ -1,4 +1,4 @@
-// A GPU's updates come to the CPU's bits.
+// A GPU's updates give the bits of the CPU's.
 
 #include <doctest/doctest.h>
 
@@ -17,13 +17,13 @@ using layers::UpdateRule;
 
 namespace {
 
-/// What all cases compare: the CPU's updater, and a GPU's with memory of its device.
+/// The CPU's updater, and a GPU's updater with device memory.
 class Pair {
  public:
   layers::Updater& cpu() { return *cpu_; }
   layers::Updater& gpu() { return *backend_.updater; }
 
-  /// The values in memory of the GPU that begins `offset` floats past a multiple of 64 bytes.
+  /// Copies the values to GPU memory that starts `offset` floats after a multiple of 64 bytes.
   std::span<float> bring(std::span<const float> values, size_t offset) {
     const size_t bytes = (values.size() + offset) * sizeof(float);
     buffers_.push_back(device().allocate(bytes, Place::kDevice, "a test"));
@@ -39,10 +39,10 @@ class Pair {
     return reinterpret_cast<const UpdateNumbers*>(bring(floats, 0).data());
   }
 
-  /// Gives back what was brought.
+  /// Frees the memory of bring().
   void forget() { buffers_.clear(); }
 
-  /// Whether the GPU's values, when its work is done, have these bits.
+  /// Whether the values on the GPU have these bits. Waits for the GPU's work.
   bool is(std::span<const float> there, std::span<const float> expected) {
     std::vector<float> got(there.size());
     if (!there.empty()) device().read(std::as_bytes(there), std::as_writable_bytes(std::span(got)));
@@ -59,7 +59,7 @@ class Pair {
   std::vector<Buffer> buffers_;
 };
 
-/// Numbers of all sizes, some of them zero and some denormal.
+/// Values of all magnitudes, with some zeros and subnormal numbers.
 std::vector<float> mixed_values(size_t count, uint64_t seed, bool positive = false) {
   RandomStream random(seed, RandomPurpose::kGeneration, 8, 0);
   std::vector<float> values(count);
@@ -92,12 +92,12 @@ UpdateNumbers numbers_of(UpdateRule rule, bool l1) {
           .trust = 0.37F};
 }
 
-/// Where the tensors of an update begin: floats past a multiple of 64 bytes.
+/// Offsets of an update's tensors: floats after a multiple of 64 bytes.
 struct Offsets {
   size_t value, gradient, state;
 };
 
-/// One update by both; `beside` the old values or over them.
+/// Compares one update on both devices. `beside`: the new values are written to separate memory.
 void check_update(Pair& pair, UpdateRule rule, bool l1, bool momentum, size_t count,
                   const Offsets& at, bool beside) {
   const UpdateNumbers numbers = numbers_of(rule, l1);
@@ -146,8 +146,8 @@ void check_rule(UpdateRule rule, bool momentum) {
         CAPTURE(beside);
         check_update(pair, rule, l1, momentum, count, {0, 0, 0}, beside);
         check_update(pair, rule, l1, momentum, count, {3, 3, 3},
-                     beside);  // all packed, but for the ends
-        check_update(pair, rule, l1, momentum, count, {1, 2, 1}, beside);  // one after another
+                     beside);  // packed, except at the ends
+        check_update(pair, rule, l1, momentum, count, {1, 2, 1}, beside);  // one value at a time
       }
     }
   }

@@ -1,4 +1,5 @@
-// Layers that give sufficient factors in place of gradients, and the gradients rebuilt from them.
+// Layers that return sufficient factors instead of gradients, and the gradients rebuilt from the
+// factors.
 
 #include <doctest/doctest.h>
 
@@ -15,10 +16,10 @@ namespace poseidon::net {
 namespace {
 
 constexpr int64_t kBatch = 3, kBatches = 2;
-constexpr int kHidden = 0;  // the layer that gives factors
+constexpr int kHidden = 0;  // index of the layer with factors
 constexpr size_t kInputs = 70, kOutputs = 300;
 
-/// A linear layer of more than one block of outputs, with a relu that is fused into it.
+/// A linear layer with more than one block of outputs, and a fused relu.
 const char* const kNetwork = R"({"name": "n", "input": {"channels": 70}, "layers": [
   {"name": "hidden", "type": "linear", "outputs": 300, "weight_filler": {"type": "he"}},
   {"name": "relu", "type": "relu", "slope": 0.1},
@@ -41,7 +42,7 @@ struct Bench {
             .activations = activations.data() + static_cast<size_t>(batch * kBatch) * kInputs};
   }
 
-  /// Both passes over made-up batch `number`.
+  /// Forward and backward pass over random batch `number`.
   void run(int64_t number, const OnGradient& on_gradient = nullptr) {
     RandomStream random(5, RandomPurpose::kGeneration, static_cast<uint64_t>(number), 0);
     std::vector<float> input(static_cast<size_t>(net.input_shape().count()));
@@ -65,14 +66,14 @@ struct Bench {
     return all;
   }
 
-  /// Fills the factors of `hidden` by all batches.
+  /// Fills the factors of `hidden` from all batches.
   void run_all() {
     for (int64_t batch = 0; batch < kBatches; ++batch) {
       net.set_factor_memory(kHidden, factors(batch));
       run(batch);
     }
   }
-  /// Gradients of `hidden` from such factors.
+  /// Gradients of `hidden`, rebuilt from these factors.
   std::vector<float> rebuilt(const layers::FactorMemory& all) {
     net.rebuild(kHidden, all);
     return gradients(kHidden);

@@ -15,7 +15,7 @@
 namespace poseidon::net {
 namespace {
 
-/// Everything a network needs to run, with made-up data.
+/// A network with a device, a net, and random data.
 struct Bench {
   explicit Bench(const std::string& json, int64_t batch = 3, Net::Options options = {},
                  DataType activations = DataType::kFp32)
@@ -38,7 +38,7 @@ struct Bench {
   }
 
   double loss() {
-    net.set_input(input, extras);  // whose memory the pass before may have used
+    net.set_input(input, extras);  // set again: the previous pass may have reused the memory
     net.forward(step);
     double sum = 0;
     for (const auto& [scalar, values] : net.read_scalars())
@@ -62,8 +62,8 @@ struct Bench {
   layers::StepContext step;
 };
 
-/// A residual block with projection, shared inputs, concat and two losses: everything fusion and
-/// the memory plan have to get right.
+/// A residual block with projection, shared inputs, concat and two losses: a test of fusion and of
+/// the memory plan.
 const char* const kBranches =
     R"({"name": "n", "input": {"channels": 3, "height": 9, "width": 9}, "layers": [
   {"name": "c1", "type": "convolution", "outputs": 8, "kernel": 3, "padding": 1, "weight_filler": {"type": "he"}},
@@ -100,7 +100,7 @@ TEST_CASE("a network that keeps its activations as bf16 computes nearly what fp3
       distance += std::pow(static_cast<double>(got[k] - exact[k]), 2);
     }
     CAPTURE(fp32.net.parameters()[i].name);
-    // That of c1.bias is zero but for rounding: a batch norm follows.
+    // A batch norm follows, so the gradient of c1.bias is zero except for rounding.
     CHECK(std::sqrt(distance) <= 0.1 * std::sqrt(norm) + 1e-3);
   }
 }
@@ -140,7 +140,8 @@ TEST_CASE("the gradients of a network with branches agree with finite difference
 
 namespace {
 
-/// Two further inputs: one that is read in a block and as a target, one in the layout of images.
+/// Two auxiliary inputs: one that a block reads and that is also a target, and one with an image's
+/// shape.
 const char* const kTwoInputs =
     R"({"name": "n", "input": {"channels": 3, "height": 7, "width": 7},
   "inputs": [{"name": "pose", "shape": [4]}, {"name": "map", "shape": [2, 5, 5]}],
@@ -171,13 +172,13 @@ TEST_CASE("every value of a further input counts, for its own sample alone") {
   const std::vector<float> before = bench.net.output("s"), bent = bench.net.output("b.t");
   const size_t all = bench.extras.size(), poses = 2 * 4;
   REQUIRE(all == poses + 2 * 50);
-  bench.extras[poses + 50] += 1;  // the first value of the second sample's map
+  bench.extras[poses + 50] += 1;  // first value of the second sample's map
   bench.loss();
   const std::vector<float> after = bench.net.output("s");
   CHECK(std::equal(before.begin(), before.begin() + 100, after.begin()));
   CHECK(before != after);
   bench.extras[poses + 50] -= 1;
-  bench.extras[3] += 1;  // the last value of the first sample's pose
+  bench.extras[3] += 1;  // last value of the first sample's pose
   bench.loss();
   const std::vector<float> other = bench.net.output("b.t");
   CHECK(bench.net.output("s") == before);
@@ -187,8 +188,8 @@ TEST_CASE("every value of a further input counts, for its own sample alone") {
 
 namespace {
 
-/// A layer behind the one that it shares with, and a block that is used twice; "f2" is frozen where
-/// it stands, not what it shares.
+/// A layer that shares with an earlier layer, and a block that is used twice. "f2" is frozen by its
+/// own settings, not by the layer that it shares with.
 const char* const kShared =
     R"({"name": "n", "input": {"channels": 3, "height": 7, "width": 7},
   "blocks": {"tower": {"layers": [
@@ -206,9 +207,9 @@ const char* const kShared =
     {"name": "loss", "type": "softmax_loss"},
     {"name": "apart", "type": "euclidean_loss", "inputs": ["a", "b"], "weight": 0.2}]})";
 
-/// Every type of layer that can share its parameters, each with one that does; all with parameters
-/// but batch norms. What reads the input are the two with a kink at zero, of which nothing that is
-/// varied moves a value across: the input is fixed, and a slope above zero keeps signs.
+/// Every layer type that can share its parameters, each with a second layer that shares. All have
+/// parameters except batch norms. The two layers with a kink at zero read the input. It is fixed,
+/// and their slopes are above zero, so finite differences never move a value across the kink.
 const char* const kSharedByAll =
     R"({"name": "n", "input": {"channels": 3, "height": 4, "width": 5},
   "layers": [
@@ -268,7 +269,7 @@ TEST_CASE("a shared layer is announced once, when all of its layers have given t
   CHECK(gates == std::vector<std::string>{"a.c", "a.c", "a.f", "a.f", "c0", "c1", "c1"});
   std::ranges::sort(announced);
   CHECK(announced == std::vector<std::string>{"a.c", "a.f", "c0", "c1"});
-  // What was announced is what there is at the end.
+  // Announced gradients equal the gradients at the end of the pass.
   for (const int layer : bench.net.parameters().summed_layers())
     for (const int index : bench.net.parameters().of(layer)) {
       const std::vector<float> last =
@@ -327,7 +328,7 @@ TEST_CASE("an input that is read several times is read as often by whatever is m
       CAPTURE(operation);
       const std::string json = head + R"("type": "eltwise", "operation": ")" + operation +
                                R"(", "inputs": )" + inputs + tail;
-      // With all outputs kept, nothing is computed in the memory of something else.
+      // If all outputs are kept, no layer reuses the memory of another value.
       Bench reused(json), kept(json, 3, {.keep = {"a", "b", "joined", "last"}});
       CHECK(reused.loss() == kept.loss());
       reused.net.backward(reused.step);
@@ -396,7 +397,7 @@ TEST_CASE("what a net would take is known without taking it") {
             bench.net.values().canonical_is_packed(other));
       parameters += other.value().size_bytes();
     }
-    // Each tensor begins a cache line, each kind some lines after the one before.
+    // Each tensor starts at a cache line. Each kind starts some lines after the previous one.
     CHECK(would.parameters >= parameters);
     CHECK(would.parameters <= parameters + 64 * hollow.parameters().size());
     CHECK(would.gradients >= would.parameters);

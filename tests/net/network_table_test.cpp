@@ -1,4 +1,4 @@
-// docs/networks.md has a row for each network of configs/networks, with what the network comes to.
+// docs/networks.md must have a row for each network of configs/networks, with the right numbers.
 
 #include <doctest/doctest.h>
 

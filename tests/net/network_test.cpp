@@ -19,7 +19,7 @@ Network parsed(const std::string& json, int64_t batch = 2) {
   return Network(parse_json(json, "n.json"), "n.json", batch);
 }
 
-/// A network whose layers are `layers`, on 3 x 8 x 8.
+/// A network with these layers and an input of 3 x 8 x 8.
 std::string with_layers(const std::string& layers, const std::string& more = "") {
   return R"({"name": "n", "input": {"channels": 3, "height": 8, "width": 8}, )" + more +
          R"("layers": [)" + layers + "]}";
@@ -305,7 +305,7 @@ TEST_CASE("a wrong value under defaults is named there, with the layer that took
         "n.json: /defaults/convolution/weight_filler: expected \"minimum\" <= \"maximum\", got 1 "
         "and 0" +
             taken);
-  // What a layer says itself is wrong where the layer says it.
+  // A field of the layer itself is reported at the layer.
   CHECK(refused(R"({"convolution": {"kernel": 1}})",
                 R"({"name": "c", "type": "convolution", "outputs": 4, "kernel": 0})") ==
         "n.json: /layers/0/kernel: expected an integer >= 1, got 0");

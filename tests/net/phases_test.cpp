@@ -16,7 +16,7 @@ using Floats = std::vector<float>;
 using Names = std::vector<std::string>;
 using layers::Phase;
 
-/// A network of these layers, on 3 x 8 x 8.
+/// A network with these layers and an input of 3 x 8 x 8.
 std::string of_layers(const std::string& layers, const std::string& more = "") {
   return R"({"name": "n", "input": {"channels": 3, "height": 8, "width": 8}, )" + more +
          R"("layers": [)" + layers + "]}";
@@ -37,14 +37,15 @@ Names names_of(const Network& network) {
   return names;
 }
 
-/// The name of what a layer reads first.
+/// The name of the first input of a layer.
 std::string first_input(const Network& network, const std::string& layer) {
   const Node& node = network.nodes()[static_cast<size_t>(network.index_of(layer).value())];
   const int input = node.inputs[0];
   return input < 0 ? "input" : network.nodes()[static_cast<size_t>(input)].definition->name;
 }
 
-/// An auxiliary head and noise for training alone, for tests an accuracy and what nobody trains.
+/// An auxiliary head and noise exist only in training. An accuracy and an untrained layer exist
+/// only in tests.
 constexpr const char* kPhased = R"(
   {"name": "c", "type": "convolution", "outputs": 6, "kernel": 3, "weight_filler": {"type": "he"}},
   {"name": "b", "type": "batch_norm"},
@@ -58,7 +59,7 @@ constexpr const char* kPhased = R"(
   {"name": "accuracy", "phase": "test", "type": "accuracy", "input": "f"},
   {"name": "loss", "input": "f", "type": "softmax_loss"})";
 
-/// Its "f" reads "cube" in training and, as nothing else is said, "aux"'s neighbour in tests.
+/// The training layers of kPhased as a network of both phases.
 constexpr const char* kTrainedAlone = R"(
   {"name": "c", "type": "convolution", "outputs": 6, "kernel": 3, "weight_filler": {"type": "he"}},
   {"name": "b", "type": "batch_norm"},
@@ -78,7 +79,7 @@ constexpr const char* kTestedAlone = R"(
   {"name": "accuracy", "type": "accuracy", "input": "f"},
   {"name": "loss", "input": "f", "type": "softmax_loss"})";
 
-/// A net of layers, with made-up values and batches.
+/// A net with these layers, random values and random batches.
 struct Made {
   explicit Made(const std::string& layers, const Net::Options& options = {},
                 LabelForm form = LabelForm::kPlain)
@@ -90,7 +91,7 @@ struct Made {
     set_batch(1);
   }
 
-  /// The same for the same number.
+  /// Sets a random batch. Equal numbers give equal batches.
   void set_batch(uint64_t number) {
     RandomStream random(number, RandomPurpose::kGeneration, 0, 0);
     Floats input(static_cast<size_t>(network.input().count()));
@@ -103,7 +104,7 @@ struct Made {
     return {.phase = phase, .labels = labels, .loss_scale = 0.25F};
   }
 
-  /// Weighted, of a forward pass.
+  /// The weighted loss of a forward pass.
   double loss(Phase phase) {
     net.forward(step(phase));
     double sum = 0;
@@ -123,7 +124,7 @@ struct Made {
     return *std::ranges::find(net.parameters(), name, &Parameter::name);
   }
 
-  /// A training step: plain descent, and statistics that follow.
+  /// A training step: gradient descent without momentum, and an update of the statistics.
   void train() {
     net.forward(step(Phase::kTrain));
     net.backward(step(Phase::kTrain));
@@ -138,7 +139,8 @@ struct Made {
         each.value()[i] += 0.1F * (each.contribution[i] - each.value()[i]);
   }
 
-  /// Takes the values of all of this net's tensors from another that has tensors of their names.
+  /// Copies the values of all tensors of this net from the tensors with the same names in another
+  /// net.
   void take_values(Made& other) {
     for (const Parameter& each : net.parameters())
       net.values().set_canonical(each, other.net.values().canonical(other.parameter(each.name)));
@@ -174,7 +176,8 @@ TEST_CASE("each phase has its layers, of which one reads the one before in its p
   CHECK(first_input(network.in_test(), "f") == "r");
   CHECK(&network.in_test().in_test() == &network.in_test());
   CHECK(network.in_test().batch() == 4);
-  // Only what is trained has parameters, and a network of its own has none more.
+  // Only training layers have parameters. Each phase has as many as a separate network of that
+  // phase.
   CHECK(network.parameter_count() == phased(kTrainedAlone).parameter_count());
   CHECK(network.in_test().parameter_count() == phased(kTestedAlone).parameter_count());
 }
@@ -375,7 +378,7 @@ TEST_CASE("tests read the current version of parameters and statistics") {
     for (Statistic& each : net.net.parameters().statistics())
       std::ranges::transform(each.value(), each.next().begin(), [](float v) { return v + 0.25F; });
   };
-  value_after(one);  // with one version, the next is the current one
+  value_after(one);  // with one version, the next values are the current ones
   value_after(two);
   CHECK(two.loss(Phase::kTest) == before);
   const double after = one.loss(Phase::kTest);

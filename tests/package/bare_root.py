@@ -1,9 +1,9 @@
-"""Tries the archive where nothing is installed: a Debian 12 of debootstrap's, in which not even libstdc++ is left.
+"""Tests the archive on a bare system: a Debian 12 made by debootstrap, from which even libstdc++ is removed.
 
     sudo python3 tests/package/bare_root.py --archive build/release/poseidon-0.1.0-linux-x86_64.tar.xz [--root FOLDER]
 
-FOLDER, where it is given, is made once and used again. Each job runs in a mount namespace of its own, so nothing stays
-mounted. Exit code 77: this machine cannot do it, for the reason that is printed.
+FOLDER is created once and can be reused. Each job runs in a separate mount namespace, so no mount remains. Exit code
+77: this machine cannot run the test; the script prints the reason.
 """
 import argparse
 import json
@@ -18,7 +18,7 @@ import tempfile
 SKIPPED = 77
 MIRROR = re.compile(r"^(?:deb\s+(?:\[[^]]*\]\s*)?|URIs:\s*)(\S+debian/?)(?:\s|$)", re.MULTILINE)
 LEVELS = {"x86-64-v2": "sse4_2", "x86-64-v3": "avx2", "x86-64-v4": "avx512vl"}
-# Processors that QEMU emulates, and the best level that each has.
+# Processors that QEMU emulates, with the highest level of each.
 EMULATED = {"Haswell": "x86-64-v3", "Nehalem": "x86-64-v2"}
 
 
@@ -28,7 +28,7 @@ def skip(why):
 
 
 def mirror():
-    """Where this system's packages come from: the new root's come from there too."""
+    """The Debian mirror of this system. The new root uses it too."""
     sources = pathlib.Path("/etc/apt")
     for file in [sources / "sources.list", *sorted((sources / "sources.list.d").glob("*"))]:
         found = MIRROR.search(file.read_text(encoding="utf-8")) if file.is_file() else None
@@ -57,7 +57,7 @@ class Bare:
         self.folder = "/" + str(next((root / "opt").iterdir()).relative_to(root))
 
     def run(self, script, expected=0):
-        """Runs a script of the shell in the archive's folder; returns what it prints."""
+        """Runs a shell script in the archive's folder. Returns its output."""
         inside = f"cd {self.folder}/share; PATH={self.folder}/bin:$PATH; {script}"
         mounted = ("mount -t proc proc \"$0/proc\" && mount --rbind /dev \"$0/dev\" && mount -t tmpfs tmpfs \"$0/tmp\" && "
                    "exec chroot \"$0\" /bin/sh -c \"$1\"")
@@ -89,7 +89,7 @@ def try_levels(bare):
 
 
 def try_emulated(bare):
-    """Processors that lack instructions, so that whatever asks for too many ends by a signal."""
+    """Emulates processors with fewer instructions: a program that needs more would end by a signal."""
     emulator = shutil.which("qemu-x86_64-static")
     if emulator is None:
         print("left out: qemu-user-static is not installed")
@@ -122,7 +122,7 @@ def try_jobs(bare):
 
 
 def try_databases(bare):
-    """Each reader starts, with its library, and says what is wrong with a file that is no database."""
+    """Each reader must start with its library, and report the error in a file that is no database."""
     made = "mkdir -p /tmp/db && echo MANIFEST-1 >/tmp/db/CURRENT && head -c 9000 /dev/zero >/tmp/db/data.mdb && "
     for kind, answer in (("lmdb", "/tmp/db: LMDB: "), ("leveldb", "/tmp/db: LevelDB: "),
                          ("hdf5", "/tmp/db: is read by poseidon-read-hdf5, which this build has not")):
@@ -131,7 +131,7 @@ def try_databases(bare):
 
 
 def try_tls(bare):
-    """Daemons and poseidon-train over TLS, with certificates made here."""
+    """Runs daemons and poseidon-train over TLS, with new certificates."""
     made = bare.root / "opt" / "tls"
     made.mkdir()
     make = f"""cd {made} && openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 \

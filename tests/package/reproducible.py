@@ -1,9 +1,9 @@
-"""Builds the archive once more, in another folder and without a compiler cache, and compares it byte for byte.
+"""Builds the archive again in another folder without a compiler cache, and compares it byte by byte.
 
     python3 tests/package/reproducible.py --archive build/release/poseidon-0.1.0-linux-x86_64.tar.xz
 
-The second archive is built from the last commit, without uncommitted changes. It has code for the same GPUs. This takes
-as long as a build.
+The second archive is built from the last commit, without uncommitted changes, with code for the same GPUs. This takes
+as long as a full build.
 """
 import argparse
 import filecmp
@@ -19,7 +19,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
 
 def gpus_of(build):
-    """The option that says for which GPUs a build has code."""
+    """The CMake option with the GPUs for which a build has code."""
     cache = (build / "CMakeCache.txt").read_text(encoding="utf-8")
     return "-DPOSEIDON_CUDA_ARCHITECTURES=" + re.search(r"^POSEIDON_CUDA_ARCHITECTURES:\w+=(.*)$", cache, re.M)[1]
 
@@ -31,7 +31,7 @@ def members_of(archive):
 
 
 def differing_members(archive, again):
-    """Names of files that one of the two lacks, or that differ."""
+    """Names of files that differ or that are missing in one archive."""
     one, other = members_of(archive), members_of(again)
     return sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
 

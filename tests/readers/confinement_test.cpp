@@ -20,7 +20,7 @@ using data::made::Folder;
 
 namespace {
 
-/// What `act` gives in a process of its own that is confined.
+/// Runs `act` in a sandboxed child process. Returns its exit code.
 int confined(const Folder& folder, const std::function<int()>& act) {
   const pid_t process = fork();
   if (process == 0) {
@@ -32,7 +32,7 @@ int confined(const Folder& folder, const std::function<int()>& act) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
 }
 
-/// errno of a call that fails; 0 of one that does not.
+/// errno of a failed call; 0 if the call succeeded.
 int fault_of(long result) { return result < 0 ? errno : 0; }
 
 }  // namespace

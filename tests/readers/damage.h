@@ -15,10 +15,10 @@
 
 namespace poseidon::readers {
 
-/// What came of reading a damaged database.
+/// The result of reading a damaged database.
 struct Outcome {
   int64_t samples = 0, corrupt = 0;
-  std::string error;  ///< "" where the end was reached
+  std::string error;  ///< "" if all entries were read
   bool crashed() const { return error.find(" crashed by signal ") != std::string::npos; }
   bool stuck() const {
     return error.find(" gave nothing for ") != std::string::npos ||
@@ -26,7 +26,7 @@ struct Outcome {
   }
 };
 
-/// Damages one of the database's files, in a way that `seed` says.
+/// Damages one of the database's files in a way that the seed selects.
 class Damager {
  public:
   explicit Damager(uint64_t seed) : random_(seed) {}
@@ -68,7 +68,7 @@ class Damager {
     for (size_t i = begin; i < std::min(bytes.size(), begin + count); ++i)
       bytes[i] = static_cast<std::byte>(value);
   }
-  /// A small, a huge or a negative number where one may be.
+  /// Writes a small, a huge or a negative integer at a random position.
   void put_number(data::made::Bytes& bytes) {
     constexpr uint64_t kNumbers[] = {1, 0xFFFF, 0x7FFFFFFF, ~uint64_t{0}, uint64_t{1} << 40};
     const size_t begin = below(bytes.size()) & ~size_t{1}, width = size_t{1} << below(4);
@@ -106,7 +106,7 @@ inline Outcome read_all(const std::filesystem::path& path, std::chrono::millisec
   return outcome;
 }
 
-/// A copy of the database `whole` at `path`, damaged and read.
+/// Copies the database `whole` to `path`, damages the copy and reads it.
 inline Outcome read_damaged(const std::filesystem::path& whole, const std::filesystem::path& path,
                             uint64_t seed) {
   std::filesystem::remove_all(path);
@@ -115,7 +115,7 @@ inline Outcome read_damaged(const std::filesystem::path& whole, const std::files
   return read_all(path, std::chrono::seconds(20));
 }
 
-/// Whether an error is one line that begins with the database's path and tells more.
+/// Whether an error is one line that starts with the database's path and contains a reason.
 inline bool is_clear(const std::string& error, const std::filesystem::path& path) {
   return error.starts_with(path.string() + ": ") && error.size() > path.string().size() + 8 &&
          error.find('\n') == std::string::npos;

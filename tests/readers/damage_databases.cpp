@@ -1,5 +1,5 @@
-// damage_<format> FIRST_SEED COUNT: damages a database COUNT times and reads what is left. Fails
-// where an error is not one clear line; says what came of the others.
+// damage_<format> FIRST_SEED COUNT: damages a database COUNT times and reads each copy. Fails if an
+// error is not one clear line. Prints counts of the results.
 
 #include <cstdio>
 #include <cstdlib>

@@ -1,4 +1,5 @@
-// What holds for each format: linked once with the source that makes a database of it.
+// Tests for all formats: linked once per format, with the source that makes a database of that
+// format.
 
 #include "data/database.h"
 
@@ -40,7 +41,7 @@ std::byte value_at(const made::Entry& entry, int64_t channel, int64_t position) 
   return entry.values[static_cast<size_t>(channel * entry.height * entry.width + position)];
 }
 
-/// Height x width x channels.
+/// The pixels in the order height x width x channels. `turned`: with reversed channels.
 Bytes pixels_of(const made::Entry& entry, bool turned) {
   Bytes out;
   for (int64_t i = 0; i < entry.height * entry.width; ++i)

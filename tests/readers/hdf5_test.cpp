@@ -1,4 +1,4 @@
-// What only HDF5 files can hold.
+// Tests that only apply to HDF5 files.
 
 #include <doctest/doctest.h>
 
@@ -42,7 +42,7 @@ data::PackReport pack(const Folder& folder, const std::filesystem::path& input,
   return data::pack_samples(options, log, [](int64_t, int64_t) {});
 }
 
-/// The error of packing a file of these datasets, behind the file's name.
+/// The error of packing a file with these datasets, after the file's name.
 std::string fault(const std::vector<HdfDataset>& datasets,
                   const std::vector<std::string>& extras = {}) {
   const Folder folder;

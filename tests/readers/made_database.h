@@ -8,8 +8,8 @@
 #include "data/database.h"
 #include "data/datum.h"
 
-// A database of one format, made by its own library. Each format's source has these functions, and
-// is linked with the same tests.
+// A database of one format, made by the format's own library. Each format has a source with these
+// functions, linked with the same tests.
 
 namespace poseidon::readers::made {
 
@@ -20,7 +20,7 @@ struct Entry {
   int64_t label = 0;
 };
 
-/// Entries of different pixels, with labels in no order.
+/// Entries with different pixels, and labels in no order.
 inline std::vector<Entry> entries(int count) {
   std::vector<Entry> out(static_cast<size_t>(count));
   for (size_t i = 0; i < out.size(); ++i) {
@@ -43,7 +43,7 @@ inline std::vector<std::byte> datum_of(const Entry& entry) {
 
 extern const data::DatabaseType kType;
 
-/// Makes the file or folder `path`. All entries have the same shape.
+/// Makes the file or folder `path`. All entries must have the same shape.
 void make_database(const std::filesystem::path& path, const std::vector<Entry>& entries);
 
 }  // namespace poseidon::readers::made

@@ -8,7 +8,7 @@
 
 namespace poseidon::readers::made {
 
-/// A dataset of an HDF5 file; values are kept as they are given.
+/// A dataset of an HDF5 file. `values` has the type `type`.
 struct HdfDataset {
   std::string name;
   std::vector<hsize_t> extents;

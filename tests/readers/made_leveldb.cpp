@@ -13,7 +13,7 @@ const data::DatabaseType kType = data::DatabaseType::kLevelDb;
 void make_database(const std::filesystem::path& path, const std::vector<Entry>& entries) {
   leveldb::Options options;
   options.create_if_missing = true;
-  options.write_buffer_size = 1;  // so that there are tables, beside what is in the log only
+  options.write_buffer_size = 1;  // forces tables on disk, in addition to the log
   leveldb::DB* opened = nullptr;
   const leveldb::Status status = leveldb::DB::Open(options, path.string(), &opened);
   check(status.ok(), status.ToString().c_str());

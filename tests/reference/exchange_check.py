@@ -1,25 +1,25 @@
 #!/usr/bin/env python3
-"""Holds what poseidon-import and poseidon-export make against torchvision and ONNX Runtime, on photographs.
+"""Compares poseidon-import and poseidon-export with torchvision and ONNX Runtime, on photographs.
 
     exchange_check.py --bin build/release/bin --photos FOLDER [NAME]...
     exchange_check.py --bin build/release/bin --layers
 
-NAME is a network of configs/networks; all that fit if none is named. Needs torch, torchvision, onnx,
-onnxruntime and safetensors, and a folder of JPEG files, of which it takes four. For a network that torchvision
-has, with random weights and the running statistics of these photographs:
+NAME is a network of configs/networks; default: all that fit. Needs torch, torchvision, onnx, onnxruntime and
+safetensors, and a folder of JPEG files, of which it uses four. For a network that torchvision has, with random
+weights and the running statistics of these photographs:
 
-* the scores of what is imported, normalized as its job says, are torchvision's;
-* exported again, it is the same state dict, bit for bit and in the same order;
+* the scores of the imported network, with the normalization of its job, are those of torchvision;
+* the export of the imported network is the same state dict, bit by bit and in the same order;
 
 and for every network, with and without --fold-batch-norm:
 
-* onnx.checker takes the exported model, and ONNX Runtime gives the scores that we give.
+* onnx.checker accepts the exported model, and ONNX Runtime gives our scores.
 
-Scores are the same where they differ by 1e-4 of the largest one at most.
+Scores are equal if they differ by at most 1e-4 of the largest one.
 
-With --layers each case of tests/exporter/onnx_layers.json, a small network of one layer or a few, is held
-against ONNX Runtime like that, with random values; then the model's text, as the package onnx reads it, is
-written to the case. tests/exporter/onnx_export_test.cpp holds what it reads itself against that."""
+With --layers the script compares each case of tests/exporter/onnx_layers.json with ONNX Runtime in the same way, with
+random values. A case is a small network of one or a few layers. The script stores in the case the model's text, as the
+onnx package reads it. tests/exporter/onnx_export_test.cpp compares its own reading with that text."""
 
 import argparse
 import json
@@ -44,13 +44,13 @@ import philox
 HERE = pathlib.Path(__file__).parent
 NETWORKS = HERE.parents[1] / "configs" / "networks"
 LAYERS_FILE = HERE.parents[1] / "tests" / "exporter" / "onnx_layers.json"
-# Of the networks that torchvision has too, its name, and the layer of the scores.
+# For networks that torchvision has too: torchvision's name, and the layer with the scores.
 ARCHS = {"alexnet-torchvision": ("alexnet", "fc3"), "googlenet-torchvision": ("googlenet", "fc"),
          "googlenet-torchvision-plain": ("googlenet-plain", "fc"), "inception_v3-plain": ("inception_v3-plain", "fc"),
          **{name: (name, "fc8" if name.startswith("vgg") else "fc") for name in
             ("efficientnet_b0", "inception_v3", "mobilenet_v2", "resnet18", "resnet50", "resnet152", "vgg11", "vgg16",
              "vgg19")}}
-# Of torchvision's networks whose weights come with transform_input.
+# Networks of torchvision whose weights require transform_input.
 TRANSFORMED = ("googlenet", "inception_v3")
 MEAN, DEVIATION = (np.float32([v]).reshape(3, 1, 1) for v in ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]))
 SAMPLES, CLOSE = 4, 1e-4
@@ -69,7 +69,7 @@ class Check:
         return result.stdout
 
     def pixels(self):
-        """Of the photographs, from 0 to 255, as the network's input has them."""
+        """The pixels of the photographs, 0 to 255, in the shape of the network's input."""
         shape = [self.network["input"].get(key, 1) for key in ("channels", "height", "width")]
         mode = "RGB" if shape[0] == 3 else "L"
         images = [np.asarray(Image.open(photo).convert(mode).resize((shape[2], shape[1]), Image.BILINEAR))
@@ -82,7 +82,7 @@ class Check:
         return np.frombuffer(self.program("network_scores", network, weights, file, *layers), np.float32)
 
     def torchvision(self):
-        """Returns the folder of the import, and samples as its job makes them."""
+        """Returns the folder of the import, and the samples with the transform of its job."""
         torch.manual_seed(1)
         arch, last = ARCHS[self.name]
         model = torchvision_model(arch)
@@ -108,7 +108,7 @@ class Check:
         return imported, ours
 
     def ours(self):
-        """The same for a network with random weights that torchvision has not."""
+        """The same for a network that torchvision does not have, with random weights."""
         made = self.folder / "made"
         made.mkdir()
         (made / "network.json").write_text(json.dumps(self.network))
@@ -146,12 +146,12 @@ def torchvision_model(name):
 
 
 def set_statistics(model, samples):
-    """Batch norms of random scale and shift, and the statistics of these samples."""
+    """Sets random scales and shifts of batch norms, and the running statistics of these samples."""
     for module in model.modules():
         if isinstance(module, torch.nn.BatchNorm2d):
             torch.nn.init.uniform_(module.weight, 0.5, 1.5)
             torch.nn.init.uniform_(module.bias, -0.1, 0.1)
-            module.momentum = None  # the mean of all batches
+            module.momentum = None  # mean of all batches
     model.train()
     with torch.no_grad():
         for _ in range(3):
@@ -172,7 +172,7 @@ def expect_same_state(model, file):
 
 
 def random_weights(network):
-    """Values of all tensors of a network of ours, by the shapes that its layers have."""
+    """Random values for all tensors of one of our networks."""
     values = {}
     extents = [network["input"].get(key, 1) for key in ("channels", "height", "width")]
     shapes = Shapes(network, extents)
@@ -189,7 +189,7 @@ def random_weights(network):
 
 
 class Shapes:
-    """Of all tensors, by computing with nothing."""
+    """The shapes of all tensors, computed on PyTorch's meta device."""
 
     def __init__(self, network, extents):
         from make_golden import LAYERS
@@ -211,7 +211,7 @@ class Shapes:
 
 
 class LayerCheck(Check):
-    """A case of the file of layers."""
+    """A case of the layers file."""
 
     def __init__(self, binaries, case, folder):
         self.binaries, self.name, self.folder, self.case = pathlib.Path(binaries), case["case"], pathlib.Path(folder), case
@@ -230,7 +230,7 @@ class LayerCheck(Check):
 
 
 def text_of(model):
-    """A line for the input, each node, each tensor and each output. Values of tensors that were not trained."""
+    """A line for the input, each node, each tensor and each output. Includes values of tensors without training."""
     def port(value):
         extents = [extent.dim_param or extent.dim_value for extent in value.type.tensor_type.shape.dim]
         return "%s [%s]" % (value.name, ", ".join(map(str, extents)))

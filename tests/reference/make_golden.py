@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes tests/reference/golden/*.txt: what every layer computes, according to PyTorch.
+"""Writes tests/reference/golden/*.txt: the results of every layer, computed by PyTorch.
 
-Run it with any PyTorch from 1.13 on: python3 make_golden.py. Everything is computed in double
-precision and written rounded to single. The files are committed; the tests need no PyTorch.
+Works with PyTorch from 1.13 on: python3 make_golden.py. All computation is in double precision; the results are rounded
+to single. The files are committed, so the tests need no PyTorch.
 
 A file is lines of text:
     json {...}                the layer as in a network file
@@ -57,12 +57,12 @@ def pooling(inputs, p, f):
         return stochastic_pooling(x, kernel, stride)
     if f.get("method", "max") == "max":
         return F.max_pool2d(x, kernel, stride, padding, ceil_mode=ceil)
-    # count_include_pad divides by the window clipped to the padded input: Caffe's rule.
+    # count_include_pad divides by the window clipped to the padded input, which is Caffe's rule.
     return F.avg_pool2d(x, kernel, stride, padding, ceil_mode=ceil, count_include_pad=True)
 
 
 def stochastic_pooling(x, kernel, stride):
-    """In training, of windows that lie within x: cell k where the sum of cells 0..k first reaches chance * sum."""
+    """Training: for windows inside x, takes the first cell k for which the sum of cells 0..k reaches chance * sum."""
     samples, channels = x.shape[:2]
     windows = F.unfold(x, kernel, stride=stride)
     windows = windows.reshape(samples, channels, kernel * kernel, -1)
@@ -183,7 +183,7 @@ LAYERS = {
     "softmax": lambda inputs, p, f: torch.softmax(inputs[0], 1),
     "swish": lambda inputs, p, f: inputs[0] * torch.sigmoid(f.get("beta", 1.0) * inputs[0]),
     "tanh": lambda inputs, p, f: torch.tanh(inputs[0]),
-    # Its gradient is 0, which PyTorch does not track.
+    # The gradient is 0. The second term makes PyTorch track it.
     "threshold": lambda inputs, p, f: (inputs[0] > f.get("threshold", 0.0)).double() + 0 * inputs[0],
     "tile": lambda inputs, p, f: torch.cat([inputs[0]] * f["tiles"], 1),
 }
@@ -217,7 +217,7 @@ def infogain_loss(rows, labels, fields):
     return -(matrix[labels] * F.log_softmax(rows[0], 1)).sum(1)
 
 
-# The loss of each sample, of its rows of values and targets.
+# The loss of each sample, from its rows of values and targets.
 LOSSES = {
     "contrastive_loss": contrastive_loss,
     "euclidean_loss": lambda rows, labels, fields: F.mse_loss(*rows, reduction="none").sum(1) / 2,
@@ -240,7 +240,7 @@ class Case:
         self.lines = ["json " + json.dumps(fields)]
 
     def tensor(self, shape, least=-1):
-        """Random, of three decimals: short in the file."""
+        """Random values with three decimals, which are short in the file."""
         values = self.generator.uniform(least, 1, shape).round(3).astype(np.float32).astype(np.float64)
         return torch.from_numpy(values).requires_grad_()
 
@@ -249,7 +249,7 @@ class Case:
         self.lines.append(" ".join([name, "x".join(map(str, values.shape))] + [number_text(v) for v in values.flat]))
 
     def compute(self):
-        """Output, and the scalar that is differentiated."""
+        """The output, and the scalar that is differentiated."""
         if self.labels is not None or self.fields["type"] in LOSSES:
             return self.reported()
         layer_inputs = self.inputs[:-1] if self.residual else self.inputs
@@ -263,7 +263,7 @@ class Case:
         return output, (output * gradient.detach()).sum()
 
     def reported(self):
-        """What a loss or accuracy reports of each sample, in columns, and the weighted loss of all."""
+        """Columns with the results per sample of a loss or accuracy, and the weighted total loss."""
         labels = None if self.labels is None else torch.tensor(self.labels)
         rows = [tensor.flatten(1) for tensor in self.inputs]
         if self.fields["type"] == "accuracy":

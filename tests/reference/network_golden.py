@@ -1,25 +1,26 @@
 #!/usr/bin/env python3
-"""Writes tests/reference/golden/networks/NAME.json: the loss of each network of configs/networks at its own
-size, and how long the gradient of each of its parameters is, according to PyTorch in double precision.
+"""Writes tests/reference/golden/networks/NAME.json: the loss of each network of configs/networks at full size, and the
+norm of each parameter's gradient, computed by PyTorch in double precision.
 
     network_golden.py [NAME]...        all networks if none is named
 
-Run it with any PyTorch from 1.13 on (2.15 made the committed ones). A network is computed as its file says,
-layer by layer, but for dropout, which is left out. All values are a function of names and places, by the
-generator of core/philox.h; tests/net/networks_slow_test.cpp makes the same:
+Works with PyTorch from 1.13 on (the committed files are from 2.15). A network is computed layer by layer from its file,
+without dropout. All values are functions of names and indices, by the generator of core/philox.h.
+tests/net/networks_slow_test.cpp uses the same values:
 
     uniform(stream, index, count, low, high): RandomStream(11, GENERATION, stream, index)
     parameter: stream FNV-1a of its name, index 0;
         weight: +-sqrt(6 / fan in), bias and shift: +-0.1, scale: 0.5 to 1.5
     image of sample s: stream 1, index s, from -1 to 1
-    further input k of sample s: stream 3 + k, index s, from -1 to 1
+    auxiliary input k of sample s: stream 3 + k, index s, from -1 to 1
     label of sample s: first word of stream 2, index s, modulo the number of classes, or 2 where a loss has none
 
-The loss is the mean over the batch, of all losses by their weights. "gradients" holds for each parameter the
-root of the sum of its gradient's squares, and how far PyTorch in single precision is from that gradient: the
-root of the sum of the squares of the difference, in parts of the first number. "distance" is the same of the
-loss. A sum that is near zero may be on either side of it in single precision, and a rectifier is then open or
-shut: so the distances are the largest of four passes, in three of which the last bits of all weights are random.
+The loss is the mean over the batch of all weighted losses. "gradients" contains two numbers for each parameter. The
+first is the norm of its gradient. The second is the error of PyTorch in single precision: the norm of the difference,
+relative to the first number. "distance" is the relative error of the loss.
+
+In single precision, a sum near zero may have either sign, which switches a relu. So the errors are the largest of four
+passes. In three of them, the last bits of all weights are random.
 """
 
 import json
@@ -53,7 +54,7 @@ def first_values(name, shape):
 
 
 def shapes_of_parameters(layer, x):
-    """By name, for an input of x's shape."""
+    """Shapes by parameter name, for an input with the shape of x."""
     if layer["type"] == "batch_norm":
         return {"scale": (x.shape[1],), "shift": (x.shape[1],)}
     if layer["type"] == "linear":
@@ -67,8 +68,8 @@ def shapes_of_parameters(layer, x):
 
 
 class Pass:
-    """Of a network, forward and backward. `values` keeps the parameters' first values from pass to pass. With
-    noise, a number above 0, their last bits are random, by that number."""
+    """A forward and backward pass of a network. `values` keeps the first values of the parameters between passes.
+    `noise` above 0 is a seed that randomizes the last bits of these values."""
 
     def __init__(self, network, dtype, values, noise=0):
         self.dtype, self.first_values, self.parameters, self.loss = dtype, values, {}, 0.0

@@ -1,6 +1,6 @@
-// network_scores NETWORK WEIGHTS SAMPLES LAYER...: what layers give in test phase for samples of
-// plain fp32, each for all samples, one layer after another on standard output, in fp32. For
-// scripts that compare that with what other programs compute.
+// network_scores NETWORK WEIGHTS SAMPLES LAYER...: writes the outputs of the layers in test phase
+// to standard output, as fp32, layer after layer. SAMPLES is a file of plain fp32. For scripts that
+// compare with other frameworks.
 
 #include <cstring>
 #include <iostream>
@@ -36,7 +36,7 @@ void print_scores(const std::string& file, const std::string& weights,
   net.values().initialize(1);
   const trainer::RunTensors tensors = trainer::weights_of(net);
   if (!tensors.weights.empty()) trainer::load_weights(weights, tensors);
-  const std::vector<int32_t> labels(static_cast<size_t>(batch), 0);  // losses ask for them
+  const std::vector<int32_t> labels(static_cast<size_t>(batch), 0);  // losses need labels
   net.set_input(samples);
   net.forward({.phase = layers::Phase::kTest, .labels = labels});
   for (const std::string& layer : layers) {

@@ -1,5 +1,5 @@
-"""The random numbers of core/philox.h in numpy, written from its description: Philox 4x32-10 (Salmon et
-al., SC'11) with a key made from seed, purpose and stream by the SplitMix64 finalizer."""
+"""The random numbers of core/philox.h in numpy, implemented from its description: Philox 4x32-10 (Salmon et al.,
+SC'11). The SplitMix64 finalizer makes the key from seed, purpose and stream."""
 
 import numpy as np
 
@@ -43,7 +43,7 @@ def uniform(seed, purpose, stream, index, count, low=0.0, high=1.0):
 
 
 def name_hash(name):
-    """FNV-1a, 64 bits."""
+    """FNV-1a hash, 64 bits."""
     value = 0xCBF29CE484222325
     for byte in name.encode():
         value = ((value ^ byte) * 0x100000001B3) & MASK64

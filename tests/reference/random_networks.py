@@ -1,10 +1,10 @@
-"""Random networks and jobs: a pure function of a seed. Every layer type that a network file knows occurs
-but those that read files, and nearly every field, with blocks, defaults, branches, repeated
-inputs, auxiliary inputs, shared parameters, frozen and unread layers, layers of one phase and several losses; every
-optimizer and schedule, clipping, decay, averages, logical shards and late sums.
+"""Random networks and jobs: a pure function of a seed. They use every layer type except those that read files. They use
+nearly every field of a network file: blocks, defaults, branches, repeated inputs, auxiliary inputs, shared parameters,
+frozen and unread layers, layers of one phase, several losses. They use every optimizer and schedule, clipping, weight
+decay, EMA, logical shards and staleness.
 
-A case is the two files as poseidon-train reads them, and the layers of training and of tests after blocks and
-defaults are expanded, for a program that computes the same without Poseidon.
+A case consists of the two files for poseidon-train, and the expanded lists of training and test layers, for a program
+that computes the same without Poseidon.
 """
 
 import random
@@ -18,32 +18,32 @@ class Case:
     seed: int
     network: dict = field(default_factory=dict)
     job: dict = field(default_factory=dict)
-    layers: list = field(default_factory=list)  # of training, expanded, every one with "inputs"
-    test_layers: list = field(default_factory=list)  # of tests
+    layers: list = field(default_factory=list)  # of training, expanded, each with "inputs"
+    test_layers: list = field(default_factory=list)  # of tests, expanded
 
 
 def both_sides(padding, axis):
-    """Cells before and after an axis: rows 0, columns 1."""
+    """Padding before and after along an axis: 0 for rows, 1 for columns."""
     if not isinstance(padding, list):
         return [padding, padding]
     return padding[2 * axis:2 * axis + 2] if len(padding) == 4 else [padding[axis], padding[axis]]
 
 
 def pooled(extent, kernel, stride, padding, ceil):
-    """Caffe's rule: no window begins beyond the input and its first padding."""
+    """The number of windows, by Caffe's rule: no window starts after the input and its leading padding."""
     windows = (extent + 2 * padding - kernel + (stride - 1 if ceil else 0)) // stride + 1
     return windows - 1 if (windows - 1) * stride >= extent + padding else windows
 
 
 class Maker:
-    """Adds layers one after another; knows the shape of each (channels, height, width) or (features,)."""
+    """Adds layers one by one. Knows the shape of each output: (channels, height, width) or (features,)."""
 
     def __init__(self, seed):
         self.random = random.Random(seed)
         self.case = Case(seed)
         self.shapes, self.alias = {}, {}
         self.last = "input"
-        self.phase, self.named = None, 0  # of the layers that are added; how many have a name
+        self.phase, self.named = None, 0  # phase of added layers, None: both; number of layers with a name
         self.shard_batch = self.choice(2, 2, 3, 4)
 
     def choice(self, *values):
@@ -60,9 +60,9 @@ class Maker:
         return "l%d" % (self.named - 1)
 
     def add(self, fields, inputs, shape, name=None):
-        """The layer in the file and in the expanded list. Returns its name."""
+        """Adds the layer to the file and to the expanded lists. Returns its name."""
         name = name or self.name()
-        if not fields.get("bias", True):  # a multiplier for each parameter, and there is only one
+        if not fields.get("bias", True):  # only one parameter, so only one multiplier
             fields = {key: value[:1] if key.endswith("_multipliers") else value for key, value in fields.items()}
         for phase, layers in (("train", self.case.layers), ("test", self.case.test_layers)):
             if self.phase in (phase, None):
@@ -83,7 +83,7 @@ class Maker:
                            {"type": "uniform", "minimum": -0.3, "maximum": 0.3})
 
     def parameters(self, weight, bias):
-        """Fillers and multipliers."""
+        """Random fillers and multipliers."""
         fields = {weight: self.filler() if weight == "weight_filler" else
                   {"type": "uniform", "minimum": 0.5, "maximum": 1.5}}
         if self.sometimes(0.5):
@@ -96,7 +96,7 @@ class Maker:
         return fields
 
     def extent(self, low, high):
-        """A number for both directions, or one for each."""
+        """One number for both axes, or one for each axis."""
         return self.random.randint(low, high) if self.sometimes(0.7) else \
             [self.random.randint(low, high), self.random.randint(low, high)]
 
@@ -104,14 +104,14 @@ class Maker:
         return len(self.shapes[value]) == 3
 
     def normalizable(self, value):
-        """Whether a channel has so many values that their mean and deviation are not nearly the values themselves:
-        else all digits of the gradient cancel, in any program."""
+        """Whether a channel has enough values to normalize. With few values, the digits of the gradient cancel in any
+        program."""
         cells = 1
         for extent in self.shapes[value][1:]:
             cells *= extent
         return cells * self.shard_batch >= 8
 
-    # ---- layers; each takes the name of its input and returns its own, or None where it does not fit
+    # ---- layers: each method takes the name of its input and returns its name, or None if the input does not fit
 
     def convolution(self, value):
         channels, height, width = self.shapes[value]
@@ -119,7 +119,7 @@ class Maker:
         outputs = groups * self.random.randint(1, max(1, self.choice(4, 8, 20, 33) // groups))
         kernel, stride = self.extent(1, 4), self.extent(1, 2)
         padding, dilation = self.extent(0, 2), self.choice(1, 1, 1, 2, [1, 2])
-        if self.sometimes(0.3):  # what Winograd's method takes
+        if self.sometimes(0.3):  # a geometry for Winograd's algorithm
             kernel, stride, padding, dilation, groups = 3, 1, 1, 1, 1
             outputs = self.choice(16, 32)
         if self.sometimes(0.2):
@@ -151,7 +151,7 @@ class Maker:
     def pooling(self, value):
         channels, *extents = self.shapes[value]
         fields = {"type": "pooling", "method": self.choice("max", "max", "average", "average", "stochastic")}
-        if fields["method"] == "stochastic":  # of values that are 0 or more
+        if fields["method"] == "stochastic":  # its values must not be negative
             value = self.add({"type": "relu"}, [value], self.shapes[value])
         if self.sometimes(0.15):
             return self.add({**fields, "global": True}, [value], (channels, 1, 1))
@@ -199,7 +199,7 @@ class Maker:
         return self.add(fields, [value], self.shapes[value])
 
     def bounded_function(self, value):
-        """Of what a tanh gives, so that nothing overflows and no logarithm is of 0."""
+        """A function of a tanh's output, so that nothing overflows and no logarithm gets 0."""
         bounded = self.add({"type": "tanh"}, [value], self.shapes[value])
         fields = self.choice({"type": "exp", "scale": 0.5}, {"type": "exp", "base": 2.0, "shift": 0.1},
                              {"type": "log", "shift": 2.0}, {"type": "log", "base": 10.0, "scale": 0.5, "shift": 1.5},
@@ -224,7 +224,7 @@ class Maker:
         return self.add({"type": "bias", **self.choice({}, {"filler": filler})}, [value], self.shapes[value])
 
     def gated(self, value):
-        """Each channel times a number that all of its cells give."""
+        """Multiplies each channel by a gate that depends on the channel's mean."""
         channels = self.shapes[value][0]
         pooled_cells = self.add({"type": "pooling", "method": "average", "global": True}, [value], (channels, 1, 1))
         gate = self.add({"type": "sigmoid"}, [pooled_cells], (channels, 1, 1))
@@ -282,13 +282,13 @@ class Maker:
         return self.add(fields, [value], (1,))
 
     def shared_linear(self, value):
-        """Two linear layers of one weight, one after the other."""
+        """Two linear layers in sequence with a shared weight."""
         fields = {"type": "linear", "outputs": self.shapes[value][0]}
         first = self.add({**fields, "weight_filler": {"type": "xavier"}}, [value], self.shapes[value])
         return self.add({**fields, "shares": first}, [first], self.shapes[value])
 
     def phased(self, value):
-        """A layer of training and one of tests, of the same name."""
+        """A training layer and a test layer with the same name."""
         self.phase = "train"
         name = self.add({"type": "dropout", "probability": 0.3}, [value], self.shapes[value])
         self.phase = "test"
@@ -296,19 +296,19 @@ class Maker:
         return self.end_phase(name)
 
     def end_phase(self, value):
-        """The next layer names its inputs: in each phase another layer may be the one before it."""
+        """The next layer must name its inputs, because the layer before it can differ between phases."""
         self.phase, self.last = None, ""
         return value
 
     def shared(self, value):
-        """Two convolutions of one weight, one after the other."""
+        """Two convolutions in sequence with a shared weight."""
         channels = self.shapes[value][0]
         fields = {"type": "convolution", "outputs": channels, "kernel": 3, "padding": 1}
         first = self.add({**fields, "weight_filler": {"type": "xavier"}}, [value], self.shapes[value])
         return self.add({**fields, "shares": first}, [first], self.shapes[value])
 
     def unread(self, value):
-        """The best of a value's elements, which nobody learns from. The value goes on."""
+        """An argmax that no layer trains on. Returns the value unchanged."""
         best = self.add({"type": "argmax", "values": True}, [value], (2,))
         self.add({"type": "silence"}, [best], ())
         for name in list(self.shapes)[-2:]:
@@ -350,7 +350,7 @@ class Maker:
         return None if channels > 80 else self.add({"type": "concat"}, inputs, (channels, *self.shapes[value][1:]))
 
     def residual(self, value):
-        """batch_norm(convolution(x)) + x, which is fused."""
+        """batch_norm(convolution(x)) + x, which the net fuses."""
         if not self.normalizable(value):
             return None
         channels = self.shapes[value][0]
@@ -361,7 +361,7 @@ class Maker:
         return self.relu(total) if self.sometimes(0.7) else total
 
     def block(self, value):
-        """A use of the block "cell", which keeps the height and width."""
+        """Uses the block "cell", which keeps height and width."""
         if not self.normalizable(value):
             return None
         planes, repeat = self.choice(4, 8), self.choice(None, 1, 2)
@@ -426,7 +426,7 @@ class Maker:
             self.further_loss(self.random.choice(list(self.shapes)), classes)
         if self.sometimes(0.2):
             self.test_alone(self.random.choice(list(self.shapes)))
-        if self.sometimes(0.3):  # nobody reads these
+        if self.sometimes(0.3):  # no other layer reads these
             value = self.random.choice(list(self.shapes))
             made = self.random.choice(images if self.image(value) else features)(value)
             if made and self.sometimes(0.5):
@@ -438,7 +438,7 @@ class Maker:
         return classes
 
     def auxiliary_inputs(self):
-        """Further inputs of the network; returns the value to begin with. A layer or a loss reads each."""
+        """Auxiliary inputs of the network. Each is read by a layer or a loss. Returns the value to start with."""
         value = "input"
         if self.sometimes(0.25):
             shape = (self.random.randint(1, 3), *self.shapes["input"][1:])
@@ -458,7 +458,7 @@ class Maker:
         self.add_loss({"type": "euclidean_loss", "weight": 0.1}, [guess, "target"])
 
     def further_loss(self, value, classes):
-        """Sometimes of training alone; layers that both phases have read none of its layers then."""
+        """Another loss, sometimes for training only. Then no layer of both phases reads its layers."""
         shapes = dict(self.shapes)
         self.phase = "train" if self.sometimes(0.4) else None
         self.loss(value, classes, {"weight": self.choice(0.3, 1.0)})
@@ -467,7 +467,7 @@ class Maker:
             self.end_phase(value)
 
     def test_alone(self, value):
-        """Layers of tests alone, without parameters."""
+        """Test layers without parameters."""
         shapes = dict(self.shapes)
         self.phase = "test"
         for function in (self.relu, self.tile if self.image(value) else self.softmax):
@@ -488,7 +488,7 @@ class Maker:
             self.other_loss(value, scores)
 
     def other_loss(self, value, scores):
-        """Of the same scores, or of how far they are from others."""
+        """A loss on the same scores, or on their distance from other scores."""
         other = self.linear(value, self.shapes[scores][0])
         weight = {"weight": self.choice(0.1, 0.5)}
         made = self.choice("hinge_loss", "multinomial_loss", "euclidean_loss", "sigmoid_loss", "contrastive_loss",
@@ -509,10 +509,10 @@ class Maker:
     def add_loss(self, fields, inputs):
         shapes = dict(self.shapes)
         self.add(fields, inputs, ())
-        self.shapes = shapes  # nobody reads a loss
+        self.shapes = shapes  # no layer reads a loss
 
     def shuffle_layers(self):
-        """Any order will do where inputs are named."""
+        """Shuffles the layers. Each layer then names its inputs."""
         previous = "input"
         for layer in self.case.network["layers"]:
             if "input" not in layer and "inputs" not in layer:

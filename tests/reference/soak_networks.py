@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
-"""Trains random networks (random_networks.py) with poseidon-train and holds them against PyTorch.
+"""Trains random networks (random_networks.py) with poseidon-train and compares them with PyTorch.
 
     soak_networks.py --bin build/release/bin --seed 1 --count 500      # needs PyTorch (2.15 was used)
     soak_networks.py --golden 20                                       # writes golden/networks.json
 
-For each seed: the losses of five steps are those of PyTorch in double precision, to 1e-4 of them or twice
-the distance of PyTorch in single precision, whichever is more. Where a value lies at a relu's or a maximum's
-edge, rounding decides on which side, in any program: a seed that is further off is held against sixteen runs of
-PyTorch in single precision whose first values differ in their last bits, and counted. Where the loss is not finite in
-PyTorch's single precision, poseidon-train must report that at the same step. The loss of the final test and
-the tensors of the last checkpoint (parameters, running statistics, averages) are compared in the same way. And 1, 2
-and 3 workers, and a run that is stopped twice and continues with other numbers of workers, come to the same losses and
-tensors, bit for bit.
+For each seed, the losses of five steps must equal those of PyTorch in double precision. The tolerance is 1e-4 relative,
+or twice the error of PyTorch in single precision if that is more. If a value is at the kink of a relu or at a tie of a
+maximum, rounding selects the side, in any program. So a seed beyond the tolerance is compared with sixteen runs of
+PyTorch in single precision, whose first values differ in their last bits. Such seeds are counted. If the loss is not
+finite in PyTorch's single precision, poseidon-train must report that at the same step.
+
+The loss of the final test and the tensors of the last checkpoint (parameters, running statistics, EMA) are compared in
+the same way. Runs with 1, 2 and 3 workers must give bitwise equal losses and tensors. So must a run that is stopped
+twice and continues with other numbers of workers.
 """
 
 import argparse
@@ -32,7 +33,7 @@ from torch_trainer import Run
 
 HERE = pathlib.Path(__file__).parent
 RELATIVE = 1e-4
-# Of tensors: to their largest element, or to this.
+# Tolerance of tensors: relative to their largest element, or to this least scale.
 TENSORS_RELATIVE, LEAST_SCALE = 1e-3, 1e-2
 NOISES = range(1, 17)
 
@@ -42,7 +43,7 @@ class Disagreement(Exception):
 
 
 def run(options, words, folder):
-    """poseidon-train with these words."""
+    """Runs poseidon-train with these arguments."""
     command = [str(options.bin / "poseidon-train"), *words, "--threads", "1", "--json"]
     finished = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=options.timeout)
     if finished.returncode != 0:
@@ -51,26 +52,26 @@ def run(options, words, folder):
 
 
 def losses_of(folder):
-    """Of each step, and of the final test."""
+    """The loss of each step, and of the final test."""
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     tests = [line["loss"] for line in lines if line["type"] == "test"]  # also at each stop
     return [line["loss"] for line in lines if line["type"] == "train"] + tests[-1:]
 
 
 def tensors_of(folder):
-    """What the last checkpoint's safetensors file holds behind its header."""
+    """The data of the last checkpoint's safetensors file, after the header."""
     data = (folder / "checkpoints" / ("step-%d.safetensors" % STEPS)).read_bytes()
     return data[8 + int.from_bytes(data[:8], "little"):]
 
 
 def all_losses(case, dtype, noise=0):
-    """Of each step, and of the final test."""
+    """The loss of each step, and of the final test."""
     run = Run(case, dtype, noise)
     return [*run.losses, run.test_loss]
 
 
 def reference(case):
-    """The losses in double precision, and how far off each may be."""
+    """The losses in double precision, and the tolerance for each."""
     exact, single = all_losses(case, torch.float64), all_losses(case, torch.float32)
     return exact, [max(RELATIVE * abs(e), 2 * abs(s - e)) for e, s in zip(exact, single)]
 
@@ -85,7 +86,7 @@ def within(losses, exact, tolerance):
 
 
 def check_losses(case, losses):
-    """The largest relative distance; None where only the spread of PyTorch's own runs allows it."""
+    """The largest relative difference; None if it is only within the spread of PyTorch's own runs."""
     exact, tolerance = reference(case)
     if not within(losses, exact, tolerance):
         spread = [all_losses(case, torch.float32, noise) for noise in NOISES]
@@ -110,12 +111,12 @@ def flat(tensor):
 
 
 def farthest(one, other):
-    """The largest distance of two tensors' elements. Running statistics may be infinite in no program."""
+    """The largest difference of two tensors' elements. Running statistics must be finite."""
     return float(abs(one - other).max())
 
 
 def check_tensors(case, folder):
-    """False where only the spread of PyTorch's own runs allows what the checkpoint has."""
+    """Compares the checkpoint. Returns False if it is only within the spread of PyTorch's own runs."""
     got = checkpoint_of(folder)
     exact, single = Run(case, torch.float64).tensors, Run(case, torch.float32).tensors
     averages = {name for name in exact if name.endswith(".average")}
@@ -137,12 +138,12 @@ def check_tensors(case, folder):
 
 
 def cluster(workers):
-    """Words for so many workers, and servers in other numbers."""
+    """Arguments for this number of workers, with a different number of servers."""
     return ["--workers", str(workers)] + (["--servers", str(3 - workers % 2 - workers // 3)] if workers > 1 else [])
 
 
 def check_bits(case, options, folder):
-    """Other numbers of workers, and a run in three parts."""
+    """Compares runs with other numbers of workers, and a run in three parts, bit by bit."""
     expected = losses_of(folder / "one"), tensors_of(folder / "one")
     most = min(3, case.job["cluster"]["logical_shards"])
     runs = {} if options.few else {"%d-workers" % n: [["job.json", *cluster(n)]] for n in range(2, most + 1)}
@@ -157,7 +158,7 @@ def check_bits(case, options, folder):
 
 
 def trains(case, options, folder):
-    """Runs the job with one worker. False where its losses diverge at the same step as PyTorch's."""
+    """Runs the job with one worker. Returns False if its losses diverge at the same step as PyTorch's."""
     try:
         run(options, ["job.json", "--output", "one"], folder)
         return True
@@ -172,7 +173,7 @@ def trains(case, options, folder):
 
 
 def check_seed(seed, options):
-    """Whether all agrees, and the distance of the losses: None at an edge, infinite where the losses diverge."""
+    """Whether all results agree, and the difference of the losses: None at a kink, infinite if the losses diverge."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="network-%d-" % seed, dir=options.folder))
     case = make_case(seed)
     write(case, folder)
@@ -214,7 +215,7 @@ def soak(options):
 
 
 def write_golden(count):
-    """Networks, jobs and losses for the tests, which need no PyTorch."""
+    """Writes networks, jobs and losses for the tests, which need no PyTorch."""
     cases = []
     for seed in range(1, count + 1):
         case = make_case(seed)

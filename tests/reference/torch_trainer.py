@@ -1,5 +1,5 @@
-"""Trains a case of random_networks.py with PyTorch, in any precision, from the words of docs/config.md and
-the comments of layers/*.h alone: what poseidon-train must agree with."""
+"""Reference for poseidon-train: trains a case of random_networks.py with PyTorch, in any precision. It is written only
+from docs/config.md and the comments of layers/*.h."""
 
 import math
 
@@ -31,9 +31,9 @@ def pooling(inputs, p, f):
 
 
 def windows_of(x, f, beyond):
-    """The cells of each window (samples, channels, rows, columns, cells), and over each axis how many of a window's lie
-    in the padded input. Any padding below the kernel's size, which PyTorch's own does not take; `beyond` is what
-    stands there."""
+    """The cells of each window (samples, channels, rows, columns, cells), and for each axis the numbers of a window's
+    cells in the padded input. Supports any padding below the kernel's size, unlike PyTorch. `beyond`: the padding
+    value."""
     kernel, stride, padding = pair(f["kernel"]), pair(f["stride"]), f.get("padding", 0)
     ceil = f.get("rounding", "ceil") == "ceil"
     total, area = [], []
@@ -43,7 +43,7 @@ def windows_of(x, f, beyond):
         if (count - 1) * s >= extent + padding:
             count -= 1
         total.append((count, max(0, (count - 1) * s + k - extent - padding)))
-        # A mean is over the window as far as it lies in the padded input.
+        # A mean divides by the part of the window in the padded input.
         area.append([min(i * s + k, extent + 2 * padding) - i * s for i in range(count)])
     (rows, below), (columns, right) = total
     x = F.pad(x, (padding, right, padding, below), value=beyond)
@@ -52,8 +52,8 @@ def windows_of(x, f, beyond):
 
 
 def stochastic_pooling(x, f, chances):
-    """In training: of each window the cell at which the sum so far reaches the chance's share of the whole, else the
-    last one. `chances`: (samples, channels, rows * columns)."""
+    """Training: takes for each window the first cell at which the running sum reaches chance * sum, else the last cell.
+    `chances`: (samples, channels, rows * columns)."""
     windows, _ = windows_of(x, f, 0.0)
     inside = windows_of(torch.ones_like(x[:1, :1]), f, 0.0)[0] > 0
     wanted = chances.to(x.dtype).reshape(windows.shape[:-1])[..., None] * windows.sum(-1, keepdim=True)
@@ -94,7 +94,7 @@ OWN_LAYERS = {**LAYERS, "pooling": pooling, "lrn": lrn, "batch_norm": batch_norm
 
 
 def specs_of(layer, inputs):
-    """Of a layer's parameters: name, shape, filler's key and its default."""
+    """For each parameter of a layer: name, shape, key of the filler, and default filler."""
     kind, channels = layer["type"], inputs[0].shape[1]
     zero, one, quarter = ({"type": "constant", "value": value} for value in (0.0, 1.0, 0.25))
     shapes = {"linear": lambda: (layer["outputs"], inputs[0][0].numel()),
@@ -112,7 +112,7 @@ def specs_of(layer, inputs):
 
 
 def stochastic_mean(x, f):
-    """In tests: the mean of each window's cells, weighted by their shares of the window's sum."""
+    """Tests: the mean of each window's cells, weighted by their shares of the window's sum."""
     windows, _ = windows_of(x, f, 0.0)
     total = windows.sum(-1)
     return torch.where(total > 0, windows.square().sum(-1) / total, torch.zeros_like(total))
@@ -123,10 +123,10 @@ class Model:
         self.case, self.dtype = case, dtype
         self.noise = np.random.default_rng(noise) if noise else None
         self.seed = case.job["train"]["seed"]
-        self.parameters = {}  # by name, made on first use
+        self.parameters = {}  # by name, made at first use
         self.rates, self.decays = {}, {}
         self.statistics, self.momenta = {}, {}  # by name
-        self.contributions = {}  # to statistics, by name, of the shards of this step
+        self.contributions = {}  # contributions of this step's shards to statistics, by name
 
     def parameter(self, layer, index, name, shape, filler, usual):
         full = layer["name"] + "." + name
@@ -144,13 +144,13 @@ class Model:
         return self.parameters[full]
 
     def parameters_of(self, layer, inputs):
-        """A layer that shares has its owner's."""
+        """The parameters of a layer. A layer that shares has those of the other layer."""
         if "shares" in layer:
             layer = next(other for other in self.case.layers if other["name"] == layer["shares"])
         return [self.parameter(layer, index, *spec) for index, spec in enumerate(specs_of(layer, inputs))]
 
     def words(self, purpose, layer, step, first, samples, count):
-        """So many random words of each sample."""
+        """`count` random words for each sample."""
         stream = philox.name_hash(layer["name"]) ^ ((step * 0x9E3779B97F4A7C15) & philox.MASK64)
         return np.stack([philox.words(self.seed, purpose, stream, first + n, count) for n in range(samples)])
 
@@ -168,7 +168,7 @@ class Model:
         return x * kept.to(x.dtype) / (1 - layer["probability"])
 
     def test_loss_sum(self, given, labels, averages):
-        """In tests, with the averages in place of the values that have one."""
+        """The test loss with EMA in place of the values that have one."""
         parameters, statistics = dict(self.parameters), dict(self.statistics)
         for name, average in averages.items():
             where = self.parameters if name.removesuffix(".average") in self.parameters else self.statistics
@@ -179,7 +179,7 @@ class Model:
             self.parameters, self.statistics = parameters, statistics
 
     def in_test(self, layer, inputs):
-        """A layer that computes otherwise in tests than in training."""
+        """The output of a layer type that differs between tests and training."""
         if layer["type"] == "dropout":
             return inputs[0]
         if layer["type"] == "batch_norm":
@@ -190,8 +190,8 @@ class Model:
         return stochastic_mean(inputs[0], layer)
 
     def loss_sum(self, given, labels, step, first):
-        """Of a shard whose first sample is `first`: the samples' losses, times their weights. `given`: the inputs by
-        name. Without a step, in tests."""
+        """The weighted losses of a shard, summed over its samples. `first`: index of its first sample. `given`: inputs
+        by name. `step` None: test phase."""
         values, total = dict(given), 0.0
         waiting = list(self.case.test_layers if step is None else self.case.layers)
         while waiting:
@@ -201,7 +201,7 @@ class Model:
             if layer["type"] in LOSSES:
                 rows = [values.flatten(1) for values in inputs]
                 total = total + layer.get("weight", 1.0) * LOSSES[layer["type"]](rows, labels, layer).sum()
-            elif layer["type"] in ("accuracy", "argmax", "silence"):  # on which no loss depends
+            elif layer["type"] in ("accuracy", "argmax", "silence"):  # no loss depends on these
                 values[layer["name"]] = inputs[0]
             elif step is None and (layer["type"] in ("dropout", "batch_norm") or layer.get("method") == "stochastic"):
                 values[layer["name"]] = self.in_test(layer, inputs)
@@ -216,7 +216,7 @@ class Model:
         return total
 
     def add_statistics(self, layer, x):
-        """What a shard contributes to the running statistics of a batch norm."""
+        """Adds a shard's contribution to the running statistics of a batch norm."""
         channels = x.detach().movedim(1, 0).flatten(1)
         values = {"running_mean": channels.mean(1), "running_var": channels.var(1, unbiased=channels.shape[1] > 1)}
         for name, value in values.items():
@@ -224,7 +224,7 @@ class Model:
             self.momenta[layer["name"] + "." + name] = layer.get("momentum", 0.1)
 
     def take_contributions(self):
-        """The mean over the shards of a step, by statistic."""
+        """The mean over the shards of a step for each statistic. Clears the contributions."""
         means = {name: torch.stack(values).mean(0) for name, values in self.contributions.items()}
         self.contributions = {}
         return means
@@ -256,7 +256,7 @@ def uniform_values(words):
 
 
 def sample(data, index):
-    """A sample of the dataset "random": its values, which are generated pixel by pixel, and its label."""
+    """A sample of the data set "random": its values, generated pixel by pixel, and its label."""
     shape = (data["height"], data["width"], data["channels"])
     count = int(np.prod(shape))
     words = philox.words(data["seed"], philox.GENERATION, 0, index, 4 + (count + 7) // 8 * 4)
@@ -268,7 +268,7 @@ def sample(data, index):
 
 
 def factor_of(schedule, step, steps):
-    """What a schedule multiplies the learning rate by."""
+    """The factor of the learning rate by a schedule."""
     kind, gamma = schedule.get("type", "fixed"), schedule.get("gamma", 0.1)
     warmup, least = schedule.get("warmup", 0), schedule.get("minimum", 0.0)
     progress = 0.0 if steps <= warmup else min(max((step - warmup) / (steps - warmup), 0.0), 1.0)
@@ -285,7 +285,7 @@ def factor_of(schedule, step, steps):
 
 
 def auxiliary_values(data, index):
-    """The auxiliary inputs of a sample of the dataset "random", by name."""
+    """The auxiliary inputs of a sample of the data set "random", by name."""
     counts = [int(np.prod(extra["shape"])) for extra in data["extras"]]
     values = uniform_values(philox.words(data["seed"], philox.GENERATION, 2, index, 4 + (sum(counts) + 7) // 8 * 4))
     parts = np.split(values, np.cumsum(counts))
@@ -303,7 +303,7 @@ class Optimizer:
             value.add_(self.model.momenta[name] * (mean - value))
 
     def follow(self, step, learned):
-        """Moves the averages of learned parameters and statistics after an update."""
+        """Updates the EMA of learned parameters and of statistics."""
         decay = self.fields.get("average_decay", 0.0)
         if decay == 0:
             return
@@ -364,17 +364,17 @@ class Optimizer:
 
 
 class Run:
-    """A training of STEPS steps. `losses`: of each step, before its update. `test_loss`: after the last one. `tensors`:
-    of the last checkpoint, by name."""
+    """A training run of STEPS steps. `losses`: of each step, before its update. `test_loss`: after the last update.
+    `tensors`: of the last checkpoint, by name."""
 
     def __init__(self, case, dtype, noise=0):
-        """With noise, a number above 0, the first values' last bits are random, by that number."""
+        """`noise` above 0 is a seed that randomizes the last bits of the first values."""
         self.job, self.dtype = case.job, dtype
         self.model = Model(case, dtype, noise)
         self.optimizer, self.waiting, self.losses = Optimizer(self.job["optimizer"], self.model), [], []
         staleness = self.job["comm"]["staleness"]
         for step in range(STEPS):
-            if step > staleness:  # the sums of the steps up to step - 1 - staleness
+            if step > staleness:  # apply the sums of steps up to step - 1 - staleness
                 self.update(step - 1 - staleness)
             self.losses.append(self.step(step))
         for step in range(max(0, STEPS - 1 - staleness), STEPS):

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Writes tests/reference/golden/torchvision/NAME.json: the state dict of a network of torchvision's, names and
-shapes in their order, and of some the scores of a sample.
+"""Writes tests/reference/golden/torchvision/NAME.json: the names and shapes of a torchvision network's state dict, in
+order. For some networks also the scores of a sample.
 
     torchvision_golden.py [NAME]...        all networks if none is named
 
-Needs torch and torchvision (0.29.2 made the committed ones). All values are a function of names and places, by
-the generator of core/philox.h; tests/exporter/torchvision_slow_test.cpp makes the same, by torchvision's names:
+Needs torch and torchvision (the committed files are from 0.29.2). All values are functions of names and indices, by the
+generator of core/philox.h. tests/exporter/torchvision_slow_test.cpp uses the same values, by torchvision's names:
 
     uniform(stream, index, count, low, high): RandomStream(11, GENERATION, stream, index)
     tensor: stream FNV-1a of its name, index 0, from -0.1 to 0.1, but for
@@ -13,8 +13,8 @@ the generator of core/philox.h; tests/exporter/torchvision_slow_test.cpp makes t
         scale and running variance of batch norms: 0.5 to 1.5; num_batches_tracked: 7
     sample: stream 1, index 0, from -1 to 1
 
-The scores are in double precision; "distance" is how far single precision is from them, in parts of the largest
-one. inception_v3 and googlenet are without transform_input: what that does is part of a job's transform."""
+The scores are in double precision. "distance" is the error of single precision, relative to the largest score.
+inception_v3 and googlenet are computed without transform_input, whose effect is part of a job's transform."""
 
 import json
 import math
@@ -30,7 +30,7 @@ from network_golden import uniform
 HERE = pathlib.Path(__file__).parent
 SCORED = ["alexnet", "efficientnet_b0", "googlenet", "inception_v3", "mobilenet_v2", "resnet18", "resnet50"]
 NAMES = sorted(SCORED + ["resnet152", "vgg11", "vgg16", "vgg19"])
-# Those that would spend a while on first values.
+# Networks whose initialization would take long.
 INITIALIZED = ("googlenet", "inception_v3", "vgg11", "vgg16", "vgg19")
 
 

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Writes tests/reference/curves/*.txt: the losses of whole networks trained by PyTorch.
 
-Run it with any PyTorch from 1.13 on (2.15 made the committed ones): python3 train_pytorch.py. The models
-are configs/networks/*.json written by hand. Weights and batches come from the generator of core/philox.h by formulas that tests/trainer/pytorch_slow_test.cpp repeats:
+Works with PyTorch from 1.13 on (the committed files are from 2.15): python3 train_pytorch.py. The models are
+configs/networks/*.json, written by hand in PyTorch. Weights and batches come from the generator of core/philox.h by
+formulas that tests/trainer/pytorch_slow_test.cpp repeats:
 
     uniform(stream, index, count, low, high): RandomStream(5, GENERATION, stream, index)
     parameter p (its place in network order): stream 100 + p, index 0;
@@ -10,8 +11,8 @@ are configs/networks/*.json written by hand. Weights and batches come from the g
     label of sample s: first word of stream 1, index s, modulo the number of classes
     image of sample s: uniform(2, s, -1 to 1) + uniform(3, label, -signal to signal)
 
-Step t takes samples t * batch to (t + 1) * batch - 1. The loss of a step is the mean before its
-update. SGD with momentum and decay; learning rate and decay have the multipliers of the network file.
+Step t uses samples t * batch to (t + 1) * batch - 1. The loss of a step is the mean before its update. The optimizer is
+SGD with momentum and weight decay. Learning rate and decay have the multipliers of the network file.
 """
 
 import argparse
@@ -50,8 +51,7 @@ def batch_of(step, batch, shape, classes, signal):
 
 
 class Parameters:
-    """Makes parameters in network order, on first use; gives them back, in the same order, on later
-    passes."""
+    """Makes parameters in network order at first use. Later passes get the same parameters in the same order."""
 
     def __init__(self, gain):
         self.tensors, self.multipliers, self.gain, self.next = [], [], gain, 0

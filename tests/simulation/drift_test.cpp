@@ -1,4 +1,4 @@
-// Who has drifted, and when nobody knows.
+// Replica divergence: which worker the job names, and when it cannot decide.
 
 #include <doctest/doctest.h>
 
@@ -76,7 +76,7 @@ TEST_CASE("a job of two workers that differ names both") {
 
 namespace {
 
-/// Worker 1 drifts after the checkpoint of step 10.
+/// The replica of worker 1 diverges after the checkpoint of step 10.
 SimulatedJobOptions job_that_goes_back(int64_t workers) {
   SimulatedJobOptions options = regrouping_job(workers, 2, workers + 2, SchemeRule::kPs);
   options.steps = 30;

@@ -1,4 +1,4 @@
-// How a job ends when something happens while it ends, and what is told of it.
+// The end of a job when a fault happens while it ends, and the reports of the nodes.
 
 #include <doctest/doctest.h>
 

@@ -8,8 +8,8 @@
 
 namespace poseidon::comm {
 
-/// That a job of 100 steps which is told to halt while it goes on without worker 0, lost at this
-/// event, halts in the next view.
+/// Checks a job of 100 steps in which worker 0 crashes at `event`. A user stops the job while the
+/// other nodes reconfigure. The job must stop in the next view.
 inline void halts_in_the_next_view(SimulatedJobOptions options, uint64_t event) {
   options.steps = 100;
   for (uint64_t later = 0; later < 60; later += 15) {

@@ -1,5 +1,5 @@
-// Jobs that get more members while they run, on the simulated network: whoever comes, and whenever,
-// the values are those of one process alone, and nobody goes back a step for it.
+// Jobs that nodes join while they run, on the simulated network. Whatever joins, and at whatever
+// time, the values equal those of a single process, and no worker repeats a step.
 
 #include <doctest/doctest.h>
 
@@ -33,7 +33,7 @@ uint64_t events_of(SimulatedJobOptions options) {
   return run_job(options).events;
 }
 
-/// When an undisturbed run has made some of its steps.
+/// The event at one third of an undisturbed run.
 uint64_t third_of(const SimulatedJobOptions& options) { return events_of(options) / 3; }
 
 bool has_warned(const SimulatedJobResult& result, const std::string& of) {
@@ -42,7 +42,8 @@ bool has_warned(const SimulatedJobResult& result, const std::string& of) {
   });
 }
 
-/// A node of this role comes at every `stride`-th event. Returns how often it was let in.
+/// Runs the job once for every `stride`-th event, with a node of this role that arrives at that
+/// event. Returns the number of admitted joiners.
 size_t join_everywhere(SimulatedJobOptions options, Role role, uint64_t stride) {
   size_t joined = 0;
   const auto steps = static_cast<size_t>(options.steps);
@@ -53,7 +54,7 @@ size_t join_everywhere(SimulatedJobOptions options, Role role, uint64_t stride) 
     CHECK(fault_in_regrouping(options, result) == "");
     REQUIRE(result.outcome.has_value());
     CHECK(result.outcome->finished);
-    CHECK(result.step_ends.size() == steps);  // none is made again
+    CHECK(result.step_ends.size() == steps);  // no step is repeated
     CHECK(result.regrouped.size() == result.joined);
     for (const Loss& why : result.regrouped) CHECK(why.kind == Loss::Kind::kJoined);
     joined += result.joined;
@@ -220,7 +221,8 @@ TEST_CASE("a newcomer is no witness for a worker that drifts, and goes back to a
   options.drifts = {0, 14};
   bool found_when_others_join = false, back_together = false;
   for (uint64_t event = events / 4; event < 3 * events / 4; event += events / (60 / kStride)) {
-    // As many as those whose values are right, and one more that was given the wrong ones.
+    // As many joiners as there are workers with right values, and one more that gets a copy of the
+    // wrong values.
     options.arrivals = {{.at_event = event}, {.at_event = event + 1}, {.at_event = event + 2}};
     const SimulatedJobResult result = run_job(options);
     CAPTURE(description(options));
@@ -231,7 +233,7 @@ TEST_CASE("a newcomer is no witness for a worker that drifts, and goes back to a
       CAPTURE(why.message());
       CHECK(why.kind == Loss::Kind::kDrift);
       CHECK(why.who == worker(0));
-      // Between checkpoints only the beginning of a view compares.
+      // Between checkpoints, replicas are compared only at the start of a view.
       found_when_others_join |= result.joined == 3 && why.step < 20;
       back_together |= result.joined == 3 && result.regrouped.size() == 1;
     }

@@ -1,4 +1,4 @@
-// The link between the workers, as it is measured before the plan is made.
+// The link probe: measures the bandwidth between workers before the plan is made.
 
 #include "comm/membership/link_probe.h"
 
@@ -147,7 +147,7 @@ TEST_CASE("a sender keeps a window under way") {
   probe.received(kEchoFrame, Time{0});
   CHECK(frames.sent.size() == 4);
   for (int i = 0; i < 1000; ++i) probe.received(kEchoFrame, Time{0});
-  CHECK(frames.sent.size() == 163);  // warm-up, what is measured, and a window
+  CHECK(frames.sent.size() == 163);  // warm-up, measured frames, and one window
 }
 
 TEST_CASE("probes that were not asked for are refused, outdated ones dropped") {

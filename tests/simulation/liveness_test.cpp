@@ -1,4 +1,4 @@
-// Any timeout that a job may have works, and so does a node that stands still for half of it.
+// Heartbeats: any timeout in the allowed range works, also if a node pauses for half of it.
 
 #include <doctest/doctest.h>
 
@@ -9,7 +9,7 @@ using namespace poseidon::comm;
 
 namespace {
 
-/// Its steps are so long that beats alone are a sign of life.
+/// Steps are so long that heartbeats alone show that a node is alive.
 SimulatedJobOptions job_with_timeout(Time timeout) {
   PlanRequest request;
   request.workers = request.servers = 2;

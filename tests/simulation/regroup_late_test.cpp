@@ -1,6 +1,6 @@
-// Jobs with sums in flight that go on after losses, on the simulated network: all go back to the
-// last checkpoint, or begin anew where there is none, and the values are those of one process
-// alone.
+// Jobs with sums in flight that continue after node failures, on the simulated network. All nodes
+// return to the last checkpoint, or restart at step 0 if there is none. The values equal those of a
+// single process.
 
 #include <doctest/doctest.h>
 
@@ -17,7 +17,7 @@ using poseidon::test::kIsSanitized;
 
 namespace {
 
-/// Two checkpoints on the way, and one at the end.
+/// A job with two checkpoints before the last step, and one after it.
 SimulatedJobOptions late_job(int64_t workers, SchemeRule scheme, int64_t staleness) {
   SimulatedJobOptions options = regrouping_job(workers, 2, workers + 2, scheme);
   options.plan.staleness = staleness;
@@ -39,8 +39,8 @@ SimulatedJobResult run_late(SimulatedJobOptions options, std::vector<Fault> faul
   return result;
 }
 
-/// Strikes each node at every `stride`-th event. Returns how many views began after each step, of
-/// the first nine.
+/// Runs the job once for each node and every `stride`-th event, with a fault of the node at that
+/// event. Returns for each of the steps 0 to 8 the number of views that started after it.
 std::array<size_t, 9> strike_everywhere(const SimulatedJobOptions& options, uint64_t stride,
                                         Fault::Kind kind = Fault::Kind::kCrash) {
   std::array<size_t, 9> views{};
@@ -53,11 +53,11 @@ std::array<size_t, 9> strike_everywhere(const SimulatedJobOptions& options, uint
   return views;
 }
 
-/// That it was gone back to each checkpoint, and to the beginning, and to nothing else.
+/// Checks that views started after each checkpoint and after step 0, and after no other step.
 void goes_back_to_checkpoints(const std::array<size_t, 9>& views) {
   for (size_t step = 0; step < views.size(); ++step) {
     CAPTURE(step);
-    // The last one is that of the end: then a loss hardly matters.
+    // Step 8 is the last one. Few failures then lead to another view.
     if (step < 8) CHECK((views[step] > 0) == (step % 3 == 0));
   }
 }

@@ -1,4 +1,4 @@
-// A crash at every single event of small jobs, of every node, and a second one behind it.
+// A crash of every node at every single event of small jobs, and a second crash after it.
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
-// Jobs that go on after losses, on the simulated network: whatever is lost, and whenever, the
-// values are those of one process alone.
+// Jobs that continue after node failures, on the simulated network. Whatever node fails, and at
+// whatever time, the values equal those of a single process.
 
 #include <doctest/doctest.h>
 
@@ -18,14 +18,14 @@ namespace {
 constexpr NodeId worker(uint16_t rank) { return {Role::kWorker, rank}; }
 constexpr NodeId server(uint16_t rank) { return {Role::kServer, rank}; }
 
-/// In the middle of an undisturbed run.
+/// The event in the middle of an undisturbed run.
 uint64_t middle_of(SimulatedJobOptions options) {
   options.faults.clear();
   return run_job(options).events / 2;
 }
 
-/// Crashes each node, or asks it to leave, at every `stride`-th event. Returns how often the job
-/// went on.
+/// Runs the job once for each node and every `stride`-th event. At that event the node crashes, or
+/// is asked to leave. Returns how often the job continued.
 size_t lose_everywhere(SimulatedJobOptions options, uint64_t stride,
                        Fault::Kind kind = Fault::Kind::kCrash) {
   size_t regrouped = 0;
@@ -93,7 +93,7 @@ TEST_CASE("who leaves while others have left already is let go too, and the last
     if (result.outcome->finished) continue;
     CAPTURE(result.outcome->loss.message());
     CHECK(result.outcome->loss.kind == Loss::Kind::kLeft);
-    // Of the last complete step, as which it was perhaps written before.
+    // The checkpoint of the last complete step. An earlier checkpoint of that step counts too.
     REQUIRE_FALSE(result.checkpoints.empty());
     const int64_t saved = result.checkpoints.rbegin()->first;
     CHECK(saved >= result.outcome->loss.step - 2);
@@ -113,7 +113,7 @@ TEST_CASE("who is lost while the others regroup is left behind too") {
     CHECK(fault_in_regrouping(options, result) == "");
     CHECK(result.outcome->finished);
     CHECK(result.steps.size() == 2);
-    CHECK(result.regrouped.size() == 2);  // each is told of
+    CHECK(result.regrouped.size() == 2);  // one per failed node
     went_on_twice |= result.view == 3;
   }
   CHECK(went_on_twice);
@@ -146,7 +146,7 @@ TEST_CASE("replicas that differ before there is a checkpoint end a job that coul
 
 namespace {
 
-/// A job in which the values of worker 1 go wrong, and then what it gives to sums.
+/// A job in which the replica of worker 1 diverges, and then its contributions to sums.
 SimulatedJobOptions spoilt_job(int64_t workers, uint64_t step) {
   SimulatedJobOptions options = regrouping_job(workers, 2, workers + 2, SchemeRule::kAuto);
   options.steps = 60;
@@ -171,7 +171,7 @@ TEST_CASE("who drifts is named by the others and lost, and they go on from the l
     CHECK(loss.kind == Loss::Kind::kDrift);
     CHECK(loss.who == worker(1));
     CHECK(loss.why.find(" differs from that of 2 other workers after ") != std::string::npos);
-    // Each of the ten turns comes once in ten steps.
+    // Each of the ten groups of tensors is compared once in ten steps.
     CHECK(loss.step > static_cast<int64_t>(step));
     CHECK(loss.step <= static_cast<int64_t>(step) + 11);
     CHECK(result.losses.at(1).who == worker(1));
@@ -194,7 +194,7 @@ TEST_CASE("who is lost while the others go back to a checkpoint changes nothing 
     for (uint64_t later = 0; later < 16; later += 3 * kStride)
       for (const NodeId lost : {worker(0), worker(3), server(1)}) {
         SimulatedJobOptions options = spoilt_job(4, 27);
-        // The second time that the job is connecting is that after the drift.
+        // The job connects a second time after it has found the divergence.
         options.faults = {{.at_event = later, .in = State::kRegrouping, .a = lost}};
         if (state == State::kConnecting) options.faults[0].at_event += 20;
         const SimulatedJobResult result = run_job(options);
@@ -218,8 +218,8 @@ TEST_CASE("two workers that differ end a job that could go on: nobody knows who 
 
 namespace {
 
-/// Of two live members that have lost each other in the middle of a job one is lost, this one; the
-/// others go on.
+/// Checks a job in which the connection of two live members breaks. The job must remove `lost` and
+/// continue with the others.
 void loses_one(SimulatedJobOptions options, const std::vector<Fault>& faults, NodeId lost,
                const std::string& other) {
   options.faults = faults;
@@ -233,11 +233,11 @@ void loses_one(SimulatedJobOptions options, const std::vector<Fault>& faults, No
   CAPTURE(loss.message());
   CHECK(loss.who == lost);
   CHECK(loss.why.starts_with("it and " + other + " have no connection, though the coordinator "));
-  // It hears so itself.
+  // The removed worker gets the same message.
   if (lost.role == Role::kWorker) CHECK(result.losses.at(lost.rank).who == lost);
 }
 
-/// Long enough for a silence to be noticed.
+/// Steps take long enough for a timeout.
 SimulatedJobOptions long_job(SchemeRule scheme) {
   SimulatedJobOptions options = regrouping_job(3, 2, 5, scheme);
   options.steps = 6;
@@ -257,7 +257,7 @@ TEST_CASE("a connection that breaks between two that live costs one of them, by 
       for (uint16_t other = 0; other < 2; ++other)
         loses_one(options, cut(worker(rank), server(other)), server(other),
                   "worker " + std::to_string(rank));
-    if (scheme == SchemeRule::kPs) continue;  // workers do not meet
+    if (scheme == SchemeRule::kPs) continue;  // workers have no connection to each other
     loses_one(options, cut(worker(0), worker(1)), worker(1), "worker 0");
     loses_one(options, cut(worker(2), worker(1)), worker(2), "worker 1");
   }
@@ -281,7 +281,7 @@ TEST_CASE("who is cut off from all others, but not from the coordinator, is lost
   const SimulatedJobOptions options = long_job(SchemeRule::kSfb);
   const uint64_t middle = middle_of(options);
   for (const NodeId lonely : {worker(0), worker(2), server(0)}) {
-    // All but a server among servers, which have nothing to tell each other.
+    // Servers are not named: they have no connection to each other.
     loses_one(options, cut_off(lonely, nodes_of(options), middle), lonely,
               lonely.role == Role::kServer
                   ? "worker 0 and 2 others"
@@ -292,7 +292,8 @@ TEST_CASE("who is cut off from all others, but not from the coordinator, is lost
 TEST_CASE("who cannot be reached in the next view either is lost there") {
   SimulatedJobOptions options = long_job(SchemeRule::kPs);
   const uint64_t middle = middle_of(options);
-  // Worker 2 crashes; while the others regroup worker 0 and server 0 lose each other for good.
+  // Worker 2 crashes. During the reconfiguration the connection of worker 0 and server 0 breaks for
+  // good.
   options.faults = {
       {.at_event = middle, .a = worker(2)},
       {.kind = Fault::Kind::kDeaf, .at_event = middle + 5, .a = worker(0), .b = server(0)},

@@ -1,5 +1,6 @@
-// Jobs whose nodes cannot reach each other from the start, on the simulated network: they end
-// before their first step and say what to do, and a joiner is left out.
+// Jobs in which nodes cannot reach each other from the start, on the simulated network. Such a job
+// ends before its first step, with a remedy in its message. A joiner that cannot reach a member is
+// left out.
 
 #include <doctest/doctest.h>
 
@@ -45,7 +46,7 @@ TEST_CASE("members that cannot reach each other end the job before its first ste
   const SimulatedJobResult workers =
       run_with(Fault::Kind::kDeaf, worker(0), worker(1), SchemeRule::kSfb);
   has(workers.outcome->loss.message(), "worker 1 (w1) cannot reach worker 0 at w0: ");
-  // Workers that exchange nothing need not reach each other.
+  // Under the PS scheme workers have no connection to each other.
   CHECK(run_with(Fault::Kind::kDeaf, worker(0), worker(1), SchemeRule::kPs).outcome->finished);
 }
 

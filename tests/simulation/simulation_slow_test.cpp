@@ -1,4 +1,4 @@
-// A crash at every single event of a step, of every node.
+// A crash of every node at every single event of a step.
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-// Whole jobs on the simulated network, with the state machines that real processes run.
+// Whole jobs on the simulated network, with the state machines of the real processes.
 
 #include <doctest/doctest.h>
 
@@ -70,7 +70,7 @@ TEST_CASE("every number of workers and servers comes to the values of one alone"
 }
 
 TEST_CASE("numbers of workers agree among themselves") {
-  // PS only: its sums do not depend on who holds which logical shards.
+  // PS only: its sums do not depend on the assignment of logical shards.
   std::vector<uint32_t> digests;
   for (int64_t workers = 2; workers <= 5; ++workers)
     digests.push_back(
@@ -114,7 +114,7 @@ TEST_CASE("unequal shards, held by any worker, come to the values of one alone")
         CAPTURE(description(options));
         CHECK(fault_in(options, result) == "");
         REQUIRE(result.outcome->finished);
-        // What is chosen by bytes is not what one worker does.
+        // kAuto may choose other schemes than a job of one worker.
         if (scheme != SchemeRule::kAuto) CHECK(result.digests.at(1) == alone);
         CHECK(result.digests.at(1) == run_job(options_of(even)).digests.at(1));
         const std::vector<LayerTrafficBytes> expected = expected_traffic(plan);
@@ -188,14 +188,14 @@ TEST_CASE("a silent worker is named after the timeout, a slow step is not") {
 }
 
 TEST_CASE("what is urgent overtakes: a shallow first layer does not wait for a deep last one") {
-  // The last layer's gradient fills the link for a long time; the first layer's is small.
+  // The last layer's gradient fills the link for a long time. The first layer's gradient is small.
   PlanRequest request = request_of(2, 2, 2, SchemeRule::kPs);
   request.layers = {convolution("first", 1000), convolution("last", 4'000'000)};
   SimulatedJobOptions options = options_of(request);
   options.network.bytes_per_second = 1.25e8;
   options.carries_payload = false;
   options.steps = 5;
-  // While the last layer's sum is on its way, the next forward pass goes through the first layer.
+  // While the last layer's sum is in transit, the next forward pass runs the first layer.
   options.times = {{.forward_ms = 50, .backward_ms = 1}, {.forward_ms = 1, .backward_ms = 1}};
   const Time by_priority = run_job(options).duration;
   options.plan.overlap = Overlap::kBarrier;
@@ -219,7 +219,7 @@ TEST_CASE("who answers but makes no progress is warned of, and fails the job aft
   SimulatedJobOptions options = options_of(request_of(3, 2, 3, SchemeRule::kPs));
   options.stalls = {2, 4};
   options.stall_timeout = std::chrono::seconds(200);
-  options.agree_every = options.steps;  // so that a survivor is asked for step 4
+  options.agree_every = options.steps;  // so that the coordinator requests step 4 from a survivor
   const SimulatedJobResult result = run_job(options);
   CHECK(result.ended);
   REQUIRE(!result.outcome->finished);
@@ -316,8 +316,8 @@ TEST_CASE("a server that stands still is named, and what a worker awaited from i
 
 TEST_CASE(
     "late sums: factors of a peer that is far ahead overwrite none that are still to be used") {
-  // Links that are slow by chance for a while, and a computation that is fast: with memory for
-  // staleness + 2 steps of factors values go wrong here.
+  // Links are slow at random times, and computation is fast. With buffers for only staleness + 2
+  // steps of factors, this test computes wrong values.
   for (const int64_t staleness : {1, 2, 3})
     for (const int jitter_ms : {2, 10, 50}) {
       PlanRequest request = request_of(3, 1, 3, SchemeRule::kSfb);
@@ -334,7 +334,7 @@ TEST_CASE(
 }
 
 TEST_CASE("what a worker and a server of one host exchange does not cross its link") {
-  // One server: where it is on the host of worker 0, that worker's sums are there at once.
+  // One server. If it is on the host of worker 0, that worker gets the sums without delay.
   PlanRequest request = request_of(2, 1, 2, SchemeRule::kPs);
   request.layers = {convolution("only", 1'000'000)};
   const auto duration = [&](bool apart) {
@@ -347,13 +347,14 @@ TEST_CASE("what a worker and a server of one host exchange does not cross its li
     REQUIRE(result.outcome->finished);
     return std::chrono::duration<double>(result.duration).count();
   };
-  // 4 s in each of two steps for every worker elsewhere, and the sums of the last slices.
+  // Each worker on another host takes 4 s in each of two steps. The sums of the last slices take a
+  // little longer.
   CHECK(duration(false) == doctest::Approx(2 * 4).epsilon(0.1));
   CHECK(duration(true) == doctest::Approx(2 * 2 * 4).epsilon(0.1));
 }
 
 TEST_CASE("all processes of a host send by one link") {
-  // Four servers share a host with all that they send to two workers elsewhere.
+  // Four servers share the link of one host. They send all data to two workers on other hosts.
   PlanRequest request = request_of(2, 4, 2, SchemeRule::kPs);
   request.layers = {convolution("first", 400'000), convolution("last", 1'600'000)};
   const Plan even = make_plan(request);

@@ -6,7 +6,8 @@
 
 namespace poseidon::comm {
 
-/// Three workers and two servers, ten steps of a few milliseconds, a timeout of 3 s.
+/// Three workers and two servers, ten steps of a few milliseconds, a timeout of 3 s for node
+/// failures.
 inline SimulatedJobOptions small_job() {
   PlanRequest request;
   request.workers = 3;

@@ -1,5 +1,5 @@
-// Every state of the coordinator and of a member ends: each is stalled in turn. The table that says
-// how (comm/membership/states.h) is the one of docs/cluster.md.
+// Every state of the coordinator and of a member must end: the test stalls each one.
+// docs/cluster.md contains the table of states (comm/membership/states.h).
 
 #include <doctest/doctest.h>
 
@@ -21,12 +21,12 @@ namespace {
 constexpr NodeId worker(uint16_t rank) { return {Role::kWorker, rank}; }
 constexpr NodeId server(uint16_t rank) { return {Role::kServer, rank}; }
 
-/// A job that comes to a standstill in a state, what ends it, and when.
+/// A job that stalls in a state, the message that ends the state, and its duration.
 struct Stall {
   State state;
   SimulatedJobOptions options;
-  Time lasts;        ///< the state
-  std::string says;  ///< the loss, or else a warning
+  Time lasts;        ///< duration of the state
+  std::string says;  ///< text of the node failure or of a warning
   bool finishes = false;
   std::optional<int64_t> saved = {};  ///< a checkpoint of this step or a later one
 };
@@ -51,7 +51,7 @@ SimulatedJobOptions with_a_kept_step(std::vector<Hang> hangs) {
   return options;
 }
 
-/// No slice gets through in time, while signs of life do.
+/// The link is so slow that no slice arrives in time, while heartbeats do.
 SimulatedJobOptions on_a_slow_link() {
   SimulatedJobOptions options = small_job();
   options.measures_link = true;
@@ -61,7 +61,7 @@ SimulatedJobOptions on_a_slow_link() {
   return options;
 }
 
-/// A server that holds nothing is lost: nobody awaits anything from it.
+/// A server that stores no layer fails: no node waits for data from it.
 SimulatedJobOptions with_an_idle_server() {
   PlanRequest request;
   request.workers = 2;
@@ -115,7 +115,7 @@ std::vector<Stall> stalls() {
   };
 }
 
-/// How long the coordinator was in a state for the first time.
+/// Duration of the coordinator's first stay in a state.
 Time time_in(State state, const SimulatedJobResult& result) {
   for (size_t i = 0; i + 1 < result.states.size(); ++i)
     if (result.states[i].first == state)
@@ -164,7 +164,7 @@ TEST_CASE("whatever the coordinator is at when it stands still or dies, all memb
         if (static_cast<State>(state) == State::kFetching) options.keeper = 1;
         options.measures_link = state == static_cast<uint8_t>(State::kMeasuring);
         options.recovers = static_cast<State>(state) == State::kRegrouping;
-        // So that it comes to all that follows a loss.
+        // Adds a failure, so that the job also gets to the states that follow one.
         if (static_cast<State>(state) >= State::kSuspecting)
           options.faults.push_back(kWorker0Crashes);
         options.faults.push_back(end);

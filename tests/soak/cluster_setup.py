@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""How jobs of several machines begin, and what users read where the set-up is wrong: names, ports, addresses.
+"""How jobs on several machines start, and the messages for a wrong set-up of names, ports or addresses.
 
     sudo python3 tests/soak/cluster_setup.py --binaries build/release/bin
 
-Machines are network namespaces with the /etc/hosts of Debian: a machine's own name is 127.0.1.1 there. It needs root,
-ip, tc and nft: where one is missing, it prints which one and exits with code 77.
+Machines are network namespaces with /etc/hosts as in Debian: there, a machine's own name is 127.0.1.1. The script
+needs root, ip, tc and nft. If one is missing, it prints which one and exits with code 77.
 """
 import argparse
 import json
@@ -30,7 +30,7 @@ AS_HOST = ["unshare", "--uts", "--mount", "sh", "-c",
 
 
 def why_not():
-    """Why this cannot run here; "" where it can."""
+    """The reason why this script cannot run here; "" if it can."""
     if os.geteuid() != 0:
         return "it needs root, for network namespaces"
     missing = [name for name in ("ip", "tc", "nft", "unshare") if not shutil.which(name)]
@@ -38,7 +38,7 @@ def why_not():
 
 
 class NamedLab(lab.Lab):
-    """Machines that know each other by name, and themselves by 127.0.1.1."""
+    """Machines that know each other by name. Each machine's own name is 127.0.1.1 on it."""
 
     def __init__(self, folder):
         super().__init__(hosts=len(NAMES) - 1, rate_mbit=0, prefix=PREFIX)
@@ -53,7 +53,7 @@ class NamedLab(lab.Lab):
         return super().inside(host, [*AS_HOST, name, self.folder / f"hosts-{name}", *words])
 
     def close_all_ports_but(self, host, ports):
-        """A firewall that drops every connection from outside to another port, without an answer."""
+        """Sets a firewall that silently drops connections from other machines to any other port."""
         rules = ["type filter hook input priority 0; policy drop", "iif lo accept",
                  "ct state established,related accept", f"tcp dport {{ {', '.join(map(str, ports))} }} accept"]
         table = "\n".join(["table inet firewall {", "chain input {", *rules, "}", "}"])
@@ -65,7 +65,7 @@ class NamedLab(lab.Lab):
 
 
 class Setups:
-    """Jobs that begin, or do not; what is wrong with them is collected."""
+    """Jobs with a good or a wrong set-up. Collects faults."""
 
     def __init__(self, machines, binaries):
         self.lab, self.binaries, self.folder = machines, binaries, machines.folder
@@ -109,7 +109,7 @@ class Setups:
         self.expect(process.poll() == code, f"expected exit code {code}, got {process.poll()}: {process.words()}")
 
     def fails(self, daemons, says):
-        """A job with these daemons ends with 3 before its first step, and says this."""
+        """Expects that a job with these daemons exits with code 3 before its first step, and prints `says`."""
         train = self.train("0.0.0.0:7000")
         started = [self.daemon(host, *more) for host, more in enumerate(daemons)]
         self.wait(train, 3)
@@ -124,7 +124,7 @@ class Setups:
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
 
-    # ---- what is tried
+    # ---- test cases
 
     def the_documents_commands_work_where_a_machines_own_name_is_loopback(self):
         for listen in ("head:7000", "0.0.0.0:7000"):

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Jobs that are started as configs/cluster says, by the real launchers on this machine.
+"""Starts jobs as configs/cluster describes, with the real launchers, on this machine.
 
   launchers.py --binaries build/release/bin slurm     munged, slurmctld and slurmd of its own, and sbatch
   launchers.py --binaries build/release/bin mpirun    Open MPI's mpirun
   launchers.py --binaries build/release/bin spot      workers that are killed, and come again by what stands for ssh
 
-Each job runs to its end, with exit code 0 and its last checkpoint; another one is asked to end, and leaves a
-checkpoint as well. What the launchers need is in a temporary folder, and nothing is left running. Exit code 77 where
-a launcher is not installed, or this is not root.
+One job of each launcher runs to its end: exit code 0 and a last checkpoint. Another job is stopped and must leave a
+checkpoint too. All files of the launchers are in a temporary folder, and no process is left. Exit code 77: a launcher
+is not installed, or the user is not root.
 """
 import argparse
 import contextlib
@@ -91,7 +91,7 @@ def write_job(folder):
 
 
 def check_run(run, log, steps=None, workers=2):
-    """A run in which so many workers computed, that has come to its end, or has stopped in good order."""
+    """Checks a run with this number of workers. `steps` None: it stopped early, with a checkpoint and no failure."""
     said = log.read_text(encoding="utf-8") if log.exists() else ""
     require((run / "summary.json").exists(), f"{run} has no summary:\n{said}")
     summary = json.loads((run / "summary.json").read_text(encoding="utf-8"))
@@ -104,7 +104,7 @@ def check_run(run, log, steps=None, workers=2):
 
 
 def left_behind(folder):
-    """Processes whose arguments name the folder of this test."""
+    """Processes with the folder of this test in their arguments."""
     found = []
     for entry in pathlib.Path("/proc").iterdir():
         with contextlib.suppress(OSError):
@@ -121,7 +121,7 @@ def check_nothing_left(folder):
 
 
 class Slurm:
-    """A cluster of one node, which is this machine."""
+    """A Slurm cluster of one node: this machine."""
 
     def __init__(self, folder, environment):
         self.folder, self.daemons = folder, []
@@ -171,7 +171,7 @@ class Slurm:
         return number
 
     def job(self, number):
-        """What Slurm knows of a job, by its keys."""
+        """Slurm's record of a job, by key."""
         words = self.says("scontrol", "--oneliner", "show", "job", number).split()
         return dict(word.split("=", 1) for word in words if "=" in word)
 
@@ -180,7 +180,7 @@ class Slurm:
         return job if job.get("JobState") not in ("PENDING", "RUNNING", "COMPLETING", None) else None
 
     def __exit__(self, *_):
-        """slurmd last but one: the controller would find it missing; munged when nobody needs it any more."""
+        """Stops slurmctld before slurmd, which it would report as missing. Stops munged last: both need it."""
         for daemon in sorted(self.daemons, key=lambda one: "munged" in one.args[0]):
             daemon.terminate()
             try:
@@ -208,7 +208,7 @@ def play_slurm(folder, environment):
             require((job["JobState"], job["ExitCode"]) == ("FAILED", "2:0"), f"{job['JobState']}, {job['ExitCode']}")
             say(f"a wrong job: {job['JobState']}, exit code {job['ExitCode']}")
 
-            # The second is what Slurm sends before the time is over, by --signal=B:TERM@120.
+            # The second signal is the one that Slurm sends before the time limit: --signal=B:TERM@120.
             for name, words, state in (("cancelled", ["scancel"], "CANCELLED"),
                                        ("late", ["scancel", "--batch", "--signal=TERM"], "COMPLETED")):
                 number, log = slurm.submit(name, *LONG), folder / f"{name}.log"
@@ -226,7 +226,7 @@ def play_slurm(folder, environment):
 
 
 def play_requeue(slurm, folder):
-    """A job that Slurm takes from its node goes on where it was, twice."""
+    """A job that Slurm requeues continues from its last checkpoint, twice."""
     number, log = slurm.submit("again", *LONG, "--set", "train.checkpoint_every=50"), folder / "again.log"
 
     def starts():
@@ -237,7 +237,7 @@ def play_requeue(slurm, folder):
         wait_for("some steps", lambda: list((folder / "again" / "checkpoints").glob("step-*.state")))
         slurm.says("scontrol", "requeue", number)
         wait_for("the job to be queued", lambda: slurm.job(number)["JobState"] == "PENDING")
-        slurm.says("scontrol", "update", f"jobid={number}", "StartTime=now")  # else in two minutes
+        slurm.says("scontrol", "update", f"jobid={number}", "StartTime=now")  # without this, Slurm waits two minutes
     wait_for("start 3 of the job", lambda: starts() == 3)
     require(log.read_text().count(" begin with step 1 ") == 1, log.read_text())
     slurm.says("scancel", "--batch", "--signal=TERM", number)
@@ -274,7 +274,7 @@ def play_mpirun(folder, environment):
 
 
 def play_spot(folder, environment):
-    """Two machines, which are this one, by two names. A worker is killed, as one whose machine vanishes."""
+    """This machine under two names. A worker is killed, like one whose spot machine vanishes."""
     (folder / "ssh").write_text('#!/bin/sh\nshift\nexec sh -c "$*"\n', encoding="ascii")
     (folder / "ssh").chmod(0o755)
     (folder / "hosts").write_text("# machines\nlocalhost\n127.0.0.1\n", encoding="ascii")
@@ -311,7 +311,7 @@ def main():
     parser.add_argument("--binaries", type=pathlib.Path, required=True)
     parser.add_argument("launcher", choices=["slurm", "mpirun", "spot"])
     given = parser.parse_args()
-    os.environ["PATH"] += ":/usr/sbin:/sbin"  # where daemons are, also for a user who has them not in PATH
+    os.environ["PATH"] += ":/usr/sbin:/sbin"  # daemons are there; not all users have these in PATH
     if reason := why_not(given.launcher):
         say(f"skipped: {reason}")
         sys.exit(SKIPPED)

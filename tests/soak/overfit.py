@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Networks learn 200 photographs by heart, packed, decoded and augmented, each a class of its own: tested on the same
-photographs without augmentation, they know more than 95 % of them.
+"""Overfit test: networks are trained on 200 photographs, packed, decoded and augmented, with one class per photograph.
+On the same photographs without augmentation, their top-1 accuracy must be above 95 %.
 
     tests/soak/overfit.py --binaries build/release/bin [--photographs PHOTOGRAPHS.tar] [NETWORK]...
 
-NETWORK is alexnet or resnet18; both if none is named. PHOTOGRAPHS.tar has a folder for each class in train/; by default
-it is imagenet-sample/imagenet-sample-250.tar in ${POSEIDON_DATA} or ../shared/data. Exit code 77 and a line where
-there is none.
+NETWORK is alexnet or resnet18; default: both. PHOTOGRAPHS.tar contains a folder for each class in train/. The default
+is imagenet-sample/imagenet-sample-250.tar in ${POSEIDON_DATA} or ../shared/data. If that is missing, the script prints
+a message and exits with code 77.
 """
 import argparse
 import json
@@ -21,7 +21,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 SKIPPED = 77
 PHOTOGRAPHS, ENOUGH = 200, 0.95
 COLOURS = {"mean": [123.675, 116.28, 103.53], "std": [58.395, 57.12, 57.375]}
-# What each does to the photographs, how it learns, and for how long.
+# Transforms, optimizer and number of epochs of each network.
 JOBS = {
     "alexnet": {"train": {"resize_short": 256, "crop": 227, "mirror": True},
                 "test": {"resize_short": 256, "crop": 227}, "epochs": 150,
@@ -53,7 +53,7 @@ def run(program, *arguments):
 
 
 def network_of(name):
-    """The shipped one, whose last layer tells these photographs apart."""
+    """The network of configs/networks with one output per photograph."""
     network = json.loads((ROOT / "configs" / "networks" / f"{name}.json").read_text())
     scores = [layer for layer in network["layers"] if layer["type"] == "linear"][-1]
     scores["outputs"] = PHOTOGRAPHS
@@ -69,7 +69,7 @@ def job_of(name, records):
 
 
 def known_part(binaries, name, records, folder):
-    """Which part of the photographs the network knows at last."""
+    """The top-1 accuracy on the photographs after training."""
     folder.mkdir()
     (folder / "network.json").write_text(json.dumps(network_of(name)))
     (folder / "job.json").write_text(json.dumps(job_of(name, records)))

@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
-"""Rounds of real processes, one fault each, at a moment of its own: who is left must end in time and
-name who it was, and the newest checkpoint must go on to the bits of an undisturbed run.
+"""Rounds of real processes, each with one fault at a random time. The survivors must end in time and name the failed
+node. A run from the newest checkpoint must give the bits of an undisturbed run.
 
   process_rounds.py --binaries build/release/bin --rounds 200 --seed 1
   process_rounds.py --binaries build/release/bin --rounds 1 --seed 137 --keep   (one again)
 
-Round i of a seed is round 0 of seed + i. Needs root for the faults of a full disk, and a C compiler
-for those of a slow one.
+Round i of a seed is round 0 of seed + i. The full-disk fault needs root. The slow-disk fault needs a C compiler.
 """
 
 import argparse
@@ -46,7 +45,7 @@ JOB = {
     "train": {"steps": STEPS, "seed": 3, "log_every": 1000},
     "cluster": {"logical_shards": 2}, "device": {"threads": 1}}
 FAULTS = ["kill", "stop", "group", "disk", "slow disk", "cut", "silence"]
-# A disk that takes its time: now and then half a second to bring anything to it.
+# A slow disk: fsync takes half a second in a quarter of the calls, and 20 ms in the others.
 SLOW_DISK = """
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -63,7 +62,7 @@ int fsync(int file) {
 
 
 def make_slow_disk(folder):
-    """A library to be loaded before a program's own."""
+    """Builds a shared library for LD_PRELOAD."""
     library = pathlib.Path(folder) / "slow_disk.so"
     subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", library, "-ldl"], input=SLOW_DISK, text=True,
                    check=True)
@@ -87,7 +86,7 @@ def read(path):
 
 
 def children_of(coordinator):
-    """Process numbers of the members that a coordinator has started, by name ("worker 1")."""
+    """Process ids of the members that a coordinator has started, by name ("worker 1")."""
     found = {}
     for entry in os.listdir("/proc"):
         if not entry.isdigit():
@@ -112,7 +111,7 @@ def free_port():
 
 
 class Proxy:
-    """Passes connections on to the coordinator until it is cut (reset) or falls silent."""
+    """Forwards connections to the coordinator. Can reset them, or stop forwarding."""
 
     def __init__(self, port):
         self.target, self.silent, self.pairs = port, False, []
@@ -176,12 +175,12 @@ class Round:
         self.external = self.fault in ("cut", "silence") or self.random.random() < 0.3
         if self.fault in ("group", "disk"):
             self.role, self.external = "coordinator", False
-        self.slow = self.fault == "slow disk"  # and somebody is killed meanwhile
+        self.slow = self.fault == "slow disk"  # with a process that is killed
         if self.slow:
             self.fault = "kill"
         if self.fault in ("cut", "silence") and self.role == "coordinator":
             self.role = "worker"
-        # Daemons that stay, from which a step that they keep can be fetched.
+        # Daemons that stay after the failure: the coordinator can fetch their in-memory checkpoint.
         self.lasting = self.external and self.role == "coordinator"
 
     def __str__(self):
@@ -241,7 +240,7 @@ class Round:
             self.run / "logs" / (key.replace(" ", "-") + ".log"))
 
     def members(self):
-        """Process numbers by name."""
+        """Process ids by name."""
         if self.external:
             return {key: each.pid for key, each in self.processes.items() if "er " in key}
         return children_of(self.processes["the coordinator"].pid)
@@ -258,7 +257,7 @@ class Round:
         train = self.processes["the coordinator"]
         pid = train.pid if self.role == "coordinator" else members.get(self.victim())
         if pid is None or self.has_ended(pid):
-            return None  # the job was quicker
+            return None  # the job ended before the fault
         if self.fault == "kill":
             os.kill(pid, signal.SIGKILL)
         elif self.fault == "stop":
@@ -276,7 +275,7 @@ class Round:
     def go(self):
         try:
             self.play()
-        except Exception as error:  # the harness's own
+        except Exception as error:  # a fault of this script
             self.complain(f"the round itself failed: {error!r}")
         finally:
             self.clean_up()
@@ -314,7 +313,7 @@ class Round:
             self.see_kept_step()
         self.see_disk()
 
-    # ---- what is left
+    # ---- checks of the result
 
     def see_words(self, train):
         said, code = self.said(), train.poll()
@@ -346,7 +345,7 @@ class Round:
                 self.complain(f"{key} does not name the coordinator: {self.log_of(key)}")
 
     def see_kept_step(self):
-        """Who goes on with the run has the last complete step of the daemons, and the same bits."""
+        """A resumed run must start from the daemons' in-memory checkpoint and give the same bits."""
         steps = [int(step) for rank in range(2)
                  for step in re.findall(r"keeps step (\d+)", self.log_of(f"worker {rank}"))]
         if not steps or not self.run.exists():
@@ -362,7 +361,7 @@ class Round:
             self.complain(f"went on with step {summary['first_step']}, but step {max(steps)} was kept")
 
     def see_disk(self):
-        # Who goes on clears away what a dead writer has left.
+        # A coordinator that resumes the run removes the temporary files of a killed one.
         if self.role != "coordinator" or self.fault not in ("kill", "stop"):
             self.see_no_temporary_files()
         if self.mounted:
@@ -421,7 +420,7 @@ def main():
     parser.add_argument("--faults", nargs="+", choices=FAULTS, default=FAULTS)
     parser.add_argument("--keep", action="store_true", help="keep the folders of good rounds too")
     options = parser.parse_args()
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # what nohup has ignored, the programs would ignore too
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup ignores SIGHUP, and child processes inherit that
     options.binaries = options.binaries.resolve()
     if os.geteuid() != 0 and "disk" in options.faults:
         options.faults = [fault for fault in options.faults if fault != "disk"]

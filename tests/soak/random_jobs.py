@@ -3,16 +3,16 @@
 
     python3 tests/soak/random_jobs.py --binaries build/release/bin --first 1 --count 100 --state jobs.jsonl
 
-A seed draws a job: a network of random layers (tests/reference/random_networks.py), scheme, staleness, averages, mixup,
-fp32 or bf16, logical shards. The job runs with 1, 2, 3 and 4 workers and 1 to 3 servers, each with one or two devices
-and with logical shards dealt evenly or by speed. One run is stopped and continues with another number of workers. In
-one run a worker or server is killed (SIGKILL), and in another the coordinator, which --resume follows. All runs of a
-seed must have the weights_sha256 and state_sha256 of the first. The exceptions are jobs with staleness that ended by
-the loss of the only server or worker, or that continue from a checkpoint that the workers wrote without the
-coordinator.
+The seed selects a job: a network of random layers (tests/reference/random_networks.py), scheme, staleness, EMA, mixup,
+fp32 or bf16, logical shards. The job runs with 1, 2, 3 and 4 workers and 1 to 3 servers, each with one or two devices.
+Logical shards are assigned evenly or by speed. One run is stopped and continues with another number of workers. In
+one run a worker or server is killed (SIGKILL). In another run the coordinator is killed, and --resume continues the
+run. All runs of a seed must have the weights_sha256 and state_sha256 of the first. Exceptions are jobs with staleness
+that ended because the only server or worker failed. Jobs with staleness that continue from a checkpoint of the workers,
+written without the coordinator, are exceptions too.
 
-The state file has a line for each seed. A command that was ended continues after them. The folders of seeds that
-disagree stay in --failures.
+The state file has a line for each seed. A new call of the command continues after the last one. The folders of seeds
+whose runs differ are kept in --failures.
 """
 import argparse
 import collections
@@ -34,7 +34,7 @@ from random_networks import make_case  # noqa: E402
 from recovery_rounds import State, last_line  # noqa: E402
 
 STEPS = 12
-# A run in which a process is killed must last a while: its link is so slow that a step takes this long.
+# Links are slowed down so that a step takes this long. Otherwise a run ends before its process can be killed.
 STRUCK_STEPS_S = 0.15
 LOSSES_OF_MIXTURES = {"softmax_loss", "accuracy"}
 DIGESTS = ("weights_sha256", "state_sha256")
@@ -45,7 +45,7 @@ class Disagreement(Exception):
 
 
 class Lost(Exception):
-    """A job ended because a member was lost (exit code 3)."""
+    """A job ended because a member failed (exit code 3)."""
 
 
 @dataclasses.dataclass
@@ -67,7 +67,7 @@ class Way:
 
 
 class Script:
-    """What a seed says."""
+    """The job and the runs that a seed selects."""
 
     def __init__(self, seed):
         self.numbers = random.Random(seed)
@@ -87,7 +87,7 @@ class Script:
         return Way(workers, self.numbers.choice([1, 2, 3]), devices, self.numbers.choice(["even", "speed"]))
 
     def complete_job(self):
-        """Adds to the job what random_networks.py leaves out."""
+        """Adds the parts of a job that random_networks.py does not generate."""
         job, choice = self.case.job, self.numbers.choice
         batch = self.shards * choice([1, 2, 3])
         train = job["data"]["train"]
@@ -206,7 +206,8 @@ class Jobs:
         except Lost:
             self.counts["resumed after a loss"] += 1
             self.finish(self.start("struck", self.arguments_to_continue("struck", way)), "struck")
-            # The checkpoint of a loss carries no sums in flight: docs/cluster.md promises no equal bits with them.
+            # The checkpoint after a node failure has no sums in flight: docs/cluster.md does not promise equal bits
+            # then.
             if self.script.case.job["comm"]["staleness"] > 0:
                 return
         self.compare("struck", way)
@@ -249,7 +250,7 @@ class Jobs:
             os.kill(pid, signal.SIGKILL)
             self.counts[f"{role} killed"] += 1
         except ProcessLookupError:
-            pass  # the run was quicker
+            pass  # the run ended first
 
 
 def play(seed, options):

@@ -1,20 +1,21 @@
 #!/usr/bin/env python3
-"""Rounds of a job of real processes that loses up to three of them, the coordinator included: each must come to the
-weights of the same job undisturbed, in time, and leave nothing over.
+"""Rounds of a job of real processes. Up to three processes fail, possibly the coordinator. Each round must end in time,
+with the weights of the undisturbed job, and leave no process or file.
 
     sudo python3 tests/soak/recovery_rounds.py --binaries build/release/bin --first 1 --count 500 --state rounds.jsonl
     sudo python3 tests/soak/recovery_rounds.py --binaries build/release/bin --first 137 --count 1    (one again)
 
-A round is made by its seed: 2 or 3 workers and 1 or 2 servers, daemons, and faults at random moments. A process is
-killed, and a new one takes its place; or it stands still (SIGSTOP) for a while; or its host is cut off for a while.
-Another coordinator (--resume) follows one that ended by a loss. Right is an end with 0, with the weights and the state
-of the undisturbed job, whose time is at most that of the undisturbed one and, for each fault, 10 s, three steps and
-the time for which no coordinator could go on; in which nobody was lost that was not struck; and which leaves no
-process, no *.tmp, no port and no namespace. Cuts need root, and `ip` and `tc`: each process has a network namespace
-then.
+The seed selects a round: 2 or 3 workers and 1 or 2 servers, as daemons, and faults at random times. A fault kills a
+process, which a new one replaces, or pauses a process (SIGSTOP), or cuts off a host for some time. If a coordinator
+ends because of a failure, another one continues the run (--resume).
 
-The state file has a line for each round. A command that was ended goes on behind them, and so does one that asks for
-more. What the processes of a wrong round have said is kept in --failures.
+A round must end with exit code 0 and with the weights and the state of the undisturbed job. Its time limit is the
+undisturbed time, plus 10 s and three steps per fault, plus the time without a coordinator. Only nodes with a fault may
+be reported as failed. No process, *.tmp file, port or network namespace may be left. Cuts need root, `ip` and `tc`:
+each process then has a network namespace.
+
+The state file has a line for each round. A new call of the command continues after the last one. The output of the
+processes of a failed round is kept in --failures.
 """
 import argparse
 import collections
@@ -42,14 +43,14 @@ import lab  # noqa: E402
 from process_rounds import read, wait_until  # noqa: E402
 
 STEPS = 300
-SPAN_S = 8  # into which faults fall, from the first step on
+SPAN_S = 8  # faults happen within this time after the first step
 TIMEOUT_S = 3  # cluster.timeout_s
-LOSS_S, LOSS_STEPS = 10, 3  # what one loss may cost
-LEAVING_S = 15  # what a daemon takes at most that is asked to end
-HANGS_S = 120  # beyond the time that is right
+LOSS_S, LOSS_STEPS = 10, 3  # allowed extra time per failure: seconds and steps
+LEAVING_S = 15  # time limit of a daemon after SIGTERM
+HANGS_S = 120  # added to the time limit, for rounds that hang
 PORT = 7000
-# Workers, servers, comm.scheme, and comm.bandwidth_limit_mbps: a link that takes most of a step's time, so that frames
-# are under way whenever somebody is struck, and all jobs take 8 s.
+# Workers, servers, comm.scheme, comm.bandwidth_limit_mbps. The link takes most of a step's time, so frames are in
+# transit at any fault. All jobs take 8 s.
 ARRANGEMENTS = [(2, 1, "sfb", 21), (2, 2, "ps", 420), (3, 1, "ps", 650), (3, 2, "auto", 23)]
 KINDS = ["kill", "stop", "cut"]
 SAMPLES = {"type": "random", "channels": 1, "height": 14, "width": 14, "classes": 10}
@@ -78,17 +79,17 @@ JOINED = re.compile(r"^(?:worker|server) \d+ \(.* has joined$", re.MULTILINE)
 
 
 class Stopped(Exception):
-    """Somebody has asked this program to end."""
+    """A signal asked this program to stop."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Fault:
-    """One process that is struck, `at_s` behind the first step."""
+    """A fault of one process, `at_s` seconds after the first step."""
     kind: str
     victim: str  # "coordinator", "worker 1"
     at_s: float
-    lasts_s: float  # until it goes on, its host is reached again, or another takes the place of one that was killed
-    has_spare: bool  # another daemon comes meanwhile
+    lasts_s: float  # until it continues, its host is connected again, or a killed process is replaced
+    has_spare: bool  # an additional daemon joins meanwhile
 
     def __str__(self):
         spare = ", and another comes" if self.has_spare else ""
@@ -96,7 +97,7 @@ class Fault:
 
 
 class Script:
-    """What a seed says of a round. A round without faults is the undisturbed job of an arrangement."""
+    """The round of a seed. A round without faults is the undisturbed job of an arrangement."""
 
     def __init__(self, arrangement):
         self.workers, self.servers, scheme, limit = self.arrangement = arrangement
@@ -114,7 +115,7 @@ class Script:
                             f"train.checkpoint_every={numbers.choice([0, 0, STEPS // 5])}"]
         at = 0.0
         for i in range(numbers.choice([1, 2, 3])):
-            # Some follow closely: while the others regroup, or another coordinator gathers them.
+            # Some faults follow closely: during a reconfiguration, or while another coordinator gathers the members.
             close = i > 0 and numbers.random() < 0.4
             at = at + numbers.random() if close else numbers.uniform(0, SPAN_S)
             script.faults.append(cls.fault(numbers, kinds, script.members, at))
@@ -138,7 +139,7 @@ class Script:
 
 
 class Loopback:
-    """A place for a round: everybody on this machine's loopback, where nobody can be cut off."""
+    """Network of a round: the loopback device. Hosts cannot be cut off."""
 
     def __init__(self, slot, hosts):
         self.hosts, self.head = hosts, hosts
@@ -167,7 +168,7 @@ class Loopback:
 
 
 class Namespaces(lab.Lab):
-    """A place for a round: a host for each member, and the head for the coordinator."""
+    """Network of a round: one network namespace for each member, and one for the coordinator."""
 
     def __init__(self, slot, hosts):
         super().__init__(hosts, rate_mbit=0, prefix=f"psr{slot}x")
@@ -181,7 +182,7 @@ class Namespaces(lab.Lab):
 
 
 class Cluster:
-    """The processes of a round: coordinators, one after another, and daemons, a host for each."""
+    """The processes of a round: coordinators, one after another, and daemons, one on each host."""
 
     def __init__(self, binaries, place, folder, script):
         self.binaries, self.place, self.folder, self.script = binaries, place, folder, script
@@ -197,7 +198,7 @@ class Cluster:
         return self.place.head if name == "coordinator" else self.script.members.index(name)
 
     def start(self, name, host, program, arguments):
-        """The process, which has `log`, the file of its standard error; `log` with .out is that of its output."""
+        """Starts and returns a process. `log` is the file of its stderr; `log` with suffix .out that of its stdout."""
         number = sum(one.name == name for one in self.processes)
         log = self.folder / f"{name.replace(' ', '-')}.{number}.err"
         command = self.place.inside(host, [self.binaries / program, *arguments])
@@ -209,7 +210,7 @@ class Cluster:
         return process
 
     def start_daemon(self, name, host=None):
-        """With a host, one more beside the present one of that name."""
+        """Starts a daemon. With `host`, it is an additional one with the same name."""
         role, where = name.split()[0], self.host(name) if host is None else host
         threads = ["--threads", 1] if role == "worker" else []
         process = self.start(name, where, f"poseidon-{role}",
@@ -234,7 +235,7 @@ class Cluster:
         return [process for process in self.processes if process.name == "coordinator"]
 
     def daemons(self):
-        """Those that nobody has killed."""
+        """Daemons that were not killed."""
         return [process for process in self.processes if process.name != "coordinator" and process not in self.killed]
 
     def kill_all(self):
@@ -243,7 +244,7 @@ class Cluster:
             process.wait()
 
     def left(self):
-        """Processes that have the round's folder among their arguments."""
+        """Processes with the round's folder in their arguments."""
         for entry in os.listdir("/proc"):
             if entry.isdigit() and str(self.folder) in read(f"/proc/{entry}/cmdline"):
                 yield f"process {entry} is left: " + read(f"/proc/{entry}/cmdline").replace("\0", " ")
@@ -251,7 +252,7 @@ class Cluster:
 
 @dataclasses.dataclass
 class Outcome:
-    """What a round came to: times in seconds, counts of what its coordinators have said."""
+    """Result of a round: times in seconds, and counts from the coordinators' messages."""
     seconds: float = 0
     limit: float = 0
     step_s: float = 0
@@ -269,14 +270,14 @@ class Outcome:
 
 
 class Round:
-    """One job from its beginning to its end. `undisturbed`: the Outcome to compare it with; None: none."""
+    """One job from start to end. `undisturbed`: the Outcome to compare with; None: no comparison."""
 
     def __init__(self, script, place, options, folder, undisturbed=None):
         self.script, self.place, self.options, self.folder, self.undisturbed = (
             script, place, options, folder, undisturbed)
         self.cluster = Cluster(options.binaries, place, folder, script)
         self.outcome, self.agenda, self.is_over = Outcome(), [], False
-        self.struck, self.struck_now = [], []  # faults; those in the time of the present coordinator
+        self.struck, self.struck_now = [], []  # all faults so far; faults since the present coordinator started
 
     def go(self):
         try:
@@ -287,7 +288,7 @@ class Round:
                 finally:
                     self.cluster.kill_all()
             self.see_left()
-        except (OSError, RuntimeError, ValueError, KeyError) as error:  # this program's own
+        except (OSError, RuntimeError, ValueError, KeyError) as error:  # faults of this script
             self.complain(f"the round itself failed: {error!r}")
         return self.outcome
 
@@ -311,7 +312,7 @@ class Round:
         self.see_logs()
 
     def wait(self, seconds, condition):
-        """Meanwhile what is on the agenda is done."""
+        """Waits for the condition, and runs the actions of the agenda that become due."""
         def look():
             if self.options.stopping.is_set():
                 raise Stopped
@@ -333,14 +334,14 @@ class Round:
         return self.cluster.current["coordinator"]
 
     def said(self):
-        """By the present coordinator."""
+        """Messages of the present coordinator."""
         return read(self.coordinator.log)
 
     def limit(self, faults):
-        """The seconds that a round with these faults may take; 0: as many as it likes."""
+        """Time limit of a round with these faults, in seconds; 0: no limit."""
         if not self.undisturbed:
             return 0
-        # A worker more is one more for each server's link. A coordinator that follows waits for all members.
+        # Each additional worker shares the servers' links. A new coordinator waits until all members have joined.
         whole = self.undisturbed.seconds * self.script.most_workers / self.script.workers
         away = sum(fault.lasts_s for fault in faults if fault.victim == "coordinator" or self.outcome.resumes)
         return whole + away + self.options.slack + max(1, len(faults)) * (LOSS_S + LOSS_STEPS * self.undisturbed.step_s)
@@ -349,7 +350,7 @@ class Round:
 
     def strike(self, fault):
         process = self.cluster.current[fault.victim]
-        if process.poll() is not None:  # nobody has followed it yet, or the job was quicker
+        if process.poll() is not None:  # it has no successor yet, or the job ended first
             return
         self.struck.append(fault)
         self.struck_now.append(fault.victim)
@@ -377,14 +378,14 @@ class Round:
     # ---- coordinators, one after another
 
     def goes_on(self):
-        """Whether the job has ended, for good or for bad."""
+        """Whether the job has ended, successfully or not."""
         process = self.coordinator
         if self.is_over or process.poll() is None or process in self.cluster.killed:
             return self.is_over
         if process.returncode == 0:
             self.see_summary()
         elif process.returncode == 3 and self.may_end_by_a_loss():
-            self.cluster.killed.add(process)  # it is followed, as one that was killed is
+            self.cluster.killed.add(process)  # another coordinator follows, as after a kill
             self.later(0, self.resume)
             return False
         else:
@@ -393,7 +394,7 @@ class Round:
         return True
 
     def may_end_by_a_loss(self):
-        """Where the coordinator had lost all, or nobody of a role was left, or before the first step any."""
+        """Whether exit code 3 is right: before the first step, without a node of a role, or after a coordinator fault."""
         if self.struck and "begin with step" not in self.said():
             return True
         struck = {fault.victim for fault in self.struck}
@@ -406,7 +407,7 @@ class Round:
         self.struck_now.clear()
         self.cluster.start_coordinator()
 
-    # ---- what is right
+    # ---- checks of the result
 
     def see_summary(self):
         text = read(self.coordinator.log.with_suffix(".out"))
@@ -421,7 +422,7 @@ class Round:
                     self.complain(f"{key}: {got}, undisturbed {expected}")
 
     def see_losses(self):
-        """Of the members of one coordinator no more are lost than were struck."""
+        """A coordinator must not report more failed members than had faults."""
         lost = len(LOST.findall(self.said()))
         if lost > len(self.struck_now) and "coordinator" not in self.struck_now:
             self.complain(f"{lost} members are lost, {len(self.struck_now)} were struck: {self.coordinator.log.name}")
@@ -443,12 +444,12 @@ class Round:
             self.complain(f"{path.name} is left")
 
     def see_daemons(self):
-        """All but those that were killed wait for the next job, and leave when they are asked to."""
+        """All daemons that were not killed must wait for the next job, and end after SIGTERM."""
         for host in range(len(self.script.members) + 1):
             self.place.cut(host, False)
         for process in self.cluster.daemons():
             process.send_signal(signal.SIGCONT)
-            wait_until(LEAVING_S, lambda process=process: process.log.stat().st_size > 0)  # it has begun
+            wait_until(LEAVING_S, lambda process=process: process.log.stat().st_size > 0)  # it has started
             if process.poll() is not None:
                 self.complain(f"{process.log.stem} has ended with {process.returncode}: {last_line(read(process.log))}")
             process.send_signal(signal.SIGTERM)
@@ -472,7 +473,7 @@ def last_line(text):
 
 
 class Rounds:
-    """Plays rounds, as many at a time as there are slots, each of which has a place of its own."""
+    """Runs rounds in parallel, one per slot. Each slot has a separate network."""
 
     def __init__(self, options):
         self.options, self.undisturbed = options, {}
@@ -519,7 +520,7 @@ class Rounds:
                 **dataclasses.asdict(outcome)}
 
     def see_time(self, script, outcome):
-        """The machine may be slower now than when the undisturbed job was measured."""
+        """Measures the undisturbed job again: the machine may be slower than at the first measurement."""
         now = self.measure(script.arrangement)
         outcome.limit += max(0, now.seconds - self.undisturbed[script.arrangement].seconds)
         if outcome.is_late:
@@ -536,7 +537,7 @@ class Rounds:
 
 
 class State:
-    """The rounds that are done, in a file with a line for each; without a file, in memory."""
+    """Completed rounds, in a file with a line for each; without a path, in memory."""
 
     def __init__(self, path):
         self.path = path
@@ -609,7 +610,7 @@ def play_all(rounds, state, seeds):
 
 def main():
     options = parsed()
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # what nohup has ignored, the programs would ignore too
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup ignores SIGHUP, and child processes inherit that
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: options.stopping.set())
     state, seeds = State(options.state), range(options.first, options.first + options.count)

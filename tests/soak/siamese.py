@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""configs/lenet-siamese-mnist.json learns on MNIST which digits are alike: its contrastive loss falls, and a distance
-tells the pairs of the test set apart that are alike.
+"""Trains configs/lenet-siamese-mnist.json on MNIST: it learns which digits are alike. The contrastive loss must fall,
+and a distance threshold must separate alike pairs of the test set from different ones.
 
     tests/soak/siamese.py --binaries build/release/bin [--data FOLDER] [--steps N]
 
-FOLDER has MNIST's four files in mnist/; by default it is ${POSEIDON_DATA} or ../shared/data. Exit code 77 and a line
-where there are none. The distance is chosen on one half of the test pairs, and told apart are those of the other half:
-the mean of the part of alike pairs that are nearer, and the part of different ones that are farther, is above 95 %.
+FOLDER contains MNIST's four files in mnist/. The default is ${POSEIDON_DATA} or ../shared/data. If they are missing,
+the script prints a message and exits with code 77. The threshold is chosen on one half of the test pairs. On the other
+half, the balanced accuracy must be above 95 %: the mean of the accuracies on alike and on different pairs.
 """
 import argparse
 import array
@@ -22,7 +22,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SKIPPED = 77
 ENOUGH = 0.95
-# The last layers of the two halves, which give two numbers for each digit.
+# The last layers of the two branches. Each has two outputs for each digit.
 FIRST, SECOND = "a.feat", "b.feat"
 TYPES = {"F32": "f", "I32": "i", "I64": "q"}
 
@@ -39,7 +39,7 @@ def data_at_hand():
 
 
 def tensors_of(file):
-    """Of a file of safetensors: the values of each tensor, by its name."""
+    """The values of each tensor of a safetensors file, by name."""
     data = file.read_bytes()
     begin = 8 + int.from_bytes(data[:8], "little")
     header = json.loads(data[8:begin])
@@ -57,7 +57,7 @@ def distances_of(features):
 
 
 def told_apart(pairs, threshold):
-    """The mean of both kinds' parts."""
+    """The balanced accuracy: the mean of the accuracies on alike and on different pairs."""
     alike = [distance < threshold for distance, label in pairs if label]
     different = [distance >= threshold for distance, label in pairs if not label]
     return (statistics.mean(alike) + statistics.mean(different)) / 2

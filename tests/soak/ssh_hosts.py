@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Runs over the real ssh, on hosts that are network namespaces: a run to its end, and how runs end when poseidon-train,
-a connection or a link does.
+"""Runs over real ssh, on hosts that are network namespaces. One run goes to its end. Others end early because
+poseidon-train, a connection or a link fails.
 
     sudo python3 tests/soak/ssh_hosts.py --binaries build/release/bin
 
-On each of two hosts is an sshd with keys and settings of its own, all in a temporary folder; nothing of the system's
-configuration is read or changed. Exit code 77 and a word where it cannot be: it needs root, ip, tc, ssh and sshd.
+Each of two hosts has an sshd with separate keys and settings, all in a temporary folder. The script does not read or
+change the system's configuration. It needs root, ip, tc, ssh and sshd. If one is missing, it exits with code 77.
 """
 import argparse
 import contextlib
@@ -28,7 +28,7 @@ import process_rounds  # noqa: E402
 SKIPPED = 77
 PORT = 2222
 TIMEOUT_S = 3  # cluster.timeout_s
-LEAVING_S = 30  # what a member takes at most when it is alone; it is ended then
+LEAVING_S = 30  # time limit of a member without a coordinator; after that it is killed
 SECRET = re.compile(rb"[0-9a-f]{64}")
 MEMBERS = ("poseidon-worker", "poseidon-server")
 SSHD = """
@@ -50,12 +50,12 @@ UserKnownHostsFile {folder}/known_hosts
 GlobalKnownHostsFile none
 StrictHostKeyChecking yes
 """
-# A server's folder for its unprivileged half is the system's; here it is one that nobody else sees.
+# sshd uses the system's /run/sshd for its unprivileged process. Here /run is a private tmpfs.
 START_SSHD = "mount -t tmpfs none /run && mkdir /run/sshd && exec {sshd} -D -e -f {folder}/sshd_config"
 
 
 def why_not():
-    """Why this cannot run here; "" where it can."""
+    """The reason why this script cannot run here; "" if it can."""
     if os.geteuid() != 0:
         return "it needs root, for network namespaces"
     path = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/sbin"))
@@ -64,10 +64,10 @@ def why_not():
 
 
 class SshLab(lab.Lab):
-    """Two hosts with a server of ssh on each, and a head from which they are reached."""
+    """Two hosts with an sshd each, and a head that connects to them."""
 
     def __init__(self, folder):
-        lab.PREFIX = "psds"  # beside another lab that may be there
+        lab.PREFIX = "psds"  # another lab may be running with the default prefix
         super().__init__(hosts=2, rate_mbit=1000)
         self.folder = pathlib.Path(folder)
 
@@ -95,7 +95,7 @@ class SshLab(lab.Lab):
 
     def __exit__(self, *_):
         self.cut(1, False)
-        for host in range(self.hosts + 1):  # an sshd leaves its sessions to themselves
+        for host in range(self.hosts + 1):  # sshd does not end its sessions
             for pid in self.processes_on(host):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
@@ -112,7 +112,7 @@ class SshLab(lab.Lab):
         return [int(pid) for pid in listed.stdout.split()]
 
     def members(self, host):
-        """Process numbers by "poseidon-worker 1"."""
+        """Process ids by name ("poseidon-worker 1")."""
         found = {}
         for pid in self.processes_on(host):
             words = process_rounds.read(f"/proc/{pid}/cmdline").split("\0")
@@ -126,7 +126,7 @@ class SshLab(lab.Lab):
 
 
 class Runs:
-    """Runs of one job on the lab's hosts; what is wrong with them is collected."""
+    """Runs of one job on the lab's hosts. Collects faults."""
 
     def __init__(self, hosts, binaries):
         self.lab, self.binaries = hosts, binaries
@@ -155,7 +155,7 @@ class Runs:
                                   start_new_session=True)
 
     def begin(self):
-        """A run that takes long, and has begun."""
+        """Starts a long run and waits for its first step."""
         train = self.start()
         began = process_rounds.wait_until(60, lambda: "begin with step" in self.words() or train.poll() is not None)
         self.expect(began and train.poll() is None, f"a run did not begin: {self.words()}")
@@ -165,7 +165,7 @@ class Runs:
         return process_rounds.read(self.said)
 
     def ends(self, train, seconds, code):
-        """Expects that it ends in this time, with this code."""
+        """Expects that `train` exits within `seconds`, with this code."""
         began = time.monotonic()
         with contextlib.suppress(subprocess.TimeoutExpired):
             train.wait(seconds)
@@ -180,7 +180,7 @@ class Runs:
         self.expect(gone, f"after {seconds} s there are left: {self.lab.all_members()}")
         print(f"  nobody is left after {time.monotonic() - began:.1f} s", flush=True)
 
-    # ---- what is tried
+    # ---- test cases
 
     def a_run_has_the_bits_of_a_local_one(self):
         train = self.start(steps=process_rounds.STEPS)
@@ -196,7 +196,7 @@ class Runs:
 
     def a_signal_to_the_group_ends_a_run_with_a_checkpoint(self):
         train = self.begin()
-        os.killpg(train.pid, signal.SIGINT)  # as a terminal's Ctrl-C: to each ssh, too
+        os.killpg(train.pid, signal.SIGINT)  # like Ctrl-C in a terminal: each ssh gets it too
         self.ends(train, 20, 0)
         self.expect((self.run / "checkpoints").is_dir(), "there is no checkpoint")
         self.nobody_is_left(5)
@@ -228,7 +228,7 @@ class Runs:
             time.sleep(delay)
             train.kill()
             train.wait()
-            # An ssh that has just begun still starts its member, which then has no input.
+            # An ssh that has just started still starts its member. That member then has no stdin.
             self.expect(process_rounds.wait_until(20, lambda: not self.lab.processes_on(self.lab.head)),
                         f"killed after {delay} s: an ssh is left")
             self.nobody_is_left(TIMEOUT_S + LEAVING_S)
@@ -279,7 +279,7 @@ def main():
     if why := why_not():
         print(f"skipped: {why}")
         sys.exit(SKIPPED)
-    # Ended from outside, the namespaces go too.
+    # On SIGTERM, exit normally so that the namespaces are removed.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by a signal"))
     with tempfile.TemporaryDirectory(prefix="poseidon-ssh-") as folder, SshLab(folder) as hosts:
         faults = Runs(hosts, options.binaries.resolve()).go()

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Every network of configs/networks learns at its own size: in twenty steps on the same few random samples its loss falls.
+"""Trains every network of configs/networks at its full size for twenty steps on a few random samples. Its loss must
+fall.
 
     tests/soak/twenty_steps.py --binaries build/release/bin [--threads 1] [NETWORK]...
 
-All networks if none is named, one after another. Prints a row for each, and fails where the mean loss of
-the last five steps is not below that of the first five, or a loss is not finite.
+Default: all networks, one after another. Prints a row for each. The test fails if the mean loss of the last five steps
+is not below that of the first five, or if a loss is not finite.
 """
 import argparse
 import json
@@ -23,15 +24,15 @@ from network_file import Expansion  # noqa: E402
 
 STEPS, ENDS = 20, 5
 BATCH = 8
-# Of those whose steps take long.
+# Batch sizes of networks whose steps take long.
 SMALL_BATCHES = {"resnet152": 2, "vgg16": 2, "vgg19": 2, "vgg19-22k": 2}
-# Clipped: the recipes' rates are for batches of 100 and more.
+# Gradients are clipped because the learning rates of the recipes are for batches of 100 and more.
 OPTIMIZER = {"type": "sgd", "learning_rate": 0.01, "momentum": 0.9, "clip_norm": 1.0}
 HEAD = f"| network | batch | loss of the first {ENDS} | of the last {ENDS} | seconds a step |\n|---|---:|---:|---:|---:|"
 
 
 def classes_of(network):
-    """Those that the main loss tells apart; alike or not where it has none."""
+    """Number of classes of the loss with the largest weight; 2 (alike or different) if there is no softmax loss."""
     layers = Expansion(network).layers
     outputs = {layer["name"]: layer.get("outputs") for layer in layers}
     losses = [layer for layer in layers if layer["type"] == "softmax_loss"]
@@ -49,7 +50,7 @@ def job_of(name, batch):
 
 
 def train(binaries, name, batch, threads):
-    """The losses of all steps; of those before the one that failed, whose error is printed."""
+    """The losses of all completed steps. If the run fails, prints its error."""
     with tempfile.TemporaryDirectory() as place:
         folder = pathlib.Path(place)
         (folder / "job.json").write_text(json.dumps(job_of(name, batch)))

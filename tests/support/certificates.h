@@ -12,7 +12,8 @@
 
 namespace poseidon {
 
-/// A folder of keys and certificates, made with the openssl program; gone with the object.
+/// A temporary folder of keys and certificates, made with the openssl program. The destructor
+/// removes the folder.
 class Certificates {
  public:
   Certificates() {
@@ -25,15 +26,15 @@ class Certificates {
 
   std::string file(const std::string& name) const { return (folder_ / name).string(); }
 
-  /// NAME.pem and NAME.key of one that signs others.
+  /// Makes NAME.pem and NAME.key of a certificate authority.
   void make_authority(const std::string& name) {
     openssl("req -x509 " + new_key(name) + " -days 30 -out " + file(name + ".pem"));
   }
-  /// NAME.pem, signed by `authority`, and NAME.key.
+  /// Makes NAME.pem, signed by `authority`, and NAME.key.
   void make_node(const std::string& name, const std::string& authority) {
     make_node(name, authority, "-days 30");
   }
-  /// The same, valid from one time to another, "20200101000000Z".
+  /// Makes a certificate that is valid between two times, written like "20200101000000Z".
   void make_node(const std::string& name, const std::string& authority, const std::string& from,
                  const std::string& to) {
     std::ofstream(file("index.txt")).flush();

@@ -9,19 +9,20 @@ namespace poseidon::test {
 
 using Values = std::vector<float>;
 
-/// Memory that a test takes of a device, whichever it is: the host reaches it by copies alone. It
-/// begins as NaN, so that what should be written and is not is seen. Given back with this object.
+/// Memory that a test allocates on a device of any kind. The host accesses it only by copies. Each
+/// allocation is filled with NaN, so a value that the tested code forgets to write is visible. The
+/// destructor frees all memory.
 class DeviceMemory {
  public:
   explicit DeviceMemory(Device& device) : device_(device) {}
 
-  /// 64-byte aligned.
+  /// The result is 64-byte aligned.
   float* take(size_t bytes);
   float* take_floats(int64_t count) { return take(static_cast<size_t>(count) * sizeof(float)); }
-  /// Memory for a tensor of this shape and format.
+  /// Allocates memory for a tensor of this shape and format.
   Tensor take_tensor(const Shape& shape, Format format);
 
-  /// Memory with these in it.
+  /// Allocates memory and copies the values into it.
   float* hold(const Values& values);
   template <class T>
   std::span<const T> hold(std::span<const T> all) {
@@ -30,13 +31,13 @@ class DeviceMemory {
     return {reinterpret_cast<const T*>(there.data()), all.size()};
   }
 
-  /// What lies in device memory when the work so far is done.
+  /// Values in device memory after all issued work is done.
   Values values_at(const float* from, size_t count) const;
 
-  /// Between canonical order and a tensor in device memory, in its format.
+  /// Copies between canonical order and a tensor in device memory, in the tensor's format.
   void store(const Values& canonical, const Tensor& target);
   Values load(const Tensor& source) const;
-  /// Fails where a padding lane of a tensor is not zero.
+  /// Fails if a padding lane of the tensor is not zero.
   void check_padding_is_zero(const Tensor& tensor) const;
 
  private:

@@ -4,10 +4,10 @@
 
 namespace poseidon::test {
 
-/// The project's folder. Where these lie is compiled into one object, so that a compiler's cache
-/// knows all others in any clone.
+/// Path of the source folder. Both paths are compiled into one object file only, so that a compiler
+/// cache can reuse all other object files in any clone.
 std::string source_folder();
-/// Where the build has its programs.
+/// Folder of the programs that the build made.
 std::string program_folder();
 
 }  // namespace poseidon::test

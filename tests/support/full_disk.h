@@ -5,7 +5,8 @@
 
 namespace poseidon {
 
-/// No file of this process can grow beyond some bytes while it lives: a disk that is full.
+/// Emulates a full disk: while this object lives, no file of this process can grow beyond `bytes`
+/// bytes.
 class FullDisk {
  public:
   explicit FullDisk(rlim_t bytes) {

@@ -34,7 +34,7 @@ GoldenTensor read_tensor(std::istringstream& line) {
   return tensor;
 }
 
-/// name0, name1, ... as far as they go.
+/// The tensors `name`0, `name`1, ... up to the first missing number.
 std::vector<Values> numbered(const std::map<std::string, GoldenTensor>& tensors,
                              const std::string& name) {
   std::vector<Values> found;

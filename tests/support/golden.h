@@ -7,17 +7,17 @@
 
 namespace poseidon::test {
 
-/// What a layer computes according to PyTorch: one file that tests/reference/make_golden.py wrote
-/// (the format stands there).
+/// Expected results of a layer, computed by PyTorch: one file that tests/reference/make_golden.py
+/// wrote. That script documents the format.
 struct Golden {
   std::string name;
   LayerCase layer;
   LayerInputs values;
   LayerResults expected;
-  std::vector<int32_t> labels;  ///< layer.step.labels must point at it
+  std::vector<int32_t> labels;  ///< the caller makes layer.step.labels point here
 };
 
-/// All golden files, by name.
+/// All golden files, sorted by path.
 std::vector<std::filesystem::path> golden_files();
 Golden read_golden(const std::filesystem::path& file);
 

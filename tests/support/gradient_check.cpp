@@ -13,10 +13,11 @@ namespace poseidon::test {
 
 namespace {
 
-/// Elements checked per tensor. Each needs two forward passes, which access the same memory.
+/// Limit on checked elements per tensor. Each element needs two forward passes, which repeat the
+/// same memory accesses.
 constexpr size_t kMostElements = kIsSanitized ? 12 : std::numeric_limits<size_t>::max();
 
-/// The number whose gradient is checked.
+/// The scalar whose gradient is checked.
 double functional(const LayerRunner& runner, const LayerCase& layer_case, const Values& output,
                   const LayerInputs& values) {
   double sum = 0;
@@ -127,8 +128,8 @@ void check_bf16(LayerCase layer_case, LayerInputs values) {
 
 namespace {
 
-/// Of a layer whose gradients in training agree with differences: so do these, where they are of
-/// the same function.
+/// For a layer whose gradients in training were already checked. If the output in kTest is the
+/// same, the gradients must be the same. Otherwise they are compared with differences.
 void check_in_testing(LayerCase layer_case, const LayerInputs& values, const LayerResults& training,
                       const GradientTolerance& tolerance) {
   layer_case.step.phase = layers::Phase::kTest;

@@ -8,7 +8,7 @@
 
 namespace poseidon {
 
-/// Calls `body` with each instruction set of this build that the processor has.
+/// Calls `body` once for each instruction set of this build that the processor supports.
 template <class Body>
 void for_each_isa(const Body& body) {
   const Isa best = isa();

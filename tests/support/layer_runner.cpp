@@ -21,7 +21,7 @@ struct LayerRunner::Memory {
   std::byte* take(size_t bytes) { return reinterpret_cast<std::byte*>(of_device.take(bytes)); }
 
   DeviceMemory of_device;
-  layers::StepContext step;  ///< as layers are given it
+  layers::StepContext step;  ///< the step context with device pointers, as layers get it
   layers::Bindings bindings;
 };
 
@@ -42,7 +42,7 @@ std::unique_ptr<layers::Definition> define(const Json& json, const std::vector<S
 LayerRunner::LayerRunner(const LayerCase& layer_case)
     : case_(layer_case), backend_(case_.backend(case_.threads, case_.type)) {
   add_label_input();
-  // A fused residual is no input of the definition.
+  // The fused residual is an input of the layer, but not of its definition.
   std::vector<Shape> inputs = case_.inputs;
   if (case_.residual) inputs.pop_back();
   definition_ = define(case_.json, inputs, &output_shape_);
@@ -64,7 +64,7 @@ LayerRunner::LayerRunner(const LayerCase& layer_case)
   REQUIRE(needs().input_formats.size() == case_.inputs.size());
 }
 
-/// As a network does.
+/// Adds the label input, as a network does.
 void LayerRunner::add_label_input() {
   const auto label =
       layers::make_definition(case_.json.at("type").get<std::string>())->label_input();
@@ -147,8 +147,8 @@ void LayerRunner::bind_backward(const LayerInputs& values, Memory& memory) const
   }
 }
 
-/// Packing writes zeros to the padding, so it gives back the bits of a gradient whose padding is
-/// zero.
+/// pack() writes zeros to the padding. So packing again must give the same bits as a packed
+/// gradient with zero padding.
 void LayerRunner::check_packed_padding(int index, const float* packed, const float* canonical,
                                        Memory& memory) const {
   if (layer_->packed_is_canonical(index)) return;

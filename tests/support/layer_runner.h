@@ -11,47 +11,47 @@
 
 namespace poseidon::test {
 
-/// Of some seed and step.
+/// Step parameters with an arbitrary seed and step.
 inline constexpr layers::StepNumbers kUsualNumbers{.seed = 7, .step = 3};
 
-/// One layer as a test wants it made and called.
+/// One layer and the way in which a test makes and calls it.
 struct LayerCase {
   Json json;  ///< as in a network file, "type" included
   std::vector<Shape> inputs;
-  Layout layout = Layout::kPlain;   ///< in which the producers of its inputs give them
-  DataType type = DataType::kFp32;  ///< of its device's activations, and so of what they give
+  Layout layout = Layout::kPlain;   ///< layout of the inputs
+  DataType type = DataType::kFp32;  ///< data type of activations, and of the inputs
   int threads = 1;
-  std::optional<float> relu = std::nullopt;  ///< fused
-  bool residual = false;                     ///< fused: the last of `inputs`
+  std::optional<float> relu = std::nullopt;  ///< negative slope of a fused ReLU
+  bool residual = false;                     ///< add a fused residual: the last of `inputs`
   bool training = true;
   bool in_place = false;  ///< share memory between input and output where the layer allows it
   std::vector<bool> input_needs_gradient = {};  ///< empty: all
   layers::Choice choice = {};
-  layers::StepContext step = {};  ///< whose numbers are those that follow
+  layers::StepContext step = {};  ///< LayerRunner sets `numbers` from the next field
   layers::StepNumbers numbers = kUsualNumbers;
   LayerBackendMaker backend = make_layer_backend;
 };
 
-/// What goes in, in canonical order.
+/// Values that a layer reads, in canonical order.
 struct LayerInputs {
   std::vector<Values> inputs = {};
   std::vector<Values> parameters = {};
   std::vector<Values> statistics = {};
-  /// The contributions that the output's consumers leave; none for a loss.
+  /// One per consumer of the output. Empty for a loss layer.
   std::vector<Values> output_gradients = {};
 };
 
-/// What comes out, in canonical order.
+/// Values that a layer writes, in canonical order.
 struct LayerResults {
   Values output;
-  std::vector<Values> input_gradients;  ///< empty where none was wanted
+  std::vector<Values> input_gradients;  ///< empty for an input that needs no gradient
   std::vector<Values> parameter_gradients;
   std::vector<Values> statistics;  ///< this batch's contributions
 };
 
-/// Makes one layer through its definition and the factory and calls it, as the net would. All
-/// memory it hands to the layer is filled with NaN first, so what a layer should write and does not
-/// is seen. Padding lanes of its outputs and gradients are checked to be zero.
+/// Makes one layer by its definition and the factory, and calls it as the net does. All memory that
+/// the layer gets is filled with NaN first, so a missing write is visible. Padding lanes of outputs
+/// and gradients must be zero.
 class LayerRunner {
  public:
   explicit LayerRunner(const LayerCase& layer_case);
@@ -79,15 +79,15 @@ class LayerRunner {
   bool wants_gradient(size_t input) const;
 
   LayerCase case_;
-  int label_ = -1;  ///< the input that is the labels of the case's step
+  int label_ = -1;  ///< index of the input with the labels of case_.step; -1: none
   LayerBackend backend_;
   std::unique_ptr<layers::Definition> definition_;
   Shape output_shape_;
   std::unique_ptr<layers::Layer> layer_;
 };
 
-/// The definition of a layer, read as a network file would be, with the shapes inferred. Throws
-/// ConfigError. `output`, where given, becomes the output's shape.
+/// Reads the definition of a layer as from a network file, and infers its shapes. Stores the
+/// output's shape in `output` unless it is null. Throws ConfigError.
 std::unique_ptr<layers::Definition> define(const Json& json, const std::vector<Shape>& inputs,
                                            Shape* output = nullptr);
 

@@ -7,7 +7,7 @@
 
 namespace poseidon {
 
-/// Keeps the warnings that are logged.
+/// A log that keeps the warnings.
 class Lines final : public Log {
  public:
   void info(std::string_view) override {}

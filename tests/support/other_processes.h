@@ -8,7 +8,7 @@
 
 namespace poseidon {
 
-/// Processes that only compute, until this ends.
+/// Child processes that keep CPUs busy. The destructor ends them.
 class OtherProcesses {
  public:
   explicit OtherProcesses(int count) {

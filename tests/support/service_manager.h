@@ -12,10 +12,11 @@
 
 namespace poseidon {
 
-/// The end of a service manager: a datagram socket that hears what services report.
+/// The receiving end of systemd's sd_notify protocol: a datagram socket for the reports of
+/// services.
 class ServiceManager {
  public:
-  /// `address` as in NOTIFY_SOCKET.
+  /// `address`: as in NOTIFY_SOCKET.
   explicit ServiceManager(const std::string& address)
       : socket_(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
     sockaddr_un place{};
@@ -39,14 +40,14 @@ class ServiceManager {
     return bytes < 0 ? "" : std::string(datagram, static_cast<size_t>(bytes));
   }
 
-  /// Whether a datagram that begins so comes within `ms`; those before it are dropped.
+  /// Whether a datagram with this prefix arrives within `ms`. Drops the datagrams before it.
   bool hears(const std::string& beginning, int ms = 30000) {
     for (std::string datagram = next(ms); !datagram.empty(); datagram = next(ms))
       if (datagram.starts_with(beginning)) return true;
     return false;
   }
 
-  /// All datagrams that are there by now.
+  /// All datagrams that have arrived.
   std::vector<std::string> all() {
     std::vector<std::string> datagrams;
     for (std::string each = next(0); !each.empty(); each = next(0)) datagrams.push_back(each);

@@ -15,7 +15,7 @@ namespace poseidon::testing {
 
 namespace {
 
-/// Pages that can be used while somebody is inside, and not otherwise. For any thread.
+/// Memory pages that are accessible only while an operation of the device is active. Thread-safe.
 class Wall {
  public:
   Buffer take(size_t bytes) {

@@ -4,9 +4,9 @@
 
 namespace poseidon::testing {
 
-/// The CPU as a device whose memory nobody can reach but its own work: layers, updates and copies.
-/// Any other access ends the process by SIGSEGV, so what net and trainer do with device memory
-/// behind a device's back is found without one.
+/// The CPU as a device with guarded memory: only layers, updates and copies of this device can
+/// access it. Any other access ends the process with SIGSEGV. So a test without a GPU finds code of
+/// net and trainer that accesses device memory directly.
 layers::Backend make_walled_backend(int threads = 1);
 
 }  // namespace poseidon::testing

@@ -1,4 +1,4 @@
-// Who computes says when it has waited for long, and when it goes on.
+// A worker reports a long wait for other nodes, and the end of the wait.
 
 #include "trainer/step/arrivals.h"
 

@@ -1,5 +1,4 @@
-// Averages of parameters and statistics: what they are, where they are used, and that they are
-// kept.
+// EMA of parameters and statistics: its values, its use in tests, and its checkpoints.
 
 #include "trainer/step/averages.h"
 
@@ -27,7 +26,7 @@ std::vector<float> read(const SafetensorsFile& file, const std::string& name) {
   return file.read(*entry);
 }
 
-/// Checkpoints of each of a run's steps hold the averages that those of the steps before ask for.
+/// Checks the EMA in the checkpoint of each step against the EMA computed from all steps before it.
 void check_course(const TinyJob& job, std::vector<std::string> overrides, double decay) {
   overrides.push_back("train.checkpoint_every=1");
   overrides.push_back(text("optimizer.average_decay=", decay));
@@ -62,7 +61,7 @@ Json tested(const TinyJob& job, const RunOptions& options,
   return test(job.load(overrides), options, console);
 }
 
-/// The loss of each test of a run.
+/// Loss of each test of a run.
 std::vector<double> test_losses(const fs::path& run) {
   std::vector<double> losses;
   std::istringstream in(read_text(run / "metrics.jsonl"));
@@ -133,7 +132,7 @@ TEST_CASE("--test uses the averages of a checkpoint or file, or its own values w
   }
   const Json own = job.run("own", {"train.checkpoint_every=3"});
   CHECK(tested(job, {.resume = job.folder / "fp32"}, {})["loss"] == own["test_loss"]);
-  // A file without averages is tested by what it has.
+  // A file without EMA is tested with its own values.
   CHECK(tested(job, {.resume = job.folder / "own"}, {kDecay})["loss"] == own["test_loss"]);
 }
 

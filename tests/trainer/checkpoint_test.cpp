@@ -13,7 +13,7 @@ using namespace poseidon::trainer;
 
 namespace {
 
-/// Two tensors of weights and one of optimizer state, kept in vectors.
+/// Two weight tensors and one optimizer state, stored in vectors.
 struct Memory {
   std::vector<float> weight{1, 2, 3, 4, 5, 6}, mean{7, 8}, velocity{9, 10, 11, 12, 13, 14};
   std::vector<float> older_sum{15, 16}, newer_sum{17, 18};
@@ -47,7 +47,7 @@ void damage(const fs::path& path, size_t at) {
   write_text(path, bytes);
 }
 
-/// Keeps warnings.
+/// A log that keeps warnings.
 struct KeptLog final : Log {
   void info(std::string_view) override {}
   void warning(std::string_view message) override { warnings.emplace_back(message); }
@@ -161,7 +161,7 @@ TEST_CASE("the newest whole checkpoint is taken, and the damaged ones are named"
   REQUIRE(log.warnings.size() == 2);
   CHECK(log.warnings[0].find("step-20.state: is altered") != std::string::npos);
   CHECK(log.warnings[0].ends_with("; the checkpoint before it is taken"));
-  // By name: that one, or the one before it.
+  // The name selects that checkpoint. If it is damaged, the one before it is used.
   CHECK(open_checkpoint(folder.folder / "step-5.safetensors", log)->state().step == 5);
   CHECK(open_checkpoint(folder.folder / "step-10.state", log)->state().step == 9);
 }
@@ -187,7 +187,7 @@ TEST_CASE("a checkpoint gets its name when what is read back is what it holds") 
   RunTensors tensors = memory.tensors();
   int calls = 0;
   tensors.optimizer[0].get = [&calls](std::span<float> out) {
-    std::ranges::fill(out, static_cast<float>(++calls));  // other values each time it is asked
+    std::ranges::fill(out, static_cast<float>(++calls));  // returns other values at each call
   };
   const std::string error =
       error_of<RunError>([&] { write_checkpoint(folder.folder, state_of(3), tensors); });
@@ -208,7 +208,7 @@ TEST_CASE("the digest of the state covers statistics, optimizer state and sums i
     seen.push_back(state_sha256(tensors, 1));
   }
   memory.newer_sum.back() += 1;
-  CHECK(state_sha256(tensors, 1) == seen.back());  // it is not in flight
+  CHECK(state_sha256(tensors, 1) == seen.back());  // that sum is not in flight
   std::ranges::sort(seen);
   CHECK(std::ranges::adjacent_find(seen) == seen.end());
 }

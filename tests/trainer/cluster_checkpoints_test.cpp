@@ -21,7 +21,7 @@ const Json kList{{"parameters", 1},
                  {"sums", Json::array()},
                  {"sum_steps", 0}};
 
-/// A run directory, and the checkpoints of a job that come in.
+/// A run directory, and the checkpoints of a job that arrive from workers.
 struct Run {
   Run() { directory.make(); }
 
@@ -120,7 +120,8 @@ TEST_CASE("where nothing can be written an older checkpoint stays, and no part o
 TEST_CASE("a writer whose run directory another has taken over writes nothing") {
   Run run;
   run.checkpoints.trust_survivors();
-  // As it looks where locks do not reach: on another host, while this process was stopped.
+  // The lock file after another process took over the directory, while this process was stopped on
+  // another host. File locks do not work there.
   write_text(run.directory.path() / "run.lock", R"({"host": "head", "pid": 7, "fence": 2})");
   CHECK(error_of<RunError>([&] { run.take(0, 4, 1); }) ==
         run.directory.path().string() + ": was taken over by process 7 on \"head\"");
@@ -130,7 +131,7 @@ TEST_CASE("a writer whose run directory another has taken over writes nothing") 
 
 namespace {
 
-/// A run of the tiny job that has written checkpoints of steps 2, 4 and 6, and writes no more.
+/// A run of the tiny job after the checkpoints of steps 2, 4 and 6. Nothing writes to it any more.
 struct SavedRun {
   SavedRun() {
     job.run("run", {"train.checkpoint_every=2", "train.keep_checkpoints=0"}, {.max_steps = 6});
@@ -169,7 +170,7 @@ TEST_CASE("a job goes back to the last intact checkpoint, whatever has happened 
     CHECK(run.gone_back_to() == 4);
     CHECK(run.log.lines().find(text("step-6", kind, ": is altered")) != std::string::npos);
     CHECK(run.checkpoints.saved_step() == 4);
-    CHECK(run.checkpoints.wants(6));  // it is written again
+    CHECK(run.checkpoints.wants(6));  // written again
     fs::resize_file(run.file(4, kind), 40);
     CHECK(run.gone_back_to() == 2);
     fs::remove(run.file(2, kind));
@@ -183,7 +184,7 @@ TEST_CASE("a job goes back to the last intact checkpoint, whatever has happened 
 
 TEST_CASE("a worker copies no more than a window of its checkpoint at a time") {
   SendWindow window(100 * sizeof(float));
-  auto large = window.lend(1000);  // alone it may be larger
+  auto large = window.lend(1000);  // the only buffer may be larger than the window
   auto waiting = std::async(std::launch::async, [&] { return window.lend(60); });
   CHECK(waiting.wait_for(std::chrono::milliseconds(20)) == std::future_status::timeout);
   large.reset();

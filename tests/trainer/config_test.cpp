@@ -12,7 +12,7 @@ using namespace poseidon::trainer;
 
 namespace {
 
-/// The tiny job after "--set" words.
+/// The tiny job with --set arguments.
 JobConfig job_with(const std::vector<std::string>& words) {
   Json json = parse_json(kTinyJob, "job.json");
   apply_overrides(json, words, "/where");
@@ -68,7 +68,7 @@ TEST_CASE("--set of another type drops the keys that only the old one has") {
         std::vector<std::string>{"optimizer.momentum", "data.train.channels", "data.train.classes",
                                  "data.train.height", "data.train.width"});
   CHECK(read_job_config(json, "job.json").optimizer.beta1 == 0.8);
-  // What the user sets is never dropped.
+  // Keys that the user sets are never dropped.
   CHECK(refusal({"optimizer.type=adam", "optimizer.momentum=0.5"})
             .starts_with("job.json: /optimizer/momentum: unknown key"));
 }
@@ -107,10 +107,10 @@ TEST_CASE("what --set has set is told as the argument's, with the path that is m
         "--set network=/no/network.json: the network file \"/no/network.json\" does not exist");
   CHECK(refused("train/steps=3") ==
         "--set train/steps=3: expected dots between keys, as in optimizer.momentum=0.9");
-  // Flags of their own set this, too.
+  // This key has a flag too, but --set checks its range in the same way.
   CHECK(refused("device.threads=-1").find("/device/threads: expected an integer in [0, 1024]") !=
         std::string::npos);
-  // What the file has is the file's.
+  // An error in the file is reported with the path of the file, not with --set.
   CHECK(refused("optimizer.momentum=null") == "");
   write_text(job.folder / "job.json", "{\"lrate\": 1}");
   CHECK(refused("name=x").starts_with((job.folder / "job.json").string() + ": /"));

@@ -9,7 +9,7 @@ using namespace poseidon::trainer;
 
 namespace {
 
-/// A data root with a data set in it, beside a folder that is nobody's business.
+/// A data root with a data set in it, and a folder outside of it that must not be accessible.
 class Jail {
  public:
   Jail() {
@@ -21,7 +21,7 @@ class Jail {
   std::string folder(const std::string& inner) const {
     return fs::canonical(job.folder / inner).string();
   }
-  /// "" when it is refused.
+  /// "" if the path is refused.
   std::string resolved(const std::string& path) const {
     try {
       return root().resolve(path).string();
@@ -72,7 +72,7 @@ TEST_CASE("no path of a job leaves the data root") {
         jail.folder("root") + "-beside", std::string("mnist/") + std::string(5000, 'x')}) {
     CAPTURE(path);
     const std::string why = jail.refusal(path);
-    // The same words for all: they do not say what is there.
+    // All refusals have the same message: it must not reveal whether the path exists.
     CHECK(why == "\"" + path +
                      "\" is not found under this node's data root (which is not left by \"..\", by "
                      "absolute paths or by symbolic links)");

@@ -15,13 +15,13 @@ using namespace poseidon::trainer;
 
 namespace {
 
-/// Three numbers for each shard, of which no two orders of addition give the same.
+/// Three values for each shard. Any other order of addition gives other bits.
 std::vector<float> values_of_shard(uint32_t shard) {
   const auto number = static_cast<float>(shard + 1);
   return {1 / number, 1e7F * number, 0.1F + number / 3};
 }
 
-/// The sum over a part by the fixed tree, written down plainly.
+/// Reference: the sum over a part by the fixed tree.
 std::vector<float> sum_by_tree(comm::Part part) {
   if (part.count == 1) return values_of_shard(part.first);
   const uint32_t left = comm::left_count(part.count);
@@ -44,7 +44,8 @@ comm::Plan plan_of_workers(std::vector<comm::AssignedWorker> workers) {
   return plan;
 }
 
-/// What a worker's devices give, in an order by seed, and what it comes to.
+/// Adds the contributions of a worker's devices in an order that the seed selects, and stores the
+/// sums.
 struct Given {
   Given(const comm::Plan& plan, uint32_t rank, size_t devices, unsigned seed)
       : parts(plan, rank, devices, sums) {
@@ -108,7 +109,7 @@ TEST_CASE("steps and tensors are summed apart, and factors pass") {
   SumMemory sums;
   DeviceParts parts(plan, 0, 2, sums);
   std::vector<float> one{1, 2, 3}, other{10, 20, 30};
-  // The worker's parts are shards 0 and 1, which one device has, and shard 2, which the other has.
+  // The worker sends two parts. Shards 0 and 1 are on one device, shard 2 is on the other.
   CHECK(parts.add({.layer = 1, .step = 4, .part = {0, 2}, .values = one}).has_value());
   CHECK(parts.add({.layer = 1, .step = 4, .part = {2, 1}, .values = other}).has_value());
   DeviceParts three(plan, 0, 3, sums);

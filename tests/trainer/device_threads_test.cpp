@@ -50,6 +50,6 @@ TEST_CASE("the error that came first is thrown, and who waits for that device le
     };
     CHECK(error_of<RunError>([&] { threads.run(task); }) == "this one");
     CHECK(told == 3);
-    threads.run([](size_t) {});  // that error is over
+    threads.run([](size_t) {});  // the error is cleared
   }
 }

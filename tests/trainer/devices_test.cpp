@@ -1,5 +1,5 @@
-// Workers with several devices: the bits of any other split of the same logical shards, and one
-// message where one of them fails.
+// Workers with several devices: the bits equal those of any other split of the same logical shards.
+// If a device fails, there is one message.
 
 #include <doctest/doctest.h>
 
@@ -40,7 +40,7 @@ std::vector<std::vector<int64_t>> bits_of(const Job& job) {
   return train_together(job, {.steps = kJoinedSteps}, [&](size_t) { return make_backend(job); });
 }
 
-/// A GradientExchange as another one is.
+/// Forwards all calls to another GradientExchange.
 class Beside : public GradientExchange {
  public:
   explicit Beside(std::unique_ptr<GradientExchange> other) : other_(std::move(other)) {}
@@ -72,7 +72,7 @@ class Failing final : public Beside {
   int left_;
 };
 
-/// Takes other sums than there are.
+/// Doubles the sums that it receives.
 class Misreading final : public Beside {
  public:
   using Beside::Beside;
@@ -88,7 +88,7 @@ class Misreading final : public Beside {
   }
 };
 
-/// All workers of each split end with the bits of one worker with one device.
+/// Checks that all workers of each split end with the bits of one worker with one device.
 void check_splits(const char* network, const std::vector<Split>& splits,
                   const std::vector<std::string>& settings) {
   const TinyJob tiny(network);
@@ -269,6 +269,6 @@ TEST_CASE("memory is told for all devices of a worker") {
   CHECK(two.net.parameters == 2 * one.net.parameters);
   CHECK(two.net.activations == 2 * one.net.activations);
   CHECK(two.optimizer_state == 2 * one.optimizer_state);
-  CHECK(two.batches * 2 == one.batches * 3);  // the first device tests
+  CHECK(two.batches * 2 == one.batches * 3);  // the first device also has a batch for tests
   CHECK(two.sums > 0);
 }

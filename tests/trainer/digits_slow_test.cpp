@@ -1,4 +1,4 @@
-// What a new user sees first: LeNet on generated digits learns them in a moment.
+// The quick start's job: LeNet learns generated digits within seconds.
 
 #include <doctest/doctest.h>
 
@@ -37,6 +37,6 @@ TEST_CASE("a siamese LeNet learns which digits are alike" * poseidon::test::nigh
   job["train"] = {{"steps", 300}, {"seed", 1}};
   write_text(folder.folder / "job.json", job.dump());
   const Json summary = folder.run("run");
-  // Two that are always as far apart as the margin lose 1/4, two in one place as well.
+  // A constant distance has a loss of 1/4, whether it is the margin or zero.
   CHECK(summary["test_loss"].get<double>() < 0.06);
 }

@@ -1,4 +1,4 @@
-// A process that must end though one of its threads cannot.
+// Exit watchdog: a process must exit even if one of its threads hangs.
 
 #include <doctest/doctest.h>
 #include <sys/wait.h>
@@ -16,7 +16,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Waits for up to ten seconds, as a busy machine may need.
+/// Waits up to ten seconds, because the machine may be busy.
 bool soon(const std::function<bool()>& holds) {
   for (int i = 0; i < 1000 && !holds(); ++i) std::this_thread::sleep_for(10ms);
   return holds();

@@ -1,4 +1,4 @@
-// Tests of a net that several workers share.
+// A test of a net that several workers compute together.
 
 #include "trainer/step/evaluation.h"
 

@@ -1,4 +1,4 @@
-// Features of layers: of each sample in order, in canonical order, whatever computes them.
+// Features of layers: one row per sample, in order, in canonical order, on any device.
 
 #include "trainer/inference/extract.h"
 
@@ -18,7 +18,7 @@ using namespace poseidon::trainer;
 
 namespace {
 
-/// A run of the tiny job, and what is extracted by it.
+/// A run of the tiny job, and the features extracted from it.
 class Extracting {
  public:
   Extracting() { job.run("run"); }
@@ -65,7 +65,8 @@ TEST_CASE("features are those of every sample in order, as the layers say") {
   const auto relu = values_of(file, "relu"), bn = values_of(file, "bn"), ip = values_of(file, "ip");
   for (size_t i = 0; i < relu.size(); ++i) CHECK(relu[i] == std::max(bn[i], 0.0F));
   CHECK(std::ranges::any_of(bn, [](float value) { return value < 0; }));
-  // The linear layer reads channels, rows and columns in canonical order; nothing drops out.
+  // The linear layer reads its input in canonical order (channel, row, column). Dropout is off in
+  // tests.
   const auto weight = values_of(weights, "ip.weight"), bias = values_of(weights, "ip.bias");
   for (size_t n = 0; n < 21; ++n)
     for (size_t k = 0; k < 3; ++k) {

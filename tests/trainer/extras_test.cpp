@@ -1,4 +1,4 @@
-// Jobs whose networks have further inputs.
+// Jobs whose networks have auxiliary inputs.
 
 #include <doctest/doctest.h>
 

@@ -44,7 +44,8 @@ TEST_CASE("files are known by their first bytes, else by their names") {
   CHECK(files.kind("a", "layer {") == FileKind::kCaffeText);
   for (const char* json : {"{\"name\": 1}", "[1]", "// name:\n{}", "", "  ", "7"})
     CHECK(files.kind("a.json", json) == FileKind::kUnknown);
-  // A safetensors file that is cut off, whatever the length of its header looks like.
+  // Truncated safetensors files. The first bytes of the header length look like those of other
+  // formats.
   for (const std::string& length : {"\x08\x12\1"s, "p{\1"s, "\x80\2\1"s})
     CHECK(files.kind("cut.safetensors", length + std::string(5, '\0') + "{\"a\"") ==
           FileKind::kUnknown);

@@ -9,7 +9,7 @@ using namespace poseidon::trainer;
 
 namespace {
 
-/// An event that a test has come.
+/// An event that the test completes.
 class Switch final : public Event::Point {
  public:
   bool reached() const override { return tasks_.empty(); }

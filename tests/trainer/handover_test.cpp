@@ -1,4 +1,4 @@
-// The values of who has joined cross the coordinator slice by slice.
+// State transfer: the coordinator forwards values to a joiner slice by slice.
 
 #include "comm/membership/handover.h"
 
@@ -19,7 +19,7 @@ namespace {
 
 constexpr uint32_t kView = 3;
 constexpr int64_t kStep = 12;
-/// The second one takes two slices.
+/// The second tensor needs two slices.
 const Json kList = {
     {"parameters", 2},
     {"weights", {{{"name", "a"}, {"shape", {5}}}, {{"name", "b"}, {"shape", {100'000}}}}},
@@ -27,11 +27,12 @@ const Json kList = {
     {"sums", {{{"name", "a.sum"}, {"shape", {5}}}}},
     {"sum_steps", 1}};
 
-/// A coordinator's way of tensors, and the workers behind it.
+/// The coordinator's forwarding of tensors, and the workers that receive them.
 struct Coordinator {
   Coordinator() { reception.expect(kList); }
 
-  /// A view begins in which these wait for values. Whether the first worker is asked for them.
+  /// Starts a view in which `receivers` wait for values. Returns whether worker 0 is asked for
+  /// them.
   bool begin(const std::vector<uint16_t>& receivers) {
     handover.begin_view(kView, receivers.size());
     bool asked = false;
@@ -41,7 +42,7 @@ struct Coordinator {
     }
     return asked;
   }
-  /// A slice of a checkpoint comes from a worker. Whether it is taken.
+  /// A slice of a checkpoint arrives from a worker. Returns whether it is accepted.
   bool take(uint16_t from, const comm::FrameHeader& header, const comm::Payload& slice) {
     const comm::Placement placement = reception.place(from, header);
     REQUIRE_MESSAGE(placement.fault.empty(), placement.fault);
@@ -54,7 +55,7 @@ struct Coordinator {
         });
     return placement.accepted;
   }
-  /// All of one.
+  /// All slices of a checkpoint arrive.
   void take_all(uint16_t from, uint32_t number, uint32_t view = kView) {
     for (uint32_t key = 0; key < values.size(); ++key)
       comm::send_tensor({.view = view, .step = kStep, .key = key, .chunk = number},

@@ -20,11 +20,11 @@
 #include "trainer/step/cluster_exchange.h"
 #include "trainer/step/job_lost.h"
 
-/// The workers and servers of a job in one process, for tests of what they compute.
+/// The workers and servers of a job in one process, for tests of the results.
 namespace poseidon::trainer {
 
-/// Members of a job in this process: what they do at once in place of an I/O thread, under one
-/// lock, and frames that arrive when their sender is done.
+/// Members of a job in this process. It replaces their I/O threads: all work runs under one lock. A
+/// frame is delivered after the task that sends it has returned.
 class Hub {
  public:
   explicit Hub(const comm::Plan& plan, int64_t first_step = 0) {
@@ -44,18 +44,18 @@ class Hub {
     exchange.open(1, *outlets_.back());
     workers_.push_back(&exchange);
   }
-  /// From any thread, before the worker ends: what goes to it from now on is dropped. A device of
-  /// another worker may still be about the last sum that this one has waited for.
+  /// Drops frames to this worker from now on. Any thread may call it, before the worker ends. A
+  /// device of another worker may still process the last sum that this worker has received.
   void leave(uint32_t rank) {
     MutexLock lock(mutex_);
     workers_[rank]->close();
     workers_[rank] = nullptr;
   }
-  /// From any thread: nobody need wait for anything any more.
+  /// Fails the job at all workers, so that no wait blocks. Any thread may call it.
   void lose(const std::string& why) {
     for (ClusterExchange* worker : workers_) worker->lose(why);
   }
-  /// From any thread.
+  /// Runs the task and delivers its frames. Any thread may call it.
   void post(const std::function<void()>& task) {
     MutexLock lock(mutex_);
     task();
@@ -100,29 +100,29 @@ class Hub {
   }
 
   Mutex mutex_;
-  std::deque<Frame> frames_;  ///< under the lock
+  std::deque<Frame> frames_;  ///< guarded by mutex_
   std::vector<std::unique_ptr<Wire>> outlets_;
   std::vector<std::unique_ptr<comm::ServerShard>> servers_;
   std::vector<ClusterExchange*> workers_;  ///< by rank; null: it has left
 };
 
-/// A run of `steps` steps, or what lies between two of its stops.
+/// A run of `steps` steps, or one of its sessions.
 struct RunPart {
   int64_t steps = 0;
-  int64_t stop = steps;                 ///< after so many of them
-  std::filesystem::path folder = {};    ///< where the checkpoint goes that it ends with, if any
-  const Checkpoint* resumed = nullptr;  ///< what it begins with; null: it begins anew
-  std::optional<comm::Assignment> assignment = {};  ///< none: as even as can be
-  /// Called by each worker's thread after each step, as if a checkpoint was due: with the digests
-  /// of all that it would hold. Null: steps follow one another as in a run without.
+  int64_t stop = steps;                 ///< number of the last step of this session
+  std::filesystem::path folder = {};    ///< folder for a checkpoint at the end; empty: none
+  const Checkpoint* resumed = nullptr;  ///< start from this checkpoint; null: from the first values
+  std::optional<comm::Assignment> assignment = {};  ///< none: as even as possible
+  /// Called by each worker's thread after each step, with the digests of all tensors of a
+  /// checkpoint. The loop is drained first. Null: the loop is not drained between steps.
   std::function<void(size_t worker, const std::vector<int64_t>& digests, const StepReport& report)>
       settled = nullptr;
 };
 
-/// Makes a device, by its number among those of all workers.
+/// Makes a device. `number`: index of the device among those of all workers.
 using MakeBackend = std::function<layers::Backend(size_t number)>;
 
-/// A job whose workers are here.
+/// A job whose workers run in this process.
 struct JoinedJob {
   JoinedJob(const Job& its, const RunPart& part)
       : job(its),
@@ -149,12 +149,13 @@ struct JoinedJob {
   const PreparedData data;
   const PublishedPlan published;
   Hub hub;
-  /// Stands before the sums of a device, by its number among those of all workers.
+  /// Wraps the gradient exchange of a device. `number`: index of the device among those of all
+  /// workers.
   std::function<std::unique_ptr<GradientExchange>(size_t number, std::unique_ptr<GradientExchange>)>
       before = [](size_t, std::unique_ptr<GradientExchange> exchange) { return exchange; };
 };
 
-/// One worker of them, made and used by one thread.
+/// One worker of the job. One thread makes and uses it.
 class JoinedWorker {
  public:
   JoinedWorker(JoinedJob& all, uint32_t rank, const MakeBackend& backend)
@@ -189,10 +190,11 @@ class JoinedWorker {
   WorkerComputation computation_;
 };
 
-/// The first error of several threads, but for what others learn of it.
+/// Keeps the first error of several threads. JobLost is ignored: it is a consequence of an error in
+/// another thread.
 class FirstError {
  public:
-  /// Does the action; whether it came to its end.
+  /// Runs the action. Returns false if it throws; calls `failed` if the error is not JobLost.
   template <class Action>
   bool holds(const Action& action, const std::function<void(const char* why)>& failed) {
     try {
@@ -219,7 +221,7 @@ class FirstError {
   std::exception_ptr first_ GUARDED_BY(mutex_);
 };
 
-/// The steps of a worker, the checkpoint behind them, and the CRC-32C of each tensor then.
+/// Runs the steps of a worker and writes the final checkpoint. Returns the CRC-32C of each tensor.
 inline std::vector<int64_t> train_worker(const JoinedJob& all, WorkerComputation& worker) {
   const RunPart& part = all.run;
   if (part.resumed != nullptr) part.resumed->restore(worker.tensors());
@@ -240,7 +242,8 @@ inline std::vector<int64_t> train_worker(const JoinedJob& all, WorkerComputation
   return tensor_digests(worker.tensors(), part.stop == part.steps ? 0 : worker.in_flight());
 }
 
-/// CRC-32C of each tensor, by worker, after a part of a run. What fails first is thrown.
+/// Runs a part of a run. Returns the CRC-32C of each tensor, by worker. Throws the first error of
+/// any worker.
 inline std::vector<std::vector<int64_t>> train_together(JoinedJob& all,
                                                         const MakeBackend& backend) {
   const auto workers = static_cast<size_t>(all.plan.workers());

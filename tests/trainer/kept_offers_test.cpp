@@ -1,4 +1,4 @@
-// Which worker is asked for the step that it keeps.
+// The coordinator's choice of the worker whose in-memory checkpoint it fetches.
 
 #include "trainer/coordinator/kept_offers.h"
 
@@ -50,7 +50,7 @@ TEST_CASE("a keeper that is replaced while its step is written leaves others' of
   offers.choose(0);
   offers.forget(0);
   CHECK_FALSE(offers.keeper().has_value());
-  offers.fetched(0);  // what it had sent before it was lost
+  offers.fetched(0);  // sent before the worker failed
   CHECK(offers.choose(8) != nullptr);
   CHECK(offers.keeper() == 1);
   offers.fetched(0);
@@ -72,7 +72,7 @@ TEST_CASE("a worker that does not send what it keeps is passed over, and the nex
   REQUIRE(offers.choose(0) != nullptr);
   CHECK(offers.keeper() == 1);
   offers.has_built(0);
-  CHECK_FALSE(offers.is_too_late(0, 9));  // it may be a checkpoint of this run now
+  CHECK_FALSE(offers.is_too_late(0, 9));  // the step may now be a checkpoint of this run
 }
 
 TEST_CASE("kept reports go with their worker, stay when its step is fetched, and need an offer") {

@@ -1,4 +1,5 @@
-// Lines of metrics that a coordinator has not written, from the reports that workers have kept.
+// Metrics lines that a failed coordinator did not write are rebuilt from reports that workers have
+// kept.
 
 #include "trainer/coordinator/kept_reports.h"
 
@@ -13,7 +14,7 @@ using namespace poseidon::trainer;
 
 namespace {
 
-/// A run by two workers, whose coordinator has written the lines of steps 1 and 2.
+/// A run by two workers. Its coordinator failed after it had written the lines of steps 1 and 2.
 struct LostRun {
   LostRun() {
     directory.make();
@@ -57,7 +58,7 @@ struct LostRun {
                         .test_scalars = ScalarKeys(job.network->in_test().scalars())},
                        directory, console);
   }
-  /// "train 1, train 2, test 2".
+  /// Type and step of each line: "train 1, train 2, test 2".
   std::string lines() const {
     std::string all;
     std::istringstream in(read_text(directory.path() / "metrics.jsonl"));
@@ -80,14 +81,16 @@ struct LostRun {
 
 TEST_CASE("steps and tests that both workers have kept get their lines, each once") {
   LostRun run;
-  // Both were acknowledged up to step 1; step 6 is one that the run does not go on from.
+  // The old coordinator acknowledged both workers' reports up to step 1. The run continues after
+  // step 5, so step 6 is not used.
   const std::vector<std::string> kept{run.step_of(2), run.test_of(2), run.step_of(3),
                                       run.step_of(4), run.test_of(4), run.step_of(5),
                                       run.step_of(6)};
   run.write({run.of_worker(0, kept), run.of_worker(1, {kept.begin() + 1, kept.end()})});
   const char* all = "train 1, train 2, test 2, train 3, train 4, test 4, train 5";
   CHECK(run.lines() == all);
-  run.write({run.of_worker(1, kept), run.of_worker(0, kept)});  // as by another coordinator still
+  run.write({run.of_worker(1, kept),
+             run.of_worker(0, kept)});  // another coordinator must not write the lines again
   CHECK(run.lines() == all);
   const std::string text = read_text(run.directory.path() / "metrics.jsonl");
   CHECK(text.find(R"("loss":3.0)") != std::string::npos);  // 2 x 24 over 16 samples

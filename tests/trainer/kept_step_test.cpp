@@ -1,4 +1,4 @@
-// What a worker keeps of a run from one job to the next.
+// The in-memory checkpoint that a worker keeps between two jobs of a run.
 
 #include "trainer/state/kept_step.h"
 
@@ -15,7 +15,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// A run's tensors in memory, with room for the sums of two steps.
+/// The tensors of a run in memory, with space for the sums of two steps.
 struct LiveRun {
   explicit LiveRun(const TinyJob& tiny)
       : job(tiny.load()),

@@ -14,11 +14,11 @@
 #include "trainer/step/optimizer.h"
 #include "trainer/step/training_loop.h"
 
-/// A training step by step, for tests of the loop and of devices.
+/// A training run that tests execute step by step, for tests of the loop and of devices.
 namespace poseidon::trainer {
 
-/// Holds layers back until they are waited for, so that updates end in the next forward pass, and
-/// fails once so many have arrived. A negative number: never.
+/// An exchange that delays arrivals, so that some updates happen in the next forward pass. It
+/// throws after this number of arrivals; negative: never.
 class LateExchange final : public GradientExchange {
  public:
   LateExchange(net::Net& net, layers::Updater& updater, int64_t shards, Lateness lateness,
@@ -31,11 +31,12 @@ class LateExchange final : public GradientExchange {
     if (contributions_left_-- == 0) throw RunError("a contribution fails");
     local_.contribute(layer, shard);
   }
-  /// After so many contributions from now on.
+  /// Throws after this number of further contributions.
   void fail_after(int64_t contributions) { contributions_left_ = contributions; }
   void release(int layer) override { local_.release(layer); }
   std::optional<int> arrived() override {
-    // Every other time, so that some layers are updated early and some late.
+    // Reports arrivals in every second call only, so that some layers are updated early and some
+    // late.
     return (++polls_ % 2 == 0) ? std::nullopt : counted(local_.arrived());
   }
   void wait() override {
@@ -58,7 +59,7 @@ class LateExchange final : public GradientExchange {
   int64_t polls_ = 0;
 };
 
-/// A training of the tiny job, step by step.
+/// A training run of the tiny job, one step at a time.
 struct Training {
   explicit Training(const Job& job, net::Net::Options options = {}, int64_t arrivals = -1,
                     int64_t staleness = 0)
@@ -91,7 +92,7 @@ struct Training {
     engine.net().values().initialize(3);
   }
 
-  /// Everything that a step changes, in canonical order.
+  /// All values that a step changes, in canonical order.
   std::vector<float> state() {
     std::vector<float> all;
     const RunTensors tensors = tensors_of(engine.net(), optimizer);
@@ -116,7 +117,7 @@ struct Training {
   TrainingLoop loop;
 };
 
-/// What goes on after some steps of a training that has ended, on the same net and optimizer.
+/// Continues a training run after `step` steps, on the same net and optimizer.
 struct LaterView {
   LaterView(Training& training, const Job& job, int64_t step)
       : loader(*training.data.dataset, *training.data.transform,
@@ -141,7 +142,7 @@ struct LaterView {
   TrainingLoop loop;
 };
 
-/// A job of the tiny network that goes another way through the loop.
+/// A variant of the tiny job that uses another path of the loop.
 struct Setup {
   std::vector<std::string> overrides;
   std::vector<std::string> factored = {};

@@ -1,4 +1,4 @@
-// The plan by time that a run makes from what its workers measure.
+// The plan by time that a run makes from its workers' measurements.
 
 #include "trainer/plan/measured_plan.h"
 
@@ -119,7 +119,7 @@ TEST_CASE("times of other layers than the others' are refused, and none at all")
 
 namespace {
 
-/// Times of a device that is `factor` times as slow as that of `times`.
+/// Times of a device that is slower than that of `times` by this factor.
 LayerTimes slower(LayerTimes times, double factor) {
   for (LayerTimes::Layer& layer : times.layers) {
     layer.forward_ms *= factor;
@@ -164,7 +164,7 @@ TEST_CASE("shards are dealt by the times that workers measure, when a job asks f
         }) ==
         "cluster.logical_shards: expected at least 17, one for each device of the workers, got "
         "16");
-  // Without the time of a pass in one go, that of the layers counts.
+  // Without a measured time of a whole pass, the sum over the layers is used.
   times.pass_ms = 0;
   CHECK(dealt(job, {times, slower(times, 3)}) == std::vector<comm::Part>{{0, 12}, {12, 4}});
 }
@@ -217,7 +217,7 @@ TEST_CASE("what is predicted of uneven shards is the step of the worker that all
     measured.add_times(1, slower(times, factor));
     return measured.make().predicted_step_ms;
   };
-  // 12 shards on the one take as long as 4 on the other.
+  // 12 shards on the fast worker take as long as 4 on the slow one.
   CHECK(predicted(job, 3) == doctest::Approx(12 * times.batch_ms()).epsilon(0.01));
   std::vector<std::string> even = words;
   even[3] = "comm.policy=time";

@@ -48,7 +48,7 @@ TEST_CASE("state and gradients are told as they are taken") {
     }
     for (const net::Parameter& each : engine.net().parameters())
       gradients += each.gradient.size_bytes();
-    // Beside the tensors themselves: some cache lines for each of them, and each kind of them.
+    // Allowed in addition: a few cache lines for each tensor.
     constexpr size_t kLines = size_t{16} << 10;
     CHECK(told.optimizer_state >= states);
     CHECK(told.optimizer_state <= states + kLines);

@@ -45,7 +45,7 @@ TEST_CASE("a lock that cannot be read costs a line, one of another process ends 
                   {.steps = 5, .before_writing = [&directory] { directory.check_lock(); }},
                   console);
   metrics.trained(report_of(1), false);
-  // More than a lock ever has, as of a file system that is out of order.
+  // Longer than any lock file, as after an error of the file system.
   fs::copy_file(lock, aside);
   write_text(lock, std::string(100'000, 'x'));
   CHECK_THROWS_AS(directory.check_lock(), RunError);

@@ -1,6 +1,6 @@
 #include "trainer/messages/notes.h"
 
-// What members tell, as it is read, and held against the job that it is told of.
+// Messages of members: parsing, and checks against the job to which they belong.
 
 #include <doctest/doctest.h>
 
@@ -20,7 +20,7 @@ using namespace poseidon::trainer;
 
 namespace {
 
-/// The list that a worker of `job` has, with room for the sums of `steps` steps.
+/// The tensor list of a worker of `job`, with space for the sums of `steps` steps.
 Json list_of(const Job& job, int64_t steps) {
   SilentLog log;
   Engine engine(job, {.choices = {}, .versions = 2}, log);
@@ -183,7 +183,7 @@ TEST_CASE("a logical shard that is computed otherwise than before is named, with
         std::string::npos);
   other.kind = "cuda";
   CHECK(moved(other).find("by cpu until the view before and is by cuda now") != std::string::npos);
-  // Of a plan that does not say what workers compute with nothing is known but the job's kind.
+  // If a plan does not describe the workers' arithmetic, only the job's device kind is known.
   CHECK(moved_shard(published_for(job).plan, plan_with(usual), job).empty());
 }
 

@@ -1,4 +1,4 @@
-// Jobs whose networks have layers for training and for tests alone.
+// Jobs whose networks have layers for training only and for tests only.
 
 #include <doctest/doctest.h>
 
@@ -17,14 +17,14 @@ using namespace poseidon::trainer;
 
 namespace {
 
-/// The job's network, changed.
+/// The job's network after a change of its layers.
 std::string changed(const std::function<void(Json& layers)>& change) {
   Json network = Json::parse(kPhased);
   change(network["layers"]);
   return network.dump();
 }
 
-/// Without its layers of tests, and with those of training in both phases.
+/// The network without its test layers. Its training layers exist in both phases.
 std::string training_alone() {
   return changed([](Json& layers) {
     Json left = Json::array();
@@ -37,7 +37,7 @@ std::string training_alone() {
   });
 }
 
-/// The lines of a run's metrics that are of a type.
+/// The lines of a run's metrics with this type.
 std::vector<Json> lines_of(const fs::path& run, const std::string& type) {
   std::ifstream file(run / "metrics.jsonl");
   std::vector<Json> lines;
@@ -53,7 +53,7 @@ std::vector<std::string> names_in(const fs::path& weights) {
   return names;
 }
 
-/// What the console says of a test.
+/// Console output of a test.
 std::string said_of_test(const Job& job, const fs::path& run) {
   std::string said;
   class Words final : public Log {
@@ -78,7 +78,7 @@ TEST_CASE("a job trains the layers of training and tests those of tests") {
   CHECK(summary["weights_sha256"] == same["weights_sha256"]);
   CHECK(summary["state_sha256"] == same["state_sha256"]);
   CHECK(summary["train_loss"] == same["train_loss"]);
-  CHECK(summary["test_loss"] < same["test_loss"]);  // without that of the head
+  CHECK(summary["test_loss"] < same["test_loss"]);  // without the loss of the training head
 
   for (const Json& line : lines_of(job.folder / "run", "train")) {
     CHECK(line.contains("aux/loss"));

@@ -12,7 +12,7 @@ namespace {
 
 using Lines = std::vector<std::string>;
 
-/// A set of images as a rule sees it.
+/// Description of an image data set, as a rule gets it.
 data::DatasetDescription pixels(int64_t samples, const std::string& fingerprint) {
   data::DatasetDescription known;
   known.samples = samples;
@@ -21,7 +21,7 @@ data::DatasetDescription pixels(int64_t samples, const std::string& fingerprint)
   return known;
 }
 
-/// What is said of the tiny job after overrides, without the folder of its files.
+/// The warnings for the tiny job with overrides, without the path of its files.
 struct Doubtful {
   explicit Doubtful(const std::string& layers = "") {
     const std::string head =
@@ -62,7 +62,7 @@ TEST_CASE("doubtful: mean and deviation of pixels from 0 to 1") {
               "mean 58.4?"});
   CHECK(job.lines({"data.test.transform={\"mean\": 0.1307}"})[0].starts_with(
       "job.json: /data/test/transform/mean: mean 0.1307: pixels"));
-  // Pixels that are scaled have a deviation of that range, but means count before the scale.
+  // Deviations apply after the scale, but means apply before it.
   CHECK(job.lines({"data.train.transform={\"scale\": 0.00392, \"std\": 0.229}"}) == Lines{});
   CHECK(job.lines({"data.train.transform={\"scale\": 0.00392, \"mean\": 0.485}"}).size() == 1);
   CHECK(job.lines({"data.train.transform={\"mean\": [0, 0], \"std\": [1, 1]}"}) == Lines{});
@@ -121,7 +121,7 @@ TEST_CASE("doubtful: weights that begin at 0 and hide what is before or after th
                              "\"weight_filler\" such as xavier or he"});
   job.has_weights = true;
   CHECK(job.lines() == Lines{});
-  // A last layer of zeros learns, and so does a branch whose other side has values.
+  // A last layer of zeros can learn, and also a branch of zeros if the other branch has values.
   CHECK(Doubtful(R"({"name": "ip", "type": "linear", "outputs": 3, )" + zeros + "}, " + kLoss)
             .lines() == Lines{});
   CHECK(Doubtful(R"({"name": "a", "type": "convolution", "outputs": 2, "kernel": 1, )" + zeros +
@@ -199,7 +199,7 @@ TEST_CASE("doubtful: what is beyond the end of the job") {
   CHECK(job.lines({"optimizer.schedule={" + milestones + "}"}) ==
         Lines{"job.json: /optimizer/schedule/milestones: 12 is never reached: the job ends after 9 "
               "steps"});
-  // 9 steps of 8 are 1.44 epochs of 50.
+  // 9 steps of 8 samples are 1.44 epochs of 50 samples.
   CHECK(job.lines({"optimizer.schedule={\"unit\": \"epochs\", " + milestones + "}"}) ==
         Lines{"job.json: /optimizer/schedule/milestones: 12 is never reached: the job ends after "
               "1.44 epochs"});

@@ -1,5 +1,6 @@
-// Whole networks beside PyTorch: the same weights, the same batches, the same losses. The losses
-// were written by tests/reference/train_pytorch.py, which says how weights and batches are made.
+// Whole networks compared with PyTorch: same weights, same batches, same losses.
+// tests/reference/train_pytorch.py wrote the losses. It documents how weights and batches are
+// generated.
 
 #include <doctest/doctest.h>
 
@@ -22,7 +23,7 @@ namespace {
 
 struct Training {
   std::string network;
-  int64_t batch = 0, size = 0;  ///< size: height and width
+  int64_t batch = 0, size = 0;  ///< size: height and width of the images
   double gain = 1;
   float signal = 1;
   double learning_rate = 0, decay = 0;
@@ -66,7 +67,7 @@ void fill_parameters(net::Net& net, double gain) {
   }
 }
 
-/// Fills the net's input with the batch of a step; returns its labels.
+/// Fills the net's input with the batch of a step, and returns the labels.
 std::vector<int32_t> fill_batch(net::Net& net, int64_t step, int64_t classes, float signal) {
   const int64_t batch = net.input_shape().samples(), count = net.input_shape().sample_count();
   std::vector<float> input;

@@ -1,6 +1,6 @@
 // Random networks and jobs compared with PyTorch: the losses of five steps and of the final test.
-// Cases and losses were written by tests/reference/soak_networks.py, which trains any number of
-// others.
+// tests/reference/soak_networks.py wrote the cases and losses. It can train any number of further
+// cases.
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
-// Every shipped job trains: three steps of two samples each, on random images in place of a data
-// set's, come to losses that such a network begins with.
+// Every shipped job trains: three steps of two samples each, on random images. The losses must be
+// in the range of an untrained network.
 
 #include <doctest/doctest.h>
 
@@ -17,8 +17,8 @@ namespace {
 const fs::path kConfigs = fs::path(test::source_folder()) / "configs";
 constexpr int64_t kBatch = 2;
 
-/// Random images as a data set of the network's would have them, cropped and mirrored as the job
-/// says; they are floats of no colour, with mean 0 and deviation 1.
+/// Random images with the shape of the network's data set, cropped and mirrored as in the job.
+/// Values have mean 0 and deviation 1, so the normalization is removed.
 Json random_images(Json given, const net::Network& network) {
   Json transform = given.value("transform", Json::object());
   for (const char* key : {"mean", "std", "scale", "resize_short"}) transform.erase(key);
@@ -34,8 +34,8 @@ Json random_images(Json given, const net::Network& network) {
           {"transform", transform}};
 }
 
-/// The job with three steps of the same two samples. Its optimizer is as it was, but for a learning
-/// rate that is as much smaller as two samples are fewer than the 256 of most recipes.
+/// The job with three steps on the same two samples. The learning rate is scaled down for two
+/// samples; most recipes use batches of 256.
 Json three_steps(const fs::path& file) {
   Json job = read_json(file);
   const fs::path network = kConfigs / job["network"].get<std::string>();
@@ -50,7 +50,7 @@ Json three_steps(const fs::path& file) {
   return job;
 }
 
-/// What the network would lose if it knew nothing: all classes alike.
+/// Expected loss of a network that gives all classes the same probability.
 double loss_of_ignorance(const net::Network& network) {
   double sum = 0;
   for (const net::Node& node : network.nodes())
@@ -78,7 +78,7 @@ void train_three_steps(const fs::path& file) {
 TEST_CASE("every shipped job trains" * poseidon::test::nightly()) {
   for (const auto& entry : fs::directory_iterator(kConfigs)) {
     if (entry.path().extension() != ".json") continue;
-    // That of pairs is trained with digits (digits_slow_test).
+    // The job on pairs is tested with digits (digits_slow_test).
     if (entry.path().stem() == "lenet-siamese-mnist") continue;
     CAPTURE(entry.path().string());
     train_three_steps(entry.path());

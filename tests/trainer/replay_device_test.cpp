@@ -1,4 +1,5 @@
-// The device that only takes its time: how long it takes, and that what it leaves is equal on all.
+// The replay device, which sleeps for measured layer times: its durations, and equal results on all
+// workers.
 
 #include <doctest/doctest.h>
 
@@ -15,7 +16,7 @@ double milliseconds_since(std::chrono::steady_clock::time_point start) {
       .count();
 }
 
-/// Times of the tiny network: so many milliseconds a step of a batch of 8.
+/// Times per layer of the tiny network, in milliseconds for a batch of 8.
 Json times(double forward_ms, double backward_ms, double update_ms) {
   Json layers = Json::array();
   for (const char* name : {"conv", "bn", "ip"})
@@ -53,7 +54,7 @@ TEST_CASE("a step takes as long as its layers, reorders and updates were measure
   training.loop.settle();
   const double step_ms = milliseconds_since(start) / 10;
   CHECK(step_ms >= 12.9);  // 4 x 1 + 3 x 2 + 3
-  CHECK(step_ms < 40);     // of a busy machine
+  CHECK(step_ms < 40);     // a busy machine may be slower
 }
 
 TEST_CASE("half a batch takes half the time") {
@@ -63,7 +64,7 @@ TEST_CASE("half a batch takes half the time") {
   const auto start = std::chrono::steady_clock::now();
   training.loop.step();
   const double step_ms = milliseconds_since(start);
-  CHECK(step_ms >= 15);  // twice 4 layers of 2 ms, but for what a sleep before was too long
+  CHECK(step_ms >= 15);  // 2 x 4 layers x 2 ms = 16 ms, less the overshoot of an earlier sleep
   CHECK(step_ms < 60);
 }
 

@@ -1,4 +1,4 @@
-// Which of its reports a worker keeps, in case that its coordinator has not recorded them.
+// Reports that a worker keeps in case its coordinator has not recorded them.
 
 #include "trainer/member/report_log.h"
 

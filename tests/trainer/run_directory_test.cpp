@@ -41,7 +41,7 @@ TEST_CASE("the lock of a process that was killed holds nobody up, nor do its fil
     directory.make();
     write_text(path / "summary.json.tmp", "half");
     write_text(path / "checkpoints/step-3.safetensors.tmp", "half");
-    _exit(0);  // as if killed: nothing is put in order
+    _exit(0);  // like SIGKILL: no destructor cleans up
   }
   waitpid(child, nullptr, 0);
   REQUIRE(fs::exists(path / "summary.json.tmp"));
@@ -85,11 +85,11 @@ TEST_CASE("a folder that a killed process has left before the first step is take
     directory.write("config.json", Json::object());
     write_text(path / "metrics.jsonl", "");
     write_text(path / "summary.json.tmp", "half");
-    _exit(0);  // as if killed
+    _exit(0);  // like SIGKILL
   }
   waitpid(child, nullptr, 0);
   CHECK(job.run("run", {}, {.max_steps = 1})["steps"] == 1);
-  // What a run has come to is not.
+  // A run directory with results is not.
   CHECK_THROWS_AS(job.run("run"), ConfigError);
   fs::remove_all(path / "checkpoints");
   CHECK_THROWS_AS(job.run("run"), ConfigError);
@@ -184,7 +184,7 @@ TEST_CASE("only the newest checkpoints are kept, and the best") {
   std::ranges::sort(files);
   CHECK(files == std::vector<std::string>{"step-8.safetensors", "step-8.state",
                                           "step-9.safetensors", "step-9.state"});
-  // As if the test after step 3 had been the best so far, and the one after step 5 as good.
+  // Simulates a best test after step 3, and an equal one after step 5.
   for (int64_t step : {3, 5, 7})
     for (const char* kind : {".safetensors", ".state"})
       write_text(run / "checkpoints" / text("step-", step, kind), "");
@@ -198,7 +198,8 @@ TEST_CASE("only the newest checkpoints are kept, and the best") {
   const auto has = [&](int64_t step) {
     return fs::exists(run / "checkpoints" / text("step-", step, ".state"));
   };
-  // One that was just written is never removed for later ones, to which the run did not go back.
+  // A checkpoint that was just written is never removed because of later ones. Those are from
+  // before the run went back.
   prune_checkpoints(run, 1, 8);
   for (int64_t step : {3, 5, 7, 8, 9}) CHECK(has(step) == (step == 5 || step >= 8));
   prune_checkpoints(run, 1, 9);

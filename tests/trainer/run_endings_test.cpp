@@ -1,5 +1,6 @@
-// Whatever ends a run by one worker, its last complete step is a checkpoint, and the error names it
-// and the command that continues. What is said at the start of a run of another's classes or disk.
+// If a run by one worker fails, its last complete step is a checkpoint. The error names that
+// checkpoint and the command that continues. Also tests warnings at the start of a run about
+// classes and disk space.
 
 #include <doctest/doctest.h>
 
@@ -13,7 +14,7 @@ using namespace poseidon::trainer;
 
 namespace {
 
-/// A job on 3 classes of 8 gray images of 6 x 6 each, in batches of 2.
+/// A job on 3 classes with 8 gray images of 6 x 6 pixels each, and batches of 2.
 class ImageJob {
  public:
   ImageJob() {
@@ -45,7 +46,7 @@ class ImageJob {
   const TinyJob job;
 };
 
-/// The last step of which a run has a checkpoint that is whole; -1 where it has none.
+/// The last step with an intact checkpoint; -1 if there is none.
 int64_t saved_step(const fs::path& run) {
   int64_t last = -1;
   for (const fs::directory_entry& entry : fs::directory_iterator(run / "checkpoints"))
@@ -54,7 +55,8 @@ int64_t saved_step(const fs::path& run) {
   return last;
 }
 
-/// The error ends by the checkpoint of the last complete step and by the command that continues.
+/// Checks that the error ends with the checkpoint of the last complete step and the command that
+/// continues.
 void check_tells_of_last_step(const std::string& error, const fs::path& run, int64_t step) {
   CAPTURE(error);
   CHECK(step > 0);
@@ -71,7 +73,7 @@ void check_tells_of_last_step(const std::string& error, const fs::path& run, int
 TEST_CASE("a sample that cannot be used ends a run behind its last complete step, which is saved") {
   const ImageJob images;
   const std::string whole = images.job.run("whole")["state_sha256"];
-  // Each sample is met once in 12 steps: one of them in a middle one.
+  // Each sample is used once in 12 steps, so some of these samples are used after the first step.
   int64_t in_the_middle = 0;
   for (const int bad : {1, 8, 14, 20}) {
     const std::string good = read_text(images.image(bad));
@@ -81,7 +83,7 @@ TEST_CASE("a sample that cannot be used ends a run behind its last complete step
     CHECK(error.find(images.image(bad).filename().string()) != std::string::npos);
     write_text(images.image(bad), good);
     const fs::path run = images.job.folder / name;
-    if (!fs::exists(run)) continue;  // met in the first step
+    if (!fs::exists(run)) continue;  // failed in the first step
     ++in_the_middle;
     check_tells_of_last_step(error, run, saved_step(run));
     CHECK(images.job.run("", {}, {.resume = run})["state_sha256"] == whole);
@@ -98,7 +100,7 @@ TEST_CASE(
     for (const bool vanishes : {true, false}) {
       const std::string good = read_text(images.image(bad));
       const std::string name = text("run-", bad, vanishes ? "-gone" : "-small");
-      // Looked for when the set was opened, and gone after that.
+      // The image existed when the set was opened, and was removed later.
       fs::remove(images.image(bad));
       if (vanishes)
         fs::create_symlink("nowhere", images.image(bad));

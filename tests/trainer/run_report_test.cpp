@@ -28,7 +28,7 @@ const RunDirectory& made(RunDirectory& directory) {
   return directory;
 }
 
-/// The report of a run that has made two steps, and a test behind the second.
+/// The report of a run of two steps, with a test after the second one.
 struct Run {
   Run() {
     report.trained(report_of(1, 0.5), false);

@@ -1,5 +1,4 @@
-// What a run keeps of all its sessions: summary.json, metrics.jsonl, TensorBoard's points,
-// console.log.
+// Records of all sessions of a run: summary.json, metrics.jsonl, TensorBoard's points, console.log.
 
 #include <doctest/doctest.h>
 #include <sys/wait.h>
@@ -25,7 +24,7 @@ std::vector<Json> lines_of(const fs::path& file) {
   return lines;
 }
 
-/// The fields of a protobuf message that are varints or messages, by number.
+/// The varint and message fields of a protobuf message, by field number.
 struct Message {
   explicit Message(std::string_view bytes) {
     while (!bytes.empty()) {
@@ -53,8 +52,8 @@ struct Message {
   std::multimap<int, std::string> texts;
 };
 
-/// TensorBoard's points of a run's curve, by its rule: a SessionLog START drops the points of its
-/// step and of later ones.
+/// The steps of a curve that TensorBoard shows. By its rule, a SessionLog START drops points at its
+/// step and later.
 std::vector<int64_t> tensorboard_steps(const fs::path& run, const std::string& tag) {
   std::set<fs::path> files;
   for (const fs::directory_entry& entry : fs::directory_iterator(run))
@@ -80,7 +79,7 @@ std::vector<int64_t> tensorboard_steps(const fs::path& run, const std::string& t
   return steps;
 }
 
-/// Makes a run of which a session ends as by SIGKILL, behind step 6 and the checkpoint of step 4.
+/// Makes a run with a session that ended as by SIGKILL, after step 6 and the checkpoint of step 4.
 void make_broken_run(const TinyJob& job) {
   job.run("run", {"train.log_every=1", "train.checkpoint_every=4", "train.test_every=2"},
           {.max_steps = 6});

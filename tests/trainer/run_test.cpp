@@ -1,6 +1,6 @@
 #include "trainer/run/run.h"
 
-// Whole runs of a tiny job: the same bits again, stopped and resumed, sharded, clipped, broken.
+// Whole runs of a tiny job: repeated, stopped and resumed, sharded, clipped, damaged.
 
 #include <doctest/doctest.h>
 
@@ -19,7 +19,7 @@ namespace {
 
 std::string digest(const Json& summary) { return summary["weights_sha256"].get<std::string>(); }
 
-/// The lines of metrics.jsonl without what depends on time.
+/// The lines of metrics.jsonl without values that depend on time.
 std::vector<Json> metrics_of(const fs::path& run) {
   std::vector<Json> lines;
   std::istringstream in(read_text(run / "metrics.jsonl"));
@@ -206,7 +206,7 @@ TEST_CASE("a resumed run continues metrics.jsonl, without lines of steps that we
   const TinyJob job;
   job.run("unbroken", {"train.log_every=1"});
   job.run("broken", {"train.log_every=1", "train.checkpoint_every=4"}, {.max_steps = 6});
-  // As if the machine had died before the checkpoint of step 6.
+  // Simulates a machine that failed before the checkpoint of step 6.
   fs::remove(job.folder / "broken/checkpoints/step-6.state");
   job.run("", {"train.log_every=1"}, {.resume = job.folder / "broken"});
   CHECK(metrics_of(job.folder / "broken") == metrics_of(job.folder / "unbroken"));
@@ -226,7 +226,7 @@ TEST_CASE("a damaged checkpoint is passed over for the one before it") {
 }
 
 TEST_CASE("logical shards add up to nearly the gradient of the whole batch") {
-  // Without batch norm and dropout, which belong to a shard.
+  // The network has no batch norm or dropout, because these depend on the shard.
   const TinyJob job(R"({"name": "plain", "input": {"channels": 2, "height": 6, "width": 6},
     "layers": [{"name": "conv", "type": "convolution", "outputs": 5, "kernel": 3,
                 "weight_filler": {"type": "xavier"}},

@@ -14,7 +14,7 @@ using namespace poseidon::trainer;
 
 namespace {
 
-/// A file with a header of any text and some bytes of data.
+/// A safetensors file with this header text and this number of data bytes.
 std::string file_of(const std::string& header, size_t data_bytes) {
   const uint64_t length = header.size();
   return std::string(reinterpret_cast<const char*>(&length), 8) + header +

@@ -13,7 +13,7 @@ using trainer::ScheduleConfig;
 
 namespace {
 
-/// A schedule over 100 steps of 10 to an epoch, with a learning rate of 2.
+/// A schedule for 100 steps, 10 steps per epoch, with a learning rate of 2.
 Schedule schedule(const char* json) {
   ScheduleConfig config;
   read_fields(parse_json(json, "job.json"), {"job.json", "/optimizer/schedule"},

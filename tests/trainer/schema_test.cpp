@@ -1,5 +1,5 @@
-// The JSON Schemas that the project ships: equal to what the code makes, and of one mind with the
-// parsers on good and bad files.
+// The shipped JSON Schemas equal the generated ones. Schemas and parsers accept and refuse the same
+// files.
 
 #include <doctest/doctest.h>
 
@@ -19,7 +19,7 @@ namespace {
 
 const fs::path kSource = test::source_folder();
 
-/// The part of JSON Schema that ours use; a keyword it does not know is an error.
+/// Implements the keywords of JSON Schema that our schemas use. Another keyword is an error.
 class Validator {
  public:
   static bool accepts(const Json& schema, const Json& value) {
@@ -101,7 +101,7 @@ std::vector<fs::path> json_files(const char* folder) {
   return files;
 }
 
-/// The tiny job with one value changed by a JSON pointer; null removes it.
+/// The base JSON with one value changed, named by a JSON pointer. `value` null removes it.
 Json changed(const char* base, const char* pointer, const char* value) {
   Json json = Json::parse(base);
   const Json parsed = Json::parse(value);
@@ -152,7 +152,7 @@ TEST_CASE("every shipped job is accepted by parser and schema, with its network"
     SilentLog log;
     const Job job = load_job({.file = file, .data_may_be_missing = true}, log);
     CHECK((job.network->classes() > 0 || job.config.data.train.pairs));
-    // Jobs are named after network and data set.
+    // Jobs are named after their network and data set.
     CHECK(job.config.name == file.stem().string());
     CHECK(Validator::accepts(schema, resolved(job.config)));
   }

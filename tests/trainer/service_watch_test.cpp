@@ -1,4 +1,4 @@
-// What a service manager hears of a process, and that it hears nothing of one that hangs.
+// Reports of a process to a service manager. A process that hangs sends no report.
 
 #include "trainer/member/service_watch.h"
 
@@ -19,7 +19,7 @@ constexpr auto kPeriod = 200ms;
 
 std::string address() { return "@poseidon-watch-" + std::to_string(getpid()); }
 
-/// A thread that runs what is posted to it, as an I/O thread does.
+/// A thread that runs posted tasks, like an I/O thread.
 class IoThread {
  public:
   LifeSigns::Post post() {
@@ -33,8 +33,7 @@ class IoThread {
   }};
 };
 
-/// Whether nothing more comes after at most a few datagrams: those for signs that were given
-/// before.
+/// Whether the datagrams stop. A few may still arrive for earlier heartbeats.
 bool falls_silent(ServiceManager& manager) {
   for (int i = 0; i < 5; ++i)
     if (manager.next(400) == "") return true;

@@ -10,7 +10,7 @@ using namespace poseidon;
 
 namespace {
 
-/// The sum of shards first .. first + count - 1, by the definition of the tree.
+/// Reference: the sum of shards first .. first + count - 1, by the definition of the tree.
 float tree_sum(const std::vector<float>& shards, size_t first, size_t count) {
   if (count == 1) return shards[first];
   const size_t left = std::bit_floor(count - 1);
@@ -24,7 +24,7 @@ TEST_CASE("shards given one after another are summed by the fixed tree") {
   const auto updater = layers::cpu::make_cpu_updater();
   RandomStream random(5, RandomPurpose::kInitialization, 0, 0);
   for (int64_t count = 1; count <= 40; ++count) {
-    // Values of very different size: another order of addition gives other bits.
+    // Values of very different magnitude, so that another order of addition gives other bits.
     std::vector<float> shards(static_cast<size_t>(count));
     for (float& value : shards)
       value = random.next_uniform(-1, 1) * static_cast<float>(1u << random.next_below(20));

@@ -1,4 +1,4 @@
-// A step of a plan, simulated by the real protocol, against the prediction.
+// The simulated time of a step with the real protocol, compared with the predicted one.
 
 #include "trainer/plan/simulated_step.h"
 
@@ -14,7 +14,7 @@ using namespace poseidon::trainer;
 
 namespace {
 
-/// Eight layers of 4 MB, a fully connected one last, computed in 80 ms.
+/// Eight layers of 4 MB, the last one fully connected. Computation takes 80 ms.
 comm::PlanRequest request_for(int64_t nodes) {
   comm::PlanRequest request;
   request.workers = request.servers = nodes;
@@ -46,7 +46,8 @@ TEST_CASE("a simulated step takes as long as is predicted") {
         const comm::Plan plan = comm::make_plan(request);
         const double simulated = simulated_step_ms(plan, request);
         CHECK(simulated > 0.95 * plan.predicted_step_ms);
-        // What is summed last goes there and back in turn, which the formula does not have.
+        // The last tensor travels to the server and back in sequence. The formula does not include
+        // that.
         CHECK(simulated < 1.1 * plan.predicted_step_ms);
       }
 }

@@ -3,10 +3,10 @@
 #include <string>
 #include <vector>
 
-/// Networks that train in milliseconds, of the layers that the large ones have.
+/// Networks that train in milliseconds, with the layer types of the large networks.
 namespace poseidon::trainer {
 
-/// Batch norm with and without a shortcut, relu fused and not, two kinds of pooling, dropout.
+/// Batch norm with and without a shortcut, fused and separate relu, two kinds of pooling, dropout.
 inline constexpr const char* kSmallResNet = R"({
   "name": "small-resnet", "input": {"channels": 2, "height": 6, "width": 6},
   "layers": [
@@ -23,7 +23,7 @@ inline constexpr const char* kSmallResNet = R"({
     {"name": "ip", "type": "linear", "outputs": 3},
     {"name": "loss", "type": "softmax_loss"}]})";
 
-/// LeNet's layers, of fewer and smaller images.
+/// LeNet's layers with fewer outputs, for smaller images.
 inline constexpr const char* kSmallLenet = R"({
   "name": "small-lenet", "input": {"channels": 2, "height": 6, "width": 6},
   "layers": [
@@ -35,7 +35,7 @@ inline constexpr const char* kSmallLenet = R"({
     {"name": "ip2", "type": "linear", "outputs": 3},
     {"name": "loss", "type": "softmax_loss"}]})";
 
-/// Layers that share their parameters: one after another, and both uses of a block.
+/// Layers that share parameters: layers in sequence, and both uses of a block.
 inline constexpr const char* kSharing = R"({
   "name": "sharing", "input": {"channels": 2, "height": 6, "width": 6},
   "blocks": {"tower": {"layers": [
@@ -53,7 +53,7 @@ inline constexpr const char* kSharing = R"({
     {"name": "ip", "type": "linear", "outputs": 3},
     {"name": "loss", "type": "softmax_loss"}]})";
 
-/// Layers that choose at random, change shapes, and give what no loss depends on.
+/// Layers that draw random numbers or change shapes, and outputs that no loss depends on.
 inline constexpr const char* kSmallShapes = R"({
   "name": "small-shapes", "input": {"channels": 2, "height": 6, "width": 6},
   "layers": [
@@ -74,7 +74,7 @@ inline constexpr const char* kSmallShapes = R"({
     {"name": "unread", "type": "silence", "inputs": ["best", "pool1"]},
     {"name": "loss", "type": "softmax_loss", "input": "sum"}]})";
 
-/// Functions of each value and of each channel, and normalizations.
+/// Functions per value and per channel, and normalizations.
 inline constexpr const char* kSmallFunctions = R"({
   "name": "small-functions", "input": {"channels": 2, "height": 6, "width": 6},
   "layers": [
@@ -105,7 +105,7 @@ inline constexpr const char* kSmallFunctions = R"({
     {"name": "ip", "type": "linear", "outputs": 3},
     {"name": "loss", "type": "softmax_loss"}]})";
 
-/// All losses at once, of labels and of values with targets.
+/// All losses: with labels, and with values as targets.
 inline constexpr const char* kSmallLosses = R"({
   "name": "small-losses", "input": {"channels": 2, "height": 6, "width": 6},
   "layers": [
@@ -127,8 +127,8 @@ inline constexpr const char* kSmallLosses = R"({
     {"name": "pairs", "type": "contrastive_loss", "inputs": ["a", "b"], "margin": 2.0,
      "weight": 0.1}]})";
 
-/// Further inputs: a second image and a row of values, which is a target too. kExtras is the list
-/// that a dataset has them by.
+/// Auxiliary inputs: a second image, and a row of values that is also a target. kExtras is the list
+/// in the data set's settings.
 inline constexpr const char* kExtras =
     R"([{"name": "pose", "shape": [4]}, {"name": "map", "shape": [2, 6, 6]}])";
 inline constexpr const char* kTwoInputs = R"({
@@ -149,14 +149,14 @@ inline constexpr const char* kTwoInputs = R"({
     {"name": "ip", "type": "linear", "input": "drop", "outputs": 3},
     {"name": "loss", "type": "softmax_loss"}]})";
 
-/// What a job of the tiny network is told to read the extras of kTwoInputs.
+/// Overrides that make a job of the tiny network read the auxiliary inputs of kTwoInputs.
 inline std::vector<std::string> with_extras(std::vector<std::string> overrides = {}) {
   for (const char* part : {"train", "test"})
     overrides.push_back(std::string("data.") + part + ".extras=" + kExtras);
   return overrides;
 }
 
-/// A head and noise for training alone, and for tests alone what nothing trains.
+/// A head and noise that exist only in training, and test layers without trained parameters.
 inline constexpr const char* kPhased = R"({
   "name": "phased", "input": {"channels": 2, "height": 6, "width": 6},
   "layers": [

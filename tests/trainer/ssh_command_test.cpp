@@ -11,7 +11,7 @@ using namespace poseidon::trainer;
 
 namespace {
 
-/// The arguments behind the options that all hosts have.
+/// The arguments without the options that are common to all hosts.
 std::vector<std::string> own_arguments(const std::vector<std::string>& arguments) {
   std::vector<std::string> own;
   for (size_t i = 2; i < arguments.size(); ++i)

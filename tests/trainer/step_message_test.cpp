@@ -1,4 +1,4 @@
-// What workers tell of their steps, and what it comes to over a step and over a run.
+// Step reports of workers, and their combination over a step and over a run.
 
 #include "trainer/messages/step_message.h"
 
@@ -67,7 +67,7 @@ TEST_CASE("the steps of all workers come to one") {
   CHECK(whole.layer_wait_ms == std::vector<double>{6, 4});
   REQUIRE(whole.workers.size() == 2);
   CHECK(whole.workers[1].compute_ms == 30);
-  // Each byte to or from a server has a second end there, on one of the two nodes.
+  // Bytes to or from a server count at both ends, and both ends are on these two nodes.
   CHECK(whole.bytes[comm::Scheme::kPs] == 400);
   CHECK(whole.bytes[comm::Scheme::kSfb] == 8);
 }

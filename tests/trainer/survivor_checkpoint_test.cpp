@@ -16,7 +16,7 @@ namespace {
 
 constexpr auto kSoon = std::chrono::milliseconds(60);
 constexpr auto kLong = std::chrono::seconds(30);
-constexpr auto kAlways = [] {};  // may be written
+constexpr auto kAlways = [] {};  // writing is allowed
 
 RunState step_6() {
   RunState state;

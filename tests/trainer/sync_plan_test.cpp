@@ -1,4 +1,4 @@
-// From jobs and networks to plans: the shipped ones, and what a network file and times say.
+// Plans from jobs and networks: the shipped ones, and plans from a network file and layer times.
 
 #include "trainer/plan/sync_plan.h"
 
@@ -222,7 +222,7 @@ TEST_CASE("a node's limit is shared by what is on it: by halves where it is two 
 TEST_CASE("measured times go to the layer that they are of, or follow") {
   const TinyJob tiny;
   comm::PlanRequest request = plan_request(tiny_for_plan(tiny, {"cluster.workers=2"}));
-  // Half of the batch of a worker was measured.
+  // The times were measured for half of a worker's batch.
   add_times(request,
             read_layer_times(timing({"reorder", "conv", "bn", "relu", "drop", "ip", "loss"}, 4),
                              "t.json"),
@@ -233,7 +233,7 @@ TEST_CASE("measured times go to the layer that they are of, or follow") {
   };
   CHECK(is(request.time_before, 2, 4));
   CHECK(is(request.times[0], 2, 4));
-  CHECK(is(request.times[1], 6, 12));  // with relu and drop
+  CHECK(is(request.times[1], 6, 12));  // includes relu and drop
   CHECK(is(request.times[2], 4, 8));
   CHECK(request.rebuild_gflops == 3);
   request.link_mbps = 1000;

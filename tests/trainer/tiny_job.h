@@ -14,12 +14,12 @@
 #include "trainer/job/run_options.h"
 #include "trainer/run/run.h"
 
-/// A job that trains in milliseconds, in a folder of its own that is removed with it.
+/// A job that trains in milliseconds, in a temporary folder. The destructor removes the folder.
 namespace poseidon::trainer {
 
 namespace fs = std::filesystem;
 
-/// Convolution, batch norm, dropout: everything that has a state or a random number.
+/// Convolution, batch norm and dropout: all kinds of state and random numbers.
 inline constexpr const char* kTinyNetwork = R"({
   "name": "tiny", "input": {"channels": 2, "height": 6, "width": 6},
   "layers": [
@@ -56,7 +56,7 @@ inline void write_text(const fs::path& path, const std::string& words) {
   std::ofstream(path, std::ios::binary) << words;
 }
 
-/// Of each line of training that a run has logged.
+/// The loss of each training line in a run's metrics.
 inline std::vector<double> losses_of(const fs::path& run) {
   std::vector<double> losses;
   std::istringstream in(read_text(run / "metrics.jsonl"));
@@ -77,7 +77,7 @@ class TinyJob {
     write_text(folder / "job.json", kTinyJob);
   }
   ~TinyJob() {
-    std::error_code ignored;  // a program of a failed test may still write into it
+    std::error_code ignored;  // a program of a failed test may still write to the folder
     fs::remove_all(folder, ignored);
   }
   TinyJob(const TinyJob&) = delete;
@@ -91,7 +91,7 @@ class TinyJob {
                     log);
   }
 
-  /// Trains in `folder / output` and returns the summary.
+  /// Trains with output to `folder / output`, and returns the summary.
   Json run(const std::string& output, std::vector<std::string> overrides = {},
            RunOptions options = {}) const {
     Console console(Console::Mode::kSilent);

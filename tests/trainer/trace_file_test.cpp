@@ -1,4 +1,4 @@
-// From spans of several threads to one trace: steps, clocks, nesting.
+// Merges the spans of several threads into one trace: steps, clocks, nesting.
 
 #include "trainer/report/trace_file.h"
 
@@ -16,7 +16,7 @@ namespace {
 
 constexpr comm::NodeId kWorker{comm::Role::kWorker, 0}, kServer{comm::Role::kServer, 1};
 
-/// Steps of a pass that contains another one, on a clock that is `ahead_ns` ahead.
+/// Spans for each step: a pass with a nested pass, on a clock that is ahead by `ahead_ns`.
 TraceRecorder recorded(int64_t first_step, int64_t last_step, int64_t ahead_ns) {
   TraceRecorder recorder;
   const auto outer = recorder.label({"compute", "backward", "fc"});
@@ -41,7 +41,7 @@ std::vector<Json> spans_of(const Json& trace) {
   return spans;
 }
 
-/// Gives frames back only when it is told to, as a socket does.
+/// Keeps payloads until the test releases them, like a socket that is slow.
 class SlowOutlet final : public comm::Outlet {
  public:
   void send(comm::NodeId, const comm::FrameHeader&, comm::Payload payload,
@@ -56,7 +56,7 @@ class SlowOutlet final : public comm::Outlet {
 TEST_CASE("the clock of another host is placed between question and answer, by the fastest") {
   ClockOffset clock;
   CHECK(clock.nanoseconds() == 0);
-  clock.add(1000, 5900, 2000);  // slow, and lopsided
+  clock.add(1000, 5900, 2000);  // a slow exchange with asymmetric delays
   clock.add(3000, 7050, 3100);
   clock.add(4000, 8700, 4900);
   CHECK(clock.nanoseconds() == 4000);

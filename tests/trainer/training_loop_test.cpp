@@ -1,5 +1,5 @@
-// The loop with two versions of everything an update changes, and the way back when the exchange
-// fails.
+// The training loop with two versions of parameters, optimizer state and statistics, and its revert
+// after a failed exchange.
 
 #include "trainer/step/training_loop.h"
 
@@ -16,7 +16,7 @@ using namespace poseidon::trainer;
 
 namespace {
 
-/// The state after each step from 0 on.
+/// The state after each step, from step 0 on.
 std::vector<std::vector<float>> undisturbed(const Job& job, const net::Net::Options& options,
                                             int64_t steps) {
   Training training(job, options);
@@ -65,10 +65,10 @@ TEST_CASE("whenever the exchange fails, the last complete step can be had back")
       CHECK(training.loop.last_complete_step() == arrivals / layers);
       CHECK(training.loop.steps_done() == arrivals / layers);
       CHECK(training.state() == expected[static_cast<size_t>(arrivals / layers)]);
-      training.loop.revert_to(training.loop.steps_done());  // nothing more to take back
+      training.loop.revert_to(training.loop.steps_done());  // a second revert has no effect
       CHECK(training.state() == expected[static_cast<size_t>(arrivals / layers)]);
     }
-    CHECK(failures == kSteps * 3);  // three layers with something to sum
+    CHECK(failures == kSteps * 3);  // three layers have sums
   }
 }
 
@@ -125,20 +125,21 @@ TEST_CASE("what goes back, by a step too where it can, goes on to the bits of an
         later.loop.settle();
         CHECK(training.state() == expected[kSteps]);
       }
-    // Where no update of the next step is made yet: at its first sum, with clipping at any.
+    // A step can be taken back until the first update of the next step: at its first sum, or at any
+    // sum with clipping.
     CHECK(steps_taken_back >= kSteps - 1);
   }
 }
 
 namespace {
 
-/// New memory holds no zeros by chance while this lives.
+/// While this object lives, malloc fills new memory with nonzero bytes.
 struct DirtyMemory {
   DirtyMemory() { mallopt(M_PERTURB, 1); }
   ~DirtyMemory() { mallopt(M_PERTURB, 0); }
 };
 
-/// A network of linear layers: "f", which learns, and others that learn nothing, around it.
+/// A network with one linear layer that learns, "f", between layers without parameters that learn.
 std::string with_idle_layers(const std::string& before, const std::string& after,
                              const std::string& reads = "") {
   return R"({"name": "idle", "input": {"channels": 2, "height": 6, "width": 6}, "layers": [)" +
@@ -213,7 +214,8 @@ TEST_CASE("smoothing as near to 1 as is allowed moves every weight as the rule s
       longest = std::max(longest, std::abs(static_cast<double>(after[i] - before[i])));
     return longest;
   };
-  // The first step of adam is the learning rate, that of rmsprop more by 1 / sqrt(1 - smoothing).
+  // The first step of adam is the learning rate. The first step of rmsprop is larger, by 1 / sqrt(1
+  // - smoothing).
   for (const char* beta : {"0.9", "0.999", "0.9999999", "0.99999999"}) {
     CAPTURE(beta);
     const std::string both[] = {std::string("optimizer.beta1=") + beta,
@@ -258,12 +260,12 @@ TEST_CASE("the loss is the sum of the shards' losses in their order") {
 
 namespace {
 
-/// Delayed training, written down plainly: one shard, all sums in a list.
+/// Reference implementation of training with staleness: one shard, all sums in a list.
 class PlainlyDelayed {
  public:
   PlainlyDelayed(const Job& job, int64_t staleness) : training_(job), staleness_(staleness) {}
 
-  /// The loss of each of `steps` steps.
+  /// Returns the loss of each step.
   std::vector<double> train(int64_t steps) {
     std::vector<double> losses;
     for (int64_t step = 0; step < steps; ++step) {
@@ -272,7 +274,7 @@ class PlainlyDelayed {
     }
     return losses;
   }
-  /// Those of the steps before `steps`.
+  /// Applies the sums of all steps before `steps`.
   void apply_until(int64_t steps) {
     while (applied_ < steps) apply(applied_);
   }
@@ -374,7 +376,7 @@ TEST_CASE("with staleness, whenever the exchange fails, the last complete step c
   const TinyJob tiny;
   for (const Setup& setup : kSetups) {
     const Job job = tiny.load(setup.overrides);
-    std::vector<std::vector<float>> expected;  // by steps applied
+    std::vector<std::vector<float>> expected;  // by number of applied steps
     Training undisturbed(job, setup.options(1), -1, kStaleness);
     expected.push_back(undisturbed.state());
     for (int64_t step = 0; step < kSteps; ++step) {
@@ -389,7 +391,7 @@ TEST_CASE("with staleness, whenever the exchange fails, the last complete step c
               training.loop.settle();
             }) == "a peer is lost");
       training.loop.revert_to(training.loop.last_complete_step());
-      // Sums arrive before they may be used, and those of later steps count too.
+      // Sums arrive before their use is allowed. Sums of later steps count as arrivals too.
       const int64_t complete = training.loop.steps_done();
       CHECK(complete <= arrivals / 3);
       CHECK(complete >= arrivals / 3 - kStaleness);

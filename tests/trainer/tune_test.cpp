@@ -1,4 +1,4 @@
-// The search for choices that are faster than the fixed rule's.
+// The search for algorithm choices that are faster than those of the fixed rule.
 
 #include <doctest/doctest.h>
 
@@ -15,7 +15,8 @@ Choice choice(const char* forward, const char* data, const char* weights, const 
   return {.layout = layout, .forward = forward, .backward_data = data, .backward_weights = weights};
 }
 
-/// A net of two layers: what each algorithm takes, wherever it stands, and 10 for another layout.
+/// A net of two layers with a fixed time for each algorithm, plus `layout_ms` for a layout other
+/// than the rule's.
 class MadeUpNet {
  public:
   TimedChoices time(const net::Choices& choices) {

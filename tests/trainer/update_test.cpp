@@ -1,4 +1,5 @@
-// The fused updates against references in double precision, written straight from the formulas.
+// The fused updates compared with references in double precision, written directly from the
+// formulas.
 
 #include "layers/update.h"
 
@@ -19,10 +20,10 @@ using layers::UpdateRule;
 
 namespace {
 
-constexpr size_t kCount = 1003;  // no multiple of a vector
+constexpr size_t kCount = 1003;  // no multiple of a vector length
 constexpr int kSteps = 6;
 
-/// One element in double precision.
+/// One element and its optimizer state in double precision.
 struct Element {
   double value = 0;
   double state[2] = {0, 0};
@@ -44,7 +45,7 @@ layers::UpdateMemory in_place(std::span<float> value, std::span<const float> gra
           .new_state = {first, second}};
 }
 
-/// The largest relative difference after some steps, and that padding stayed zero.
+/// The largest relative difference after some steps. Also checks that padding stays zero.
 double difference(UpdateRule rule, UpdateNumbers numbers, bool momentum,
                   const Reference& reference) {
   const auto updater = layers::cpu::make_cpu_updater();
@@ -199,7 +200,7 @@ TEST_CASE("large tensors give the bits of small ones, whatever the threads, with
       const layers::UpdateForm form{.rule = static_cast<UpdateRule>(rule), .l1 = true};
       const UpdateNumbers numbers = numbers_of(form.rule);
       const size_t states = layers::state_names(form.rule, momentum).size();
-      using Tensors = std::array<std::vector<float>, 3>;  // the value and its states
+      using Tensors = std::array<std::vector<float>, 3>;  // the value and its optimizer states
       Tensors whole{value, old_state, old_state}, pieces = whole;
       const auto update = [&](Tensors& tensors, size_t first, size_t length) {
         const auto part = [&](std::vector<float>& v, bool used = true) {
@@ -269,7 +270,7 @@ TEST_CASE("a statistic moves towards the mean of its contributions, over itself 
 }
 
 TEST_CASE("the products of a statistic are rounded before they are added") {
-  // With one rounding fewer, as a compiler may like it, the last bit is another.
+  // If a compiler fuses the multiplication and the addition, the last bit differs.
   const auto updater = layers::cpu::make_cpu_updater();
   const float value = 1.2345678f, momentum = 0.1f, share = 1.0f / 3;
   std::vector<float> next(1), sum(1);
@@ -286,7 +287,7 @@ TEST_CASE("the products of a statistic are rounded before they are added") {
 TEST_CASE(
     "an average moves towards a value by the rate, over itself or beside, each step rounded") {
   const auto updater = layers::cpu::make_cpu_updater();
-  for (const size_t count : {3, 50000})  // alone, and by the team
+  for (const size_t count : {3, 50000})  // on one thread, and on several
     for (const float rate : {1.0f, 0.1f, 0.0001f}) {
       std::vector<float> average(count), value(count), next(count), expected(count);
       for (size_t i = 0; i < count; ++i) {

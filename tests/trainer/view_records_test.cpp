@@ -43,7 +43,7 @@ TEST_CASE("a run's losses are listed with who, when and why, and what they cost 
   views.add(plan_of(3, 2), 0, 0);
   views.started(begun);
   views.lose(loss_of({comm::Role::kWorker, 1}, 7), "worker 1 was lost", begun + 10s);
-  // A view that another loss ends before its first step: the pause goes on.
+  // A view that ends before its first step because of another failure. The downtime continues.
   views.add(plan_of(2, 2), 6, 7);
   views.lose(loss_of({comm::Role::kServer, 0}, 7), "server 0 was lost", begun + 11s);
   views.started(begun + 11s);
@@ -126,7 +126,7 @@ TEST_CASE("the workers that computed are listed with their addresses and steps, 
       begun,
       {{Role::kWorker, 0, "a:1", 0}, {Role::kWorker, 1, "b:1", 1}, {Role::kServer, 0, "c:1", 0}});
   views.lose(loss_of({Role::kWorker, 0}, 7), "worker 0 was lost", begun);
-  // The worker that is left has another rank now, and a worker that joins has an id of 2.
+  // The remaining worker has a new rank. A joiner gets id 2.
   views.add(plan_of(2, 1), 6, 7);
   views.started(begun, {{Role::kWorker, 0, "b:1", 1}, {Role::kWorker, 1, "a:1", 2}});
   Json summary;

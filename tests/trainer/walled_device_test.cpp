@@ -1,4 +1,4 @@
-// Net, loop and exchanges on a device whose memory is out of reach: the same bits as on the CPU.
+// Net, loop and exchanges on a device with guarded memory: the bits equal those of the CPU.
 
 #include <doctest/doctest.h>
 #include <signal.h>
@@ -21,7 +21,7 @@ TEST_CASE("who reaches behind the wall does not live to tell") {
   const Buffer memory = backend.device->allocate(64, Place::kDevice, "a test");
   const pid_t child = ::fork();
   if (child == 0) {
-    ::signal(SIGSEGV, SIG_DFL);  // without the words of the test program
+    ::signal(SIGSEGV, SIG_DFL);  // without the message of doctest's signal handler
     memory.as<float>()[0] = 1;
     ::_exit(0);
   }

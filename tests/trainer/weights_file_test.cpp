@@ -1,4 +1,4 @@
-// Files that --weights takes.
+// Files that --weights accepts.
 
 #include <doctest/doctest.h>
 
@@ -13,7 +13,7 @@ using namespace poseidon::trainer;
 
 namespace {
 
-/// Keeps what is said.
+/// A log that keeps all lines.
 class Said final : public Log {
  public:
   void info(std::string_view message) override { lines += std::string(message) + "\n"; }
@@ -21,7 +21,7 @@ class Said final : public Log {
   std::string lines;
 };
 
-/// Tensors that a file is loaded into, "ip.weight" of 4 and "ip.bias" of 2 elements.
+/// The tensors to load: "ip.weight" with 4 and "ip.bias" with 2 elements.
 struct Target {
   std::vector<float> weight = std::vector<float>(4), bias = std::vector<float>(2);
 

@@ -1,4 +1,4 @@
-// A library that uses one which is not there.
+// A library that depends on a missing library.
 
 extern "C" int stranger();
 extern "C" __attribute__((visibility("default"))) int lacks();

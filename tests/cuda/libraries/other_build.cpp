@@ -1,4 +1,4 @@
-// The GPU half of another build.
+// The GPU library of another build.
 
 extern "C" __attribute__((visibility("default"))) const char* poseidon_cuda_build();
 

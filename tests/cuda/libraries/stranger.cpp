@@ -1,4 +1,4 @@
-// A library that has nothing to do with Poseidon.
+// A library that is not Poseidon's.
 
 extern "C" __attribute__((visibility("default"))) int stranger();
 

@@ -1,4 +1,4 @@
-// A GPU half that throws, of which a program sees no more than of the real one.
+// A GPU library that throws. It exports the same symbols as the real one.
 
 #include "layers/cuda/library.h"
 

@@ -1,6 +1,6 @@
-// play_orders [FIRST [COUNT]]: trains small jobs on played GPUs, each seed in an order of its own,
-// most with a stop and other workers from there on, and compares the bits with those of the plain
-// order.
+// play_orders [FIRST [COUNT]]: trains small jobs on emulated GPUs. Each seed selects an order of
+// the GPU work. Most runs stop and continue with another number of workers. The bits must equal
+// those of the plain order.
 
 #include <cstdio>
 #include <cstdlib>
@@ -13,10 +13,10 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// Jobs by number, and what they come to in the plain order.
+/// Jobs by number, and their digests in the plain order.
 class Jobs {
  public:
-  /// What is wrong with this order of work; "" when nothing is.
+  /// The fault of this order of work; "" if there is none.
   std::string fault_of(uint64_t seed) {
     const size_t number = seed % (kPlayedNetworks.size() * kClusters.size());
     const PlayedJob played(kPlayedNetworks[number % kPlayedNetworks.size()]);
@@ -31,7 +31,8 @@ class Jobs {
   }
 
  private:
-  /// Two of three runs are stopped, and end with another number of workers where they may.
+  /// Many runs stop at a random step and continue with another number of workers if the job allows
+  /// it.
   static std::vector<int64_t> train(const PlayedJob& played, const Cluster& cluster,
                                     uint64_t seed) {
     RandomStream random(seed, RandomPurpose::kGeneration, 2, 0);

@@ -1,5 +1,4 @@
-// In place of the GPU half: a GPU that the host plays, so that whole programs run with --device
-// cuda.
+// Replaces the GPU library: an emulated GPU, so that whole programs run with --device cuda.
 
 #include "layers/cuda/library.h"
 
@@ -20,7 +19,7 @@ class PlayedLibrary final : public Library {
             .libraries = "loops of the host"};
   }
 
-  /// POSEIDON_PLAYED_ORDER is the order's seed.
+  /// The environment variable POSEIDON_PLAYED_ORDER is the seed of the order of GPU work.
   Backend make_backend(const GpuRequest& request) const override {
     if (request.index != 0)
       throw ConfigError(text("GPU ", request.index, ": this machine has 1 GPU, counted from 0"));

@@ -37,7 +37,8 @@ std::vector<LayerTraffic> few_layers() {
 
 constexpr int64_t kMostFaults = 3;
 
-/// More faults than that are cuts of one node from all others.
+/// The node that the scenario cuts off from all others, if any. Only such a scenario has more than
+/// kMostFaults faults.
 std::optional<NodeId> cut_off(const SimulatedJobOptions& options) {
   if (std::ssize(options.faults) <= kMostFaults) return std::nullopt;
   const Fault& first = options.faults[0];
@@ -46,7 +47,7 @@ std::optional<NodeId> cut_off(const SimulatedJobOptions& options) {
   return is_it ? first.a : first.b;
 }
 
-/// Those that something happens to.
+/// The nodes that a fault or a divergence affects.
 std::set<NodeId> struck(const SimulatedJobOptions& options) {
   std::set<NodeId> nodes;
   if (options.drifts) nodes.insert({Role::kWorker, options.drifts->first});
@@ -70,7 +71,8 @@ bool could_go_on(const SimulatedJobOptions& options) {
          struck(options, Role::kServer) < options.plan.servers();
 }
 
-/// Each shard of a layer is given once to the sum of a step, all of them in one view.
+/// Each shard of a layer must enter the sum of a step once. All shards of a layer must enter it in
+/// the same view.
 std::string fault_in_sums(const SimulatedJobOptions& options, const SimulatedJobResult& result) {
   const auto shards = static_cast<uint32_t>(options.plan.logical_shards());
   for (uint64_t step = 0; step < static_cast<uint64_t>(options.steps); ++step)
@@ -99,7 +101,7 @@ std::string fault_in_values(const SimulatedJobOptions& options, const SimulatedJ
   };
   const bool drifted = !result.outcome->finished && result.outcome->loss.kind == Loss::Kind::kDrift;
   for (const auto& [rank, step] : result.steps)
-    // What has drifted is in all values, where there was no checkpoint to go back to.
+    // Divergence spoils the values of all workers if there was no checkpoint to return to.
     if (!drifted && !struck(options).contains({Role::kWorker, rank}) &&
         result.digests.at(rank) != expected_after(step))
       return text("worker ", rank, " has other values after ", step, " steps than one alone");
@@ -116,13 +118,13 @@ std::string fault_in_finished(const SimulatedJobOptions& options,
   for (const auto& [rank, step] : result.steps)
     if (!struck(options).contains({Role::kWorker, rank}) && step != options.steps)
       return text("worker ", rank, " finished after ", step, " steps");
-  // Of those before, one that is on its way when a member is lost is given up.
+  // A checkpoint in progress is dropped when a member fails, so only the last one is certain.
   if (!result.checkpoints.contains(options.steps)) return "there is no checkpoint of the last step";
   return fault_in_sums(options, result);
 }
 
-/// With sums in flight a view begins behind a checkpoint, or anew where there is none yet: none
-/// that is written later is passed over.
+/// With sums in flight, each view must start after a checkpoint, or at step 0 if there is none yet.
+/// A view must not skip a later checkpoint.
 std::string fault_in_views(const SimulatedJobOptions& options, const SimulatedJobResult& result) {
   if (options.plan.staleness == 0) return "";
   int64_t before = 0;
@@ -186,7 +188,8 @@ SimulatedJobOptions losing_scenario(uint64_t seed, int64_t staleness) {
   options.compute_jitter = static_cast<double>(pick(0, 20)) * 0.1;
   const auto events = static_cast<int64_t>(run_job(options).events);
   if (workers > 2 && pick(0, 4) == 0) {
-    // With nothing else: who is lost before it is found has spoilt what all agree on.
+    // No other fault in this run: a worker that fails before the divergence is found has already
+    // spoiled the sums.
     options.drifts = {static_cast<uint16_t>(pick(0, workers - 1)),
                       static_cast<uint64_t>(pick(0, options.steps - 1))};
     options.digest_every = pick(0, 2);
@@ -207,7 +210,7 @@ SimulatedJobOptions losing_scenario(uint64_t seed, int64_t staleness) {
                                  Fault::Kind::kDeaf};
     if (pick(0, 1) == 0) fault.kind = kOthers[static_cast<size_t>(pick(0, 3))];
     options.faults.push_back(fault);
-    at += pick(0, 200);  // while the job regroups, too
+    at += pick(0, 200);  // may also happen during a reconfiguration
   }
   return options;
 }
@@ -228,12 +231,13 @@ SimulatedJobOptions joining_scenario(uint64_t seed) {
   SimulatedJobOptions options = regrouping_scenario(seed);
   options.max_workers = static_cast<uint16_t>(options.plan.logical_shards());
   options.max_servers = static_cast<uint16_t>(options.plan.servers() + pick(0, 1));
-  // Where the last server is cut off others are lost, as nobody can be rightly.
+  // If the only server is cut off, no failure can be attributed to the right node.
   if (pick(0, 2) == 0 || (cut_off(options) && !could_go_on(options))) options.faults.clear();
   SimulatedJobOptions undisturbed = options;
   undisturbed.faults.clear();
   const auto events = static_cast<int64_t>(run_job(undisturbed).events);
-  // Who comes before all have joined may take the place of one that faults or a drift are for.
+  // A node that arrives before all members have joined may get the rank for which a fault or a
+  // divergence is planned.
   const int64_t first = std::max(pick(0, events), events / 5);
   for (int64_t arrivals = pick(1, 3), at = first; arrivals > 0; --arrivals) {
     const Role role = pick(0, 2) == 0 ? Role::kServer : Role::kWorker;
@@ -242,7 +246,7 @@ SimulatedJobOptions joining_scenario(uint64_t seed) {
       options.arrivals.back().host_of = NodeId{Role::kWorker, options.drifts->first};
     at += pick(0, 300);
   }
-  // Who has come is lost in its turn, unless another fault must be the only one.
+  // The joiner may fail too, unless another fault must be the only one.
   const bool may_be_lost = !options.drifts && std::ssize(options.faults) < kMostFaults;
   if (pick(0, 3) == 0 && may_be_lost && options.arrivals[0].role == Role::kWorker)
     options.faults.push_back(
@@ -270,7 +274,7 @@ std::string fault_in_regrouping(const SimulatedJobOptions& options,
   if (std::string fault = fault_in_values(options, result); !fault.empty()) return fault;
   if (std::string fault = fault_in_views(options, result); !fault.empty()) return fault;
   if (result.admitted_again > 0) return "a node joined on whose host a worker had drifted";
-  // It is not cut off from those who have joined, and may go on with them.
+  // The node that is cut off still has connections to joiners, and may continue with them.
   const std::optional<NodeId> node = result.joined == 0 ? cut_off(options) : std::nullopt;
   const auto first = std::ranges::find_if(
       result.regrouped, [](const Loss& why) { return why.kind != Loss::Kind::kJoined; });

@@ -63,7 +63,7 @@ Plan small_plan(Random& random) {
   return make_plan(request);
 }
 
-/// The same shards in other hands: ranges of any size, in any order.
+/// Assigns the same shards in a different way: ranges of any size, in any order.
 Assignment any_assignment(Random& random, const Assignment& even) {
   std::vector<AssignedWorker> workers = even.workers();
   std::ranges::shuffle(workers, random);
@@ -93,13 +93,14 @@ Fault any_fault(Random& random, const Plan& plan, uint64_t events) {
   if (fault.kind == Fault::Kind::kPause && pick(random, 0, 2) == 0)
     fault.pause_for = std::chrono::milliseconds(pick(random, 1, 7000));
   if (fault.kind == Fault::Kind::kCut) {
-    // Of all cuts, one that parts a worker from somebody.
+    // A cut always separates a worker from another node.
     fault.b = {Role::kWorker, static_cast<uint16_t>(pick(random, 0, plan.workers() - 1))};
   }
   return fault;
 }
 
-/// One that comes when the job is in some state, also in those that follow a loss.
+/// A fault that happens in a given state of the coordinator, also in the states that follow a node
+/// failure.
 Fault fault_in_a_state(Random& random, const Plan& plan) {
   Fault fault = any_fault(random, plan, 30);
   fault.in = static_cast<Coordinator::State>(
@@ -114,7 +115,8 @@ Hang any_hang(Random& random, const Plan& plan) {
   return {{Role::kWorker, static_cast<uint16_t>(pick(random, 0, plan.workers() - 1))}, in};
 }
 
-/// Whether a job may fail of it: a pause is shorter than the timeout, but two are not.
+/// Whether the job must finish in spite of the faults. One pause is shorter than the timeout. Two
+/// can exceed it.
 bool is_harmless(const SimulatedJobOptions& options) {
   int64_t pauses = 0;
   for (const Fault& fault : options.faults) {
@@ -127,7 +129,7 @@ bool is_harmless(const SimulatedJobOptions& options) {
          });
 }
 
-/// Whether something happens to a node.
+/// Whether a fault or a hang affects the node.
 bool is_struck(const SimulatedJobOptions& options, NodeId node) {
   return std::ranges::any_of(options.faults,
                              [&](const Fault& fault) {
@@ -155,14 +157,15 @@ std::string name_of(Work work) {
   return kNames[static_cast<size_t>(work)];
 }
 
-/// Whoever does not stop does not go back to its last complete step.
+/// Whether the worker hangs when it is told to stop. Such a worker does not return to its last
+/// complete step.
 bool goes_on_in_a_step(const SimulatedJobOptions& options, uint16_t rank) {
   const Hang hang{{Role::kWorker, rank}, Work::kStopping};
   return std::ranges::find(options.hangs, hang) != options.hangs.end();
 }
 
-/// From the first sign of a loss to the end: of each that is struck the silence may have to be
-/// waited for, and the end of its work.
+/// Limit on the time from the first sign of a node failure to the end of the job. For each affected
+/// node the job may wait for its timeout, and then for the end of its work.
 Time longest_end(const SimulatedJobOptions& options) {
   const auto struck = static_cast<int64_t>(options.faults.size() + options.hangs.size());
   return options.timeout / 2 + struck * (options.timeout * 11 / 10 + 6s);
@@ -176,10 +179,10 @@ Time time_to_end(const SimulatedJobResult& result) {
   return first == result.states.end() ? Time{0} : result.duration - first->second;
 }
 
-/// What is wrong with the checkpoint after a loss.
+/// Checks the checkpoint after a node failure.
 std::string fault_in_checkpoint(const SimulatedJobOptions& options,
                                 const SimulatedJobResult& result) {
-  int64_t furthest = 0;  // of those to whom nothing has happened
+  int64_t furthest = 0;  // among workers without a fault
   for (const auto& [rank, step] : result.steps)
     if (!is_struck(options, {Role::kWorker, rank})) furthest = std::max(furthest, step);
   if (is_struck(options, {})) furthest = 0;
@@ -207,7 +210,8 @@ SimulatedJobOptions scenario(uint64_t seed) {
   if (pick(random, 0, 3) == 0)
     options.network.bytes_per_second = static_cast<double>(pick(random, 1, 100)) * 1e6;
   options.compute_jitter = static_cast<double>(pick(random, 0, 20)) * 0.1;
-  options.measures_link = seed % 64 == 7;  // few: it moves more than all the rest of the job
+  options.measures_link =
+      seed % 64 == 7;  // rarely: the measurement sends more data than the rest of the job
   if (seed % 8 == 3)
     options.keeper = static_cast<uint16_t>(pick(random, 0, options.plan.workers() - 1));
   if (pick(random, 0, 5) == 0) return options;
@@ -216,7 +220,7 @@ SimulatedJobOptions scenario(uint64_t seed) {
   options.faults.push_back(any_fault(random, options.plan, events));
   if (pick(random, 0, 1) == 0) options.faults.push_back(fault_in_a_state(random, options.plan));
   if (pick(random, 0, 3) == 0) options.hangs.push_back(any_hang(random, options.plan));
-  // What goes wrong after a loss shows where nothing was written before it.
+  // Without earlier checkpoints, a wrong checkpoint after a node failure is visible.
   if (options.faults.size() > 1 || !options.hangs.empty()) options.agree_every = options.steps;
   options.test_batches = options.hangs.empty() ? 0 : 2;
   options.test_batch = 1ms;
@@ -282,7 +286,7 @@ std::string fault_in(const SimulatedJobOptions& options, const SimulatedJobResul
   if (halts_before_first_step(options, result)) return "";
   if (is_harmless(options))
     return "did not finish: " + (result.outcome ? result.outcome->loss.message() : "no outcome");
-  // Before the first step nobody has anything to lose: any named error will do.
+  // Before the first step no result can be lost, so the error may name any node.
   if (result.step_ends.empty()) return "";
   for (const auto& [rank, loss] : result.losses)
     if (!is_struck(options, loss.who))

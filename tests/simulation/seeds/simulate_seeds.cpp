@@ -1,11 +1,11 @@
-// Runs simulated jobs, one for each seed, and says which go wrong.
-//   simulate_seeds [--first N] [--count N]     exit 1 when a seed fails; it says how to repeat it
-//   simulate_seeds --regroup ...               jobs that go on after losses
-//   simulate_seeds --join ...                  the same, and nodes come while they run
-//   simulate_seeds --late ...                  jobs with late sums that go on after losses
-//   simulate_seeds --setup ...                 jobs of nodes that cannot reach each other from the
-//   start simulate_seeds --expect-failure ...        exit 1 when none fails: for wrong code on
-//   purpose simulate_seeds --first N --count 1 --verbose  tells of one
+// Runs simulated jobs, one for each seed, and reports the seeds that fail.
+//   simulate_seeds [--first N] [--count N]   exit 1 if a seed fails; prints the command to repeat
+//   simulate_seeds --regroup ...             jobs that continue after node failures
+//   simulate_seeds --join ...                the same, with nodes that join while the jobs run
+//   simulate_seeds --late ...                jobs with staleness that continue after node failures
+//   simulate_seeds --setup ...               jobs of nodes that cannot reach each other
+//   simulate_seeds --expect-failure ...      exit 1 if no seed fails: for mutated code
+//   simulate_seeds --first N --count 1 --verbose   prints details of one seed
 
 #include <cstdlib>
 #include <iostream>
@@ -51,12 +51,12 @@ Arguments parse(int count, char** words) {
   return out;
 }
 
-/// What went wrong with a seed; "" when nothing did.
+/// Runs the job of one seed. Returns its first fault; "" if there is none.
 std::string run(uint64_t seed, const Arguments& arguments) {
   const bool regroups = arguments.regroups, verbose = arguments.verbose;
   std::string about = "seed " + std::to_string(seed), fault;
   try {
-    // It runs the job once without faults, to know where they may strike.
+    // The scenario runs the job once without faults, to choose the events of its faults.
     const SimulatedJobOptions options = arguments.setup   ? setup_scenario(seed)
                                         : arguments.joins ? joining_scenario(seed)
                                         : arguments.late  ? late_scenario(seed)

@@ -14,7 +14,7 @@
 
 using poseidon::test::made_up_cuda;
 
-/// Work in the order in which it was captured.
+/// Captured work, in the order of capture.
 struct CUgraph_st {
   std::vector<std::function<void()>> work;
 };
@@ -22,7 +22,7 @@ struct CUgraphExec_st {
   std::vector<std::function<void()>> work;
 };
 
-/// A stream: its work is done in order in a thread of its own.
+/// A stream: a thread that does the stream's work in order.
 struct CUstream_st {
   CUstream_st() : thread([this] { run(); }) {}
   ~CUstream_st() {
@@ -56,11 +56,11 @@ struct CUstream_st {
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<std::function<void()>> queue;
-  std::optional<CUgraph_st> captured;  ///< while it is captured
+  std::optional<CUgraph_st> captured;  ///< only during a capture
   std::thread thread;
 };
 
-/// The record of an event, which later ones replace.
+/// One recording of an event. A later recording replaces it.
 struct Recorded {
   void reach() {
     const std::lock_guard lock(mutex);
@@ -104,7 +104,8 @@ namespace {
 std::mutex streams_mutex;
 std::deque<cudaStream_t> all_streams;
 
-/// What this thread captures; nothing that waits or takes memory is allowed meanwhile.
+/// The stream that this thread captures, or null. Calls that wait or allocate fail during a
+/// capture.
 thread_local cudaStream_t capturing = nullptr;
 thread_local bool capture_is_valid = true;
 

@@ -6,25 +6,25 @@
 #include <cstddef>
 #include <functional>
 
-/// A CUDA runtime of the host, in place of NVIDIA's, for tests of what calls it: each stream is a
-/// thread, memory is the host's.
+/// A CUDA runtime that runs on the host. Tests link it in place of NVIDIA's, to test the code that
+/// calls the runtime. Each stream is a thread. Device memory is host memory.
 namespace poseidon::test {
 
 struct MadeUpCuda {
-  int driver_version = 13000;  ///< 0: there is no driver
+  int driver_version = 13000;  ///< 0: no driver is installed
   int gpus = 1;
-  size_t memory_bytes = size_t{1} << 30;  ///< what an allocation may be at most
-  /// What the runtime says after the next launch, once.
+  size_t memory_bytes = size_t{1} << 30;  ///< largest allocation that succeeds
+  /// Error that cudaPeekAtLastError reports until cudaGetLastError clears it.
   cudaError_t launch_error = cudaSuccess;
-  /// What has failed on the GPU: from then on every call says so.
+  /// A GPU fault: every later call returns this error.
   std::atomic<cudaError_t> sticky{cudaSuccess};
-  /// What is there and was not given back.
+  /// Objects that were made and not destroyed.
   std::atomic<int> allocations{0}, events{0}, streams{0}, graphs{0};
   std::atomic<int> graph_launches{0};
 
-  /// A machine with one GPU on which nothing has happened.
+  /// Restores a machine with one GPU and no errors.
   void reset();
-  /// As a kernel would be: run in the stream's thread.
+  /// Runs `work` in the stream's thread, as a kernel runs.
   static void launch(cudaStream_t stream, std::function<void()> work);
 };
 

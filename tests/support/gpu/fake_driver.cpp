@@ -25,8 +25,8 @@ namespace poseidon::cuda {
 
 namespace {
 
-/// From here on staging memory, through which values pass and of which tests with few of them touch
-/// little, is pages that the system makes when they are touched.
+/// Staging memory of at least this size comes from mmap. Many tests touch little of it, and the
+/// system allocates pages only when they are touched.
 constexpr size_t kManyPages = size_t{1} << 20;
 
 class CopyOperation final : public Operation {
@@ -46,8 +46,8 @@ class CopyOperation final : public Operation {
   size_t bytes_;
 };
 
-/// Writes the type of each operation that is done, once, to the file that POSEIDON_KERNELS names:
-/// which kernels a test program runs (bench/gpu/first_light --proofs).
+/// Appends the type of an operation to the file named by POSEIDON_KERNELS, once per type.
+/// bench/gpu/first_light --proofs reads there which kernels a test program runs.
 void note_type(const Operation& operation) {
   static const char* const file = std::getenv("POSEIDON_KERNELS");
   if (file == nullptr) return;
@@ -58,7 +58,7 @@ void note_type(const Operation& operation) {
   if (noted.insert(name).second) std::ofstream(file, std::ios::app) << name << '\n';
 }
 
-/// Enters what an operation touches in the log.
+/// Records the accesses of an operation in the log.
 class Logger final : public MemoryVisitor {
  public:
   Logger(AccessLog& log, const Stamp& by, const Clock& before)
@@ -88,7 +88,7 @@ class FakeDriver::MachineMark final : public Mark,
   void wait() const override;
   void then(std::function<void()> task) const override;
 
-  // Under the machine's lock.
+  // Guarded by the machine's mutex.
   Clock clock;
   mutable bool is_reached = false;
   mutable int64_t reached_ns = 0;
@@ -98,7 +98,7 @@ class FakeDriver::MachineMark final : public Mark,
   const std::shared_ptr<Machine> machine_;
 };
 
-/// What the driver and its marks share.
+/// State that the driver and its events share. Members may be called from any thread.
 class FakeDriver::Machine {
  public:
   explicit Machine(const Options& options)
@@ -205,7 +205,7 @@ class FakeDriver::Machine {
   }
 
  private:
-  /// An operation, the point of a mark, or a wait for one.
+  /// An operation, an event to record, or an event to wait for.
   struct Item {
     std::shared_ptr<const Operation> operation;
     std::shared_ptr<const MachineMark> mark, awaited;
@@ -215,7 +215,7 @@ class FakeDriver::Machine {
     Clock clock;
   };
 
-  /// Does as much as the seed says while the host is here.
+  /// Called whenever the host calls the driver: does as many items as the seed says.
   void advance() {
     ++visits_;
     if (options_.seed == 0) {
@@ -226,7 +226,7 @@ class FakeDriver::Machine {
     for (uint32_t left = random_.next_below(2) * random_.next_below(6); left > 0; --left) step();
   }
 
-  /// Does the next item of a random stream; false where nothing can be done.
+  /// Does the next item of a random stream that is ready. Returns false if none is ready.
   bool step() {
     std::vector<Lane*> ready;
     for (Lane& lane : streams_)
@@ -260,7 +260,7 @@ class FakeDriver::Machine {
 
   void reach(const MachineMark& mark) {
     mark.is_reached = true;
-    // What follows the mark knows it to be reached, though not the thread that issues work.
+    // The event's tasks know that it is reached. The thread that issues work does not.
     if (!mark.tasks.empty()) memory_.host_knows(mark.clock);
     mark.reached_ns = TraceRecorder::now();
     for (auto& task : mark.tasks) due_.push_back(std::move(task));
@@ -272,8 +272,8 @@ class FakeDriver::Machine {
     if (failure_ != nullptr) std::rethrow_exception(std::exchange(failure_, nullptr));
   }
 
-  /// The machine's own thread: does what follows marks, and goes on with the work while the host
-  /// is busy elsewhere.
+  /// The machine's thread: runs the tasks of events, and continues the work while the host does not
+  /// call the driver.
   void live(const std::stop_token& stop) {
     using namespace std::chrono_literals;
     std::unique_lock lock(mutex_);
@@ -306,15 +306,16 @@ class FakeDriver::Machine {
   AccessLog log_;
   GuardedMemory memory_;
   std::deque<Lane> streams_;
-  Clock host_;  ///< what the host knows to be done
+  Clock host_;  ///< operations that the host knows to be complete
   std::deque<std::function<void()>> due_;
   std::exception_ptr failure_;
   int64_t waits_ = 0;
-  uint64_t visits_ = 0;  ///< of the host
+  uint64_t visits_ = 0;  ///< calls by the host
   std::jthread thread_;
 };
 
-/// It is not a mark that the host waits for, so it tells the host nothing of what is done.
+/// Reading a timestamp is not a wait, so it does not add to the operations that the host knows to
+/// be complete.
 class FakeDriver::MachineMoment final : public Moment {
  public:
   MachineMoment(std::shared_ptr<Machine> machine, std::shared_ptr<const MachineMark> mark)
@@ -353,7 +354,7 @@ Buffer FakeDriver::allocate(size_t bytes, Place place, std::string_view purpose)
 }
 
 Buffer FakeDriver::plain(size_t bytes, size_t counted) {
-  // As many as were asked for, so that a sanitizer sees who goes beyond.
+  // Exactly the requested size, so that a sanitizer detects accesses beyond it.
   void* data = nullptr;
   check(::posix_memalign(&data, 64, std::max<size_t>(bytes, 1)) == 0, "a test has memory");
   std::memset(data, 0, bytes);
@@ -385,7 +386,7 @@ void FakeDriver::copy(Stream stream, const void* from, void* to, size_t bytes) {
   issue(stream, std::make_unique<CopyOperation>(from, to, bytes));
 }
 
-/// A graph is its nodes one after another.
+/// A graph is issued as its nodes in sequence.
 std::shared_ptr<const Graph> FakeDriver::make_graph(Stream, std::vector<GraphNode> nodes) {
   return std::make_shared<const Graph>(std::move(nodes));
 }

@@ -7,24 +7,30 @@
 
 namespace poseidon::cuda {
 
-/// A GPU that the host plays: its memory is the host's, and work is done in an order by seed, of
-/// all that streams and marks allow: some of it at once, some when the host waits for it, and some
-/// while the host is busy elsewhere. Two operations that touch the same memory, one of them
-/// writing, and that nothing orders, end by LogicError, which names both, whatever the order was;
-/// so does one that touches other memory than this GPU's and the staging memory of all. What orders
-/// two GPUs that share some is the host: a conflict between them is not found. What operations do
-/// not tell of, and the host's own touches, the address sanitizer sees (GuardedMemory).
+/// An emulated GPU: a driver whose memory is host memory and whose operations run on the host.
+///
+/// Operations run in a pseudo-random order that the seed selects among all orders that streams and
+/// events allow. Some run when they are issued, some when the host waits for them, and some in a
+/// thread of the driver.
+///
+/// The driver throws LogicError in two cases. First, if two operations access the same memory, one
+/// of them writes, and nothing orders them. The error names both, whatever the order was. Second,
+/// if an operation accesses memory that is neither this GPU's memory nor staging memory.
+///
+/// Limits: the host orders the work of two GPUs that share staging memory, so conflicts between
+/// GPUs are not found. The address sanitizer finds accesses that operations do not declare and
+/// wrong accesses by the host (GuardedMemory).
 class FakeDriver final : public Driver {
  public:
   struct Options {
-    uint64_t seed = 0;  ///< 0: all is done when it is issued
-    /// A mutation: this one of the waits of streams, counted from 0, is left out. -1: none.
+    uint64_t seed = 0;  ///< 0: each operation runs when it is issued
+    /// A mutation for tests: index of the stream wait that is left out, from 0. -1: none.
     int64_t dropped_wait = -1;
-    /// Counts the waits of streams, of all drivers that are given it. May be null.
+    /// Counts stream waits of all drivers that share this counter. May be null.
     std::atomic<int64_t>* waits = nullptr;
-    size_t memory = size_t{1} << 30;  ///< of the device, bytes
-    /// Count what a step should do without: memory that is taken, and the host's waits for what it
-    /// does not know to be done. May be null.
+    size_t memory = size_t{1} << 30;  ///< capacity of the device memory, bytes
+    /// Count events that a steady-state step should not cause: allocations, and host waits for work
+    /// that the host does not know to be complete. May be null.
     std::atomic<int64_t>*allocations = nullptr, *host_waits = nullptr;
   };
 
@@ -47,13 +53,13 @@ class FakeDriver final : public Driver {
   class MachineMark;
   class MachineMoment;
 
-  /// Of which `counted` are of the device's memory.
+  /// `counted`: bytes of the allocation that count as device memory.
   Buffer plain(size_t bytes, size_t counted);
   Buffer pages(size_t bytes);
 
   const size_t memory_;
   const std::shared_ptr<std::atomic<size_t>> taken_ =
-      std::make_shared<std::atomic<size_t>>();  ///< of memory_
+      std::make_shared<std::atomic<size_t>>();  ///< used bytes of memory_
   std::shared_ptr<Machine> machine_;
 };
 

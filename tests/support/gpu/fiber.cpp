@@ -8,10 +8,10 @@
 #include <sanitizer/common_interface_defs.h>
 #endif
 
-// Makes `to` the stack, as poseidon_switch_stack left it, and leaves where the current one ends in
-// `from`: what a function must preserve is kept on it. swapcontext would do the same, with two
-// system calls each time. A new stack begins in poseidon_begin_stack, which calls a function with
-// an argument that the first switch takes off the stack into registers.
+// Pushes the callee-saved registers, stores the stack pointer in `from` and continues on the stack
+// `to`. `to` was stored by an earlier call, or prepared by Fiber::begin_stack. swapcontext does the
+// same, but with two system calls per switch. A new stack starts in poseidon_begin_stack. It calls
+// a function with an argument. The first switch pops both into registers.
 extern "C" void poseidon_switch_stack(void** from, void* to);
 extern "C" void poseidon_begin_stack();
 #if !defined(__x86_64__)
@@ -49,7 +49,7 @@ namespace poseidon::cuda {
 
 namespace {
 
-/// Before and after a switch of stacks; nothing without the address sanitizer.
+/// Call these before and after a switch of stacks. Without the address sanitizer they do nothing.
 void leave_stack([[maybe_unused]] void** keep, [[maybe_unused]] const void* stack,
                  [[maybe_unused]] size_t bytes) {
 #if defined(__SANITIZE_ADDRESS__)
@@ -68,7 +68,8 @@ void reach_stack([[maybe_unused]] void* kept, [[maybe_unused]] const void** from
 
 Fiber::Fiber(std::span<std::byte> stack) : stack_(stack) { begin_stack(); }
 
-/// What the sanitizer keeps for a stack is only given back from that stack.
+/// The sanitizer frees its state of a stack only when that stack is left for good. So the
+/// destructor enters it once more.
 Fiber::~Fiber() {
   is_ending_ = true;
   begin_stack();
@@ -76,8 +77,8 @@ Fiber::~Fiber() {
 }
 
 void Fiber::begin_stack() {
-  // As poseidon_switch_stack leaves a stack: r15 to r12, rbx, rbp, and where to go on. Behind that
-  // it is aligned, as it has to be where a function is called.
+  // The layout that poseidon_switch_stack expects: r15 to r12, rbx, rbp, return address. Above
+  // these the stack is aligned to 16 bytes, as a call requires.
   const auto top = reinterpret_cast<uintptr_t>(stack_.data() + stack_.size()) / 16 * 16;
   auto* place = reinterpret_cast<uintptr_t*>(top) - 9;
   place[2] = reinterpret_cast<uintptr_t>(&Fiber::live);
@@ -102,7 +103,7 @@ void Fiber::resume() {
   reach_stack(outside_fake_, nullptr, nullptr);
 }
 
-/// `keep` null: for good.
+/// `keep` null: the stack is left for good.
 POSEIDON_KERNEL_CODE void Fiber::go_outside(void** keep) {
   leave_stack(keep, outside_stack_, outside_bytes_);
   poseidon_switch_stack(&inside_, outside_);

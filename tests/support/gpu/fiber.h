@@ -5,21 +5,22 @@
 
 namespace poseidon::cuda {
 
-/// Something that runs on a stack of its own, again and again, and gives its thread back in the
-/// middle. Its class derives from this one. Code that it suspends itself from is
+/// A coroutine with a separate stack: run() can suspend itself in the middle and can run several
+/// times. Derived classes implement run(). Functions on the stack at a suspension are marked
 /// POSEIDON_KERNEL_CODE (core/cuda/host_thread.h).
 class Fiber {
  public:
   static constexpr size_t kStackBytes = size_t{128} << 10;
 
-  /// The stack, of kStackBytes, outlives it.
+  /// `stack` has kStackBytes bytes and outlives this object.
   explicit Fiber(std::span<std::byte> stack);
-  /// In the middle of run(), the rest of that is never done.
+  /// If run() is suspended, its remaining code never runs.
   virtual ~Fiber();
   Fiber(const Fiber&) = delete;
   Fiber& operator=(const Fiber&) = delete;
 
-  /// Goes on until run() suspends itself or is done; then the next call runs it anew.
+  /// Continues run() until it suspends itself or returns. After a return, the next call starts
+  /// run() again.
   void resume();
 
  protected:
@@ -34,8 +35,9 @@ class Fiber {
 
   const std::span<std::byte> stack_;
   bool is_ending_ = false;
-  void *inside_ = nullptr, *outside_ = nullptr;  ///< where the stacks end while they are left
-  // What the address sanitizer wants to know of stacks.
+  void *inside_ = nullptr,
+       *outside_ = nullptr;  ///< stack pointers of the stacks that are not running
+  // State that the address sanitizer needs to follow stack switches.
   void *inside_fake_ = nullptr, *outside_fake_ = nullptr;
   const void* outside_stack_ = nullptr;
   size_t outside_bytes_ = 0;

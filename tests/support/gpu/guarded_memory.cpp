@@ -12,7 +12,7 @@ namespace poseidon::cuda {
 
 namespace {
 
-/// Whoever touches it from now on ends the test; nothing without the address sanitizer.
+/// Makes any later access end the test. Does nothing without the address sanitizer.
 void guard([[maybe_unused]] const void* data, [[maybe_unused]] size_t bytes) {
 #if defined(__SANITIZE_ADDRESS__)
   __asan_poison_memory_region(data, bytes);
@@ -25,7 +25,7 @@ void unguard([[maybe_unused]] const void* data, [[maybe_unused]] size_t bytes) {
 #endif
 }
 
-/// The one of these pieces that has all of the memory, or null.
+/// The piece that contains all of the memory, or null.
 template <class Pieces>
 auto piece_with(Pieces& pieces, const void* data, size_t bytes)
     -> decltype(&pieces.begin()->second) {
@@ -38,7 +38,7 @@ auto piece_with(Pieces& pieces, const void* data, size_t bytes)
 
 }  // namespace
 
-/// The staging memory of all GPUs of this process. Under a lock: GPUs are in threads of their own.
+/// The staging memory of all GPUs of this process. It has a mutex because several threads use GPUs.
 struct GuardedMemory::Staging {
   std::mutex mutex;
   std::map<uintptr_t, Piece> pieces;
@@ -80,7 +80,8 @@ class GuardedMemory::Opener final : public MemoryVisitor {
   void writes(const void* data, size_t bytes) override { unguard(data, bytes); }
 };
 
-/// Of staging memory that it wrote more is open than should be, until the writes are guarded.
+/// Staging memory that the operation wrote stays accessible until guard_writes(). Only device
+/// memory is guarded here.
 class GuardedMemory::Closer final : public MemoryVisitor {
  public:
   explicit Closer(const GuardedMemory& memory) : memory_(memory) {}

@@ -11,24 +11,23 @@
 
 namespace poseidon::cuda {
 
-/// The memory of a GPU that the host plays. An operation must lie within it, or within staging
-/// memory of another one, which any can reach; and where the address sanitizer looks, it ends a
-/// test
+/// The memory of an emulated GPU. Each access of an operation must lie within one allocation of
+/// this GPU, or within staging memory of any GPU. With the address sanitizer, a test also fails if
 ///
-///   - in which an operation touches memory of this GPU that it does not tell of,
-///   - in which the host touches memory of the device, or staging memory that an operation writes
-///     and that the host does not know to be done.
+///   - an operation accesses memory of this GPU that it does not declare,
+///   - the host accesses device memory,
+///   - the host accesses staging memory while an operation may still write to it.
 class GuardedMemory {
  public:
   void add(const void* data, size_t bytes, Place place);
   void remove(const void* data, size_t bytes);
 
-  /// LogicError where it touches what is not one piece of this memory.
+  /// Throws LogicError if the operation accesses memory outside one allocation.
   void issued(const Operation& operation, const Stamp& stamp);
-  /// Around what carries the operation out.
+  /// Call these before and after the operation runs.
   void open(const Operation& operation) const;
   void close(const Operation& operation) const;
-  /// The host knows what comes before `clock` to be done.
+  /// Records that the host knows the operations before `clock` to be complete.
   void host_knows(const Clock& clock);
 
  private:
@@ -36,7 +35,7 @@ class GuardedMemory {
     size_t bytes = 0;
     Place place = Place::kDevice;
   };
-  /// Staging memory that an operation writes.
+  /// A write of an operation to staging memory.
   struct Write {
     const void* data = nullptr;
     size_t bytes = 0;
@@ -48,12 +47,12 @@ class GuardedMemory {
   class Closer;
 
   static Staging& staging();
-  /// Null where the memory does not lie within a piece.
+  /// Null if the memory does not lie within one allocation.
   const Piece* piece_of(const void* data, size_t bytes) const;
   void guard_writes() const;
 
-  std::map<uintptr_t, Piece> pieces_;  ///< of the device's memory, by where they begin
-  std::vector<Write> writes_;          ///< that the host does not know to be done
+  std::map<uintptr_t, Piece> pieces_;  ///< device memory; key: first address
+  std::vector<Write> writes_;          ///< the host does not know these to be complete
 };
 
 }  // namespace poseidon::cuda

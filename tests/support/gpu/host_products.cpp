@@ -19,11 +19,11 @@ using layers::cuda::ProductMemory;
 using Pass = ConvolutionProblem::Pass;
 using Numbers = std::vector<double>;
 
-/// What every product asks for, so that the memory that it is given is seen: no multiple of what
-/// memory is aligned to.
+/// Workspace sizes of all products. They are no multiple of the alignment, so that a sanitizer
+/// detects accesses beyond the workspace.
 constexpr size_t kWorkspaceBytes = 1000, kMoreWorkspaceBytes = 2500;
 
-/// Dense numbers in memory.
+/// A dense array: element count and data type.
 struct Matter {
   int64_t count = 0;
   DataType type = DataType::kFp32;
@@ -53,7 +53,7 @@ void store(const Numbers& numbers, void* to, DataType type) {
   }
 }
 
-/// What a product is made of: its factors, its result and how that follows from them.
+/// A product: sizes and types of its factors and its result, and the computation.
 class Computation {
  public:
   virtual ~Computation() = default;
@@ -61,7 +61,7 @@ class Computation {
   virtual Matter first() const = 0;
   virtual Matter second() const = 0;
   virtual Matter result() const = 0;
-  virtual int64_t bias() const { return 0; }  ///< its elements; 0: there is none
+  virtual int64_t bias() const { return 0; }  ///< elements; 0: no bias
   virtual Numbers compute(const Numbers& first, const Numbers& second, const float* bias) const = 0;
 };
 
@@ -84,7 +84,8 @@ class HostOperation final : public cuda::Operation {
     visitor.writes(memory_.result, computation_->result().bytes());
   }
 
-  /// Where the workspace overlaps a factor or the result, nothing of use comes out.
+  /// Overwrites the workspace first and last, so the result is wrong if the workspace overlaps a
+  /// factor or the result.
   void issue(const cuda::Executor&) const override {
     std::memset(memory_.workspace, 0xFF, workspace_bytes_);
     const Numbers first = load(memory_.first, computation_->first());
@@ -162,9 +163,9 @@ class ConvolutionComputation final : public Computation {
   }
   int64_t depth_of_group() const { return geometry_.input.channels() / geometry_.groups; }
 
-  /// Calls use(x, w, y) for every output and every position of its kernel that lies in the image:
-  /// where the first of the group's inputs lies, the weight that it is multiplied by, and the
-  /// output.
+  /// Calls use(x, w, y) for each output and each kernel position that lies in the image. x: index
+  /// of the group's first input channel at that pixel. w: index of the first weight for it. y:
+  /// index of the output.
   template <class Use>
   void for_each_tap(const Use& use) const {
     const Shape &in = geometry_.input, &out = geometry_.output;
@@ -180,7 +181,7 @@ class ConvolutionComputation final : public Computation {
             }
   }
 
-  /// The row, or the column, of the image at which the kernel's position `tap` is.
+  /// The row (axis 0) or column (axis 1) of the image for kernel position `tap`.
   int64_t row_of(size_t axis, int64_t output, int64_t tap) const {
     return output * geometry_.stride[axis] - geometry_.padding.before[axis] +
            tap * geometry_.dilation[axis];

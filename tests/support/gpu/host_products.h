@@ -4,8 +4,8 @@
 
 namespace poseidon::test {
 
-/// Convolutions and matrix products by plain loops of the host, in place of a GPU's libraries.
-/// Factors are rounded as their type says, sums are in double precision.
+/// Convolutions and matrix products by plain loops on the host, in place of a GPU's libraries.
+/// Factors are rounded to their data type. Sums use double precision.
 class HostProducts final : public layers::cuda::Products {
  public:
   using Product = layers::cuda::Product;
@@ -13,7 +13,7 @@ class HostProducts final : public layers::cuda::Products {
   std::unique_ptr<Product> plan(const layers::cuda::ConvolutionProblem& problem,
                                 std::string_view name) override;
   std::unique_ptr<Product> plan(const layers::cuda::MatrixProblem& problem) override;
-  /// Two of the same bits; the second asks for more workspace.
+  /// Returns two plans with bitwise equal results. The second one needs more workspace.
   std::vector<std::string> alternatives(const layers::cuda::ConvolutionProblem&) override {
     return {kRule, kRoomy};
   }

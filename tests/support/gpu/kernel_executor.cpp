@@ -20,7 +20,8 @@ namespace {
 
 constexpr uint32_t kWarp = 32;
 
-/// Made by the system when they are touched, as most of a stack never is.
+/// mmap: the system allocates pages only when they are touched, and most of a stack is never
+/// touched.
 Buffer pages_for_stacks(size_t bytes) {
   void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   check(data != MAP_FAILED, "a test has memory");
@@ -31,7 +32,7 @@ enum class State : uint8_t { kReady, kAtBarrier, kAtShuffle, kDone };
 
 }  // namespace
 
-/// The threads of one block that share memory, each a fiber. Fibers are kept for the next block.
+/// The threads of one block that share memory. Each is a fiber. The next block reuses the fibers.
 class KernelExecutor::Block {
  public:
   explicit Block(KernelExecutor& executor) : executor_(executor) {}
@@ -108,7 +109,8 @@ class KernelExecutor::Block {
           *this, stacks.subspan(i * Fiber::kStackBytes, Fiber::kStackBytes)));
   }
 
-  /// Lets one thread after another go to where it waits, until all are done.
+  /// Resumes each ready thread until it waits or returns. Then releases threads that wait for each
+  /// other. Returns false when all threads are done.
   bool go_on() {
     bool any = false;
     executor_.put_in_order(order_, threads_);
@@ -122,7 +124,7 @@ class KernelExecutor::Block {
     return release_warps() || release_block();
   }
 
-  /// After a failure the other threads are left where they are.
+  /// After a failure the other threads never continue.
   bool abandon() {
     members_.clear();
     stacks_.clear();

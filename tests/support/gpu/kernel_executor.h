@@ -8,13 +8,15 @@
 
 namespace poseidon::cuda {
 
-/// Runs kernels on the host, in one thread: the blocks of a grid in an order by seed, and in each
-/// the threads. Threads that share memory are fibers, of which a random one goes on whenever one
-/// waits for others; their memory begins as NaN. A kernel whose threads do not meet at the same
-/// calls, or leave others waiting, ends by LogicError.
+/// Runs GPU kernels on the host, in one thread. The seed selects the order of blocks in a grid and
+/// of threads in a block.
+///
+/// Threads that share memory are fibers. When one waits for others, a random other one continues.
+/// Shared memory is filled with NaN first. If threads of a block wait at different calls, or one
+/// returns while others wait, run() throws LogicError.
 class KernelExecutor final : public BlockRunner {
  public:
-  /// Seed 0: blocks and threads in order.
+  /// Seed 0: blocks and threads run in index order.
   explicit KernelExecutor(uint64_t seed);
   ~KernelExecutor() override;
 
@@ -24,14 +26,15 @@ class KernelExecutor final : public BlockRunner {
  private:
   class Block;
 
-  /// Every thread is drawn for: this is quick, where RandomStream is good.
+  /// A fast xorshift generator. RandomStream has better statistics but is too slow for one draw per
+  /// thread.
   uint32_t random_below(uint32_t bound);
-  /// Makes them those below `count`, in the next order by seed.
+  /// Fills `numbers` with a permutation of 0 to `count` - 1: the next one of the seed.
   void put_in_order(std::vector<uint32_t>& numbers, uint32_t count);
 
   uint64_t random_;
   const bool shuffles_;
-  std::vector<uint32_t> blocks_, threads_;  ///< in the order in which they go on
+  std::vector<uint32_t> blocks_, threads_;  ///< in order of execution
   std::unique_ptr<Block> block_;
 };
 

@@ -7,7 +7,7 @@
 namespace poseidon::test {
 
 LayerBackend make_layer_backend(int, DataType type) {
-  // What brings a test's few numbers into order is not worth the waking of threads.
+  // A test has few values: waking threads would take longer than the work.
   omp_set_num_threads(1);
   return make_played_backend(
       {.seed = 1},

@@ -6,11 +6,11 @@
 
 namespace poseidon::test {
 
-/// What comes again is compared with what was recorded of it.
+/// Each graph replay is compared with the operations that the code would issue without the graph.
 inline constexpr cuda::Settings kPlayedSettings{.graphs = cuda::Graphs::kCompared};
 
-/// A GPU that the host plays, with all that computes on it: the engine's own kernels and, in place
-/// of libraries, loops (HostProducts).
+/// An emulated GPU with its layers and updates: the engine's own kernels, and plain loops in place
+/// of the libraries (HostProducts).
 layers::Backend make_played_backend(const cuda::FakeDriver::Options& options,
                                     const cuda::Settings& settings = kPlayedSettings);
 

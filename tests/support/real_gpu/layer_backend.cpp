@@ -12,9 +12,9 @@ namespace {
 
 using layers::Backend;
 
-/// Device memory that was taken once, by its size: taking it from a GPU waits for all of its work,
-/// and tests ask for the same sizes again and again. Each piece stays its own, so that
-/// compute-sanitizer sees who goes beyond it.
+/// Reuses device allocations of the same size. An allocation on a GPU waits for all of its work,
+/// and tests allocate the same sizes many times. Each buffer is a separate allocation, so that
+/// compute-sanitizer detects accesses beyond it.
 class Pool {
  public:
   Buffer take(Device& device, size_t bytes, Place place, std::string_view purpose) {
@@ -31,14 +31,15 @@ class Pool {
   std::map<std::pair<size_t, Place>, std::vector<Buffer>> spare_;
 };
 
-/// What all layers of a test program share: making a GPU's handles takes longer than most tests.
+/// State that all layers of a test program share. Creating a GPU's library handles takes longer
+/// than most tests.
 struct Shared {
   Backend backend;
   Pool pool;
 };
 
 Shared& shared(DataType type) {
-  // They live as long as the process: when it ends CUDA may be gone before them.
+  // Never destroyed: at process exit CUDA may shut down first.
   static auto& all = *new std::map<DataType, Shared>;
   Shared& one = all[type];
   if (one.backend.device == nullptr)
@@ -53,7 +54,7 @@ class SharedDevice final : public Device {
  public:
   explicit SharedDevice(Shared& shared) : device_(*shared.backend.device), pool_(shared.pool) {}
 
-  /// Whatever was there before is there: tests fill what they take.
+  /// Not zeroed, unlike other devices. Tests fill the memory that they allocate.
   Buffer allocate(size_t bytes, Place place, std::string_view purpose) override {
     if (bytes == 0) return {};
     return pool_.take(device_, bytes, place, purpose);
@@ -141,7 +142,7 @@ class SharedUpdater final : public layers::Updater {
 }  // namespace
 
 LayerBackend make_layer_backend(int, DataType type) {
-  omp_set_num_threads(1);  // few numbers are brought into order at a time
+  omp_set_num_threads(1);  // waking threads would take longer than the reordering of a few values
   Shared& all = shared(type);
   return {std::make_unique<SharedDevice>(all), std::make_unique<SharedFactory>(all),
           std::make_unique<SharedUpdater>(all)};

@@ -1,4 +1,5 @@
-// The main program of tests that need a GPU. Without one it says why in a line, and exits with 2.
+// The main program of tests that need a GPU. Without a GPU it prints the reason and exits with code
+// 2.
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 
