@@ -1,10 +1,10 @@
-# Sourced by .ci/run and .ci/nightly: stages, each with a limit of its own, and the table of their results.
+# Sourced by .ci/run and .ci/nightly: stages, each with its own time limit, and the table of their results.
 #   stages_begin WHOLE_LIMIT [STAGE...]   the limit of all stages together in seconds, and the stages to run; none: all
 #   stage NAME LIMIT COMMAND...           runs the command for at most LIMIT seconds
 #   stages_end                            prints the table; its status is 0 if every stage passed
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-# The compiler's cache stores paths relative to this folder, so that clones share what they compile.
+# The compiler cache stores paths relative to this folder, so that clones of the repository share cached objects.
 export TERM=dumb CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=true
 # ctest writes its results to this folder (ctest_results); .ci/count_tests adds them up.
 CI_RESULTS=$(mktemp -d)
@@ -20,7 +20,7 @@ stages_begin() {
   passed=0 failed=0
 }
 
-# A failed stage does not keep the later ones from running.
+# Runs a stage. Later stages run even if this one fails.
 stage() {
   local name=$1 limit=$2 begin=$SECONDS status=0 used
   shift 2
@@ -43,8 +43,8 @@ stage() {
   count_tests
 }
 
-# Sets REPLY to the processor seconds of all commands that have ended. `times` in a subshell would report the
-# subshell's.
+# Sets REPLY to the processor seconds of all commands that have ended. It writes `times` to a file, because in a
+# subshell `times` reports only the subshell.
 processor_seconds() {
   times >"$CI_RESULTS/times"
   REPLY=$(awk -F'[ms ]+' 'NR == 2 { printf "%d", $1 * 60 + $2 + $3 * 60 + $4 }' "$CI_RESULTS/times")
@@ -72,7 +72,7 @@ stages_end() {
   [ "$bad_stages" -eq 0 ]
 }
 
-# build_and_test PRESET: builds the preset's targets, silently unless there is an error, and runs its tests.
+# build_and_test PRESET: builds the preset's targets, with output only if there is an error, and runs its tests.
 build_and_test() {
   cmake --preset "$1" >/dev/null || return
   quietly cmake --build --preset "$1" || return
@@ -92,7 +92,7 @@ without_passed() {
   return "${PIPESTATUS[0]}"
 }
 
-# The thread sanitizer of g++ 12 needs the usual memory map, which address randomization can change.
+# The thread sanitizer of g++ 12 fails with some memory maps of address-space randomization, so this turns it off.
 without_randomization() {
   if setarch -R true 2>/dev/null; then setarch -R "$@"; else "$@"; fi
 }

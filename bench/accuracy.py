@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""A whole run of one job, from its first step to its test accuracy.
+"""Runs one job from its first step to its test accuracy.
 
     POSEIDON_DATA=~/data python3 bench/accuracy.py configs/lenet-mnist.json [OPTION OF POSEIDON-TRAIN]...
          [--build build/release] [--record bench/results]
 
-The name of the claim is accuracy-JOB; a run with other options is another claim, --claim accuracy-JOB-4-workers for
-example.
+The default name of the claim is accuracy-JOB. A run with other options needs another name, for example
+--claim accuracy-JOB-4-workers.
 """
 import argparse
 import json
@@ -22,7 +22,7 @@ COLUMNS = [record.column("job", "job"), record.column("accuracy", "test accuracy
 
 
 def row_of(job, more, summary, batch):
-    top1 = summary["test_top1"]  # null where the run was stopped before its test
+    top1 = summary["test_top1"]  # null if the run was stopped before its test
     return {"job": f"`{' '.join([job, *more])}`", "accuracy": None if top1 is None else 100 * top1,
             "steps": f"{summary['steps']:,} x {batch}", "rate": summary["samples_per_second"],
             "seconds": summary["wall_seconds"]}

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Training speed of one build beside another's: a portable one beside one for this processor, new code beside old.
+"""Compares the training speed of two builds: for example portable and native, or new and old code.
 
     python3 bench/builds.py --beside build/native [--build build/release] [--rounds 5] [--threads 2]
          [--record bench/results]
 
-Every round runs both, in turns the one or the other first, on the networks of training.py. A cell is the median over
-the steps of all rounds, "times as fast" the median of the rounds' ratios.
+Every round runs both builds, in alternating order, on the networks of training.py. A cell is the median over the steps
+of all rounds. "times as fast" is the median of the rounds' ratios.
 """
 import argparse
 import pathlib

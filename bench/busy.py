@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Training speed on a machine that is busy with something else, beside PyTorch under the same load, in the same run.
+"""Compares training speed with PyTorch on a machine that runs other processes, under the same load in the same run.
 
     python3 bench/busy.py [--build build/release] [--python PYTHON_WITH_TORCH] [--threads 2] [--rounds 5]
          [--record bench/results]
 
-Beside each program run 0, 1 and 2 processes that only compute, of the same priority. Every round runs each program for
-a few steps under each load, one after another; a cell is the samples a second over all rounds but the first step of
-each run, that is the mean and not the median: a step that waited for another process's time slice counts in full. The
-last column is Poseidon with the same load as a part of what one thread reaches with the machine to itself.
+The load is 0, 1 or 2 processes that only compute, with the same priority as the program. Every round runs each program
+for a few steps under each load, one after another. A cell is the samples per second over all rounds, without the first
+step of each run. It is a mean and not a median, so that a step that waits for another process counts fully. The last
+column is Poseidon's rate divided by that of one thread with the machine to itself.
 """
 import argparse
 import contextlib
@@ -43,7 +43,7 @@ def competitors(count):
 
 
 def measure(options, case):
-    """The step times of each program under each load, a list for each round; PyTorch's version."""
+    """Returns the step times of each program under each load, with a list for each round, and PyTorch's version."""
     network, job, batch, steps = case
     times, version = {}, ""
     for _ in range(options.rounds):

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""The throughput of a job that loses a member every some seconds, whose place a new one takes, beside the same job
-undisturbed.
+"""Measures the throughput of a job whose members fail at a regular interval and are replaced. Compares it with the same
+job without failures.
 
     python3 bench/churn.py [--workers 64] [--servers 16] [--minutes 10] [--every 30] [--rounds 1] [--device replay]
          [--batch 8] [--seed 1] [--build build/release] [--record bench/results]
 
-cifar10_quick by parameter servers, on this machine's loopback; each worker and each server is a daemon of its own. On
-the device `replay` layers and updates sleep as long as one core was measured to take for them, so that many workers
-fit a few cores; what is sent, summed and compared is as large as in the true job. In each round the job runs
-undisturbed for so many minutes, and then as long again while a random member is killed (SIGKILL) every so many
-seconds, and a new daemon started at once. Memory: 40 MB for each process. Ends with 1 where the job does not go on,
-or not all that were killed are lost and replaced.
+The job trains cifar10_quick with parameter servers, on the loopback of this machine. Each worker and each server is a
+separate daemon. With the device `replay`, layers and updates sleep for the measured time of one core, so that many
+workers fit a few cores. Messages and sums have the size of a real job. In each round the job first runs undisturbed for
+--minutes. Then it runs for the same time while a random member is killed (SIGKILL) every --every seconds and a new
+daemon starts at once. Each process needs 40 MB of memory. The exit code is 1 if the job stops, or if not all killed
+members are detected as failed and replaced.
 """
 import argparse
 import json
@@ -30,9 +30,9 @@ import record  # noqa: E402
 import replay  # noqa: E402
 
 NETWORK = "cifar10_quick"
-BEGINS_S = 300  # for all daemons to start, and to connect
-WARM_UP = 3  # steps that are left out
-SETTLES_S = 60  # for the last ones that were killed to be replaced
+BEGINS_S = 300  # limit for all daemons to start and connect
+WARM_UP = 3  # steps that are not measured
+SETTLES_S = 60  # limit for the replacement of the last killed members
 COLUMNS = [record.column("run", "run"), record.column("minutes", "minutes", 1), record.column("steps", "steps", 0),
            record.column("images", "images/s", 0, spread=True),
            record.column("part", "part of undisturbed", 2, bold=True, spread=True),
@@ -42,7 +42,7 @@ COLUMNS = [record.column("run", "run"), record.column("minutes", "minutes", 1), 
 
 
 class Crowd:
-    """Daemons, and the coordinator of their job; all end with this."""
+    """The daemons of a job and its coordinator. Leaving the context kills all of them."""
 
     def __init__(self, options, folder, name):
         self.options, self.folder, self.output = options, folder / name, folder / name / "run"
@@ -98,7 +98,7 @@ class Crowd:
         return metrics.read_bytes().count(b"\n") if metrics.exists() else 0
 
     def wait(self, seconds, condition, what):
-        """Ends the program where the job has ended, or `what` does not come in time."""
+        """Waits for `condition`. Exits with the error `what` if the job ends or the time is over."""
         end = time.monotonic() + seconds
         while not condition():
             if self.train.poll() is not None or time.monotonic() > end:
@@ -109,14 +109,14 @@ class Crowd:
         return self.said.read_text(encoding="utf-8").count(text)
 
     def summary(self):
-        self.train.send_signal(signal.SIGTERM)  # SIGINT is ignored by what a script has put into the background
+        self.train.send_signal(signal.SIGTERM)  # a process that a shell script runs in the background ignores SIGINT
         if self.train.wait() != 0:
             sys.exit(f"churn: poseidon-train ended with {self.train.returncode}")
         return json.loads((self.output / "summary.json").read_text(encoding="utf-8"))
 
 
 def follow(crowd, options, numbers):
-    """Steps and seconds of the measured time; with `numbers`, members are killed meanwhile."""
+    """Returns the measured steps and seconds. With `numbers`, a random generator, kills members meanwhile."""
     crowd.wait(BEGINS_S, lambda: crowd.steps() >= WARM_UP, "the job does not begin")
     first, begun = crowd.steps(), time.monotonic()
     end, due = begun + 60 * options.minutes, begun + options.every
@@ -143,7 +143,7 @@ def measure(options, folder, times, name, numbers=None):
 
 
 def row_of(name, runs, undisturbed):
-    """Of the runs of all rounds, beside those undisturbed."""
+    """The row of the runs of all rounds, compared with the undisturbed runs."""
     row = {"run": name, **{key: sum(run[key] for run in runs) for key in runs[0]}}
     parts = [run["images"] / beside["images"] for run, beside in zip(runs, undisturbed)]
     row |= {"images": record.figure([[run["images"]] for run in runs]),

@@ -1,10 +1,12 @@
-// How near each convolution of a network comes to the machine's multiply-add peak.
+// Measures the rate of each convolution of a network as a percentage of the machine's multiply-add
+// peak.
 //
 //     bench_convolution NETWORK.json BATCH [THREADS] [REPEATS]
 //
-// Prints a table: GFLOP/s of forward and of backward (both gradients together; the first layer has
-// only that of the weight), and their percentage of the peak measured in the same run. Winograd
-// counts the multiply-adds of the direct method, so it may exceed 100 %.
+// Prints a table: GFLOP/s of forward and of backward, and their percentages of the peak, which the
+// same run measures. Backward is both gradients together; the first layer has only the weight
+// gradient. For Winograd, the table counts the multiply-adds of the direct method, so the rate may
+// exceed 100 %.
 
 #include <omp.h>
 
@@ -33,7 +35,7 @@ void fill(net::Net& net, const net::Network& network, std::vector<int32_t>& labe
     label = static_cast<int32_t>(random.next_below(static_cast<uint32_t>(network.classes())));
 }
 
-/// Passes of backward that a layer computes: one where its input wants no gradient.
+/// The number of backward passes that a layer computes: one if its input needs no gradient.
 int backward_passes(const net::Timing& timing, bool first) {
   return timing.backward_ms > 0 ? (first ? 1 : 2) : 0;
 }

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""How near the convolutions of a network come to the machine's multiply-add peak, by one thread: bench_convolution.
+"""Measures with bench_convolution how near the convolutions of a network come to the multiply-add peak of one thread.
 
     python3 bench/convolution.py [--build build/release] [--networks alexnet,vgg11] [--rounds 3] [--repeats 7]
          [--record bench/results]
 
-Networks are interleaved. The table has a row for each network; the file of record also has its convolutions. Winograd's
-method counts the multiply-adds of the direct one, so it may exceed 100 %.
+The rounds of the networks are interleaved. The table has a row for each network. In the results file, each row also
+lists the convolutions. For Winograd's method the multiply-adds of the direct method count, so it may exceed 100 %.
 """
 import argparse
 import pathlib
@@ -26,14 +26,14 @@ ALL = re.compile(r"^All convolutions: (\d+) GFLOP/s, (\d+) % of peak\.$", re.MUL
 
 
 def read(text):
-    """What bench_convolution has printed."""
+    """Parses the output of bench_convolution."""
     rate, percent = map(int, ALL.search(text).groups())
     parts = {name: (algorithms, list(map(int, rates))) for name, algorithms, *rates in TABLE_ROW.findall(text)}
     return {"peak": int(PEAK.search(text)[1]), "rate": rate, "percent": percent, "convolutions": parts}
 
 
 def row_of(network, rounds):
-    """The medians of the rounds; of each convolution [name, algorithms, forward GFLOP/s, %, backward GFLOP/s, %]."""
+    """The medians of the rounds. Each convolution is [name, algorithms, forward GFLOP/s, %, backward GFLOP/s, %]."""
     row = {"network": network, "batch": BATCHES[network]}
     for key in ("peak", "rate", "percent"):
         row[key] = record.figure([[one[key]] for one in rounds])

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Random convolutions and poolings beside PyTorch, which runs this script.
+"""Compares random convolutions and poolings with PyTorch. The interpreter must be able to import torch.
 
     PYTHON bench/geometries.py [--build build/release] [--seed N] [--count 300] [--threads 1] [--bf16]
          [--isa x86-64-v3] [--kind convolution|pooling]
 
-Each geometry is timed forward and backward, as a first layer or not. PyTorch uses the better of its two formats. The
-runs alternate, and of each the best counts, since these machines are noisy. A ratio is our time divided by PyTorch's.
+Each geometry is timed forward and backward, as a first layer or as a later one. PyTorch uses the better of its two
+formats. The runs alternate. The best run of each counts, because the machines are noisy. A ratio is Poseidon's time
+divided by PyTorch's.
 """
 import argparse
 import json
@@ -18,11 +19,11 @@ import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-MOST_OPERATIONS = 4e8  # multiply-adds of a forward pass
+MOST_OPERATIONS = 4e8  # limit on the multiply-adds of a forward pass
 
 
 def draw(seed, kind):
-    """One geometry: {"kind", "batch", "channels", "size", "outputs", "kernel", "stride", ...}."""
+    """Draws one geometry: {"kind", "batch", "channels", "size", "outputs", "kernel", "stride", ...}."""
     chance = random.Random(seed)
 
     def pair(least, most):
@@ -47,7 +48,7 @@ def draw(seed, kind):
         else:
             geometry["method"] = chance.choice(["max", "average"])
         rows, columns = [[chance.randint(0, k // 2) if chance.random() < 0.7 else 0] * 2 for k in geometry["kernel"]]
-        if chance.random() < 0.2:  # by side
+        if chance.random() < 0.2:  # different padding on both sides
             rows[1], columns[1] = [chance.randint(0, k // 2) for k in geometry["kernel"]]
         geometry["padding"] = rows + columns
         if fits(geometry):
@@ -82,7 +83,8 @@ def layer_of(geometry):
 
 
 def job_of(geometry, options):
-    """A job with this layer; a layer before it that learns makes it want the gradient of its input."""
+    """A job with this layer. Unless the layer is the first, a learned layer precedes it, so that it must compute the
+    gradient of its input."""
     shape = {"channels": geometry["channels"], "height": geometry["size"][0], "width": geometry["size"][1]}
     before = [] if geometry["first"] else [{"name": "before", "type": "scale"}]
     network = {"name": "geometry", "input": shape, "layers": [
@@ -97,7 +99,7 @@ def job_of(geometry, options):
 
 
 def our_ms(geometry, options):
-    """Milliseconds and the names of the methods."""
+    """Milliseconds of forward and backward in Poseidon."""
     with tempfile.TemporaryDirectory() as folder:
         network, job = job_of(geometry, options)
         (pathlib.Path(folder) / "network.json").write_text(json.dumps(network))
@@ -114,7 +116,7 @@ def our_ms(geometry, options):
 
 
 class Peer:
-    """The same layer in PyTorch, in one format."""
+    """The same layer in PyTorch, in one memory format."""
 
     def __init__(self, geometry, options, channels_last):
         import torch

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Prints the code that computes each pass of the shipped networks and of random geometries.
+"""Prints which code computes each pass of the shipped networks and of random geometries.
 
-It fails if a pass is computed by reference code of oneDNN, which is slow.
+It fails if oneDNN's reference code, which is slow, computes a pass.
 
     bench/implementations.py [--build build/release] [--isa x86-64-v3] [--seed 1] [--count 60] [--precision bf16]
 

@@ -1,4 +1,5 @@
-// Samples per second of one core, prepared for a network: what bench/loader.py sets beside Pillow.
+// Measures how many samples per second one core prepares for a network. bench/loader.py compares
+// the result with Pillow.
 //
 //   bench_loader photographs TAR_OR_FOLDER SECONDS
 //       decode, random resized crop to 224, mirror, normalize
@@ -29,7 +30,8 @@ namespace {
 using namespace poseidon;
 using namespace poseidon::data;
 
-/// Calls `prepare(i)` for i = 0, 1, ... during `seconds` of processor time; calls per second of it.
+/// Calls `prepare(i)` for i = 0, 1, ... during `seconds` of processor time. Returns the calls per
+/// second of processor time.
 template <class Prepare>
 double rate(double seconds, const Prepare& prepare) {
   const std::clock_t began = std::clock();
@@ -83,7 +85,7 @@ double from_dataset(const Dataset& dataset, const TransformConfig& config, doubl
   });
 }
 
-/// Pixels that lie in memory already, as those of a record set do.
+/// Prepares pixels that are already in memory, like those of a record set.
 double small(double seconds) {
   const auto random = make_random_pixels({3, 32, 32}, 10, 1, 1);
   Sample sample;

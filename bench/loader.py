@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Photographs per second of one core: Poseidon's loader beside Pillow, the same work in the same run.
+"""Compares Poseidon's loader with Pillow: photographs per second on one core, for the same work in the same run.
 
     python3 bench/loader.py --program build/release/bin/bench_loader --photographs SAMPLE.tar
          [--record bench/results]
 
-The work: decode a JPEG, take a random resized crop of 224x224 (bilinear with antialias), mirror one half,
-normalize, planes of floats. Rounds of both are interleaved, rates are per second of processor time, the table
-shows medians. Needs Pillow and NumPy.
+The work: decode a JPEG, crop a random box, resize it to 224x224 (bilinear with antialiasing), mirror half of the
+images, normalize, and write planes of floats. The rounds of both are interleaved. Rates are per second of processor
+time. The table shows medians. Needs Pillow and NumPy.
 """
 
 import argparse
@@ -53,7 +53,7 @@ def random_box(width, height):
 def prepare(encoded, draft):
     image = Image.open(io.BytesIO(encoded))
     left, top, right, bottom = random_box(*image.size)
-    if draft:  # the scaled decoding that Pillow offers, and its users seldom ask for
+    if draft:  # Pillow's scaled decoding, which few of its users enable
         before = image.size
         shrink = min((right - left) / 224, (bottom - top) / 224)
         if shrink >= 2:

@@ -1,9 +1,9 @@
-"""Network files as lists of layers, for programs that compute the same without Poseidon."""
+"""Reads network files as lists of layers, for programs that compute the same networks without Poseidon."""
 import math
 
 
 class Expansion:
-    """The layers of a network file that are in `phase`, blocks put in: each with its full name, inputs and
+    """The layers of a network file in `phase`, with blocks expanded. Each layer has its full name, its inputs and its
     defaults."""
 
     def __init__(self, network, phase="train"):
@@ -15,8 +15,8 @@ class Expansion:
             layer["inputs"] = [self.last_of_block.get(name, name) for name in layer["inputs"]]
 
     def expand(self, layers, prefix, outer, values, owner=None):
-        """Returns the full name of the layer that gives the list's output. `owner` is before the names of the
-        layers whose parameters those of the list use, if they have none of their own."""
+        """Appends the layers of a list. Returns the full name of the layer whose output is the output of the list.
+        `owner` is for a list that shares parameters: the name prefix of the layers that own them."""
         before = outer
         for layer in layers:
             layer = substituted(layer, values)
@@ -45,7 +45,7 @@ class Expansion:
 
 
 def substituted(json_value, values):
-    """With "$name" and products such as "$name * 4" replaced."""
+    """Returns the JSON value with "$name" and products such as "$name * 4" replaced."""
     if isinstance(json_value, dict):
         return {key: substituted(value, values) for key, value in json_value.items()}
     if isinstance(json_value, list):

@@ -5,8 +5,9 @@
 
 namespace poseidon::bench {
 
-/// Multiply-adds in registers, with enough of them in flight to fill the units: what no kernel can
-/// exceed. GFLOP/s of all threads of the OpenMP team together, best of several rounds.
+/// Measures the peak rate of multiply-adds, an upper bound for every kernel. It runs multiply-adds
+/// on registers, with enough of them in flight to fill the units. Returns GFLOP/s of all threads of
+/// the OpenMP team together, the best of several rounds.
 inline double measure_peak_gflops(int rounds = 10) {
 #if defined(__AVX512F__)
   constexpr int kBytes = 64;
@@ -29,7 +30,7 @@ inline double measure_peak_gflops(int rounds = 10) {
 #pragma GCC unroll 12
         for (int k = 0; k < kInFlight; ++k) {
           sums[k] = sums[k] * factor + term;
-          // Keeps the compiler from seeing that all twelve are the same.
+          // Prevents the compiler from seeing that all twelve sums are equal.
           asm volatile("" : "+v"(sums[k]));
         }
       }

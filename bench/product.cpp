@@ -1,10 +1,10 @@
-// The engine's own product of matrices beside oneDNN's, on gradients from factors.
+// Compares the engine's own matrix product with oneDNN's, for weight gradients from factors.
 //
 //     bench_product [THREADS] [REPEATS]
 //
-// Prints a table: for each linear layer and number of samples the GFLOP/s of both and their ratio,
-// medians of runs that alternate. oneDNN computes the whole layer at once, in the orders of memory
-// that it chooses.
+// Prints a table: for each linear layer and number of samples, the GFLOP/s of both and their ratio.
+// The values are medians of alternating runs. oneDNN computes the whole layer at once, in the
+// memory formats that it chooses.
 
 #include <algorithm>
 #include <chrono>
@@ -98,7 +98,7 @@ void compare(CpuDevice& device, const FactorShape& shape, int64_t samples, int r
       own.run({.deltas = deltas.data(), .activations = activations.data()}, memory, nullptr);
     });
     const double their_seconds = seconds_of([&] { peer.run(activations.data(), deltas.data()); });
-    if (i == 0) continue;  // the first touches the memory
+    if (i == 0) continue;  // the first run touches the memory for the first time
     ours.push_back(our_seconds);
     theirs.push_back(their_seconds);
   }

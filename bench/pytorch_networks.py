@@ -1,5 +1,5 @@
-"""The networks of configs/networks in PyTorch, layer for layer and as its users write them: relus and sums in place
-where nobody else reads what was there, and no value kept after its last reader."""
+"""The networks of configs/networks in PyTorch, layer for layer and in the style of its users. Relus and sums work in
+place if no other layer reads their input. No value is kept after its last reader."""
 import collections
 import json
 import pathlib
@@ -13,7 +13,7 @@ from network_file import Expansion
 
 FOLDER = pathlib.Path(__file__).resolve().parent.parent / "configs" / "networks"
 NAMES = sorted(file.stem for file in FOLDER.glob("*.json"))
-# What gives values that its own backward pass does not read, so that others may write over them.
+# Layers whose backward pass does not read their output, so that later layers may overwrite it.
 UNREAD = ("batch_norm", "convolution", "eltwise", "linear", "pooling")
 
 
@@ -103,7 +103,7 @@ def contrastive_loss(first, second, labels, margin):
 
 
 class Network(nn.Module):
-    """Of a network file. Gives what its losses read, from which loss() makes the loss."""
+    """The network of a network file. forward() returns the inputs of its losses. loss() computes the loss from them."""
 
     def __init__(self, name):
         super().__init__()
@@ -118,7 +118,7 @@ class Network(nn.Module):
         self.classes = scores.shape[1] if self.losses[-1]["type"] == "softmax_loss" else 2
 
     def add(self, layers, readers):
-        """`readers` counts those of each value."""
+        """Adds the layers. `readers` counts the readers of each value."""
         to_read, types = readers.copy(), {layer["name"]: layer["type"] for layer in layers}
         for layer in layers:
             key, inputs = layer["parameters of"].replace(".", "/"), []
@@ -131,7 +131,7 @@ class Network(nn.Module):
             self.steps.append((layer["name"], key, inputs))
 
     def first_outputs(self):
-        """Of a sample: lazy layers get their shapes by it."""
+        """Returns the outputs for one sample. This call gives the lazy layers their shapes."""
         with warnings.catch_warnings(), torch.no_grad():
             warnings.simplefilter("ignore")
             outputs = self.eval()(torch.zeros(1, *self.shape))

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""The peer of bench/training.py: one network in PyTorch, timed step by step.
+"""The peer of bench/training.py: trains one network in PyTorch and times each step.
 
 Prints one JSON object: {"version", "step_ms": [...], "peak_rss_mib"}. The networks are those of
-bench/pytorch_networks.py; the optimizer is SGD with momentum and weight decay in its fused form. The
-batch is made once and reused, so no input pipeline is in the measurement.
+bench/pytorch_networks.py. The optimizer is PyTorch's fused SGD with momentum and weight decay. All steps use the same
+batch, so the measurement contains no input pipeline.
 """
 import argparse
 import json

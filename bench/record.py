@@ -1,9 +1,9 @@
-"""Results of record: what a benchmark measured, by which command, on which machine and at which commit.
+"""Reference results: the measurements of a benchmark, with its command, machine and commit.
 
-A benchmark with --record DIR writes DIR/MACHINE/CLAIM.json, and bench/report.py makes the documents' tables of these
-files. A file holds the command, the machine, the commit, the peer, the columns of a table, and its rows; a measured
-value in a row is a figure, {"median", "least", "greatest", "rounds"}: the median over all rounds, and the least and the
-greatest median of a single round. What is not known is null.
+A benchmark with --record DIR writes the results file DIR/MACHINE/CLAIM.json. bench/report.py makes the tables of the
+documents from these files. A file holds the command, the machine, the commit, the peer, and the columns and rows of a
+table. A measured value in a row is a figure, {"median", "least", "greatest", "rounds"}. It has the median over all
+rounds, and the least and the greatest median of a single round. Unknown values are null.
 """
 import json
 import os
@@ -16,11 +16,11 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-# Options that say where things are on this machine, and what a reader of the command sees instead of their values.
+# Options whose values are paths on this machine. The recorded command has this text instead; None: it omits the option.
 PLACES = {"--record": None, "--claim": None, "--build": None, "--program": None, "--state": None, "--python": "PYTHON_WITH_TORCH",
           "--beside": "OTHER_BUILD",
           "--photographs": "PHOTOGRAPHS.tar"}
-# The first of (vendor, family, least model, greatest model) that fits names a generation of processors.
+# Generations of processors: (vendor, family, least model, greatest model, name). The first match counts.
 GENERATIONS = [("AuthenticAMD", 25, 0x10, 0x1f, "Zen 4"), ("AuthenticAMD", 25, 0x60, 0xaf, "Zen 4"),
                ("AuthenticAMD", 25, 0, 0xff, "Zen 3"), ("AuthenticAMD", 26, 0, 0xff, "Zen 5"),
                ("GenuineIntel", 6, 85, 85, "Skylake or Cascade Lake"), ("GenuineIntel", 6, 106, 106, "Ice Lake"),
@@ -35,20 +35,20 @@ def add_options(parser, claim):
 
 
 def column(key, title, digits=None, bold=False, spread=False):
-    """A column of a table: without digits, text; with a spread, the extremes of its figures stand in the table, too."""
+    """A column of a table. Without digits its values are text. With a spread, cells also show the extremes."""
     settings = {"digits": digits, "bold": bold or None, "spread": spread or None}
     return {"key": key, "title": title, **{name: value for name, value in settings.items() if value is not None}}
 
 
 def figure(rounds, summary=statistics.median):
-    """Of the values of each round, the summary of all, and the extremes of the rounds' own summaries."""
+    """A figure from the values of each round: the summary of all values, and the extremes of the rounds' summaries."""
     each = [summary(values) for values in rounds]
     return {"median": rounded(summary([value for values in rounds for value in values])),
             "least": rounded(min(each)), "greatest": rounded(max(each)), "rounds": len(each)}
 
 
 def ratio(median, each):
-    """A figure of values that are made of other figures, one for each round."""
+    """A figure of values that are derived from other figures, with one value for each round."""
     return {"median": rounded(median), "least": rounded(min(each)), "greatest": rounded(max(each)),
             "rounds": len(each)}
 
@@ -88,9 +88,9 @@ def value_text(one, value):
 
 
 def write(options, columns, rows, sudo=False, without=(), **more):
-    """Writes the file of record, where the command asked for one, `without` some of its options. More may be said: the
-    `peer`, a `note` for below the table, and what the claim is `about`, with the index of the row that is its
-    `headline`."""
+    """Writes the results file if the command has --record. `without` lists options that the recorded command omits.
+    `more`: the `peer`, a `note` for below the table, the subject of the claim (`about`), and the index of its most
+    important row (`headline`)."""
     if not options.record:
         return
     described = machine()
@@ -102,8 +102,8 @@ def write(options, columns, rows, sudo=False, without=(), **more):
 
 
 def with_kept(options, rows, same):
-    """The rows, and before them those of the record that there is for which no new one has `same` values: a command
-    that measured some of them again."""
+    """Merges new rows into those of an existing results file, for a command that repeats only some measurements. A new
+    row replaces the old row with the same values of the keys `same`."""
     path = options.record / machine()["name"] / f"{options.claim}.json" if options.record else None
     old = json.loads(path.read_text(encoding="utf-8"))["rows"] if path and path.exists() else []
     new = {tuple(row[key] for key in same): row for row in rows}
@@ -112,7 +112,7 @@ def with_kept(options, rows, same):
 
 
 def text_of(content):
-    """JSON with a line for each column and each row."""
+    """JSON text with one line for each column and each row."""
     parts = []
     for key, value in content.items():
         if isinstance(value, list):
@@ -124,8 +124,7 @@ def text_of(content):
 
 
 def command(arguments, sudo=False, without=()):
-    """The command as a reader would type it in a clone: without what only says where things are here, and without some
-    options."""
+    """The command as a reader types it in a clone: without paths of this machine and without the options `without`."""
     places = PLACES | dict.fromkeys(without)
     program = pathlib.Path(arguments[0]).resolve()
     words, rest = ["sudo"] * sudo + ["python3", str(program.relative_to(ROOT))], list(arguments[1:])
@@ -142,7 +141,7 @@ def command(arguments, sudo=False, without=()):
 
 
 def commit():
-    """The commit, with a plus where code was changed since; results and documents do not count."""
+    """The commit, followed by a plus if code differs from it. Changes of results and documents do not count."""
     def git(*words):
         done = subprocess.run(["git", "-c", "safe.directory=*", *words], cwd=ROOT, check=True, capture_output=True,
                               text=True)
@@ -161,13 +160,13 @@ def machine():
 
 
 def first_processor(text):
-    """The entries of /proc/cpuinfo about its first processor."""
+    """The entries of /proc/cpuinfo for the first processor."""
     pairs = (entry.partition(":") for entry in text.split("\n\n")[0].splitlines())
     return {name.strip(): value.strip() for name, _, value in pairs}
 
 
 def processor(about):
-    """The model's name without what all of them have; with the generation, where the name has no number."""
+    """The model name without words that all models have. If the name has no number, adds the generation."""
     model = re.sub(r"\((R|TM)\)|\b(CPU|Processor)\b|\b\d+-Core\b|@.*", " ", about.get("model name", "unknown"))
     model = " ".join(model.split())
     if re.search(r"\d", model):
@@ -180,7 +179,7 @@ def processor(about):
 
 
 def short_name(cpu, cores):
-    """Such as epyc-zen5-2core, for a folder."""
+    """A folder name such as epyc-zen5-2core."""
     name = re.sub(r"\b(amd|intel)\b", "", cpu.lower()).replace("zen ", "zen")
     return "-".join(re.findall(r"[a-z0-9]+", name)) + f"-{cores}core"
 

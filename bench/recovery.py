@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""A job of several processes on this machine that loses a member every some steps, beside the same job undisturbed.
+"""Compares a job whose members fail at a regular interval with the same job undisturbed, in processes of this machine.
 
     POSEIDON_DATA=~/data python3 bench/recovery.py configs/cifar10_quick-cifar10.json [OPTION OF POSEIDON-TRAIN]...
          [--workers 4] [--servers 4] [--every 200] [--losses 6] [--build build/release] [--record bench/results]
 
-Members are killed (SIGKILL) in turn, a worker and a server, as long as two of each are left; who is left goes on. Ends
-with 1 where the weights are not those of the undisturbed run, to the bit.
+The script kills (SIGKILL) workers and servers alternately, as long as two of each are left. The remaining members
+continue. The exit code is 1 if the weights differ from those of the undisturbed run in any bit.
 """
 import argparse
 import json
@@ -28,7 +28,7 @@ STEP = re.compile(r"^step (\d+)/")
 
 
 def members(parent):
-    """The processes of a run's members: {("worker", 0): PID}."""
+    """The process ids of a run's members: {("worker", 0): PID}."""
     found = {}
     for entry in pathlib.Path("/proc").iterdir():
         if not entry.name.isdigit():
@@ -45,7 +45,7 @@ def members(parent):
 
 
 def victims(options):
-    """Workers and servers in turn, the first of each first: that worker sends the checkpoints."""
+    """The members to kill: workers and servers alternately, lowest rank first. Worker 0 sends the checkpoints."""
     both = [[("worker", rank) for rank in range(options.workers - 2)],
             [("server", rank) for rank in range(options.servers - 2)]]
     turns = [each for pair in zip(*both) for each in pair]
@@ -53,7 +53,7 @@ def victims(options):
 
 
 def run(options, more, folder, struck):
-    """The summary of a run, of which `struck` are killed one by one."""
+    """Runs the job and kills the members in `struck` one by one. Returns the summary of the run."""
     command = [str(options.build / "bin" / "poseidon-train"), options.job, "--workers", str(options.workers), "--servers",
                str(options.servers), "--set", f"cluster.logical_shards={2 * options.workers}", "--set",
                f"train.log_every={min(10, options.every)}", *more, "--output", str(folder)]

@@ -1,17 +1,16 @@
 #!/usr/bin/env python3
-"""The tables of the documents, made of the files of record in bench/results.
+"""Writes the tables of the documents from the results files in bench/results.
 
     python3 bench/report.py            rewrites the tables and the figures in sentences
     python3 bench/report.py --check    says what it would rewrite, a line for each difference; exit code 1 if any
 
-A table stands between two comments, and names its files; the rows of several are in one table:
+A table is between two comments. The first comment names its results files. One table has the rows of all of them:
 
     <!-- table MACHINE/CLAIM MACHINE/CLAIM... -->
     <!-- end -->
 
-A word KEY=VALUE after the names leaves out the rows whose KEY is another. With "summary" in place of "table" there is a
-row for each file instead. The sentences whose figures are of record are
-listed in SENTENCES.
+A word KEY=VALUE after the names selects the rows with this value. With "summary" instead of "table", there is one row
+for each file. SENTENCES lists the sentences whose figures come from results files.
 """
 import argparse
 import dataclasses
@@ -33,32 +32,32 @@ NUMBER = r"(\d+(?:,\d{3})*(?:\.\d+)?)"
 
 
 class ReportError(Exception):
-    """Documents and results that do not fit together."""
+    """The documents and the results files do not match."""
 
 
 class Results:
-    """The files of record."""
+    """The results files in a folder."""
 
     def __init__(self, folder):
         self.folder = folder
 
     def file(self, name):
-        """That of MACHINE/CLAIM."""
+        """The content of the results file MACHINE/CLAIM."""
         path = self.folder / f"{name}.json"
         if not path.is_file():
             raise ReportError(f"there is no bench/results/{name}.json")
         return json.loads(path.read_text(encoding="utf-8"))
 
     def values(self, names, key, **wanted):
-        """The medians in a column of the rows that have what is wanted."""
+        """The medians of column `key`, in the rows that have the `wanted` values."""
         rows = itertools.chain.from_iterable(self.file(name)["rows"] for name in names)
         return [row[key]["median"] for row in rows if all(row[name] == value for name, value in wanted.items())]
 
 
 @dataclasses.dataclass(frozen=True)
 class Sentence:
-    """Words of a document with {} for each figure. `figures` makes the figures' texts of the files that the table
-    `claim` of docs/performance.md is made of."""
+    """A sentence of a document, with {} for each figure. `figures` returns the texts of the figures. It reads the files
+    of the table `claim` in docs/performance.md."""
     document: str
     words: str
     claim: str
@@ -88,7 +87,7 @@ def extremes(key, digits, **wanted):
 
 
 def times_as_long_by_servers(results, names):
-    """AlexNet's step by the parameter server alone, as a multiple of that by the chosen schemes, for each link."""
+    """The ratio of AlexNet's step times with the parameter server alone and with the chosen schemes, for each link."""
     machine = names[0].split("/")[0]
     for link in (200, 1000):
         rows = {"network": "alexnet", "link": link}
@@ -122,7 +121,7 @@ def table(results, names, **wanted):
 
 
 def caption(files):
-    """Where each file was measured, at which commit and by which command; files that share these share a sentence."""
+    """States the machine, commit and command of each file. Files that share them share a sentence."""
     sentences = []
     for machine, group in itertools.groupby(files, key=lambda one: one["machine"]):
         measured = []
@@ -146,7 +145,7 @@ def circumstances(one):
 
 
 def summary(results, names):
-    """A row for each file: what it is about, and the figures of the row that it names."""
+    """One row for each file: its subject, and the figures of its headline row."""
     lines = ["| what | measured | by | on, at commit |", "|---|---|---|---|"]
     for one in map(results.file, names):
         row = one["rows"][one["headline"]]
@@ -158,7 +157,7 @@ def summary(results, names):
 
 
 def parts_of(text):
-    """The names of a table's files, and the values that its rows shall have."""
+    """The names of a table's files, and the values that its rows must have."""
     words = text.split()
     return [word for word in words if "=" not in word], dict(word.split("=") for word in words if "=" in word)
 
@@ -178,13 +177,13 @@ def renewed_tables(text, results):
 
 
 def shown_claims(text):
-    """By claim, the MACHINE/CLAIM... of the table that it is the first of."""
+    """Maps the first claim of each table to the names MACHINE/CLAIM of all its files."""
     blocks = (parts_of(found[3])[0] for found in BLOCK.finditer(text))
     return {names[0].split("/")[-1]: names for names in blocks}
 
 
 def renewed(root):
-    """The documents as they should be, by name; faults of those that cannot be made."""
+    """Returns the updated documents by name, and the errors."""
     results = Results(root / "bench" / "results")
     texts = {name: (root / name).read_text(encoding="utf-8") for name in DOCUMENTS}
     shown, faults = shown_claims(texts["docs/performance.md"]), []
@@ -216,7 +215,7 @@ def quoted(line):
 
 
 def check(root):
-    """A line for each place where a document is not what the files of record make of it."""
+    """One line for each place where a document differs from its results files."""
     texts, faults = renewed(root)
     for name, wanted in texts.items():
         faults += differences(name, (root / name).read_text(encoding="utf-8"), wanted)

@@ -1,5 +1,6 @@
-// How many messages a second the simulated network carries: VGG-like layers by parameter server,
-// sizes only, as a planning run of a large cluster has them.
+// Measures how many messages per second the simulated network processes. The job has VGG-like
+// layers with the parameter-server scheme. As in the planning of a large cluster, messages have
+// sizes but no payload.
 //   bench_simulation [WORKERS] [STEPS]
 
 #include <chrono>

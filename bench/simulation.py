@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""How many messages a second the simulated network carries, on one core: bench_simulation.
+"""Measures with bench_simulation how many messages per second the simulated network processes on one core.
 
     python3 bench/simulation.py [--build build/release] [--workers 32] [--steps 10] [--record bench/results]
 
-As many servers as workers, eight layers of 500,000 parameters by parameter server, sizes only, links of 1 Gb/s.
+The simulated job has as many servers as workers, and links of 1 Gb/s. It has eight layers of 500,000 parameters with
+the parameter-server scheme. Messages have no payload.
 """
 import argparse
 import pathlib
@@ -19,7 +20,7 @@ COLUMNS = [record.column("workers", "workers", 0), record.column("messages", "me
 
 
 def read(text):
-    """The rounds that bench_simulation has printed, each by the names of the columns."""
+    """Parses the rounds in the output of bench_simulation, each as a dictionary by column name."""
     if "did not finish" in text:
         sys.exit(text)
     names, *rounds = (line.split() for line in text.replace("simulated s", "simulated_s").splitlines())

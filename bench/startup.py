@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Seconds from the start of poseidon-train to the end of LeNet's first step, on generated digits.
+"""Measures the seconds of a poseidon-train process that runs one step of LeNet on generated digits.
 
     python3 bench/startup.py [--build build/release] [--rounds 7] [--record bench/results]
 
-Prints the median, the least and the greatest: process start, reading job and network, making the dataset, net and
-loader, the first step, the last checkpoint and the summary, since the program is asked to stop after that step.
+Prints the median, the least and the greatest time of a process that stops after its first step. The time includes the
+process start, reading job and network, making dataset, net and loader, the step, the last checkpoint and the summary.
 """
 import argparse
 import pathlib

@@ -1,22 +1,22 @@
 #!/usr/bin/env python3
-"""Training speed and memory beside PyTorch, on the same cores, in the same run.
+"""Compares training speed and memory with PyTorch, on the same cores and in the same run.
 
     python3 bench/training.py [--build build/release] [--python PYTHON_WITH_TORCH] [--threads 1,2] [--rounds 5]
          [--zoo] [--networks NAME,...] [--isa x86-64-v3 | --precision bf16] [--record bench/results]
 
-With --isa both programs are held to that level of instructions: poseidon-train by its flag, PyTorch by
-ATEN_CPU_CAPABILITY and ONEDNN_MAX_CPU_ISA.
+With --isa both programs use only that instruction-set level: poseidon-train by its flag, PyTorch by ATEN_CPU_CAPABILITY
+and ONEDNN_MAX_CPU_ISA.
 
-Every round runs each program for a few steps, one after another, so that a slow spell of the machine meets all of
-them; a cell is the median over the steps of all rounds (the first of each is left out). PyTorch runs in both memory
-formats, and the better one counts, with glibc told to keep freed memory, which helps it. Poseidon is measured as
-users run it: poseidon-train with its loader, on generated data.
+Every round runs each program for a few steps, one after another, so that a slow period of the machine affects all of
+them. A cell is the median over the steps of all rounds, without the first step of each round. PyTorch runs in both
+memory formats, and the better one counts. For PyTorch, glibc keeps freed memory, which makes it faster. Poseidon is
+measured as users run it: poseidon-train with its loader, on generated data.
 
-With --zoo it is every network of configs/networks, by batches of 8, and --networks measures some of them again: the
-others' rows of the record stay, each with the commit that it was measured at.
+With --zoo the script measures every network of configs/networks with batches of 8. With --networks it measures some of
+them again. The rows of the other networks stay in the results file, each with the commit of its measurement.
 
-With --precision bf16 PyTorch runs in every mode that it has: both memory formats, by fp32 and by autocast to bf16,
-compiled and not. The two that are fastest in the first round run in the others, and the better one counts.
+With --precision bf16 PyTorch runs in all its modes: both memory formats, fp32 and autocast to bf16, compiled and not
+compiled. After the first round only the two fastest modes run, and the better one counts.
 """
 import argparse
 import json
@@ -35,10 +35,10 @@ HERE = pathlib.Path(__file__).resolve().parent
 CASES = [("cifar10_quick", "cifar10_quick-random", 100, 40), ("alexnet", "alexnet-random", 32, 4),
          ("vgg11", "vgg11-random", 8, 3), ("resnet50", "resnet50-random", 8, 3)]
 NETWORKS = HERE.parent / "configs" / "networks"
-# Networks whose own jobs train otherwise than the peer, or on other data, take this one.
+# The job for networks whose own jobs train on other data or in another way than the peer.
 PLAIN_JOB = "alexnet-random"
 ZOO = [(file.stem, PLAIN_JOB, 8, 3) for file in sorted(NETWORKS.glob("*.json"))]
-# The names of a level for PyTorch's own kernels and for its oneDNN.
+# For each level, its names for PyTorch's own kernels and for PyTorch's oneDNN.
 LEVELS = {"x86-64-v2": ("default", "SSE41"), "x86-64-v3": ("avx2", "AVX2"), "x86-64-v4": ("avx512", "AVX512_CORE_AMX")}
 FORMATS = {"NCHW": [], "channels_last": ["--channels-last"]}
 MODES = {", ".join([layout, *more]): [*flags, *(f"--{word}" for word in more)] for layout, flags in FORMATS.items()
@@ -67,7 +67,7 @@ def run(command, **more):
 
 
 def network_of(name):
-    """What makes the plain job one of this network: the network, and random data of its input and classes."""
+    """The options that change the plain job to this network: the network, and random data that fits it."""
     network = json.loads((NETWORKS / f"{name}.json").read_text())
     layers = network_file.Expansion(network).layers
     outputs = {layer["name"]: layer.get("outputs") for layer in layers}
@@ -78,7 +78,7 @@ def network_of(name):
 
 def poseidon(options, job, batch, threads, steps, more=()):
     with tempfile.TemporaryDirectory() as folder:
-        # /usr/bin/time would need a package; the shell's child usage is asked of this process instead.
+        # /usr/bin/time would need a package. A Python process reports the memory use of its child instead.
         command = [options.build / "bin" / "poseidon-train", HERE.parent / "configs" / f"{job}.json",
                    "--threads", threads, "--max-steps", steps + 1, "--json", "--output", pathlib.Path(folder) / "run",
                    "--set", f"data.batch_per_worker={batch}", "--set", "train.log_every=1",
@@ -106,7 +106,7 @@ def pytorch(options, network, batch, threads, steps, flags):
 
 
 def measure(options, case, threads):
-    """The step times of each program, a list for each round; its peak memory; PyTorch's version."""
+    """Returns the step times of each program, with a list for each round, its peak memory, and PyTorch's version."""
     network, job, batch, steps = case
     times, memory, version = {}, {}, ""
     peers = PEERS[options.precision]

@@ -1,11 +1,12 @@
-// Gradients to a server shard and their sums back, over TCP, by the code that trains:
+// Sends gradients to a server shard and receives their sums over TCP, with the code that trains.
 //
 //     bench_transport serve ADDRESS [SECRET]         prints where it listens
 //     bench_transport work ADDRESS SECONDS [SECRET]  two workers in one process
 //
-// The first ends with its connections. With a secret frames have authentication codes, without one
-// checksums. Both print "bytes=... seconds=... cpu=...": bytes of bodies sent plus received,
-// processor seconds of the process. bench/transport.py runs them beside iperf3.
+// `serve` ends when its connections close. With a secret, frames have authentication codes;
+// without one, checksums. Both programs print "bytes=... seconds=... cpu=...". These are the bytes
+// of frame bodies sent plus received, elapsed seconds, and processor seconds of the process.
+// bench/transport.py compares them with iperf3.
 
 #include <sys/resource.h>
 
@@ -29,9 +30,9 @@ using namespace poseidon;
 using namespace poseidon::comm;
 
 constexpr uint32_t kWorkers = 2;
-constexpr uint32_t kLayers = 8;  // of one chunk each
+constexpr uint32_t kLayers = 8;  // each has one chunk
 constexpr int64_t kChunkBytes = 2 << 20;
-constexpr uint64_t kMostAhead = 3;  // steps
+constexpr uint64_t kMostAhead = 3;  // steps that a layer may be ahead of the slowest layer
 constexpr double kWarmUpSeconds = 1;
 constexpr size_t kElements = kChunkBytes / sizeof(float);
 constexpr size_t kSliceElements = kSliceBytes / sizeof(float);
@@ -61,14 +62,14 @@ double processor_seconds() {
   return seconds(used.ru_utime) + seconds(used.ru_stime);
 }
 
-/// What both ends share: their transport, measuring, and being done.
+/// The common part of both ends: the transport, the measurement and the end of the run.
 class End : public Machine {
  public:
   void run(AsioTransport& transport) {
     transport_ = &transport;
     transport.start(*this);
   }
-  /// Until done; then the line of results.
+  /// Waits for the end of the run and prints the line of results.
   void finish() {
     done_.get_future().wait();
     transport_->stop();
@@ -85,12 +86,12 @@ class End : public Machine {
   }
   void end() {
     if (bytes_ > 0) return;
-    bytes_ = 2 * received_;  // as much was sent: a sum comes for each slice of a gradient
+    bytes_ = 2 * received_;  // as many bytes were sent: each slice of a gradient returns as a sum
     ended_ = Clock::now();
     cpu_ended_ = processor_seconds();
     done_.set_value();
   }
-  /// Bytes that came. What came while connections found their speed is forgotten.
+  /// Counts received bytes. Discards those of the warm-up, in which connections find their speed.
   void count(uint64_t bytes) {
     received_ += bytes;
     if (warm_ || elapsed() < kWarmUpSeconds) return;
@@ -125,8 +126,8 @@ class End : public Machine {
 /// The server.
 class Server final : public End, private Outlet {
  private:
-  /// First in, first out, as the workers send: were the first layers' sums always ahead, the
-  /// others' would be left behind until all of the first had to wait for them.
+  /// Sends all sums with the same priority, in the order in which they are ready. If the first
+  /// layers had priority, the other layers would fall behind until the first ones wait for them.
   void send(NodeId to, const FrameHeader& header, Payload payload, Priority) override {
     transport_->send(connections_[to.rank], header, std::move(payload), bulk_priority(0));
   }
@@ -155,8 +156,8 @@ class Server final : public End, private Outlet {
   ServerShard shard_{plan_, 0, {}, *this};
 };
 
-/// One worker's gradients, all zero but for a mark at the head of each slice, by which it shows
-/// whether the slice was summed. Sums come back into the same memory, as in training.
+/// One worker's gradients. They are zero except for a mark at the head of each slice, which shows
+/// whether the slice was summed. Sums are received into the same memory, as in training.
 class Gradients final : public ExchangeMemory {
  public:
   Gradients() : layers_(kLayers, std::vector<float>(kElements)) {}
@@ -176,8 +177,8 @@ class Gradients final : public ExchangeMemory {
   std::vector<std::vector<float>> layers_;
 };
 
-/// One worker without its computing: a layer's next gradient is there as soon as its sum has come,
-/// unless other layers are left far behind.
+/// One worker that computes nothing. The next gradient of a layer is ready when its sum has
+/// arrived. A layer waits if it is more than kMostAhead steps ahead of the slowest layer.
 class Worker final : private Outlet {
  public:
   Worker(const Plan& plan, uint32_t rank)
@@ -218,7 +219,7 @@ class Worker final : private Outlet {
   std::array<uint64_t, kLayers> begun_{};
 };
 
-/// The process of the workers.
+/// The process that contains all workers.
 class Workers final : public End {
  public:
   explicit Workers(double seconds) : seconds_(seconds) {}

@@ -1,17 +1,20 @@
 #!/usr/bin/env python3
-"""Bytes per second between workers and a server shard, beside iperf3, in the same run.
+"""Measures bytes per second between workers and a server shard, and compares them with iperf3 in the same run.
 
     python3 bench/transport.py [--program build/release/bin/bench_transport] [--rounds 5] [--seconds 3]
          [--beside PROGRAM] [--record bench/results]
     sudo python3 bench/transport.py --rate 200    over a link of so many Mb/s, shaped both ways (network namespaces)
 
-Two workers in one process move gradients in chunks of 2 MiB to a shard in a second process, which adds them and sends
-the sums back: the code that trains, without the computing; once with a secret, so that frames have authentication
-codes, and once with checksums. The peer is `iperf3 --bidir -l 1M` (the most it takes), as it is and, on loopback, with
-`-C reno`: the system's congestion control may be one that paces, which costs a lot where nothing is congested, and
-Poseidon leaves it out there. Each process has a core of its own, or the scheduler puts both on one in some rounds.
-Rounds are interleaved, and the ratio is the median of those within rounds. The first second of each is not counted.
-Rates count both directions; CPU is processor seconds for each GB that a process has sent plus received.
+Two workers in one process send gradients in chunks of 2 MiB to a shard in a second process. The shard adds them and
+sends the sums back. This is the code that trains, without the computation. It runs with a secret, so that frames have
+authentication codes, and without one, with checksums.
+
+The peer is `iperf3 --bidir -l 1M`, its largest length. On loopback, iperf3 also runs with `-C reno`. The system's
+congestion control may pace packets, which is slow on a link without congestion. Poseidon does not use pacing there.
+
+Each process is pinned to its own core, because otherwise the scheduler sometimes puts both on one core. Rounds are
+interleaved. The ratio is the median of the rounds' ratios. The first second of each run does not count. Rates count
+both directions. CPU is processor seconds for each GB that a process sends plus receives.
 """
 import argparse
 import contextlib
@@ -31,7 +34,7 @@ sys.path.append(str(HERE / "netlab"))
 import lab  # noqa: E402
 import record  # noqa: E402
 
-lab.PREFIX = "psdt"  # beside a netlab that may be running
+lab.PREFIX = "psdt"  # avoids a conflict with a netlab that may be running
 
 CORES = sorted(os.sched_getaffinity(0))
 COLUMNS = [record.column("what", "program"), record.column("rate", "GB/s, both ways", 3, spread=True),
@@ -41,7 +44,7 @@ LINK_COLUMNS = [*COLUMNS, record.column("link", "% of the link's rate", 1, sprea
 
 
 class Loopback:
-    """Both processes on this host."""
+    """Both processes run on this host, over loopback."""
     shard_host = "127.0.0.1"
 
     def at_worker(self, *words):
@@ -52,7 +55,7 @@ class Loopback:
 
 
 class ShapedLink:
-    """Each process on a host of its own."""
+    """Each process runs on a separate host of a lab."""
 
     def __init__(self, hosts):
         self.hosts = hosts

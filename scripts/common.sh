@@ -1,7 +1,7 @@
-# Sourced by the scripts in this folder: the project's root as the working directory, and steps that print their time.
+# Sourced by the scripts in this folder. Changes to the project's root and defines steps that print their time.
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-# quiet_step TEXT COMMAND...: runs it; its output is shown only when it fails.
+# quiet_step TEXT COMMAND...: runs the command and shows its output only if it fails.
 quiet_step() {
   local text=$1 begin=$SECONDS log status=0
   shift
@@ -18,8 +18,8 @@ quiet_step() {
   return "$status"
 }
 
-# build_step MINUTES TARGET...: builds targets of the release build, or all without any. MINUTES is what a first build
-# takes on one core. On a terminal the compiler's progress is shown, otherwise a line every ten seconds.
+# build_step MINUTES TARGET...: builds these targets of the release build, or all targets if none is named. MINUTES is
+# the time of a first build on one core. On a terminal it shows the compiler's progress, else a line every ten seconds.
 build_step() {
   local minutes=$1 begin=$SECONDS log status=0 targets=()
   shift

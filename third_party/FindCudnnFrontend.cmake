@@ -1,6 +1,6 @@
-# cudnn-frontend's headers (there is nothing but headers) as CudnnFrontend::headers. Looked for in the
-# system, where scripts/install-deps --cuda puts them, and in Python's package nvidia-cudnn-frontend.
-# Elsewhere: -DCudnnFrontend_ROOT=FOLDER.
+# Finds cudnn-frontend, a header-only library, and defines the target CudnnFrontend::headers. It searches the system,
+# the folder to which scripts/install-deps --cuda installs the headers, and the Python package nvidia-cudnn-frontend.
+# For another place: -DCudnnFrontend_ROOT=FOLDER.
 set(places $ENV{HOME}/.local/share/poseidon/cudnn-frontend)
 if(NOT CUDNN_FRONTEND_INCLUDE_DIR)
   find_package(Python3 QUIET COMPONENTS Interpreter)
@@ -28,6 +28,6 @@ find_package_handle_standard_args(CudnnFrontend
 if(CudnnFrontend_FOUND AND NOT TARGET CudnnFrontend::headers)
   add_library(CudnnFrontend::headers INTERFACE IMPORTED)
   target_include_directories(CudnnFrontend::headers INTERFACE ${CUDNN_FRONTEND_INCLUDE_DIR})
-  # The headers have a copy of nlohmann-json, for graphs as files, which nothing here needs.
+  # Leaves out the headers' copy of nlohmann-json. It stores graphs as files, which Poseidon does not use.
   target_compile_definitions(CudnnFrontend::headers INTERFACE CUDNN_FRONTEND_SKIP_JSON_LIB)
 endif()

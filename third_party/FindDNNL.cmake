@@ -1,5 +1,5 @@
-# oneDNN as DNNL::dnnl. Its own package file asks for OpenCL where it was built with it, which the CPU
-# does not need and Debian's package does not bring. Elsewhere than in the system: -DDNNL_ROOT=FOLDER.
+# Finds oneDNN and defines the target DNNL::dnnl. oneDNN's own package file requires OpenCL if oneDNN was built with it.
+# CPU code does not need OpenCL, and Debian's package does not install it. For another place: -DDNNL_ROOT=FOLDER.
 find_path(DNNL_INCLUDE_DIR dnnl.hpp)
 find_library(DNNL_LIBRARY dnnl)
 mark_as_advanced(DNNL_INCLUDE_DIR DNNL_LIBRARY)

@@ -1,8 +1,8 @@
-# The GPU half, lib/libposeidon_cuda.so (layers/cuda/CMakeLists.txt), and what it is built with.
+# Finds the build dependencies of the GPU library, lib/libposeidon_cuda.so (layers/cuda/CMakeLists.txt).
 #
-# POSEIDON_CUDA=AUTO builds it where nvcc of CUDA 13 or newer and cuDNN 9 are found; ON fails where they are
-# not; OFF leaves it out. Sanitizers, fuzzing and coverage look at code of the host, where the tests run the
-# kernels too, so AUTO leaves it out there. Sets POSEIDON_WITH_CUDA.
+# POSEIDON_CUDA=AUTO builds the GPU library if CMake finds nvcc of CUDA 13 or newer and cuDNN 9. ON fails if they are
+# missing. OFF does not build it. AUTO does not build it for sanitizers, fuzzing and coverage: these check host code,
+# and tests run the kernels on the host. Sets POSEIDON_WITH_CUDA.
 set(POSEIDON_CUDA AUTO CACHE STRING "the GPU half: AUTO (when CUDA and cuDNN are found), ON, OFF")
 set_property(CACHE POSEIDON_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(POSEIDON_CUDA_ARCHITECTURES "80;90;100" CACHE STRING
@@ -31,14 +31,14 @@ else()
   list(APPEND missing "nvcc of CUDA 13 or newer (-DCMAKE_CUDA_COMPILER=FILE)")
 endif()
 
-# What is written for CUDA's runtime is tested on the host too, by one that is made up (tests/support/cuda_runtime).
+# Tests run the code for the CUDA runtime on the host, over a fake runtime (tests/support/cuda_runtime).
 find_path(CUDA_RUNTIME_INCLUDE_DIR cuda_runtime_api.h HINTS ${cuda_root}/include)
 mark_as_advanced(CUDA_RUNTIME_INCLUDE_DIR)
 if(POSEIDON_CUDA STREQUAL AUTO AND (POSEIDON_SANITIZE OR POSEIDON_FUZZ OR POSEIDON_COVERAGE))
   return()
 endif()
 
-# cuDNN and cuBLASLt belong to the machine's CUDA, and are linked by name.
+# cuDNN and cuBLASLt belong to the machine's CUDA installation. They are linked as shared libraries, by name.
 find_path(CUDNN_INCLUDE_DIR cudnn_version.h HINTS ${cuda_root}/include)
 find_library(CUDNN_LIBRARY NAMES libcudnn.so.9 cudnn HINTS ${cuda_root}/lib64)
 find_library(CUBLASLT_LIBRARY cublasLt HINTS ${cuda_root}/lib64)
@@ -57,7 +57,7 @@ if(NOT CUBLASLT_LIBRARY)
   list(APPEND missing "cuBLASLt (-DCUBLASLT_LIBRARY=FILE)")
 endif()
 
-# What NVIDIA's C++ interface of cuDNN needs of nvrtc is never called.
+# cudnn-frontend, NVIDIA's C++ interface of cuDNN, must be linked with nvrtc, although Poseidon never calls nvrtc.
 find_library(NVRTC_LIBRARY nvrtc HINTS ${cuda_root}/lib64)
 mark_as_advanced(NVRTC_LIBRARY)
 find_package(CudnnFrontend 1.14 QUIET)
@@ -75,7 +75,7 @@ if(missing)
   return()
 endif()
 
-# Code for each, and the newest as PTX too.
+# Machine code for each architecture, and PTX for the newest one.
 set(CMAKE_CUDA_ARCHITECTURES "")
 foreach(architecture ${POSEIDON_CUDA_ARCHITECTURES})
   list(APPEND CMAKE_CUDA_ARCHITECTURES ${architecture}-real)
@@ -90,12 +90,12 @@ if(NOT CMAKE_CUDA_HOST_COMPILER AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   set(CMAKE_CUDA_HOST_COMPILER ${CMAKE_CXX_COMPILER})
 endif()
 enable_language(CUDA)
-if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know that nvcc has it
+if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know that nvcc supports C++20
   set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
   set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
 endif()
 set(CMAKE_CUDA_STANDARD 20)
-set(CMAKE_CUDA_RUNTIME_LIBRARY None)  # named where it is linked
+set(CMAKE_CUDA_RUNTIME_LIBRARY None)  # poseidon_cuda_packages links it
 set(POSEIDON_WITH_CUDA ON)
 
 add_library(poseidon_cuda_packages INTERFACE)

@@ -1,9 +1,9 @@
-# Which instruction sets the project is compiled for.
+# Sets the instruction sets that the project is compiled for.
 #
-# A portable build, the default on x86-64, takes x86-64-v2 for granted and has the kernels, in which nearly
-# all time goes, compiled for v2, v3 and v4; core/isa.h picks one of them when a program starts.
-# -DPOSEIDON_LEVELS=here compiles the kernels for the best level of this machine alone, which takes less time.
-# -DPOSEIDON_ARCH=native, or another value of -march, compiles everything for that alone.
+# A portable build, the default on x86-64, requires x86-64-v2. It compiles the kernels, in which programs spend nearly
+# all time, for v2, v3 and v4. core/isa.h selects one of them when a program starts.
+# -DPOSEIDON_LEVELS=here compiles the kernels only for the best level of this machine, which takes less time.
+# -DPOSEIDON_ARCH=native, or another value of -march, compiles everything only for that.
 set(POSEIDON_ARCH "" CACHE STRING "instruction set of everything (-march), for example native; empty: portable")
 
 set(POSEIDON_PORTABLE OFF)
@@ -13,14 +13,14 @@ if(NOT POSEIDON_ARCH AND CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   set(march x86-64-v2)
   target_compile_definitions(poseidon_settings INTERFACE POSEIDON_PORTABLE)
 endif()
-# A target's property POSEIDON_MARCH comes before that of the build.
+# A target's property POSEIDON_MARCH overrides the -march of the build.
 set(own "$<TARGET_PROPERTY:POSEIDON_MARCH>")
 target_compile_options(poseidon_settings INTERFACE "$<$<BOOL:${own}>:-march=${own}>")
 if(march)
   target_compile_options(poseidon_settings INTERFACE "$<$<NOT:$<BOOL:${own}>>:-march=${march}>")
 endif()
 
-# The levels that a portable build has kernels for, and the best of them that this machine can run.
+# The levels of the kernels in a portable build, and the best of these levels that this machine supports.
 set(all_levels v2 v3 v4)
 set(POSEIDON_LEVELS "${all_levels}" CACHE STRING
   "x86-64 levels that the kernels of a portable build are for; here: the best level of this machine")
@@ -46,7 +46,8 @@ set(POSEIDON_ALL_LEVELS OFF)
 if(POSEIDON_LEVELS STREQUAL all_levels)
   set(POSEIDON_ALL_LEVELS ON)
 endif()
-# For core/isa.cpp and layers/cpu/backend.cpp: the kinds of kernels in this build, and their entries.
+# For core/isa.cpp and layers/cpu/backend.cpp: the instruction sets of the kernels in this build, and their entry
+# points.
 set(POSEIDON_ISAS Isa::kNative)
 set(POSEIDON_BACKENDS "Built(Isa::kNative,native::make_backend)")
 if(POSEIDON_PORTABLE)
@@ -56,9 +57,9 @@ if(POSEIDON_PORTABLE)
   string(REPLACE ";" "," POSEIDON_BACKENDS "${POSEIDON_BACKENDS}")
 endif()
 
-# poseidon_kernels(NAME LINKS SOURCE...): object libraries NAME_v2, NAME_v3, NAME_v4 of the sources, or
-# NAME_native where the build is not portable. Each is told its kind as POSEIDON_ISA, the namespace of its
-# entry.
+# poseidon_kernels(NAME LINKS SOURCE...): compiles the sources to the object libraries NAME_v2, NAME_v3 and NAME_v4, or
+# to NAME_native if the build is not portable. In each one, POSEIDON_ISA is v2, v3, v4 or native, which is also the
+# namespace of the entry point.
 function(poseidon_kernels name links)
   if(POSEIDON_PORTABLE)
     set(kinds ${POSEIDON_LEVELS})
@@ -68,30 +69,30 @@ function(poseidon_kernels name links)
   foreach(kind ${kinds})
     add_library(${name}_${kind} OBJECT ${ARGN})
     poseidon_unite(${name}_${kind})
-    set_property(TARGET ${name}_${kind} PROPERTY UNITY_BUILD_BATCH_SIZE 8)  # their names differ within a batch alone
+    set_property(TARGET ${name}_${kind} PROPERTY UNITY_BUILD_BATCH_SIZE 8)  # names are unique only within a batch
     target_link_libraries(${name}_${kind} PUBLIC ${links})
     target_compile_definitions(${name}_${kind} PRIVATE POSEIDON_ISA=${kind})
-    # The sanitizers' tests of layers spend their time here, so calls are inlined.
+    # The layer tests under sanitizers spend their time in kernels, so -O1 inlines calls.
     if(POSEIDON_SANITIZE)
       target_compile_options(${name}_${kind} PRIVATE $<$<CONFIG:Debug>:-O1>)
     endif()
-    # Vectors wider than the registers never cross a call that is not inlined.
+    # No call that is not inlined passes vectors wider than the registers, so the warning does not apply.
     target_compile_options(${name}_${kind} PRIVATE -Wno-psabi)
     if(POSEIDON_PORTABLE)
       set_property(TARGET ${name}_${kind} PROPERTY POSEIDON_MARCH x86-64-${kind})
     endif()
-    # g++ makes vectors of 256 bits for most AVX-512 processors; the kernels are worth the full width.
+    # For most AVX-512 processors, g++ prefers vectors of 256 bits. The kernels are faster with 512 bits.
     if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
       target_compile_options(${name}_${kind} PRIVATE -mprefer-vector-width=512)
     endif()
   endforeach()
 endfunction()
 
-# poseidon_link_kernels(NAME ENTRY): makes all of these part of the library NAME.
+# poseidon_link_kernels(NAME ENTRY): adds all object libraries of poseidon_kernels() to the library NAME.
 #
-# Code for another processor must not be met by chance: an inline function of a header, compiled for v4,
-# would serve the whole program if the linker happened to take that copy. So the objects of each
-# instruction set are made one, in which every symbol is local but POSEIDON_ISA::ENTRY.
+# A program must not run code for another processor by accident. An inline function of a header, compiled for v4, would
+# serve the whole program if the linker chose that copy. So the objects of each instruction set are linked into one
+# object, in which all symbols are local except POSEIDON_ISA::ENTRY.
 function(poseidon_link_kernels name entry)
   if(NOT POSEIDON_PORTABLE)
     target_sources(${name} PRIVATE $<TARGET_OBJECTS:${name}_native>)

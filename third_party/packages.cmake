@@ -1,4 +1,5 @@
-# The packages Poseidon uses; what each is for, and which folder may include it, stands in README.md here.
+# The packages that Poseidon uses. README.md in this folder states the purpose of each, and the folders that may include
+# it.
 find_package(Threads REQUIRED)
 find_package(OpenMP REQUIRED COMPONENTS CXX)
 find_package(OpenSSL REQUIRED)
@@ -10,7 +11,7 @@ find_package(DNNL 2.6 REQUIRED)
 find_path(STB_INCLUDE_DIR stb/stb_image.h REQUIRED)
 find_path(ASIO_INCLUDE_DIR asio.hpp REQUIRED)
 
-# Optional: readers/CMakeLists.txt makes a program for each that is there.
+# Optional packages: readers/CMakeLists.txt makes a program for each that is found.
 find_path(LMDB_INCLUDE_DIR lmdb.h)
 find_library(LMDB_LIBRARY lmdb)
 find_path(LEVELDB_INCLUDE_DIR leveldb/db.h)

@@ -1,5 +1,5 @@
-// What a GPU could do and what its kernels do: copies, products, launches, and each kernel that
-// memory bounds beside the bandwidth of a copy. One JSON object on standard output.
+// Measures the limits of a GPU (copies, products, kernel launches) and its memory-bound kernels.
+// The rate of each kernel is compared with the bandwidth of a copy. Prints one JSON object.
 //   bench_gpu [--cpu] [--small]      --cpu: the same calls on the CPU, to try this program
 #include <algorithm>
 #include <chrono>
@@ -21,7 +21,7 @@ struct Options {
   bool cpu = false, small = false;
 };
 
-/// One device at one precision, and memory that lives as long.
+/// One device at one precision, and memory that this object owns.
 class Bench {
  public:
   Bench(const Options& options, cuda::Precision precision)
@@ -38,8 +38,8 @@ class Bench {
   Backend& backend() { return backend_; }
   DataType type() const { return type_; }
 
-  /// Memory with ones in it, whatever its type: of kernels the time depends little on values, of
-  /// products the power does.
+  /// Allocates memory and fills it with ones of `type`. The time of kernels hardly depends on the
+  /// values, but the power of products does.
   std::span<float> take(size_t bytes, Place place = Place::kDevice, DataType type = {}) {
     buffers_.push_back(
         backend_.device->allocate(std::max<size_t>(bytes, 64), place, "a benchmark"));
@@ -52,7 +52,7 @@ class Bench {
   }
   void forget() { buffers_.clear(); }
 
-  /// The median of five rounds, each of so many calls that it takes a while.
+  /// Seconds of one call: the median of five rounds. A round has enough calls for a reliable time.
   template <class Work>
   double seconds_of(const Work& work) {
     const auto round = [&](int calls) {
@@ -87,7 +87,7 @@ double copy_rate(Bench& bench, size_t bytes, Place from_place, Place to_place) {
 Json copies(Bench& bench, bool small) {
   const size_t large = size_t{1} << (small ? 22 : 29);
   Json result;
-  // A copy within the device reads and writes as much.
+  // A copy within the device reads and writes all bytes, so they count twice.
   result["device_gbs"] = 2 * copy_rate(bench, large, Place::kDevice, Place::kDevice);
   result["to_device_gbs"] = copy_rate(bench, large, Place::kStaging, Place::kDevice);
   result["from_device_gbs"] = copy_rate(bench, large, Place::kDevice, Place::kStaging);
@@ -167,8 +167,8 @@ class Call {
   double input_bytes_ = 0, output_bytes_ = 0;
 };
 
-/// A kernel whose time is that of its memory: how often each way at least reads or writes the
-/// input and the output.
+/// A layer whose kernels are memory-bound. For each pass: how often it must at least read or write
+/// {the input, the output}.
 struct Bounded {
   const char* name;
   Json layer;
@@ -176,8 +176,8 @@ struct Bounded {
   std::array<double, 2> forward, backward;
 };
 
-/// What a layer must move: batch norm's forward reads its input twice, as it needs the mean before
-/// it can write.
+/// All memory-bound layers, with the memory that they must access. For example, batch norm's
+/// forward reads its input twice, because it needs the mean before it can write.
 const std::vector<Bounded>& bounded_layers() {
   static const std::vector<Bounded> all = {
       {"relu", {{"type", "relu"}}, 1, {1, 1}, {1, 2}},
@@ -247,7 +247,7 @@ void measure_update(Bench& bench, int64_t count, double copy_gbs, Json& rows) {
                           3.0 * static_cast<double>(bytes), copy_gbs));
 }
 
-/// A case that fails says so in its row; the others go on.
+/// Runs a case. If it fails, adds a row with the error, and the caller continues.
 template <class Work>
 void row_of(Json& rows, const std::string& name, const Work& work) {
   try {
@@ -305,7 +305,7 @@ Json products(Bench& bench, bool small) {
   return rows;
 }
 
-/// Of a kernel that has next to nothing to do, one after another.
+/// Time per launch of a kernel with almost no work, in a sequence of launches.
 double launch_microseconds(Bench& bench) {
   const std::span<float> few = bench.take(256);
   const double seconds = bench.seconds_of([&] { bench.backend().updater->add(few, few, few); });

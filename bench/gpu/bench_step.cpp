@@ -1,6 +1,6 @@
-// What a training step of a worker alone takes, its passes and updates without input, where work
-// that comes again is issued as graphs and where it is issued piece by piece. One JSON object on
-// standard output.
+// Measures a training step of a single worker: its passes and updates, without input. Compares
+// graph capture, which issues repeated work as graphs, with issuing each operation separately.
+// Prints one JSON object.
 //   bench_step NETWORK.json BATCH PRECISION [--cpu]
 #include <algorithm>
 #include <chrono>
@@ -31,7 +31,7 @@ layers::Backend backend_of(const Request& request, cuda::Graphs graphs) {
       {.index = 0, .settings = {.precision = request.precision, .graphs = graphs}});
 }
 
-/// The same parts as a run has, in the order of TrainingLoop.
+/// A worker with the parts of a real run. Its steps have the order of TrainingLoop.
 class Worker {
  public:
   Worker(const Request& request, cuda::Graphs graphs)
@@ -92,7 +92,8 @@ class Worker {
   int64_t step_ = 0;
 };
 
-/// The median of five rounds, when all that comes again has come four times.
+/// Milliseconds of a step: the median of five rounds, after six warm-up steps, in which repeated
+/// work is captured.
 double step_milliseconds(const Request& request, cuda::Graphs graphs) {
   Worker worker(request, graphs);
   worker.milliseconds_of(6);

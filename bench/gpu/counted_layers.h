@@ -7,8 +7,8 @@
 
 namespace poseidon::bench {
 
-/// Makes the layers that `factory` makes, whose work is then told by their type and pass:
-/// "convolution forward". `tally` must outlive it.
+/// Wraps a layer factory. `tally` then counts the work of each layer under its type and pass:
+/// "convolution forward". `tally` must outlive the returned factory and its layers.
 std::unique_ptr<layers::LayerFactory> make_counted_factory(
     std::unique_ptr<layers::LayerFactory> factory, Tally& tally);
 

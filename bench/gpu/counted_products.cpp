@@ -14,11 +14,11 @@ using layers::cuda::Product;
 using layers::cuda::ProductMemory;
 using Pass = ConvolutionProblem::Pass;
 
-/// What a product reads and writes, and what it asks for beside that.
+/// The bytes that a product reads and writes, and its other demand.
 struct Counts {
   std::string name;
   size_t first_bytes = 0, second_bytes = 0, bias_bytes = 0, result_bytes = 0;
-  size_t narrow_bytes = 0;  ///< of a result that is made as bf16, and then widened
+  size_t narrow_bytes = 0;  ///< of a bf16 result that a second kernel widens; 0: none
   Demand demand;
 };
 

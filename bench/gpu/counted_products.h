@@ -4,9 +4,9 @@
 
 namespace poseidon::bench {
 
-/// Products that are never computed, and know what that would ask of a GPU: each factor read once
-/// and the result written once, and the operations that the definition of the product has. What a
-/// library's algorithm does beyond that, in its workspace for example, is not in it.
+/// Products that are never computed. They report the least demand of each product on a GPU: one
+/// read of each factor, one write of the result, and the operations of the product's definition.
+/// Additional work of a library's algorithm, for example in its workspace, is not counted.
 class CountedProducts final : public layers::cuda::Products {
  public:
   using Product = layers::cuda::Product;

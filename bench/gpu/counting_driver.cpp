@@ -10,7 +10,7 @@ namespace poseidon::bench {
 
 namespace {
 
-/// Nothing is ever under way.
+/// An event that has always been reached, since no work is ever pending.
 class ReachedMark final : public cuda::Mark {
  public:
   bool reached() const override { return true; }

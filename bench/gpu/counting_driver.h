@@ -8,18 +8,18 @@
 
 namespace poseidon::bench {
 
-/// What a copy from the host's memory is called.
+/// The name that the tally uses for a copy from host memory.
 inline constexpr const char* kUploadKernel = "copy to the GPU";
 
-/// An operation that knows what it asks for beyond memory: a product.
+/// An operation that reports its demand of arithmetic and launches: a product.
 class CountedOperation : public cuda::Operation {
  public:
-  /// But for bytes, which visit() tells.
+  /// The demand without bytes. visit() reports these.
   virtual Demand demand() const = 0;
 };
 
-/// A GPU that does nothing, and counts what it is asked to do. Its memory is addresses only, which
-/// nobody can read or write.
+/// A driver that executes nothing and counts the issued operations. Its device memory is reserved
+/// address space that cannot be read or written.
 class CountingDriver final : public cuda::Driver {
  public:
   /// `tally` must outlive it.
@@ -42,7 +42,7 @@ class CountingDriver final : public cuda::Driver {
  private:
   void count(const cuda::Operation& operation);
 
-  /// What is taken of the device's memory, by where it ends.
+  /// The allocated ranges of device memory, by their ends.
   struct Memory {
     std::map<const std::byte*, const std::byte*> beginnings;
     size_t taken = 0;

@@ -1,4 +1,4 @@
-"""What all stages of first_light share: programs with time limits, a budget, and files of results."""
+"""The common part of all stages of first_light: programs with time limits, a time budget, and results files."""
 import dataclasses
 import json
 import os
@@ -7,17 +7,17 @@ import signal
 import subprocess
 import time
 
-TAIL = 3000  # characters of what a program said that are kept
-MOST_BYTES = 1 << 20  # of a file of results: eight of them stay far below 16 MiB
+TAIL = 3000  # characters of a program's output that are kept
+MOST_BYTES = 1 << 20  # limit for the result of a stage: eight of them stay far below 16 MiB
 PASSED, FAILED, SKIPPED, BROKEN, OUT_OF_TIME = "passed", "failed", "skipped", "broken", "out of time"
 
 
 class Skipped(Exception):
-    """There is nothing to do this with; why."""
+    """A stage cannot run here. The message states the reason."""
 
 
 class ProgramFailed(Exception):
-    """A program ended with an error, or ran into its limit."""
+    """A program ended with an error or reached its time limit."""
 
     def __init__(self, why, output=""):
         super().__init__(why)
@@ -28,7 +28,7 @@ class ProgramFailed(Exception):
 class Settings:
     programs: pathlib.Path  # the folder of poseidon-train
     configs: pathlib.Path
-    scratch: pathlib.Path  # what runs write; gone at the end
+    scratch: pathlib.Path  # output of runs; removed at the end
     device: str = "cuda"
     dry_run: bool = False
     python: str = "python3"
@@ -40,7 +40,7 @@ class Settings:
 
 
 class Bench:
-    """Runs programs for one stage, never beyond its time."""
+    """Runs the programs of one stage within its time limit."""
 
     def __init__(self, settings, seconds):
         self.settings = settings
@@ -58,7 +58,8 @@ class Bench:
         return str(path)
 
     def run(self, command, limit=600, accept=(0,), environment=None):
-        """What it prints. ProgramFailed where it exits otherwise, which the stage may catch and go on."""
+        """Runs a program and returns its output. Raises ProgramFailed for any other exit code. The stage may catch
+        it."""
         limit = min(limit, self.left())
         if limit < 1:
             raise ProgramFailed("no time is left")
@@ -82,12 +83,12 @@ class Bench:
         return output
 
     def folder(self):
-        """A new one for a run."""
+        """The path of a new folder for a run."""
         self.runs += 1
         return self.settings.scratch / f"{len(list(self.settings.scratch.iterdir()))}-{self.runs}"
 
     def train(self, job, device=None, precision=None, sets=(), extra=(), limit=300, wrapper=()):
-        """The summary of a run, with the metrics of its steps and its folder."""
+        """Runs a job. Returns the summary, the metrics of the steps, and the folder of the run."""
         folder = self.folder()
         command = [*wrapper, self.program("poseidon-train"), str(job), "--json", "--output", str(folder),
                    "--device", device or self.settings.device]
@@ -103,7 +104,7 @@ class Bench:
 
 
 def cut(value):
-    """A result small enough to keep: what programs said goes first."""
+    """Reduces a result to MOST_BYTES. Removes the output of programs first."""
     if len(json.dumps(value)) <= MOST_BYTES:
         return value
     for command in value.get("commands", []):
@@ -114,7 +115,7 @@ def cut(value):
 
 
 def run_stage(stage, settings, seconds, earlier):
-    """The record of a stage, whatever happens in it."""
+    """Runs a stage and returns its record, even if the stage raises an exception."""
     bench, begin = Bench(settings, seconds), time.monotonic()
     record = {"stage": stage.name, "status": BROKEN, "summary": ""}
     try:
@@ -124,7 +125,7 @@ def run_stage(stage, settings, seconds, earlier):
         record.update(status=SKIPPED, summary=str(why))
     except ProgramFailed as why:
         record.update(status=OUT_OF_TIME if bench.left() < 1 else FAILED, summary=str(why))
-    except Exception as error:  # pylint: disable=broad-except  # the stages behind it are worth more
+    except Exception as error:  # pylint: disable=broad-except  # later stages must still run
         record.update(summary=f"{type(error).__name__}: {error}")
     record.update(seconds=round(time.monotonic() - begin, 1), commands=bench.commands)
     return cut(record)

@@ -1,5 +1,5 @@
-// What each kernel and layer should take on an H200, from what it reads, writes and multiplies;
-// nothing is measured, and no GPU is needed (docs/gpu.md).
+// Predicts the time of each kernel and layer on an H200 from its reads, writes and multiplications.
+// It measures nothing and needs no GPU (docs/gpu.md).
 //   predict_gpu SOURCES                        lines for docs/gpu-predictions.tsv
 //   predict_gpu SOURCES --table                the table of docs/gpu.md
 //   predict_gpu SOURCES --check                whether these two are what it predicts
@@ -21,8 +21,8 @@ struct Case {
   const char* job;
   int batch;
 };
-/// As bench/gpu/first_light times them, all by one shard and the same optimizer, which PyTorch has
-/// beside them.
+/// The jobs that bench/gpu/first_light times. All have one logical shard and the optimizer that
+/// PyTorch uses in the comparison.
 constexpr Case kCases[] = {{"cifar10_quick-random", 1024}, {"alexnet-random", 256},
                            {"vgg19-random", 128},          {"resnet50-random", 128},
                            {"googlenet-random", 128},      {"inception_v3-random", 128},
@@ -54,7 +54,7 @@ std::string contents_of(const fs::path& file) {
   return out.str();
 }
 
-/// Whether the file has each of these lines; says the first that it has not.
+/// Returns true if the file contains each of these lines. Prints the first missing line.
 bool has_lines(const fs::path& file, const std::string& lines) {
   const std::string contents = "\n" + contents_of(file);
   std::istringstream in(lines);

@@ -15,7 +15,8 @@ namespace poseidon::bench {
 
 namespace {
 
-/// Without graphs: what is in one is not issued by its layer, to which it is to be counted.
+/// Turns graphs off. A layer does not issue the operations in a graph itself, so they could not be
+/// counted under that layer.
 layers::Backend make_counting_backend(cuda::Settings settings, Tally& tally) {
   settings.graphs = cuda::Graphs::kNone;
   auto device =
@@ -28,7 +29,7 @@ layers::Backend make_counting_backend(cuda::Settings settings, Tally& tally) {
   return {std::move(device), std::move(factory), std::move(updater)};
 }
 
-/// A worker of a job, alone, and its steps in the order in which a training loop makes them.
+/// The single worker of a job. Its steps have the order of a training loop.
 class CountedWorker {
  public:
   CountedWorker(const trainer::Job& job, const GpuRates& rates, Tally& tally)
@@ -96,7 +97,7 @@ Prediction predict(const trainer::Job& job, const GpuRates& rates) {
                         .tally = Tally(rates)};
   CountedWorker worker(job, rates, prediction.tally);
   worker.step(0);
-  // What only a first step does is not in it.
+  // The prediction does not contain the work that only a first step does.
   prediction.tally.clear();
   worker.step(1);
   prediction.memory_bytes = worker.memory_bytes();

@@ -8,33 +8,34 @@
 
 namespace poseidon::bench {
 
-/// What a training step of one worker asks of a GPU: forward, backward and updates, counted from
-/// what the trainer issues, on a GPU that does nothing.
+/// The demand of one worker's training step on a GPU: forward, backward and updates. It is counted
+/// from the operations that the trainer issues to a driver that executes nothing.
 struct Prediction {
   std::string network, precision;
   int64_t batch = 0;
   Tally tally;
   size_t memory_bytes = 0;
 
-  /// Of everything that is done on the GPU, one after another.
+  /// The time of all work on the GPU, executed sequentially.
   double compute_seconds() const;
-  /// Of the next batch, which comes up beside it.
+  /// The time to upload the next batch, which overlaps with the computation.
   double upload_seconds() const;
   double step_seconds() const;
   double samples_per_second() const { return static_cast<double>(batch) / step_seconds(); }
 };
 
-/// Throws ConfigError, OutOfMemory.
+/// Predicts one training step of a job. Throws ConfigError and OutOfMemory.
 Prediction predict(const trainer::Job& job, const GpuRates& rates);
 
-/// The parts of a step that are no layer's pass.
+/// The names of the parts of a step that are not passes of layers.
 inline constexpr const char* kUploadPart = "input upload";
 inline constexpr const char* kUpdatePart = "update";
 inline constexpr const char* kOtherPart = "between layers";
 
-/// A line for each prediction, part and kernel: tab-separated, with a heading.
+/// Tab-separated lines with a heading: one for each prediction and part, and one for each
+/// prediction and kernel.
 std::string lines_of(const std::vector<Prediction>& predictions);
-/// A table in Markdown with a line for each prediction.
+/// A Markdown table with one row for each prediction.
 std::string table_of(const std::vector<Prediction>& predictions);
 
 }  // namespace poseidon::bench

@@ -30,7 +30,7 @@ std::string lines_of_all(const Prediction& prediction, const char* kind,
   return lines;
 }
 
-/// The three kernels that take longest, each with its share of the GPU's time.
+/// The three slowest kernels, each with its percentage of the GPU time.
 std::string longest(const Prediction& prediction) {
   std::vector<std::pair<double, std::string>> kernels;
   for (const auto& [name, work] : prediction.tally.by_kernel())

@@ -1,7 +1,7 @@
-"""Records for docs/gpu-proofs.json (tests/cuda_code/unproven.py): which kernels the results of first_light prove.
+"""Makes records for docs/gpu-proofs.json (tests/cuda_code/unproven.py): the kernels that first_light's results prove.
 
-Which kernels the cases of parity launch is told by the same cases on the host, where POSEIDON_KERNELS names a file that
-test_layers_cuda writes their types to.
+The kernels that the parity cases launch are known from the same cases on the host. There, test_layers_cuda writes the
+types of the launched kernels to the file that POSEIDON_KERNELS names.
 """
 import datetime
 import json
@@ -12,8 +12,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "
 
 
 def passed_on_a_gpu(folder):
-    """What the records say of the GPU; None unless all cases passed on one. Which kernels a case that failed ran is not
-    known."""
+    """The GPU and its driver, for the records. None unless all cases passed on a GPU: the kernels that a failed case
+    launched are not known."""
     read = lambda name: json.loads((folder / f"{name}.json").read_text(encoding="utf-8"))  # noqa: E731
     parity, properties = read("parity")["parity"], read("properties")["properties"]["results"]
     gpus = properties["devices"]["gpus"]
@@ -25,24 +25,24 @@ def passed_on_a_gpu(folder):
 
 
 def names_that_ran(types, demangled, short_name):
-    """Of the types of operations those of kernels, as the library calls them."""
+    """Selects the kernels among the types of operations. Returns their names in the library."""
     launch = "poseidon::cuda::KernelLaunch<"
     return {short_name(name.replace(launch, "run_kernel<", 1)) for name in demangled(types).values()
             if name.startswith(launch)}
 
 
 def records(kernels, ran, gpu, today):
-    """One for each kernel of the library that the cases launch."""
+    """One record for each kernel of the library that the cases launch."""
     return [{"code": kernel.code, "kernel": name, "by": "bench/gpu/first_light --only properties,parity", **gpu,
              "date": today, "result": "passed"} for name, kernel in kernels.items() if name in ran]
 
 
 def write(folder, library, ran):
-    import kernel_code  # pylint: disable=import-outside-toplevel  # only the sources have it
+    import kernel_code  # pylint: disable=import-outside-toplevel  # it is in the sources only, not in archives
     gpu = passed_on_a_gpu(folder)
     if gpu is None:
         sys.exit(f"first_light: {folder}: not all cases of parity passed on a GPU")
-    # c++filt reads symbols: that of a type's name says the type.
+    # c++filt demangles symbols, not types. The symbol of a type's name contains the type.
     types = [f"_ZTS{name}" for name in ran.read_text(encoding="utf-8").split()]
 
     def plain(symbols):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Training steps of PyTorch on a GPU, as fast as it has them: channels_last, cudnn.benchmark, autocast, torch.compile.
+"""Times training steps of PyTorch on a GPU in its fastest modes: channels_last, cudnn.benchmark, autocast, compiled.
 
-Prints one JSON object. The batch lies on the GPU from the start. --matrix measures products of large matrices instead.
+Prints one JSON object. The batch is on the GPU from the start. --matrix measures products of large matrices instead.
 """
 import argparse
 import json
@@ -24,7 +24,7 @@ def set_precision(precision):
 
 
 def seconds_of_steps(step, steps, device):
-    """The median of the steps, each waited for, after as many to warm up as it takes to choose and compile."""
+    """The median seconds of a step. Waits for each step. Five warm-up steps select algorithms and compile."""
     times = []
     for i in range(5 + steps):
         begin = time.perf_counter()

@@ -1,5 +1,5 @@
-"""The stages of first_light, in the order that teaches most. Each gives its results, whether they are as they should
-be, and a line that says them."""
+"""The stages of first_light, with the most informative ones first. Each returns its results, whether they pass, and a
+line that summarizes them."""
 import csv
 import dataclasses
 import html
@@ -23,7 +23,7 @@ PRECISIONS = ("fp32", "tf32", "bf16")
 HERE = pathlib.Path(__file__).resolve().parent
 TIMED = (("cifar10_quick-random", 1024), ("alexnet-random", 256), ("resnet50-random", 128), ("vgg19-random", 128),
          ("googlenet-random", 128), ("inception_v3-random", 128), ("resnet152-random", 64))
-# What is timed takes its step by one shard and the optimizer that PyTorch has beside it, whatever the network's recipe.
+# All timed jobs use one logical shard and the optimizer of the PyTorch comparison, not the network's own recipe.
 ONE_STEP = ["cluster.logical_shards=0",
             'optimizer={"type":"sgd","learning_rate":0.01,"momentum":0.9,"weight_decay":0.0005}']
 PREDICTIONS = HERE.parents[1] / "docs" / "gpu-predictions.tsv"
@@ -32,13 +32,13 @@ PREDICTIONS = HERE.parents[1] / "docs" / "gpu-predictions.tsv"
 @dataclasses.dataclass(frozen=True)
 class Stage:
     name: str
-    file: str  # of results, which stages of a kind share
-    seconds: int  # at most, of the budget that is left
+    file: str  # results file; related stages share one
+    seconds: int  # time limit; the remaining budget also limits a stage
     work: typing.Callable  # (bench, results of earlier stages by name) -> results, passed, summary
 
 
 def attempt(rows, name, work):
-    """A row with what `work` gives, or with what went wrong; the next one goes on. Whether it went well."""
+    """Adds a row with the result of `work`, or with its error. Returns True if `work` succeeded."""
     try:
         rows.append({"name": name, **work()})
         return True
@@ -47,7 +47,7 @@ def attempt(rows, name, work):
         return False
 
 
-# What it is.
+# The machine and its limits.
 
 def properties(bench, _):
     found = {"host": platform.platform(), "python": platform.python_version()}
@@ -75,7 +75,7 @@ def measure(bench):
 
 
 def slow_kernels(measured):
-    """Rows below the share of a copy's bandwidth that kernels should reach, or that failed."""
+    """The kernels that failed or that are below BAR_OF_COPY of a copy's bandwidth."""
     return [f"{precision} {row['name']} {row.get('pass', '')}: {row.get('error') or round(row['of_copy'], 2)}"
             for precision, rows in measured["kernels"].items() for row in rows
             if "error" in row or row["of_copy"] < BAR_OF_COPY]
@@ -95,20 +95,20 @@ def ceilings(bench, _):
     return measured, not below or bench.settings.is_cpu, said
 
 
-# What it computes.
+# Correct results.
 
 def names_listed(report):
     return [html.unescape(name) for name in re.findall(r'<TestCase name="([^"]*)"', report)]
 
 
 def cases_of(report):
-    """{name: passed} of the cases in doctest's XML that ran to their end, also where the program did not."""
+    """{name: passed} for the cases in doctest's XML that completed, even if the program did not."""
     ran = re.findall(r'<TestCase name="([^"]*)"[^>]*[^/]>(.*?)</TestCase>', report, re.DOTALL)
     return {html.unescape(name): 'test_case_success="true"' in body for name, body in ran}
 
 
 def pattern_of(name):
-    """doctest's filters end at commas, and know * and ?."""
+    """A doctest filter for this name. In filters, commas separate patterns; * and ? are wildcards."""
     return re.sub(r"[^\w :.-]", "?", name)
 
 
@@ -118,7 +118,7 @@ def what_failed(report):
 
 
 def one_case(bench, program, name):
-    """A case in a process of its own: what failed before it, a fault of memory even, is not its."""
+    """Runs a case in a separate process, so that earlier failures, even memory faults, do not affect it."""
     report = bench.run([program, "--reporters=xml", f"--test-case={pattern_of(name)}"], 60, accept=(0, 1))
     passed = cases_of(report).get(name, False)
     return {"passed": passed, **({} if passed else {"said": what_failed(report)})}
@@ -144,7 +144,7 @@ def parity(bench, _):
 
 
 def written_job(bench, name, network, batch, size, classes, rate=0.01):
-    """A job with random images, so that no data is needed."""
+    """Writes a job with random images, which needs no data."""
     job = {"name": name, "network": str(bench.settings.configs / "networks" / f"{network}.json"),
            "data": {"train": {"type": "random", "channels": 3, "height": size, "width": size, "classes": classes,
                               "samples": 4 * batch}, "batch_per_worker": batch},
@@ -212,14 +212,14 @@ def hashes(bench, _):
 
 
 def hash_of_devices(bench, devices, steps_taken):
-    """Of two logical shards, which one device has, or each of two one."""
+    """The weights hash of a run with two logical shards, on one device or on two devices with one shard each."""
     return bench.train(bench.settings.configs / "lenet-digits.json", device=devices, extra=["--threads", "2"] if
                        "," in devices else ["--threads", "1"], sets=[
         f"train.steps={steps_taken}", "data.batch_per_worker=64", "cluster.logical_shards=2"])[0]["weights_sha256"]
 
 
 def beside_cpu(bench, steps_taken):
-    """A CPU and the device in one job, whose replicas are compared after each step."""
+    """Runs a CPU and the device in one job, and compares their replicas after each step."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         place = f"127.0.0.1:{free.getsockname()[1]}"
@@ -271,15 +271,15 @@ def sanitizer(bench, _):
     return results, passed, f"{clean} of {len(results)} checks are clean"
 
 
-# How fast it is.
+# Speed.
 
 def beside_peak(layers, peak_tflops):
-    """Of layers with products: the time that they would take at the measured peak."""
+    """The times of layers. For layers with products, adds the time at the measured peak rate."""
     rows = []
     for layer in layers:
         row = {key: layer[key] for key in ("name", "type", "forward_ms", "backward_ms")}
         for way in ("forward", "backward"):
-            flops = layer[f"{way}_gflops"] * layer[f"{way}_ms"] / 1e3  # in thousands of millions
+            flops = layer[f"{way}_gflops"] * layer[f"{way}_ms"] / 1e3  # GFLOP
             if flops and peak_tflops:
                 row[f"{way}_at_peak_ms"] = flops / peak_tflops
         rows.append(row)
@@ -287,7 +287,7 @@ def beside_peak(layers, peak_tflops):
 
 
 def predictions(lines):
-    """{(network, batch, precision): {part of a step: ms}}, from lines of docs/gpu-predictions.tsv."""
+    """Parses lines of docs/gpu-predictions.tsv: {(network, batch, precision): {part of a step: ms}}."""
     found = {}
     for row in csv.DictReader(lines, delimiter="\t"):
         if row["kind"] == "part":
@@ -297,7 +297,7 @@ def predictions(lines):
 
 
 def beside_prediction(said, predicted):
-    """What each type of layer took in each pass, and the update, beside what was predicted of it."""
+    """Compares the measured time of each layer type and pass, and of the update, with its prediction."""
     measured = {"update": said.get("update_ms", 0.0)}
     for layer in said["layers"]:
         for way in ("forward", "backward"):
@@ -335,7 +335,7 @@ def timed_summary(row):
 
 
 def graphs(bench, _):
-    """Steps whose work that comes again is issued as graphs, beside the same issued piece by piece."""
+    """Compares steps that issue repeated work as graphs with steps that issue each operation separately."""
     results = []
     networks = (("lenet", 64), ("cifar10_quick", 100), ("resnet18", 32), ("resnet50", 64), ("alexnet", 256))
     for network, batch in (("lenet", 8),) if bench.settings.dry_run else networks:
@@ -362,7 +362,7 @@ def trace(bench, _):
                 bench.settings.configs / f"{name}.json", extra=["--workers", "2", "--trace"], limit=100,
                 sets=[f"data.batch_per_worker={batch}", f"train.steps={5 if bench.settings.dry_run else 25}"])
             events = json.loads((folder / "trace.json").read_text(encoding="utf-8"))["traceEvents"]
-            shutil.rmtree(folder)  # of large networks, checkpoints are
+            shutil.rmtree(folder)  # checkpoints of large networks are large
             return {"samples_per_second": summary["samples_per_second"], **trace_overlap.shares(events)}
         passed &= attempt(results, name, traced)
     told = [row for row in results if "hidden" in row]
@@ -375,7 +375,7 @@ def trace(bench, _):
 
 def accuracy(bench, _):
     configs, results, passed = bench.settings.configs, [], True
-    # In 30 steps it learns more than nothing.
+    # After 30 steps, the accuracy is above that of guessing.
     jobs = [("lenet-digits", 0.2, ["train.steps=30"]) if bench.settings.dry_run else ("lenet-digits", 0.99, [])]
     if bench.settings.data and not bench.settings.dry_run:
         jobs += [("lenet-mnist", 0.99, []), ("cifar10_quick-cifar10", 0.73, [])]
@@ -394,13 +394,13 @@ def own_speed(bench, job, batch, precision):
     _, metrics, folder = bench.train(job, precision=precision, sets=[
         f"data.batch_per_worker={batch}", f"data.train.samples={max(1024, batch)}", f"train.steps={count}",
         "train.log_every=1", *ONE_STEP], limit=120)
-    shutil.rmtree(folder)  # of large networks, checkpoints are
+    shutil.rmtree(folder)  # checkpoints of large networks are large
     rates = sorted(line["samples_per_second"] for line in metrics if line.get("type") == "train")
     return rates[len(rates) // 2]
 
 
 def peer_speed(bench, network, batch, precision):
-    """The better of PyTorch's modes."""
+    """Samples per second of PyTorch, eager and compiled."""
     found = {}
     for mode in ((), ("--compile",)):
         try:
@@ -414,7 +414,8 @@ def peer_speed(bench, network, batch, precision):
 
 
 def largest_common(bench, job, network, batches, precision, with_peer):
-    """At the largest batch that both train with: smaller ones are tried where one fails."""
+    """The speeds at the largest batch that Poseidon and PyTorch can both train. If a batch fails, tries a smaller
+    one."""
     why = []
     for batch in batches:
         try:

@@ -1,4 +1,4 @@
-"""Weights of two runs, compared: a reader of safetensors files (docs/checkpoint-format.md) by the standard library."""
+"""Compares the weights of two runs. Reads safetensors files (docs/checkpoint-format.md) with the standard library."""
 import array
 import json
 import math
@@ -26,11 +26,11 @@ def read(path):
 
 
 def distance(got, expected):
-    """The largest difference as a share of the largest expected value; infinite where one is no number."""
+    """The largest difference divided by the largest expected value. Infinite if a value is NaN or infinite."""
     if len(got) != len(expected):
         return math.inf
     most = max(map(abs, expected), default=0.0)
-    # A sum of differences is finite exactly where all are: a largest one is blind to NaN.
+    # If a difference is NaN or infinite, so is the sum. max() may ignore NaN.
     differences = [abs(a - b) for a, b in zip(got, expected)]
     if not math.isfinite(sum(differences)):
         return math.inf
@@ -39,7 +39,7 @@ def distance(got, expected):
 
 
 def distances(got, expected):
-    """By tensor, the furthest first."""
+    """The distance of each tensor by name, the largest first."""
     if got.keys() != expected.keys():
         return {name: math.inf for name in got.keys() ^ expected.keys()}
     found = {name: distance(got[name], expected[name]) for name in expected}

@@ -1,10 +1,10 @@
-"""How much of what workers send they send beside computing, by a trace (docs/trace.md)."""
+"""Computes from a trace (docs/trace.md) how much of the workers' sending overlaps with computation."""
 
 COMPUTING = ("forward", "backward", "update", "rebuild")
 
 
 def union(spans):
-    """The spans, sorted and without overlaps."""
+    """Merges spans: sorted, without overlaps."""
     merged = []
     for begin, end in sorted(spans):
         if merged and begin <= merged[-1][1]:
@@ -19,7 +19,7 @@ def length(spans):
 
 
 def common(first, second):
-    """The length of what two unions share."""
+    """The length of the intersection of two unions."""
     shared, i, k = 0.0, 0, 0
     while i < len(first) and k < len(second):
         begin, end = max(first[i][0], second[k][0]), min(first[i][1], second[k][1])
@@ -38,9 +38,9 @@ def tracks(events):
 
 
 def shares(events):
-    """Of all workers: milliseconds of sending, the share of it beside which the same worker computes, and the share of
-    the time in which what computes waits for the parameters of a layer. Of a device that tells its own times, by
-    these."""
+    """The values of all workers together: `sent_ms`, the time of sending; `hidden`, the share of it that overlaps with
+    computation of the same worker; `waited`, the share of time in which computation waits for a layer's parameters. If
+    the trace has the device's own times, uses these for computation."""
     workers = {event["pid"] for event in events
                if event.get("name") == "process_name" and event["args"]["name"].startswith("worker")}
     on_device = {(event["pid"], event["tid"]) for event in events

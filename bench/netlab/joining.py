@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""What a worker that joins costs the others: the pause, beside the time that its values need on its link.
+"""Measures how long a joiner stops the other workers, compared with the transfer time of its values on its link.
 
     sudo python3 bench/netlab/joining.py [--build build/release] [--networks alexnet,vgg19] [--rate 1000]
          [--hosts 3] [--record bench/results]
 
 Hosts are network namespaces of this machine (lab.py), each with a link of the given rate in Mb/s, shaped both ways. A
-job with parameter servers runs on all of them but the last; when it has done three steps a worker of the last one asks
-to take part. Layers and updates only take their time (device `replay`), parameters and optimizer state are there at
-their true size, and cross the links. The pause is `lost_s` of the view that it begins with: from the view's end to the
-next one's first step. Of it, values / link is what parameters and momentum take on the newcomer's link, at the rate that
-iperf3 reaches. "Whole join" is from the start of its process.
+job with parameter servers runs on all hosts except the last one. After three steps, a worker on the last host joins.
+Layers and updates only sleep (device `replay`). Parameters and optimizer state have their real size and cross the
+links. The pause is `lost_s` of the joiner's first view: from the end of the previous view to the first step of the new
+one. "values / link" is the time of parameters and momentum on the joiner's link, at the rate that iperf3 reaches.
+"whole join" begins at the start of the joiner's process.
 """
 import argparse
 import json
@@ -27,7 +27,7 @@ import netlab  # noqa: E402
 import record  # noqa: E402
 import replay  # noqa: E402
 
-BEFORE, BEHIND = 3, 3  # steps without and with the newcomer
+BEFORE, BEHIND = 3, 3  # steps without and with the joiner
 COLUMNS = [record.column("network", "network"), record.column("link", "link Mb/s", 0),
            record.column("iperf3", "iperf3 Mb/s", 0), record.column("megabytes", "values, MB", 0),
            record.column("step_s", "step before, s", 2), record.column("pause_s", "pause, s", 2, bold=True),
@@ -48,7 +48,7 @@ def wait_for(condition, process):
 
 
 class GrowingJob:
-    """A job on all hosts of a lab but the last one, which joins."""
+    """A job on all hosts of a lab except the last one, which joins later."""
 
     def __init__(self, lab, options, network, folder):
         self.lab, self.options, self.network = lab, options, network
@@ -80,7 +80,7 @@ class GrowingJob:
                               "--server-listen", f"{address}:7002"], stderr=subprocess.DEVNULL)
 
     def measure(self):
-        """The steps before, and the seconds from the newcomer's start to the first step with it."""
+        """Returns the steps before the join, and the seconds from the joiner's start to the first step with it."""
         metrics = self.output / "metrics.jsonl"
         train = self.start()
         wait_for(lambda: len(steps_of(metrics)) >= BEFORE, train)
@@ -90,7 +90,7 @@ class GrowingJob:
         took = time.monotonic() - begun
         before = len(steps_of(metrics))
         wait_for(lambda: len(steps_of(metrics)) >= before + BEHIND, train)
-        train.send_signal(signal.SIGTERM)  # SIGINT is ignored by what a script has put into the background
+        train.send_signal(signal.SIGTERM)  # a process that a shell script runs in the background ignores SIGINT
         train.wait()
         return steps_of(metrics)[1:before], took
 
@@ -99,7 +99,7 @@ class GrowingJob:
 
 
 def megabytes(output):
-    """Parameters and their momentum, as the run's plan has them."""
+    """The MB of all parameters and their momentum, according to the run's plan."""
     layers = json.loads((output / "plan.json").read_text())["layers"]
     return 2 * 4 * sum(tensor["elements"] for layer in layers for tensor in layer["tensors"]) / 1e6
 

@@ -3,8 +3,8 @@
     with Lab(hosts=2, rate_mbit=200) as lab:
         process = lab.start(0, ["some", "command"])
 
-Every host has an address, lab.address(i), and a core of its own as far as there are cores. One more host, the head
-(lab.head), has a link without limit: it stands for the machine that a person works at. Needs root, `ip` and `tc`.
+Every host has an address, lab.address(i). Each host has its own core while there are enough cores. One more host, the
+head (lab.head), has a link without limit. It stands for the user's machine. Needs root, `ip` and `tc`.
 """
 import os
 import shutil
@@ -31,10 +31,11 @@ def command(*words):
 
 class Lab:
     def __init__(self, hosts, rate_mbit, congestion="", prefix=""):
-        """With a rate of 0 links have no limit. Labs with prefixes of their own are apart, addresses included."""
+        """With a rate of 0, links have no limit. Labs with different prefixes are isolated and may use equal
+        addresses."""
         need_root()
-        self.prefix = prefix or PREFIX  # of namespaces and links
-        self.congestion = congestion  # control of TCP on all hosts; "": the system's
+        self.prefix = prefix or PREFIX  # of the names of namespaces and links
+        self.congestion = congestion  # TCP congestion control on all hosts; "": the system's
         self.hosts = hosts
         self.rate_mbit = rate_mbit
         self.head = hosts
@@ -45,7 +46,7 @@ class Lab:
 
     def __enter__(self):
         self.remove()
-        # In a namespace of its own no rule of the machine's firewall is for what goes over it.
+        # The bridge is in a separate namespace, so that the machine's firewall rules do not apply to its traffic.
         switch, bridge = ["-n", f"{self.prefix}{SWITCH}"], f"{self.prefix}br"
         command("ip", "netns", "add", f"{self.prefix}{SWITCH}")
         command("ip", *switch, "link", "add", bridge, "type", "bridge")
@@ -80,7 +81,7 @@ class Lab:
                 sys.exit(f"--congestion {self.congestion}: namespaces may use only {allowed.read().strip()}")
 
     def shape(self, where, device):
-        # A bucket of 1/250 s, and a queue of at most 20 ms, as a switch has.
+        # A token bucket of 1/250 s, and a queue of at most 20 ms, as in a switch.
         burst = max(32 * 1024, int(self.rate_mbit * 1e6 / 8 / 250))
         command("tc", *where, "qdisc", "add", "dev", device, "root", "tbf", "rate", f"{self.rate_mbit}mbit",
                 "burst", str(burst), "latency", "20ms")
@@ -90,7 +91,7 @@ class Lab:
         self.remove()
 
     def kill(self):
-        """Everything that was started and still runs."""
+        """Kills all started processes that still run."""
         running = [process for process in self.processes if process.poll() is None]
         for process in running:
             process.kill()
@@ -104,7 +105,7 @@ class Lab:
                 subprocess.run(["ip", "netns", "del", f"{self.prefix}{name}"], stderr=subprocess.DEVNULL)
 
     def cut(self, host, is_cut):
-        """Takes the link of a host down where it meets the switch, or up again: what is sent is lost without a word."""
+        """Sets the link of a host down at the switch, or up again. While it is down, packets are lost silently."""
         state = "down" if is_cut else "up"
         command("ip", "-n", f"{self.prefix}{SWITCH}", "link", "set", f"{self.prefix}b{host}", state)
 
@@ -119,7 +120,7 @@ class Lab:
         return process
 
     def run_on_all(self, words_of, hosts=None):
-        """Runs one command on every host at once; the standard outputs."""
+        """Runs one command on every host at the same time. Returns the standard outputs."""
         started = [self.start(host, words_of(host), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
                    for host in (hosts or range(self.hosts))]
         outputs = []

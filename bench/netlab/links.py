@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""What crosses the hosts' links in the course of a step.
+"""Measures the traffic on the hosts' links during a step.
 
     sudo python3 bench/netlab/links.py [--build build/release] [--network vgg19] [--hosts 4] [--rate 200] [--steps 4]
          [--variant auto] [--congestion reno] [--parts 20]
 
-Hosts as in replay.py. The last of the steps is cut into parts of equal length; of each, the table has what the hosts
-sent and received, Mb/s: the mean, the least and the most of them. A part in which all are below the link's rate is one
-in which they wait for their own computing, or for a host that is behind; one in which some are far below others, one in
-which some receivers are busy with other senders.
+Hosts are as in replay.py. The last step is divided into parts of equal length. For each part, the table shows the
+hosts' send and receive rates in Mb/s: the mean, the least and the greatest. If all rates in a part are below the link's
+rate, the hosts wait for their own computation or for a slower host. If some rates are far below others, some receivers
+are busy with other senders.
 """
 import pathlib
 import statistics
@@ -30,14 +30,14 @@ PERIOD_S = 0.02
 
 
 class LinkSamples:
-    """Bytes that have crossed each host's link, by time."""
+    """Samples of the bytes that have crossed each host's link, with their times."""
 
     def __init__(self, hosts):
         self.names = [f"{netlab_hosts.PREFIX}b{host}" for host in range(hosts)]
-        self.rows = []  # time, then what each host has sent, then what each has received
+        self.rows = []  # time, then the bytes that each host has sent, then those that each has received
 
     def take(self):
-        # At the switch what a host has sent comes in.
+        # These are the counters of the switch, which receives the bytes that a host sends.
         words = ["ip", "netns", "exec", f"{netlab_hosts.PREFIX}{netlab_hosts.SWITCH}", "cat", "/proc/net/dev"]
         text = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True).stdout
         counts = dict(line.strip().split(":", 1) for line in text.splitlines()[2:])
@@ -45,7 +45,7 @@ class LinkSamples:
         self.rows.append([time.time(), *(int(one[0]) for one in bytes_of), *(int(one[8]) for one in bytes_of)])
 
     def at(self, moment):
-        """All counts then, between two samples in proportion."""
+        """All counts at a time, interpolated between two samples."""
         after = next((i for i, row in enumerate(self.rows) if row[0] >= moment), len(self.rows) - 1)
         one, other = self.rows[max(after - 1, 0)], self.rows[after]
         share = (moment - one[0]) / (other[0] - one[0]) if other[0] > one[0] else 0
@@ -53,7 +53,7 @@ class LinkSamples:
 
 
 class Sampling:
-    """Follows a run as StepEnds do, and samples the links meanwhile."""
+    """Follows a run like StepEnds, and samples the links meanwhile."""
 
     def __init__(self, ends, samples):
         self.ends, self.samples = ends, samples
@@ -72,7 +72,7 @@ class Sampling:
 
 
 def rates(samples, begin, end, parts):
-    """A row for each part of the time."""
+    """Yields a row for each part of the time."""
     width, hosts = (end - begin) / parts, len(samples.names)
     counts = [samples.at(begin + i * width) for i in range(parts + 1)]
     for i, (one, other) in enumerate(zip(counts, counts[1:])):

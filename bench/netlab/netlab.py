@@ -1,17 +1,22 @@
 #!/usr/bin/env python3
-"""Step times over shaped links, beside the closed-form optimum and beside PyTorch DistributedDataParallel.
+"""Compares step times over shaped links with the closed-form optimum and with PyTorch's DistributedDataParallel.
 
     sudo python3 bench/netlab/netlab.py [--build build/release] [--python PYTHON_WITH_TORCH] [--rates 200,1000]
          [--networks alexnet,vgg11,resnet50] [--steps 6] [--rounds 1] [--variants "auto;ps"] [--congestion reno]
          [--servers-apart] [--record bench/results]
 
 Hosts are network namespaces of this machine (lab.py), each with one core and a link of the given rate in Mb/s, shaped
-both ways. On each runs a worker with one thread, with a server in its process (or with --servers-apart in another). In
-the same run are measured: the rate that iperf3 reaches over the shaped link; the layers' times, all hosts computing
-at once without network; and the peer, PyTorch's DDP over Gloo on the same hosts with the same batch. The bound is the
-best possible step of docs/plan.md for the plan that was run, fed with the measured layer times and the measured rate.
-Each round measures layers, peer and variants anew, one after the other. Cells are medians: of the steps of all rounds,
-the first of each round left out, and of the rounds' bounds.
+both ways. Each host runs a worker with one thread and a server, in one process or with --servers-apart in two.
+
+The same run also measures:
+
+* the rate that iperf3 reaches over the shaped link
+* the layers' times, while all hosts compute at the same time without network
+* the peer, PyTorch's DDP over Gloo on the same hosts with the same batch
+
+The bound is the best possible step of docs/plan.md for the plan of the run. It uses the measured layer times and rate.
+Each round measures layers, peer and variants again, one after another. Cells are medians of the steps of all rounds,
+without the first step of each round, and medians of the rounds' bounds.
 """
 import argparse
 import json
@@ -56,7 +61,7 @@ def settings(options, network, overrides):
 
 
 def link_rate(lab):
-    """What iperf3 moves over one shaped link, Mb/s, in the slower direction of both at once."""
+    """The rate of iperf3 over one shaped link in Mb/s: both directions at the same time, the slower one counts."""
     server = lab.start(0, ["iperf3", "-s", "-1"], stdout=subprocess.DEVNULL)
     time.sleep(0.5)
     out = subprocess.run(lab.inside(1, ["iperf3", "-c", lab.address(0), "--bidir", "-t", 5, "-O", 1, "-J"]),
@@ -67,7 +72,7 @@ def link_rate(lab):
 
 
 def layer_times(lab, options, network, folder):
-    """--time on all hosts at once; of each layer the slowest host's."""
+    """Runs --time on all hosts at the same time. Writes the slowest host's time of each layer to a file."""
     program = options.build / "bin" / "poseidon-train"
     outputs = lab.run_on_all(lambda host: [program, job(network), "--time", "--json", "--workers", lab.hosts,
                                            *settings(options, network, [])])
@@ -84,7 +89,7 @@ def layer_times(lab, options, network, folder):
 
 
 def bound_ms(options, network, overrides, times, rate):
-    """The best possible step of the plan that this variant runs by."""
+    """Milliseconds of the best possible step for the plan of this variant."""
     words = [options.build / "bin" / "poseidon-train", job(network), "--plan", "--workers", 2, "--servers", 2, "--json",
              "--times", times, *settings(options, network, [*overrides, f"comm.link_mbps={rate:.1f}"])]
     done = subprocess.run(list(map(str, words)), stdout=subprocess.PIPE, text=True, check=True)
@@ -92,8 +97,8 @@ def bound_ms(options, network, overrides, times, rate):
 
 
 def poseidon_steps(lab, options, network, overrides, folder, steps, more=(), watch=None):
-    """The times of all steps but the first. Where `watch(process, FILE)` returns before the process has ended, while
-    that writes metrics to FILE, nobody waits for the run's end."""
+    """Runs a job and returns the times of all steps except the first. `watch(process, FILE)` can follow the metrics
+    that the process writes to FILE. If it returns before the process has ended, the run is killed."""
     secret = pathlib.Path(folder) / "secret"
     secret.write_text("0123456789abcdef0123456789abcdef\n")
     binaries = options.build / "bin"
@@ -138,7 +143,7 @@ def ddp_steps(lab, options, network, steps):
 
 
 def measure(lab, options, network, rate, folder):
-    """Of each round, the steps of the peer and those and the bound of each variant; and PyTorch's version."""
+    """Returns PyTorch's version, and for each round the peer's steps, and the steps and the bound of each variant."""
     rounds, version = [], ""
     for _ in range(options.rounds):
         times = layer_times(lab, options, network, folder)
@@ -179,7 +184,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=1)
     record.add_options(parser, "netlab")
     options = parser.parse_args()
-    # Ended from outside, the namespaces go too.
+    # sys.exit() also removes the namespaces if a signal ends the script.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("netlab: ended by a signal"))
     rows, version = [], ""
     print("\n".join(record.head(COLUMNS)), flush=True)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The peer of netlab.py: one rank of PyTorch DistributedDataParallel over Gloo, timed step by step.
+"""The peer of netlab.py: one rank of PyTorch's DistributedDataParallel over Gloo, with the time of each step.
 
-Prints {"version", "step_ms": [...]} on rank 0. The networks are those of bench/pytorch_networks.py. Tuned as its manual
-advises: gradients are views of the buckets, the graph is static, glibc keeps freed memory.
+Rank 0 prints {"version", "step_ms": [...]}. The networks are those of bench/pytorch_networks.py. The settings follow
+PyTorch's manual: gradients are views of the buckets, the graph is static, glibc keeps freed memory.
 """
 import argparse
 import json

@@ -1,18 +1,22 @@
 #!/usr/bin/env python3
-"""Step times of clusters with more hosts than this machine has cores, beside the closed-form optimum.
+"""Compares step times of clusters with more hosts than this machine has cores with the closed-form optimum.
 
     sudo python3 bench/netlab/replay.py [--build build/release] [--rates 100,200,1000]
          [--networks vgg19:4,alexnet:8,resnet50:16] [--variants "ps;sfb;auto;auto, bf16"] [--seconds 10]
          [--congestion reno] [--state FILE] [--record bench/results]
 
-As netlab.py, but the workers' device is `replay`: layers and updates sleep as long as one core was measured to take for
-them, so that what is left for the cores is the network's work. A network's number of hosts stands behind its name. The
-bound is the best possible step of docs/plan.md for the plan that was run, fed with the same times and the rate that
-iperf3 reaches; beside it the step of the simulator (--plan --simulate). All hosts share this machine's cores, which the
-bound leaves out: "cores in use" is the part of their time that a step took, the kernel's packets included, and no step
-of the lab can be shorter than that time over the number of cores. Each cell that is measured is written to the state
-file at once, and a command that was ended goes on behind them. A step's time is the mean, since a step that is short
-for a sum that had come early is followed by a longer one; the first two steps are left out.
+This script works like netlab.py, but the workers use the device `replay`. Layers and updates sleep for the measured
+time of one core, so that the cores only do the work of the network. In --networks, the number of hosts follows the
+name.
+
+The bound is the best possible step of docs/plan.md for the plan of the run. It uses the same times and the rate that
+iperf3 reaches. The table also shows the step of the simulator (--plan --simulate). All hosts share the cores of this
+machine, which the bound does not consider. "cores in use" is the share of the cores' time that a step uses, including
+packet processing in the kernel. No step of the lab can be shorter than its processor time divided by the cores.
+
+Each measured cell is written to the state file at once. After an interruption, the same command continues after the
+last cell. A step's time is a mean: a step that is short because a sum came early is followed by a longer one. The first
+two steps do not count.
 """
 import argparse
 import json
@@ -33,7 +37,7 @@ import netlab  # noqa: E402
 import record  # noqa: E402
 
 BATCH = 8
-WARM_UP = 2  # steps that are left out: memory is new, connections begin slowly
+WARM_UP = 2  # steps that do not count: they touch new memory, and connections start slowly
 COLUMNS = [record.column("network", "network"), record.column("hosts", "hosts", 0),
            record.column("link", "link Mb/s", 0), record.column("iperf3", "iperf3 Mb/s", 0),
            record.column("variant", "variant"), record.column("step_ms", "step ms", 0, spread=True),
@@ -45,7 +49,7 @@ KEYS = ("network", "hosts", "link", "variant")
 
 
 class State:
-    """The rows that are measured, in a file with a line for each."""
+    """The measured rows, in a file with one line for each."""
 
     def __init__(self, path):
         self.path = path
@@ -62,7 +66,7 @@ class State:
 
 
 def layer_times(options, network, folder):
-    """--time of one worker's batch on one core."""
+    """Runs --time with one worker's batch on one core, and writes the times to a file."""
     path = pathlib.Path(folder) / f"{network}-times.json"
     if not path.exists():
         words = ["taskset", "-c", "0", options.build / "bin" / "poseidon-train", netlab.job(network), "--time", "--json",
@@ -73,7 +77,8 @@ def layer_times(options, network, folder):
 
 
 class StepEnds:
-    """Follows the metrics of a run until `count` steps are done, and keeps what `look` returns as each ends."""
+    """Follows the metrics of a run until `count` steps are done. Stores the result of `look` at the end of each
+    step."""
 
     PERIOD_S = 0.005
 
@@ -88,13 +93,14 @@ class StepEnds:
 
 
 def busy_ms():
-    """What all cores have done since the start, without what runs at a lower priority: that is not the lab's."""
+    """Busy milliseconds of all cores since boot. Excludes processes with lower priority, which are not part of the
+    lab."""
     user, _, system, _, _, irq, softirq = map(int, pathlib.Path("/proc/stat").read_text().split()[1:8])
     return (user + system + irq + softirq) * 1000 / os.sysconf("SC_CLK_TCK")
 
 
 def planned(options, network, hosts, overrides, times, rate):
-    """The plan that was run, with its prediction and a simulated step."""
+    """The plan of the run, with its prediction and a simulated step."""
     words = [options.build / "bin" / "poseidon-train", netlab.job(network), "--plan", "--simulate", "--workers", hosts,
              "--servers", hosts, "--json", "--times", times,
              *netlab.settings(options, network, [*overrides, f"comm.link_mbps={rate:.1f}"])]
@@ -112,7 +118,7 @@ def measure(lab, options, network, variant, folder, rate):
     busy = StepEnds(WARM_UP + count, busy_ms)
     steps = netlab.poseidon_steps(lab, options, network, replayed, folder, WARM_UP + count - 1,
                                   watch=busy.follow)[WARM_UP - 1:]
-    own = {**record.figure([[step] for step in steps], statistics.fmean), "rounds": None}  # steps, not rounds
+    own = {**record.figure([[step] for step in steps], statistics.fmean), "rounds": None}  # extremes are of steps
     in_use = (busy.seen[-1] - busy.seen[WARM_UP - 1]) / os.cpu_count() / sum(steps)
     return {"step_ms": own, "best_ms": record.rounded(best), "part_of_best": record.rounded(best / own["median"]),
             "simulated_ms": record.rounded(simulated), "simulated_part": record.rounded(simulated / own["median"]),
@@ -121,7 +127,7 @@ def measure(lab, options, network, variant, folder, rate):
 
 
 def one_lab_parser(description):
-    """The options of a program that looks closely at one network on some hosts."""
+    """The options of a program that examines one network on one lab."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default=HERE.parent.parent / "build" / "release")
     parser.add_argument("--network", default="vgg19")
@@ -141,7 +147,7 @@ def options_of_one_lab(parser):
 
 
 def cells(options):
-    """(network, hosts, rate), with the cells of one lab one after another."""
+    """Yields (network, hosts, rate) for each lab."""
     for network, hosts in (named.split(":") for named in options.networks.split(",")):
         for rate in map(int, options.rates.split(",")):
             yield network, int(hosts), rate

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""How long after a layer was contributed its sum is there, by layer, where the link is the bottleneck.
+"""Measures the time from a layer's contribution to its sum, by layer, where the link is the bottleneck.
 
     sudo python3 bench/netlab/sums.py [--build build/release] [--network vgg19] [--hosts 4] [--rate 200] [--steps 4]
          [--variant auto] [--congestion reno] [--times FILE] [--record bench/results]
 
-Hosts as in replay.py: network namespaces with a shaped link, whose device sleeps as long as one core was measured to
-take. From the run's trace: of each worker and step, the time from the end of a layer's last `contribute` to the end of
-its last `receive`. Cells are the median and the longest over workers and steps, the first step left out.
+Hosts are as in replay.py: network namespaces with a shaped link, whose device sleeps for the measured time of one core.
+For each worker and step, the run's trace gives a time: from the end of a layer's last `contribute` to the end of its
+last `receive`. Cells are the median and the longest over workers and steps, without the first step.
 """
 import collections
 import json
@@ -27,7 +27,7 @@ COLUMNS = [record.column("layer", "layer"), record.column("sum_ms", "contributed
 
 
 def latencies(trace):
-    """By layer, in the order of the forward pass: milliseconds, one for each worker and step."""
+    """Milliseconds by layer, in the order of the forward pass, with one value for each worker and step."""
     workers = {event["pid"] for event in trace["traceEvents"]
                if event["name"] == "process_name" and event["args"]["name"].startswith("worker")}
     last = {"forward": {}, "contribute": {}, "receive": {}}
