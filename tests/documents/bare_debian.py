@@ -53,9 +53,9 @@ def main():
     with tempfile.TemporaryDirectory(dir="/var/tmp") as made:
         root = given.root or pathlib.Path(made)
         make_root(root)
-        shutil.rmtree(root / "root" / "poseidon", ignore_errors=True)
-        subprocess.run(["git", "clone", "--quiet", SOURCE, root / "root" / "poseidon"], check=True)
-        sys.exit(run(root, "cd /root/poseidon && python3 tests/documents/run_documents.py README.md"))
+        shutil.rmtree(root / "srv" / "poseidon", ignore_errors=True)
+        subprocess.run(["git", "clone", "--quiet", SOURCE, root / "srv" / "poseidon"], check=True)
+        sys.exit(run(root, "cd /srv/poseidon && python3 tests/documents/run_documents.py README.md"))
 
 
 if __name__ == "__main__":

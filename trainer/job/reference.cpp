@@ -1,5 +1,7 @@
 #include "trainer/job/reference.h"
 
+#include <cctype>
+#include <map>
 #include <set>
 
 #include "core/error.h"
@@ -40,6 +42,34 @@ std::string type_text(const Json& schema) {
   return schema["type"].get<std::string>() + bounds_text(schema);
 }
 
+/// Of a heading, as GitHub makes it.
+std::string anchor_of(const std::string& heading) {
+  std::string anchor;
+  for (const char c : heading)
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-')
+      anchor += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return anchor;
+}
+
+Json without_defaults(Json schema) {
+  if (schema.is_object()) schema.erase("default");
+  if (schema.is_structured())
+    for (Json& each : schema) each = without_defaults(std::move(each));
+  return schema;
+}
+
+/// "`split` is `"test"` by default" for each key of a schema that has another default in `first`, a
+/// schema of the same keys.
+void list_other_defaults(const Json& first, const Json& schema, std::set<std::string>& out) {
+  for (const auto& [key, field] : schema.items()) {
+    const Json& before = schema.is_array() ? first[std::stoul(key)] : first[key];
+    if (!field.is_structured()) continue;
+    if (field.is_object() && field.contains("default") && field["default"] != before["default"])
+      out.insert(text(code(key), " is ", code(field["default"].dump()), " by default"));
+    list_other_defaults(before, field, out);
+  }
+}
+
 class Writer {
  public:
   std::string take() { return std::move(out_); }
@@ -76,7 +106,21 @@ class Writer {
     if (empty) line("\nNo further keys.");
   }
 
+  /// Describes variants once. A later object with the same variants links to the first one, and
+  /// lists the defaults that differ.
   void variants(const std::string& path, const Json& schema, int level) {
+    const Json& variants = schema["oneOf"];
+    const auto [known, is_new] =
+        variants_.emplace(without_defaults(variants).dump(), Variants{path, variants});
+    if (!is_new) {
+      const Variants& first = known->second;
+      std::set<std::string> defaults;
+      list_other_defaults(first.schema, variants, defaults);
+      std::string others;
+      for (const std::string& each : defaults) others += (others.empty() ? "; " : ", ") + each;
+      return line(text("\nThe further keys of each type are those of [", first.path, "](#",
+                       anchor_of(first.path), ")", others, "."));
+    }
     for (const Json& branch : schema["oneOf"]) {
       if (!branch.contains("properties")) continue;
       for (const auto& [key, field] : branch["properties"].items()) {
@@ -107,6 +151,11 @@ class Writer {
 
   std::string out_;
   std::set<std::string> described_;
+  struct Variants {
+    std::string path;
+    Json schema;
+  };
+  std::map<std::string, Variants> variants_;  ///< by the schema without defaults
 };
 
 }  // namespace
