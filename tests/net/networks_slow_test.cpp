@@ -169,14 +169,13 @@ void compare(const net::Network& network, const Json& golden, const net::Choices
 }
 
 /// Compares once with PyTorch's algorithms, and once with our usual ones. Winograd's algorithm has
-/// larger rounding errors, which can switch a relu whose input is near zero. Among all networks,
-/// only two exceed 1e-4: resnet18 in two gradients, by 1.9e-4 and 1.7e-4, and resnet152 in its
-/// loss, by 1.4e-4.
+/// larger rounding errors, which can switch a relu whose input is near zero. resnet18 has the
+/// largest differences: 1.9e-4 with 16 lanes (Zen 4), 3.5e-4 with 8 lanes (Zen 3).
 void compare_with_pytorch(const std::string& name) {
   const Json golden = read_json(kGolden / (name + ".json"));
   const net::Network network = without_dropout(name);
   compare(network, golden, direct(network), 1e-4);
-  compare(network, golden, {}, 3e-4);
+  compare(network, golden, {}, 5e-4);
 }
 
 std::set<std::string> names_in(const fs::path& folder) {
