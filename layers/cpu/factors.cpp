@@ -17,8 +17,21 @@ using namespace poseidon::cpu;
 /// Outputs of a block: multiples of every strip. Larger blocks copy the inputs less often. With
 /// smaller blocks, more threads have work.
 constexpr int64_t kFewOutputs = 128, kManyOutputs = 256;
-/// Blocks are large if each thread then has at least this many.
-constexpr int64_t kBlocksOfThread = 4;
+/// Copying the inputs of a block takes about as long as computing this many outputs.
+constexpr int64_t kOutputsOfCopy = 16;
+
+/// Threads that compute blocks. Each has room for a whole block in the gradient's memory.
+int64_t team_of(int64_t outputs, int64_t block, int64_t threads) {
+  return std::clamp<int64_t>(outputs / block, 1, threads);
+}
+
+int64_t faster_block(int64_t outputs, int64_t threads) {
+  const auto time = [&](int64_t block) {
+    const int64_t blocks = product::pieces(outputs, block);
+    return product::pieces(blocks, team_of(outputs, block, threads)) * (block + kOutputsOfCopy);
+  };
+  return time(kManyOutputs) <= time(kFewOutputs) ? kManyOutputs : kFewOutputs;
+}
 
 constexpr std::array<std::pair<FormatTag, int64_t>, 4> kOrders{{{FormatTag::oi, 0},
                                                                 {FormatTag::AB16b16a, 16},
@@ -53,9 +66,7 @@ FactorRebuild::FactorRebuild(CpuDevice& device, const FactorShape& shape, int64_
       samples_(samples),
       order_(order),
       padded_inputs_(order.strip == 0 ? shape.columns : product::pieces(shape.columns, 16) * 16),
-      outputs_of_block_(shape.rows >= kManyOutputs * kBlocksOfThread * device.threads()
-                            ? kManyOutputs
-                            : kFewOutputs) {}
+      outputs_of_block_(faster_block(shape.rows, device.threads())) {}
 
 int64_t FactorRebuild::padded_outputs(int64_t outputs) const {
   return order_.strip == 0 ? outputs : product::pieces(outputs, order_.strip) * order_.strip;
@@ -68,7 +79,7 @@ size_t FactorRebuild::scratch_bytes() const {
 void FactorRebuild::run(const FactorMemory& factors, const Bindings& memory,
                         const GradientSink* sink) const {
   const int64_t blocks = product::pieces(shape_.rows, outputs_of_block_);
-  const auto team = static_cast<int>(std::min<int64_t>(device_.threads(), blocks));
+  const auto team = static_cast<int>(team_of(shape_.rows, outputs_of_block_, device_.threads()));
 #pragma omp parallel for schedule(dynamic) num_threads(team)
   for (int64_t b = 0; b < blocks; ++b) {
     const int64_t thread = omp_get_thread_num(), first = b * outputs_of_block_;

@@ -4,8 +4,11 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstring>
+#include <thread>
 
 #include "core/error.h"
 #include "core/isa.h"
@@ -117,6 +120,36 @@ TEST_CASE("each element of a gradient from factors is one chain of multiply-adds
         CHECK(std::memcmp(got.data(), expected.data(), got.size() * sizeof(float)) == 0);
       }
   }
+}
+
+TEST_CASE("a gradient for a sink stays within its memory, by any number of threads") {
+  const FactorCase each{{300, 70, true}, 40};
+  const layers::FactorShape& shape = each.shape;
+  const Factors factors(each);
+  const std::vector<float> expected = expected_gradients(each, factors);
+  const int64_t weights = shape.rows * shape.columns;
+  poseidon::cpu::CpuDevice device(3);
+  const FactorRebuild rebuild(device, shape, each.samples, FactorOrder{});
+  constexpr size_t kBeyond = 256 * 70;
+  std::vector<float> weight(static_cast<size_t>(weights) + kBeyond, 5);
+  std::vector<float> bias(static_cast<size_t>(shape.rows) + kBeyond, 5);
+  std::vector<std::byte> scratch(rebuild.scratch_bytes());
+  layers::Bindings memory;
+  memory.parameters = {{.gradient = weight.data()}, {.gradient = bias.data()}};
+  memory.scratch = scratch.data();
+  std::vector<float> got(expected.size());
+  const layers::GradientSink sink = [&](int index, int64_t first, std::span<const float> piece) {
+    // Every thread of the team computes a block meanwhile.
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    std::ranges::copy(piece, got.begin() + (index == 0 ? first : weights + first));
+  };
+  rebuild.run({.deltas = const_cast<float*>(factors.deltas.data()),
+               .activations = const_cast<float*>(factors.activations.data())},
+              memory, &sink);
+  CHECK(std::memcmp(got.data(), expected.data(), got.size() * sizeof(float)) == 0);
+  const auto is_untouched = [](float value) { return value == 5; };
+  CHECK(std::all_of(weight.begin() + weights, weight.end(), is_untouched));
+  CHECK(std::all_of(bias.begin() + shape.rows, bias.end(), is_untouched));
 }
 
 TEST_CASE("a weight in another order has no gradients from factors") {
