@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstring>
 
 #include "layers/cpu/vectors.h"
 
@@ -42,33 +43,30 @@ inline constexpr int64_t kPanelOfA = kRows * kRowStep, kPanelOfB = kDepth * kCol
 /// The number of pieces of size `of` that cover `count`.
 constexpr int64_t pieces(int64_t count, int64_t of) { return (count + of - 1) / of; }
 
-/// Copies `columns` columns and `depth` rows of a matrix to a panel [depth][kWidth]. The rows of
-/// the matrix are `stride` apart. The other columns of the panel become zero.
+/// Copies kWidth floats in vector registers. g++ calls memmove for std::copy_n of this size.
 template <int64_t kWidth>
-void copy_panel(const float* matrix, int64_t stride, int64_t depth, int64_t columns, float* panel) {
-  const auto copy = [&](int64_t width) {
-    for (int64_t k = 0; k < depth; ++k, matrix += stride, panel += kWidth) {
-      std::copy_n(matrix, width, panel);
-      std::fill(panel + width, panel + kWidth, 0.0F);
-    }
-  };
-  if (columns >= kWidth)
-    copy(kWidth);
-  else
-    copy(std::max<int64_t>(columns, 0));
+[[gnu::always_inline]] inline void copy_row(const float* from, float* to) {
+  std::array<float, static_cast<size_t>(kWidth)> row;
+  std::memcpy(row.data(), from, sizeof row);
+  std::memcpy(to, row.data(), sizeof row);
 }
 
-/// Copies the columns to `count` panels, which are `step` floats apart. It reads each row of the
-/// matrix once, because neighboring rows of a large matrix are on different pages of memory.
+/// Copies `columns` columns and `depth` rows of a matrix to `count` panels [depth][kWidth], which
+/// are `step` floats apart. The rows of the matrix are `stride` apart. Columns of the panels that
+/// the matrix does not have become zero. Each row of the matrix is read once, because neighboring
+/// rows of a large matrix are on different pages of memory.
 template <int64_t kWidth>
 void copy_panels(const float* matrix, int64_t stride, int64_t depth, int64_t columns, int64_t count,
                  float* panels, int64_t step) {
   const int64_t whole = std::min(count, columns / kWidth);
-  for (int64_t k = 0; k < depth; ++k)
-    for (int64_t p = 0; p < whole; ++p)
-      std::copy_n(matrix + k * stride + p * kWidth, kWidth, panels + p * step + k * kWidth);
-  for (int64_t p = whole; p < count; ++p)
-    copy_panel<kWidth>(matrix + p * kWidth, stride, depth, columns - p * kWidth, panels + p * step);
+  for (int64_t k = 0; k < depth; ++k) {
+    const float* row = matrix + k * stride;
+    float* to = panels + k * kWidth;
+    for (int64_t p = 0; p < whole; ++p) copy_row<kWidth>(row + p * kWidth, to + p * step);
+    for (int64_t p = whole; p < count; ++p)
+      for (int64_t i = 0; i < kWidth; ++i)
+        to[p * step + i] = p * kWidth + i < columns ? row[p * kWidth + i] : 0.0F;
+  }
 }
 
 /// Like copy_panels, to panels of B.
