@@ -12,7 +12,9 @@ namespace poseidon::comm {
 
 /// Whether survivors' state is valid after this failure. After a replica divergence the correct
 /// replica is unknown.
-inline bool survivors_count(const Loss& loss) { return loss.kind != Loss::Kind::kDrift; }
+inline bool survivors_count(const NodeFailure& loss) {
+  return loss.kind != NodeFailure::Kind::kDrift;
+}
 
 /// A checkpoint to which a job can return.
 struct SavedStep {

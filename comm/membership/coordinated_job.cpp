@@ -135,14 +135,15 @@ int64_t CoordinatedJob::step_under_way() const {
   return least + 1;
 }
 
-Loss CoordinatedJob::loss_of(const MemberRecord& member, Loss::Kind kind,
-                             const std::string& why) const {
-  Loss loss = loss_of(member.node, kind, why);
+NodeFailure CoordinatedJob::loss_of(const MemberRecord& member, NodeFailure::Kind kind,
+                                    const std::string& why) const {
+  NodeFailure loss = loss_of(member.node, kind, why);
   loss.address = member.address;
   return loss;
 }
 
-Loss CoordinatedJob::loss_of(NodeId node, Loss::Kind kind, const std::string& why) const {
+NodeFailure CoordinatedJob::loss_of(NodeId node, NodeFailure::Kind kind,
+                                    const std::string& why) const {
   return {.kind = kind,
           .who = node,
           .address = "",

@@ -106,9 +106,10 @@ class CoordinatedJob {
 
   /// The step that not all workers have done, counted from 1; 0: before the first.
   int64_t step_under_way() const;
-  Loss loss_of(const MemberRecord& member, Loss::Kind kind, const std::string& why) const;
+  NodeFailure loss_of(const MemberRecord& member, NodeFailure::Kind kind,
+                      const std::string& why) const;
   /// A failure that the coordinator itself detects, of a node that is not a member.
-  Loss loss_of(NodeId node, Loss::Kind kind, const std::string& why) const;
+  NodeFailure loss_of(NodeId node, NodeFailure::Kind kind, const std::string& why) const;
 
   const CoordinatorOptions options;
   Transport& transport;

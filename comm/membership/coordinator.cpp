@@ -61,12 +61,12 @@ void Coordinator::send(uint16_t worker, const FrameHeader& header, Payload paylo
 }
 
 void Coordinator::report_error(const std::string& why) {
-  verdict_.accuse(job_.loss_of(NodeId{}, Loss::Kind::kError, why));
+  verdict_.accuse(job_.loss_of(NodeId{}, NodeFailure::Kind::kError, why));
 }
 
 void Coordinator::report_absent(NodeId node, const std::string& why) {
   if (state() != State::kGathering || job_.members.contains(node)) return;
-  verdict_.accuse(job_.loss_of(node, Loss::Kind::kPeer, why));
+  verdict_.accuse(job_.loss_of(node, NodeFailure::Kind::kPeer, why));
 }
 
 void Coordinator::report_unreadable(NodeId node, uint32_t view, const std::string& why) {
@@ -148,7 +148,7 @@ void Coordinator::hear_nothing_of(ConnectionId connection) {
   const MemberRecord* member = job_.members.find(connection);
   // If the node wakes up again, it receives the reason for its removal.
   if (member != nullptr)
-    job_.control.tell(connection, Failed{job_.loss_of(*member, Loss::Kind::kPeer, why)});
+    job_.control.tell(connection, Failed{job_.loss_of(*member, NodeFailure::Kind::kPeer, why)});
   job_.transport.close(connection);
   // Other members may have received its last heartbeat up to one interval later.
   if (member != nullptr) verdict_.lose(*member, why, 2 * job_.options.timeout / 5);

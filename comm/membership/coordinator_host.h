@@ -14,7 +14,7 @@ namespace poseidon::comm {
 /// How a job ended.
 struct Outcome {
   bool finished = false;
-  Loss loss;                          ///< why it ended, unless finished
+  NodeFailure loss;                   ///< why it ended, unless finished
   std::optional<int64_t> saved_step;  ///< after a failure: the step of the received checkpoint
 };
 
@@ -111,9 +111,9 @@ class JobObserver {
   /// end of the job no longer waits for it.
   virtual void slow(NodeId node, const std::string& what) = 0;
   /// A member has failed and the job continues without it, or joiners are admitted.
-  virtual void regrouping(const Loss& /*loss*/) {}
+  virtual void regrouping(const NodeFailure& /*loss*/) {}
   /// The job has failed; the members are being informed.
-  virtual void failed(const Loss& loss) = 0;
+  virtual void failed(const NodeFailure& loss) = 0;
   /// The end of the job continues without this node, which has failed or hangs.
   virtual void given_up(NodeId /*node*/) {}
   virtual void ended(const Outcome& outcome) = 0;

@@ -153,18 +153,18 @@ void Deadlines::expire(const MemberRecord* member) {
     case CoordinatorState::kGathering: return give_up_gathering();
     case CoordinatorState::kSuspecting: return verdict_.expire();
     case CoordinatorState::kMeasuring:
-      return verdict_.accuse(
-          job_.loss_of(*member, Loss::Kind::kStall, "its link was not measured within " + after));
+      return verdict_.accuse(job_.loss_of(*member, NodeFailure::Kind::kStall,
+                                          "its link was not measured within " + after));
     case CoordinatorState::kFetching: return preparation_.give_up_keeper(*member, limit());
     case CoordinatorState::kPreparing:
     case CoordinatorState::kConnecting:
     case CoordinatorState::kRunning:
       return verdict_.accuse(
-          job_.loss_of(*member, Loss::Kind::kStall,
+          job_.loss_of(*member, NodeFailure::Kind::kStall,
                        text("no sign of progress for ", after, "; ", what_it_did(*member))));
     case CoordinatorState::kRegrouping:
-      return verdict_.accuse(
-          job_.loss_of(*member, Loss::Kind::kStall, "it did not cease to compute within " + after));
+      return verdict_.accuse(job_.loss_of(*member, NodeFailure::Kind::kStall,
+                                          "it did not cease to compute within " + after));
     case CoordinatorState::kConcluding:
       return ending_.give_up(member->node, "did not tell its traffic within " + after);
     case CoordinatorState::kFailing:
@@ -182,11 +182,11 @@ bool Deadlines::give_up_joiners() {
   const Time most = std::max(kLeastForJoiners, 3 * job_.options.timeout) +
                     kHandovers * job_.host.planner.handover_time();
   if (job_.now() - job_.entered_at() < most) return false;
-  std::vector<Loss> late;
+  std::vector<NodeFailure> late;
   for (const auto& [node, member] : job_.members)
     if (!member.has_values && !member.ready)
       late.push_back(
-          job_.loss_of(member, Loss::Kind::kStall,
+          job_.loss_of(member, NodeFailure::Kind::kStall,
                        text("it has joined, and was not ready within ", seconds_text(most))));
   if (!late.empty()) verdict_.accuse(std::move(late));
   return !late.empty();
@@ -197,7 +197,7 @@ void Deadlines::give_up_gathering() {
   const std::optional<NodeId> node = admission_.first_missing();
   if (!node) return;
   verdict_.accuse(
-      job_.loss_of(*node, Loss::Kind::kPeer,
+      job_.loss_of(*node, NodeFailure::Kind::kPeer,
                    text("it did not join within ", seconds_text(job_.options.gather_timeout),
                         "; missing: ", admission_.missing())));
 }

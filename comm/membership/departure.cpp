@@ -16,7 +16,7 @@ void Departure::suspect(NodeId peer, const std::string& why) {
   if (me_.state() < MemberState::kFinished) accuse(me_.loss_of(peer, why));
 }
 
-void Departure::miss(NodeId peer, const Loss& loss) {
+void Departure::miss(NodeId peer, const NodeFailure& loss) {
   if (me_.state() < MemberState::kFinished) accuse(loss);
   if (me_.state() != MemberState::kSuspecting) return;
   for (const auto& [other, why] : me_.peers.not_reached())
@@ -24,13 +24,13 @@ void Departure::miss(NodeId peer, const Loss& loss) {
 }
 
 void Departure::report_error(const std::string& why) {
-  if (me_.state() < MemberState::kSuspecting) accuse(me_.own_loss(Loss::Kind::kError, why));
+  if (me_.state() < MemberState::kSuspecting) accuse(me_.own_loss(NodeFailure::Kind::kError, why));
 }
 
 void Departure::leave(const std::string& why) {
   leaves_by_ = why;
   if (me_.state() >= MemberState::kFinished) return;
-  const Loss loss = me_.own_loss(Loss::Kind::kLeft, why);
+  const NodeFailure loss = me_.own_loss(NodeFailure::Kind::kLeft, why);
   // While there is a job, this node's state may be the state to save.
   if (me_.state() >= MemberState::kRegrouping) return accuse(loss);
   if (me_.state() == MemberState::kPreparing) me_.coordinator.tell(Lost{loss});
@@ -39,7 +39,7 @@ void Departure::leave(const std::string& why) {
 
 /// The coordinator receives all reports and decides on one. A node that is only cut off, or that
 /// ends because of another node's failure, must not be named as the cause.
-void Departure::accuse(const Loss& loss) {
+void Departure::accuse(const NodeFailure& loss) {
   accusation_ = loss;
   if (!me_.coordinator.is_open()) return fail(me_.decided(loss));
   me_.enter(MemberState::kSuspecting);
@@ -60,7 +60,7 @@ void Departure::coordinator_lost(const std::string& why) {
   fail(me_.loss_of(NodeId{}, why));
 }
 
-void Departure::regroup(const Loss& loss) {
+void Departure::regroup(const NodeFailure& loss) {
   if (me_.state() < MemberState::kConnecting || me_.state() >= MemberState::kFailing) return;
   me_.enter(MemberState::kRegrouping);
   me_.coordinator.drop_bulk();
@@ -76,7 +76,7 @@ void Departure::report_again() {
   me_.coordinator.tell(Lost{accusation_});
 }
 
-void Departure::fail(const Loss& loss) {
+void Departure::fail(const NodeFailure& loss) {
   if (me_.state() >= MemberState::kFailing) return;
   me_.enter(MemberState::kFailing);
   // Drops a checkpoint that is still queued: the coordinator may request another one, perhaps from

@@ -17,7 +17,7 @@ class Departure {
   void suspect(NodeId peer, const std::string& why);
   /// Reports a peer that is silent, or was never reached. Also reports all other peers that have
   /// not been reached: a node that reaches none is itself cut off.
-  void miss(NodeId peer, const Loss& loss);
+  void miss(NodeId peer, const NodeFailure& loss);
   void coordinator_lost(const std::string& why);
   /// Reports a local error. The job fails.
   void report_error(const std::string& why);
@@ -25,23 +25,23 @@ class Departure {
   /// continues without it, or fails.
   void leave(const std::string& why);
   /// The view has ended for this reason, and the job continues in the next one.
-  void regroup(const Loss& loss);
+  void regroup(const NodeFailure& loss);
   /// Reports this node's own failure again, in the next view. The coordinator has begun that view
   /// since the first report, and ignores frames of the older view.
   void report_again();
   /// The job has failed.
-  void fail(const Loss& loss);
+  void fail(const NodeFailure& loss);
   /// The job is over.
   void dismissed();
   /// Stops waiting for the coordinator's decision after the timeout.
   void wake();
 
  private:
-  void accuse(const Loss& loss);
+  void accuse(const NodeFailure& loss);
 
   Membership& me_;
   Time verdict_until_{0};
-  Loss accusation_;
+  NodeFailure accusation_;
   std::string leaves_by_;  ///< why this node was asked to leave; "": it was not asked
 };
 

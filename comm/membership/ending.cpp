@@ -8,8 +8,8 @@ namespace poseidon::comm {
 namespace {
 
 /// Whether the node in question can still do what the survivors do after a failure.
-bool takes_part_to_the_end(Loss::Kind kind) {
-  return kind == Loss::Kind::kError || kind == Loss::Kind::kLeft;
+bool takes_part_to_the_end(NodeFailure::Kind kind) {
+  return kind == NodeFailure::Kind::kError || kind == NodeFailure::Kind::kLeft;
 }
 
 }  // namespace
@@ -36,7 +36,7 @@ void Ending::conclude_when_finished() {
 
 // ---- after a node failure
 
-void Ending::fail(const Loss& loss) {
+void Ending::fail(const NodeFailure& loss) {
   if (job_.state() >= CoordinatorState::kFailing) return;
   loss_ = loss;
   job_.enter(CoordinatorState::kFailing);

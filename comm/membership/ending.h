@@ -17,7 +17,7 @@ class Ending {
   /// A member is done.
   void finished(MemberRecord& member, int64_t step);
   /// The job fails because of `loss`.
-  void fail(const Loss& loss);
+  void fail(const NodeFailure& loss);
   /// A survivor has stopped computing after `step` complete steps.
   void stopped(MemberRecord& member, int64_t step);
   /// The survivor that was asked has sent its checkpoint.
@@ -38,7 +38,7 @@ class Ending {
 
   CoordinatedJob& job_;
   Admission& admission_;
-  Loss loss_;
+  NodeFailure loss_;
 };
 
 }  // namespace poseidon::comm

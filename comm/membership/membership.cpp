@@ -71,10 +71,10 @@ void Membership::disconnect(ConnectionId connection) {
   transport.close(connection);
 }
 
-Loss Membership::loss_of(NodeId lost, const std::string& why) const {
+NodeFailure Membership::loss_of(NodeId lost, const std::string& why) const {
   const std::string awaited = payload.awaiting(lost);
   const bool is_coordinator = lost.role == Role::kCoordinator;
-  return {.kind = Loss::Kind::kPeer,
+  return {.kind = NodeFailure::Kind::kPeer,
           .who = lost,
           .address = is_coordinator ? options.coordinator : peers.address_of(lost),
           .why = why,
@@ -82,14 +82,14 @@ Loss Membership::loss_of(NodeId lost, const std::string& why) const {
           .awaited = awaited.empty() ? "" : name_of(node()) + " awaited " + awaited};
 }
 
-Loss Membership::unreached(NodeId node, const std::string& why) const {
-  Loss loss = loss_of(node, why);
-  loss.kind = Loss::Kind::kUnreached;
+NodeFailure Membership::unreached(NodeId node, const std::string& why) const {
+  NodeFailure loss = loss_of(node, why);
+  loss.kind = NodeFailure::Kind::kUnreached;
   return loss;
 }
 
-Loss Membership::decided(Loss loss) const {
-  if (loss.kind != Loss::Kind::kUnreached) return loss;
+NodeFailure Membership::decided(NodeFailure loss) const {
+  if (loss.kind != NodeFailure::Kind::kUnreached) return loss;
   Suspicion alone;
   alone.add(node(), loss, options.address);
   return alone.loss_of(loss.who);
@@ -101,7 +101,7 @@ void Membership::begin_contact(ConnectionId connection, NodeId node) {
   Contact::send_proof(transport, connection, view());
 }
 
-Loss Membership::own_loss(Loss::Kind kind, const std::string& why) const {
+NodeFailure Membership::own_loss(NodeFailure::Kind kind, const std::string& why) const {
   return {.kind = kind,
           .who = node(),
           .address = options.address,

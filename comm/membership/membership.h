@@ -73,15 +73,15 @@ class Membership {
   /// Closes the connection, and expects no more heartbeats from it.
   void disconnect(ConnectionId connection);
   /// A failure in the current step, with what this node awaits from the failed node.
-  Loss loss_of(NodeId node, const std::string& why) const;
+  NodeFailure loss_of(NodeId node, const std::string& why) const;
   /// A report that this node has never reached a peer.
-  Loss unreached(NodeId node, const std::string& why) const;
+  NodeFailure unreached(NodeId node, const std::string& why) const;
   /// The same failure as a complete sentence, for the case that no coordinator decides.
-  Loss decided(Loss loss) const;
+  NodeFailure decided(NodeFailure loss) const;
   /// A connection to a node is open: both ends send proofs of contact.
   void begin_contact(ConnectionId connection, NodeId node);
   /// A failure that this node itself causes.
-  Loss own_loss(Loss::Kind kind, const std::string& why) const;
+  NodeFailure own_loss(NodeFailure::Kind kind, const std::string& why) const;
   /// Ends the membership, and all connections.
   void end();
 

@@ -132,12 +132,12 @@ void Newcomers::paused(MemberRecord& member, int64_t step) {
   if (job_.state() != CoordinatorState::kRunning ||
       !job_.members.all(Role::kWorker, &MemberRecord::paused))
     return;
-  Loss joined{.kind = Loss::Kind::kJoined,
-              .who = {},
-              .address = "",
-              .why = "",
-              .step = step,
-              .awaited = ""};
+  NodeFailure joined{.kind = NodeFailure::Kind::kJoined,
+                     .who = {},
+                     .address = "",
+                     .why = "",
+                     .step = step,
+                     .awaited = ""};
   for (const auto& [connection, newcomer] : job_.newcomers) {
     if (!newcomer.prepared) continue;
     joined.who = newcomer.node;

@@ -37,7 +37,8 @@ bool Preparation::same_facts() {
     if (!member.is_worker()) continue;
     const std::string different = difference(first.facts, member.facts);
     if (different.empty()) continue;
-    verdict_.accuse(job_.loss_of(member, Loss::Kind::kError, text(different, " as on worker 0")));
+    verdict_.accuse(
+        job_.loss_of(member, NodeFailure::Kind::kError, text(different, " as on worker 0")));
     return false;
   }
   return true;

@@ -17,9 +17,9 @@ constexpr int kMostReturns = 3;
 
 }  // namespace
 
-bool Regrouping::can_go_on_after(const std::vector<Loss>& losses) const {
+bool Regrouping::can_go_on_after(const std::vector<NodeFailure>& losses) const {
   std::vector<NodeId> nodes;
-  for (const Loss& loss : losses) {
+  for (const NodeFailure& loss : losses) {
     if (!others_are_free_of(loss)) return false;
     if (spoils_others(loss) && !may_go_back()) return false;
     nodes.push_back(loss.who);
@@ -46,19 +46,19 @@ bool Regrouping::can_go_on_without(const std::vector<NodeId>& nodes) const {
 /// An error would recur on the other members. But an error of a joiner before its first step would
 /// not, because the members have passed that point. If no majority of the initial values agrees,
 /// the failure names the coordinator, and can_go_on_without() is false.
-bool Regrouping::others_are_free_of(const Loss& loss) const {
-  if (loss.kind == Loss::Kind::kError) return lacks_values(loss.who);
-  return loss.kind != Loss::Kind::kJoined;
+bool Regrouping::others_are_free_of(const NodeFailure& loss) const {
+  if (loss.kind == NodeFailure::Kind::kError) return lacks_values(loss.who);
+  return loss.kind != NodeFailure::Kind::kJoined;
 }
 
 /// A diverged replica has contributed to sums, so it has changed the values of all members. A
 /// joiner has contributed nothing yet.
-bool Regrouping::spoils_others(const Loss& loss) const {
-  return loss.kind == Loss::Kind::kDrift && !lacks_values(loss.who);
+bool Regrouping::spoils_others(const NodeFailure& loss) const {
+  return loss.kind == NodeFailure::Kind::kDrift && !lacks_values(loss.who);
 }
 
 /// Whether no member can continue with the current values.
-bool Regrouping::loses_values(const Loss& loss) const {
+bool Regrouping::loses_values(const NodeFailure& loss) const {
   if (spoils_others(loss) && !mutated(Mutation::kSpoiltValues)) return true;
   return job_.host.planner.needs_checkpoint() && !mutated(Mutation::kNoRestore);
 }
@@ -68,8 +68,8 @@ bool Regrouping::may_go_back() const {
   return saved > 0 && (saved > returned_to_ || returns_ < kMostReturns);
 }
 
-std::string Regrouping::why_it_ends(const Loss& loss) const {
-  if (loss.kind != Loss::Kind::kDrift || returns_ < kMostReturns || may_go_back()) return "";
+std::string Regrouping::why_it_ends(const NodeFailure& loss) const {
+  if (loss.kind != NodeFailure::Kind::kDrift || returns_ < kMostReturns || may_go_back()) return "";
   return text("; ", returns_, " drifts before have taken the job back to step ", returned_to_,
               ", and it has reached no later checkpoint");
 }
@@ -86,8 +86,8 @@ bool Regrouping::has_values(const Survivors& left) const {
          });
 }
 
-void Regrouping::begin(const std::vector<Loss>& losses) {
-  for (const Loss& loss : losses) {
+void Regrouping::begin(const std::vector<NodeFailure>& losses) {
+  for (const NodeFailure& loss : losses) {
     job_.restores |= loses_values(loss);
     spoilt_ |= spoils_others(loss);
     evict(loss);
@@ -96,13 +96,13 @@ void Regrouping::begin(const std::vector<Loss>& losses) {
   leave_view(losses[0]);
 }
 
-void Regrouping::let_in(const Loss& joined) {
+void Regrouping::let_in(const NodeFailure& joined) {
   job_.host.observer.regrouping(joined);
   leave_view(joined);
 }
 
 /// Values that are in flight to joiners are dropped, because they are useless now.
-void Regrouping::leave_view(const Loss& why) {
+void Regrouping::leave_view(const NodeFailure& why) {
   if (job_.state() != CoordinatorState::kRegrouping) {
     job_.enter(CoordinatorState::kRegrouping);
     for (const auto& [node, member] : job_.members)
@@ -114,12 +114,12 @@ void Regrouping::leave_view(const Loss& why) {
 
 /// If the node still runs, it receives the reason for its removal. A node that requested to leave
 /// may go.
-void Regrouping::evict(const Loss& loss) {
+void Regrouping::evict(const NodeFailure& loss) {
   const MemberRecord* lost = job_.members.find(loss.who);
   if (lost == nullptr) return;
   job_.control.tell(lost->connection, Failed{loss});
   job_.disconnect(lost->connection);
-  if (loss.kind == Loss::Kind::kDrift) bar_host(lost->address);
+  if (loss.kind == NodeFailure::Kind::kDrift) bar_host(lost->address);
   forget(*lost, loss.message());
 }
 

@@ -28,17 +28,17 @@ class Regrouping {
   /// Whether the job can continue after any failure at this moment.
   bool is_possible() const;
   /// Whether the job can continue after these failures.
-  bool can_go_on_after(const std::vector<Loss>& losses) const;
+  bool can_go_on_after(const std::vector<NodeFailure>& losses) const;
   /// Whether the remaining members can continue without these nodes.
   bool can_go_on_without(const std::vector<NodeId>& nodes) const;
   /// Why this failure ends a job that has returned to one checkpoint too often; "" if that is not
   /// the reason.
-  std::string why_it_ends(const Loss& loss) const;
+  std::string why_it_ends(const NodeFailure& loss) const;
   /// Starts to reconfigure the job, or adds further failures to a reconfiguration in progress. The
   /// members receive the first failure only.
-  void begin(const std::vector<Loss>& losses);
+  void begin(const std::vector<NodeFailure>& losses);
   /// The job continues with joiners. All workers wait after the same step.
-  void let_in(const Loss& joined);
+  void let_in(const NodeFailure& joined);
   /// A survivor has left the view after `left.step` complete steps.
   void left_view(MemberRecord& member, const LeftView& left);
   /// The checkpoint of `step` has been read and is intact; 0: all begin with their initial values.
@@ -47,16 +47,16 @@ class Regrouping {
   void forget(const MemberRecord& lost, const std::string& why);
 
  private:
-  void evict(const Loss& loss);
+  void evict(const NodeFailure& loss);
   void bar_host(const std::string& address);
-  void leave_view(const Loss& why);
+  void leave_view(const NodeFailure& why);
   void go_on_when_all_left();
   int64_t step_for_all() const;
   bool has_values(const Survivors& left) const;
   bool lacks_values(NodeId node) const;
-  bool others_are_free_of(const Loss& loss) const;
-  bool spoils_others(const Loss& loss) const;
-  bool loses_values(const Loss& loss) const;
+  bool others_are_free_of(const NodeFailure& loss) const;
+  bool spoils_others(const NodeFailure& loss) const;
+  bool loses_values(const NodeFailure& loss) const;
   bool may_go_back() const;
   void restore();
 

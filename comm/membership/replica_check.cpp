@@ -67,13 +67,13 @@ std::string ReplicaCheck::tensor_name(int64_t turn, size_t index) const {
 }
 
 void ReplicaCheck::accuse(const Drift& drift, int64_t step) {
-  const Loss loss{.kind = Loss::Kind::kDrift,
-                  .who = {},
-                  .address = "",
-                  .why = drift.why,
-                  .step = step,
-                  .awaited = ""};
-  std::vector<Loss> losses(std::max<size_t>(drift.who.size(), 1), loss);
+  const NodeFailure loss{.kind = NodeFailure::Kind::kDrift,
+                         .who = {},
+                         .address = "",
+                         .why = drift.why,
+                         .step = step,
+                         .awaited = ""};
+  std::vector<NodeFailure> losses(std::max<size_t>(drift.who.size(), 1), loss);
   for (size_t i = 0; i < drift.who.size(); ++i) {
     losses[i].who = {Role::kWorker, drift.who[i]};
     losses[i].address = job_.members.find(losses[i].who)->address;

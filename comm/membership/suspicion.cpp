@@ -72,7 +72,7 @@ std::string listed(const Nodes& nodes) {
 
 }  // namespace
 
-void Suspicion::add(NodeId by, const Loss& loss, const std::string& address) {
+void Suspicion::add(NodeId by, const NodeFailure& loss, const std::string& address) {
   const auto known = std::ranges::find_if(reports_, [&](const Report& report) {
     return report.by == by && report.loss.who == loss.who;
   });
@@ -109,7 +109,7 @@ std::vector<NodeId> Suspicion::smallest_explanation(const CanGoOn& can_go_on,
   return {search.best().begin(), search.best().end()};
 }
 
-Loss Suspicion::loss_of(NodeId node, bool is_established) const {
+NodeFailure Suspicion::loss_of(NodeId node, bool is_established) const {
   const Report* report = nullptr;  // best: with a reason, then by this node, then the first
   Nodes others;
   bool unreached = false;
@@ -119,15 +119,15 @@ Loss Suspicion::loss_of(NodeId node, bool is_established) const {
     if (report == nullptr || each.tells_more_of(node, *report)) report = &each;
     others.insert(each.by == node ? each.loss.who : each.by);
   }
-  Loss loss = report->loss;
+  NodeFailure loss = report->loss;
   loss.who = node;
   loss.awaited = awaited_from(node);
   if (unreached && !is_established) {
-    loss.kind = Loss::Kind::kUnreached;
+    loss.kind = NodeFailure::Kind::kUnreached;
     loss.why = unreached_text(node);
     return loss;
   }
-  loss.kind = Loss::Kind::kPeer;
+  loss.kind = NodeFailure::Kind::kPeer;
   loss.why =
       text("it and ", listed(others), " have no connection, though the coordinator reaches ",
            others.size() == 1 ? "both: " : "all: ", unreached ? "it cannot be reached: " : "",
@@ -157,7 +157,7 @@ std::string Suspicion::Calls::text() const {
   for (size_t i = 0; i < named; ++i)
     names += (i == 0 ? "" : i + 1 == callers.size() ? " and " : ", ") + callers[i];
   if (named < callers.size()) names += poseidon::text(" and ", callers.size() - named, " others");
-  const Loss& loss = first->loss;
+  const NodeFailure& loss = first->loss;
   return poseidon::text(names, " cannot reach ", name_of(loss.who),
                         loss.address.empty() ? "" : " at " + loss.address, ": ", loss.why);
 }

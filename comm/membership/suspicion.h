@@ -19,7 +19,7 @@ class Suspicion {
 
   /// Adds the report of a member, which others reach at `address`, that a peer has failed or was
   /// never reached. Later reports of the same member about the same peer are ignored.
-  void add(NodeId by, const Loss& loss, const std::string& address = "");
+  void add(NodeId by, const NodeFailure& loss, const std::string& address = "");
   /// What a member awaited from this node, by the first report that states it; "" if none does.
   std::string awaited_from(NodeId node) const;
 
@@ -36,15 +36,15 @@ class Suspicion {
   /// The failure of one member of that set: the nodes to which it has no connection, and why. If
   /// two nodes have never reached each other, the text states which node called which address, and
   /// the remedy. For an established member it is a failure like others.
-  Loss loss_of(NodeId node, bool is_established = false) const;
+  NodeFailure loss_of(NodeId node, bool is_established = false) const;
 
  private:
   struct Report {
     NodeId by;
     std::string by_address;
-    Loss loss;
+    NodeFailure loss;
     bool is_of(NodeId node) const { return by == node || loss.who == node; }
-    bool is_unreached() const { return loss.kind == Loss::Kind::kUnreached; }
+    bool is_unreached() const { return loss.kind == NodeFailure::Kind::kUnreached; }
     std::string by_name() const;
     bool tells_more_of(NodeId node, const Report& other) const;
   };

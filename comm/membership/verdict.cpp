@@ -16,8 +16,9 @@ constexpr int kMostAttempts = 3;
 }  // namespace
 
 void Verdict::lose(const MemberRecord& member, const std::string& why, Time grace) {
-  const Loss loss = job_.loss_of(member, Loss::Kind::kPeer,
-                                 job_.reason_of_loss(member.sent_proof, member.sign_at, why));
+  const NodeFailure loss =
+      job_.loss_of(member, NodeFailure::Kind::kPeer,
+                   job_.reason_of_loss(member.sent_proof, member.sign_at, why));
   job_.liveness.remove(member.connection);
   if (job_.state() >= CoordinatorState::kFailing || job_.state() == CoordinatorState::kConcluding)
     return ending_.lose(loss.who);
@@ -30,7 +31,7 @@ void Verdict::lose(const MemberRecord& member, const std::string& why, Time grac
 
 /// Another node may replace a member that fails before there is a plan. A member that fails in
 /// every attempt ends the job.
-void Verdict::wait_again(Loss loss) {
+void Verdict::wait_again(NodeFailure loss) {
   const bool counts =
       job_.state() >= CoordinatorState::kPreparing || loss.why.ends_with(kOnlySmallMessages);
   const int attempts = counts ? attempts_.note(name_of(loss.who) + " " + host_of(loss.address),
@@ -45,20 +46,20 @@ void Verdict::wait_again(Loss loss) {
 
 /// A node has failed. The nodes that waited for it notice this at about the same time. Their
 /// reports are collected for a moment, so that the message can state what they waited for.
-void Verdict::suspect(const Loss& loss, Time grace) {
+void Verdict::suspect(const NodeFailure& loss, Time grace) {
   if (job_.state() < CoordinatorState::kRunning) return accuse(loss);
   lost_.push_back(loss);
   listen_until(job_.now() + grace);
   if (!suspicion_.awaited_from(lost_[0].who).empty()) decide();
 }
 
-void Verdict::hear(const MemberRecord& by, const Loss& accusation) {
-  if (accusation.kind == Loss::Kind::kLeft && job_.state() <= CoordinatorState::kFetching)
+void Verdict::hear(const MemberRecord& by, const NodeFailure& accusation) {
+  if (accusation.kind == NodeFailure::Kind::kLeft && job_.state() <= CoordinatorState::kFetching)
     return lose(by, accusation.why, Time{0});
   if (job_.state() == CoordinatorState::kConcluding) return;
   // A node that reports its own failure is believed.
-  const bool is_of_another =
-      accusation.kind == Loss::Kind::kPeer || accusation.kind == Loss::Kind::kUnreached;
+  const bool is_of_another = accusation.kind == NodeFailure::Kind::kPeer ||
+                             accusation.kind == NodeFailure::Kind::kUnreached;
   if (!is_of_another || accusation.who == by.node) return accuse(accusation);
   // A node that leaves its peers has not failed.
   if (job_.state() < CoordinatorState::kRegrouping) collect(by, accusation);
@@ -67,7 +68,7 @@ void Verdict::hear(const MemberRecord& by, const Loss& accusation) {
 /// For a node that the coordinator has detected as failed, one report of what was awaited from it
 /// is enough. If another reported node has failed too, the coordinator will detect that: its
 /// heartbeats are as frequent as the others'.
-void Verdict::collect(const MemberRecord& by, const Loss& accusation) {
+void Verdict::collect(const MemberRecord& by, const NodeFailure& accusation) {
   if (!is_lost(accusation.who) && !job_.members.contains(accusation.who)) return;
   suspicion_.add(by.node, accusation, by.address);
   if (mutated(Mutation::kFirstReport)) return end_by({accusation});
@@ -89,21 +90,21 @@ void Verdict::listen_until(Time until) {
 }
 
 bool Verdict::is_lost(NodeId node) const {
-  return std::ranges::find(lost_, node, &Loss::who) != lost_.end();
+  return std::ranges::find(lost_, node, &NodeFailure::who) != lost_.end();
 }
 
 /// A failure that the coordinator has detected may explain the missing connections of others. If it
 /// does not, they report again in the next view.
 void Verdict::decide() {
-  std::vector<Loss> losses = std::exchange(lost_, {});
+  std::vector<NodeFailure> losses = std::exchange(lost_, {});
   const Suspicion suspicion = std::exchange(suspicion_, {});
-  for (Loss& loss : losses) loss.awaited = suspicion.awaited_from(loss.who);
+  for (NodeFailure& loss : losses) loss.awaited = suspicion.awaited_from(loss.who);
   if (losses.empty()) losses = losses_by(suspicion);
   end_by(std::move(losses));
 }
 
-std::vector<Loss> Verdict::losses_by(const Suspicion& suspicion) const {
-  std::vector<Loss> losses;
+std::vector<NodeFailure> Verdict::losses_by(const Suspicion& suspicion) const {
+  std::vector<NodeFailure> losses;
   const auto can_go_on = [this](const std::vector<NodeId>& nodes) {
     return regrouping_.can_go_on_without(nodes);
   };
@@ -115,20 +116,20 @@ std::vector<Loss> Verdict::losses_by(const Suspicion& suspicion) const {
   return losses;
 }
 
-void Verdict::accuse(std::vector<Loss> losses) {
-  for (Loss& loss : std::exchange(lost_, {})) losses.push_back(std::move(loss));
+void Verdict::accuse(std::vector<NodeFailure> losses) {
+  for (NodeFailure& loss : std::exchange(lost_, {})) losses.push_back(std::move(loss));
   suspicion_ = {};
   end_by(std::move(losses));
 }
 
-void Verdict::fail(Loss loss) {
+void Verdict::fail(NodeFailure loss) {
   loss.why += regrouping_.why_it_ends(loss);
   ending_.fail(loss);
 }
 
 /// The coordinator knows the step best; a reporting member knows what it awaited.
-void Verdict::end_by(std::vector<Loss> losses) {
-  for (Loss& loss : losses)
+void Verdict::end_by(std::vector<NodeFailure> losses) {
+  for (NodeFailure& loss : losses)
     if (loss.step == 0 || !job_.has_begun()) loss.step = job_.step_under_way();
   if (regrouping_.can_go_on_after(losses))
     regrouping_.begin(losses);

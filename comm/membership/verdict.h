@@ -24,11 +24,11 @@ class Verdict {
   /// A member has failed. `grace`: how long others may still report what they awaited from it.
   void lose(const MemberRecord& member, const std::string& why, Time grace);
   /// A member reports a failure.
-  void hear(const MemberRecord& by, const Loss& accusation);
+  void hear(const MemberRecord& by, const NodeFailure& accusation);
   /// The job continues without the failed nodes if it can. Otherwise it fails, if it is not failing
   /// already.
-  void accuse(std::vector<Loss> losses);
-  void accuse(const Loss& loss) { accuse(std::vector{loss}); }
+  void accuse(std::vector<NodeFailure> losses);
+  void accuse(const NodeFailure& loss) { accuse(std::vector{loss}); }
   /// The time for reports has passed.
   void expire() { decide(); }
 
@@ -36,22 +36,22 @@ class Verdict {
   Time grace() const { return until_ - job_.entered_at(); }
 
  private:
-  void wait_again(Loss loss);
-  void suspect(const Loss& loss, Time grace);
-  void collect(const MemberRecord& by, const Loss& accusation);
+  void wait_again(NodeFailure loss);
+  void suspect(const NodeFailure& loss, Time grace);
+  void collect(const MemberRecord& by, const NodeFailure& accusation);
   void listen_until(Time until);
   bool is_lost(NodeId node) const;
   void decide();
-  std::vector<Loss> losses_by(const Suspicion& suspicion) const;
-  void end_by(std::vector<Loss> losses);
-  void fail(Loss loss);
+  std::vector<NodeFailure> losses_by(const Suspicion& suspicion) const;
+  void end_by(std::vector<NodeFailure> losses);
+  void fail(NodeFailure loss);
 
   CoordinatedJob& job_;
   Regrouping& regrouping_;
   Ending& ending_;
-  std::vector<Loss> lost_;  ///< members that the coordinator has detected as failed
-  Suspicion suspicion_;     ///< reports about other members
-  FailedJoins attempts_;    ///< members that failed before there was a plan
+  std::vector<NodeFailure> lost_;  ///< members that the coordinator has detected as failed
+  Suspicion suspicion_;            ///< reports about other members
+  FailedJoins attempts_;           ///< members that failed before there was a plan
   Time until_{0};
 };
 

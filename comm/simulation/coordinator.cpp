@@ -47,8 +47,9 @@ std::optional<Json> SimulatedPlanner::plan_again(const Survivors& survivors,
         .push_back(newcomer.node.rank);
   world_.result.joined += joined.size();
   for (const Newcomer& newcomer : joined)
-    for (const Loss& loss : world_.result.regrouped)
-      if (loss.kind == Loss::Kind::kDrift && host_of(loss.address) == host_of(newcomer.address))
+    for (const NodeFailure& loss : world_.result.regrouped)
+      if (loss.kind == NodeFailure::Kind::kDrift &&
+          host_of(loss.address) == host_of(newcomer.address))
         ++world_.result.admitted_again;
   world_.result.began_after.push_back(step);
   const Plan& plan = plan_now();
@@ -180,7 +181,7 @@ void SimulatedCoordinator::agreed(int64_t step, const std::vector<int64_t>& dige
   attempt([&] { queue_.agreed(step, digest); });
 }
 
-void SimulatedCoordinator::failed(const Loss& loss) {
+void SimulatedCoordinator::failed(const NodeFailure& loss) {
   failed_ = true;
   handover_.end();
   drifted_ = !survivors_count(loss);

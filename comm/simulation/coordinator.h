@@ -80,7 +80,7 @@ class SimulatedCoordinator final : public CheckpointReceiver, public JobObserver
     world_.result.warnings.push_back(why);
   }
   void joined(NodeId, const std::string&) override {}
-  void regrouping(const Loss& loss) override { world_.result.regrouped.push_back(loss); }
+  void regrouping(const NodeFailure& loss) override { world_.result.regrouped.push_back(loss); }
   void started() override { world_.result.began = true; }
   void noted(NodeId node, const Note& note) override;
   void agreed(int64_t step, const std::vector<int64_t>& digest) override;
@@ -89,7 +89,7 @@ class SimulatedCoordinator final : public CheckpointReceiver, public JobObserver
     return intake_.place(worker, header);
   }
   void received(uint16_t worker, const FrameHeader& header) override;
-  void failed(const Loss& loss) override;
+  void failed(const NodeFailure& loss) override;
   bool wants_checkpoint(int64_t step) override { return !drifted_ && queue_.wants(step); }
   void slow(NodeId, const std::string& what) override { world_.result.warnings.push_back(what); }
   void given_up(NodeId node) override { world_.result.given_up.push_back(node); }

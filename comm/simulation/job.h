@@ -98,8 +98,9 @@ struct SimulatedJobResult {
   std::optional<Outcome> outcome;        ///< of the coordinator, unless it failed
   std::map<uint16_t, int64_t> steps;     ///< complete steps by surviving worker
   std::map<uint16_t, uint32_t> digests;  ///< CRC-32C of all values after these steps
-  std::map<uint16_t, Loss> losses;       ///< the failure that each surviving worker was informed of
-  std::map<uint16_t, Loss> returned;     ///< the same for each worker that had been paused
+  std::map<uint16_t, NodeFailure>
+      losses;  ///< the failure that each surviving worker was informed of
+  std::map<uint16_t, NodeFailure> returned;  ///< the same for each worker that had been paused
   /// Digests of the checkpoints that the coordinator has written, after the updates with their sums
   /// in flight.
   std::map<int64_t, uint32_t> checkpoints;
@@ -115,7 +116,7 @@ struct SimulatedJobResult {
   std::vector<LayerBytes> bytes_of_layers;  ///< over all nodes, sent plus received
   std::optional<double> link_mbps;          ///< the measured rate
   bool began = false;                       ///< whether the first step has begun
-  std::vector<Loss> regrouped;              ///< failures and joins after which the job continued
+  std::vector<NodeFailure> regrouped;       ///< failures and joins after which the job continued
   uint32_t view = 1;                        ///< the last view that has begun
   std::vector<int64_t> began_after;         ///< steps done before each view after the first
   size_t joined = 0;                        ///< nodes that have joined the running job

@@ -25,7 +25,7 @@ std::string SimulatedServer::awaiting(NodeId node) const {
   return shard_ == nullptr || node.role != Role::kWorker ? "" : shard_->awaiting(node.rank);
 }
 
-void SimulatedServer::failed(const Loss&, bool alone) {
+void SimulatedServer::failed(const NodeFailure&, bool alone) {
   if (!alone) return member_.coordinator().stopped(0);
   over_ = true;
   member_.leave();

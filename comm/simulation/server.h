@@ -36,8 +36,8 @@ class SimulatedServer final : public MemberHost, public PayloadReceiver {
     if (!world_.hangs({Role::kServer, member_.rank()}, Work::kConcluding)) member_.finished(0);
   }
   int64_t step_under_way() override { return 0; }
-  void regroup(const Loss&) override { member_.coordinator().left_view(0, 0); }
-  void failed(const Loss&, bool alone) override;
+  void regroup(const NodeFailure&) override { member_.coordinator().left_view(0, 0); }
+  void failed(const NodeFailure&, bool alone) override;
   void dismissed() override { over_ = true; }
 
  private:

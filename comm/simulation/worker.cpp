@@ -139,7 +139,7 @@ void SimulatedWorker::started(uint64_t) {
 // ---- after a node failure
 
 /// Cancels all pending actions.
-void SimulatedWorker::regroup(const Loss&) {
+void SimulatedWorker::regroup(const NodeFailure&) {
   stopped_ = true;
   ++stops_;
   if (worker_hangs(world_, member_, Work::kStopping)) return;
@@ -149,7 +149,7 @@ void SimulatedWorker::regroup(const Loss&) {
   });
 }
 
-void SimulatedWorker::failed(const Loss& loss, bool alone) {
+void SimulatedWorker::failed(const NodeFailure& loss, bool alone) {
   stopped_ = true;
   ++stops_;
   loss_ = loss;

@@ -25,7 +25,7 @@ class SimulatedWorker final : public MemberHost {
   bool has_values() const { return has_values_ || member_.view() <= 1; }
   const SimulatedTraining& training() const { return training_; }
   uint32_t digest() const { return replica_.digest(); }
-  const std::optional<Loss>& loss() const { return loss_; }
+  const std::optional<NodeFailure>& loss() const { return loss_; }
   /// The exchange of its last view; null before the first.
   const WorkerExchange* exchange() const { return payload_.exchange(); }
 
@@ -38,8 +38,8 @@ class SimulatedWorker final : public MemberHost {
   void halt(int64_t step) override { training_.end_behind(step, StepLimit::Next::kEnd); }
   void pause(int64_t step) override { training_.end_behind(step, StepLimit::Next::kPause); }
   int64_t step_under_way() override { return training_.machine().done() + 1; }
-  void regroup(const Loss& loss) override;
-  void failed(const Loss& loss, bool alone) override;
+  void regroup(const NodeFailure& loss) override;
+  void failed(const NodeFailure& loss, bool alone) override;
   void save(int64_t step) override;
   void dismissed() override { over_ = true; }
 
@@ -62,7 +62,7 @@ class SimulatedWorker final : public MemberHost {
   bool stopped_ = false;
   uint32_t checkpoints_sent_ = 0;
   bool over_ = false;
-  std::optional<Loss> loss_;
+  std::optional<NodeFailure> loss_;
 };
 
 }  // namespace poseidon::comm

@@ -40,7 +40,7 @@ void describe_step(Fields& fields, int64_t& step) {
   fields.integer("step", step, kSteps, "number of steps done", Presence::kRequired);
 }
 
-void describe_loss(Fields& fields, Loss& loss) {
+void describe_loss(Fields& fields, NodeFailure& loss) {
   fields.option("kind", loss.kind, kKinds, "what happened", Presence::kRequired);
   fields.option("role", loss.who.role, kRoles, "of the node in question", Presence::kRequired);
   int64_t rank = loss.who.rank;
@@ -163,7 +163,7 @@ std::string without_step(const std::string& why, int64_t step) {
 
 }  // namespace
 
-std::string Loss::message() const {
+std::string NodeFailure::message() const {
   const std::string node = name_of(who) + (address.empty() ? "" : " (" + address + ")");
   const std::string when = step == 0 ? " before the first step" : text(" in step ", step);
   const std::string waiting = awaited.empty() ? "" : "; " + awaited;

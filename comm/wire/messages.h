@@ -185,7 +185,7 @@ struct Paused {
 };
 
 /// Why a job, or a view of it, ends early: a node failure or a joiner.
-struct Loss {
+struct NodeFailure {
   enum class Kind : uint8_t {
     kPeer,    ///< a node failed: broken connection, silence, a frame that breaks the protocol
     kStall,   ///< a node answers but makes no progress
@@ -206,20 +206,20 @@ struct Loss {
 
   /// "worker 2 (10.0.0.3:7000) was lost in step 12: no sign of life for 10 s; worker 1 awaited ..."
   std::string message() const;
-  bool operator==(const Loss&) const = default;
+  bool operator==(const NodeFailure&) const = default;
 };
 
 /// Member to coordinator: a peer has failed, or the member has a local error.
 struct Lost {
   static constexpr const char* kType = "lost";
-  Loss loss;
+  NodeFailure loss;
   void describe(Fields& fields);
 };
 
 /// Coordinator to member: the job has failed; end it.
 struct Failed {
   static constexpr const char* kType = "failed";
-  Loss loss;
+  NodeFailure loss;
   void describe(Fields& fields);
 };
 
@@ -228,7 +228,7 @@ struct Failed {
 /// done this, the coordinator sends the next plan.
 struct Regroup {
   static constexpr const char* kType = "regroup";
-  Loss loss;
+  NodeFailure loss;
   void describe(Fields& fields);
 };
 

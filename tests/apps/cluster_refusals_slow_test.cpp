@@ -98,7 +98,7 @@ class Applicant final : public comm::MemberHost, public comm::PayloadReceiver {
   void concluded() override {}
   std::string awaiting(comm::NodeId) const override { return ""; }
   int64_t step_under_way() override { return 0; }
-  void failed(const comm::Loss&, bool) override {}
+  void failed(const comm::NodeFailure&, bool) override {}
   void save(int64_t) override {}
   void dismissed() override {}
 

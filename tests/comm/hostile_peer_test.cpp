@@ -65,7 +65,7 @@ class QuietMember final : public MemberHost, public PayloadReceiver {
   void concluded() override {}
   std::string awaiting(NodeId) const override { return ""; }
   int64_t step_under_way() override { return 0; }
-  void failed(const Loss& loss, bool) override { happened += "failed: " + loss.why + " "; }
+  void failed(const NodeFailure& loss, bool) override { happened += "failed: " + loss.why + " "; }
   void save(int64_t) override { happened += "save "; }
   void dismissed() override { happened += "dismissed "; }
 
@@ -112,7 +112,7 @@ class QuietCoordinator final : public JobPlanner, public CheckpointReceiver, pub
   std::string tensor_name(size_t) override { return "tensor"; }
   Placement place(uint16_t, const FrameHeader&) override { return Placement::dropped(); }
   void received(uint16_t, const FrameHeader&) override {}
-  void failed(const Loss& loss) override { losses.push_back(loss.message()); }
+  void failed(const NodeFailure& loss) override { losses.push_back(loss.message()); }
   bool wants_checkpoint(int64_t) override { return wants_state; }
   void saved(uint16_t, int64_t) override {}
   void not_saved(uint16_t worker, const std::string&) override { without_state.push_back(worker); }
@@ -359,7 +359,7 @@ TEST_CASE("of workers that cannot save each is asked once, and the job ends all 
   Crowd crowd;
   crowd.begin();
   crowd.host.wants_state = true;
-  crowd.hears(2, Lost{{.kind = Loss::Kind::kError,
+  crowd.hears(2, Lost{{.kind = NodeFailure::Kind::kError,
                        .who = {Role::kWorker, 1},
                        .address = "",
                        .why = "inf",
@@ -376,7 +376,7 @@ TEST_CASE("a worker that is asked to end gives its state before it goes") {
   Crowd crowd;
   crowd.begin();
   crowd.host.wants_state = true;
-  crowd.hears(2, Lost{{.kind = Loss::Kind::kLeft,
+  crowd.hears(2, Lost{{.kind = NodeFailure::Kind::kLeft,
                        .who = {Role::kWorker, 1},
                        .address = "",
                        .why = "a signal",
@@ -398,7 +398,7 @@ TEST_CASE("a step that a lost worker has not reported is made again where all ca
     crowd.hears(1, Note{.about = "step", .step = 5, .content = Json::object()});
     crowd.hears(2, Note{.about = "step", .step = 4, .content = Json::object()});
     crowd.coordinator.closed(2, "closed by the peer");
-    crowd.hears(1, Lost{{.kind = Loss::Kind::kPeer,
+    crowd.hears(1, Lost{{.kind = NodeFailure::Kind::kPeer,
                          .who = {Role::kWorker, 1},
                          .address = "",
                          .why = "closed by the peer",
@@ -414,7 +414,7 @@ TEST_CASE("what a worker that drifted has spoilt is not saved when the job ends 
   crowd.host.wants_state = true;
   for (ConnectionId id : {1u, 2u, 3u})
     crowd.hears(id, Digest{.step = 5, .values = {7, id == 3 ? 9 : 8}});
-  crowd.hears(1, Lost{{.kind = Loss::Kind::kError,
+  crowd.hears(1, Lost{{.kind = NodeFailure::Kind::kError,
                        .who = {Role::kWorker, 0},
                        .address = "",
                        .why = "inf",
@@ -582,7 +582,7 @@ TEST_CASE("ids of members do not run out, however many nodes have joined and gon
 TEST_CASE("who reports itself as lost is believed") {
   Crowd crowd(true);
   crowd.begin();
-  crowd.hears(2, Lost{{.kind = Loss::Kind::kPeer,
+  crowd.hears(2, Lost{{.kind = NodeFailure::Kind::kPeer,
                        .who = {Role::kWorker, 1},
                        .address = "",
                        .why = "closed by the peer",

@@ -14,8 +14,8 @@ using Nodes = std::vector<NodeId>;
 constexpr NodeId worker(uint16_t rank) { return {Role::kWorker, rank}; }
 constexpr NodeId server(uint16_t rank) { return {Role::kServer, rank}; }
 
-Loss loss_of(NodeId who, const std::string& why, int64_t step = 0,
-             const std::string& awaited = "") {
+NodeFailure loss_of(NodeId who, const std::string& why, int64_t step = 0,
+                    const std::string& awaited = "") {
   return {.who = who, .address = "", .why = why, .step = step, .awaited = awaited};
 }
 
@@ -86,7 +86,7 @@ TEST_CASE("the loss of who explains reports says with whom it has no connection,
   Suspicion suspicion;
   suspicion.add(worker(2), loss_of(worker(0), "closed"));
   suspicion.add(worker(0), loss_of(worker(2), "silence", 3, "a sum"));
-  const Loss loss = suspicion.loss_of(worker(2));
+  const NodeFailure loss = suspicion.loss_of(worker(2));
   CHECK(loss.message() ==
         "worker 2 was lost in step 3: it and worker 0 have no connection, though the coordinator "
         "reaches both: silence; a sum");
@@ -107,9 +107,12 @@ TEST_CASE("of two reports of one node the one with a reason is told, whoever mak
 
 namespace {
 
-Loss unreached(NodeId who, const std::string& address, const std::string& why) {
-  return {
-      .kind = Loss::Kind::kUnreached, .who = who, .address = address, .why = why, .awaited = ""};
+NodeFailure unreached(NodeId who, const std::string& address, const std::string& why) {
+  return {.kind = NodeFailure::Kind::kUnreached,
+          .who = who,
+          .address = address,
+          .why = why,
+          .awaited = ""};
 }
 
 }  // namespace

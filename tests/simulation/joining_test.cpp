@@ -56,7 +56,7 @@ size_t join_everywhere(SimulatedJobOptions options, Role role, uint64_t stride) 
     CHECK(result.outcome->finished);
     CHECK(result.step_ends.size() == steps);  // no step is repeated
     CHECK(result.regrouped.size() == result.joined);
-    for (const Loss& why : result.regrouped) CHECK(why.kind == Loss::Kind::kJoined);
+    for (const NodeFailure& why : result.regrouped) CHECK(why.kind == NodeFailure::Kind::kJoined);
     joined += result.joined;
   }
   return joined;
@@ -228,10 +228,10 @@ TEST_CASE("a newcomer is no witness for a worker that drifts, and goes back to a
     CAPTURE(description(options));
     CHECK(fault_in_regrouping(options, result) == "");
     CHECK(result.outcome->finished);
-    for (const Loss& why : result.regrouped) {
-      if (why.kind == Loss::Kind::kJoined) continue;
+    for (const NodeFailure& why : result.regrouped) {
+      if (why.kind == NodeFailure::Kind::kJoined) continue;
       CAPTURE(why.message());
-      CHECK(why.kind == Loss::Kind::kDrift);
+      CHECK(why.kind == NodeFailure::Kind::kDrift);
       CHECK(why.who == worker(0));
       // Between checkpoints, replicas are compared only at the start of a view.
       found_when_others_join |= result.joined == 3 && why.step < 20;

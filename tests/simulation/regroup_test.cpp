@@ -92,7 +92,7 @@ TEST_CASE("who leaves while others have left already is let go too, and the last
     CHECK(fault_in_regrouping(options, result) == "");
     if (result.outcome->finished) continue;
     CAPTURE(result.outcome->loss.message());
-    CHECK(result.outcome->loss.kind == Loss::Kind::kLeft);
+    CHECK(result.outcome->loss.kind == NodeFailure::Kind::kLeft);
     // The checkpoint of the last complete step. An earlier checkpoint of that step counts too.
     REQUIRE_FALSE(result.checkpoints.empty());
     const int64_t saved = result.checkpoints.rbegin()->first;
@@ -140,7 +140,7 @@ TEST_CASE("replicas that differ before there is a checkpoint end a job that coul
   const SimulatedJobResult result = run_job(options);
   CHECK(result.ended);
   CHECK_FALSE(result.outcome->finished);
-  CHECK(result.outcome->loss.kind == Loss::Kind::kDrift);
+  CHECK(result.outcome->loss.kind == NodeFailure::Kind::kDrift);
   CHECK(result.regrouped.empty());
 }
 
@@ -166,16 +166,16 @@ TEST_CASE("who drifts is named by the others and lost, and they go on from the l
     CHECK(fault_in_regrouping(options, result) == "");
     CHECK(result.outcome->finished);
     REQUIRE(result.regrouped.size() == 1);
-    const Loss& loss = result.regrouped[0];
+    const NodeFailure& loss = result.regrouped[0];
     CAPTURE(loss.message());
-    CHECK(loss.kind == Loss::Kind::kDrift);
+    CHECK(loss.kind == NodeFailure::Kind::kDrift);
     CHECK(loss.who == worker(1));
     CHECK(loss.why.find(" differs from that of 2 other workers after ") != std::string::npos);
     // Each of the ten groups of tensors is compared once in ten steps.
     CHECK(loss.step > static_cast<int64_t>(step));
     CHECK(loss.step <= static_cast<int64_t>(step) + 11);
     CHECK(result.losses.at(1).who == worker(1));
-    CHECK(result.losses.at(1).kind == Loss::Kind::kDrift);
+    CHECK(result.losses.at(1).kind == NodeFailure::Kind::kDrift);
   }
 }
 
@@ -229,7 +229,7 @@ void loses_one(SimulatedJobOptions options, const std::vector<Fault>& faults, No
   REQUIRE(result.outcome.has_value());
   CHECK(result.outcome->finished);
   REQUIRE(result.regrouped.size() == 1);
-  const Loss& loss = result.regrouped[0];
+  const NodeFailure& loss = result.regrouped[0];
   CAPTURE(loss.message());
   CHECK(loss.who == lost);
   CHECK(loss.why.starts_with("it and " + other + " have no connection, though the coordinator "));

@@ -40,7 +40,7 @@ bool has(const std::string& text, const std::string& words) {
 TEST_CASE("members that cannot reach each other end the job before its first step, named") {
   const SimulatedJobResult servers =
       run_with(Fault::Kind::kDeaf, server(1), worker(2), SchemeRule::kPs);
-  CHECK(servers.outcome->loss.kind == Loss::Kind::kUnreached);
+  CHECK(servers.outcome->loss.kind == NodeFailure::Kind::kUnreached);
   has(servers.outcome->loss.message(),
       "worker 2 (w2) cannot reach server 1 at s1: no answer within 5 s; ");
   const SimulatedJobResult workers =
@@ -53,7 +53,7 @@ TEST_CASE("members that cannot reach each other end the job before its first ste
 TEST_CASE("members between which large messages are lost end the job before its first step") {
   for (const auto& [a, b] : {std::pair(worker(1), server(0)), {worker(2), worker(0)}}) {
     const SimulatedJobResult result = run_with(Fault::Kind::kNarrow, a, b, SchemeRule::kSfb);
-    CHECK(result.outcome->loss.kind == Loss::Kind::kUnreached);
+    CHECK(result.outcome->loss.kind == NodeFailure::Kind::kUnreached);
     has(result.outcome->loss.message(), kOnlySmallMessages);
   }
 }

@@ -223,7 +223,7 @@ TEST_CASE("who answers but makes no progress is warned of, and fails the job aft
   const SimulatedJobResult result = run_job(options);
   CHECK(result.ended);
   REQUIRE(!result.outcome->finished);
-  CHECK(result.outcome->loss.kind == Loss::Kind::kStall);
+  CHECK(result.outcome->loss.kind == NodeFailure::Kind::kStall);
   CHECK(result.outcome->loss.who == NodeId{Role::kWorker, 2});
   CHECK(result.outcome->loss.step == 5);
   CHECK(result.outcome->saved_step == 4);
@@ -306,7 +306,7 @@ TEST_CASE("a server that stands still is named, and what a worker awaited from i
     const SimulatedJobResult result = run_job(options);
     CAPTURE(description(options));
     REQUIRE(result.outcome.has_value());
-    const Loss& loss = result.outcome->loss;
+    const NodeFailure& loss = result.outcome->loss;
     CHECK(loss.who == NodeId{Role::kServer, server});
     CHECK(loss.awaited.starts_with("worker "));
     CHECK(loss.awaited.find(" awaited the sum of \"") != std::string::npos);

@@ -126,7 +126,7 @@ Time time_in(State state, const SimulatedJobResult& result) {
 std::string all_words(const SimulatedJobResult& result) {
   std::string words = result.outcome->finished ? "" : result.outcome->loss.message();
   for (const std::string& warning : result.warnings) words += "\n" + warning;
-  for (const Loss& loss : result.regrouped) words += "\n" + loss.message();
+  for (const NodeFailure& loss : result.regrouped) words += "\n" + loss.message();
   return words;
 }
 

@@ -30,7 +30,7 @@ class CheckpointSession final : public comm::CheckpointReceiver {
   /// failed.
   void take(uint16_t worker, const comm::Note& note);
   /// The job has failed.
-  void failed(const comm::Loss& loss) {
+  void failed(const comm::NodeFailure& loss) {
     side_.handover.end();
     drifted_ = !comm::survivors_count(loss);
   }

@@ -242,7 +242,7 @@ void ClusterRecords::agreed(int64_t step, const std::vector<int64_t>& digest) {
   write_checkpoints([&] { checkpoints_.agreed(step, digest); });
 }
 
-void ClusterRecords::lost(const comm::Loss& loss) {
+void ClusterRecords::lost(const comm::NodeFailure& loss) {
   lost_ = true;
   if (comm::survivors_count(loss)) write_checkpoints([this] { checkpoints_.trust_survivors(); });
 }

@@ -44,7 +44,7 @@ class ClusterRecords {
                       const SentCheckpoint& sent);
   void agreed(int64_t step, const std::vector<int64_t>& digest);
   /// The job has failed. Survivors may still send their last complete step.
-  void lost(const comm::Loss& loss);
+  void lost(const comm::NodeFailure& loss);
 
   bool has_started() const { return started_; }
   /// The first step that not all workers have reported, counted from 1; 0 before the first.

@@ -86,8 +86,8 @@ class ClusterRun final : public JobWatcher {
   Json go();
 
  private:
-  void lost(const comm::Loss& loss) override;
-  void regrouping(const comm::Loss& loss, ViewRecords::Clock::time_point when) override;
+  void lost(const comm::NodeFailure& loss) override;
+  void regrouping(const comm::NodeFailure& loss, ViewRecords::Clock::time_point when) override;
   void regrouped(const comm::Survivors& left, const std::vector<comm::Newcomer>& joined) override;
   void given_up(comm::NodeId node) override { launcher_->kill(ids_.of(node)); }
   void ended(const comm::Outcome& outcome) override { ending_.end(outcome); }
@@ -104,7 +104,7 @@ class ClusterRun final : public JobWatcher {
   void report_missing();
   Json finish();
   [[noreturn]] void fail();
-  std::string how_it_was_lost(const comm::Loss& loss) const;
+  std::string how_it_was_lost(const comm::NodeFailure& loss) const;
   double wall_seconds() const;
 
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
@@ -280,21 +280,21 @@ void ClusterRun::report_missing() {
   });
 }
 
-void ClusterRun::lost(const comm::Loss& loss) {
+void ClusterRun::lost(const comm::NodeFailure& loss) {
   ending_.lose(loss);
   // A silent process may be stopped, and would never end by itself.
   if (end_of(loss) == MemberEnd::kPeerLost) launcher_->kill(ids_.of(loss.who));
   records_.lost(loss);
 }
 
-void ClusterRun::regrouping(const comm::Loss& loss, ViewRecords::Clock::time_point when) {
-  if (loss.kind == comm::Loss::Kind::kJoined) return records_.views().let_in(when);
-  if (loss.kind != comm::Loss::Kind::kLeft) launcher_->kill(ids_.of(loss.who));
+void ClusterRun::regrouping(const comm::NodeFailure& loss, ViewRecords::Clock::time_point when) {
+  if (loss.kind == comm::NodeFailure::Kind::kJoined) return records_.views().let_in(when);
+  if (loss.kind != comm::NodeFailure::Kind::kLeft) launcher_->kill(ids_.of(loss.who));
   const std::string why = how_it_was_lost(loss);
   records_.views().lose(loss, why, when);
   console_.warning(
       text(why, "; the job goes on without ",
-           loss.kind == comm::Loss::Kind::kUnreached ? comm::name_of(loss.who) : "it"));
+           loss.kind == comm::NodeFailure::Kind::kUnreached ? comm::name_of(loss.who) : "it"));
 }
 
 /// Log files and earlier messages have a member's first name, so the changes of names are logged.
@@ -351,8 +351,8 @@ void ClusterRun::fail() {
 }
 
 /// The reason from the coordinator, plus the exit status of a member that this process has started.
-std::string ClusterRun::how_it_was_lost(const comm::Loss& loss) const {
-  const bool may_have_ended = loss.kind == comm::Loss::Kind::kPeer;
+std::string ClusterRun::how_it_was_lost(const comm::NodeFailure& loss) const {
+  const bool may_have_ended = loss.kind == comm::NodeFailure::Kind::kPeer;
   const std::string end = may_have_ended ? launcher_->end_of(ids_.of(loss.who)) : "";
   return loss.message() + (end.empty() || end == loss.why ? "" : "; " + end);
 }

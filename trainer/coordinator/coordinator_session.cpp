@@ -69,12 +69,12 @@ void CoordinatorSession::noted(comm::NodeId node, const comm::Note& note) {
   }
 }
 
-void CoordinatorSession::regrouping(const comm::Loss& loss) {
+void CoordinatorSession::regrouping(const comm::NodeFailure& loss) {
   setting_.inbox.post(
       [this, loss, when = ViewRecords::Clock::now()] { setting_.watcher.regrouping(loss, when); });
 }
 
-void CoordinatorSession::failed(const comm::Loss& loss) {
+void CoordinatorSession::failed(const comm::NodeFailure& loss) {
   checkpoints_.failed(loss);
   setting_.inbox.post([this, loss] { setting_.watcher.lost(loss); });
 }

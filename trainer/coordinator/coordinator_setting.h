@@ -19,9 +19,9 @@ class JobWatcher {
  public:
   virtual ~JobWatcher() = default;
   /// The job fails with this failure.
-  virtual void lost(const comm::Loss& loss) = 0;
+  virtual void lost(const comm::NodeFailure& loss) = 0;
   /// The job continues without a failed member, or with joiners.
-  virtual void regrouping(const comm::Loss& loss, ViewRecords::Clock::time_point when) = 0;
+  virtual void regrouping(const comm::NodeFailure& loss, ViewRecords::Clock::time_point when) = 0;
   /// Members of the next view: `left` have the ranks from 0 on in their order, followed by
   /// `joined`.
   virtual void regrouped(const comm::Survivors& left,

@@ -24,7 +24,7 @@ void RunEnding::settle(int64_t step) {
 
 void RunEnding::end_by_failure(const std::string& why, int64_t step) {
   outcome_ = {.finished = false,
-              .loss = {.kind = comm::Loss::Kind::kError,
+              .loss = {.kind = comm::NodeFailure::Kind::kError,
                        .who = {},
                        .address = "",
                        .why = why,

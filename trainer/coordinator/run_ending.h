@@ -15,7 +15,7 @@ class RunEnding {
   /// fail.
   bool fail(const std::exception_ptr& failure);
   /// The coordinator reports that the job has failed.
-  void lose(const comm::Loss& loss) { loss_ = loss; }
+  void lose(const comm::NodeFailure& loss) { loss_ = loss; }
   /// The I/O thread has failed: no member can be reached. `step`: the step in progress.
   void lose_transport(const std::exception_ptr& failure, int64_t step);
   /// The coordinator reports that the job is over.
@@ -34,7 +34,7 @@ class RunEnding {
   void end_by_failure(const std::string& why, int64_t step);
 
   std::exception_ptr failure_;
-  std::optional<comm::Loss> loss_;
+  std::optional<comm::NodeFailure> loss_;
   std::optional<comm::Outcome> outcome_;
 };
 

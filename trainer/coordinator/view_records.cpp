@@ -32,7 +32,8 @@ void ViewRecords::add(const comm::Plan& plan, int64_t first_step, int64_t made) 
   views_.push_back(std::move(view));
 }
 
-void ViewRecords::lose(const comm::Loss& loss, const std::string& why, Clock::time_point when) {
+void ViewRecords::lose(const comm::NodeFailure& loss, const std::string& why,
+                       Clock::time_point when) {
   let_in(when);
   lost_.push_back(why);
   losses_.push_back({{"who", comm::name_of(loss.who)},

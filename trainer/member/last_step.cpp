@@ -26,7 +26,7 @@ void LastStep::drop(const std::string& run) {
 }
 
 void LastStep::keep(const WorkerTraining& training, const PreparedJob& job, int64_t step,
-                    const comm::Loss& loss, std::vector<std::string> reports) {
+                    const comm::NodeFailure& loss, std::vector<std::string> reports) {
   const double seconds = job.job.config.cluster.rejoin_s;
   if (options_.keeper == nullptr || seconds <= 0 || step <= training.first_step()) return;
   if (!comm::survivors_count(loss)) return;

@@ -32,8 +32,8 @@ class ServerRun final : public comm::MemberHost {
   void noted(const comm::Note& note) override;
   void concluded() override;
   int64_t step_under_way() override { return std::max(begun_step_, payload_.step_under_way()); }
-  void regroup(const comm::Loss& loss) override;
-  void failed(const comm::Loss& loss, bool alone) override;
+  void regroup(const comm::NodeFailure& loss) override;
+  void failed(const comm::NodeFailure& loss, bool alone) override;
   void dismissed() override;
 
   void over(MemberEnd end);
@@ -46,7 +46,7 @@ class ServerRun final : public comm::MemberHost {
   const std::unique_ptr<comm::AsioTransport> transport_;
   const std::unique_ptr<comm::Member> member_;
   std::optional<MemberEnd> end_;  ///< used by the main thread
-  std::optional<comm::Loss> loss_;
+  std::optional<comm::NodeFailure> loss_;
   Job job_;
   bool began_ = false;      ///< the first step has begun
   int64_t begun_step_ = 0;  ///< first step of the last view, from 1; 0 before the first view
@@ -126,13 +126,13 @@ void ServerRun::concluded() {
 }
 
 /// A server has no values to restore: a repeated step begins with new sums.
-void ServerRun::regroup(const comm::Loss& loss) {
+void ServerRun::regroup(const comm::NodeFailure& loss) {
   tell_of_next_view(loss, log_);
   payload_.close();
   member_->coordinator().left_view(0, 0);
 }
 
-void ServerRun::failed(const comm::Loss& loss, bool alone) {
+void ServerRun::failed(const comm::NodeFailure& loss, bool alone) {
   loss_ = loss;
   log_.warning(end_text(loss, {comm::Role::kServer, member_->rank()}));
   if (!alone) {

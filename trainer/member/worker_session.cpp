@@ -103,16 +103,16 @@ void WorkerSession::close_view() {
   limit_ = nullptr;
 }
 
-void WorkerSession::regroup(const comm::Loss& loss) {
+void WorkerSession::regroup(const comm::NodeFailure& loss) {
   end_computing(loss.message());
   close_view();
   inbox_.post([this, loss] { task_.leave_view(loss); });
 }
 
-void WorkerSession::failed(const comm::Loss& loss, bool alone) {
+void WorkerSession::failed(const comm::NodeFailure& loss, bool alone) {
   end_computing(loss.message());
   task_.must_end_soon("the job has failed, and its computing did not cease");
-  if (loss.kind == comm::Loss::Kind::kDrift &&
+  if (loss.kind == comm::NodeFailure::Kind::kDrift &&
       loss.who == comm::NodeId{comm::Role::kWorker, member_->rank()})
     inbox_.post([this, job = member_->job()] { task_.avoid(job); });
   inbox_.post([this, loss, alone] { task_.end_after(loss, alone); });

@@ -176,7 +176,7 @@ void WorkerTask::train() {
   guarded([&] { training_->train(); });
 }
 
-void WorkerTask::leave_view(const comm::Loss& loss) {
+void WorkerTask::leave_view(const comm::NodeFailure& loss) {
   tell_of_next_view(loss, log_);
   sender_.begin_anew();
   progress_.waits("the others to leave the view");
@@ -186,7 +186,7 @@ void WorkerTask::leave_view(const comm::Loss& loss) {
   session_.post([step, least](WorkerSession& session) { session.left_view(step, least); });
 }
 
-void WorkerTask::end_after(const comm::Loss& loss, bool alone) {
+void WorkerTask::end_after(const comm::NodeFailure& loss, bool alone) {
   loss_ = loss;
   end_watch_.rest();
   sender_.begin_anew();

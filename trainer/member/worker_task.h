@@ -38,9 +38,9 @@ class WorkerTask {
   void begin_with_values();
   void train();
   /// The job continues in another view, because a member has failed or others join.
-  void leave_view(const comm::Loss& loss);
+  void leave_view(const comm::NodeFailure& loss);
   /// The job has failed. `alone`: the coordinator has failed too.
-  void end_after(const comm::Loss& loss, bool alone);
+  void end_after(const comm::NodeFailure& loss, bool alone);
   /// The coordinator requests a survivor's last complete step.
   void save(int64_t step);
   void dismissed();
@@ -80,7 +80,7 @@ class WorkerTask {
   std::unique_ptr<WorkerTraining> training_;  ///< once there is a plan
   bool began_ = false;                        ///< the first step has begun
   int64_t stopped_step_ = 0;                  ///< after a failure: the last complete step
-  std::optional<comm::Loss> loss_;
+  std::optional<comm::NodeFailure> loss_;
   std::optional<MemberEnd> end_;
 };
 

@@ -99,7 +99,8 @@ std::string fault_in_values(const SimulatedJobOptions& options, const SimulatedJ
       expected[step] = reference_digest(options.plan, options.seed, step);
     return expected[step];
   };
-  const bool drifted = !result.outcome->finished && result.outcome->loss.kind == Loss::Kind::kDrift;
+  const bool drifted =
+      !result.outcome->finished && result.outcome->loss.kind == NodeFailure::Kind::kDrift;
   for (const auto& [rank, step] : result.steps)
     // Divergence spoils the values of all workers if there was no checkpoint to return to.
     if (!drifted && !struck(options).contains({Role::kWorker, rank}) &&
@@ -268,20 +269,21 @@ std::string fault_in_regrouping(const SimulatedJobOptions& options,
                                 const SimulatedJobResult& result) {
   if (!result.ended) return "idle for ever: " + result.idle;
   if (!result.outcome) return "no outcome";
-  for (const Loss& loss : result.regrouped)
-    if (loss.kind != Loss::Kind::kJoined && loss.step == 0)
+  for (const NodeFailure& loss : result.regrouped)
+    if (loss.kind != NodeFailure::Kind::kJoined && loss.step == 0)
       return "went on before the first step: " + loss.message();
   if (std::string fault = fault_in_values(options, result); !fault.empty()) return fault;
   if (std::string fault = fault_in_views(options, result); !fault.empty()) return fault;
   if (result.admitted_again > 0) return "a node joined on whose host a worker had drifted";
   // The node that is cut off still has connections to joiners, and may continue with them.
   const std::optional<NodeId> node = result.joined == 0 ? cut_off(options) : std::nullopt;
-  const auto first = std::ranges::find_if(
-      result.regrouped, [](const Loss& why) { return why.kind != Loss::Kind::kJoined; });
+  const auto first = std::ranges::find_if(result.regrouped, [](const NodeFailure& why) {
+    return why.kind != NodeFailure::Kind::kJoined;
+  });
   if (node && could_go_on(options) && first != result.regrouped.end() && first->who != *node)
     return text(name_of(first->who), " was lost, not who was cut off");
   if (result.outcome->finished) return fault_in_finished(options, result);
-  if (options.drifts && result.outcome->loss.kind == Loss::Kind::kDrift)
+  if (options.drifts && result.outcome->loss.kind == NodeFailure::Kind::kDrift)
     return result.checkpoints.empty() ? "" : "did not go back to a checkpoint";
   const bool is_due = result.began && !halts_before_first_step(options, result);
   if (is_due && could_go_on(options)) return "did not go on: " + result.outcome->loss.message();

@@ -35,7 +35,7 @@ bool is_of(const Fault& fault, NodeId node) { return fault.a == node || fault.b 
 std::string fault_in_failed_setup(const SimulatedJobOptions& options,
                                   const SimulatedJobResult& result) {
   if (result.outcome->finished || result.began) return "trained, though nodes lack connections";
-  const Loss& loss = result.outcome->loss;
+  const NodeFailure& loss = result.outcome->loss;
   if (loss.step != 0) return "failed after the first step: " + loss.message();
   for (const Fault& fault : options.faults) {
     if (!matters(options, fault)) continue;
@@ -50,10 +50,10 @@ std::string fault_in_failed_setup(const SimulatedJobOptions& options,
 std::string fault_in_join(const SimulatedJobOptions& options, const SimulatedJobResult& result,
                           NodeId joiner) {
   if (!result.outcome->finished) return "did not finish: " + result.outcome->loss.message();
-  for (const Loss& loss : result.regrouped) {
-    if (loss.kind == Loss::Kind::kJoined) continue;
+  for (const NodeFailure& loss : result.regrouped) {
+    if (loss.kind == NodeFailure::Kind::kJoined) continue;
     if (loss.who != joiner) return "left a member out: " + loss.message();
-    if (loss.kind != Loss::Kind::kUnreached) return "another reason: " + loss.message();
+    if (loss.kind != NodeFailure::Kind::kUnreached) return "another reason: " + loss.message();
   }
   const bool lacks = std::ranges::any_of(options.faults, [&](const Fault& fault) {
     return is_of(fault, joiner) && matters(options, fault);

@@ -69,7 +69,7 @@ std::string run(uint64_t seed, const Arguments& arguments) {
             : regroups      ? fault_in_regrouping(options, result)
                             : fault_in(options, result);
     if (verbose) {
-      for (const Loss& loss : result.regrouped)
+      for (const NodeFailure& loss : result.regrouped)
         std::cout << "another view: " << loss.message() << "\n";
       for (const auto& [rank, step] : result.steps)
         std::cout << "worker " << rank << " has done " << step << " steps\n";
