@@ -28,7 +28,7 @@ class OutOfMemory : public RunError {
 };
 
 /// Another process of the job failed, and the job cannot continue. Programs exit with 3.
-class PeerLost : public RunError {
+class PeerFailed : public RunError {
  public:
   using RunError::RunError;
 };

@@ -39,7 +39,7 @@ int exit_code_of(const std::exception_ptr& thrown) {
     return 2;
   } catch (const std::filesystem::filesystem_error&) {
     return 2;
-  } catch (const PeerLost&) {
+  } catch (const PeerFailed&) {
     return 3;
   } catch (...) {
     return 1;

@@ -12,7 +12,7 @@ namespace poseidon {
 std::string message_of(const std::exception_ptr& thrown);
 
 /// The exit code of a program that ends with this exception: 2 for ConfigError and file system
-/// errors, 3 for PeerLost, else 1.
+/// errors, 3 for PeerFailed, else 1.
 int exit_code_of(const std::exception_ptr& thrown);
 
 /// Returns the result of `action`. Converts an exception with exit code 2 to RunError: after the

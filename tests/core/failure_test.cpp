@@ -17,7 +17,7 @@ TEST_CASE("what was thrown is told in words, and by an exit code") {
   };
   CHECK(told(ConfigError("a key")) == std::pair<std::string, int>("a key", 2));
   CHECK(told(RunError("a disk")) == std::pair<std::string, int>("a disk", 1));
-  CHECK(told(PeerLost("a node")) == std::pair<std::string, int>("a node", 3));
+  CHECK(told(PeerFailed("a node")) == std::pair<std::string, int>("a node", 3));
   CHECK(told(std::bad_alloc()) == std::pair<std::string, int>("out of memory", 1));
   CHECK(told(LogicError("a check")) == std::pair<std::string, int>("internal error: a check", 1));
   CHECK(told(7).second == 1);
@@ -40,5 +40,5 @@ TEST_CASE("once work has begun, no error is the user's") {
                     throw std::filesystem::filesystem_error("", std::error_code());
                   }),
                   RunError);
-  CHECK_THROWS_AS(after_beginning([]() -> int { throw PeerLost("a node"); }), PeerLost);
+  CHECK_THROWS_AS(after_beginning([]() -> int { throw PeerFailed("a node"); }), PeerFailed);
 }

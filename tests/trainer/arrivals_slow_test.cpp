@@ -9,7 +9,7 @@
 #include "trainer/step/job_lost.h"
 
 using poseidon::trainer::Arrivals;
-using poseidon::trainer::JobLost;
+using poseidon::trainer::JobFailed;
 using namespace std::chrono_literals;
 
 TEST_CASE("a long wait is told when it is one, and when it ends with a layer") {
@@ -36,6 +36,6 @@ TEST_CASE("a long wait that ends with the job has no end to tell") {
     std::this_thread::sleep_for(1500ms);
     arrivals.lose("gone");
   });
-  CHECK_THROWS_AS(arrivals.wait(), JobLost);
+  CHECK_THROWS_AS(arrivals.wait(), JobFailed);
   CHECK(told == "begins ");
 }

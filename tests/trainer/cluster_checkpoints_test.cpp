@@ -193,7 +193,7 @@ TEST_CASE("a worker copies no more than a window of its checkpoint at a time") {
   auto more = std::async(std::launch::async, [&] { return window.lend(1); });
   CHECK(more.wait_for(std::chrono::milliseconds(20)) == std::future_status::timeout);
   window.end();
-  CHECK_THROWS_AS(more.get(), JobLost);
+  CHECK_THROWS_AS(more.get(), JobFailed);
 }
 
 TEST_CASE("a worker begins no checkpoint while the one before is not written") {
@@ -206,7 +206,7 @@ TEST_CASE("a worker begins no checkpoint while the one before is not written") {
   window.written(4);
   next.get();
   window.end();
-  CHECK_THROWS_AS(window.wait_until_written(), JobLost);
+  CHECK_THROWS_AS(window.wait_until_written(), JobFailed);
   window.begin_anew();
   window.begin(9);
 }

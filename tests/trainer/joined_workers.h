@@ -190,17 +190,17 @@ class JoinedWorker {
   WorkerComputation computation_;
 };
 
-/// Keeps the first error of several threads. JobLost is ignored: it is a consequence of an error in
-/// another thread.
+/// Keeps the first error of several threads. JobFailed is ignored: it is a consequence of an error
+/// in another thread.
 class FirstError {
  public:
-  /// Runs the action. Returns false if it throws; calls `failed` if the error is not JobLost.
+  /// Runs the action. Returns false if it throws; calls `failed` if the error is not JobFailed.
   template <class Action>
   bool holds(const Action& action, const std::function<void(const char* why)>& failed) {
     try {
       action();
       return true;
-    } catch (const JobLost&) {
+    } catch (const JobFailed&) {
       return false;
     } catch (const std::exception& error) {
       {

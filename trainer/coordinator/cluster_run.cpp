@@ -346,7 +346,7 @@ void ClusterRun::fail() {
   }
   if (const int64_t saved = records_.checkpoints().saved_step(); saved > 0)
     last += "; to go on: " + resume_command(directory_.path(), options_, saved);
-  if (end_of(ending_.outcome().loss) == MemberEnd::kPeerLost) throw PeerLost(why + last);
+  if (end_of(ending_.outcome().loss) == MemberEnd::kPeerLost) throw PeerFailed(why + last);
   throw RunError(why + last);
 }
 

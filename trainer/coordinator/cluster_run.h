@@ -25,7 +25,7 @@ struct ClusterOptions {
 };
 
 /// Trains the job on several workers, as their coordinator. Returns the content of summary.json.
-/// Throws ConfigError, RunError. Throws PeerLost if a node has failed. The last complete step is
+/// Throws ConfigError, RunError. Throws PeerFailed if a node has failed. The last complete step is
 /// then in the run directory, and summary.json has the reason in "failure".
 Json train_on_cluster(const Job& job, const RunOptions& options, const ClusterOptions& cluster,
                       Console& console);

@@ -19,21 +19,22 @@ class CheckpointSender {
   CheckpointSender(WorkerSession& session, ProgressReporter& progress);
 
   /// Returns after the last tensor is queued in the transport. Blocks until the previous checkpoint
-  /// is written, and while the send window is full. Throws JobLost after end().
+  /// is written, and while the send window is full. Throws JobFailed after end().
   void send(int64_t step, const RunTensors& tensors, int64_t in_flight);
   /// Step of the last sent checkpoint; -1: none.
   int64_t sent_step() const { return sent_step_; }
   /// The last sent checkpoint was not one of the run. The run's checkpoint of the same step may
   /// follow.
   void forget_sent() { sent_step_ = -1; }
-  /// Blocks until the last checkpoint is written. Throws JobLost after end().
+  /// Blocks until the last checkpoint is written. Throws JobFailed after end().
   void wait_until_written();
   /// Undoes end(), for the checkpoint of a survivor after the job has failed.
   void begin_anew();
 
   // Called by any thread.
   void written(int64_t step) { window_.written(step); }
-  /// Drops the checkpoint in progress, and makes all waits throw JobLost. Called in the I/O thread.
+  /// Drops the checkpoint in progress, and makes all waits throw JobFailed. Called in the I/O
+  /// thread.
   void end();
 
  private:

@@ -47,7 +47,7 @@ template <class Action>
 void WorkerTask::guarded(Action action) {
   try {
     action();
-  } catch (const JobLost&) {
+  } catch (const JobFailed&) {
     // end_after() or dismissed() follows.
   } catch (...) {
     session_.post([why = message_of(std::current_exception())](WorkerSession& session) {
@@ -217,7 +217,7 @@ void WorkerTask::save(int64_t step) {
   try {
     training_->send_checkpoint(step);
     session_.post([step](WorkerSession& session) { session.member().coordinator().saved(step); });
-  } catch (const JobLost&) {
+  } catch (const JobFailed&) {
     // The coordinator has dismissed this worker.
   } catch (...) {
     session_.post([why = message_of(std::current_exception())](WorkerSession& session) {

@@ -136,7 +136,7 @@ bool WorkerTraining::begin(int64_t done) {
     view_->limit.await_end();
   }
   const bool begins = next == StepLimit::Next::kBegin;
-  if (!begins && view_->limit.ended()) throw JobLost("the job has failed");
+  if (!begins && view_->limit.ended()) throw JobFailed("the job has failed");
   if (begins) reports_.progress.sign("training");
   return begins;
 }
@@ -187,7 +187,7 @@ void WorkerTraining::send_checkpoint(int64_t step) {
 }
 
 bool WorkerTraining::testing(int64_t done, int64_t of) {
-  if (view_->limit.ended()) throw JobLost("the job has failed");
+  if (view_->limit.ended()) throw JobFailed("the job has failed");
   reports_.progress.sign("testing", done, of, "batches");
   return true;
 }

@@ -37,7 +37,7 @@ class WorkerTraining final : public RunSink {
   void take_value(int64_t index);
   /// All initial values of the view are set. Opens the payload, and connects to its peers.
   void begin_with_values();
-  /// Makes all steps and the final reports. Throws JobLost if the job has failed.
+  /// Makes all steps and the final reports. Throws JobFailed if the job has failed.
   void train();
 
   // The job continues in another view.
@@ -52,8 +52,8 @@ class WorkerTraining final : public RunSink {
   /// Stops computing: goes back to the last complete step, and returns it.
   int64_t cease();
   /// Sends a checkpoint. Worker 0 does this regularly, and for joiners. After a failure the
-  /// coordinator may ask any worker. Throws JobLost if the checkpoint is no longer needed, RunError
-  /// for non-finite values.
+  /// coordinator may ask any worker. Throws JobFailed if the checkpoint is no longer needed,
+  /// RunError for non-finite values.
   void send_checkpoint(int64_t step);
   void report_traffic_and_trace();
   /// The first step of the run in which this worker took part.

@@ -18,7 +18,7 @@ std::shared_ptr<float[]> SendWindow::lend(size_t count) {
     MutexLock lock(state_->mutex);
     while (!state_->ended && state_->on_the_way > 0 && state_->on_the_way + bytes > most_)
       state_->changed.wait(state_->mutex);
-    if (state_->ended) throw JobLost("the job has failed");
+    if (state_->ended) throw JobFailed("the job has failed");
     state_->on_the_way += bytes;
   }
   const auto give_back = [state = state_, bytes](float* values) {
@@ -50,7 +50,7 @@ void SendWindow::written(int64_t step) {
 void SendWindow::wait_until_written() {
   MutexLock lock(state_->mutex);
   while (!state_->ended && state_->unwritten >= 0) state_->changed.wait(state_->mutex);
-  if (state_->ended) throw JobLost("the job has failed");
+  if (state_->ended) throw JobFailed("the job has failed");
 }
 
 void SendWindow::end() {

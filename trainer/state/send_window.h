@@ -20,16 +20,16 @@ class SendWindow {
   explicit SendWindow(size_t most) : state_(std::make_shared<State>()), most_(most) {}
 
   /// Returns uninitialized memory for `count` values. It counts as in flight until its last owner
-  /// releases it. Blocks until there is room. Throws JobLost after end().
+  /// releases it. Blocks until there is room. Throws JobFailed after end().
   std::shared_ptr<float[]> lend(size_t count);
 
-  /// Begins a checkpoint. Blocks until the previous one is written. Throws JobLost after end().
+  /// Begins a checkpoint. Blocks until the previous one is written. Throws JobFailed after end().
   void begin(int64_t step);
   void written(int64_t step);
-  /// Blocks until the current checkpoint is written. Throws JobLost after end().
+  /// Blocks until the current checkpoint is written. Throws JobFailed after end().
   void wait_until_written();
 
-  /// The job has failed: all present and future waits throw JobLost.
+  /// The job has failed: all present and future waits throw JobFailed.
   void end();
   /// Undoes end(), for the checkpoint of a survivor. That one is acknowledged at the very end of
   /// the job.

@@ -20,7 +20,7 @@ void Arrivals::push(uint32_t layer) {
 
 std::optional<uint32_t> Arrivals::take() {
   MutexLock lock(mutex_);
-  if (lost_) throw JobLost(*lost_);
+  if (lost_) throw JobFailed(*lost_);
   if (layers_.empty()) return std::nullopt;
   const uint32_t layer = layers_.front();
   layers_.pop_front();
@@ -45,13 +45,13 @@ void Arrivals::wait() {
   const Clock::time_point notice = Clock::now() + kLongWait;
   MutexLock lock(mutex_);
   const bool was_long = wait_for_layer(notice);
-  if (lost_) throw JobLost(*lost_);
+  if (lost_) throw JobFailed(*lost_);
   if (was_long) long_wait_ends_();
 }
 
 void Arrivals::check_alive() {
   MutexLock lock(mutex_);
-  if (lost_) throw JobLost(*lost_);
+  if (lost_) throw JobFailed(*lost_);
 }
 
 void Arrivals::lose(const std::string& why) {

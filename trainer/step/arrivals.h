@@ -17,7 +17,7 @@ class Arrivals {
  public:
   void push(uint32_t layer);
   /// Removes and returns the layer that arrived first; nullopt if the queue is empty. take(),
-  /// wait() and check_alive() throw JobLost after lose().
+  /// wait() and check_alive() throw JobFailed after lose().
   std::optional<uint32_t> take();
   /// Blocks until the queue holds a layer.
   void wait();

@@ -92,7 +92,7 @@ void DeviceExchange::hand_over(HandOver all) {
 void DeviceExchange::wait() {
   try {
     arrivals_.wait();
-  } catch (const JobLost&) {
+  } catch (const JobFailed&) {
     net_.device().record();
     throw;
   }

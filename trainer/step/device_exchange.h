@@ -37,7 +37,7 @@ class DeviceExchange final : public GradientExchange {
                  const OwnShards& shards, uint64_t first_step, const DeviceExchange* first,
                  Give give, Signs signs);
 
-  // The functions below throw JobLost after lose().
+  // The functions below throw JobFailed after lose().
   void begin_backward(int64_t shard) override;
   void contribute_statistics(int64_t shard) override;
   void contribute(int layer, int64_t shard) override;

@@ -5,7 +5,7 @@
 namespace poseidon::trainer {
 
 /// Thrown when the job has failed elsewhere, so that no further sum will arrive.
-class JobLost : public std::runtime_error {
+class JobFailed : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
