@@ -33,12 +33,12 @@ bool inside(double value, Range range) {
          value <= range.maximum;
 }
 
-[[noreturn]] void fail_expected(const JsonPlace& place, const std::string& expected,
+[[noreturn]] void fail_expected(const JsonPath& place, const std::string& expected,
                                 const Json& got) {
   fail_at(place, "expected " + expected + ", got " + shown(got));
 }
 
-int64_t read_integer(const Json& json, const JsonPlace& place, Range range) {
+int64_t read_integer(const Json& json, const JsonPath& place, Range range) {
   const bool fits =
       json.is_number_integer() &&
       !(json.is_number_unsigned() && json.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX));
@@ -49,20 +49,20 @@ int64_t read_integer(const Json& json, const JsonPlace& place, Range range) {
   return json.get<int64_t>();
 }
 
-double read_number(const Json& json, const JsonPlace& place, Range range) {
+double read_number(const Json& json, const JsonPath& place, Range range) {
   if (!json.is_number() || !std::isfinite(json.get<double>()) || !inside(json.get<double>(), range))
     fail_expected(place, "a number" + range_text(range), json);
   return json.get<double>();
 }
 
-std::string read_text(const Json& json, const JsonPlace& place) {
+std::string read_text(const Json& json, const JsonPath& place) {
   if (!json.is_string()) fail_expected(place, "a text", json);
   return json.get<std::string>();
 }
 
 /// Calls `each(element, place)` for the elements of a list, or once for a value that is not a list.
 template <class Each>
-void for_each_element(const Json& json, const JsonPlace& place, const Each& each) {
+void for_each_element(const Json& json, const JsonPath& place, const Each& each) {
   if (!json.is_array()) return each(json, place);
   for (size_t i = 0; i < json.size(); ++i) each(json[i], place.at(i));
 }
@@ -73,7 +73,7 @@ std::string listed(const std::vector<std::string>& names) {
   return out;
 }
 
-[[noreturn]] void fail_unknown_name(const JsonPlace& place, const std::string& got,
+[[noreturn]] void fail_unknown_name(const JsonPath& place, const std::string& got,
                                     const std::vector<std::string>& names) {
   const std::string hint = suggestion(got, names);
   fail_at(place, "expected one of " + listed(names) + ", got " + shown(Json(got)) + hint);
@@ -81,7 +81,7 @@ std::string listed(const std::vector<std::string>& names) {
 
 /// Reports a missing key. If an unknown key of the object is similar, it is probably a misspelling
 /// of the missing one, so the message names it.
-[[noreturn]] void fail_missing(std::string_view key, const Json& object, const JsonPlace& place,
+[[noreturn]] void fail_missing(std::string_view key, const Json& object, const JsonPath& place,
                                const std::vector<std::string>& known) {
   const std::string missing(key);
   for (const auto& [given, value] : object.items())
@@ -100,7 +100,7 @@ std::vector<std::string> names_of(const std::vector<Variant>& variants) {
 
 // ---- reading
 
-FieldReader::FieldReader(const Json& object, JsonPlace place)
+FieldReader::FieldReader(const Json& object, JsonPath place)
     : object_(object), place_(std::move(place)) {
   if (!object_.is_object()) fail_expected(place_, "an object", object_);
 }
@@ -179,7 +179,7 @@ void FieldReader::numbers(std::string_view key, std::vector<double>& value, Rang
   const Json* json = find(key, presence);
   if (json == nullptr) return;
   value.clear();
-  for_each_element(*json, place_.at(key), [&](const Json& element, const JsonPlace& place) {
+  for_each_element(*json, place_.at(key), [&](const Json& element, const JsonPath& place) {
     value.push_back(read_number(element, place, range));
   });
 }
@@ -189,7 +189,7 @@ void FieldReader::integers(std::string_view key, std::vector<int64_t>& value, Ra
   const Json* json = find(key, presence);
   if (json == nullptr) return;
   value.clear();
-  for_each_element(*json, place_.at(key), [&](const Json& element, const JsonPlace& place) {
+  for_each_element(*json, place_.at(key), [&](const Json& element, const JsonPath& place) {
     value.push_back(read_integer(element, place, range));
   });
 }
@@ -199,7 +199,7 @@ void FieldReader::texts(std::string_view key, std::vector<std::string>& value, s
   const Json* json = find(key, presence);
   if (json == nullptr) return;
   value.clear();
-  for_each_element(*json, place_.at(key), [&](const Json& element, const JsonPlace& place) {
+  for_each_element(*json, place_.at(key), [&](const Json& element, const JsonPath& place) {
     value.push_back(read_text(element, place));
   });
 }
@@ -246,7 +246,7 @@ void FieldReader::choice(std::string_view key, int& index, const std::vector<std
   index = static_cast<int>(at - names.begin());
 }
 
-void read_fields(const Json& object, const JsonPlace& place, const Describe& describe) {
+void read_fields(const Json& object, const JsonPath& place, const Describe& describe) {
   FieldReader reader(object, place);
   describe(reader);
   reader.finish();

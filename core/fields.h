@@ -115,7 +115,7 @@ class Fields {
 class FieldReader final : public Fields {
  public:
   /// `object` must outlive the reader. Throws ConfigError unless it is an object.
-  FieldReader(const Json& object, JsonPlace place);
+  FieldReader(const Json& object, JsonPath place);
 
   void boolean(std::string_view key, bool& value, std::string_view doc) override;
   void integer(std::string_view key, int64_t& value, Range range, std::string_view doc,
@@ -146,7 +146,7 @@ class FieldReader final : public Fields {
               std::string_view doc, Presence presence) override;
 
   bool has(std::string_view key) const;
-  const JsonPlace& place() const { return place_; }
+  const JsonPath& place() const { return place_; }
   /// Rejects keys that no description requested, and suggests the most similar known key.
   void finish() const;
 
@@ -154,12 +154,12 @@ class FieldReader final : public Fields {
   const Json* find(std::string_view key, Presence presence);
 
   const Json& object_;
-  JsonPlace place_;
+  JsonPath place_;
   std::vector<std::string> known_;
 };
 
 /// Reads `object` with `describe` and rejects unknown keys.
-void read_fields(const Json& object, const JsonPlace& place, const Describe& describe);
+void read_fields(const Json& object, const JsonPath& place, const Describe& describe);
 
 /// Writes the object that `describe` describes: every key with its value.
 Json write_fields(const Describe& describe);

@@ -115,14 +115,14 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-PlacedError::PlacedError(JsonPlace place, std::string_view message)
+JsonPathError::JsonPathError(JsonPath place, std::string_view message)
     : ConfigError(
           text(place.file, ": ", place.pointer.empty() ? "/" : place.pointer, ": ", message)),
       place_(std::move(place)),
       message_(message) {}
 
-void fail_at(const JsonPlace& place, std::string_view message) {
-  throw PlacedError(place, message);
+void fail_at(const JsonPath& place, std::string_view message) {
+  throw JsonPathError(place, message);
 }
 
 namespace {

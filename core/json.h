@@ -12,19 +12,19 @@
 namespace poseidon {
 
 /// An error in one value: "FILE: POINTER: MESSAGE".
-class PlacedError : public ConfigError {
+class JsonPathError : public ConfigError {
  public:
-  PlacedError(JsonPlace place, std::string_view message);
-  const JsonPlace& place() const { return place_; }
+  JsonPathError(JsonPath place, std::string_view message);
+  const JsonPath& place() const { return place_; }
   const std::string& message() const { return message_; }
 
  private:
-  JsonPlace place_;
+  JsonPath place_;
   std::string message_;
 };
 
-/// Throws PlacedError.
-[[noreturn]] void fail_at(const JsonPlace& place, std::string_view message);
+/// Throws JsonPathError.
+[[noreturn]] void fail_at(const JsonPath& place, std::string_view message);
 
 /// Parses JSON text. Rejects malformed text and invalid UTF-8, with file, line and column. Also
 /// rejects repeated keys in an object, nesting deeper than 64, and text over 16 MiB. Throws

@@ -12,12 +12,12 @@ namespace poseidon {
 using Json = nlohmann::ordered_json;
 
 /// The position of a JSON value, for messages: a file and a JSON pointer ("/layers/3/kernel").
-struct JsonPlace {
+struct JsonPath {
   std::string file;
   std::string pointer;
 
-  JsonPlace at(std::string_view key) const { return {file, pointer + "/" + std::string(key)}; }
-  JsonPlace at(size_t index) const { return {file, pointer + "/" + std::to_string(index)}; }
+  JsonPath at(std::string_view key) const { return {file, pointer + "/" + std::string(key)}; }
+  JsonPath at(size_t index) const { return {file, pointer + "/" + std::to_string(index)}; }
 };
 
 }  // namespace poseidon

@@ -108,7 +108,7 @@ class CaffeImporter {
     const std::string file = (asked_.output / "network.json").string();
     try {
       checked_.emplace(imported_.json, file, 1);
-    } catch (const PlacedError& error) {
+    } catch (const JsonPathError& error) {
       const std::string& pointer = error.place().pointer;
       for (size_t i = 0; i < imported_.layers.size(); ++i) {
         const std::string place = "/layers/" + std::to_string(i);
@@ -165,7 +165,7 @@ class CaffeImporter {
   void check_job(const JobSources& sources) const {
     try {
       trainer::read_job_config(job_, (asked_.output / "job.json").string());
-    } catch (const PlacedError& error) {
+    } catch (const JsonPathError& error) {
       const Place place = sources.solver ? place_of_key(*sources.solver, error.place().pointer)
                                          : train_->layer->place();
       fail_at(place, "for " + error.place().pointer + " of job.json: " + error.message());

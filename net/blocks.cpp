@@ -19,13 +19,13 @@ constexpr size_t kMostNested = 8;
 struct Block {
   Json parameters = Json::object();  ///< name to default; null: the use must set a value
   Json layers = Json::array();
-  JsonPlace place;
+  JsonPath place;
 };
 
 /// The values of a block's parameters in one use of the block.
 using BlockValues = std::map<std::string, Json>;
 
-std::string name_of(const Json& layer, const JsonPlace& place) {
+std::string name_of(const Json& layer, const JsonPath& place) {
   if (!layer.is_object()) fail_at(place, "expected an object, got " + shown(layer));
   if (!layer.contains("name")) fail_at(place, "\"name\" is missing");
   const Json& name = layer["name"];
@@ -41,7 +41,7 @@ std::string name_of(const Json& layer, const JsonPlace& place) {
 }
 
 /// The value of one factor in "$planes * 4": a parameter's value or a number.
-Json factor_value(std::string factor, const BlockValues& values, const JsonPlace& place) {
+Json factor_value(std::string factor, const BlockValues& values, const JsonPath& place) {
   std::erase(factor, ' ');
   if (factor.starts_with("$")) {
     const auto found = values.find(factor.substr(1));
@@ -59,7 +59,7 @@ Json factor_value(std::string factor, const BlockValues& values, const JsonPlace
 }
 
 /// Replaces "$name" by the parameter's value, and "$name * 4" by the product of integers.
-Json evaluate(const std::string& expression, const BlockValues& values, const JsonPlace& place) {
+Json evaluate(const std::string& expression, const BlockValues& values, const JsonPath& place) {
   const size_t star = expression.find('*');
   if (star == std::string::npos) return factor_value(expression, values, place);
   int64_t product = 1;
@@ -75,7 +75,7 @@ Json evaluate(const std::string& expression, const BlockValues& values, const Js
   return product;
 }
 
-Json substituted(const Json& json, const BlockValues& values, const JsonPlace& place) {
+Json substituted(const Json& json, const BlockValues& values, const JsonPath& place) {
   if (json.is_string() && json.get<std::string>().starts_with("$"))
     return evaluate(json.get<std::string>(), values, place);
   if (!json.is_structured()) return json;
@@ -85,7 +85,7 @@ Json substituted(const Json& json, const BlockValues& values, const JsonPlace& p
 }
 
 /// The only phase of a layer; none if it is in both phases.
-std::optional<layers::Phase> phase_of(const Json& layer, const JsonPlace& place) {
+std::optional<layers::Phase> phase_of(const Json& layer, const JsonPath& place) {
   const int both = static_cast<int>(phase_names().size()) - 1;
   int index = both;
   FieldReader(layer, place).choice("phase", index, phase_names(), "", Presence::kOptional);
@@ -99,7 +99,7 @@ class Expander {
            std::span<const Extra> extras)
       : file_(file), phase_(phase), outside_{kInputName, kLabelName} {
     for (const Extra& extra : extras) outside_.push_back(extra.name);
-    const JsonPlace top{file, ""};
+    const JsonPath top{file, ""};
     if (network.contains("blocks")) read_blocks(network["blocks"], top.at("blocks"));
     if (network.contains("defaults")) read_defaults(network["defaults"], top.at("defaults"));
     if (!network.contains("layers")) fail_at(top, "\"layers\" is missing");
@@ -130,7 +130,7 @@ class Expander {
   /// One layer of a list, after the block's parameters were substituted.
   struct Listed {
     Json json;
-    JsonPlace place;
+    JsonPath place;
   };
 
   /// The layers of a list that are in the current phase.
@@ -140,7 +140,7 @@ class Expander {
     std::set<std::string> elsewhere;  ///< names of layers only in the other phase
   };
 
-  void read_blocks(const Json& blocks, const JsonPlace& place) {
+  void read_blocks(const Json& blocks, const JsonPath& place) {
     if (!blocks.is_object()) fail_at(place, "expected an object, got " + shown(blocks));
     for (const auto& [name, json] : blocks.items()) {
       Block block;
@@ -158,7 +158,7 @@ class Expander {
     }
   }
 
-  void read_defaults(const Json& defaults, const JsonPlace& place) {
+  void read_defaults(const Json& defaults, const JsonPath& place) {
     if (!defaults.is_object()) fail_at(place, "expected an object, got " + shown(defaults));
     for (const auto& [type, fields] : defaults.items()) {
       if (!fields.is_object()) fail_at(place.at(type), "expected an object, got " + shown(fields));
@@ -167,7 +167,7 @@ class Expander {
   }
 
   /// Expands a list of layers. Returns the full name of the last one, which is a block's output.
-  std::string expand(const Json& layers, const JsonPlace& place, const Scope& scope) {
+  std::string expand(const Json& layers, const JsonPath& place, const Scope& scope) {
     if (!layers.is_array()) fail_at(place, "expected a list of layers, got " + shown(layers));
     if (scope.depth > kMostNested)
       fail_at(place, text("blocks are nested deeper than ", kMostNested));
@@ -178,7 +178,7 @@ class Expander {
     return previous;
   }
 
-  Listing listing_of(const Json& layers, const JsonPlace& place, const Scope& scope) const {
+  Listing listing_of(const Json& layers, const JsonPath& place, const Scope& scope) const {
     Listing listing;
     for (size_t i = 0; i < layers.size(); ++i) {
       const std::string name = name_of(layers[i], place.at(i));
@@ -196,7 +196,7 @@ class Expander {
     return listing;
   }
 
-  bool takes_part(const Json& layer, const JsonPlace& place, const Scope& scope) const {
+  bool takes_part(const Json& layer, const JsonPath& place, const Scope& scope) const {
     const std::optional<layers::Phase> own = phase_of(layer, place);
     if (own && scope.phase && *own != *scope.phase)
       fail_at(place.at("phase"),
@@ -214,7 +214,7 @@ class Expander {
     return name;
   }
 
-  std::string add(Json layer, const JsonPlace& place, const Scope& scope, const Listing& known,
+  std::string add(Json layer, const JsonPath& place, const Scope& scope, const Listing& known,
                   const std::string& previous) {
     const std::string full = scope.prefix + name_of(layer, place);
     const std::vector<std::string> inputs = inputs_of(layer, place, scope, known, previous);
@@ -232,7 +232,7 @@ class Expander {
 
   /// The layer with which this one shares parameters. If a block shares, each of its layers shares
   /// with the layer of the same name.
-  std::string shares_of(const Json& layer, const JsonPlace& place, const Scope& scope,
+  std::string shares_of(const Json& layer, const JsonPath& place, const Scope& scope,
                         const Listing& known) const {
     std::string name;
     FieldReader reader(layer, place);
@@ -244,7 +244,7 @@ class Expander {
   }
 
   /// Reports that a named layer is not in this phase, or does not exist.
-  [[noreturn]] void fail_to_find(const std::string& name, const JsonPlace& place,
+  [[noreturn]] void fail_to_find(const std::string& name, const JsonPath& place,
                                  const Listing& known, std::vector<std::string> candidates) const {
     if (known.elsewhere.contains(name))
       fail_at(place, text("\"", name, "\" is not in phase \"", net::name_of(phase_),
@@ -272,7 +272,7 @@ class Expander {
     return added;
   }
 
-  std::vector<std::string> inputs_of(const Json& layer, const JsonPlace& place, const Scope& scope,
+  std::vector<std::string> inputs_of(const Json& layer, const JsonPath& place, const Scope& scope,
                                      const Listing& known, const std::string& previous) const {
     std::vector<std::string> names;
     FieldReader reader(layer, place);
@@ -281,7 +281,7 @@ class Expander {
     reader.texts("input", names, "", Presence::kOptional);
     reader.texts("inputs", names, "", Presence::kOptional);
     if (!reader.has("input") && !reader.has("inputs")) return {previous};
-    const JsonPlace at = place.at(reader.has("input") ? "input" : "inputs");
+    const JsonPath at = place.at(reader.has("input") ? "input" : "inputs");
     if (names.empty()) fail_at(at, "expected at least one name");
     std::vector<std::string> full;
     for (const std::string& name : names) {
@@ -308,7 +308,7 @@ class Expander {
     std::optional<layers::Phase> phase;  ///< its only phase
   };
 
-  std::string add_block(const Json& layer, const JsonPlace& place, const Scope& scope,
+  std::string add_block(const Json& layer, const JsonPath& place, const Scope& scope,
                         const Names& names) {
     std::string name, type;
     Json with = Json::object();
@@ -337,7 +337,7 @@ class Expander {
     return inner.input;
   }
 
-  const Block& find_block(const std::string& name, const JsonPlace& place) const {
+  const Block& find_block(const std::string& name, const JsonPath& place) const {
     const auto found = blocks_.find(name);
     if (found != blocks_.end()) return found->second;
     std::vector<std::string> names;
@@ -345,7 +345,7 @@ class Expander {
     fail_at(place.at("block"), "no block is named \"" + name + "\"" + suggestion(name, names));
   }
 
-  static BlockValues values_for(const Block& block, const Json& with, const JsonPlace& place) {
+  static BlockValues values_for(const Block& block, const Json& with, const JsonPath& place) {
     if (!with.is_object()) fail_at(place.at("with"), "expected an object, got " + shown(with));
     BlockValues values;
     std::vector<std::string> names;

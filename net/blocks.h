@@ -14,7 +14,7 @@ namespace poseidon::net {
 /// network, and the full names of its inputs.
 struct LayerEntry {
   Json json;         ///< without name and inputs
-  JsonPlace place;   ///< position in the file
+  JsonPath place;    ///< position in the file
   std::string name;  ///< "stage1.0.conv1"
   /// Full names of layers, kInputName for the network's input, kLabelName for the samples' labels,
   /// or names of auxiliary inputs.
@@ -31,8 +31,8 @@ inline constexpr const char* kInputName = "input";
 inline constexpr const char* kLabelName = "label";
 
 /// The position of a layer type's defaults in the file.
-inline JsonPlace defaults_of(const std::string& file, const std::string& type) {
-  return JsonPlace{file, "/defaults"}.at(type);
+inline JsonPath defaults_of(const std::string& file, const std::string& type) {
+  return JsonPath{file, "/defaults"}.at(type);
 }
 
 /// The phase's name in a network file: "train", "test".

@@ -44,9 +44,9 @@ void describe_layer(Fields& fields, Node& node) {
 }
 
 /// Reports unknown keys in "defaults" at their position there, not at the layers that inherit them.
-void check_defaults(const Json& network, const JsonPlace& top) {
+void check_defaults(const Json& network, const JsonPath& top) {
   if (!network.contains("defaults") || !network["defaults"].is_object()) return;
-  const JsonPlace place = top.at("defaults");
+  const JsonPath place = top.at("defaults");
   Node node;
   std::map<std::string, std::vector<std::string>> keys_of_type;
   std::vector<std::string> types;
@@ -106,13 +106,13 @@ std::vector<size_t> execution_order(const std::vector<LayerEntry>& entries,
   return order;
 }
 
-void check_fillers(const layers::Definition& definition, const JsonPlace& place) {
+void check_fillers(const layers::Definition& definition, const JsonPath& place) {
   for (const layers::ParameterSpec& spec : definition.parameters())
     if (const std::string problem = spec.filler.problem_with(spec.shape); !problem.empty())
       fail_at(place.at(spec.name + "_filler"), problem);
 }
 
-Shape infer(layers::Definition& definition, std::span<const Shape> inputs, const JsonPlace& place) {
+Shape infer(layers::Definition& definition, std::span<const Shape> inputs, const JsonPath& place) {
   Shape output;
   try {
     output = definition.infer(inputs);
@@ -130,12 +130,12 @@ Shape infer(layers::Definition& definition, std::span<const Shape> inputs, const
 
 /// The position in "defaults" from which a layer inherited the value at `wrong`; none if the value
 /// is the layer's own.
-std::optional<JsonPlace> place_in_defaults(const LayerEntry& entry, const JsonPlace& wrong) {
+std::optional<JsonPath> place_in_defaults(const LayerEntry& entry, const JsonPath& wrong) {
   for (const std::string& key : entry.defaulted) {
     const std::string taken = entry.place.at(key).pointer;
     if (wrong.pointer != taken && !wrong.pointer.starts_with(taken + "/")) continue;
-    const JsonPlace given = defaults_of(wrong.file, entry.json["type"].get<std::string>()).at(key);
-    return JsonPlace{given.file, given.pointer + wrong.pointer.substr(taken.size())};
+    const JsonPath given = defaults_of(wrong.file, entry.json["type"].get<std::string>()).at(key);
+    return JsonPath{given.file, given.pointer + wrong.pointer.substr(taken.size())};
   }
   return std::nullopt;
 }
@@ -157,7 +157,7 @@ template <class Action>
 void with_places_of(const LayerEntry& entry, const Action& action) {
   try {
     action();
-  } catch (const PlacedError& error) {
+  } catch (const JsonPathError& error) {
     if (const auto given = place_in_defaults(entry, error.place()))
       fail_at(*given, text(error.message(), " (the layer \"", entry.name, "\" at ",
                            entry.place.pointer, " took it)"));
@@ -186,7 +186,7 @@ std::vector<std::string> inputs_of(const LayerEntry& entry, const layers::Defini
 
 /// If samples are mixed (mixup/cutmix), a layer that knows only one label for each sample would
 /// compute wrong values.
-void check_takes_mixtures(const Node& node, const JsonPlace& place) {
+void check_takes_mixtures(const Node& node, const JsonPath& place) {
   if (std::ranges::count(node.inputs, kNetworkLabel) == 0 || node.definition->takes_mixtures())
     return;
   fail_at(place, text("a layer of type ", node.definition->type(),
@@ -224,7 +224,7 @@ std::string tensors_text(const Node& node) {
 
 /// A test layer uses the tensors of the training layer with the same name. Throws ConfigError
 /// unless that layer exists and its type and tensors are equal.
-void check_trained(const Node& node, const Network& trained, const JsonPlace& place) {
+void check_trained(const Node& node, const Network& trained, const JsonPath& place) {
   const std::string own = tensors_text(node), &name = node.definition->name;
   if (own.empty()) return;
   const std::optional<int> index = trained.index_of(name);
@@ -322,7 +322,7 @@ Network::Network(const Network& trained, const std::vector<LayerEntry>& entries)
 }
 
 void Network::read_head(int64_t batch) {
-  const JsonPlace top{file_, ""};
+  const JsonPath top{file_, ""};
   int64_t channels = 0, height = 1, width = 1;
   Json unused;
   read_fields(json_, top, [&](Fields& fields) {
@@ -395,7 +395,7 @@ std::optional<int> Network::index_of(const std::string& name) const {
 }
 
 /// Makes `node` use the parameters of node `owner`. Throws ConfigError unless their shapes agree.
-void Network::share(Node& node, int owner, const JsonPlace& place) {
+void Network::share(Node& node, int owner, const JsonPath& place) {
   Node& other = nodes_[static_cast<size_t>(owner)];
   if (other.shares >= 0) return share(node, other.shares, place);
   const layers::Definition &mine = *node.definition, &theirs = *other.definition;

@@ -122,7 +122,7 @@ class Network {
   void read_head(int64_t batch);
   void read_layers(const std::vector<LayerEntry>& entries, const Network* trained);
   Node read_layer(const LayerEntry& entry) const;
-  void share(Node& node, int owner, const JsonPlace& place);
+  void share(Node& node, int owner, const JsonPath& place);
 
   std::string file_;
   Json json_;

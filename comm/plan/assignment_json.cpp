@@ -27,7 +27,7 @@ void read_seat(Fields& fields, Seat& seat) {
 }
 
 template <class Seat>
-void check_members(const std::vector<Seat>& seats, const JsonPlace& place) {
+void check_members(const std::vector<Seat>& seats, const JsonPath& place) {
   std::map<uint32_t, size_t> rank_of;
   for (size_t rank = 0; rank < seats.size(); ++rank)
     if (const auto [other, is_new] = rank_of.try_emplace(seats[rank].member, rank); !is_new)
@@ -68,14 +68,14 @@ void AssignmentReader::describe(Fields& fields) {
   fields.object("assignment", describe_all, "", Presence::kOptional, &present_);
 }
 
-Assignment AssignmentReader::make(const MemberCounts& counts, const JsonPlace& place) const {
+Assignment AssignmentReader::make(const MemberCounts& counts, const JsonPath& place) const {
   if (counts.logical_shards < counts.workers)
     fail_at(place.at("logical_shards"), text("expected at least \"workers\" (", counts.workers,
                                              "), got ", counts.logical_shards));
   if (!present_)
     return even_assignment(counts.workers, counts.servers, counts.servers_apart,
                            counts.logical_shards);
-  const JsonPlace own = place.at("assignment");
+  const JsonPath own = place.at("assignment");
   check_counts(counts, place);
   check_shards(counts, place);
   check_members(workers_, own.at("workers"));
@@ -90,7 +90,7 @@ Assignment AssignmentReader::make(const MemberCounts& counts, const JsonPlace& p
   return assignment;
 }
 
-void AssignmentReader::check_counts(const MemberCounts& counts, const JsonPlace& place) const {
+void AssignmentReader::check_counts(const MemberCounts& counts, const JsonPath& place) const {
   const auto same = [&](const char* key, int64_t got, size_t assigned) {
     if (got != static_cast<int64_t>(assigned))
       fail_at(place.at(key),
@@ -100,7 +100,7 @@ void AssignmentReader::check_counts(const MemberCounts& counts, const JsonPlace&
   same("servers", counts.servers, servers_.size());
 }
 
-void AssignmentReader::check_shards(const MemberCounts& counts, const JsonPlace& place) const {
+void AssignmentReader::check_shards(const MemberCounts& counts, const JsonPath& place) const {
   int64_t next = 0;
   for (const size_t rank : by_shards(workers_)) {
     const Part own = workers_[rank].shards;
@@ -116,7 +116,7 @@ void AssignmentReader::check_shards(const MemberCounts& counts, const JsonPlace&
                  counts.logical_shards));
 }
 
-void AssignmentReader::check_hosts(const JsonPlace& place) const {
+void AssignmentReader::check_hosts(const JsonPath& place) const {
   std::vector<uint32_t> hosts;
   for (const AssignedWorker& worker : workers_) hosts.push_back(worker.host);
   for (const AssignedServer& server : servers_) hosts.push_back(server.host);

@@ -27,12 +27,12 @@ class AssignmentReader {
   void describe(Fields& fields);
   /// Makes the assignment that was read, or the even one if the file has none. `place` is the JSON
   /// path of the plan. Throws ConfigError.
-  Assignment make(const MemberCounts& counts, const JsonPlace& place) const;
+  Assignment make(const MemberCounts& counts, const JsonPath& place) const;
 
  private:
-  void check_counts(const MemberCounts& counts, const JsonPlace& place) const;
-  void check_shards(const MemberCounts& counts, const JsonPlace& place) const;
-  void check_hosts(const JsonPlace& place) const;
+  void check_counts(const MemberCounts& counts, const JsonPath& place) const;
+  void check_shards(const MemberCounts& counts, const JsonPath& place) const;
+  void check_hosts(const JsonPath& place) const;
 
   bool present_ = false;
   std::vector<AssignedWorker> workers_;

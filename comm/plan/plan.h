@@ -154,7 +154,7 @@ Plan next_plan(const Plan& plan, const NextMembers& members, int64_t chunk_bytes
 /// Convert a plan to plan.json and back. Reading checks everything, including that the plan is for
 /// these layers. Derived values are computed again. Throws ConfigError.
 Json to_json(const Plan& plan);
-Plan read_plan(const Json& json, const JsonPlace& place, const std::vector<LayerTraffic>& layers);
+Plan read_plan(const Json& json, const JsonPath& place, const std::vector<LayerTraffic>& layers);
 
 /// Computes the values that follow from schemes and chunks: bytes, balance.
 void complete(Plan& plan);

@@ -107,7 +107,7 @@ void read_top(Fields& fields, Plan& plan) {
 
 /// Checks a layer of the plan against the layer of this network, and copies the values that files
 /// do not hold.
-void match_layer(LayerPlan& layer, const LayerTraffic& known, const JsonPlace& place) {
+void match_layer(LayerPlan& layer, const LayerTraffic& known, const JsonPath& place) {
   const LayerTraffic& read = layer.traffic;
   if (read.name != known.name || read.type != known.type)
     fail_at(place, text("expected the ", known.type, " layer \"", known.name,
@@ -121,14 +121,14 @@ void match_layer(LayerPlan& layer, const LayerTraffic& known, const JsonPlace& p
   layer.traffic = known;
 }
 
-void match_layers(Plan& plan, const std::vector<LayerTraffic>& layers, const JsonPlace& place) {
+void match_layers(Plan& plan, const std::vector<LayerTraffic>& layers, const JsonPath& place) {
   if (plan.layers.size() != layers.size())
     fail_at(place.at("layers"),
             text("expected the ", layers.size(),
                  " layers of this network that have something to sum, got ", plan.layers.size()));
   const Scheme wrong = plan.workers() == 1 ? Scheme::kPs : Scheme::kLocal;
   for (size_t i = 0; i < layers.size(); ++i) {
-    const JsonPlace at = place.at("layers").at(i);
+    const JsonPath at = place.at("layers").at(i);
     match_layer(plan.layers[i], layers[i], at);
     if (plan.layers[i].scheme == wrong)
       fail_at(at.at("scheme"), text("got \"", name_of(wrong), "\" in a plan for ",
@@ -139,7 +139,7 @@ void match_layers(Plan& plan, const std::vector<LayerTraffic>& layers, const Jso
 /// Checks that chunks hold every element that servers sum exactly once, in order.
 class ChunkChecker {
  public:
-  ChunkChecker(const Plan& plan, const JsonPlace& place)
+  ChunkChecker(const Plan& plan, const JsonPath& place)
       : plan_(plan), place_(place), tensors_(ps_tensors(plan.layers)) {}
 
   void check() {
@@ -151,7 +151,7 @@ class ChunkChecker {
   }
 
  private:
-  void check_chunk(const Chunk& chunk, const JsonPlace& place) {
+  void check_chunk(const Chunk& chunk, const JsonPath& place) {
     if (chunk.server >= plan_.servers())
       fail_at(place.at("server"),
               text("expected less than ", plan_.servers(), " servers, got ", chunk.server));
@@ -167,7 +167,7 @@ class ChunkChecker {
               text("expected at most ", kMostChunkBytes, " bytes, got ", bytes));
   }
 
-  void check_piece(const Piece& piece, const Chunk& chunk, const JsonPlace& place) {
+  void check_piece(const Piece& piece, const Chunk& chunk, const JsonPath& place) {
     if (tensor_ == tensors_.size())
       fail_at(place, "every element that servers sum has stood in a piece before this one");
     const Piece& tensor = tensors_[tensor_];
@@ -195,7 +195,7 @@ class ChunkChecker {
   }
 
   const Plan& plan_;
-  const JsonPlace& place_;
+  const JsonPath& place_;
   std::vector<Piece> tensors_;
   size_t tensor_ = 0;  ///< the next tensor, and how many of its elements were seen
   int64_t done_ = 0;
@@ -228,7 +228,7 @@ Json to_json(const Plan& plan) {
           {"chunks", std::move(chunks)}};
 }
 
-Plan read_plan(const Json& json, const JsonPlace& place, const std::vector<LayerTraffic>& layers) {
+Plan read_plan(const Json& json, const JsonPath& place, const std::vector<LayerTraffic>& layers) {
   Plan plan;
   MemberCounts counts;
   AssignmentReader assignment;

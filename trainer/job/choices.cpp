@@ -16,7 +16,7 @@ Json choices_json(const net::Choices& choices) {
   return json;
 }
 
-net::Choices read_choices(const Json& json, const JsonPlace& place, const net::Network& network) {
+net::Choices read_choices(const Json& json, const JsonPath& place, const net::Network& network) {
   if (!json.is_object()) fail_at(place, "expected an object, got " + shown(json));
   std::vector<std::string> names;
   for (const net::Node& node : network.nodes()) names.push_back(node.definition->name);

@@ -9,7 +9,7 @@ namespace poseidon::trainer {
 /// Writes and reads choices as JSON: {"conv1": {"layout": "blocked16", ...}}. Throws ConfigError,
 /// also for a layer that is not in the network.
 Json choices_json(const net::Choices& choices);
-net::Choices read_choices(const Json& json, const JsonPlace& place, const net::Network& network);
+net::Choices read_choices(const Json& json, const JsonPath& place, const net::Network& network);
 
 /// The implementations of a layer's passes: {"forward": "Poseidon product", ...}. A pass that the
 /// layer does not have is left out.

@@ -24,12 +24,12 @@ void named(Fields& fields, std::string_view key, std::string& value,
   value = names[static_cast<size_t>(index)];
 }
 
-void expect_one(const JsonPlace& place, bool first, bool second, const char* pair) {
+void expect_one(const JsonPath& place, bool first, bool second, const char* pair) {
   if (first != second) return;
   fail_at(place, text("expected exactly one of ", pair, ", got ", first ? "both" : "neither"));
 }
 
-void check_devices(const DeviceConfig& device, const JsonPlace& place) {
+void check_devices(const DeviceConfig& device, const JsonPath& place) {
   if (device.indices.empty()) fail_at(place, "expected at least one device, got none");
   for (const int64_t index : device.indices)
     if (index != 0 && device.type != kCudaDevice)
@@ -38,7 +38,7 @@ void check_devices(const DeviceConfig& device, const JsonPlace& place) {
 }
 
 void check_batch(const JobConfig& config, const std::string& file, JobUse use) {
-  const JsonPlace data{file, "/data"}, cluster{file, "/cluster"};
+  const JsonPath data{file, "/data"}, cluster{file, "/cluster"};
   const int64_t batch = config.global_batch(), shards = config.logical_shards();
   const int64_t workers = config.cluster.workers, devices = config.device.count();
   if (shards < workers * devices)
@@ -54,7 +54,7 @@ void check_batch(const JobConfig& config, const std::string& file, JobUse use) {
 /// Checks the settings for nodes that join a running job.
 void check_later_members(const JobConfig& config, const std::string& file) {
   const ClusterConfig& cluster = config.cluster;
-  const JsonPlace place{file, "/cluster"};
+  const JsonPath place{file, "/cluster"};
   const auto refuse = [&](const char* key, const std::string& expected, auto got) {
     fail_at(place.at(key), text("expected ", expected, ", got ", got));
   };
@@ -78,7 +78,7 @@ void check_later_members(const JobConfig& config, const std::string& file) {
            cluster.gather_s);
 }
 
-void check_extras(const data::DatasetConfig& config, const JsonPlace& place) {
+void check_extras(const data::DatasetConfig& config, const JsonPath& place) {
   if (const ExtraFault fault = fault_in(config.extras))
     fail_at({place.file, place.pointer + "/extras" + fault.pointer}, fault.message);
 }
@@ -87,7 +87,7 @@ void check_members(const JobConfig& config, const std::string& file) {
   const ClusterConfig& cluster = config.cluster;
   if (cluster.min_workers > cluster.workers)
     fail_at(
-        JsonPlace{file, "/cluster"}.at("min_workers"),
+        JsonPath{file, "/cluster"}.at("min_workers"),
         text("expected at most \"workers\" (", cluster.workers, "), got ", cluster.min_workers));
   check_later_members(config, file);
 }
@@ -237,7 +237,7 @@ void JobConfig::describe(Fields& fields) {
 
 JobConfig read_job_config(const Json& json, const std::string& file, JobUse use) {
   JobConfig config;
-  const JsonPlace top{file, ""};
+  const JsonPath top{file, ""};
   read_fields(json, top, [&](Fields& fields) { config.describe(fields); });
   expect_one(top.at("data"), config.data.batch_per_worker != 0, config.data.global_batch != 0,
              "\"batch_per_worker\" and \"global_batch\"");
@@ -259,7 +259,7 @@ JobConfig read_job_config(const Json& json, const std::string& file, JobUse use)
 }
 
 void refuse_what_is_not_built(const JobConfig& config, const std::string& file) {
-  const JsonPlace device{file, "/device"};
+  const JsonPath device{file, "/device"};
   if (config.device.precision == kTf32Precision && config.device.type != kCudaDevice)
     fail_at(device.at("precision"),
             "got \"tf32\", which \"cuda\" has and \"" + config.device.type + "\" has not");

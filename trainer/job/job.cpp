@@ -27,7 +27,7 @@ class PathResolver {
   /// `pointer` is the position in the job file.
   void resolve(std::string& path, const char* pointer) const {
     if (path.empty()) return;
-    const JsonPlace place{source_.file.string(), pointer};
+    const JsonPath place{source_.file.string(), pointer};
     try {
       path = (folder_ / data::expand_variables(path, source_.lookup)).lexically_normal().string();
     } catch (const ConfigError& error) {
@@ -38,7 +38,7 @@ class PathResolver {
   }
 
  private:
-  void complain(const JsonPlace& place, const std::string& message) const {
+  void complain(const JsonPath& place, const std::string& message) const {
     if (!source_.data_may_be_missing) fail_at(place, message);
     log_.warning(text(place.file, ": ", place.pointer, ": ", message));
   }
@@ -65,7 +65,7 @@ void resolve_paths(JobConfig& config, const JobSource& source, Log& log) {
 
 /// The network's path may contain variables too, but the file must exist.
 fs::path network_path(const JobConfig& config, const JobSource& source) {
-  const JsonPlace place{source.file.string(), "/network"};
+  const JsonPath place{source.file.string(), "/network"};
   fs::path path;
   try {
     path = source.file.parent_path() / data::expand_variables(config.network, source.lookup);
@@ -128,7 +128,7 @@ Job load_job(const JobSource& source, Log& log) {
   try {
     job = job_of(json, source, log);
     network_file = network_path(job.config, source);
-  } catch (const PlacedError& error) {
+  } catch (const JsonPathError& error) {
     refuse_override(error, source.overrides);
     throw;
   }
@@ -159,7 +159,7 @@ namespace {
 
 /// A network without classes accepts any data.
 void check_classes(const net::Network& network, const data::DatasetDescription& data,
-                   const JsonPlace& place, Log& log) {
+                   const JsonPath& place, Log& log) {
   const auto classes = static_cast<int64_t>(data.classes.size());
   if (network.classes() == 0) return;
   if (classes > network.classes())
@@ -175,7 +175,7 @@ void check_classes(const net::Network& network, const data::DatasetDescription& 
 /// Checks that the data contain the network's auxiliary inputs, and that the job's transform
 /// supports them.
 void check_inputs(const net::Network& network, const data::DatasetDescription& data,
-                  const data::MixConfig* mix, const JsonPlace& place) {
+                  const data::MixConfig* mix, const JsonPath& place) {
   try {
     const data::SampleExtras extras(data, network.extras());
   } catch (const ConfigError& error) {
@@ -193,7 +193,7 @@ PreparedData open_data(const Job& job, DataPart part, Log& log) {
   const bool train = part == DataPart::kTrain;
   data::DatasetConfig config = train ? job.config.data.train : job.config.data.test;
   if (!train && !config.has_transform) config.transform = job.config.data.train.transform;
-  const JsonPlace place{job.file, train ? "/data/train" : "/data/test"};
+  const JsonPath place{job.file, train ? "/data/train" : "/data/test"};
   PreparedData prepared;
   prepared.dataset = opened_for_user([&] { return data::open_dataset(config); });
   const data::DatasetDescription& known = prepared.dataset->description();
@@ -224,7 +224,7 @@ std::string class_text(const std::vector<std::string>& classes, size_t label) {
 
 /// Transforms the first sample, as a run does at its start. A transform that rejects it rejects all
 /// samples. A damaged sample is not an error of the job.
-void check_first_sample(const PreparedData& data, const JsonPlace& place) {
+void check_first_sample(const PreparedData& data, const JsonPath& place) {
   std::vector<float> pixels(static_cast<size_t>(data.transform->output().count()));
   const auto scratch = data::make_transform_scratch();
   data::Sample sample;
@@ -240,7 +240,7 @@ void check_first_sample(const PreparedData& data, const JsonPlace& place) {
 
 }  // namespace
 
-void refuse_other_classes(const JsonPlace& place, const std::string& source,
+void refuse_other_classes(const JsonPath& place, const std::string& source,
                           const std::vector<std::string>& expected,
                           const std::vector<std::string>& got) {
   if (expected == got) return;

@@ -68,7 +68,7 @@ net::LabelForm label_form(const JobConfig& config);
 
 /// Throws ConfigError if the lists differ. The message names `place`, `source` and the first label
 /// that means different classes.
-void refuse_other_classes(const JsonPlace& place, const std::string& source,
+void refuse_other_classes(const JsonPath& place, const std::string& source,
                           const std::vector<std::string>& expected,
                           const std::vector<std::string>& got);
 

@@ -54,7 +54,7 @@ double LayerTimes::batch_ms() const {
 }
 
 LayerTimes read_layer_times(const Json& json, const std::string& file) {
-  const JsonPlace top{file, ""};
+  const JsonPath top{file, ""};
   LayerTimes times;
   Json layers = Json::array();
   // The output has other keys too, so these readers do not call finish().

@@ -188,7 +188,7 @@ std::string last_key(const std::string& path) { return path.substr(path.rfind('.
 
 /// Whether the error concerns the value that the argument set, or an object that the argument
 /// created.
-bool is_about(const PlacedError& error, const std::string& assigned) {
+bool is_about(const JsonPathError& error, const std::string& assigned) {
   const std::string& pointer = error.place().pointer;
   return pointer == assigned || pointer.starts_with(assigned + "/") ||
          (error.message().starts_with("unknown key") && assigned.starts_with(pointer + "/"));
@@ -210,7 +210,7 @@ std::string nearest_job_path(std::string_view typed) {
   return at == keys.end() ? "" : paths[static_cast<size_t>(at - keys.begin())];
 }
 
-void refuse_override(const PlacedError& error, std::span<const std::string> arguments) {
+void refuse_override(const JsonPathError& error, std::span<const std::string> arguments) {
   for (const std::string& argument : arguments) {
     const Assignment assignment = parse(argument);
     std::string pointer;

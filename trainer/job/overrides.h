@@ -19,7 +19,7 @@ std::vector<std::string> apply_overrides(Json& job, std::span<const std::string>
 
 /// Throws `error` again with the name of the argument that set the wrong value. Returns if none of
 /// `arguments` set it.
-void refuse_override(const PlacedError& error, std::span<const std::string> arguments);
+void refuse_override(const JsonPathError& error, std::span<const std::string> arguments);
 
 /// The dotted path of the job's key nearest to `typed`; "" if none is near. `typed` may lack the
 /// enclosing objects: "optimizer.learning_rate" for "lr".

@@ -111,7 +111,7 @@ DeviceNotes devices_of_plan(const Json& plan) {
   DeviceNotes devices;
   if (!plan.is_object() || !plan.contains("devices")) return devices;
   const Json& list = plan["devices"];
-  const JsonPlace place{"the plan", "/devices"};
+  const JsonPath place{"the plan", "/devices"};
   if (!list.is_array()) fail_at(place, "expected a list, got " + shown(list));
   for (size_t i = 0; i < list.size(); ++i) {
     int64_t worker = 0;

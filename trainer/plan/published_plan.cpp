@@ -153,7 +153,7 @@ Json write_published_plan(PublishedPlan published) {
 
 PublishedPlan read_published_plan(const Json& json) {
   PublishedPlan published;
-  const JsonPlace place{"the plan", ""};
+  const JsonPath place{"the plan", ""};
   read_fields(json, place, [&](Fields& fields) { published.describe(fields); });
   const auto ordered = [&](const char* key, int64_t value, int64_t most) {
     if (value > most) fail_at(place.at(key), text("expected at most ", most, ", got ", value));
@@ -165,7 +165,7 @@ PublishedPlan read_published_plan(const Json& json) {
 }
 
 comm::Plan read_sync_plan(const PublishedPlan& published, const Job& job, comm::NodeId self) {
-  const JsonPlace place{"the plan", ""};
+  const JsonPath place{"the plan", ""};
   const std::vector<comm::LayerTraffic> layers = layer_traffic(*job.network);
   comm::Plan plan = comm::read_plan(published.plan, place, layers);
   const comm::PlanRequest asked = plan_request(job);

@@ -120,7 +120,7 @@ comm::PlanRequest plan_request(const Job& job) {
 }
 
 void add_times(comm::PlanRequest& request, const LayerTimes& timing, const std::string& file) {
-  const JsonPlace top{file, ""};
+  const JsonPath top{file, ""};
   const double scale = most_samples(request) / timing.batch;
   std::map<std::string, size_t> index;
   for (size_t i = 0; i < request.layers.size(); ++i) index[request.layers[i].name] = i;
@@ -143,7 +143,7 @@ void add_times(comm::PlanRequest& request, const LayerTimes& timing, const std::
 std::optional<comm::Plan> earlier_plan(const Job& job, const comm::PlanRequest& request,
                                        const Checkpoint* resumed, bool replan) {
   const std::string& file = job.config.comm.plan;
-  if (!file.empty()) return comm::read_plan(read_json(file), JsonPlace{file, ""}, request.layers);
+  if (!file.empty()) return comm::read_plan(read_json(file), JsonPath{file, ""}, request.layers);
   if (resumed == nullptr || replan || resumed->state().plan.empty()) return std::nullopt;
   return comm::read_plan(resumed->state().plan, {"the checkpoint's plan", ""}, request.layers);
 }

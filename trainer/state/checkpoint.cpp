@@ -247,7 +247,7 @@ Json Checkpoint::read_header() {
 }
 
 void Checkpoint::read_entries(const Json& header) {
-  const JsonPlace place{file_.path().string(), "/tensors"};
+  const JsonPath place{file_.path().string(), "/tensors"};
   const Json& tensors = header["tensors"];
   if (!tensors.is_array()) fail_at(place, "expected a list, got " + shown(tensors));
   uint64_t offset = data_begin_;

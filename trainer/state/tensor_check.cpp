@@ -10,7 +10,7 @@ namespace poseidon::trainer {
 
 namespace {
 
-const JsonPlace kPlace{"a worker's list of tensors", ""};
+const JsonPath kPlace{"a worker's list of tensors", ""};
 
 struct Entry {
   std::string name;

@@ -20,7 +20,7 @@ Json list_of(const std::vector<NamedTensor>& tensors) {
 /// Limits the memory that a peer can make this process allocate for one tensor.
 constexpr int64_t kMostElements = int64_t{1} << 31;
 
-void read_entry(Fields& fields, TensorStore::Entry& entry, const JsonPlace& place) {
+void read_entry(Fields& fields, TensorStore::Entry& entry, const JsonPath& place) {
   std::vector<int64_t> extents;
   fields.text("name", entry.name, "of the tensor", Presence::kRequired);
   fields.integers("shape", extents, at_least(1), "its extents", Presence::kRequired);
@@ -36,7 +36,7 @@ void read_entry(Fields& fields, TensorStore::Entry& entry, const JsonPlace& plac
 
 /// Appends the tensors in the list `key`.
 void read_list(Fields& fields, const char* key, std::vector<TensorStore::Entry>& entries,
-               const JsonPlace& place) {
+               const JsonPath& place) {
   const size_t before = entries.size();
   fields.objects(
       key, 0, [&](size_t size) { entries.resize(before + size); },
@@ -47,7 +47,7 @@ void read_list(Fields& fields, const char* key, std::vector<TensorStore::Entry>&
 }  // namespace
 
 TensorStore::TensorStore(const Json& list) {
-  const JsonPlace place{"the list of tensors", ""};
+  const JsonPath place{"the list of tensors", ""};
   read_fields(list, place, [&](Fields& fields) {
     int64_t parameters = 0;
     fields.integer("parameters", parameters, at_least(0), "", Presence::kRequired);
