@@ -16,7 +16,7 @@
 #include "apps/train_print.h"
 #include "core/cores.h"
 #include "core/counted.h"
-#include "core/cpu/team_waits.h"
+#include "core/cpu/spin_policy.h"
 #include "core/error.h"
 #include "core/file.h"
 #include "trainer/coordinator/cluster_run.h"
@@ -245,7 +245,7 @@ void check_threads(const Job& job) {
 int perform(const TrainOptions& options, Console& console) {
   const Job job = trainer::load_job(source_of(options), console);
   if (computes_here(job, options)) check_threads(job);
-  std::optional<cpu::TeamWaits> waits;
+  std::optional<cpu::SpinPolicy> waits;
   if (computes_here(job, options)) waits.emplace();
   switch (options.action) {
     case Action::kCheck: print(check(job, options, console), options.json, print_check); break;

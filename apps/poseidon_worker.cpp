@@ -1,10 +1,10 @@
 // poseidon-worker: computes in jobs that poseidon-train coordinates.
 
 #include "apps/member_program.h"
-#include "core/cpu/team_waits.h"
+#include "core/cpu/spin_policy.h"
 
 int main(int count, char** arguments) {
-  const poseidon::cpu::TeamWaits waits;
+  const poseidon::cpu::SpinPolicy waits;
   return poseidon::apps::run_member_program(
       "poseidon-worker", "Computes in training jobs that poseidon-train coordinates.", true, count,
       arguments, poseidon::trainer::run_worker);

@@ -14,12 +14,12 @@ namespace poseidon::cpu {
 /// then sleep. It does nothing if the environment configures the waits (OMP_WAIT_POLICY,
 /// GOMP_SPINCOUNT, KMP_BLOCKTIME). Construct it before other threads exist; its destructor stops
 /// its own thread.
-class TeamWaits {
+class SpinPolicy {
  public:
-  TeamWaits();
-  ~TeamWaits();
-  TeamWaits(const TeamWaits&) = delete;
-  TeamWaits& operator=(const TeamWaits&) = delete;
+  SpinPolicy();
+  ~SpinPolicy();
+  SpinPolicy(const SpinPolicy&) = delete;
+  SpinPolicy& operator=(const SpinPolicy&) = delete;
 
  private:
   void watch(const std::stop_token& stop);

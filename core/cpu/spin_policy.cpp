@@ -1,4 +1,4 @@
-#include "core/cpu/team_waits.h"
+#include "core/cpu/spin_policy.h"
 
 #include <omp.h>
 #include <pthread.h>
@@ -65,15 +65,15 @@ bool told_how_to_wait() {
 
 }  // namespace
 
-TeamWaits::TeamWaits() {
+SpinPolicy::SpinPolicy() {
   if (told_how_to_wait()) return;
   const BlockedSignals blocked;
   watch_ = std::jthread([this](const std::stop_token& stop) { watch(stop); });
 }
 
-TeamWaits::~TeamWaits() = default;
+SpinPolicy::~SpinPolicy() = default;
 
-void TeamWaits::watch(const std::stop_token& stop) {
+void SpinPolicy::watch(const std::stop_token& stop) {
   CoreUseMeter meter;
   std::optional<SleepingTeam> sleeping;
   std::unique_lock lock(mutex_);

@@ -1,4 +1,4 @@
-#include "core/cpu/team_waits.h"
+#include "core/cpu/spin_policy.h"
 
 #include <doctest/doctest.h>
 
@@ -33,7 +33,7 @@ double seconds_of_waiting() {
 }  // namespace
 
 TEST_CASE("a team does not spin while other processes want the cores") {
-  const cpu::TeamWaits waits;
+  const cpu::SpinPolicy waits;
   const OtherProcesses busy(available_cores());
   std::this_thread::sleep_for(1s);
   CHECK(seconds_of_waiting() < 0.15);
