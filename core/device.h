@@ -70,23 +70,23 @@ enum class Lane : uint8_t {
 };
 
 /// Identifies a recurring piece of work among the recurring work of one owner.
-struct RepeatKey {
+struct GraphKey {
   std::string_view what;         ///< a string literal: "forward"
   std::vector<int64_t> numbers;  ///< every value that the work depends on, addresses included
-  auto operator<=>(const RepeatKey&) const = default;
+  auto operator<=>(const GraphKey&) const = default;
 };
 
 /// Issues the recurring work of one owner. A device may capture that work as a graph. The owner
 /// calls issue() each time.
-class Repeats {
+class GraphCapture {
  public:
-  virtual ~Repeats() = default;
+  virtual ~GraphCapture() = default;
   /// Issues the work that `work` issues. A device may record that work once. For an equal key it
   /// then issues the recorded work and does not call `work`. Therefore one key always stands for
   /// the same work on the same memory: values that change from step to step are read from device
   /// memory. The work may consist only of layers, updates and copies; `work` must not call other
   /// functions of Device.
-  virtual void issue(const RepeatKey& /*key*/, const std::function<void()>& work) { work(); }
+  virtual void issue(const GraphKey& /*key*/, const std::function<void()>& work) { work(); }
   /// Whether the device records the work. If so, large pieces of work are more efficient.
   virtual bool records() const { return false; }
 };
@@ -132,7 +132,9 @@ class Device {
   virtual void await(const Event&) {}
   /// Creates the object through which an owner issues recurring work. The device and all memory
   /// that the work uses must outlive that object.
-  virtual std::unique_ptr<Repeats> make_repeats() { return std::make_unique<Repeats>(); }
+  virtual std::unique_ptr<GraphCapture> make_graph_capture() {
+    return std::make_unique<GraphCapture>();
+  }
   /// A timestamp at the end of all work issued so far, to be read later. Null if work is done when
   /// a call returns.
   virtual std::shared_ptr<const Moment> moment() { return nullptr; }

@@ -142,7 +142,7 @@ inline constexpr StepNumbers kNoNumbers{};
 
 /// Per-step values that are passed to layers. A caller of Net sets `numbers` to host memory. Net
 /// passes `numbers` in device memory to the layers. So a device can capture the layers' work
-/// (Repeats) and run it again with other numbers.
+/// (GraphCapture) and run it again with other numbers.
 struct StepContext {
   Phase phase = Phase::kTrain;
   const StepNumbers* numbers = &kNoNumbers;

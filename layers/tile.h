@@ -4,7 +4,7 @@
 
 namespace poseidon::layers {
 
-/// Repeats its input `tiles` times along the channels.
+/// GraphCapture its input `tiles` times along the channels.
 class Tile final : public Definition {
  public:
   std::string_view type() const override { return "tile"; }

@@ -15,11 +15,11 @@ int64_t address(const void* memory) {
 
 /// Everything that these calls depend on, except for device memory content. Addresses are included,
 /// because updates have two versions and factors have several buffers.
-RepeatKey key_of(std::string_view what, const layers::StepContext& step,
-                 std::span<Call* const> group) {
-  RepeatKey key{what,
-                {address(group.front()), std::ssize(group), static_cast<int64_t>(step.phase),
-                 std::bit_cast<int32_t>(step.loss_scale)}};
+GraphKey key_of(std::string_view what, const layers::StepContext& step,
+                std::span<Call* const> group) {
+  GraphKey key{what,
+               {address(group.front()), std::ssize(group), static_cast<int64_t>(step.phase),
+                std::bit_cast<int32_t>(step.loss_scale)}};
   for (const Call* call : group) {
     for (const auto& parameter : call->memory.parameters)
       key.numbers.push_back(address(parameter.value));
@@ -35,7 +35,7 @@ RepeatKey key_of(std::string_view what, const layers::StepContext& step,
 }  // namespace
 
 Passes::Passes(Device& device, Program& program)
-    : factory_(program.factory()), repeats_(device.make_repeats()) {
+    : factory_(program.factory()), repeats_(device.make_graph_capture()) {
   for (Call& call : program.calls()) forward_.push_back(&call);
   for (Call* call : std::views::reverse(forward_))
     if (call->runs_backward) backward_.push_back(call);

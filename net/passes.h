@@ -15,9 +15,9 @@ class Program;
 struct Call;
 
 /// The forward and backward passes of a program. Calls run in order, in groups between the
-/// callbacks. A device that records work (core/device.h: Repeats) gets the largest possible groups;
-/// other devices get one call in each group. A group is one span of the trace, named after its
-/// first call in forward and its last call in backward. Used by the compute thread.
+/// callbacks. A device that records work (core/device.h: GraphCapture) gets the largest possible
+/// groups; other devices get one call in each group. A group is one span of the trace, named after
+/// its first call in forward and its last call in backward. Used by the compute thread.
 class Passes {
  public:
   /// Both must outlive this object.
@@ -42,7 +42,7 @@ class Passes {
              const std::function<void()>& work);
 
   layers::LayerFactory& factory_;
-  const std::unique_ptr<Repeats> repeats_;
+  const std::unique_ptr<GraphCapture> repeats_;
   std::vector<Call*> forward_, backward_;
   TraceRecorder* trace_ = nullptr;
 };

@@ -32,7 +32,7 @@ class Peers final : public Outlet {
   /// Calls a member, and again after each failure (ended()), until it is reached. Does nothing for
   /// a member that is connected or being called.
   void call(NodeId peer, const PeerIdentity& self);
-  /// Repeats the calls that are due.
+  /// GraphCapture the calls that are due.
   void call_again(const PeerIdentity& self);
   /// Sets the time until which calls are repeated.
   void expect_until(Time when) { until_ = when; }

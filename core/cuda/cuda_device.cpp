@@ -78,8 +78,8 @@ void CudaDevice::expect_no_nodes() const {
   check(nodes_ == nullptr, "work that comes again consists of operations and copies");
 }
 
-std::unique_ptr<Repeats> CudaDevice::make_repeats() {
-  if (settings_.graphs == Graphs::kNone) return Device::make_repeats();
+std::unique_ptr<GraphCapture> CudaDevice::make_graph_capture() {
+  if (settings_.graphs == Graphs::kNone) return Device::make_graph_capture();
   return std::make_unique<CudaRepeats>(*this);
 }
 

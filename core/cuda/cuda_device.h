@@ -39,7 +39,7 @@ class CudaDevice final : public Device {
   Event record() override;
   Event beside(Lane lane, const Event& after, const std::function<void()>& issue) override;
   void await(const Event& event) override;
-  std::unique_ptr<Repeats> make_repeats() override;
+  std::unique_ptr<GraphCapture> make_graph_capture() override;
   std::shared_ptr<const Moment> moment() override { return driver_->moment(current_); }
   int threads() const override { return 1; }
 

@@ -40,7 +40,7 @@ std::string difference(const GraphNode& a, const GraphNode& b) {
              : "has other arguments now";
 }
 
-std::string text_of(const RepeatKey& key) {
+std::string text_of(const GraphKey& key) {
   std::string numbers;
   for (const int64_t number : key.numbers) numbers += text(" ", number);
   return text("work that comes again, ", key.what, numbers);
@@ -48,7 +48,7 @@ std::string text_of(const RepeatKey& key) {
 
 /// Throws LogicError if the work has changed. Everything that changes must be in the key or in
 /// device memory.
-void expect_same(const RepeatKey& key, const std::vector<GraphNode>& recorded,
+void expect_same(const GraphKey& key, const std::vector<GraphNode>& recorded,
                  const std::vector<GraphNode>& now) {
   for (size_t i = 0; i < std::min(recorded.size(), now.size()); ++i)
     if (const std::string what = difference(recorded[i], now[i]); !what.empty())
@@ -61,14 +61,14 @@ void expect_same(const RepeatKey& key, const std::vector<GraphNode>& recorded,
 
 }  // namespace
 
-void CudaRepeats::issue_first(const RepeatKey& key, const std::function<void()>& work) {
+void CudaRepeats::issue_first(const GraphKey& key, const std::function<void()>& work) {
   Known first;
   if (compares_) first.nodes = device_.nodes_of(work);
   work();
   known_.emplace(key, std::move(first));
 }
 
-void CudaRepeats::issue(const RepeatKey& key, const std::function<void()>& work) {
+void CudaRepeats::issue(const GraphKey& key, const std::function<void()>& work) {
   const auto found = known_.find(key);
   if (found == known_.end()) return issue_first(key, work);
   Known& known = found->second;

@@ -10,12 +10,12 @@ namespace poseidon::cuda {
 /// Issues recurring GPU work. The first time, it issues the operations one by one, because
 /// libraries load code and allocate memory when they are first called. From the second time on, it
 /// issues them as a graph.
-class CudaRepeats final : public Repeats {
+class CudaRepeats final : public GraphCapture {
  public:
   explicit CudaRepeats(CudaDevice& device)
       : device_(device), compares_(device.settings().graphs == Graphs::kCompared) {}
 
-  void issue(const RepeatKey& key, const std::function<void()>& work) override;
+  void issue(const GraphKey& key, const std::function<void()>& work) override;
   bool records() const override { return true; }
 
  private:
@@ -24,11 +24,11 @@ class CudaRepeats final : public Repeats {
     std::vector<GraphNode> nodes;        ///< as issued the first time, for comparison
   };
 
-  void issue_first(const RepeatKey& key, const std::function<void()>& work);
+  void issue_first(const GraphKey& key, const std::function<void()>& work);
 
   CudaDevice& device_;
   const bool compares_;
-  std::map<RepeatKey, Known> known_;
+  std::map<GraphKey, Known> known_;
 };
 
 }  // namespace poseidon::cuda

@@ -11,7 +11,7 @@ enum class Precision : uint8_t {
   kBf16,  ///< activations and factors in bf16, sums in fp32
 };
 
-/// How recurring work is issued (core/device.h: Repeats).
+/// How recurring work is issued (core/device.h: GraphCapture).
 enum class Graphs : uint8_t {
   kNone,      ///< operation by operation each time
   kUsed,      ///< as a graph from the second time on

@@ -56,7 +56,7 @@ struct Machine {
 
   CudaDevice device;
   Buffer memory = device.allocate(64, Place::kDevice, "a test");
-  std::unique_ptr<Repeats> repeats = device.make_repeats();
+  std::unique_ptr<GraphCapture> repeats = device.make_graph_capture();
 };
 
 std::string error_of_second(Machine& machine, const std::function<void()>& first,

@@ -10,7 +10,7 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// Repeats of whole passes; single layers are timed separately.
+/// GraphCapture of whole passes; single layers are timed separately.
 constexpr int kPassRepeats = 3;
 
 /// Median milliseconds of one update of all parameters.

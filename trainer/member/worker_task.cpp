@@ -14,7 +14,7 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// Repeats of each layer's timing; few, since the other members wait for it.
+/// GraphCapture of each layer's timing; few, since the other members wait for it.
 constexpr int kJoinRepeats = 5;
 /// The I/O thread processes posts immediately, unless it has failed.
 constexpr auto kMostForPosts = std::chrono::seconds(5);

@@ -16,7 +16,7 @@ LayerUpdates::LayerUpdates(net::Net& net, Optimizer& optimizer, GradientExchange
       schedule_(schedule),
       sums_(sums),
       logical_shards_(logical_shards),
-      repeats_(net.device().make_repeats()) {}
+      repeats_(net.device().make_graph_capture()) {}
 
 void LayerUpdates::make(int layer, int64_t step) {
   // Before the step parameters are copied, the step's first work on this stream. So the copy is
@@ -66,8 +66,8 @@ void LayerUpdates::load_sums(int layer) {
 
 /// The issued work depends on device memory, on the current version, and on the memory of the sums.
 /// The key holds the last two.
-RepeatKey LayerUpdates::key_of(int layer, bool whole) const {
-  RepeatKey key{"update", {layer, whole, exchange_.slot(layer, step_->step)}};
+GraphKey LayerUpdates::key_of(int layer, bool whole) const {
+  GraphKey key{"update", {layer, whole, exchange_.slot(layer, step_->step)}};
   const auto add = [&](const float* memory) {
     key.numbers.push_back(static_cast<int64_t>(std::bit_cast<intptr_t>(memory)));
   };

@@ -32,7 +32,7 @@ class LayerUpdates {
   void begin(int64_t step);
   bool gradients_come_whole() const;
   void load_sums(int layer);
-  RepeatKey key_of(int layer, bool whole) const;
+  GraphKey key_of(int layer, bool whole) const;
   void issue(int layer, bool whole);
   void update_in_pieces(int layer);
   void flip(int layer);
@@ -43,7 +43,7 @@ class LayerUpdates {
   const Schedule& schedule_;
   const SumsInFlight* sums_;
   const int64_t logical_shards_;
-  const std::unique_ptr<Repeats> repeats_;
+  const std::unique_ptr<GraphCapture> repeats_;
   std::optional<UpdateStep> step_;  ///< common to all updates of the newest step
 };
 
