@@ -63,7 +63,7 @@ class Moment {
 
 /// An additional stream for work that runs concurrently with computation. Work in one stream is
 /// done in order.
-enum class Lane : uint8_t {
+enum class DeviceStream : uint8_t {
   kReceive,  ///< receives the next batch
   kSend,     ///< sends values from the device to the host and the peers
   kUpdate,   ///< receives values from the peers, and updates parameters
@@ -94,8 +94,8 @@ class GraphCapture {
 /// The interface through which the net and the trainer use a device: memory, copies, and the order
 /// of its work. layers::LayerFactory and layers::Updater do its arithmetic. Work means calls of
 /// layers, updates and copies. A device does its work in the order of issue, possibly after the
-/// call returns. Work in an additional stream (Lane) is the exception. Called only by the compute
-/// thread.
+/// call returns. Work in an additional stream (DeviceStream) is the exception. Called only by the
+/// compute thread.
 class Device {
  public:
   virtual ~Device() = default;
@@ -124,7 +124,7 @@ class Device {
   /// `after`. It has no other order relative to later work, except through await(). Returns the
   /// event at its end, or `after` if `issue` issues no work. A device without additional streams
   /// does the work in the usual order.
-  virtual Event beside(Lane, const Event& /*after*/, const std::function<void()>& issue) {
+  virtual Event beside(DeviceStream, const Event& /*after*/, const std::function<void()>& issue) {
     issue();
     return record();
   }

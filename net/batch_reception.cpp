@@ -47,7 +47,7 @@ void BatchReception::set(std::span<const float> values, std::span<const float> e
     return write_extras(extras);
   }
   const std::span<std::byte> room = values_received().first(batch.bytes().size());
-  device_.await(device_.beside(Lane::kReceive, taken_, [&] {
+  device_.await(device_.beside(DeviceStream::kReceive, taken_, [&] {
     device_.write(batch.bytes(), room);
     if (!extras.empty())
       device_.write(std::as_bytes(extras), std::as_writable_bytes(extras_received()));
@@ -70,7 +70,7 @@ Event BatchReception::set(const BatchValues& values, std::span<const float> extr
   const std::span<int32_t> label_room = received_.as<int32_t>().first(labels.size());
   const std::span<float> mixture_room =
       received_.as<float>().subspan(labels.size(), mixtures.size());
-  const Event came = device_.beside(Lane::kReceive, taken_, [&] {
+  const Event came = device_.beside(DeviceStream::kReceive, taken_, [&] {
     device_.copy(values.bytes(), room);
     if (!extras.empty()) device_.copy(extras, extras_received());
     if (!labels.empty()) device_.copy(std::as_bytes(labels), std::as_writable_bytes(label_room));

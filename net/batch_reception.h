@@ -10,7 +10,7 @@ namespace poseidon::net {
 
 /// Receives batches: samples, auxiliary inputs and labels of a net. If the device has its own
 /// memory, the next batch arrives in a separate buffer while the passes run, in the stream
-/// Lane::kReceive. After the passes, the net's input is written from that buffer.
+/// DeviceStream::kReceive. After the passes, the net's input is written from that buffer.
 class BatchReception {
  public:
   /// `writer` may be null: then received samples are copied to the input. `extras` must outlive

@@ -86,7 +86,7 @@ struct Net::State {
 
   /// Sends the scalars to the host, before any other data of the step.
   void send_reports() {
-    reports_sent = device.beside(Lane::kSend, device.record(), [this] {
+    reports_sent = device.beside(DeviceStream::kSend, device.record(), [this] {
       for (const PhaseRun::Report& report : last->reports) {
         const std::span<float> host = report.values.as<float>();
         device.copy({report.output.as<float>(), host.size()}, host);

@@ -73,8 +73,8 @@ class Net {
   BatchReception& reception();
 
   /// Runs the layers of the step's phase; a net that does not train has only test layers. `gate`
-  /// may be null. The scalars are sent in Lane::kSend, so later work in that stream waits for this
-  /// pass.
+  /// may be null. The scalars are sent in DeviceStream::kSend, so later work in that stream waits
+  /// for this pass.
   void forward(const layers::StepContext& step, const Gate& gate = nullptr);
   /// Runs the backward pass after a forward pass in training. The callbacks may be null.
   void backward(const layers::StepContext& step, const OnGradient& on_gradient = nullptr,

@@ -77,7 +77,7 @@ class Worker {
   void update() {
     while (const std::optional<int> layer = exchange_.arrived())
       updated_[static_cast<size_t>(*layer)] = net_.device().beside(
-          Lane::kUpdate, net_.device().record(), [&] { updates_.make(*layer, step_); });
+          DeviceStream::kUpdate, net_.device().record(), [&] { updates_.make(*layer, step_); });
   }
 
   layers::Backend backend_;

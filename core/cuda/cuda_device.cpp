@@ -30,19 +30,20 @@ CudaDevice::CudaDevice(std::unique_ptr<Driver> driver, const Settings& settings)
     : driver_(std::make_unique<SparingDriver>(std::move(driver))),
       settings_(settings),
       compute_(driver_->make_stream(Urgency::kUsual)),
-      lanes_{driver_->make_stream(Urgency::kUsual), driver_->make_stream(Urgency::kHigh),
-             driver_->make_stream(Urgency::kHigh)},
+      streams_{driver_->make_stream(Urgency::kUsual), driver_->make_stream(Urgency::kHigh),
+               driver_->make_stream(Urgency::kHigh)},
       current_(compute_),
       uploads_(*driver_) {}
 
 CudaDevice::~CudaDevice() {
   driver_->record(compute_)->wait();
-  for (const Stream lane : lanes_) driver_->record(lane)->wait();
+  for (const Stream stream : streams_) driver_->record(stream)->wait();
 }
 
-Event CudaDevice::beside(Lane lane, const Event& after, const std::function<void()>& issue) {
-  check(current_ == compute_, "lanes are beside computation only");
-  current_ = lanes_[static_cast<size_t>(lane)];
+Event CudaDevice::beside(DeviceStream stream, const Event& after,
+                         const std::function<void()>& issue) {
+  check(current_ == compute_, "additional streams begin from computation only");
+  current_ = streams_[static_cast<size_t>(stream)];
   const BackTo<Stream> back(current_, compute_);
   const int64_t issued = issued_;
   await(after);

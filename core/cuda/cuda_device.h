@@ -12,7 +12,7 @@
 
 namespace poseidon::cuda {
 
-/// A GPU as a compute device. It has one CUDA stream for computation and one for each Lane.
+/// A GPU as a compute device. It has one CUDA stream for computation and one for each DeviceStream.
 class CudaDevice final : public Device {
  public:
   CudaDevice(std::unique_ptr<Driver> driver, const Settings& settings);
@@ -37,7 +37,8 @@ class CudaDevice final : public Device {
   void read(std::span<const std::byte> from, std::span<std::byte> host) override;
   void write(std::span<const std::byte> host, std::span<std::byte> to) override;
   Event record() override;
-  Event beside(Lane lane, const Event& after, const std::function<void()>& issue) override;
+  Event beside(DeviceStream stream, const Event& after,
+               const std::function<void()>& issue) override;
   void await(const Event& event) override;
   std::unique_ptr<GraphCapture> make_graph_capture() override;
   std::shared_ptr<const Moment> moment() override { return driver_->moment(current_); }
@@ -45,7 +46,7 @@ class CudaDevice final : public Device {
 
   /// Issues a copy; each side may be device or staging memory. Does nothing if `from` equals `to`.
   void copy(const void* from, void* to, size_t bytes);
-  /// Issues an operation to the compute stream; within beside(), to the stream of the lane.
+  /// Issues an operation to the compute stream; within beside(), to that stream.
   void issue(std::unique_ptr<const Operation> operation);
   /// The operations and copies that `work` would issue, in order. Does not issue them.
   std::vector<GraphNode> nodes_of(const std::function<void()>& work);
@@ -71,7 +72,7 @@ class CudaDevice final : public Device {
   std::unique_ptr<Driver> driver_;
   const Settings settings_;
   const Stream compute_;
-  const std::array<Stream, 3> lanes_;        ///< indexed by Lane
+  const std::array<Stream, 3> streams_;      ///< indexed by DeviceStream
   Stream current_;                           ///< the stream that receives issued work
   int64_t issued_ = 0;                       ///< number of operations, copies and graphs so far
   std::vector<GraphNode>* nodes_ = nullptr;  ///< set only within nodes_of()

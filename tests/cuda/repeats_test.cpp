@@ -102,7 +102,7 @@ TEST_CASE("it is in the order of the lane that it is issued to, and its end orde
   for (uint64_t seed = 1; seed < 40; ++seed) {
     Machine machine(seed);
     for (int step = 0; step < 4; ++step) {
-      const Event end = machine.device.beside(Lane::kUpdate, machine.device.record(), [&] {
+      const Event end = machine.device.beside(DeviceStream::kUpdate, machine.device.record(), [&] {
         machine.repeats->issue({"update", {}}, [&] { machine.add(0, 1, 1); });
       });
       machine.device.await(end);
@@ -119,7 +119,7 @@ TEST_CASE("a graph whose order to other work is lost is found") {
   const Event now = machine.device.record();
   work();
   CHECK(error_of<LogicError>([&] {
-          machine.device.beside(Lane::kSend, now, [&] { machine.add(1, 2); });
+          machine.device.beside(DeviceStream::kSend, now, [&] { machine.add(1, 2); });
         }) == "\"add\" in stream 2 reads what \"add\" in stream 0 writes, and nothing orders them");
 }
 
@@ -187,5 +187,5 @@ TEST_CASE("what could not be part of a graph is refused when it is recorded") {
     device.write(std::as_bytes(std::span(&number, 1)), std::as_writable_bytes(value));
   }));
   CHECK(is_refused(
-      [](CudaDevice& device, std::span<float>) { device.beside(Lane::kSend, {}, [] {}); }));
+      [](CudaDevice& device, std::span<float>) { device.beside(DeviceStream::kSend, {}, [] {}); }));
 }

@@ -60,7 +60,7 @@ void DeviceExchange::contribute(std::span<const uint32_t> layers, int64_t shard,
                                 WorkerLayer::What what, const Event& made) {
   signs_.works();
   std::vector<DevicePart> all;
-  const Event sent = net_.device().beside(Lane::kSend, made, [&] {
+  const Event sent = net_.device().beside(DeviceStream::kSend, made, [&] {
     for (const uint32_t layer : layers)
       for (const DevicePart& each : layers_[layer]->contribute(step_, shard, what))
         all.push_back(each);

@@ -218,8 +218,9 @@ void TrainingLoop::update(size_t index) {
   std::vector<Event>& read = read_[index];
   const Event when = together_ ? device.record() : read.front();
   updating_ = true;
-  updated_[index] = device.beside(
-      Lane::kUpdate, when, [&] { updates_.make(layer_at(index), machine_.next_update(index)); });
+  updated_[index] = device.beside(DeviceStream::kUpdate, when, [&] {
+    updates_.make(layer_at(index), machine_.next_update(index));
+  });
   std::ranges::rotate(read, read.begin() + 1);
   machine_.updated(index);
   updating_ = false;
