@@ -53,9 +53,9 @@ class Event {
 };
 
 /// The time at which a device reached a position in its work.
-class Moment {
+class Timestamp {
  public:
-  virtual ~Moment() = default;
+  virtual ~Timestamp() = default;
   virtual bool reached() const = 0;
   /// Nanoseconds of the steady clock. Valid only after reached() returns true.
   virtual int64_t nanoseconds() const = 0;
@@ -137,7 +137,7 @@ class Device {
   }
   /// A timestamp at the end of all work issued so far, to be read later. Null if work is done when
   /// a call returns.
-  virtual std::shared_ptr<const Moment> moment() { return nullptr; }
+  virtual std::shared_ptr<const Timestamp> moment() { return nullptr; }
   /// Number of host threads that compute.
   virtual int threads() const = 0;
 };

@@ -36,7 +36,7 @@ class CountingDriver final : public cuda::Driver {
   }
   void issue(cuda::Stream stream, const std::shared_ptr<const cuda::Graph>& graph) override;
   std::shared_ptr<const cuda::Mark> record(cuda::Stream stream) override;
-  std::shared_ptr<const Moment> moment(cuda::Stream) override { return nullptr; }
+  std::shared_ptr<const Timestamp> moment(cuda::Stream) override { return nullptr; }
   void wait(cuda::Stream, const std::shared_ptr<const cuda::Mark>&) override {}
 
  private:

@@ -41,7 +41,7 @@ class CudaDevice final : public Device {
                const std::function<void()>& issue) override;
   void await(const Event& event) override;
   std::unique_ptr<GraphCapture> make_graph_capture() override;
-  std::shared_ptr<const Moment> moment() override { return driver_->moment(current_); }
+  std::shared_ptr<const Timestamp> moment() override { return driver_->moment(current_); }
   int threads() const override { return 1; }
 
   /// Issues a copy; each side may be device or staging memory. Does nothing if `from` equals `to`.

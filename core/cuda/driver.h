@@ -67,7 +67,7 @@ class Driver {
   /// A mark at the end of all work issued to the stream so far.
   virtual std::shared_ptr<const Mark> record(Stream stream) = 0;
   /// A timestamp at the end of all work issued to the stream so far.
-  virtual std::shared_ptr<const Moment> moment(Stream stream) = 0;
+  virtual std::shared_ptr<const Timestamp> moment(Stream stream) = 0;
   /// Work issued to the stream from now on starts after the mark.
   virtual void wait(Stream stream, const std::shared_ptr<const Mark>& mark) = 0;
 };

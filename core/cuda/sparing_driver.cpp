@@ -82,7 +82,7 @@ std::shared_ptr<const Mark> SparingDriver::record(Stream stream) {
 }
 
 /// The pending waits of the stream are part of its time, so they are issued first.
-std::shared_ptr<const Moment> SparingDriver::moment(Stream stream) {
+std::shared_ptr<const Timestamp> SparingDriver::moment(Stream stream) {
   wait_for_awaited(stream);
   return driver_->moment(stream);
 }

@@ -38,7 +38,7 @@ class DeviceTrace {
   struct Cut {
     Label label;
     int64_t step;
-    std::shared_ptr<const Moment> end;
+    std::shared_ptr<const Timestamp> end;
   };
 
   bool records() const { return begin_ != nullptr; }
@@ -48,9 +48,9 @@ class DeviceTrace {
   TraceRecorder* const recorder_;
   std::vector<LayerLabels> labels_;  ///< by layer
   Label batch_ = 0, before_gates_ = 0, after_gradients_ = 0;
-  Label forward_ = 0;                    ///< of the layer after the last gate
-  std::shared_ptr<const Moment> begin_;  ///< begin of the first of `cuts_`
-  std::deque<Cut> cuts_;                 ///< spans that are not recorded yet
+  Label forward_ = 0;                       ///< of the layer after the last gate
+  std::shared_ptr<const Timestamp> begin_;  ///< begin of the first of `cuts_`
+  std::deque<Cut> cuts_;                    ///< spans that are not recorded yet
 };
 
 }  // namespace poseidon::trainer

@@ -28,7 +28,7 @@ struct EventClock::Known {
   int64_t nanoseconds;  ///< midpoint between record and observation on the host
 };
 
-class EventClock::TimedPoint final : public Moment {
+class EventClock::TimedPoint final : public Timestamp {
  public:
   TimedPoint(std::shared_ptr<const Known> before, int gpu, std::shared_ptr<EventPool> events,
              cudaStream_t stream, std::shared_ptr<const Operation> last)
@@ -51,8 +51,8 @@ EventClock::~EventClock() {
   if (idle_ != nullptr) static_cast<void>(cudaStreamDestroy(idle_));
 }
 
-std::shared_ptr<const Moment> EventClock::moment(cudaStream_t stream,
-                                                 std::shared_ptr<const Operation> last) {
+std::shared_ptr<const Timestamp> EventClock::moment(cudaStream_t stream,
+                                                    std::shared_ptr<const Operation> last) {
   return std::make_shared<TimedPoint>(latest(), gpu_, events_, stream, std::move(last));
 }
 

@@ -210,7 +210,7 @@ std::shared_ptr<const Mark> RuntimeDriver::record(Stream stream) {
       std::make_shared<StreamPoint>(index_, events_, of.stream, of.last), of.tasks);
 }
 
-std::shared_ptr<const Moment> RuntimeDriver::moment(Stream stream) {
+std::shared_ptr<const Timestamp> RuntimeDriver::moment(Stream stream) {
   const Lane& of = lane(stream);
   return clock_.moment(of.stream, of.last);
 }

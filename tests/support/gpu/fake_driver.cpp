@@ -316,7 +316,7 @@ class FakeDriver::Machine {
 
 /// Reading a timestamp is not a wait, so it does not add to the operations that the host knows to
 /// be complete.
-class FakeDriver::MachineMoment final : public Moment {
+class FakeDriver::MachineMoment final : public Timestamp {
  public:
   MachineMoment(std::shared_ptr<Machine> machine, std::shared_ptr<const MachineMark> mark)
       : machine_(std::move(machine)), mark_(std::move(mark)) {}
@@ -405,7 +405,7 @@ std::shared_ptr<const Mark> FakeDriver::record(Stream stream) {
   return mark;
 }
 
-std::shared_ptr<const Moment> FakeDriver::moment(Stream stream) {
+std::shared_ptr<const Timestamp> FakeDriver::moment(Stream stream) {
   auto mark = std::make_shared<MachineMark>(machine_);
   machine_->record(static_cast<size_t>(stream), mark);
   return std::make_shared<MachineMoment>(machine_, std::move(mark));

@@ -45,7 +45,7 @@ class FakeDriver final : public Driver {
   std::shared_ptr<const Graph> make_graph(Stream stream, std::vector<GraphNode> nodes) override;
   void issue(Stream stream, const std::shared_ptr<const Graph>& graph) override;
   std::shared_ptr<const Mark> record(Stream stream) override;
-  std::shared_ptr<const Moment> moment(Stream stream) override;
+  std::shared_ptr<const Timestamp> moment(Stream stream) override;
   void wait(Stream stream, const std::shared_ptr<const Mark>& mark) override;
 
  private:
