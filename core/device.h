@@ -13,7 +13,7 @@
 namespace poseidon {
 
 /// The kind of memory.
-enum class Place : uint8_t {
+enum class MemoryKind : uint8_t {
   kDevice,   ///< accessible only to the device's own work
   kStaging,  ///< host memory that the device can access, for transfers to and from the host
 };
@@ -102,7 +102,7 @@ class Device {
 
   /// Allocates zeroed memory, 64-byte aligned. Throws OutOfMemory; its message contains `purpose`,
   /// for example "gradients".
-  virtual Buffer allocate(size_t bytes, Place place, std::string_view purpose) = 0;
+  virtual Buffer allocate(size_t bytes, MemoryKind place, std::string_view purpose) = 0;
   /// Bytes of device memory that can still be allocated.
   virtual size_t available() const = 0;
   /// Whether the device uses host memory. If so, the host can send, receive and read values in

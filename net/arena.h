@@ -36,7 +36,7 @@ class Arena {
 
   /// Allocates the block. Throws OutOfMemory.
   void take(Device& device) {
-    block_ = device.allocate(plan_.total, Place::kDevice, "activations");
+    block_ = device.allocate(plan_.total, MemoryKind::kDevice, "activations");
   }
   /// The memory of a piece; null for piece -1, and before take().
   std::byte* memory(int piece) const;

@@ -35,7 +35,7 @@ size_t BatchReception::bytes(const Places& places) const {
 
 void BatchReception::take_memory(Places places) {
   places_ = std::move(places);
-  received_ = device_.allocate(bytes(places_), Place::kDevice, "the next batch");
+  received_ = device_.allocate(bytes(places_), MemoryKind::kDevice, "the next batch");
 }
 
 void BatchReception::set(std::span<const float> values, std::span<const float> extras) {

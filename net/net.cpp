@@ -18,9 +18,9 @@ struct PhaseRun {
     for (const ReportedScalar& scalar : scalars) {
       if (!reports.empty() && reports.back().node == scalar.node) continue;
       const Tensor& output = program.call_of(scalar.node)->memory.output;
-      reports.push_back(
-          {scalar.node, output,
-           device.allocate(stored_bytes(output.shape, kPlainFp32), Place::kStaging, "losses")});
+      reports.push_back({scalar.node, output,
+                         device.allocate(stored_bytes(output.shape, kPlainFp32),
+                                         MemoryKind::kStaging, "losses")});
     }
   }
 
@@ -70,7 +70,7 @@ struct Net::State {
     programs.take_memory();
     parameters.take_memory();
     reception.take_memory(places());
-    numbers = device.allocate(sizeof(layers::StepNumbers), Place::kDevice, "a step's numbers");
+    numbers = device.allocate(sizeof(layers::StepNumbers), MemoryKind::kDevice, "a step's numbers");
     main.take_reports(device);
     if (tests) tests->take_reports(device);
   }

@@ -21,7 +21,7 @@ class TensorMemory {
   /// `floats`: the sum of padded() over all tensors. Throws OutOfMemory with `purpose` in its
   /// message.
   TensorMemory(Device& device, size_t floats, size_t kind, std::string_view purpose)
-      : buffer_(device.allocate(bytes(floats, kind), Place::kDevice, purpose)),
+      : buffer_(device.allocate(bytes(floats, kind), MemoryKind::kDevice, purpose)),
         rest_(buffer_.as<float>().subspan(kind * kStagger)) {}
 
   /// Bytes of the memory.

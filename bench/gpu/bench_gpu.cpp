@@ -40,7 +40,7 @@ class Bench {
 
   /// Allocates memory and fills it with ones of `type`. The time of kernels hardly depends on the
   /// values, but the power of products does.
-  std::span<float> take(size_t bytes, Place place = Place::kDevice, DataType type = {}) {
+  std::span<float> take(size_t bytes, MemoryKind place = MemoryKind::kDevice, DataType type = {}) {
     buffers_.push_back(
         backend_.device->allocate(std::max<size_t>(bytes, 64), place, "a benchmark"));
     const auto there = buffers_.back().as<std::byte>();
@@ -77,7 +77,7 @@ class Bench {
   std::vector<Buffer> buffers_;
 };
 
-double copy_rate(Bench& bench, size_t bytes, Place from_place, Place to_place) {
+double copy_rate(Bench& bench, size_t bytes, MemoryKind from_place, MemoryKind to_place) {
   const std::span<float> from = bench.take(bytes, from_place), to = bench.take(bytes, to_place);
   const double seconds = bench.seconds_of([&] { bench.backend().device->copy(from, to); });
   bench.forget();
@@ -88,9 +88,9 @@ Json copies(Bench& bench, bool small) {
   const size_t large = size_t{1} << (small ? 22 : 29);
   Json result;
   // A copy within the device reads and writes all bytes, so they count twice.
-  result["device_gbs"] = 2 * copy_rate(bench, large, Place::kDevice, Place::kDevice);
-  result["to_device_gbs"] = copy_rate(bench, large, Place::kStaging, Place::kDevice);
-  result["from_device_gbs"] = copy_rate(bench, large, Place::kDevice, Place::kStaging);
+  result["device_gbs"] = 2 * copy_rate(bench, large, MemoryKind::kDevice, MemoryKind::kDevice);
+  result["to_device_gbs"] = copy_rate(bench, large, MemoryKind::kStaging, MemoryKind::kDevice);
+  result["from_device_gbs"] = copy_rate(bench, large, MemoryKind::kDevice, MemoryKind::kStaging);
   return result;
 }
 
@@ -130,7 +130,7 @@ class Call {
     const layers::Needs& needs = layer_->needs();
     const auto tensor = [&](const Shape& shape, const Format& format) {
       const size_t bytes = stored_bytes(shape, format);
-      return Tensor{bench.take(bytes, Place::kDevice, format.type).data(), shape, format};
+      return Tensor{bench.take(bytes, MemoryKind::kDevice, format.type).data(), shape, format};
     };
     for (size_t i = 0; i < inputs.size(); ++i) {
       memory_.inputs.push_back(tensor(inputs[i], needs.input_formats[i]));
@@ -141,7 +141,8 @@ class Call {
     memory_.output_gradients = {tensor(output, needs.output_format)};
     output_bytes_ = static_cast<double>(stored_bytes(output, needs.output_format));
     const auto floats = [&](int64_t count) {
-      return bench.take(static_cast<size_t>(count) * sizeof(float), Place::kDevice, DataType::kFp32)
+      return bench
+          .take(static_cast<size_t>(count) * sizeof(float), MemoryKind::kDevice, DataType::kFp32)
           .data();
     };
     for (size_t i = 0; i < definition_->parameters().size(); ++i) {
@@ -227,7 +228,7 @@ void measure_bounded(Bench& bench, const Bounded& one, const Shape& shape, doubl
 
 void measure_update(Bench& bench, int64_t count, double copy_gbs, Json& rows) {
   const auto bytes = static_cast<size_t>(count) * sizeof(float);
-  const auto tensor = [&] { return bench.take(bytes, Place::kDevice, DataType::kFp32); };
+  const auto tensor = [&] { return bench.take(bytes, MemoryKind::kDevice, DataType::kFp32); };
   const std::span<float> value = tensor(), gradient = tensor(), velocity = tensor();
   const layers::UpdateNumbers numbers{.learning_rate = 1e-6F, .momentum = 0.9F};
   const std::span<std::byte> there = std::as_writable_bytes(bench.take(sizeof numbers));

@@ -33,8 +33,8 @@ bool CountingDriver::Memory::has(const void* data) const {
   return next != beginnings.end() && next->second <= byte;
 }
 
-Buffer CountingDriver::allocate(size_t bytes, Place place, std::string_view purpose) {
-  if (place == Place::kStaging) return Buffer(bytes, purpose);
+Buffer CountingDriver::allocate(size_t bytes, MemoryKind place, std::string_view purpose) {
+  if (place == MemoryKind::kStaging) return Buffer(bytes, purpose);
   if (bytes > available()) throw OutOfMemory(text(bytes, " bytes for ", purpose));
   const size_t reserved = std::max<size_t>(bytes, 1);
   void* data =

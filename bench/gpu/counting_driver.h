@@ -25,7 +25,7 @@ class CountingDriver final : public cuda::Driver {
   /// `tally` must outlive it.
   explicit CountingDriver(Tally& tally) : tally_(tally), memory_(std::make_shared<Memory>()) {}
 
-  Buffer allocate(size_t bytes, Place place, std::string_view purpose) override;
+  Buffer allocate(size_t bytes, MemoryKind place, std::string_view purpose) override;
   size_t available() const override;
   cuda::Stream make_stream(cuda::Urgency) override { return static_cast<cuda::Stream>(streams_++); }
   void issue(cuda::Stream stream, std::unique_ptr<const cuda::Operation> operation) override;

@@ -22,7 +22,7 @@ class CpuDevice : public Device {
   dnnl::stream& stream() { return stream_; }
   int threads() const override { return threads_; }
 
-  Buffer allocate(size_t bytes, Place, std::string_view purpose) override {
+  Buffer allocate(size_t bytes, MemoryKind, std::string_view purpose) override {
     return Buffer(bytes, purpose);
   }
   size_t available() const override { return available_memory("/"); }

@@ -109,7 +109,7 @@ void CudaDevice::read(std::span<const std::byte> from, std::span<std::byte> host
   expect_no_nodes();
   constexpr size_t kPieceBytes = size_t{4} << 20;
   if (landing_.bytes() == 0)
-    landing_ = driver_->allocate(kPieceBytes, Place::kStaging, "values on their way");
+    landing_ = driver_->allocate(kPieceBytes, MemoryKind::kStaging, "values on their way");
   for (size_t done = 0; done < from.size();) {
     const size_t bytes = std::min(kPieceBytes, from.size() - done);
     copy(from.data() + done, landing_.data(), bytes);

@@ -25,7 +25,7 @@ class CudaDevice final : public Device {
     return settings_.precision == Precision::kBf16 ? DataType::kBf16 : DataType::kFp32;
   }
 
-  Buffer allocate(size_t bytes, Place place, std::string_view purpose) override {
+  Buffer allocate(size_t bytes, MemoryKind place, std::string_view purpose) override {
     return driver_->allocate(bytes, place, purpose);
   }
   size_t available() const override { return driver_->available(); }

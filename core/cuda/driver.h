@@ -51,7 +51,7 @@ class Driver {
   virtual ~Driver() = default;
 
   /// Allocates zeroed memory. Throws OutOfMemory. The release of the memory waits for all work.
-  virtual Buffer allocate(size_t bytes, Place place, std::string_view purpose) = 0;
+  virtual Buffer allocate(size_t bytes, MemoryKind place, std::string_view purpose) = 0;
   /// Bytes of device memory that can still be allocated.
   virtual size_t available() const = 0;
   virtual Stream make_stream(Urgency urgency) = 0;

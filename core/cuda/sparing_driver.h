@@ -15,7 +15,7 @@ class SparingDriver final : public Driver {
  public:
   explicit SparingDriver(std::unique_ptr<Driver> driver) : driver_(std::move(driver)) {}
 
-  Buffer allocate(size_t bytes, Place place, std::string_view purpose) override {
+  Buffer allocate(size_t bytes, MemoryKind place, std::string_view purpose) override {
     return driver_->allocate(bytes, place, purpose);
   }
   size_t available() const override { return driver_->available(); }

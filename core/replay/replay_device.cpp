@@ -22,7 +22,7 @@ constexpr std::chrono::microseconds kCatchUp(300);
 /// By default the system may extend a thread's sleep by 50 microseconds.
 ReplayDevice::ReplayDevice() : busy_until_(Clock::now()) { ::prctl(PR_SET_TIMERSLACK, 1); }
 
-Buffer ReplayDevice::allocate(size_t bytes, Place, std::string_view purpose) {
+Buffer ReplayDevice::allocate(size_t bytes, MemoryKind, std::string_view purpose) {
   if (bytes == 0) return {};
   void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

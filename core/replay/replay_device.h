@@ -14,7 +14,7 @@ class ReplayDevice final : public Device {
  public:
   ReplayDevice();
 
-  Buffer allocate(size_t bytes, Place place, std::string_view purpose) override;
+  Buffer allocate(size_t bytes, MemoryKind place, std::string_view purpose) override;
   size_t available() const override { return available_memory("/"); }
   bool shares_memory() const override { return true; }
   using Device::copy;

@@ -330,7 +330,7 @@ class CudaUpdater final : public Updater {
     std::vector<double> sums(kernel.size());
     const auto host = std::as_writable_bytes(std::span(sums));
     if (sums_.bytes() < host.size())
-      sums_ = device_.allocate(host.size(), Place::kDevice, "sums of squares");
+      sums_ = device_.allocate(host.size(), MemoryKind::kDevice, "sums of squares");
     kernel.sums = static_cast<double*>(sums_.data());
     device_.launch(kernel, {.blocks = blocks_for(kernel.size(), SquaredNormKernel::kEach)});
     device_.read({static_cast<const std::byte*>(sums_.data()), host.size()}, host);

@@ -46,7 +46,7 @@ class TakesMemory final : public Operation {
   explicit TakesMemory(RuntimeDriver& driver) : driver_(driver) {}
   std::string name() const override { return "a first call"; }
   void visit(MemoryVisitor&) const override {}
-  void issue(const Executor&) const override { driver_.allocate(8, Place::kDevice, "code"); }
+  void issue(const Executor&) const override { driver_.allocate(8, MemoryKind::kDevice, "code"); }
 
  private:
   RuntimeDriver& driver_;
@@ -101,18 +101,18 @@ TEST_CASE("GPUs: they are listed, and what keeps them from use is told in a line
 TEST_CASE("RuntimeDriver: memory is zero, and what cannot be had is told with what is free") {
   const Machine machine;
   RuntimeDriver driver(0);
-  for (const Place place : {Place::kDevice, Place::kStaging}) {
+  for (const MemoryKind place : {MemoryKind::kDevice, MemoryKind::kStaging}) {
     const Buffer buffer = driver.allocate(1000, place, "gradients");
     const auto bytes = buffer.as<uint8_t>();
     CHECK(std::ranges::all_of(bytes, [](uint8_t byte) { return byte == 0; }));
   }
-  CHECK(driver.allocate(0, Place::kDevice, "nothing").bytes() == 0);
+  CHECK(driver.allocate(0, MemoryKind::kDevice, "nothing").bytes() == 0);
   CHECK(error_of<OutOfMemory>(
-            [&] { driver.allocate(size_t{6} << 30, Place::kDevice, "gradients"); }) ==
+            [&] { driver.allocate(size_t{6} << 30, MemoryKind::kDevice, "gradients"); }) ==
         "out of memory: GPU 0: 6.4 GB on it for gradients cannot be had; 1.0 MB of its 1.1 GB are "
         "free");
   CHECK(error_of<OutOfMemory>([&] {
-          driver.allocate(size_t{6} << 30, Place::kStaging, "gradients");
+          driver.allocate(size_t{6} << 30, MemoryKind::kStaging, "gradients");
         }).starts_with("out of memory: GPU 0: 6.4 GB of the host beside it for gradients"));
 }
 
@@ -182,7 +182,7 @@ TEST_CASE("RuntimeDriver: copies, and a mark that outlives it") {
   {
     RuntimeDriver driver(0);
     const Stream stream = driver.make_stream(Urgency::kUsual);
-    const Buffer memory = driver.allocate(12, Place::kDevice, "values");
+    const Buffer memory = driver.allocate(12, MemoryKind::kDevice, "values");
     driver.copy(stream, values.data(), memory.data(), 12);
     driver.copy(stream, memory.data(), back.data(), 12);
     mark = driver.record(stream);
@@ -210,7 +210,7 @@ TEST_CASE("RuntimeDriver: a kernel that fails is told by whatever comes next, an
   {
     RuntimeDriver driver(0);
     const Stream stream = driver.make_stream(Urgency::kUsual);
-    const Buffer memory = driver.allocate(12, Place::kDevice, "values");
+    const Buffer memory = driver.allocate(12, MemoryKind::kDevice, "values");
     std::promise<void> gate;
     driver.issue(stream, work("pooling", [opened = gate.get_future().share()] {
                    opened.wait();

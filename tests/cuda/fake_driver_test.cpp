@@ -70,7 +70,7 @@ struct Machine {
 
   FakeDriver driver;
   Stream first = driver.make_stream(Urgency::kUsual), second = driver.make_stream(Urgency::kHigh);
-  Buffer memory = driver.allocate(32, Place::kStaging, "a test");
+  Buffer memory = driver.allocate(32, MemoryKind::kStaging, "a test");
 };
 
 /// Passes a value from one stream to the other and back.
@@ -157,7 +157,7 @@ TEST_CASE(
 
 TEST_CASE("the played GPU: the host may not touch memory of the device, nor work what it hides") {
   FakeDriver driver({});
-  const Buffer memory = driver.allocate(64, Place::kDevice, "a test");
+  const Buffer memory = driver.allocate(64, MemoryKind::kDevice, "a test");
   const auto values = memory.as<float>();
   const auto is_guarded = [&](size_t index) {
     return __asan_address_is_poisoned(&values[index]) != 0;
@@ -216,8 +216,9 @@ TEST_CASE("a CUDA device brings values there and back, in pieces") {
     CudaDevice device(std::make_unique<FakeDriver>(FakeDriver::Options{.seed = seed}), {});
     std::vector<float> there(5'000'000), back(there.size());
     for (size_t i = 0; i < there.size(); ++i) there[i] = static_cast<float>(i % 1000);
-    const Buffer memory = device.allocate(there.size() * sizeof(float), Place::kDevice, "a test");
-    const Buffer other = device.allocate(memory.bytes(), Place::kStaging, "a test");
+    const Buffer memory =
+        device.allocate(there.size() * sizeof(float), MemoryKind::kDevice, "a test");
+    const Buffer other = device.allocate(memory.bytes(), MemoryKind::kStaging, "a test");
     device.write(std::as_bytes(std::span(there)), std::as_writable_bytes(memory.as<float>()));
     const std::vector<float> sent = there;
     std::ranges::fill(there, 0.0F);

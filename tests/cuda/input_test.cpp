@@ -44,7 +44,7 @@ struct Written {
   std::vector<float> write(const BatchValues& batch, const Shape& shape, DataType type) {
     Device& device = *backend.device;
     test::DeviceMemory memory(device);
-    const Buffer held = device.allocate(batch.bytes().size(), Place::kDevice, "a test");
+    const Buffer held = device.allocate(batch.bytes().size(), MemoryKind::kDevice, "a test");
     device.write(batch.bytes(), held.as<std::byte>());
     const Tensor there =
         memory.take_tensor(shape, input->format_for(shape, {Layout::kChannelsLast, type}));

@@ -19,8 +19,8 @@ class SmallCpu final : public cpu::CpuDevice {
  public:
   explicit SmallCpu(size_t memory) : CpuDevice(1), left_(std::make_shared<size_t>(memory)) {}
 
-  Buffer allocate(size_t bytes, Place place, std::string_view purpose) override {
-    if (place != Place::kDevice) return CpuDevice::allocate(bytes, place, purpose);
+  Buffer allocate(size_t bytes, MemoryKind place, std::string_view purpose) override {
+    if (place != MemoryKind::kDevice) return CpuDevice::allocate(bytes, place, purpose);
     if (bytes > *left_) throw OutOfMemory("out of memory");
     *left_ -= bytes;
     auto memory = std::make_shared<Buffer>(bytes, purpose);

@@ -65,10 +65,10 @@ TEST_CASE("prediction: an operation takes as long as its memory or its arithmeti
 TEST_CASE("prediction: the memory of the counting GPU is addresses, and no more than it has") {
   Tally tally(kRates);
   CountingDriver driver(tally);
-  Buffer device = driver.allocate(600'000, Place::kDevice, "something");
-  const Buffer staging = driver.allocate(1000, Place::kStaging, "something");
+  Buffer device = driver.allocate(600'000, MemoryKind::kDevice, "something");
+  const Buffer staging = driver.allocate(1000, MemoryKind::kStaging, "something");
   CHECK(driver.available() == 400'000);
-  CHECK(error_of<OutOfMemory>([&] { driver.allocate(400'001, Place::kDevice, "much"); }) ==
+  CHECK(error_of<OutOfMemory>([&] { driver.allocate(400'001, MemoryKind::kDevice, "much"); }) ==
         "400001 bytes for much");
   const cuda::Stream stream = driver.make_stream(cuda::Urgency::kUsual);
   auto* inside = static_cast<std::byte*>(device.data()) + 599'999;

@@ -55,7 +55,7 @@ struct Machine {
   }
 
   CudaDevice device;
-  Buffer memory = device.allocate(64, Place::kDevice, "a test");
+  Buffer memory = device.allocate(64, MemoryKind::kDevice, "a test");
   std::unique_ptr<GraphCapture> repeats = device.make_graph_capture();
 };
 

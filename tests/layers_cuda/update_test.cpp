@@ -26,7 +26,7 @@ class Pair {
   /// Copies the values to GPU memory that starts `offset` floats after a multiple of 64 bytes.
   std::span<float> bring(std::span<const float> values, size_t offset) {
     const size_t bytes = (values.size() + offset) * sizeof(float);
-    buffers_.push_back(device().allocate(bytes, Place::kDevice, "a test"));
+    buffers_.push_back(device().allocate(bytes, MemoryKind::kDevice, "a test"));
     const std::span<float> all(static_cast<float*>(buffers_.back().data()), values.size() + offset);
     const std::span<float> there = all.subspan(offset);
     if (!there.empty()) device().write(std::as_bytes(values), std::as_writable_bytes(there));

@@ -25,7 +25,7 @@ std::span<const std::byte> bytes_of(const Tensor& tensor) {
 
 std::span<std::byte> DeviceMemory::allocate(size_t bytes) {
   constexpr size_t kLeast = 64;
-  buffers_.push_back(device_.allocate(std::max(bytes, kLeast), Place::kDevice, "a test"));
+  buffers_.push_back(device_.allocate(std::max(bytes, kLeast), MemoryKind::kDevice, "a test"));
   return buffers_.back().as<std::byte>();
 }
 

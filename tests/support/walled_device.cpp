@@ -72,8 +72,8 @@ class WalledDevice final : public Device {
   cpu::CpuDevice& cpu() { return cpu_; }
   Wall& wall() { return wall_; }
 
-  Buffer allocate(size_t bytes, Place place, std::string_view purpose) override {
-    return place == Place::kStaging ? Buffer(bytes, purpose) : wall_.take(bytes);
+  Buffer allocate(size_t bytes, MemoryKind place, std::string_view purpose) override {
+    return place == MemoryKind::kStaging ? Buffer(bytes, purpose) : wall_.take(bytes);
   }
   size_t available() const override { return cpu_.available(); }
   bool shares_memory() const override { return false; }

@@ -18,7 +18,7 @@ using poseidon::testing::make_walled_backend;
 
 TEST_CASE("who reaches behind the wall does not live to tell") {
   const layers::Backend backend = make_walled_backend();
-  const Buffer memory = backend.device->allocate(64, Place::kDevice, "a test");
+  const Buffer memory = backend.device->allocate(64, MemoryKind::kDevice, "a test");
   const pid_t child = ::fork();
   if (child == 0) {
     ::signal(SIGSEGV, SIG_DFL);  // without the message of doctest's signal handler

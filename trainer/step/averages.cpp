@@ -30,7 +30,7 @@ Averages::Averages(double decay, net::Net& net, layers::Updater& updater, size_t
       net_(net),
       updater_(updater),
       parameters_(net.parameters().size()),
-      rate_(net.device().allocate(sizeof(float), Place::kDevice, "the averages' rate")) {
+      rate_(net.device().allocate(sizeof(float), MemoryKind::kDevice, "the averages' rate")) {
   for (int version = 0; version < net.parameters().versions(); ++version)
     memory_.emplace_back(net.device(), followed_floats(net), kind++, "averages");
   for (size_t i = 0; i < parameters_.size(); ++i)

@@ -26,11 +26,11 @@ LocalExchange::LocalExchange(net::Net& net, layers::Updater& updater, int64_t sh
   for (const int layer : net.parameters().summed_layers())
     if (const auto shape = net.factor_shape(layer))
       factors_.try_emplace(layer, net.device(), *shape, shards * net.input_shape().samples(),
-                           Place::kDevice);
+                           MemoryKind::kDevice);
   if (lateness.staleness == 0) return;
   kept_.resize(static_cast<size_t>(lateness.staleness + 1));
   const auto memory = [&](size_t bytes) {
-    return net.device().allocate(bytes, Place::kDevice, "late sums");
+    return net.device().allocate(bytes, MemoryKind::kDevice, "late sums");
   };
   for (KeptSums& sums : kept_) {
     for (const net::Parameter& parameter : net.parameters())

@@ -29,10 +29,10 @@ FactoredLayer::FactoredLayer(net::Net& net, const comm::Plan& plan, uint32_t ind
       samples_(plan.global_batch) {
   Device& device = net.device();
   if (!device.shares_memory())
-    written_.emplace(device, shape_, net.input_shape().samples(), Place::kDevice);
+    written_.emplace(device, shape_, net.input_shape().samples(), MemoryKind::kDevice);
   if (first != nullptr) return;
   for (size_t step = 0; step < comm::steps_of_factors(plan); ++step)
-    steps_.emplace_back(device, shape_, samples_, Place::kStaging);
+    steps_.emplace_back(device, shape_, samples_, MemoryKind::kStaging);
 }
 
 /// Uses the shape of the plan: a net without memory has no factors yet.

@@ -11,7 +11,7 @@ namespace poseidon::trainer {
 inline data::BatchMemory memory_for(net::Net& net) {
   return {.take =
               [&device = net.device()](size_t bytes, std::string_view purpose) {
-                return device.allocate(bytes, Place::kStaging, purpose);
+                return device.allocate(bytes, MemoryKind::kStaging, purpose);
               },
           .pixels = net.reception().takes_pixels(net.input_shape())};
 }

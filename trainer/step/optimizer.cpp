@@ -46,7 +46,7 @@ Optimizer::Optimizer(const OptimizerConfig& config, net::Net& net, layers::Updat
       states_of_parameter_(net.parameters().size()),
       numbers_(net.parameters().size()),
       numbers_there_(net.device().allocate(numbers_.size() * sizeof(layers::UpdateNumbers),
-                                           Place::kDevice, "the optimizer's numbers")) {
+                                           MemoryKind::kDevice, "the optimizer's numbers")) {
   const std::span<const char* const> names = config.state_names();
   for (size_t kind = 0; kind < kinds_of_state(config, net); ++kind)
     memory_.emplace_back(net.device(), learned_floats(net), kKindsOfNet + kind,
@@ -173,7 +173,7 @@ layers::UpdateNumbers Optimizer::numbers(size_t index, const UpdateStep& step) {
 std::span<float> Optimizer::scratch(const net::Parameter& parameter) {
   const auto count = static_cast<size_t>(parameter.spec.shape.count());
   if (scratch_.bytes() < count * sizeof(float))
-    scratch_ = net_.device().allocate(count * sizeof(float), Place::kDevice, "norms");
+    scratch_ = net_.device().allocate(count * sizeof(float), MemoryKind::kDevice, "norms");
   return scratch_.as<float>().first(count);
 }
 

@@ -21,7 +21,8 @@ class ShardTree {
         updater_(updater),
         elements_(elements),
         shards_(shards),
-        partial_(device.allocate(bytes(elements, shards), Place::kDevice, "sums over shards")) {}
+        partial_(
+            device.allocate(bytes(elements, shards), MemoryKind::kDevice, "sums over shards")) {}
 
   /// Bytes of memory of the partial sums.
   static size_t bytes(size_t elements, int64_t shards) {

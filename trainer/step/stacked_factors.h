@@ -9,7 +9,8 @@ namespace poseidon::trainer {
 /// batch. Deltas are samples x rows, activations samples x columns.
 class StackedFactors {
  public:
-  StackedFactors(Device& device, const layers::FactorShape& shape, int64_t samples, Place place)
+  StackedFactors(Device& device, const layers::FactorShape& shape, int64_t samples,
+                 MemoryKind place)
       : shape_(shape),
         deltas_(device.allocate(bytes(samples, shape.rows), place, "factors")),
         activations_(device.allocate(bytes(samples, shape.columns), place, "factors")) {}

@@ -64,7 +64,7 @@ SummedLayer::Tensor SummedLayer::make_tensor(const comm::TensorTraffic& planned,
 std::vector<Buffer> SummedLayer::staging_memory(size_t steps, size_t bytes) const {
   std::vector<Buffer> memory;
   for (size_t step = 0; step < steps; ++step)
-    memory.push_back(net_.device().allocate(bytes, Place::kStaging, "sums"));
+    memory.push_back(net_.device().allocate(bytes, MemoryKind::kStaging, "sums"));
   return memory;
 }
 

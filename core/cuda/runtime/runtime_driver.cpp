@@ -101,9 +101,10 @@ RuntimeDriver::~RuntimeDriver() {
   for (const Lane& lane : lanes_) static_cast<void>(cudaStreamDestroy(lane.stream));
 }
 
-Buffer RuntimeDriver::allocate(size_t bytes, Place place, std::string_view purpose) {
+Buffer RuntimeDriver::allocate(size_t bytes, MemoryKind place, std::string_view purpose) {
   if (bytes == 0) return {};
-  return place == Place::kDevice ? device_memory(bytes, purpose) : staging_memory(bytes, purpose);
+  return place == MemoryKind::kDevice ? device_memory(bytes, purpose)
+                                      : staging_memory(bytes, purpose);
 }
 
 Buffer RuntimeDriver::device_memory(size_t bytes, std::string_view purpose) const {

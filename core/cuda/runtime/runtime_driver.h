@@ -22,7 +22,7 @@ class RuntimeDriver final : public Driver {
   /// Runs the tasks that wait for marks, and waits for all work.
   ~RuntimeDriver() override;
 
-  Buffer allocate(size_t bytes, Place place, std::string_view purpose) override;
+  Buffer allocate(size_t bytes, MemoryKind place, std::string_view purpose) override;
   size_t available() const override;
   Stream make_stream(Urgency urgency) override;
   void issue(Stream stream, std::unique_ptr<const Operation> operation) override;

@@ -189,7 +189,7 @@ class FakeDriver::Machine {
     task();
   }
 
-  void allocated(const void* data, size_t bytes, Place place) {
+  void allocated(const void* data, size_t bytes, MemoryKind place) {
     const std::lock_guard lock(mutex_);
     if (options_.allocations != nullptr) ++*options_.allocations;
     memory_.add(data, bytes, place);
@@ -343,12 +343,12 @@ FakeDriver::FakeDriver(const Options& options)
 
 FakeDriver::~FakeDriver() { machine_->stop(); }
 
-Buffer FakeDriver::allocate(size_t bytes, Place place, std::string_view purpose) {
-  const size_t counted = place == Place::kDevice ? bytes : 0;
+Buffer FakeDriver::allocate(size_t bytes, MemoryKind place, std::string_view purpose) {
+  const size_t counted = place == MemoryKind::kDevice ? bytes : 0;
   if (counted > available())
     throw OutOfMemory(text("out of memory: ", bytes, " bytes for ", purpose, " cannot be had"));
   Buffer memory =
-      place == Place::kStaging && bytes >= kManyPages ? pages(bytes) : plain(bytes, counted);
+      place == MemoryKind::kStaging && bytes >= kManyPages ? pages(bytes) : plain(bytes, counted);
   machine_->allocated(memory.data(), bytes, place);
   return memory;
 }

@@ -37,7 +37,7 @@ class FakeDriver final : public Driver {
   explicit FakeDriver(const Options& options);
   ~FakeDriver() override;
 
-  Buffer allocate(size_t bytes, Place place, std::string_view purpose) override;
+  Buffer allocate(size_t bytes, MemoryKind place, std::string_view purpose) override;
   size_t available() const override { return memory_ - *taken_; }
   Stream make_stream(Urgency urgency) override;
   void issue(Stream stream, std::unique_ptr<const Operation> operation) override;

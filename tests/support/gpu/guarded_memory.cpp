@@ -56,7 +56,7 @@ class GuardedMemory::Checker final : public MemoryVisitor {
   void reads(const void* data, size_t bytes) override { piece(data, bytes, "reads"); }
   void writes(const void* data, size_t bytes) override {
     const Piece* written = piece(data, bytes, "writes");
-    if (written != nullptr && written->place == Place::kStaging)
+    if (written != nullptr && written->place == MemoryKind::kStaging)
       memory_.writes_.push_back({data, bytes, stamp_});
   }
 
@@ -92,15 +92,15 @@ class GuardedMemory::Closer final : public MemoryVisitor {
  private:
   void close(const void* data, size_t bytes) const {
     const Piece* piece = memory_.piece_of(data, bytes);
-    if (piece != nullptr && piece->place == Place::kDevice) guard(data, bytes);
+    if (piece != nullptr && piece->place == MemoryKind::kDevice) guard(data, bytes);
   }
 
   const GuardedMemory& memory_;
 };
 
-void GuardedMemory::add(const void* data, size_t bytes, Place place) {
+void GuardedMemory::add(const void* data, size_t bytes, MemoryKind place) {
   const auto at = reinterpret_cast<uintptr_t>(data);
-  if (place == Place::kStaging) {
+  if (place == MemoryKind::kStaging) {
     const std::lock_guard lock(staging().mutex);
     staging().pieces[at] = {bytes, place};
     return;

@@ -19,7 +19,7 @@ namespace poseidon::cuda {
 ///   - the host accesses staging memory while an operation may still write to it.
 class GuardedMemory {
  public:
-  void add(const void* data, size_t bytes, Place place);
+  void add(const void* data, size_t bytes, MemoryKind place);
   void remove(const void* data, size_t bytes);
 
   /// Throws LogicError if the operation accesses memory outside one allocation.
@@ -33,7 +33,7 @@ class GuardedMemory {
  private:
   struct Piece {
     size_t bytes = 0;
-    Place place = Place::kDevice;
+    MemoryKind place = MemoryKind::kDevice;
   };
   /// A write of an operation to staging memory.
   struct Write {

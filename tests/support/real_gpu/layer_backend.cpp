@@ -17,7 +17,7 @@ using layers::Backend;
 /// compute-sanitizer detects accesses beyond it.
 class Pool {
  public:
-  Buffer take(Device& device, size_t bytes, Place place, std::string_view purpose) {
+  Buffer take(Device& device, size_t bytes, MemoryKind place, std::string_view purpose) {
     std::vector<Buffer>& spare = spare_[{bytes, place}];
     if (spare.empty()) spare.push_back(device.allocate(bytes, place, purpose));
     auto taken = std::make_shared<Buffer>(std::move(spare.back()));
@@ -28,7 +28,7 @@ class Pool {
   }
 
  private:
-  std::map<std::pair<size_t, Place>, std::vector<Buffer>> spare_;
+  std::map<std::pair<size_t, MemoryKind>, std::vector<Buffer>> spare_;
 };
 
 /// State that all layers of a test program share. Creating a GPU's library handles takes longer
@@ -55,7 +55,7 @@ class SharedDevice final : public Device {
   explicit SharedDevice(Shared& shared) : device_(*shared.backend.device), pool_(shared.pool) {}
 
   /// Not zeroed, unlike other devices. Tests fill the memory that they allocate.
-  Buffer allocate(size_t bytes, Place place, std::string_view purpose) override {
+  Buffer allocate(size_t bytes, MemoryKind place, std::string_view purpose) override {
     if (bytes == 0) return {};
     return pool_.take(device_, bytes, place, purpose);
   }
