@@ -104,7 +104,7 @@ class End : public Machine {
   void heard(ConnectionId) override {}
   void wake() override {}
 
-  static std::span<std::byte> memory_of(const Placement& placement) {
+  static std::span<std::byte> memory_of(const Destination& placement) {
     check(placement.accepted, "a frame that the plan asks for is taken");
     return placement.memory;
   }

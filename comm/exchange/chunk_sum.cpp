@@ -113,12 +113,12 @@ std::string ChunkSum::fault_of(NodeId from, const FrameHeader& header) const {
   return "";
 }
 
-Placement ChunkSum::place(NodeId from, const FrameHeader& header) {
+Destination ChunkSum::place(NodeId from, const FrameHeader& header) {
   std::string fault = fault_of(from, header);
-  if (!fault.empty()) return Placement::refused(std::move(fault));
+  if (!fault.empty()) return Destination::refused(std::move(fault));
   if (header.step < step_ || at(header.step).received.has(header.offset / kSliceBytes))
     return context_.repeated();
-  return Placement::into(carries_payload() ? memory_of(header) : std::span<std::byte>{});
+  return Destination::into(carries_payload() ? memory_of(header) : std::span<std::byte>{});
 }
 
 std::span<std::byte> ChunkSum::memory_of(const FrameHeader& header) {

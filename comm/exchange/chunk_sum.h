@@ -33,7 +33,7 @@ class ChunkSum {
   /// `tensor` holds all values of the piece's tensor, and must stay valid until the piece is
   /// summed.
   void contribute(uint64_t step, size_t own, size_t piece, std::span<const float> tensor);
-  Placement place(NodeId from, const FrameHeader& header);
+  Destination place(NodeId from, const FrameHeader& header);
   void received(const FrameHeader& header);
 
   uint32_t server() const { return server_; }

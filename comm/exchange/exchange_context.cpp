@@ -18,9 +18,9 @@ void ExchangeContext::send(NodeId to, FrameHeader header, const Payload& whole, 
   traffic.bytes_sent += bytes;
 }
 
-Placement ExchangeContext::repeated() {
+Destination ExchangeContext::repeated() {
   ++traffic.repeated;
-  return Placement::dropped();
+  return Destination::dropped();
 }
 
 }  // namespace poseidon::comm

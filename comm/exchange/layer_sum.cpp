@@ -13,9 +13,9 @@ void LayerSum::done(uint64_t step, uint64_t count) {
   }
 }
 
-Placement LayerSum::unwanted(const FrameHeader& header) const {
-  return Placement::refused(text("sent a ", name_of(header.kind), " for layer ", header.key,
-                                 ", which goes by \"", name_of(plan().scheme), "\""));
+Destination LayerSum::unwanted(const FrameHeader& header) const {
+  return Destination::refused(text("sent a ", name_of(header.kind), " for layer ", header.key,
+                                   ", which goes by \"", name_of(plan().scheme), "\""));
 }
 
 }  // namespace poseidon::comm

@@ -38,7 +38,7 @@ class LayerSum {
   virtual void contribute(const Contribution& contribution) = 0;
   /// place() returns the destination for the body of a frame of this layer. received() reports that
   /// the body has arrived.
-  virtual Placement place(NodeId from, const FrameHeader& header) = 0;
+  virtual Destination place(NodeId from, const FrameHeader& header) = 0;
   virtual void received(NodeId from, const FrameHeader& header) = 0;
   /// What the layer awaits from `node`, for messages: "the sum of \"conv1\" of step 12 from server
   /// 0"; "" if nothing.
@@ -55,7 +55,7 @@ class LayerSum {
   /// waits for the earlier ones.
   void done(uint64_t step, uint64_t count = 1);
   /// Rejects a frame that does not belong to the layer's scheme.
-  Placement unwanted(const FrameHeader& header) const;
+  Destination unwanted(const FrameHeader& header) const;
   /// Called when a step is complete, before its arrival is reported. From then on a later step uses
   /// its entry in the window.
   virtual void make_room(uint64_t) {}

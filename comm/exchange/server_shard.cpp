@@ -54,28 +54,28 @@ std::string ServerShard::fault_of(uint32_t worker, const FrameHeader& header) co
   return "";
 }
 
-Placement ServerShard::place(uint32_t worker, const FrameHeader& header) {
+Destination ServerShard::place(uint32_t worker, const FrameHeader& header) {
   if (header.view != options_.view && !mutated(Mutation::kOldView)) {
     ++traffic_.outdated;
-    return Placement::dropped();
+    return Destination::dropped();
   }
   std::string fault = fault_of(worker, header);
-  if (!fault.empty()) return Placement::refused(std::move(fault));
+  if (!fault.empty()) return Destination::refused(std::move(fault));
   OwnChunk& chunk = *own_chunk(header.chunk);
   const auto leaf = static_cast<size_t>(tree_.leaf_of(header.part));
   if (header.step < chunk.step ||
       chunk.at(header.step).slices[header.offset / kSliceBytes].complete[leaf]) {
     ++traffic_.repeated;
     if (!mutated(Mutation::kDoubleContribution) || header.step < chunk.step)
-      return Placement::dropped();
+      return Destination::dropped();
   }
-  if (!options_.carries_payload) return Placement::into({});
+  if (!options_.carries_payload) return Destination::into({});
   Incoming& incoming = incoming_[worker];
   incoming.values = pool_.take(header.length / bytes_of(chunk.number));
   if (chunk.number == DataType::kFp32)
-    return Placement::into(std::as_writable_bytes(incoming.values->values()));
+    return Destination::into(std::as_writable_bytes(incoming.values->values()));
   incoming.wire.resize(header.length);
-  return Placement::into(incoming.wire);
+  return Destination::into(incoming.wire);
 }
 
 void ServerShard::forget(uint32_t worker) {

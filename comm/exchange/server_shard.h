@@ -30,7 +30,7 @@ class ServerShard {
   ServerShard(const Plan& plan, uint32_t rank, const Options& options, Outlet& outlet);
 
   /// The destination for the body of a contribution of `worker`.
-  Placement place(uint32_t worker, const FrameHeader& header);
+  Destination place(uint32_t worker, const FrameHeader& header);
   /// The body of an accepted frame has arrived.
   void received(uint32_t worker, const FrameHeader& header);
   /// The body of an accepted frame will not arrive.

@@ -123,19 +123,19 @@ std::string SumByFactors::fault_of(NodeId from, const FrameHeader& header) const
   return "";
 }
 
-Placement SumByFactors::place(NodeId from, const FrameHeader& header) {
+Destination SumByFactors::place(NodeId from, const FrameHeader& header) {
   if (header.kind != FrameKind::kFactor || header.chunk > kActivations) return unwanted(header);
   std::string fault = fault_of(from, header);
-  if (!fault.empty()) return Placement::refused(std::move(fault));
+  if (!fault.empty()) return Destination::refused(std::move(fault));
   const Rows rows{header.chunk, header.part.first};
   if (header.step < step() || came(header.step)[first_slice(rows) + header.offset / kSliceBytes])
     return context().repeated();
-  if (!context().options.carries_payload) return Placement::into({});
+  if (!context().options.carries_payload) return Destination::into({});
   if (lanes_.number == DataType::kBf16) {
     lanes_.wire[from.rank].resize(kSliceBytes);
-    return Placement::into(std::span(lanes_.wire[from.rank]).first(header.length));
+    return Destination::into(std::span(lanes_.wire[from.rank]).first(header.length));
   }
-  return Placement::into(
+  return Destination::into(
       std::as_writable_bytes(values(header.step, rows)).subspan(header.offset, header.length));
 }
 

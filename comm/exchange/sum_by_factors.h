@@ -25,7 +25,7 @@ class SumByFactors final : public LayerSum {
   SumByFactors(ExchangeContext& context, uint32_t layer, FactorLanes& lanes);
 
   void contribute(const Contribution& contribution) override;
-  Placement place(NodeId from, const FrameHeader& header) override;
+  Destination place(NodeId from, const FrameHeader& header) override;
   void received(NodeId from, const FrameHeader& header) override;
   std::string awaiting(NodeId node) const override;
 

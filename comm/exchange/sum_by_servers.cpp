@@ -30,10 +30,11 @@ void SumByServers::contribute(const Contribution& contribution) {
     chunks_[chunk].contribute(contribution.step, own, piece, contribution.values);
 }
 
-Placement SumByServers::place(NodeId from, const FrameHeader& header) {
+Destination SumByServers::place(NodeId from, const FrameHeader& header) {
   if (header.kind != FrameKind::kSum) return unwanted(header);
   if (header.chunk >= chunks_.size())
-    return Placement::refused(text("sent a sum of chunk ", header.chunk, ", which is not its own"));
+    return Destination::refused(
+        text("sent a sum of chunk ", header.chunk, ", which is not its own"));
   return chunks_[header.chunk].place(from, header);
 }
 

@@ -16,19 +16,20 @@ TensorIntake::TensorIntake(std::vector<std::span<std::byte>> tensors)
   }
 }
 
-Placement TensorIntake::place(const FrameHeader& header) {
+Destination TensorIntake::place(const FrameHeader& header) {
   open_.reset();
   if (header.kind != FrameKind::kTensor || header.key >= tensors_.size())
-    return Placement::refused(text("sent a ", name_of(header.kind), " frame with key ", header.key,
-                                   ", expected one of ", tensors_.size(), " tensors"));
+    return Destination::refused(text("sent a ", name_of(header.kind), " frame with key ",
+                                     header.key, ", expected one of ", tensors_.size(),
+                                     " tensors"));
   const std::span<std::byte> memory = tensors_[header.key];
   if (!is_slice_of(header, memory.size()))
-    return Placement::refused(text("sent ", header.length, " bytes at ", header.offset,
-                                   " of tensor ", header.key, ", which has ", memory.size()));
+    return Destination::refused(text("sent ", header.length, " bytes at ", header.offset,
+                                     " of tensor ", header.key, ", which has ", memory.size()));
   const Slice slice{.tensor = header.key, .number = header.offset / kSliceBytes};
-  if (came_[slice.tensor][slice.number]) return Placement::dropped();
+  if (came_[slice.tensor][slice.number]) return Destination::dropped();
   open_ = slice;
-  return Placement::into(memory.subspan(header.offset, header.length));
+  return Destination::into(memory.subspan(header.offset, header.length));
 }
 
 bool TensorIntake::received() {

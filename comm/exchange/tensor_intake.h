@@ -27,7 +27,7 @@ class TensorIntake {
   explicit TensorIntake(std::vector<std::span<std::byte>> tensors);
 
   /// Drops a slice that was already received, and rejects one that fits nowhere.
-  Placement place(const FrameHeader& header);
+  Destination place(const FrameHeader& header);
   /// The body from the last place() has arrived. Returns false if place() had dropped it.
   bool received();
 
@@ -63,21 +63,22 @@ class CheckpointIntake {
   explicit CheckpointIntake(std::function<std::shared_ptr<Store>()> make)
       : make_(std::move(make)) {}
 
-  Placement place(uint16_t worker, const FrameHeader& header) {
+  Destination place(uint16_t worker, const FrameHeader& header) {
     if (header.kind != FrameKind::kTensor)
-      return Placement::refused(text("sent a ", name_of(header.kind), " frame, expected a tensor"));
+      return Destination::refused(
+          text("sent a ", name_of(header.kind), " frame, expected a tensor"));
     auto found = by_worker_.find(worker);
     if (found != by_worker_.end() && header.chunk < found->second.number)
-      return Placement::dropped();
+      return Destination::dropped();
     // The replaced store's last slice was read before this header, so nothing writes into it any
     // more.
     if (found == by_worker_.end() || header.chunk > found->second.number)
       found = by_worker_.insert_or_assign(worker, Incoming(header, make_())).first;
     Incoming& incoming = found->second;
-    if (!incoming.store) return Placement::dropped();
+    if (!incoming.store) return Destination::dropped();
     if (header.step != incoming.step)
-      return Placement::refused(text("sent a tensor of step ", header.step,
-                                     " within the checkpoint of step ", incoming.step));
+      return Destination::refused(text("sent a tensor of step ", header.step,
+                                       " within the checkpoint of step ", incoming.step));
     return incoming.intake.place(header);
   }
 

@@ -19,17 +19,17 @@ WorkerExchange::WorkerExchange(const Plan& plan, uint32_t rank, const Options& o
                .bytes_of_layer = std::vector<LayerBytes>(plan.layers.size())},
       sums_(context_) {}
 
-Placement WorkerExchange::place(NodeId from, const FrameHeader& header) {
+Destination WorkerExchange::place(NodeId from, const FrameHeader& header) {
   const bool let_in = mutated(Mutation::kStaleFactor) && header.kind == FrameKind::kFactor;
   if (header.view != context_.options.view && !let_in) {
     ++context_.traffic.outdated;
-    return Placement::dropped();
+    return Destination::dropped();
   }
   if (header.kind != FrameKind::kSum && header.kind != FrameKind::kFactor)
-    return Placement::refused("sent a " + name_of(header.kind) +
-                              " frame, which is not for a worker");
+    return Destination::refused("sent a " + name_of(header.kind) +
+                                " frame, which is not for a worker");
   if (header.key >= sums_.size())
-    return Placement::refused(
+    return Destination::refused(
         text("sent a ", name_of(header.kind), " for layer ", header.key, " of ", sums_.size()));
   return sums_[header.key].place(from, header);
 }

@@ -38,7 +38,7 @@ class WorkerExchange {
   }
 
   /// Sums come from a server, factors from a worker.
-  Placement place(NodeId from, const FrameHeader& header);
+  Destination place(NodeId from, const FrameHeader& header);
   void received(NodeId from, const FrameHeader& header);
 
   /// The number of steps whose sums of `layer` are in place.

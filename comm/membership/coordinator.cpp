@@ -95,7 +95,7 @@ std::span<std::byte> Coordinator::place(ConnectionId from, const FrameHeader& he
   const MemberRecord* member = job_.members.find(from);
   if (Contact::is_proof(header)) return job_.contact.place(header);
   if (member == nullptr || !member->is_worker() || header.view != job_.view()) return {};
-  const Placement placement = job_.host.checkpoints.place(member->node.rank, header);
+  const Destination placement = job_.host.checkpoints.place(member->node.rank, header);
   if (!placement.fault.empty()) {
     // closed() does not follow close(), so the failure is handled here.
     job_.transport.close(from);

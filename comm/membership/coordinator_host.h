@@ -82,7 +82,7 @@ class CheckpointReceiver {
   virtual ~CheckpointReceiver() = default;
 
   /// For the frames of a checkpoint from a worker.
-  virtual Placement place(uint16_t worker, const FrameHeader& header) = 0;
+  virtual Destination place(uint16_t worker, const FrameHeader& header) = 0;
   virtual void received(uint16_t worker, const FrameHeader& header) = 0;
   /// Returns the name of the tensor at an index of the digests, for messages.
   virtual std::string tensor_name(size_t index) = 0;

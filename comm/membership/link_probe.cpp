@@ -69,15 +69,15 @@ void LinkProbe::echo() {
       {std::span(*load()).first(echo_.size()), load()}, kUrgent);
 }
 
-Placement LinkProbe::place(NodeId from, const FrameHeader& header) {
-  if (header.view != options_.view) return Placement::dropped();
+Destination LinkProbe::place(NodeId from, const FrameHeader& header) {
+  if (header.view != options_.view) return Destination::dropped();
   if (header.chunk == kEcho && from == options_.to && header.length == echo_.size())
-    return Placement::into(echo_);
+    return Destination::into(echo_);
   if (header.chunk != kLoad || from != options_.from || header.length != kSliceBytes)
-    return Placement::refused("sent a probe that was not asked for");
-  if (reported_) return Placement::dropped();
+    return Destination::refused("sent a probe that was not asked for");
+  if (reported_) return Destination::dropped();
   incoming_.resize(kSliceBytes);
-  return Placement::into(incoming_);
+  return Destination::into(incoming_);
 }
 
 void LinkProbe::received(const FrameHeader& header, Time now, Time processor_time) {

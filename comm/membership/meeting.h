@@ -38,7 +38,7 @@ class Meeting {
   bool is_probe(const FrameHeader& header) const {
     return header.kind == FrameKind::kProbe && probe_.has_value();
   }
-  Placement place_probe(NodeId from, const FrameHeader& header) {
+  Destination place_probe(NodeId from, const FrameHeader& header) {
     return probe_->place(from, header);
   }
   void take_probe(const FrameHeader& header) {

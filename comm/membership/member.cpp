@@ -119,7 +119,7 @@ std::span<std::byte> Member::place(ConnectionId from, const FrameHeader& header)
                                ? header.view < me_.view() || me_.state() == MemberState::kRegrouping
                                : me_.state() < MemberState::kConnecting;
   if (is_untimely && !is_probe) return {};
-  const Placement placement =
+  const Destination placement =
       is_probe ? meeting_.place_probe(*node, header) : me_.payload.place(*node, header);
   if (!placement.fault.empty()) departure_.suspect(*node, text("it ", placement.fault));
   if (!placement.accepted) return {};

@@ -13,7 +13,7 @@ class PayloadReceiver {
  public:
   virtual ~PayloadReceiver() = default;
 
-  virtual Placement place(NodeId from, const FrameHeader& header) = 0;
+  virtual Destination place(NodeId from, const FrameHeader& header) = 0;
   virtual void received(NodeId from, const FrameHeader& header) = 0;
   /// A body whose destination place() has returned will not arrive.
   virtual void forgotten(NodeId /*from*/) {}

@@ -85,7 +85,7 @@ class SimulatedCoordinator final : public CheckpointReceiver, public JobObserver
   void noted(NodeId node, const Note& note) override;
   void agreed(int64_t step, const std::vector<int64_t>& digest) override;
   std::string tensor_name(size_t) override { return "all values"; }
-  Placement place(uint16_t worker, const FrameHeader& header) override {
+  Destination place(uint16_t worker, const FrameHeader& header) override {
     return intake_.place(worker, header);
   }
   void received(uint16_t worker, const FrameHeader& header) override;

@@ -23,7 +23,7 @@ class SimulatedServer final : public MemberHost, public PayloadReceiver {
   void refused(const std::string&) override { over_ = true; }
   void planned(const Planned& planned) override;
   void started(uint64_t) override {}
-  Placement place(NodeId from, const FrameHeader& header) override {
+  Destination place(NodeId from, const FrameHeader& header) override {
     return shard_->place(from.rank, header);
   }
   void received(NodeId from, const FrameHeader& header) override {

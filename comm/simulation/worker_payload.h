@@ -30,9 +30,9 @@ class SimulatedWorkerPayload final : public PayloadReceiver {
     come_ = std::move(come);
   }
 
-  Placement place(NodeId from, const FrameHeader& header) override {
+  Destination place(NodeId from, const FrameHeader& header) override {
     if (from.role != Role::kCoordinator) return exchange_->place(from, header);
-    return intake_ ? intake_->place(header) : Placement::refused("sent values that are not due");
+    return intake_ ? intake_->place(header) : Destination::refused("sent values that are not due");
   }
   void received(NodeId from, const FrameHeader& header) override {
     if (from.role != Role::kCoordinator) return exchange_->received(from, header);

@@ -13,17 +13,17 @@ class Outlet {
 };
 
 /// The decision on a frame after its header arrives: accept, drop or reject.
-struct Placement {
+struct Destination {
   bool accepted = false;
   std::span<std::byte> memory = {};  ///< the destination of an accepted frame's body
   std::string fault = {};            ///< breach by a rejected frame; its sender counts as failed
 
-  static Placement into(std::span<std::byte> memory) {
+  static Destination into(std::span<std::byte> memory) {
     return {.accepted = true, .memory = memory};
   }
   /// For a repeated or outdated frame, whose body is read and dropped.
-  static Placement dropped() { return {}; }
-  static Placement refused(std::string fault) { return {.fault = std::move(fault)}; }
+  static Destination dropped() { return {}; }
+  static Destination refused(std::string fault) { return {.fault = std::move(fault)}; }
 };
 
 }  // namespace poseidon::comm

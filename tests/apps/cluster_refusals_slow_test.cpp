@@ -87,8 +87,8 @@ class Applicant final : public comm::MemberHost, public comm::PayloadReceiver {
   void refused(const std::string& why) override { over(why); }
   void planned(const comm::Planned&) override {}
   void started(uint64_t) override {}
-  comm::Placement place(comm::NodeId, const comm::FrameHeader&) override {
-    return comm::Placement::dropped();
+  comm::Destination place(comm::NodeId, const comm::FrameHeader&) override {
+    return comm::Destination::dropped();
   }
   void received(comm::NodeId, const comm::FrameHeader&) override {}
   void forgotten(comm::NodeId) override {}

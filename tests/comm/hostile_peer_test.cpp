@@ -56,7 +56,7 @@ class QuietMember final : public MemberHost, public PayloadReceiver {
   void refused(const std::string&) override { happened += "refused "; }
   void planned(const Planned&) override { happened += "planned "; }
   void started(uint64_t) override { happened += "started "; }
-  Placement place(NodeId, const FrameHeader&) override { return Placement::dropped(); }
+  Destination place(NodeId, const FrameHeader&) override { return Destination::dropped(); }
   void received(NodeId, const FrameHeader&) override {}
   void forgotten(NodeId) override {}
   void noted(const Note&) override {}
@@ -110,7 +110,7 @@ class QuietCoordinator final : public JobPlanner, public CheckpointReceiver, pub
   void noted(NodeId, const Note&) override {}
   void agreed(int64_t step, const std::vector<int64_t>&) override { agreed_steps.push_back(step); }
   std::string tensor_name(size_t) override { return "tensor"; }
-  Placement place(uint16_t, const FrameHeader&) override { return Placement::dropped(); }
+  Destination place(uint16_t, const FrameHeader&) override { return Destination::dropped(); }
   void received(uint16_t, const FrameHeader&) override {}
   void failed(const NodeFailure& loss) override { losses.push_back(loss.message()); }
   bool wants_checkpoint(int64_t) override { return wants_state; }

@@ -59,8 +59,8 @@ FrameHeader frame(FrameKind kind, uint64_t step, Part part, uint64_t elements = 
 
 /// Delivers a frame filled with `value` if the receiver accepts it. Returns the receiver's answer.
 template <class Receiver, class Sender>
-Placement hand_over(Receiver& receiver, Sender from, const FrameHeader& header, float value) {
-  Placement placement = receiver.place(from, header);
+Destination hand_over(Receiver& receiver, Sender from, const FrameHeader& header, float value) {
+  Destination placement = receiver.place(from, header);
   if (!placement.accepted) return placement;
   const std::vector<float> values(header.length / sizeof(float), value);
   std::ranges::copy(std::as_bytes(std::span(values)), placement.memory.begin());
@@ -69,7 +69,7 @@ Placement hand_over(Receiver& receiver, Sender from, const FrameHeader& header, 
 }
 
 /// Delivers a worker's contribution.
-Placement give(ServerShard& server, uint32_t worker, uint64_t step, float value) {
+Destination give(ServerShard& server, uint32_t worker, uint64_t step, float value) {
   return hand_over(server, worker, frame(FrameKind::kContribution, step, {worker, 1}), value);
 }
 
@@ -102,13 +102,13 @@ struct Worker {
         exchange(plan, 0, {.view = 1}, memory, outlet,
                  [this](uint64_t step, uint32_t) { arrived.push_back(step); }) {}
 
-  Placement take_sum(uint64_t step, float value) {
+  Destination take_sum(uint64_t step, float value) {
     return hand_over(exchange, kServer, frame(FrameKind::kSum, step, {0, 2}), value);
   }
 
   /// Delivers both factors of the peer's shard.
-  Placement take_factors(uint64_t step) {
-    Placement placement;
+  Destination take_factors(uint64_t step) {
+    Destination placement;
     for (const uint32_t which : {kDeltas, kActivations}) {
       FrameHeader header = frame(FrameKind::kFactor, step, {1, 1}, which == kDeltas ? 3 : 4);
       header.chunk = which;
@@ -135,7 +135,7 @@ TEST_CASE("a server sums as many steps at once as the staleness and one") {
     const auto most = static_cast<uint64_t>(staleness);
     for (uint64_t step = 0; step <= most; ++step)
       CHECK(give(server, 0, step, static_cast<float>(step)).accepted);
-    const Placement refused = give(server, 0, most + 1, 0);
+    const Destination refused = give(server, 0, most + 1, 0);
     CHECK(!refused.accepted);
     CHECK(refused.fault == "sent a contribution to step " + std::to_string(most + 1) +
                                " before the sum of step 0 was made");
@@ -162,7 +162,7 @@ TEST_CASE("a repeated contribution to any step in flight is dropped") {
   ServerShard server(plan, 0, {.view = 1}, outlet);
   for (uint64_t step : {0, 1, 2}) give(server, 0, step, 1);
   for (uint64_t step : {0, 1, 2}) {
-    const Placement again = give(server, 0, step, 7);
+    const Destination again = give(server, 0, step, 7);
     CHECK(!again.accepted);
     CHECK(again.fault.empty());
   }

@@ -36,7 +36,7 @@ class Intake {
  public:
   /// Delivers a frame as a connection does. Returns whether it was accepted.
   bool deliver(uint16_t worker, const FrameHeader& header) {
-    const Placement placement = intake.place(worker, header);
+    const Destination placement = intake.place(worker, header);
     fault = placement.fault;
     if (!placement.accepted) return false;
     std::memset(placement.memory.data(), static_cast<int>(value_of(header.step)), header.length);
@@ -168,7 +168,7 @@ TEST_CASE("a worker that has the rank of a lost one begins to number anew") {
 TEST_CASE("a store is not freed while a body is read into it") {
   Intake in;
   const std::vector<FrameHeader> frames = frames_of(1, 100);
-  const Placement open = in.intake.place(0, frames[0]);
+  const Destination open = in.intake.place(0, frames[0]);
   in.deliver_all(1, frames_of(1, 101));
   in.intake.take(1, 1, 101);
   std::memset(open.memory.data(), 1,

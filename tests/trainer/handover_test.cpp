@@ -44,7 +44,7 @@ struct Coordinator {
   }
   /// A slice of a checkpoint arrives from a worker. Returns whether it is accepted.
   bool take(uint16_t from, const comm::FrameHeader& header, const comm::Payload& slice) {
-    const comm::Placement placement = reception.place(from, header);
+    const comm::Destination placement = reception.place(from, header);
     REQUIRE_MESSAGE(placement.fault.empty(), placement.fault);
     if (placement.accepted) std::ranges::copy(slice.bytes, placement.memory.begin());
     const comm::Payload same = reception.received(from, header);
@@ -95,7 +95,7 @@ TEST_CASE("each slice of the first worker's values goes to all who wait, whole a
     for (const Coordinator::Sent& each : coordinator.sent) {
       if (each.to != to) continue;
       CHECK(each.header.view == kView);
-      const comm::Placement placement = intake.place(each.header);
+      const comm::Destination placement = intake.place(each.header);
       REQUIRE(placement.accepted);
       std::ranges::copy(each.payload.bytes, placement.memory.begin());
       CHECK(intake.received());

@@ -88,7 +88,7 @@ class Hub {
 
   void deliver(const Frame& frame) {
     const auto take = [&](auto& end, auto from) {
-      const comm::Placement placement = end.place(from, frame.header);
+      const comm::Destination placement = end.place(from, frame.header);
       check(placement.accepted, placement.fault.c_str());
       std::ranges::copy(frame.payload.bytes, placement.memory.begin());
       end.received(from, frame.header);

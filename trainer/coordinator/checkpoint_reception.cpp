@@ -11,8 +11,9 @@ std::string CheckpointReception::tensor_name(size_t index) const {
   return text("tensor ", index);
 }
 
-comm::Placement CheckpointReception::place(uint16_t worker, const comm::FrameHeader& header) {
-  if (list_.is_null()) return comm::Placement::refused("sent tensors before it told which it has");
+comm::Destination CheckpointReception::place(uint16_t worker, const comm::FrameHeader& header) {
+  if (list_.is_null())
+    return comm::Destination::refused("sent tensors before it told which it has");
   return intake_.place(worker, header);
 }
 

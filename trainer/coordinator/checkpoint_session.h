@@ -15,7 +15,7 @@ class CheckpointSession final : public comm::CheckpointReceiver {
   CheckpointSession(const CoordinatorSetting& setting, CoordinatorSide& side)
       : setting_(setting), side_(side) {}
 
-  comm::Placement place(uint16_t worker, const comm::FrameHeader& header) override {
+  comm::Destination place(uint16_t worker, const comm::FrameHeader& header) override {
     return side_.reception.place(worker, header);
   }
   void received(uint16_t worker, const comm::FrameHeader& header) override;

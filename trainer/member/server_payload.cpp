@@ -21,12 +21,12 @@ void ServerPayload::close() {
   trace_.reset();
 }
 
-comm::Placement ServerPayload::place(comm::NodeId from, const comm::FrameHeader& header) {
+comm::Destination ServerPayload::place(comm::NodeId from, const comm::FrameHeader& header) {
   if (shard_ == nullptr || from.role != comm::Role::kWorker ||
       header.kind != comm::FrameKind::kContribution)
-    return comm::Placement::refused("sent a " + comm::name_of(header.kind) +
-                                    " frame, which is not for a server now");
-  comm::Placement placement = shard_->place(from.rank, header);
+    return comm::Destination::refused("sent a " + comm::name_of(header.kind) +
+                                      " frame, which is not for a server now");
+  comm::Destination placement = shard_->place(from.rank, header);
   if (trace_ && placement.accepted) trace_->announced(from);
   return placement;
 }

@@ -42,12 +42,13 @@ void WorkerPayload::close() {
   plan_ = nullptr;
 }
 
-comm::Placement WorkerPayload::place(comm::NodeId from, const comm::FrameHeader& header) {
+comm::Destination WorkerPayload::place(comm::NodeId from, const comm::FrameHeader& header) {
   if (from.role == comm::Role::kCoordinator)
     return intake_ ? intake_->place(header)
-                   : comm::Placement::refused("sent a tensor that was not asked for");
-  if (exchange_ == nullptr) return comm::Placement::refused("sent a payload before the job began");
-  comm::Placement placement = exchange_->exchange().place(from, header);
+                   : comm::Destination::refused("sent a tensor that was not asked for");
+  if (exchange_ == nullptr)
+    return comm::Destination::refused("sent a payload before the job began");
+  comm::Destination placement = exchange_->exchange().place(from, header);
   if (trace_ && placement.accepted) trace_->announced(from);
   return placement;
 }
