@@ -14,8 +14,8 @@
 
 #include "comm/asio/connection.h"
 #include "comm/asio/egress_port.h"
+#include "comm/asio/in_process_hub.h"
 #include "comm/asio/listener.h"
-#include "comm/asio/neighbours.h"
 #include "comm/asio/refusal_log.h"
 #include "comm/asio/tls_stream.h"
 #include "comm/wire/address.h"
@@ -58,9 +58,9 @@ class AsioTransport::Driver final : public ChannelOwner {
     advertised_ = options_.advertise.empty() ? listener_->reached_at()
                                              : with_port_of(address_, options_.advertise);
     if (options_.neighbours)
-      entry_ = std::make_unique<Neighbours::Entry>(
+      entry_ = std::make_unique<InProcessHub::Entry>(
           options_.neighbours, advertised_, io_,
-          [this](const Neighbours::Call& call) { answer(call); });
+          [this](const InProcessHub::Call& call) { answer(call); });
   }
 
   const std::string& address() const { return address_; }
@@ -154,7 +154,7 @@ class AsioTransport::Driver final : public ChannelOwner {
     return true;
   }
 
-  void answer(const Neighbours::Call& call) {
+  void answer(const InProcessHub::Call& call) {
     if (ending_) return LocalChannel::refuse(call.caller, "connection refused");
     std::string why = mismatch(call.identity, call.called, options_.self);
     if (why.empty()) why = machine_->refusal(call.identity);
@@ -235,7 +235,7 @@ class AsioTransport::Driver final : public ChannelOwner {
       io_, options_.neighbours ? options_.neighbours->link() : std::make_shared<EgressLink>()};
   std::optional<TlsContext> tls_;
   std::optional<Listener> listener_;
-  std::unique_ptr<Neighbours::Entry> entry_;
+  std::unique_ptr<InProcessHub::Entry> entry_;
   std::unordered_map<ConnectionId, std::shared_ptr<Channel>> channels_;
   ConnectionId next_id_ = 1;
   Machine* machine_ = nullptr;

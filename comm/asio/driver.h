@@ -29,8 +29,8 @@ struct TlsFiles {
 };
 
 /// The in-process transport: transports of one process that reach each other without a socket.
-class Neighbours;
-std::shared_ptr<Neighbours> make_neighbours();
+class InProcessHub;
+std::shared_ptr<InProcessHub> make_neighbours();
 
 struct AsioOptions {
   std::string listen = {};  ///< "HOST:PORT", port 0: any free one; "": no listening
@@ -38,7 +38,7 @@ struct AsioOptions {
   /// listening address. If `listen` names this machine, and the name is loopback here (as in
   /// Debian's /etc/hosts), "" means that name.
   std::string advertise = {};
-  std::shared_ptr<Neighbours> neighbours = nullptr;  ///< of this transport; null: none
+  std::shared_ptr<InProcessHub> neighbours = nullptr;  ///< of this transport; null: none
   PeerIdentity self = {};  ///< identity with which connections are accepted, until present_as()
   Secret secret = {};
   TlsFiles tls = {};      ///< if given, all connections use TLS 1.3

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <thread>
 
-#include "comm/asio/neighbours.h"
+#include "comm/asio/in_process_hub.h"
 #include "tests/comm/asio_node.h"
 
 using namespace poseidon;
@@ -17,7 +17,7 @@ namespace {
 const Secret kSecret(24, std::byte{0x5a});
 constexpr uint32_t kSlices = 96;  // more than the kernel buffers for a peer that does not read
 
-AsioOptions server_options(const std::shared_ptr<Neighbours>& neighbours = nullptr) {
+AsioOptions server_options(const std::shared_ptr<InProcessHub>& neighbours = nullptr) {
   AsioOptions options;
   options.listen = "127.0.0.1:0";
   options.neighbours = neighbours;
@@ -111,7 +111,7 @@ double seconds_of_slices(double limit_mbps, size_t slices) {
 
 /// Seconds that the slices take when two transports of one process send them at the same time.
 double seconds_from_two(double limit_mbps, uint32_t slices) {
-  const auto neighbours = std::make_shared<Neighbours>();
+  const auto neighbours = std::make_shared<InProcessHub>();
   AsioOptions options = server_options(neighbours);
   options.bandwidth_limit_mbps = limit_mbps;
   Node server(options), beside(options);

@@ -2,7 +2,7 @@
 
 #include <thread>
 
-#include "comm/asio/neighbours.h"
+#include "comm/asio/in_process_hub.h"
 #include "tests/comm/asio_node.h"
 
 using namespace poseidon;
@@ -11,7 +11,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-AsioOptions server_options(const std::shared_ptr<Neighbours>& neighbours) {
+AsioOptions server_options(const std::shared_ptr<InProcessHub>& neighbours) {
   AsioOptions options;
   options.listen = "127.0.0.1:0";
   options.neighbours = neighbours;
@@ -19,7 +19,7 @@ AsioOptions server_options(const std::shared_ptr<Neighbours>& neighbours) {
   return options;
 }
 
-AsioOptions worker_options(const std::shared_ptr<Neighbours>& neighbours) {
+AsioOptions worker_options(const std::shared_ptr<InProcessHub>& neighbours) {
   AsioOptions options;
   options.neighbours = neighbours;
   options.self = {.role = Role::kWorker, .rank = 2, .view = 4, .address = "worker:1"};
@@ -30,7 +30,7 @@ AsioOptions worker_options(const std::shared_ptr<Neighbours>& neighbours) {
 struct NeighbourPair : Pair {
   using Pair::Pair;
   explicit NeighbourPair(
-      const std::shared_ptr<Neighbours>& neighbours = std::make_shared<Neighbours>())
+      const std::shared_ptr<InProcessHub>& neighbours = std::make_shared<InProcessHub>())
       : Pair(server_options(neighbours), worker_options(neighbours)) {}
 };
 
@@ -75,7 +75,7 @@ TEST_CASE("neighbours learn whom they are connected with, without a socket") {
 }
 
 TEST_CASE("a neighbour is found by the address that it advertises") {
-  const auto neighbours = std::make_shared<Neighbours>();
+  const auto neighbours = std::make_shared<InProcessHub>();
   AsioOptions options = server_options(neighbours);
   std::string wanted;
   SUBCASE("with its port") { wanted = "some.name:7002"; }
@@ -139,7 +139,7 @@ TEST_CASE("bulk frames that a neighbour has not taken are dropped on request") {
 }
 
 TEST_CASE("what neighbours send each other is not paced") {
-  const auto neighbours = std::make_shared<Neighbours>();
+  const auto neighbours = std::make_shared<InProcessHub>();
   AsioOptions options = worker_options(neighbours);
   options.bandwidth_limit_mbps = 0.1;
   NeighbourPair pair(server_options(neighbours), options);
@@ -190,7 +190,7 @@ TEST_CASE("a neighbour that stops is a peer that has closed") {
 }
 
 TEST_CASE("a neighbour whose machine has thrown is a peer that has closed") {
-  const auto neighbours = std::make_shared<Neighbours>();
+  const auto neighbours = std::make_shared<InProcessHub>();
   AsioOptions options = server_options(neighbours);
   std::promise<void> failed;
   options.on_failure = [&](std::exception_ptr) { failed.set_value(); };
@@ -206,7 +206,7 @@ TEST_CASE("a neighbour whose machine has thrown is a peer that has closed") {
 }
 
 TEST_CASE("an address that no neighbour has is called by a socket") {
-  const auto neighbours = std::make_shared<Neighbours>();
+  const auto neighbours = std::make_shared<InProcessHub>();
   Node stranger(server_options(nullptr)), worker(worker_options(neighbours));
   worker.connect(stranger.address());
   REQUIRE(stranger.wait_open());
@@ -215,7 +215,7 @@ TEST_CASE("an address that no neighbour has is called by a socket") {
 
 TEST_CASE("every call to a neighbour is answered, whenever it stops") {
   for (int round = 0; round < 50; ++round) {
-    const auto neighbours = std::make_shared<Neighbours>();
+    const auto neighbours = std::make_shared<InProcessHub>();
     Node server(server_options(neighbours)), worker(worker_options(neighbours));
     const std::string address = server.address();
     std::thread stopping([&] {
@@ -229,7 +229,7 @@ TEST_CASE("every call to a neighbour is answered, whenever it stops") {
 }
 
 TEST_CASE("a caller that has gone before the answer is a peer that has closed") {
-  const auto neighbours = std::make_shared<Neighbours>();
+  const auto neighbours = std::make_shared<InProcessHub>();
   Node server(server_options(neighbours)), worker(worker_options(neighbours));
   Held held(server);
   const ConnectionId id = worker.connect(server.address());

@@ -1,26 +1,26 @@
-#include "comm/asio/neighbours.h"
+#include "comm/asio/in_process_hub.h"
 
 #include "comm/asio/driver.h"
 
 namespace poseidon::comm {
 
-std::shared_ptr<Neighbours> make_neighbours() { return std::make_shared<Neighbours>(); }
+std::shared_ptr<InProcessHub> make_neighbours() { return std::make_shared<InProcessHub>(); }
 
-Neighbours::Entry::Entry(std::shared_ptr<Neighbours> among, std::string address,
-                         std::shared_ptr<asio::io_context> io, Answer answer)
+InProcessHub::Entry::Entry(std::shared_ptr<InProcessHub> among, std::string address,
+                           std::shared_ptr<asio::io_context> io, Answer answer)
     : among_(std::move(among)), address_(std::move(address)) {
   MutexLock lock(among_->mutex_);
   among_->callees_.emplace(address_,
                            Callee{.entry = this, .io = std::move(io), .answer = std::move(answer)});
 }
 
-Neighbours::Entry::~Entry() {
+InProcessHub::Entry::~Entry() {
   MutexLock lock(among_->mutex_);
   const auto found = among_->callees_.find(address_);
   if (found != among_->callees_.end() && found->second.entry == this) among_->callees_.erase(found);
 }
 
-bool Neighbours::call(const std::string& address, const Call& call) {
+bool InProcessHub::call(const std::string& address, const Call& call) {
   // Under the mutex, so that the call is posted before the entry ends.
   MutexLock lock(mutex_);
   const auto found = callees_.find(address);

@@ -15,7 +15,7 @@ namespace poseidon::comm {
 /// The in-process transport: the transports of one process connect without a socket, by the
 /// addresses that their nodes advertise. They share the link on which frames leave their host. Any
 /// thread may call it.
-class Neighbours {
+class InProcessHub {
  public:
   /// A request to connect. The thread of the called transport answers it.
   struct Call {
@@ -30,14 +30,14 @@ class Neighbours {
   /// address the first one counts.
   class Entry {
    public:
-    Entry(std::shared_ptr<Neighbours> among, std::string address,
+    Entry(std::shared_ptr<InProcessHub> among, std::string address,
           std::shared_ptr<asio::io_context> io, Answer answer);
     ~Entry();
     Entry(const Entry&) = delete;
     Entry& operator=(const Entry&) = delete;
 
    private:
-    const std::shared_ptr<Neighbours> among_;
+    const std::shared_ptr<InProcessHub> among_;
     const std::string address_;
   };
 
