@@ -6,7 +6,7 @@
 #include <optional>
 #include <unordered_map>
 
-#include "comm/wire/link_arbiter.h"
+#include "comm/wire/egress_scheduler.h"
 #include "core/mutex.h"
 
 namespace poseidon::comm {
@@ -23,7 +23,7 @@ class EgressSender {
 /// call it.
 class EgressLink {
  public:
-  using Sender = LinkArbiter::Sender;
+  using Sender = EgressScheduler::Sender;
 
   /// Adds a connection, whose I/O thread is the one of `io`.
   Sender add(bool leaves_host, std::shared_ptr<asio::io_context> io,
@@ -53,7 +53,7 @@ class EgressLink {
   bool take_grant(Sender sender) REQUIRES(mutex_);
 
   Mutex mutex_;
-  LinkArbiter arbiter_ GUARDED_BY(mutex_);
+  EgressScheduler arbiter_ GUARDED_BY(mutex_);
   std::unordered_map<Sender, Connection> connections_ GUARDED_BY(mutex_);
   std::map<const void*, double> limits_ GUARDED_BY(mutex_);  ///< bytes per second, by transport
 };

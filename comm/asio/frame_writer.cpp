@@ -9,7 +9,7 @@ namespace {
 
 /// The most bytes that a socket may hold unsent: one frame in transmission and one behind it. With
 /// more, urgent frames would wait behind megabytes of bulk frames.
-constexpr uint64_t kMostUnsent = 2 * LinkArbiter::kSliceFrame;
+constexpr uint64_t kMostUnsent = 2 * EgressScheduler::kSliceFrame;
 
 }  // namespace
 

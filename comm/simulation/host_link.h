@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "comm/wire/link_arbiter.h"
+#include "comm/wire/egress_scheduler.h"
 
 namespace poseidon::comm {
 
@@ -13,7 +13,7 @@ namespace poseidon::comm {
 /// frame, as on a real host whose members share a process. Queued frames leave in their order.
 class HostLink {
  public:
-  using Sender = LinkArbiter::Sender;
+  using Sender = EgressScheduler::Sender;
 
   explicit HostLink(double bytes_per_second) : bytes_per_second_(bytes_per_second) {}
 
@@ -58,7 +58,7 @@ class HostLink {
   void hand_over(Time now);
 
   double bytes_per_second_;
-  LinkArbiter arbiter_;
+  EgressScheduler arbiter_;
   std::vector<Outbox> outboxes_;  ///< by sender
   uint64_t sequence_ = 0;
   std::deque<HandedOver> handed_over_;  ///< the first one is leaving

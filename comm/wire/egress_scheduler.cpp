@@ -1,10 +1,10 @@
-#include "comm/wire/link_arbiter.h"
+#include "comm/wire/egress_scheduler.h"
 
 #include <algorithm>
 
 namespace poseidon::comm {
 
-LinkArbiter::Sender LinkArbiter::add(bool leaves_host) {
+EgressScheduler::Sender EgressScheduler::add(bool leaves_host) {
   if (free_.empty()) {
     free_.push_back(static_cast<Sender>(connections_.size()));
     connections_.emplace_back();
@@ -16,7 +16,7 @@ LinkArbiter::Sender LinkArbiter::add(bool leaves_host) {
   return sender;
 }
 
-void LinkArbiter::remove(Sender sender) {
+void EgressScheduler::remove(Sender sender) {
   Connection& gone = connections_[sender];
   if (counts(gone)) held_ -= gone.held;
   if (gone.leaves_host) --leaving_;
@@ -24,7 +24,7 @@ void LinkArbiter::remove(Sender sender) {
   free_.push_back(sender);
 }
 
-void LinkArbiter::want(Sender sender, Priority priority, uint64_t bytes) {
+void EgressScheduler::want(Sender sender, Priority priority, uint64_t bytes) {
   Connection& wanting = connections_[sender];
   wanting.wanted = bytes;
   if (wanting.ticket != 0 && wanting.priority == priority) return;  // keeps its turn
@@ -35,9 +35,9 @@ void LinkArbiter::want(Sender sender, Priority priority, uint64_t bytes) {
   std::push_heap(heap.begin(), heap.end());
 }
 
-void LinkArbiter::withdraw(Sender sender) { connections_[sender].ticket = 0; }
+void EgressScheduler::withdraw(Sender sender) { connections_[sender].ticket = 0; }
 
-std::optional<LinkArbiter::Sender> LinkArbiter::next(Time now) {
+std::optional<EgressScheduler::Sender> EgressScheduler::next(Time now) {
   if (rate_.free_at(now) > now) return std::nullopt;
   if (held_ > 0 && now >= late_at_) find_late(now);
   auto& [within, beyond] = waiting_;
@@ -48,7 +48,7 @@ std::optional<LinkArbiter::Sender> LinkArbiter::next(Time now) {
   return hand_over(leaves ? beyond : within, now);
 }
 
-void LinkArbiter::drained(Sender sender, Time now) {
+void EgressScheduler::drained(Sender sender, Time now) {
   Connection& each = connections_[sender];
   if (each.held == 0) return;
   if (counts(each)) held_ -= each.held;
@@ -59,7 +59,7 @@ void LinkArbiter::drained(Sender sender, Time now) {
   each.held = 0;
 }
 
-std::optional<Time> LinkArbiter::changes_at(Time now) {
+std::optional<Time> EgressScheduler::changes_at(Time now) {
   const Waiting *near = first(waiting_[0]), *far = first(waiting_[1]);
   if (near == nullptr && far == nullptr) return std::nullopt;
   const Time free_at = rate_.free_at(now);
@@ -68,7 +68,7 @@ std::optional<Time> LinkArbiter::changes_at(Time now) {
 }
 
 /// The first waiting frame of a heap, or nullptr. Removes withdrawn frames from the front.
-const LinkArbiter::Waiting* LinkArbiter::first(Heap& heap) {
+const EgressScheduler::Waiting* EgressScheduler::first(Heap& heap) {
   while (!heap.empty() && connections_[heap.front().sender].ticket != heap.front().ticket) {
     std::pop_heap(heap.begin(), heap.end());
     heap.pop_back();
@@ -76,18 +76,18 @@ const LinkArbiter::Waiting* LinkArbiter::first(Heap& heap) {
   return heap.empty() ? nullptr : &heap.front();
 }
 
-bool LinkArbiter::has_credit(const Connection& each) const {
+bool EgressScheduler::has_credit(const Connection& each) const {
   if (!counts(each) || held_ == 0 || held_ + each.wanted <= kCredit) return true;
   return each.held + each.wanted <= kSliceFrame && is_as_urgent_as_all_held(each.priority);
 }
 
-bool LinkArbiter::is_as_urgent_as_all_held(Priority priority) const {
+bool EgressScheduler::is_as_urgent_as_all_held(Priority priority) const {
   return std::ranges::none_of(connections_, [priority](const Connection& each) {
     return counts(each) && each.held > 0 && each.held_priority < priority;
   });
 }
 
-LinkArbiter::Sender LinkArbiter::hand_over(Heap& heap, Time now) {
+EgressScheduler::Sender EgressScheduler::hand_over(Heap& heap, Time now) {
   const Sender sender = heap.front().sender;
   std::pop_heap(heap.begin(), heap.end());
   heap.pop_back();
@@ -104,7 +104,7 @@ LinkArbiter::Sender LinkArbiter::hand_over(Heap& heap, Time now) {
   return sender;
 }
 
-void LinkArbiter::find_late(Time now) {
+void EgressScheduler::find_late(Time now) {
   const Time grace = grace_period();
   late_at_ = now + grace;
   for (Connection& each : connections_) {
@@ -117,7 +117,7 @@ void LinkArbiter::find_late(Time now) {
 }
 
 /// The connections share the link, and each may have one slice queued.
-Time LinkArbiter::grace_period() const {
+Time EgressScheduler::grace_period() const {
   return pace_.grace_period(std::max(kCredit, leaving_ * kSliceFrame));
 }
 

@@ -1,4 +1,4 @@
-#include "comm/wire/link_arbiter.h"
+#include "comm/wire/egress_scheduler.h"
 
 #include <doctest/doctest.h>
 
@@ -7,24 +7,24 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr uint64_t kFrame = LinkArbiter::kSliceFrame;
-constexpr size_t kSlices = LinkArbiter::kCredit / kFrame;
+constexpr uint64_t kFrame = EgressScheduler::kSliceFrame;
+constexpr size_t kSlices = EgressScheduler::kCredit / kFrame;
 constexpr Time kStart = 5s;
 
 /// An egress scheduler with a clock that the test advances.
 struct Link {
-  LinkArbiter arbiter;
+  EgressScheduler arbiter;
   Time now = kStart;
 
-  std::optional<LinkArbiter::Sender> next() { return arbiter.next(now); }
+  std::optional<EgressScheduler::Sender> next() { return arbiter.next(now); }
   /// The senders that may queue a frame, in order, while nothing drains.
-  std::vector<LinkArbiter::Sender> all() {
-    std::vector<LinkArbiter::Sender> out;
+  std::vector<EgressScheduler::Sender> all() {
+    std::vector<EgressScheduler::Sender> out;
     while (const auto sender = next()) out.push_back(*sender);
     return out;
   }
   /// Sends slices of one connection. Each slice takes `took`.
-  void send(LinkArbiter::Sender sender, int slices, Time took) {
+  void send(EgressScheduler::Sender sender, int slices, Time took) {
     for (int i = 0; i < slices; ++i) {
       arbiter.want(sender, 1, kFrame);
       REQUIRE(next() == sender);
@@ -34,7 +34,7 @@ struct Link {
   }
 };
 
-using Senders = std::vector<LinkArbiter::Sender>;
+using Senders = std::vector<EgressScheduler::Sender>;
 
 }  // namespace
 
@@ -98,10 +98,10 @@ TEST_CASE("one connection may take the whole credit, in frames of any size") {
   const auto a = link.arbiter.add(true);
   uint64_t bytes = 0;
   for (link.arbiter.want(a, 1, 1000); link.next(); link.arbiter.want(a, 1, 1000)) bytes += 1000;
-  CHECK(bytes + 1000 > LinkArbiter::kCredit);
-  CHECK(bytes <= LinkArbiter::kCredit);
+  CHECK(bytes + 1000 > EgressScheduler::kCredit);
+  CHECK(bytes <= EgressScheduler::kCredit);
   link.arbiter.drained(a, link.now);
-  link.arbiter.want(a, 1, 3 * LinkArbiter::kCredit);
+  link.arbiter.want(a, 1, 3 * EgressScheduler::kCredit);
   CHECK(link.next() == a);  // the only frame may be larger than the credit
 }
 
@@ -123,7 +123,7 @@ TEST_CASE("a receiver that stands still holds the credit for a grace period only
   Link link;
   const auto stalled = link.arbiter.add(true), other = link.arbiter.add(true);
   link.send(other, 20, 10ms);
-  link.arbiter.want(stalled, 1, LinkArbiter::kCredit);
+  link.arbiter.want(stalled, 1, EgressScheduler::kCredit);
   REQUIRE(link.next() == stalled);
   link.arbiter.want(other, 2, kFrame);
   CHECK_FALSE(link.next());
@@ -140,13 +140,13 @@ TEST_CASE("a receiver that stands still holds the credit for a grace period only
   link.arbiter.drained(stalled, link.now += 10s);
   link.arbiter.want(stalled, 1, kFrame);
   CHECK(link.next() == stalled);
-  link.arbiter.want(other, 2, LinkArbiter::kCredit);
+  link.arbiter.want(other, 2, EgressScheduler::kCredit);
   CHECK(link.next() == other);
   link.arbiter.drained(other, link.now += 10ms);
   link.arbiter.drained(stalled, link.now);
   link.arbiter.want(stalled, 1, kFrame);
   CHECK(link.next() == stalled);
-  link.arbiter.want(other, 2, LinkArbiter::kCredit);
+  link.arbiter.want(other, 2, EgressScheduler::kCredit);
   CHECK_FALSE(link.next());
 }
 
@@ -167,7 +167,7 @@ TEST_CASE("receivers that share the link are in time, however many they are") {
     for (const auto each : senders) link.arbiter.want(each, bulk_priority(1), kFrame);
     REQUIRE(link.all() == senders);
     const auto background = link.arbiter.add(true);
-    link.arbiter.want(background, kBackground, LinkArbiter::kCredit);
+    link.arbiter.want(background, kBackground, EgressScheduler::kCredit);
     link.now += count * 10ms - 1ms;
     CHECK_FALSE(link.next());
   }
@@ -179,7 +179,7 @@ TEST_CASE("the grace period follows the rate of the link, also when that falls")
     const auto a = link.arbiter.add(true), b = link.arbiter.add(true);
     link.send(a, 30, 1ms);
     link.send(a, 30, took);
-    link.arbiter.want(a, 1, LinkArbiter::kCredit);
+    link.arbiter.want(a, 1, EgressScheduler::kCredit);
     REQUIRE(link.next() == a);
     link.arbiter.want(b, 2, kFrame);
     CHECK_FALSE(link.next());  // the receiver of a is in time
@@ -192,7 +192,7 @@ TEST_CASE("the grace period follows the rate of the link, also when that falls")
 TEST_CASE("what stays within the host neither takes credit nor waits for it") {
   Link link;
   const auto within = link.arbiter.add(false), beyond = link.arbiter.add(true);
-  link.arbiter.want(beyond, 1, LinkArbiter::kCredit);
+  link.arbiter.want(beyond, 1, EgressScheduler::kCredit);
   REQUIRE(link.next() == beyond);
   link.arbiter.want(beyond, 1, kFrame);
   for (int i = 0; i < 5; ++i) {

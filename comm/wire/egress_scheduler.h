@@ -18,7 +18,7 @@ namespace poseidon::comm {
 /// a connection may still queue one slice, if no queued frame has a higher priority. Without that
 /// slice, receivers that are busy with other senders would leave the link idle.
 /// There is no I/O here and no clock.
-class LinkArbiter {
+class EgressScheduler {
  public:
   /// Identifies a connection; remove() frees the value for reuse.
   using Sender = uint32_t;
