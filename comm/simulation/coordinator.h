@@ -9,7 +9,7 @@
 #include "comm/exchange/tensor_intake.h"
 #include "comm/membership/checkpoint_queue.h"
 #include "comm/membership/coordinator.h"
-#include "comm/membership/handover.h"
+#include "comm/membership/state_transfer.h"
 #include "comm/simulation/model.h"
 #include "comm/simulation/world.h"
 
@@ -114,7 +114,7 @@ class SimulatedCoordinator final : public CheckpointReceiver, public JobObserver
   CheckpointIntake<ReplicaStore> intake_;
   CheckpointQueue queue_;
   bool failed_ = false, drifted_ = false;
-  Handover handover_;
+  StateTransfer handover_;
 };
 
 }  // namespace poseidon::comm

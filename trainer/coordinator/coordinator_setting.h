@@ -4,7 +4,7 @@
 #include <string>
 
 #include "comm/membership/coordinator.h"
-#include "comm/membership/handover.h"
+#include "comm/membership/state_transfer.h"
 #include "core/inbox.h"
 #include "trainer/coordinator/checkpoint_reception.h"
 #include "trainer/coordinator/cluster_records.h"
@@ -36,7 +36,7 @@ struct CoordinatorSide {
   RunPlan plan;
   KeptOffers kept;
   CheckpointReception reception;
-  comm::Handover handover;
+  comm::StateTransfer handover;
   std::optional<comm::SavedStep> restored;   ///< the checkpoint from which the next view begins
   comm::Coordinator* coordinator = nullptr;  ///< set before the thread begins
 

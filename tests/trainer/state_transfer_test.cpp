@@ -1,6 +1,6 @@
 // State transfer: the coordinator forwards values to a joiner slice by slice.
 
-#include "comm/membership/handover.h"
+#include "comm/membership/state_transfer.h"
 
 #include <doctest/doctest.h>
 
@@ -73,7 +73,7 @@ struct Coordinator {
   std::vector<std::vector<float>> values{
       std::vector<float>(5, 1.5F), std::vector<float>(100'000, 2.5F), std::vector<float>(5, 3.5F)};
   CheckpointReception reception;
-  comm::Handover handover;
+  comm::StateTransfer handover;
   std::vector<Sent> sent;
 };
 

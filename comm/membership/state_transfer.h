@@ -12,7 +12,7 @@ namespace poseidon::comm {
 /// the first worker is asked to send them once. It has the values, and sends them in the form of a
 /// checkpoint. Each slice is forwarded as it arrives, so it crosses the links of both ends at the
 /// same time. It lives in the coordinator's thread.
-class Handover {
+class StateTransfer {
  public:
   using Send = std::function<void(uint16_t to, const FrameHeader&, const Payload&)>;
 
