@@ -10,9 +10,9 @@
 #include "layers/update.h"
 #include "net/net.h"
 #include "trainer/step/arrivals.h"
+#include "trainer/step/completion_queue.h"
 #include "trainer/step/device_parts.h"
 #include "trainer/step/exchange.h"
-#include "trainer/step/hand_overs.h"
 #include "trainer/step/worker_layer.h"
 
 namespace poseidon::trainer {
@@ -90,7 +90,8 @@ class DeviceExchange final : public GradientExchange {
   std::vector<Event> sent_;          ///< by layer of the plan: its contributions have been read
   std::vector<HandOver> held_back_;  ///< without overlap: until the end of the step
   Arrivals arrivals_;                ///< layer indices of the plan
-  HandOvers hand_overs_{[this] { lose("a device has failed"); }};  ///< last member: destroyed first
+  CompletionQueue hand_overs_{
+      [this] { lose("a device has failed"); }};  ///< last member: destroyed first
 };
 
 }  // namespace poseidon::trainer

@@ -1,4 +1,4 @@
-#include "trainer/step/hand_overs.h"
+#include "trainer/step/completion_queue.h"
 
 #include <doctest/doctest.h>
 
@@ -31,7 +31,7 @@ class Switch final : public Event::Point {
 TEST_CASE("what is handed over keeps its order, in whichever the events come") {
   const auto first = std::make_shared<Switch>(), second = std::make_shared<Switch>();
   std::vector<int> done;
-  HandOvers hand_overs;
+  CompletionQueue hand_overs;
   hand_overs.add(Event(first), [&] { done.push_back(1); });
   hand_overs.add(Event(second), [&] { done.push_back(2); });
   hand_overs.add({}, [&] { done.push_back(3); });
@@ -49,7 +49,7 @@ TEST_CASE("what a device forgets keeps nobody waiting, and is not done") {
   std::vector<int> done;
   int forgotten = 0;
   {
-    HandOvers hand_overs([&] { ++forgotten; });
+    CompletionQueue hand_overs([&] { ++forgotten; });
     hand_overs.add(Event(first), [&] { done.push_back(1); });
     hand_overs.add({}, [&] { done.push_back(2); });
     first->forget();

@@ -12,12 +12,13 @@ namespace poseidon::trainer {
 
 /// Completion queue: runs tasks after events of a device, in the order of add(). The device may
 /// signal two events in any order and in any of its threads.
-class HandOvers {
+class CompletionQueue {
  public:
   /// `forgotten` is called, in any thread, for each task that is dropped.
-  explicit HandOvers(std::function<void()> forgotten = [] {}) : forgotten_(std::move(forgotten)) {}
+  explicit CompletionQueue(std::function<void()> forgotten = [] {})
+      : forgotten_(std::move(forgotten)) {}
   /// Waits until all tasks have run or are dropped.
-  ~HandOvers();
+  ~CompletionQueue();
 
   /// Runs `task` once `when` is reached and all earlier tasks are done, in this thread or in one of
   /// the device's. `task` must not throw. If the device fails and drops the event's callback, the

@@ -1,13 +1,14 @@
-#include "trainer/step/hand_overs.h"
+#include "trainer/step/completion_queue.h"
 
 #include <utility>
 
 namespace poseidon::trainer {
 
 /// The device's reference to a task. Its destructor drops the task if its event was never reached.
-class HandOvers::Ticket {
+class CompletionQueue::Ticket {
  public:
-  Ticket(HandOvers& owner, std::shared_ptr<Task> task) : owner_(owner), task_(std::move(task)) {}
+  Ticket(CompletionQueue& owner, std::shared_ptr<Task> task)
+      : owner_(owner), task_(std::move(task)) {}
   ~Ticket() {
     if (task_ == nullptr) return;
     task_->run = nullptr;
@@ -22,16 +23,16 @@ class HandOvers::Ticket {
   }
 
  private:
-  HandOvers& owner_;
+  CompletionQueue& owner_;
   std::shared_ptr<Task> task_;
 };
 
-HandOvers::~HandOvers() {
+CompletionQueue::~CompletionQueue() {
   MutexLock lock(mutex_);
   while (!tasks_.empty() || running_) changed_.wait(mutex_);
 }
 
-void HandOvers::add(const Event& when, std::function<void()> task) {
+void CompletionQueue::add(const Event& when, std::function<void()> task) {
   auto added = std::make_shared<Task>();
   added->run = std::move(task);
   {
@@ -42,7 +43,7 @@ void HandOvers::add(const Event& when, std::function<void()> task) {
 }
 
 /// If another thread already runs due tasks, that thread also runs this one.
-void HandOvers::come_due(Task& task) {
+void CompletionQueue::come_due(Task& task) {
   mutex_.lock();
   task.is_due = true;
   if (running_) return mutex_.unlock();
