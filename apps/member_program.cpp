@@ -146,8 +146,9 @@ int take_part_in_jobs(const Arguments& arguments, MemberOptions options, OneJob 
     // A worker that stores an in-memory checkpoint waits for a job at least until the checkpoint
     // expires.
     if (options.keeper != nullptr && arguments.join_timeout > 0)
-      options.join_timeout = std::max(arguments.options.join_timeout,
-                                      options.keeper->left(trainer::StepKeeper::Clock::now()));
+      options.join_timeout =
+          std::max(arguments.options.join_timeout,
+                   options.keeper->left(trainer::InMemoryCheckpointStore::Clock::now()));
   }
 }
 
@@ -206,7 +207,8 @@ void complete(Arguments& arguments, const char* name, bool computes) {
   if (options.threads == 0 && arguments.workers_on_host > 1)
     options.threads = std::max<int64_t>(1, available_cores() / arguments.workers_on_host);
   options.run_directory = arguments.run_directory;
-  if (!arguments.once && computes) options.keeper = std::make_shared<trainer::StepKeeper>();
+  if (!arguments.once && computes)
+    options.keeper = std::make_shared<trainer::InMemoryCheckpointStore>();
   if (!arguments.device.empty())
     options.devices = trainer::devices_of_this_machine(arguments.device);
   if (!arguments.data_root.empty()) options.data_root = trainer::DataRoot(arguments.data_root);

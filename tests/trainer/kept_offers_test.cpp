@@ -1,6 +1,6 @@
 // The coordinator's choice of the worker whose in-memory checkpoint it fetches.
 
-#include "trainer/coordinator/kept_offers.h"
+#include "trainer/coordinator/checkpoint_offers.h"
 
 #include <doctest/doctest.h>
 
@@ -17,7 +17,7 @@ KeptNote kept(int64_t step) {
 }  // namespace
 
 TEST_CASE("the worker with the latest step is asked, the lowest rank of equals") {
-  KeptOffers offers;
+  CheckpointOffers offers;
   CHECK(offers.choose(0) == nullptr);
   CHECK_FALSE(offers.keeper().has_value());
   offers.add(2, kept(7));
@@ -33,7 +33,7 @@ TEST_CASE("the worker with the latest step is asked, the lowest rank of equals")
 }
 
 TEST_CASE("offers go with workers that get other ranks") {
-  KeptOffers offers;
+  CheckpointOffers offers;
   offers.add(0, kept(3));
   offers.add(1, kept(9));
   offers.add(2, kept(7));
@@ -44,7 +44,7 @@ TEST_CASE("offers go with workers that get other ranks") {
 }
 
 TEST_CASE("a keeper that is replaced while its step is written leaves others' offers alone") {
-  KeptOffers offers;
+  CheckpointOffers offers;
   offers.add(0, kept(9));
   offers.add(1, kept(9));
   offers.choose(0);
@@ -59,7 +59,7 @@ TEST_CASE("a keeper that is replaced while its step is written leaves others' of
 }
 
 TEST_CASE("a worker that does not send what it keeps is passed over, and the next best is asked") {
-  KeptOffers offers;
+  CheckpointOffers offers;
   offers.add(0, kept(9));
   offers.add(1, kept(8));
   REQUIRE(offers.choose(0) != nullptr);
@@ -76,7 +76,7 @@ TEST_CASE("a worker that does not send what it keeps is passed over, and the nex
 }
 
 TEST_CASE("kept reports go with their worker, stay when its step is fetched, and need an offer") {
-  KeptOffers offers;
+  CheckpointOffers offers;
   offers.add_report(0, "of nothing");
   offers.add(2, kept(9));
   offers.add_report(2, "a");

@@ -6,9 +6,9 @@
 #include "comm/membership/coordinator.h"
 #include "comm/membership/state_transfer.h"
 #include "core/inbox.h"
+#include "trainer/coordinator/checkpoint_offers.h"
 #include "trainer/coordinator/checkpoint_reception.h"
 #include "trainer/coordinator/cluster_records.h"
-#include "trainer/coordinator/kept_offers.h"
 #include "trainer/coordinator/launcher.h"
 #include "trainer/coordinator/run_plan.h"
 
@@ -34,7 +34,7 @@ class JobWatcher {
 /// The objects of a coordinator that live in its I/O thread.
 struct CoordinatorSide {
   RunPlan plan;
-  KeptOffers kept;
+  CheckpointOffers kept;
   CheckpointReception reception;
   comm::StateTransfer handover;
   std::optional<comm::SavedStep> restored;   ///< the checkpoint from which the next view begins

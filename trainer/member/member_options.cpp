@@ -38,7 +38,7 @@ constexpr auto kLook = std::chrono::seconds(1);
 /// Drops an in-memory checkpoint whose time has expired.
 void give_up_kept_step(const MemberOptions& options, Log& log) {
   if (options.keeper == nullptr) return;
-  const std::string given_up = options.keeper->give_up(StepKeeper::Clock::now());
+  const std::string given_up = options.keeper->give_up(InMemoryCheckpointStore::Clock::now());
   if (!given_up.empty()) log.info(given_up);
 }
 

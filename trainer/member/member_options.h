@@ -17,7 +17,7 @@
 #include "trainer/job/device_list.h"
 #include "trainer/member/life_signs.h"
 #include "trainer/messages/member_end.h"
-#include "trainer/state/kept_step.h"
+#include "trainer/state/in_memory_checkpoint.h"
 
 namespace poseidon::trainer {
 
@@ -52,7 +52,7 @@ struct MemberOptions {
   std::optional<DeviceList> devices = std::nullopt;  ///< used instead of the job's
   DataRoot data_root = {};
   /// Stores the last complete step of a run that ended early; null: it is not stored.
-  std::shared_ptr<StepKeeper> keeper = nullptr;
+  std::shared_ptr<InMemoryCheckpointStore> keeper = nullptr;
   /// Run directory of the coordinator that started this process. The worker writes a checkpoint
   /// there if the coordinator has failed. "": it writes none.
   std::filesystem::path run_directory = {};

@@ -92,7 +92,7 @@ void WorkerTask::open_data_sets() {
 /// Offers the in-memory checkpoint: the coordinator may have failed before it received that step.
 void WorkerTask::offer_kept_step() {
   if (!job_.message.goes_on) return;
-  const KeptStep* kept = last_step_.kept(job_.message.run);
+  const InMemoryCheckpoint* kept = last_step_.kept(job_.message.run);
   if (kept == nullptr) return;
   session_.note(KeptNote{.run = kept->run,
                          .rank = kept->rank,
@@ -143,7 +143,7 @@ void WorkerTask::give_step(int64_t step) {
 
 /// The worker keeps the step even if the job fails during the transfer.
 void WorkerTask::give_kept_step(int64_t step) {
-  const KeptStep* kept = last_step_.kept(job_.message.run);
+  const InMemoryCheckpoint* kept = last_step_.kept(job_.message.run);
   if (kept == nullptr || kept->state.step != step)
     throw ConfigError(text("it asks for step ", step, ", which this worker does not keep"));
   sender_.send(step, kept->tensors->tensors(), kept->state.in_flight);
@@ -196,7 +196,7 @@ void WorkerTask::end_after(const comm::NodeFailure& loss, bool alone) {
     if (began_) training_->report_traffic_and_trace();
     return session_.post([step = stopped_step_](WorkerSession& session) { session.stopped(step); });
   }
-  end_watch_.expect(LastStep::kGracePeriod, "its checkpoint could not be written");
+  end_watch_.expect(LastStepSaver::kGracePeriod, "its checkpoint could not be written");
   // Before the first step the net may have no values, and there is nothing new to save.
   if (began_) last_step_.write(*training_, stopped_step_);
   keep_last_step();
@@ -206,7 +206,7 @@ void WorkerTask::end_after(const comm::NodeFailure& loss, bool alone) {
 
 void WorkerTask::keep_last_step() {
   if (!began_ || !loss_) return;
-  end_watch_.expect(LastStep::kGracePeriod, "its last complete step could not be copied");
+  end_watch_.expect(LastStepSaver::kGracePeriod, "its last complete step could not be copied");
   wait_for_posts(session_);
   // Includes reports of later steps: another worker may have completed a step that this worker has
   // only computed.

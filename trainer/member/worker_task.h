@@ -7,7 +7,7 @@
 
 #include "trainer/member/checkpoint_sender.h"
 #include "trainer/member/end_watch.h"
-#include "trainer/member/last_step.h"
+#include "trainer/member/last_step_saver.h"
 #include "trainer/member/member_job.h"
 #include "trainer/member/progress.h"
 #include "trainer/member/report_log.h"
@@ -74,7 +74,7 @@ class WorkerTask {
   ComputingGrace grace_;
   ProgressReporter progress_;
   CheckpointSender sender_;
-  LastStep last_step_;
+  LastStepSaver last_step_;
   ReportLog reports_;
   PreparedJob job_;
   std::unique_ptr<WorkerTraining> training_;  ///< once there is a plan

@@ -1,4 +1,4 @@
-#include "trainer/coordinator/kept_offers.h"
+#include "trainer/coordinator/checkpoint_offers.h"
 
 #include <utility>
 
@@ -17,51 +17,51 @@ void renumber_keys(std::map<uint16_t, Value>& all, const std::vector<uint16_t>& 
 
 }  // namespace
 
-void KeptOffers::add(uint16_t worker, KeptNote kept) {
+void CheckpointOffers::add(uint16_t worker, KeptNote kept) {
   KeptReports& reports = reports_[worker];
   reports.rank = kept.rank;
   reports.plan = kept.state.plan;
   offers_[worker] = std::move(kept);
 }
 
-void KeptOffers::add_report(uint16_t worker, std::string message) {
+void CheckpointOffers::add_report(uint16_t worker, std::string message) {
   const auto found = reports_.find(worker);
   // The offer may have been refused because its step is of another job.
   if (found != reports_.end()) found->second.add(std::move(message));
 }
 
-std::vector<KeptReports> KeptOffers::reports() const {
+std::vector<KeptReports> CheckpointOffers::reports() const {
   std::vector<KeptReports> all;
   for (const auto& [worker, reports] : reports_) all.push_back(reports);
   return all;
 }
 
-void KeptOffers::renumber(const std::vector<uint16_t>& workers) {
+void CheckpointOffers::renumber(const std::vector<uint16_t>& workers) {
   renumber_keys(offers_, workers);
   renumber_keys(reports_, workers);
   given_up_.clear();
 }
 
-void KeptOffers::give_up(uint16_t worker) {
+void CheckpointOffers::give_up(uint16_t worker) {
   const auto offer = offers_.find(worker);
   if (offer != offers_.end()) given_up_[worker] = offer->second.state.step;
   offers_.erase(worker);
   if (keeper_ == worker) keeper_.reset();
 }
 
-bool KeptOffers::is_too_late(uint16_t worker, int64_t step) const {
+bool CheckpointOffers::is_too_late(uint16_t worker, int64_t step) const {
   const auto given_up = given_up_.find(worker);
   return given_up != given_up_.end() && given_up->second == step;
 }
 
-void KeptOffers::forget(uint16_t worker) {
+void CheckpointOffers::forget(uint16_t worker) {
   offers_.erase(worker);
   reports_.erase(worker);
   given_up_.erase(worker);
   if (keeper_ == worker) keeper_.reset();
 }
 
-const KeptNote* KeptOffers::choose(int64_t step) {
+const KeptNote* CheckpointOffers::choose(int64_t step) {
   keeper_.reset();
   const KeptNote* latest = nullptr;
   for (const auto& [worker, offer] : offers_)
@@ -72,13 +72,13 @@ const KeptNote* KeptOffers::choose(int64_t step) {
   return latest;
 }
 
-const KeptNote* KeptOffers::asked_of(uint16_t worker, int64_t step) const {
+const KeptNote* CheckpointOffers::asked_of(uint16_t worker, int64_t step) const {
   if (keeper_ != worker) return nullptr;
   const KeptNote& offer = offers_.at(worker);
   return offer.state.step == step ? &offer : nullptr;
 }
 
-void KeptOffers::fetched(uint16_t worker) {
+void CheckpointOffers::fetched(uint16_t worker) {
   offers_.erase(worker);
   keeper_.reset();
 }

@@ -1,4 +1,4 @@
-#include "trainer/member/last_step.h"
+#include "trainer/member/last_step_saver.h"
 
 #include "comm/membership/checkpoint_queue.h"
 #include "core/error.h"
@@ -14,29 +14,30 @@ constexpr auto kGracePeriodWithSurvivors = std::chrono::seconds(10);
 
 }  // namespace
 
-LastStep::LastStep(const MemberOptions& options, Log& log)
+LastStepSaver::LastStepSaver(const MemberOptions& options, Log& log)
     : options_(options), log_(log), run_lock_(RunLock::text_in(options.run_directory)) {}
 
-KeptStep* LastStep::kept(const std::string& run) const {
+InMemoryCheckpoint* LastStepSaver::kept(const std::string& run) const {
   return options_.keeper == nullptr ? nullptr : options_.keeper->of(run);
 }
 
-void LastStep::drop(const std::string& run) {
+void LastStepSaver::drop(const std::string& run) {
   if (options_.keeper != nullptr) options_.keeper->drop(run);
 }
 
-void LastStep::keep(const WorkerTraining& training, const PreparedJob& job, int64_t step,
-                    const comm::NodeFailure& loss, std::vector<std::string> reports) {
+void LastStepSaver::keep(const WorkerTraining& training, const PreparedJob& job, int64_t step,
+                         const comm::NodeFailure& loss, std::vector<std::string> reports) {
   const double seconds = job.job.config.cluster.rejoin_s;
   if (options_.keeper == nullptr || seconds <= 0 || step <= training.first_step()) return;
   if (!comm::survivors_count(loss)) return;
   try {
-    KeptStep kept = copy_step(job.message.run, training.state_after(step), training.tensors());
+    InMemoryCheckpoint kept =
+        copy_step(job.message.run, training.state_after(step), training.tensors());
     kept.rank = job.rank;
     kept.reports = std::move(reports);
-    options_.keeper->keep(
-        std::move(kept),
-        StepKeeper::Clock::now() + std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000)));
+    options_.keeper->keep(std::move(kept),
+                          InMemoryCheckpointStore::Clock::now() +
+                              std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000)));
     log_.info(text("keeps step ", step, " of \"", job.job.config.name, "\" for ", seconds,
                    " s, in case its run is gone on with (poseidon-train --resume)"));
   } catch (...) {
@@ -44,7 +45,7 @@ void LastStep::keep(const WorkerTraining& training, const PreparedJob& job, int6
   }
 }
 
-void LastStep::write(const WorkerTraining& training, int64_t step) {
+void LastStepSaver::write(const WorkerTraining& training, int64_t step) {
   if (options_.run_directory.empty() || step == 0) return;
   // A step before the run's first step would need the sums in flight, which are lost.
   if (step < training.first_step()) return;

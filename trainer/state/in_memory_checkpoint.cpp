@@ -1,34 +1,35 @@
-#include "trainer/state/kept_step.h"
+#include "trainer/state/in_memory_checkpoint.h"
 
 #include "core/error.h"
 
 namespace poseidon::trainer {
 
-KeptStep copy_step(const std::string& run, const RunState& state, const RunTensors& tensors) {
-  KeptStep step{
+InMemoryCheckpoint copy_step(const std::string& run, const RunState& state,
+                             const RunTensors& tensors) {
+  InMemoryCheckpoint step{
       .run = run, .state = state, .tensors = std::make_shared<TensorStore>(tensor_list(tensors))};
   const std::vector<const NamedTensor*> all = in_order(tensors, state.in_flight);
   for (size_t i = 0; i < all.size(); ++i) all[i]->get(step.tensors->entries()[i].values());
   return step;
 }
 
-void StepKeeper::keep(KeptStep step, Clock::time_point until) {
+void InMemoryCheckpointStore::keep(InMemoryCheckpoint step, Clock::time_point until) {
   kept_ = std::move(step);
   until_ = until;
 }
 
-void StepKeeper::drop(const std::string& run) {
+void InMemoryCheckpointStore::drop(const std::string& run) {
   if (of(run) != nullptr) kept_.reset();
 }
 
-std::string StepKeeper::give_up(Clock::time_point now) {
+std::string InMemoryCheckpointStore::give_up(Clock::time_point now) {
   if (!kept_ || now < until_) return "";
   const int64_t step = kept_->state.step;
   kept_.reset();
   return text("step ", step, " is kept no longer: nobody has gone on with its run in time");
 }
 
-std::chrono::seconds StepKeeper::left(Clock::time_point now) const {
+std::chrono::seconds InMemoryCheckpointStore::left(Clock::time_point now) const {
   return kept_ && now < until_ ? std::chrono::ceil<std::chrono::seconds>(until_ - now)
                                : std::chrono::seconds(0);
 }

@@ -1,6 +1,6 @@
 // The in-memory checkpoint that a worker keeps between two jobs of a run.
 
-#include "trainer/state/kept_step.h"
+#include "trainer/state/in_memory_checkpoint.h"
 
 #include <doctest/doctest.h>
 
@@ -49,7 +49,7 @@ RunState state_after(int64_t step, int64_t in_flight = 0) {
   return state;
 }
 
-KeptStep step_of(const std::string& run, int64_t step) {
+InMemoryCheckpoint step_of(const std::string& run, int64_t step) {
   return {.run = run, .state = state_after(step), .tensors = nullptr};
 }
 
@@ -60,7 +60,7 @@ TEST_CASE("a copy of a step holds all that a checkpoint of it would, whatever be
   LiveRun run(tiny);
   fill(run.tensors, 1, 1);
   const std::string digest = state_sha256(run.tensors, 1);
-  KeptStep kept = copy_step("a run", state_after(6, 1), run.tensors);
+  InMemoryCheckpoint kept = copy_step("a run", state_after(6, 1), run.tensors);
   fill(run.tensors, 1, 1000);
   CHECK(kept.run == "a run");
   CHECK(kept.state.step == 6);
@@ -69,8 +69,8 @@ TEST_CASE("a copy of a step holds all that a checkpoint of it would, whatever be
 }
 
 TEST_CASE("a step is kept for its own run, until another takes its place, or its time is over") {
-  StepKeeper keeper;
-  const StepKeeper::Clock::time_point now{};
+  InMemoryCheckpointStore keeper;
+  const InMemoryCheckpointStore::Clock::time_point now{};
   CHECK(keeper.of("one") == nullptr);
   CHECK(keeper.left(now) == 0s);
   keeper.keep(step_of("one", 7), now + 2500ms);

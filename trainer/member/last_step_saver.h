@@ -14,13 +14,13 @@ namespace poseidon::trainer {
 /// Saves a worker's last complete step after a run has ended early. It stores the step in memory
 /// for a resumed run, and writes it if the coordinator can no longer do that. Used by the compute
 /// thread.
-class LastStep {
+class LastStepSaver {
  public:
   /// Both must outlive it. Create it while the coordinator is known to be alive.
-  LastStep(const MemberOptions& options, Log& log);
+  LastStepSaver(const MemberOptions& options, Log& log);
 
   /// The in-memory checkpoint of run `run`; null if there is none.
-  KeptStep* kept(const std::string& run) const;
+  InMemoryCheckpoint* kept(const std::string& run) const;
   /// The run has continued, so its in-memory checkpoint is useless.
   void drop(const std::string& run);
   /// Stores the step at which `training` stopped: the coordinator may have failed, or have had no

@@ -13,7 +13,7 @@
 namespace poseidon::trainer {
 
 /// An in-memory checkpoint: the last complete step of a run that ended early.
-struct KeptStep {
+struct InMemoryCheckpoint {
   std::string run;  ///< RunDirectory::id()
   RunState state;
   std::shared_ptr<TensorStore> tensors;
@@ -22,18 +22,21 @@ struct KeptStep {
 };
 
 /// Copies a run's tensors and state.
-KeptStep copy_step(const std::string& run, const RunState& state, const RunTensors& tensors);
+InMemoryCheckpoint copy_step(const std::string& run, const RunState& state,
+                             const RunTensors& tensors);
 
 /// Stores one in-memory checkpoint of a long-lived worker from one job to the next, for a limited
 /// time. A coordinator that resumes the run may fetch it. Used by one thread.
-class StepKeeper {
+class InMemoryCheckpointStore {
  public:
   using Clock = std::chrono::steady_clock;
 
   /// Replaces the stored step.
-  void keep(KeptStep step, Clock::time_point until);
+  void keep(InMemoryCheckpoint step, Clock::time_point until);
   /// Null if no step of this run is stored.
-  KeptStep* of(const std::string& run) { return kept_ && kept_->run == run ? &*kept_ : nullptr; }
+  InMemoryCheckpoint* of(const std::string& run) {
+    return kept_ && kept_->run == run ? &*kept_ : nullptr;
+  }
   void drop(const std::string& run);
   /// Drops the step after its time has expired. Returns a message about it, or "".
   std::string give_up(Clock::time_point now);
@@ -41,7 +44,7 @@ class StepKeeper {
   std::chrono::seconds left(Clock::time_point now) const;
 
  private:
-  std::optional<KeptStep> kept_;
+  std::optional<InMemoryCheckpoint> kept_;
   Clock::time_point until_{};
 };
 

@@ -13,7 +13,7 @@ namespace poseidon::trainer {
 
 /// The in-memory checkpoints of a resumed run that workers offer, and the choice of one to fetch.
 /// Used by the I/O thread.
-class KeptOffers {
+class CheckpointOffers {
  public:
   void add(uint16_t worker, KeptNote kept);
   /// A report of the last steps that this worker has stored; it follows the worker's offer. Throws
