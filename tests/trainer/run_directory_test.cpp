@@ -18,18 +18,18 @@ TEST_CASE("a run directory has one writer, who is named to the second") {
     RunDirectory first(path, false);
     first.make();
     first.keep();
-    const std::string held = RunLock::text_in(path);
+    const std::string held = RunDirectoryLock::text_in(path);
     CHECK(Json::parse(held)["pid"] == getpid());
     CHECK(Json::parse(held)["fence"] == 1);
     RunDirectory second(path, true);
     const std::string error = error_of<ConfigError>([&] { second.make(); });
     CHECK(error.starts_with(path.string() + ": another run writes here: process " +
                             std::to_string(getpid()) + " on "));
-    CHECK(RunLock::text_in(path) == held);
+    CHECK(RunDirectoryLock::text_in(path) == held);
   }
   RunDirectory third(path, true);
   third.make();
-  CHECK(Json::parse(RunLock::text_in(path))["fence"] == 2);
+  CHECK(Json::parse(RunDirectoryLock::text_in(path))["fence"] == 2);
 }
 
 TEST_CASE("the lock of a process that was killed holds nobody up, nor do its files") {
@@ -132,7 +132,7 @@ TEST_CASE("a lock that cannot be read is an error of the run, not of the user") 
   RunDirectory directory(job.folder / "run", false);
   directory.make();
   directory.keep();
-  std::string contents = RunLock::text_in(directory.path());
+  std::string contents = RunDirectoryLock::text_in(directory.path());
   write_text(directory.path() / "run.lock", std::string(5000, 'x'));
   CHECK_THROWS_AS(directory.check_lock(), RunError);
   write_text(directory.path() / "run.lock", contents);

@@ -8,7 +8,7 @@
 
 #include "tests/trainer/tiny_job.h"
 #include "trainer/report/checkpoint_files.h"
-#include "trainer/state/writing_turn.h"
+#include "trainer/state/directory_lock.h"
 
 namespace poseidon::trainer {
 
@@ -40,7 +40,7 @@ RunTensors one_tensor() {
 TEST_CASE("a survivor leaves alone what another process is writing, and says so") {
   const TinyJob job;
   const auto half_done = job.folder / "step-6.state.tmp";
-  std::optional<WritingTurn> turn(std::in_place, job.folder, kSoon);
+  std::optional<DirectoryLock> turn(std::in_place, job.folder, kSoon);
   write_text(half_done, "half of it");
   const std::string why = error_of<RunError>(
       [&] { write_survivor_checkpoint(job.folder, step_6(), one_tensor(), kSoon, kAlways); });
@@ -72,7 +72,7 @@ TEST_CASE("a coordinator that lives waits for a survivor that takes it for dead"
   RunDirectory directory(job.folder / "run", false);
   directory.make();
   CheckpointFiles files(directory, 0);
-  std::optional<WritingTurn> turn(std::in_place, directory.checkpoints(), kSoon);
+  std::optional<DirectoryLock> turn(std::in_place, directory.checkpoints(), kSoon);
   std::atomic<bool> written = false;
   std::thread coordinator([&] {
     files.write(step_6(), one_tensor());

@@ -3,7 +3,7 @@
 #include "comm/membership/checkpoint_queue.h"
 #include "core/error.h"
 #include "core/failure.h"
-#include "trainer/report/run_lock.h"
+#include "trainer/report/run_directory_lock.h"
 #include "trainer/state/survivor_checkpoint.h"
 
 namespace poseidon::trainer {
@@ -15,7 +15,7 @@ constexpr auto kGracePeriodWithSurvivors = std::chrono::seconds(10);
 }  // namespace
 
 LastStepSaver::LastStepSaver(const MemberOptions& options, Log& log)
-    : options_(options), log_(log), run_lock_(RunLock::text_in(options.run_directory)) {}
+    : options_(options), log_(log), run_lock_(RunDirectoryLock::text_in(options.run_directory)) {}
 
 InMemoryCheckpoint* LastStepSaver::kept(const std::string& run) const {
   return options_.keeper == nullptr ? nullptr : options_.keeper->of(run);
@@ -50,7 +50,7 @@ void LastStepSaver::write(const WorkerTraining& training, int64_t step) {
   // A step before the run's first step would need the sums in flight, which are lost.
   if (step < training.first_step()) return;
   const auto may_write = [this] {
-    if (RunLock::text_in(options_.run_directory) != run_lock_)
+    if (RunDirectoryLock::text_in(options_.run_directory) != run_lock_)
       throw RunError(options_.run_directory.string() + ": it is gone, or another run writes there");
   };
   const auto folder = options_.run_directory / "checkpoints";

@@ -1,6 +1,6 @@
 #include "trainer/report/checkpoint_files.h"
 
-#include "trainer/state/writing_turn.h"
+#include "trainer/state/directory_lock.h"
 
 namespace poseidon::trainer {
 
@@ -18,7 +18,7 @@ void CheckpointFiles::begin_from(int64_t step, const std::filesystem::path& file
 
 void CheckpointFiles::write(const RunState& state, const RunTensors& tensors,
                             const std::vector<int64_t>* agreed) {
-  const WritingTurn turn(directory_.checkpoints(), kMostWaiting);
+  const DirectoryLock turn(directory_.checkpoints(), kMostWaiting);
   last_ = write_checkpoint(directory_.checkpoints(), state, tensors,
                            {.agreed = agreed, .may_write = [this] { directory_.check_lock(); }});
   last_step_ = state.step;

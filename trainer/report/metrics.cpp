@@ -7,7 +7,7 @@
 
 #include "core/error.h"
 #include "core/json.h"
-#include "trainer/report/run_lock.h"
+#include "trainer/report/run_directory_lock.h"
 #include "trainer/report/time_text.h"
 
 namespace poseidon::trainer {

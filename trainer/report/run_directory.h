@@ -9,7 +9,7 @@
 #include "core/log.h"
 #include "trainer/job/job.h"
 #include "trainer/job/run_options.h"
-#include "trainer/report/run_lock.h"
+#include "trainer/report/run_directory_lock.h"
 
 namespace poseidon::trainer {
 
@@ -60,7 +60,7 @@ class RunDirectory {
   bool resumed_ = false, kept_ = false;
   bool changed_ = false;        ///< the folder or files in it may have been created
   std::filesystem::path made_;  ///< the uppermost folder that was created; "": none
-  std::optional<RunLock> lock_;
+  std::optional<RunDirectoryLock> lock_;
   std::string id_;
 };
 

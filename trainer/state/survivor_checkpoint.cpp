@@ -2,7 +2,7 @@
 
 #include "core/error.h"
 #include "core/file.h"
-#include "trainer/state/writing_turn.h"
+#include "trainer/state/directory_lock.h"
 
 namespace poseidon::trainer {
 
@@ -25,7 +25,7 @@ bool is_whole(const fs::path& state_file) {
 bool write_survivor_checkpoint(const fs::path& folder, const RunState& state,
                                const RunTensors& tensors, std::chrono::milliseconds period,
                                const std::function<void()>& may_write) {
-  const WritingTurn turn(folder, period);
+  const DirectoryLock turn(folder, period);
   may_write();
   remove_half_done(folder);
   if (is_whole(folder / text("step-", state.step, ".state"))) return false;

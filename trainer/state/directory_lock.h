@@ -10,10 +10,10 @@ namespace poseidon::trainer {
 /// Directory lock for a folder of checkpoints: one process at a time writes. A worker that has lost
 /// its coordinator cannot know whether the coordinator is still alive. The lock ends with this
 /// object or its process.
-class WritingTurn {
+class DirectoryLock {
  public:
   /// Waits at most `period`, because the process with the lock may be stopped. Throws RunError.
-  WritingTurn(const std::filesystem::path& folder, std::chrono::milliseconds period);
+  DirectoryLock(const std::filesystem::path& folder, std::chrono::milliseconds period);
 
  private:
   Descriptor folder_;  ///< locked

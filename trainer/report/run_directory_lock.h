@@ -18,11 +18,11 @@ class LockLost final : public RunError {
 /// `run.lock`, which identifies the writer. Each writer increments its fencing number. Some network
 /// file systems do not share locks between hosts, so the number is checked too. A process that was
 /// stopped while another one continued the run finds a different number.
-class RunLock {
+class RunDirectoryLock {
  public:
   /// Throws ConfigError, which names the holder, if another process has the lock. Throws RunError
   /// if it cannot be acquired.
-  explicit RunLock(const std::filesystem::path& run);
+  explicit RunDirectoryLock(const std::filesystem::path& run);
 
   /// Whether this process is known to still be the writer.
   bool is_held() const;

@@ -1,4 +1,4 @@
-#include "trainer/report/run_lock.h"
+#include "trainer/report/run_directory_lock.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -37,10 +37,10 @@ std::string holder_in(const std::string& contents) {
 
 /// Waits for the holder's name, which is written shortly after the lock is acquired.
 std::string await_holder(const fs::path& run) {
-  std::string contents = RunLock::text_in(run);
+  std::string contents = RunDirectoryLock::text_in(run);
   for (int attempt = 0; attempt < 50 && contents.find('\n') == std::string::npos; ++attempt) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    contents = RunLock::text_in(run);
+    contents = RunDirectoryLock::text_in(run);
   }
   return holder_in(contents);
 }
@@ -53,7 +53,7 @@ int64_t fence_in(const std::string& contents) {
 
 }  // namespace
 
-std::string RunLock::text_in(const fs::path& run) {
+std::string RunDirectoryLock::text_in(const fs::path& run) {
   std::error_code failure;
   if (!fs::is_regular_file(run / kName, failure)) return "";
   std::vector<std::byte> bytes;
@@ -65,7 +65,7 @@ std::string RunLock::text_in(const fs::path& run) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-RunLock::RunLock(const fs::path& run) : run_(run) {
+RunDirectoryLock::RunDirectoryLock(const fs::path& run) : run_(run) {
   const fs::path path = run / kName;
   file_ = Descriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
   if (file_.number() < 0)
@@ -87,7 +87,7 @@ RunLock::RunLock(const fs::path& run) : run_(run) {
   if (!written) throw RunError(text(path.string(), ": cannot be written: ", std::strerror(errno)));
 }
 
-bool RunLock::is_held() const {
+bool RunDirectoryLock::is_held() const {
   try {
     return text_in(run_) == words_;
   } catch (const RunError&) {
@@ -95,7 +95,7 @@ bool RunLock::is_held() const {
   }
 }
 
-void RunLock::check() const {
+void RunDirectoryLock::check() const {
   const std::string found = text_in(run_);
   if (found == words_) return;
   if (found.empty()) throw RunError(text(run_.string(), ": is not there any more"));

@@ -1,4 +1,4 @@
-#include "trainer/state/writing_turn.h"
+#include "trainer/state/directory_lock.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -17,7 +17,7 @@ constexpr auto kBetweenLooks = std::chrono::milliseconds(20);
 
 }  // namespace
 
-WritingTurn::WritingTurn(const std::filesystem::path& folder, std::chrono::milliseconds period)
+DirectoryLock::DirectoryLock(const std::filesystem::path& folder, std::chrono::milliseconds period)
     : folder_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
   if (folder_.number() < 0)
     throw RunError(text(folder.string(), ": cannot be opened: ", std::strerror(errno)));
