@@ -41,7 +41,7 @@ struct Arguments {
   std::string server_listen, server_advertise;
   std::string data_root, run_directory;
   /// Heartbeats of the server in a worker's process; null: no server.
-  std::shared_ptr<trainer::LifeSigns> server_life;
+  std::shared_ptr<trainer::Heartbeat> server_life;
   std::string stop_signals = kDefaultStopSignals;
   int64_t join_timeout = 0;
   int64_t workers_on_host = 1;
@@ -252,7 +252,7 @@ int run(const char* name, const char* description, bool computes, int count, cha
   trainer::ServiceWatch::Parts parts{arguments.options.life};
   if (!arguments.server_listen.empty()) {
     arguments.options.neighbours = comm::make_neighbours();
-    arguments.server_life = std::make_shared<trainer::LifeSigns>("server: ");
+    arguments.server_life = std::make_shared<trainer::Heartbeat>("server: ");
     parts.push_back(arguments.server_life);
   }
   const auto watch = watched_by_manager(parts, arguments.options.stop, standard_error);

@@ -155,7 +155,7 @@ void SimulatedWorker::failed(const NodeFailure& loss, bool alone) {
   loss_ = loss;
   if (!worker_hangs(world_, member_, Work::kStopping))
     return world_.network.after(node_, 1ms, [this, alone] { stop(alone); });
-  // If no node is left to end it, the process ends itself (trainer/member/end_watch.h).
+  // If no node is left to end it, the process ends itself (trainer/member/exit_watchdog.h).
   if (!alone) return;
   world_.network.after(node_, 5s, [this] {
     over_ = true;

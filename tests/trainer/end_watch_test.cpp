@@ -8,7 +8,7 @@
 #include <atomic>
 #include <csignal>
 
-#include "trainer/member/end_watch.h"
+#include "trainer/member/exit_watchdog.h"
 #include "trainer/member/progress.h"
 
 using namespace poseidon::trainer;
@@ -27,7 +27,7 @@ bool soon(const std::function<bool()>& holds) {
 TEST_CASE("what is expected and does not come in time is given up, with its reason") {
   std::atomic<int> given_up = 0;
   std::string why;
-  EndWatch watch([&](const std::string& reason) {
+  ExitWatchdog watch([&](const std::string& reason) {
     why = reason;
     ++given_up;
   });
@@ -40,13 +40,13 @@ TEST_CASE("what is expected and does not come in time is given up, with its reas
 TEST_CASE("what ends in time, or is not expected any more, is not given up") {
   std::atomic<int> given_up = 0;
   {
-    EndWatch watch([&](const std::string&) { ++given_up; });
+    ExitWatchdog watch([&](const std::string&) { ++given_up; });
     watch.expect(50ms, "the end");
     watch.rest();
     std::this_thread::sleep_for(100ms);
     watch.expect(1h, "the end");
   }
-  EndWatch nothing(nullptr);
+  ExitWatchdog nothing(nullptr);
   nothing.expect(0ms, "the end");
   CHECK(given_up == 0);
 }
@@ -56,7 +56,7 @@ TEST_CASE("time in which the whole process stood still does not count") {
   REQUIRE(::pipe(end.data()) == 0);
   const pid_t child = ::fork();
   if (child == 0) {
-    EndWatch watch([](const std::string&) { ::_exit(1); });
+    ExitWatchdog watch([](const std::string&) { ::_exit(1); });
     watch.expect(2s, "the end");
     char ignored = 0;
     ::_exit(::read(end[0], &ignored, 1) == 1 ? 0 : 2);

@@ -22,7 +22,7 @@ std::string address() { return "@poseidon-watch-" + std::to_string(getpid()); }
 /// A thread that runs posted tasks, like an I/O thread.
 class IoThread {
  public:
-  LifeSigns::Post post() {
+  Heartbeat::Post post() {
     return [this](std::function<void()> task) { inbox_.post(std::move(task)); };
   }
 
@@ -46,8 +46,8 @@ comm::Progress at_work(const std::string& doing) { return {.doing = doing, .unit
 
 TEST_CASE("a service is ready when all of its parts look for a coordinator") {
   ServiceManager manager(address());
-  const auto worker = std::make_shared<LifeSigns>();
-  const auto server = std::make_shared<LifeSigns>("server: ");
+  const auto worker = std::make_shared<Heartbeat>();
+  const auto server = std::make_shared<Heartbeat>("server: ");
   const ServiceWatch watch(address(), 0us, {worker, server}, {});
   worker->seeks();
   CHECK(manager.next(250) == "");
@@ -60,7 +60,7 @@ TEST_CASE("a service is ready when all of its parts look for a coordinator") {
 
 TEST_CASE("the status says what each part does, and in which job") {
   ServiceManager manager(address());
-  const auto part = std::make_shared<LifeSigns>();
+  const auto part = std::make_shared<Heartbeat>();
   std::stop_source stop;
   const ServiceWatch watch(address(), 0us, {part}, stop.get_token());
   part->joined("worker 0 of the job \"tiny\"");
@@ -74,9 +74,9 @@ TEST_CASE("the status says what each part does, and in which job") {
 
 TEST_CASE("signs of life go on while a part works or waits, and end when it hangs at work") {
   ServiceManager manager(address());
-  const auto part = std::make_shared<LifeSigns>();
+  const auto part = std::make_shared<Heartbeat>();
   IoThread io;
-  const LifeSigns::Reach reach(*part, io.post());
+  const Heartbeat::Reach reach(*part, io.post());
   const ServiceWatch watch(address(), kPeriod, {part}, {});
   part->seeks();
   for (int i = 0; i < 3; ++i) CHECK(manager.hears("WATCHDOG=1"));
@@ -89,9 +89,9 @@ TEST_CASE("signs of life go on while a part works or waits, and end when it hang
 
 TEST_CASE("a part whose I/O thread hangs gives no sign while its main thread waits") {
   ServiceManager manager(address());
-  const auto part = std::make_shared<LifeSigns>();
+  const auto part = std::make_shared<Heartbeat>();
   std::atomic<int> asked = 0;
-  const LifeSigns::Reach reach(*part, [&](const std::function<void()>&) { ++asked; });
+  const Heartbeat::Reach reach(*part, [&](const std::function<void()>&) { ++asked; });
   const ServiceWatch watch(address(), kPeriod, {part}, {});
   part->seeks();
   CHECK(manager.hears("WATCHDOG=1"));
@@ -101,9 +101,9 @@ TEST_CASE("a part whose I/O thread hangs gives no sign while its main thread wai
 
 TEST_CASE("one part that hangs silences both, one that is over does not") {
   ServiceManager manager(address());
-  const auto hangs = std::make_shared<LifeSigns>(), lives = std::make_shared<LifeSigns>();
+  const auto hangs = std::make_shared<Heartbeat>(), lives = std::make_shared<Heartbeat>();
   IoThread io;
-  const LifeSigns::Reach reach(*lives, io.post());
+  const Heartbeat::Reach reach(*lives, io.post());
   const ServiceWatch watch(address(), kPeriod, {hangs, lives}, {});
   lives->seeks();
   hangs->does(at_work("training"));

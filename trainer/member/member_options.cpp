@@ -60,8 +60,8 @@ MemberEnd take_part(const MemberOptions& options, comm::AsioTransport& transport
   const Stopping stopping(transport);
   try {
     transport.start(member);
-    LifeSigns& life = *options.life;
-    const LifeSigns::Reach reach(
+    Heartbeat& life = *options.life;
+    const Heartbeat::Reach reach(
         life, [&](std::function<void()> task) { transport.post(std::move(task)); });
     life.seeks();
     transport.post([&member] { member.join(); });

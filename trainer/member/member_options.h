@@ -15,7 +15,7 @@
 #include "core/log.h"
 #include "trainer/job/data_root.h"
 #include "trainer/job/device_list.h"
-#include "trainer/member/life_signs.h"
+#include "trainer/member/heartbeat.h"
 #include "trainer/messages/member_end.h"
 #include "trainer/state/in_memory_checkpoint.h"
 
@@ -43,7 +43,7 @@ struct MemberOptions {
   /// thread. Null: waits for that thread.
   std::function<void(const std::string& why)> abandon = nullptr;
   /// Receives this part's heartbeats. Never null.
-  std::shared_ptr<LifeSigns> life = std::make_shared<LifeSigns>();
+  std::shared_ptr<Heartbeat> life = std::make_shared<Heartbeat>();
   // For a worker.
   /// The job in which its replica has diverged, and which it does not join again; zeros: none.
   /// Never null.

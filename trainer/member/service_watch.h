@@ -9,7 +9,7 @@
 
 #include "core/mutex.h"
 #include "core/service_notifier.h"
-#include "trainer/member/life_signs.h"
+#include "trainer/member/heartbeat.h"
 
 namespace poseidon::trainer {
 
@@ -17,7 +17,7 @@ namespace poseidon::trainer {
 /// activity, and that it is alive while every part gives heartbeats. It uses a separate thread.
 class ServiceWatch {
  public:
-  using Parts = std::vector<std::shared_ptr<LifeSigns>>;
+  using Parts = std::vector<std::shared_ptr<Heartbeat>>;
 
   /// `period` is the manager's watchdog timeout, after which it ends the process; 0: it has none. A
   /// request to `stop` is reported immediately.
@@ -28,7 +28,7 @@ class ServiceWatch {
   ServiceWatch& operator=(const ServiceWatch&) = delete;
 
  private:
-  using Clock = LifeSigns::Clock;
+  using Clock = Heartbeat::Clock;
 
   void watch();
   void report(Clock::time_point now);

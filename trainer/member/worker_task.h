@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "trainer/member/checkpoint_sender.h"
-#include "trainer/member/end_watch.h"
+#include "trainer/member/exit_watchdog.h"
 #include "trainer/member/last_step_saver.h"
 #include "trainer/member/member_job.h"
 #include "trainer/member/progress.h"
@@ -70,7 +70,7 @@ class WorkerTask {
   const MemberOptions& options_;
   WorkerSession& session_;
   Log& log_;
-  EndWatch end_watch_;  ///< destroyed last: it watches the end of the other members
+  ExitWatchdog end_watch_;  ///< destroyed last: it watches the end of the other members
   ComputingGrace grace_;
   ProgressReporter progress_;
   CheckpointSender sender_;

@@ -5,7 +5,7 @@
 
 #include "core/trace.h"
 #include "trainer/member/checkpoint_sender.h"
-#include "trainer/member/end_watch.h"
+#include "trainer/member/exit_watchdog.h"
 #include "trainer/member/member_job.h"
 #include "trainer/member/progress.h"
 #include "trainer/member/report_log.h"

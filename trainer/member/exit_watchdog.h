@@ -16,17 +16,17 @@ namespace poseidon::trainer {
 /// may hang in a call that cannot be interrupted, such as a read from a file server that does not
 /// answer. Only ending the whole process helps then. Time in which the whole process was stopped
 /// (SIGSTOP, migration of a virtual machine) does not count.
-class EndWatch {
+class ExitWatchdog {
  public:
   using Clock = std::chrono::steady_clock;
   /// Called in the watchdog's thread. If it is null, nothing is watched.
   using GiveUp = std::function<void(const std::string& why)>;
 
-  explicit EndWatch(GiveUp give_up);
+  explicit ExitWatchdog(GiveUp give_up);
   /// Everything has ended in time.
-  ~EndWatch();
-  EndWatch(const EndWatch&) = delete;
-  EndWatch& operator=(const EndWatch&) = delete;
+  ~ExitWatchdog();
+  ExitWatchdog(const ExitWatchdog&) = delete;
+  ExitWatchdog& operator=(const ExitWatchdog&) = delete;
 
   /// Calls GiveUp unless the destructor or another call comes within `period`. `why` describes what
   /// has not happened. Called by any thread.
@@ -53,7 +53,7 @@ class ComputingGrace {
   /// Reports the duration of a step. Called by the compute thread.
   void took(double ms) { longest_ms_ = std::max<int64_t>(longest_ms_, static_cast<int64_t>(ms)); }
   /// Called by any thread.
-  EndWatch::Clock::duration period() const {
+  ExitWatchdog::Clock::duration period() const {
     return std::max(kLeast, std::chrono::milliseconds(4 * longest_ms_));
   }
 

@@ -1,4 +1,4 @@
-#include "trainer/member/end_watch.h"
+#include "trainer/member/exit_watchdog.h"
 
 namespace poseidon::trainer {
 
@@ -11,11 +11,11 @@ constexpr auto kMostForAWatchTick = 2 * kWatchTick;
 
 }  // namespace
 
-EndWatch::EndWatch(GiveUp give_up) : give_up_(std::move(give_up)) {
+ExitWatchdog::ExitWatchdog(GiveUp give_up) : give_up_(std::move(give_up)) {
   if (give_up_) thread_ = std::thread([this] { watch(); });
 }
 
-EndWatch::~EndWatch() {
+ExitWatchdog::~ExitWatchdog() {
   {
     MutexLock lock(mutex_);
     over_ = true;
@@ -24,7 +24,7 @@ EndWatch::~EndWatch() {
   if (thread_.joinable()) thread_.join();
 }
 
-void EndWatch::expect(Clock::duration period, std::string why) {
+void ExitWatchdog::expect(Clock::duration period, std::string why) {
   {
     MutexLock lock(mutex_);
     left_ = period;
@@ -33,20 +33,20 @@ void EndWatch::expect(Clock::duration period, std::string why) {
   changed_.notify_all();
 }
 
-void EndWatch::rest() {
+void ExitWatchdog::rest() {
   MutexLock lock(mutex_);
   left_.reset();
 }
 
 /// If expect() is called during the wait, the wait is subtracted from the new period too.
-void EndWatch::wait_a_while() {
+void ExitWatchdog::wait_a_while() {
   if (!left_) return changed_.wait(mutex_);
   const auto begin = Clock::now();
   changed_.wait_until(mutex_, begin + std::min<Clock::duration>(*left_, kWatchTick));
   if (left_) *left_ -= std::min<Clock::duration>(Clock::now() - begin, kMostForAWatchTick);
 }
 
-void EndWatch::watch() {
+void ExitWatchdog::watch() {
   std::string why;
   {
     MutexLock lock(mutex_);

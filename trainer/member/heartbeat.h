@@ -13,13 +13,13 @@ namespace poseidon::trainer {
 /// part's main thread reports while it works. While the main thread waits for other nodes, the
 /// part's I/O thread reports, because it must end the wait. A main thread that hangs in its own
 /// work gives no heartbeat, whatever other threads do. Any thread may make all calls.
-class LifeSigns {
+class Heartbeat {
  public:
   using Clock = std::chrono::steady_clock;
   using Post = std::function<void(std::function<void()>)>;
 
   /// `who` is a prefix of status().
-  explicit LifeSigns(std::string who = "") : who_(std::move(who)) {}
+  explicit Heartbeat(std::string who = "") : who_(std::move(who)) {}
 
   // Called by the part.
   /// It searches for a coordinator, and is not in a job.
@@ -35,13 +35,13 @@ class LifeSigns {
   /// During its lifetime, tasks reach the part's I/O thread through `post`, which must not block.
   class Reach {
    public:
-    Reach(LifeSigns& signs, Post post) : signs_(signs) { signs_.reach_by(std::move(post)); }
+    Reach(Heartbeat& signs, Post post) : signs_(signs) { signs_.reach_by(std::move(post)); }
     ~Reach() { signs_.reach_by(nullptr); }
     Reach(const Reach&) = delete;
     Reach& operator=(const Reach&) = delete;
 
    private:
-    LifeSigns& signs_;
+    Heartbeat& signs_;
   };
 
   // Called by the watchdog.
