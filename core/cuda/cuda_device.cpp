@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/cuda/cuda_repeats.h"
-#include "core/cuda/sparing_driver.h"
+#include "core/cuda/wait_eliding_driver.h"
 #include "core/error.h"
 
 namespace poseidon::cuda {
@@ -27,7 +27,7 @@ class BackTo {
 }  // namespace
 
 CudaDevice::CudaDevice(std::unique_ptr<Driver> driver, const Settings& settings)
-    : driver_(std::make_unique<SparingDriver>(std::move(driver))),
+    : driver_(std::make_unique<WaitElidingDriver>(std::move(driver))),
       settings_(settings),
       compute_(driver_->make_stream(Urgency::kUsual)),
       streams_{driver_->make_stream(Urgency::kUsual), driver_->make_stream(Urgency::kHigh),

@@ -1,11 +1,11 @@
-#include "core/cuda/sparing_driver.h"
+#include "core/cuda/wait_eliding_driver.h"
 
 #include <algorithm>
 
 namespace poseidon::cuda {
 
 /// A mark that knows which work is done when it is reached.
-class SparingDriver::OrderedMark final : public Mark {
+class WaitElidingDriver::OrderedMark final : public Mark {
  public:
   OrderedMark(std::shared_ptr<const Mark> mark, WorkDone done, std::shared_ptr<StreamOrder> order)
       : mark_(std::move(mark)), done_(std::move(done)), order_(std::move(order)) {}
@@ -30,12 +30,12 @@ class SparingDriver::OrderedMark final : public Mark {
   const std::shared_ptr<StreamOrder> order_;
 };
 
-Stream SparingDriver::make_stream(Urgency urgency) {
+Stream WaitElidingDriver::make_stream(Urgency urgency) {
   lanes_.emplace_back();
   return driver_->make_stream(urgency);
 }
 
-void SparingDriver::wait_for_awaited(Stream stream) {
+void WaitElidingDriver::wait_for_awaited(Stream stream) {
   const auto number = static_cast<size_t>(stream);
   for (const auto& mark : lane(stream).awaited) {
     if (order_->is_after(number, mark->done())) continue;
@@ -45,29 +45,29 @@ void SparingDriver::wait_for_awaited(Stream stream) {
   lane(stream).awaited.clear();
 }
 
-void SparingDriver::begin_operation(Stream stream) {
+void WaitElidingDriver::begin_operation(Stream stream) {
   wait_for_awaited(stream);
   order_->issued(static_cast<size_t>(stream));
   lane(stream).last = nullptr;
 }
 
-void SparingDriver::issue(Stream stream, std::unique_ptr<const Operation> operation) {
+void WaitElidingDriver::issue(Stream stream, std::unique_ptr<const Operation> operation) {
   begin_operation(stream);
   driver_->issue(stream, std::move(operation));
 }
 
-void SparingDriver::copy(Stream stream, const void* from, void* to, size_t bytes) {
+void WaitElidingDriver::copy(Stream stream, const void* from, void* to, size_t bytes) {
   begin_operation(stream);
   driver_->copy(stream, from, to, bytes);
 }
 
 /// A graph contains no waits, so it counts as one operation in the order.
-void SparingDriver::issue(Stream stream, const std::shared_ptr<const Graph>& graph) {
+void WaitElidingDriver::issue(Stream stream, const std::shared_ptr<const Graph>& graph) {
   begin_operation(stream);
   driver_->issue(stream, graph);
 }
 
-std::shared_ptr<const Mark> SparingDriver::record(Stream stream) {
+std::shared_ptr<const Mark> WaitElidingDriver::record(Stream stream) {
   const auto number = static_cast<size_t>(stream);
   Lane& of_stream = lane(stream);
   // If the only awaited mark includes all work of the stream, it is also the end of the stream.
@@ -82,12 +82,12 @@ std::shared_ptr<const Mark> SparingDriver::record(Stream stream) {
 }
 
 /// The pending waits of the stream are part of its time, so they are issued first.
-std::shared_ptr<const Timestamp> SparingDriver::moment(Stream stream) {
+std::shared_ptr<const Timestamp> WaitElidingDriver::moment(Stream stream) {
   wait_for_awaited(stream);
   return driver_->moment(stream);
 }
 
-void SparingDriver::wait(Stream stream, const std::shared_ptr<const Mark>& mark) {
+void WaitElidingDriver::wait(Stream stream, const std::shared_ptr<const Mark>& mark) {
   auto ordered = std::static_pointer_cast<const OrderedMark>(mark);
   const WorkDone& done = ordered->done();
   auto& awaited = lane(stream).awaited;

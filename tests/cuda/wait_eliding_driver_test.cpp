@@ -1,6 +1,6 @@
 // The wait-eliding driver: waits that it leaves out, and waits that it must keep.
 
-#include "core/cuda/sparing_driver.h"
+#include "core/cuda/wait_eliding_driver.h"
 
 #include <doctest/doctest.h>
 
@@ -25,7 +25,7 @@ struct Streams {
   void issue(Stream stream) { driver.issue(stream, std::make_unique<Nothing>()); }
 
   std::atomic<int64_t> waits = 0;
-  SparingDriver driver{std::make_unique<FakeDriver>(FakeDriver::Options{.waits = &waits})};
+  WaitElidingDriver driver{std::make_unique<FakeDriver>(FakeDriver::Options{.waits = &waits})};
   Stream first = driver.make_stream(Urgency::kUsual), second = driver.make_stream(Urgency::kUsual),
          third = driver.make_stream(Urgency::kUsual);
 };

@@ -11,9 +11,9 @@ namespace poseidon::cuda {
 /// A driver that omits redundant calls: waits for work that the stream already follows, waits
 /// without later work in the stream, and repeated marks at one position. It forwards all other
 /// calls.
-class SparingDriver final : public Driver {
+class WaitElidingDriver final : public Driver {
  public:
-  explicit SparingDriver(std::unique_ptr<Driver> driver) : driver_(std::move(driver)) {}
+  explicit WaitElidingDriver(std::unique_ptr<Driver> driver) : driver_(std::move(driver)) {}
 
   Buffer allocate(size_t bytes, MemoryKind place, std::string_view purpose) override {
     return driver_->allocate(bytes, place, purpose);
