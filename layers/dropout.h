@@ -18,11 +18,11 @@ class Dropout final : public Definition {
   uint32_t threshold() const;
   float scale() const { return static_cast<float>(1 / (1 - probability)); }
   /// The random words of a sample. `sample` is its index in the batch.
-  static constexpr RandomStream stream_of(const StepNumbers& numbers, uint64_t key,
+  static constexpr RandomStream stream_of(const StepParameters& numbers, uint64_t key,
                                           int64_t sample) {
     return random_words(RandomPurpose::kDropout, numbers, key, sample);
   }
-  RandomStream stream(const StepNumbers& numbers, int64_t sample) const {
+  RandomStream stream(const StepParameters& numbers, int64_t sample) const {
     return stream_of(numbers, random_key(name), sample);
   }
 

@@ -133,19 +133,19 @@ inline constexpr const char* kOwnCode = "Poseidon";
 enum class Phase : uint8_t { kTrain, kTest };
 
 /// Step parameters: scalars that layers read in each step.
-struct StepNumbers {
+struct StepParameters {
   uint64_t seed = 0;
   int64_t step = 0;
   int64_t first_sample = 0;  ///< index of the batch's first sample in the global batch
 };
-inline constexpr StepNumbers kNoNumbers{};
+inline constexpr StepParameters kDefaultStepParameters{};
 
 /// Per-step values that are passed to layers. A caller of Net sets `numbers` to host memory. Net
 /// passes `numbers` in device memory to the layers. So a device can capture the layers' work
 /// (GraphCapture) and run it again with other numbers.
 struct StepContext {
   Phase phase = Phase::kTrain;
-  const StepNumbers* numbers = &kNoNumbers;
+  const StepParameters* numbers = &kDefaultStepParameters;
   /// Host memory; one label for each sample of this batch. Net copies them to the layers' label
   /// input.
   std::span<const int32_t> labels;

@@ -50,7 +50,7 @@ class Pooling final : public Definition {
   }
   /// The random words of a sample. `sample` is its index in the batch. Output (channel, position)
   /// uses word e % 4 of block e / 4, where e = position * channels + channel.
-  static constexpr RandomStream stream_of(const StepNumbers& numbers, uint64_t key,
+  static constexpr RandomStream stream_of(const StepParameters& numbers, uint64_t key,
                                           int64_t sample) {
     return random_words(RandomPurpose::kPooling, numbers, key, sample);
   }

@@ -24,12 +24,12 @@ enum class UpdateRule : uint8_t {
 /// Settings that are the same in all updates of a tensor.
 struct UpdateForm {
   UpdateRule rule = UpdateRule::kSgd;
-  bool l1 = false;  ///< whether to read UpdateNumbers::l1
+  bool l1 = false;  ///< whether to read UpdateParameters::l1
 };
 
 /// Update parameters: the scalars of one update of one tensor. `l2` and `l1` add l2 * w + l1 *
 /// sign(w) to the gradient.
-struct UpdateNumbers {
+struct UpdateParameters {
   float learning_rate = 0;
   float l2 = 0, l1 = 0;
   float shrinkage = 0;       ///< adamw: decoupled weight decay of the value, in place of l2
@@ -71,7 +71,7 @@ class Updater {
   /// same in place and out of place. If value, gradient and state of an element are zero (padding),
   /// the new ones are zero. `numbers` is in device memory too, where a later run of captured work
   /// may find the numbers of another step.
-  virtual void update(const UpdateForm& form, const UpdateNumbers* numbers,
+  virtual void update(const UpdateForm& form, const UpdateParameters* numbers,
                       const UpdateMemory& memory) = 0;
   /// next = value + momentum * (share * sum - value), for a tracked statistic. `sum` is the sum of
   /// the shards' contributions. `share` is the weight of one contribution. `next` may be `value`.

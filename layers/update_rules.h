@@ -23,7 +23,7 @@ template <bool kHasL1>
 struct DecayedGradient {
   float scale, l2, l1;
 
-  POSEIDON_ANY_DEVICE explicit DecayedGradient(const UpdateNumbers& n)
+  POSEIDON_ANY_DEVICE explicit DecayedGradient(const UpdateParameters& n)
       : scale(n.gradient_scale), l2(n.l2), l1(kHasL1 ? n.l1 : 0) {}
   POSEIDON_ANY_DEVICE float operator()(float gradient, float value) const {
     float g = gradient * scale + l2 * value;
@@ -40,7 +40,7 @@ struct PlainSgdRule {
   static constexpr int kStates = 0;
   float rate;
 
-  POSEIDON_ANY_DEVICE explicit PlainSgdRule(const UpdateNumbers& n)
+  POSEIDON_ANY_DEVICE explicit PlainSgdRule(const UpdateParameters& n)
       : rate(n.learning_rate * n.trust) {}
   POSEIDON_ANY_DEVICE UpdateElement operator()(UpdateElement e, float g) const {
     e.value = e.value - rate * g;
@@ -54,7 +54,7 @@ struct SgdRule {
   static constexpr int kStates = 1;
   float rate, momentum, trust;
 
-  POSEIDON_ANY_DEVICE explicit SgdRule(const UpdateNumbers& n)
+  POSEIDON_ANY_DEVICE explicit SgdRule(const UpdateParameters& n)
       : rate(n.learning_rate), momentum(n.momentum), trust(n.trust) {}
   POSEIDON_ANY_DEVICE UpdateElement operator()(UpdateElement e, float g) const {
     e.state[0] = momentum * e.state[0] + trust * g;
@@ -67,7 +67,7 @@ struct NesterovRule {
   static constexpr int kStates = 1;
   float rate, momentum;
 
-  POSEIDON_ANY_DEVICE explicit NesterovRule(const UpdateNumbers& n)
+  POSEIDON_ANY_DEVICE explicit NesterovRule(const UpdateParameters& n)
       : rate(n.learning_rate), momentum(n.momentum) {}
   POSEIDON_ANY_DEVICE UpdateElement operator()(UpdateElement e, float g) const {
     e.state[0] = momentum * e.state[0] + g;
@@ -80,7 +80,7 @@ struct AdaGradRule {
   static constexpr int kStates = 1;
   float rate, epsilon;
 
-  POSEIDON_ANY_DEVICE explicit AdaGradRule(const UpdateNumbers& n)
+  POSEIDON_ANY_DEVICE explicit AdaGradRule(const UpdateParameters& n)
       : rate(n.learning_rate), epsilon(n.epsilon) {}
   POSEIDON_ANY_DEVICE UpdateElement operator()(UpdateElement e, float g) const {
     e.state[0] = e.state[0] + g * g;
@@ -94,7 +94,7 @@ struct RmsPropRule {
   static constexpr int kStates = kHasMomentum ? 2 : 1;
   float rate, epsilon, momentum, smoothing, one_minus_smoothing;
 
-  POSEIDON_ANY_DEVICE explicit RmsPropRule(const UpdateNumbers& n)
+  POSEIDON_ANY_DEVICE explicit RmsPropRule(const UpdateParameters& n)
       : rate(n.learning_rate),
         epsilon(n.epsilon),
         momentum(n.momentum),
@@ -113,7 +113,7 @@ struct AdaDeltaRule {
   static constexpr int kStates = 2;
   float rate, epsilon, smoothing, one_minus_smoothing;
 
-  POSEIDON_ANY_DEVICE explicit AdaDeltaRule(const UpdateNumbers& n)
+  POSEIDON_ANY_DEVICE explicit AdaDeltaRule(const UpdateParameters& n)
       : rate(n.learning_rate),
         epsilon(n.epsilon),
         smoothing(n.smoothing),
@@ -133,7 +133,7 @@ struct AdamRule {
   float rate, decay, root_scale, epsilon;
   float beta1, beta2, one_minus_beta1, one_minus_beta2;
 
-  POSEIDON_ANY_DEVICE explicit AdamRule(const UpdateNumbers& n)
+  POSEIDON_ANY_DEVICE explicit AdamRule(const UpdateParameters& n)
       : rate(n.learning_rate / n.correction1),
         decay(n.learning_rate * n.shrinkage),
         root_scale(1 / std::sqrt(n.correction2)),

@@ -70,7 +70,8 @@ struct Net::State {
     programs.take_memory();
     parameters.take_memory();
     reception.take_memory(places());
-    numbers = device.allocate(sizeof(layers::StepNumbers), MemoryKind::kDevice, "a step's numbers");
+    numbers =
+        device.allocate(sizeof(layers::StepParameters), MemoryKind::kDevice, "a step's numbers");
     main.take_reports(device);
     if (tests) tests->take_reports(device);
   }
@@ -97,7 +98,7 @@ struct Net::State {
   /// The step for the layers: they read its step parameters in device memory, where on_device()
   /// wrote them.
   layers::StepContext there(layers::StepContext step) const {
-    step.numbers = static_cast<const layers::StepNumbers*>(numbers.data());
+    step.numbers = static_cast<const layers::StepParameters*>(numbers.data());
     return step;
   }
 
@@ -246,7 +247,7 @@ Choices Net::choices() const {
 
 NetMemory Net::memory() const {
   const Programs& programs = state_->programs;
-  const size_t batches = state_->reception.bytes(state_->places()) + sizeof(layers::StepNumbers);
+  const size_t batches = state_->reception.bytes(state_->places()) + sizeof(layers::StepParameters);
   return {state_->parameters.memory(), programs.arena_bytes() - programs.scratch_bytes() + batches,
           programs.scratch_bytes()};
 }

@@ -156,7 +156,7 @@ class Call {
       return reinterpret_cast<std::byte*>(bench.take(count).data());
     };
     step_.numbers =
-        reinterpret_cast<const layers::StepNumbers*>(bytes(sizeof(layers::StepNumbers)));
+        reinterpret_cast<const layers::StepParameters*>(bytes(sizeof(layers::StepParameters)));
     memory_.workspace = bytes(needs.workspace_bytes);
     memory_.scratch = bytes(needs.scratch_bytes);
   }
@@ -230,10 +230,10 @@ void measure_update(Bench& bench, int64_t count, double copy_gbs, Json& rows) {
   const auto bytes = static_cast<size_t>(count) * sizeof(float);
   const auto tensor = [&] { return bench.take(bytes, MemoryKind::kDevice, DataType::kFp32); };
   const std::span<float> value = tensor(), gradient = tensor(), velocity = tensor();
-  const layers::UpdateNumbers numbers{.learning_rate = 1e-6F, .momentum = 0.9F};
+  const layers::UpdateParameters numbers{.learning_rate = 1e-6F, .momentum = 0.9F};
   const std::span<std::byte> there = std::as_writable_bytes(bench.take(sizeof numbers));
   bench.backend().device->write(std::as_bytes(std::span(&numbers, 1)), there.first(sizeof numbers));
-  const auto* in_memory = reinterpret_cast<const layers::UpdateNumbers*>(there.data());
+  const auto* in_memory = reinterpret_cast<const layers::UpdateParameters*>(there.data());
   layers::UpdateMemory memory{.value = value,
                               .gradient = gradient,
                               .state = {velocity, {}},

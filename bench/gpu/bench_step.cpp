@@ -48,7 +48,7 @@ class Worker {
   }
 
   void step() {
-    const layers::StepNumbers numbers{.seed = 1, .step = step_};
+    const layers::StepParameters numbers{.seed = 1, .step = step_};
     const layers::StepContext context{.numbers = &numbers,
                                       .labels = labels_,
                                       .loss_scale = 1 / static_cast<float>(labels_.size())};

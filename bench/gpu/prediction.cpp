@@ -53,7 +53,7 @@ class CountedWorker {
     const Tally::Part part(tally_, kOtherPart);
     upload();
     net::Net& net = engine_.net();
-    const layers::StepNumbers numbers{.step = number};
+    const layers::StepParameters numbers{.step = number};
     const layers::StepContext context{.numbers = &numbers, .labels = labels_};
     net.forward(context);
     exchange_.begin_backward(0);

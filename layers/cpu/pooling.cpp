@@ -247,7 +247,7 @@ void take_of_windows(const Planes<Element>& planes, const Bindings& memory, cons
 
 /// The chances of a group's lanes, for the output at `position`.
 template <class Element>
-Float chances(const Planes<Element>& planes, const StepNumbers& numbers, uint64_t key,
+Float chances(const Planes<Element>& planes, const StepParameters& numbers, uint64_t key,
               int64_t group, int64_t position) {
   const int64_t channels = planes.pooling.output.channels();
   Float values{};
@@ -270,7 +270,7 @@ Float chances(const Planes<Element>& planes, const StepNumbers& numbers, uint64_
 /// cell.
 template <class Element>
 void take_by_chance(const Planes<Element>& planes, const Bindings& memory,
-                    const StepNumbers& numbers, uint64_t key) {
+                    const StepParameters& numbers, uint64_t key) {
   take_of_windows(
       planes, memory, [&](const TaskOf<Element>& task, int64_t y, int64_t x, const auto& row_at) {
         const Span &rows = planes.rows.cells_of(y), &columns = planes.columns.cells_of(x);

@@ -79,7 +79,7 @@ double block_norm(std::span<const float> values) {
 
 class CpuUpdater final : public Updater {
  public:
-  void update(const UpdateForm& form, const UpdateNumbers* numbers,
+  void update(const UpdateForm& form, const UpdateParameters* numbers,
               const UpdateMemory& memory) override {
     with_update(form, memory, [&](auto rule, auto decay) {
       using Rule = typename decltype(rule)::type;

@@ -11,12 +11,12 @@ constexpr uint32_t kDecided = 4;
 
 /// The parameters that decide which elements dropout drops.
 struct DropoutNumbers {
-  const StepNumbers* step;
+  const StepParameters* step;
   uint64_t key;
   uint32_t threshold;
   float scale;
 
-  void visit(MemoryVisitor& visitor) const { visitor.reads(step, sizeof(StepNumbers)); }
+  void visit(MemoryVisitor& visitor) const { visitor.reads(step, sizeof(StepParameters)); }
 
   POSEIDON_DEVICE RandomStream stream(uint32_t sample) const {
     return Dropout::stream_of(*step, key, sample);

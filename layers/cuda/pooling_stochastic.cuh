@@ -21,12 +21,12 @@ struct StochasticPoolingKernel
   using Values = Channels<kWidth>;
   using Forward = PoolingForward<Element, kWidth, CellOfWindow<Element, kWidth, Place>>;
 
-  const StepNumbers* step;
+  const StepParameters* step;
   uint64_t key;
 
   void visit(MemoryVisitor& visitor) const {
     Forward::visit(visitor);
-    visitor.reads(step, sizeof(StepNumbers));
+    visitor.reads(step, sizeof(StepParameters));
   }
 
   POSEIDON_DEVICE void operator()(const Thread& thread) const {

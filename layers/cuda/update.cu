@@ -90,11 +90,11 @@ struct UpdateKernel {
 
   OldAndNewValues tensors[kTensors];  ///< the value, then its states
   const float* gradient;
-  const UpdateNumbers* numbers;
+  const UpdateParameters* numbers;
   Dealing dealing;
 
   void visit(MemoryVisitor& visitor) const {
-    visitor.reads(numbers, sizeof(UpdateNumbers));
+    visitor.reads(numbers, sizeof(UpdateParameters));
     visitor.reads(gradient + dealing.begin, dealing.bytes());
     for (const OldAndNewValues& tensor : tensors) tensor.visit(visitor, dealing);
   }
@@ -289,7 +289,7 @@ class CudaUpdater final : public Updater {
  public:
   explicit CudaUpdater(CudaDevice& device) : device_(device) {}
 
-  void update(const UpdateForm& form, const UpdateNumbers* numbers,
+  void update(const UpdateForm& form, const UpdateParameters* numbers,
               const UpdateMemory& memory) override {
     with_update(form, memory, [&](auto rule, auto decay) {
       launch_update<typename decltype(rule)::type, typename decltype(decay)::type>(numbers, memory);
@@ -341,7 +341,7 @@ class CudaUpdater final : public Updater {
 
  private:
   template <class Rule, class Decay>
-  void launch_update(const UpdateNumbers* numbers, const UpdateMemory& memory) {
+  void launch_update(const UpdateParameters* numbers, const UpdateMemory& memory) {
     const auto& state = memory.state;
     const auto& new_state = memory.new_state;
     const Dealing dealing =

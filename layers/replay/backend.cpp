@@ -67,7 +67,7 @@ class ReplayUpdater final : public Updater {
   ReplayUpdater(double ms_per_element, ReplayDevice& device)
       : ms_per_element_(ms_per_element), device_(device) {}
 
-  void update(const UpdateForm&, const UpdateNumbers* numbers,
+  void update(const UpdateForm&, const UpdateParameters* numbers,
               const UpdateMemory& memory) override {
     device_.work(ms_per_element_ * static_cast<double>(memory.value.size()), [&] {
       tails_.bring(memory.value, memory.new_value);

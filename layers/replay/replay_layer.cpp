@@ -8,7 +8,7 @@ namespace {
 
 /// A small number that differs between steps, batches and tensors, and has exact sums.
 float made_up(const StepContext& step, size_t tensor) {
-  const StepNumbers& numbers = *step.numbers;
+  const StepParameters& numbers = *step.numbers;
   const uint64_t number = static_cast<uint64_t>(numbers.step) * 7 +
                           static_cast<uint64_t>(numbers.first_sample) * 3 + tensor;
   return static_cast<float>(number % 16 + 1) * 0x1p-12f;

@@ -173,7 +173,7 @@ TEST_CASE("batches that come one after another, before anything is read, are kep
     for (int step = 0; step < 3; ++step) {
       const data::Batch& batch = training.loader.next();
       set_input(net, batch, training.loader);
-      const layers::StepNumbers numbers{.seed = 1};
+      const layers::StepParameters numbers{.seed = 1};
       net.forward({.phase = layers::Phase::kTrain, .numbers = &numbers, .labels = batch.labels});
     }
     const std::vector<float> losses = net.read_scalars()[0].values;

@@ -73,9 +73,9 @@ std::vector<std::string> words_of(int workers, std::vector<std::string> more) {
 class RoundsOtherwise final : public layers::Updater {
  public:
   explicit RoundsOtherwise(std::unique_ptr<layers::Updater> right) : right_(std::move(right)) {}
-  void update(const layers::UpdateForm& form, const layers::UpdateNumbers* numbers,
+  void update(const layers::UpdateForm& form, const layers::UpdateParameters* numbers,
               const layers::UpdateMemory& memory) override {
-    layers::UpdateNumbers wrong = *numbers;
+    layers::UpdateParameters wrong = *numbers;
     if (++updates_ >= kWrongUpdate) wrong.learning_rate = std::nextafter(wrong.learning_rate, 1.0F);
     right_->update(form, &wrong, memory);
   }

@@ -97,14 +97,14 @@ TEST_CASE("prediction: a step of a small network is what can be counted by hand"
   CHECK(kernel(fp32, "matrix product").flop == 3 * 2 * 8 * 80 * 3);
   // Each pass also reads the step parameters.
   CHECK(kernel(fp32, "dropout of images").bytes ==
-        2 * (4 * 2 * kOutput + sizeof(layers::StepNumbers)));
+        2 * (4 * 2 * kOutput + sizeof(layers::StepParameters)));
   // For each of four tensors: value, gradient, velocity and update parameters are read, value and
   // velocity are written.
   CHECK(kernel(fp32, "update").calls == 4);
-  constexpr double kNumbers = 4 * sizeof(layers::UpdateNumbers);
+  constexpr double kNumbers = 4 * sizeof(layers::UpdateParameters);
   CHECK(kernel(fp32, "update").bytes == 5 * 4 * (kWeight + 5 + 80 * 3 + 3) + kNumbers);
   CHECK(kernel(fp32, kUploadKernel).bytes ==
-        4 * kInput + 8 * 4 + sizeof(layers::StepNumbers) + kNumbers);
+        4 * kInput + 8 * 4 + sizeof(layers::StepParameters) + kNumbers);
   CHECK(fp32.upload_seconds() == doctest::Approx(4 * kInput / 1e8 + 1e-6));
   CHECK(fp32.step_seconds() == std::max(fp32.compute_seconds(), fp32.upload_seconds()));
   CHECK(fp32.tally.by_part().at("convolution forward").calls == 2);  // product and bias

@@ -51,7 +51,7 @@ struct Taken {
 
 /// Reference: plain loops in double precision, by the definition in layers/pooling.h.
 std::vector<Taken> take_by_definition(const layers::Pooling& pooling,
-                                      const layers::StepNumbers& numbers, const Values& values,
+                                      const layers::StepParameters& numbers, const Values& values,
                                       bool training) {
   const Shape &in = pooling.input, &out = pooling.output;
   const uint64_t key = layers::random_key(pooling.name);

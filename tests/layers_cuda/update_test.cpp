@@ -12,7 +12,7 @@
 
 using namespace poseidon;
 using layers::UpdateMemory;
-using layers::UpdateNumbers;
+using layers::UpdateParameters;
 using layers::UpdateRule;
 
 namespace {
@@ -32,11 +32,11 @@ class Pair {
     if (!there.empty()) device().write(std::as_bytes(values), std::as_writable_bytes(there));
     return there;
   }
-  const UpdateNumbers* bring(const UpdateNumbers& numbers) {
-    static_assert(sizeof(UpdateNumbers) % sizeof(float) == 0);
+  const UpdateParameters* bring(const UpdateParameters& numbers) {
+    static_assert(sizeof(UpdateParameters) % sizeof(float) == 0);
     const std::span floats(reinterpret_cast<const float*>(&numbers),
                            sizeof numbers / sizeof(float));
-    return reinterpret_cast<const UpdateNumbers*>(bring(floats, 0).data());
+    return reinterpret_cast<const UpdateParameters*>(bring(floats, 0).data());
   }
 
   /// Frees the memory of bring().
@@ -72,7 +72,7 @@ std::vector<float> mixed_values(size_t count, uint64_t seed, bool positive = fal
   return values;
 }
 
-UpdateNumbers numbers_of(UpdateRule rule, bool l1) {
+UpdateParameters numbers_of(UpdateRule rule, bool l1) {
   const bool shrinks = rule == UpdateRule::kAdamW;
   return {.learning_rate = 0.0513F,
           .l2 = shrinks ? 0 : 0.0107F,
@@ -100,7 +100,7 @@ struct Offsets {
 /// Compares one update on both devices. `beside`: the new values are written to separate memory.
 void check_update(Pair& pair, UpdateRule rule, bool l1, bool momentum, size_t count,
                   const Offsets& at, bool beside) {
-  const UpdateNumbers numbers = numbers_of(rule, l1);
+  const UpdateParameters numbers = numbers_of(rule, l1);
   const layers::UpdateForm form{.rule = rule, .l1 = l1};
   const size_t states = layers::state_names(rule, momentum).size();
   std::vector<std::vector<float>> old{mixed_values(count, 1)}, next;

@@ -178,7 +178,7 @@ class WalledUpdater final : public layers::Updater {
  public:
   explicit WalledUpdater(Wall& wall) : wall_(wall), cpu_(layers::cpu::make_cpu_updater()) {}
 
-  void update(const layers::UpdateForm& form, const layers::UpdateNumbers* numbers,
+  void update(const layers::UpdateForm& form, const layers::UpdateParameters* numbers,
               const layers::UpdateMemory& memory) override {
     const Inside inside(wall_);
     cpu_->update(form, numbers, memory);

@@ -107,7 +107,7 @@ std::vector<double> train(const Training& training, size_t steps) {
   for (size_t step = 0; step < steps; ++step) {
     const auto number = static_cast<int64_t>(step);
     const auto labels = fill_batch(net, number, network.classes(), training.signal);
-    const layers::StepNumbers numbers{.step = number};
+    const layers::StepParameters numbers{.step = number};
     layers::StepContext context;
     context.numbers = &numbers;
     context.labels = labels;

@@ -287,7 +287,7 @@ class PlainlyDelayed {
     net::Net& net = training_.engine.net();
     const data::Batch& batch = training_.loader.next();
     net.set_input(batch.values.floats);
-    const layers::StepNumbers numbers{.seed = 3, .step = step};
+    const layers::StepParameters numbers{.seed = 3, .step = step};
     const layers::StepContext context{.phase = layers::Phase::kTrain,
                                       .numbers = &numbers,
                                       .labels = batch.labels,

@@ -15,7 +15,7 @@
 #include "layers/cpu/update.h"
 
 using namespace poseidon;
-using layers::UpdateNumbers;
+using layers::UpdateParameters;
 using layers::UpdateRule;
 
 namespace {
@@ -29,9 +29,9 @@ struct Element {
   double state[2] = {0, 0};
 };
 
-using Reference = std::function<void(Element&, double gradient, const UpdateNumbers&, int step)>;
+using Reference = std::function<void(Element&, double gradient, const UpdateParameters&, int step)>;
 
-double with_decay(double gradient, double value, const UpdateNumbers& n) {
+double with_decay(double gradient, double value, const UpdateParameters& n) {
   const double sign = value > 0 ? 1 : (value < 0 ? -1 : 0);
   return gradient * n.gradient_scale + n.l2 * value + n.l1 * sign;
 }
@@ -46,7 +46,7 @@ layers::UpdateMemory in_place(std::span<float> value, std::span<const float> gra
 }
 
 /// The largest relative difference after some steps. Also checks that padding stays zero.
-double difference(UpdateRule rule, UpdateNumbers numbers, bool momentum,
+double difference(UpdateRule rule, UpdateParameters numbers, bool momentum,
                   const Reference& reference) {
   const auto updater = layers::cpu::make_cpu_updater();
   std::vector<float> value(kCount), gradient(kCount), first(kCount), second(kCount);
@@ -74,7 +74,7 @@ double difference(UpdateRule rule, UpdateNumbers numbers, bool momentum,
   return worst;
 }
 
-UpdateNumbers numbers_of(UpdateRule rule) {
+UpdateParameters numbers_of(UpdateRule rule) {
   const bool shrinks = rule == UpdateRule::kAdamW;
   return {.learning_rate = 0.05f,
           .l2 = shrinks ? 0 : 0.01f,
@@ -95,7 +95,7 @@ UpdateNumbers numbers_of(UpdateRule rule) {
 
 TEST_CASE("sgd with momentum gathers gradients in its velocity") {
   CHECK(difference(UpdateRule::kSgd, numbers_of(UpdateRule::kSgd), true,
-                   [](Element& e, double gradient, const UpdateNumbers& n, int) {
+                   [](Element& e, double gradient, const UpdateParameters& n, int) {
                      e.state[0] = n.momentum * e.state[0] + with_decay(gradient, e.value, n);
                      e.value -= n.learning_rate * e.state[0];
                    }) < 1e-5);
@@ -104,14 +104,14 @@ TEST_CASE("sgd with momentum gathers gradients in its velocity") {
 TEST_CASE("sgd without momentum has no state") {
   CHECK(layers::state_names(UpdateRule::kSgd, false).empty());
   CHECK(difference(UpdateRule::kSgd, numbers_of(UpdateRule::kSgd), false,
-                   [](Element& e, double gradient, const UpdateNumbers& n, int) {
+                   [](Element& e, double gradient, const UpdateParameters& n, int) {
                      e.value -= n.learning_rate * with_decay(gradient, e.value, n);
                    }) < 1e-5);
 }
 
 TEST_CASE("nesterov looks ahead along its velocity") {
   CHECK(difference(UpdateRule::kNesterov, numbers_of(UpdateRule::kNesterov), true,
-                   [](Element& e, double gradient, const UpdateNumbers& n, int) {
+                   [](Element& e, double gradient, const UpdateParameters& n, int) {
                      const double g = with_decay(gradient, e.value, n);
                      e.state[0] = n.momentum * e.state[0] + g;
                      e.value -= n.learning_rate * (g + n.momentum * e.state[0]);
@@ -120,7 +120,7 @@ TEST_CASE("nesterov looks ahead along its velocity") {
 
 TEST_CASE("adagrad divides by the root of all squares") {
   CHECK(difference(UpdateRule::kAdaGrad, numbers_of(UpdateRule::kAdaGrad), false,
-                   [](Element& e, double gradient, const UpdateNumbers& n, int) {
+                   [](Element& e, double gradient, const UpdateParameters& n, int) {
                      const double g = with_decay(gradient, e.value, n);
                      e.state[0] += g * g;
                      e.value -= n.learning_rate * g / (std::sqrt(e.state[0]) + n.epsilon);
@@ -130,7 +130,7 @@ TEST_CASE("adagrad divides by the root of all squares") {
 TEST_CASE("rmsprop divides by the root of smoothed squares, with momentum and without") {
   for (const bool momentum : {false, true})
     CHECK(difference(UpdateRule::kRmsProp, numbers_of(UpdateRule::kRmsProp), momentum,
-                     [momentum](Element& e, double gradient, const UpdateNumbers& n, int) {
+                     [momentum](Element& e, double gradient, const UpdateParameters& n, int) {
                        const double g = with_decay(gradient, e.value, n);
                        e.state[0] = n.smoothing * e.state[0] + n.one_minus_smoothing * g * g;
                        const double direction = g / (std::sqrt(e.state[0]) + n.epsilon);
@@ -141,7 +141,7 @@ TEST_CASE("rmsprop divides by the root of smoothed squares, with momentum and wi
 
 TEST_CASE("adadelta scales by the ratio of smoothed steps and gradients") {
   CHECK(difference(UpdateRule::kAdaDelta, numbers_of(UpdateRule::kAdaDelta), false,
-                   [](Element& e, double gradient, const UpdateNumbers& n, int) {
+                   [](Element& e, double gradient, const UpdateParameters& n, int) {
                      const double g = with_decay(gradient, e.value, n);
                      e.state[0] = n.smoothing * e.state[0] + n.one_minus_smoothing * g * g;
                      const double step =
@@ -153,7 +153,7 @@ TEST_CASE("adadelta scales by the ratio of smoothed steps and gradients") {
 
 TEST_CASE("adam corrects its moments for their beginning at zero") {
   CHECK(difference(UpdateRule::kAdam, numbers_of(UpdateRule::kAdam), false,
-                   [](Element& e, double gradient, const UpdateNumbers& n, int step) {
+                   [](Element& e, double gradient, const UpdateParameters& n, int step) {
                      const double g = with_decay(gradient, e.value, n);
                      e.state[0] = n.beta1 * e.state[0] + n.one_minus_beta1 * g;
                      e.state[1] = n.beta2 * e.state[1] + n.one_minus_beta2 * g * g;
@@ -165,7 +165,7 @@ TEST_CASE("adam corrects its moments for their beginning at zero") {
 
 TEST_CASE("adamw decays the value, not the gradient") {
   CHECK(difference(UpdateRule::kAdamW, numbers_of(UpdateRule::kAdamW), false,
-                   [](Element& e, double gradient, const UpdateNumbers& n, int step) {
+                   [](Element& e, double gradient, const UpdateParameters& n, int step) {
                      const double g = with_decay(gradient, e.value, n);
                      e.value *= 1 - n.learning_rate * n.shrinkage;
                      e.state[0] = n.beta1 * e.state[0] + n.one_minus_beta1 * g;
@@ -177,10 +177,10 @@ TEST_CASE("adamw decays the value, not the gradient") {
 }
 
 TEST_CASE("lars gathers gradients scaled by its trust") {
-  UpdateNumbers numbers = numbers_of(UpdateRule::kLars);
+  UpdateParameters numbers = numbers_of(UpdateRule::kLars);
   numbers.trust = 0.25f;
   CHECK(difference(UpdateRule::kLars, numbers, true,
-                   [](Element& e, double gradient, const UpdateNumbers& n, int) {
+                   [](Element& e, double gradient, const UpdateParameters& n, int) {
                      e.state[0] =
                          n.momentum * e.state[0] + n.trust * with_decay(gradient, e.value, n);
                      e.value -= n.learning_rate * e.state[0];
@@ -198,7 +198,7 @@ TEST_CASE("large tensors give the bits of small ones, whatever the threads, with
   for (int rule = 0; rule <= static_cast<int>(UpdateRule::kLars); ++rule)
     for (const bool momentum : {false, true}) {
       const layers::UpdateForm form{.rule = static_cast<UpdateRule>(rule), .l1 = true};
-      const UpdateNumbers numbers = numbers_of(form.rule);
+      const UpdateParameters numbers = numbers_of(form.rule);
       const size_t states = layers::state_names(form.rule, momentum).size();
       using Tensors = std::array<std::vector<float>, 3>;  // the value and its optimizer states
       Tensors whole{value, old_state, old_state}, pieces = whole;
@@ -227,7 +227,7 @@ TEST_CASE("beside the old values the bits are those over them, with every rule")
     for (int rule = 0; rule <= static_cast<int>(UpdateRule::kLars); ++rule)
       for (const bool momentum : {false, true}) {
         const layers::UpdateForm form{.rule = static_cast<UpdateRule>(rule), .l1 = true};
-        const UpdateNumbers numbers = numbers_of(form.rule);
+        const UpdateParameters numbers = numbers_of(form.rule);
         const size_t states = layers::state_names(form.rule, momentum).size();
         std::vector<float> value(count), gradient(count), new_value(count);
         std::vector<std::vector<float>> state(states, value), new_state(states, value);

@@ -65,7 +65,7 @@ class Classifier {
     if (read.empty()) return;
     const std::vector<int32_t> labels(batch(), 0);  // a loss layer reads labels
     trained_.net().set_input(pixels_);
-    const layers::StepNumbers numbers{.seed = seed_};
+    const layers::StepParameters numbers{.seed = seed_};
     trained_.net().forward({.phase = layers::Phase::kTest, .numbers = &numbers, .labels = labels});
     const std::vector<float> scores = trained_.net().output(score_layer_);
     for (const auto& [image, row] : read)

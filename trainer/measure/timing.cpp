@@ -22,7 +22,7 @@ void fill_input(net::Net& net) {
 
 constexpr double kLongTiming = 5;  ///< seconds; the user is told of longer timings
 
-constexpr layers::StepNumbers kFirstStep{.seed = 1};
+constexpr layers::StepParameters kFirstStep{.seed = 1};
 
 /// A step of the job in which all labels are 0.
 layers::StepContext step_on(std::span<const int32_t> labels, const Job& job) {

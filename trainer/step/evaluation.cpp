@@ -37,7 +37,7 @@ std::optional<TestSums> evaluate_part(net::Net& net, const PreparedData& data,
                   : after_beginning([&]() -> const data::Batch& { return loader.next(); });
     if (batch.valid == 0) continue;
     set_input(net, batch, loader);
-    const layers::StepNumbers numbers{.seed = options.seed, .step = step};
+    const layers::StepParameters numbers{.seed = options.seed, .step = step};
     net.forward({.phase = layers::Phase::kTest,
                  .numbers = &numbers,
                  .labels = batch.labels,

@@ -30,7 +30,7 @@ size_t kinds_of_state(const OptimizerConfig& config, const net::Net& net) {
 }  // namespace
 
 size_t Optimizer::bytes(const OptimizerConfig& config, net::Net& net) {
-  size_t bytes = net.parameters().size() * sizeof(layers::UpdateNumbers);
+  size_t bytes = net.parameters().size() * sizeof(layers::UpdateParameters);
   for (size_t kind = 0; kind < kinds_of_state(config, net); ++kind)
     bytes += net::TensorMemory::bytes(learned_floats(net), kKindsOfNet + kind);
   if (config.average_decay > 0)
@@ -45,7 +45,7 @@ Optimizer::Optimizer(const OptimizerConfig& config, net::Net& net, layers::Updat
       updater_(updater),
       states_of_parameter_(net.parameters().size()),
       numbers_(net.parameters().size()),
-      numbers_there_(net.device().allocate(numbers_.size() * sizeof(layers::UpdateNumbers),
+      numbers_there_(net.device().allocate(numbers_.size() * sizeof(layers::UpdateParameters),
                                            MemoryKind::kDevice, "the optimizer's numbers")) {
   const std::span<const char* const> names = config.state_names();
   for (size_t kind = 0; kind < kinds_of_state(config, net); ++kind)
@@ -90,7 +90,7 @@ void Optimizer::write_numbers(size_t first, size_t count, const UpdateStep& step
     if (net_.parameters()[index].learned) numbers_[index] = numbers(index, step);
   net_.device().write(
       std::as_bytes(std::span(numbers_).subspan(first, count)),
-      std::as_writable_bytes(numbers_there_.as<layers::UpdateNumbers>().subspan(first, count)));
+      std::as_writable_bytes(numbers_there_.as<layers::UpdateParameters>().subspan(first, count)));
 }
 
 void Optimizer::update(size_t index, int64_t first, std::span<const float> gradient) {
@@ -108,7 +108,7 @@ void Optimizer::update(size_t index, int64_t first, std::span<const float> gradi
     memory.state[i] = piece(states[i].versions.current());
     memory.new_state[i] = piece(states[i].versions.next());
   }
-  updater_.update(form_, &numbers_there_.as<const layers::UpdateNumbers>()[index], memory);
+  updater_.update(form_, &numbers_there_.as<const layers::UpdateParameters>()[index], memory);
   if (averages_) averages_->follow(index, first, gradient.size());
 }
 
@@ -130,13 +130,13 @@ void Optimizer::flip(int layer) {
   if (averages_) averages_->flip(layer);
 }
 
-layers::UpdateNumbers Optimizer::numbers(size_t index, const UpdateStep& step) {
+layers::UpdateParameters Optimizer::numbers(size_t index, const UpdateStep& step) {
   const net::Parameter& parameter = net_.parameters()[index];
   const auto real = [](double value) { return static_cast<float>(value); };
   const double decay = config_.weight_decay * parameter.spec.decay_multiplier;
   const double updates = static_cast<double>(step.step) + 1;
   const bool shrinks = form_.rule == UpdateRule::kAdamW;
-  layers::UpdateNumbers numbers{
+  layers::UpdateParameters numbers{
       .learning_rate = real(step.learning_rate * parameter.spec.learning_rate_multiplier),
       .l2 = shrinks ? 0 : real(decay),
       .l1 = real(config_.l1_decay * parameter.spec.decay_multiplier),

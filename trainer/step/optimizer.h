@@ -72,7 +72,7 @@ class Optimizer {
   Averages* averages() { return averages_ ? &*averages_ : nullptr; }
 
  private:
-  layers::UpdateNumbers numbers(size_t index, const UpdateStep& step);
+  layers::UpdateParameters numbers(size_t index, const UpdateStep& step);
   void write_numbers(size_t first, size_t count, const UpdateStep& step);
   double trust_of(const net::Parameter& parameter, double decay);
   std::span<float> scratch(const net::Parameter& parameter);
@@ -86,8 +86,8 @@ class Optimizer {
   std::vector<net::TensorMemory> memory_;  ///< by state, first version before second version
   std::vector<State> states_;
   std::vector<std::span<State>> states_of_parameter_;
-  std::vector<layers::UpdateNumbers> numbers_;  ///< by parameter; host copy of numbers_there_
-  Buffer numbers_there_;                        ///< device memory from which updates read them
+  std::vector<layers::UpdateParameters> numbers_;  ///< by parameter; host copy of numbers_there_
+  Buffer numbers_there_;                           ///< device memory from which updates read them
   Buffer scratch_;
   std::optional<Averages> averages_;
 };

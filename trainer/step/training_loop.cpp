@@ -91,7 +91,7 @@ void TrainingLoop::run_shard(size_t shard, StepReport& report) {
   const data::Batch& batch = next_batch();
   set_input(net_, batch, loader_);
   device_trace_.has_batch();
-  const layers::StepNumbers numbers{
+  const layers::StepParameters numbers{
       .seed = options_.seed, .step = steps_done(), .first_sample = options_.shards[shard].first};
   const layers::StepContext context{.phase = layers::Phase::kTrain,
                                     .numbers = &numbers,

@@ -116,7 +116,7 @@ class SharedUpdater final : public layers::Updater {
  public:
   explicit SharedUpdater(Shared& shared) : updater_(*shared.backend.updater) {}
 
-  void update(const layers::UpdateForm& form, const layers::UpdateNumbers* numbers,
+  void update(const layers::UpdateForm& form, const layers::UpdateParameters* numbers,
               const layers::UpdateMemory& memory) override {
     updater_.update(form, numbers, memory);
   }
