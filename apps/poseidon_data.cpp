@@ -199,9 +199,9 @@ Json shape_json(const Shape& shape) {
 }
 
 /// Returns the shapes by name.
-Json extras_json(const std::vector<Extra>& extras) {
+Json extras_json(const std::vector<AuxiliaryInput>& extras) {
   Json json = Json::object();
-  for (const Extra& extra : extras) json[extra.name] = extra.extents;
+  for (const AuxiliaryInput& extra : extras) json[extra.name] = extra.extents;
   return json;
 }
 

@@ -20,13 +20,13 @@ bool is_name(const std::string& name) {
          });
 }
 
-std::string fault_of_name(std::span<const Extra> before, const std::string& name) {
+std::string fault_of_name(std::span<const AuxiliaryInput> before, const std::string& name) {
   if (name == "input" || name == "label")
     return text("\"", name, "\" means the samples' ", name == "input" ? "images" : "labels");
   if (!is_name(name))
     return text("expected 1 to ", kMostNameBytes, R"( letters, digits, "_" or "-", got ")",
                 name.substr(0, kMostNameBytes), "\"");
-  if (std::ranges::find(before, name, &Extra::name) != before.end())
+  if (std::ranges::find(before, name, &AuxiliaryInput::name) != before.end())
     return text("the name \"", name, "\" is used twice");
   return "";
 }
@@ -45,26 +45,26 @@ std::string fault_of_shape(const std::vector<int64_t>& extents, int64_t& values)
 
 }  // namespace
 
-Shape Extra::batch_shape(int64_t samples) const {
+Shape AuxiliaryInput::batch_shape(int64_t samples) const {
   std::vector<int64_t> all{samples};
   all.insert(all.end(), extents.begin(), extents.end());
   return Shape(all);
 }
 
-int64_t count_of(std::span<const Extra> extras) {
+int64_t count_of(std::span<const AuxiliaryInput> extras) {
   int64_t count = 0;
-  for (const Extra& extra : extras) count += extra.count();
+  for (const AuxiliaryInput& extra : extras) count += extra.count();
   return count;
 }
 
-std::string text_of(std::span<const Extra> extras) {
+std::string text_of(std::span<const AuxiliaryInput> extras) {
   std::string out;
-  for (const Extra& extra : extras)
+  for (const AuxiliaryInput& extra : extras)
     out += text(out.empty() ? "" : ", ", extra.name, " ", extra.shape().text());
   return out.empty() ? "none" : out;
 }
 
-void describe_extras(Fields& fields, std::string_view key, std::vector<Extra>& extras,
+void describe_extras(Fields& fields, std::string_view key, std::vector<AuxiliaryInput>& extras,
                      std::string_view doc) {
   fields.objects(
       key, extras.size(), [&](size_t count) { extras.resize(count); },
@@ -77,7 +77,7 @@ void describe_extras(Fields& fields, std::string_view key, std::vector<Extra>& e
       doc);
 }
 
-ExtraFault fault_in(std::span<const Extra> extras) {
+ExtraFault fault_in(std::span<const AuxiliaryInput> extras) {
   if (extras.size() > kMostExtras)
     return {"", text("expected at most ", kMostExtras, " of these, got ", extras.size())};
   int64_t values = 0;

@@ -13,7 +13,7 @@ namespace poseidon {
 
 /// An auxiliary input: a tensor of floats that each sample has in addition to its image and label,
 /// for example the camera position. It is a named input of the network.
-struct Extra {
+struct AuxiliaryInput {
   std::string name;
   std::vector<int64_t> extents;  ///< of one sample: {channels, height, width}, or {values}
 
@@ -22,16 +22,16 @@ struct Extra {
   Shape batch_shape(int64_t samples) const;
   /// Number of values in one sample.
   int64_t count() const { return shape().count(); }
-  bool operator==(const Extra&) const = default;
+  bool operator==(const AuxiliaryInput&) const = default;
 };
 
 /// Number of values in all auxiliary inputs of one sample.
-int64_t count_of(std::span<const Extra> extras);
+int64_t count_of(std::span<const AuxiliaryInput> extras);
 /// "pose 6, depth 1x28x28"; "none" if the list is empty.
-std::string text_of(std::span<const Extra> extras);
+std::string text_of(std::span<const AuxiliaryInput> extras);
 
 /// Describes a list of objects with the keys "name" and "shape".
-void describe_extras(Fields& fields, std::string_view key, std::vector<Extra>& extras,
+void describe_extras(Fields& fields, std::string_view key, std::vector<AuxiliaryInput>& extras,
                      std::string_view doc);
 
 /// The first error in a list of auxiliary inputs: a JSON pointer such as "/1/shape", and a message.
@@ -42,6 +42,6 @@ struct ExtraFault {
 /// Checks a list of auxiliary inputs. A name consists of letters, digits, "_" and "-", occurs once,
 /// and is neither "input" nor "label". A shape has one extent or three. All shapes together have
 /// fewer than 2^28 values. There are at most 256 inputs.
-ExtraFault fault_in(std::span<const Extra> extras);
+ExtraFault fault_in(std::span<const AuxiliaryInput> extras);
 
 }  // namespace poseidon

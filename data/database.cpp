@@ -48,7 +48,7 @@ class Database final : public SampleStream {
     if (takes_extras_) extras_ = take_extras(datum, place, sample);
     return true;
   }
-  std::vector<Extra> extras() const override { return extras_; }
+  std::vector<AuxiliaryInput> extras() const override { return extras_; }
 
   std::string source() const override { return path_; }
   int64_t size() const override { return static_cast<int64_t>(entries_->count()); }
@@ -70,7 +70,7 @@ class Database final : public SampleStream {
   bool bgr_to_rgb_, takes_extras_;
   std::optional<ReaderProcess> process_;
   std::optional<EntryReader> entries_;
-  std::vector<Extra> extras_;  ///< auxiliary inputs of the last sample
+  std::vector<AuxiliaryInput> extras_;  ///< auxiliary inputs of the last sample
   std::string key_;
   std::vector<std::byte> value_;  ///< memory of an image file's bytes
 };

@@ -23,7 +23,7 @@ struct DatasetDescription {
   /// fingerprints.
   std::string fingerprint;
   /// Auxiliary inputs: float tensors of each sample, in addition to its image and label.
-  std::vector<Extra> extras;
+  std::vector<AuxiliaryInput> extras;
   std::vector<std::string> remarks;  ///< notes for the user, one sentence each
 };
 

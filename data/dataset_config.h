@@ -30,7 +30,7 @@ struct DatasetConfig {
   int64_t seed = 1;                               ///< digits, random
   int64_t channels = 3, height = 32, width = 32;  ///< random
   int64_t class_count = 10;                       ///< random, key "classes"
-  std::vector<Extra> extras;                      ///< random
+  std::vector<AuxiliaryInput> extras;             ///< random
   TransformConfig transform;
   bool has_transform = false;  ///< a test set without a transform uses that of the training set
 

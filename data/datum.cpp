@@ -211,8 +211,9 @@ void take_datum(const Datum& datum, bool bgr_to_rgb, const std::string& name, Sa
   sample.bytes = datum.bytes;
 }
 
-std::vector<Extra> take_extras(const Datum& datum, const std::string& name, Sample& sample) {
-  std::vector<Extra> extras;
+std::vector<AuxiliaryInput> take_extras(const Datum& datum, const std::string& name,
+                                        Sample& sample) {
+  std::vector<AuxiliaryInput> extras;
   for (const Datum::NamedValues& each : datum.extras) extras.push_back(each.extra);
   if (const ExtraFault fault = fault_in(extras))
     throw CorruptSample(text(name, ": extras", fault.pointer, ": ", fault.message));

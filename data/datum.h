@@ -23,7 +23,7 @@ struct Datum {
   /// An auxiliary input of a sample. Caffe's Datum has no such field. poseidon-read-hdf5 writes it
   /// for the further datasets of an HDF5 file.
   struct NamedValues {
-    Extra extra;
+    AuxiliaryInput extra;
     std::span<const std::byte> values;  ///< floats; points into the message
   };
   std::vector<NamedValues> extras;
@@ -44,6 +44,7 @@ void take_datum(const Datum& datum, bool bgr_to_rgb, const std::string& name, Sa
 /// Copies the datum's auxiliary inputs into `sample`, one after another, and returns their names
 /// and shapes. Throws CorruptSample whose message begins with `name` if values and shape differ in
 /// size.
-std::vector<Extra> take_extras(const Datum& datum, const std::string& name, Sample& sample);
+std::vector<AuxiliaryInput> take_extras(const Datum& datum, const std::string& name,
+                                        Sample& sample);
 
 }  // namespace poseidon::data

@@ -29,8 +29,8 @@ class Fingerprint {
     for (const std::string& part : parts) add(part);
   }
   /// Adds nothing if the list is empty.
-  void add(const std::vector<Extra>& extras) {
-    for (const Extra& extra : extras) {
+  void add(const std::vector<AuxiliaryInput>& extras) {
+    for (const AuxiliaryInput& extra : extras) {
       add(extra.name);
       for (const int64_t extent : extra.extents) add(static_cast<uint64_t>(extent));
       add(extra.extents.size());

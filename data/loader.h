@@ -40,7 +40,7 @@ struct LoaderOptions {
   OnError on_error = OnError::kStop;
   int64_t global_batch = 1;
   /// Auxiliary inputs that batches contain, in this order; a subset of the dataset's.
-  std::vector<Extra> extras = {};
+  std::vector<AuxiliaryInput> extras = {};
   /// This worker's shard ranges of the global batch. next() returns them in this order in every
   /// step.
   std::vector<ShardRange> shards;

@@ -121,7 +121,7 @@ std::unique_ptr<SampleStream> open_databases(const PackOptions& options, Databas
 
 /// The names are dataset names in an HDF5 file and input names of a network.
 void check_extra_names(const std::vector<std::string>& names) {
-  std::vector<Extra> extras;
+  std::vector<AuxiliaryInput> extras;
   for (const std::string& name : names) extras.push_back({.name = name, .extents = {1}});
   if (const ExtraFault fault = fault_in(extras)) throw ConfigError("--extra: " + fault.message);
 }

@@ -38,7 +38,7 @@ void fill_pixels(const RandomStream& random, std::span<std::byte> out) {
 class RandomDataset final : public Dataset {
  public:
   RandomDataset(const Shape& shape, int64_t classes, int64_t samples, uint64_t seed,
-                SampleForm form, std::vector<Extra> extras)
+                SampleForm form, std::vector<AuxiliaryInput> extras)
       : seed_(seed), form_(form) {
     description_.source = "random (generated)";
     description_.samples = samples;
@@ -95,7 +95,7 @@ class RandomDataset final : public Dataset {
 };
 
 std::unique_ptr<Dataset> make(const Shape& shape, int64_t classes, int64_t samples, uint64_t seed,
-                              SampleForm form, std::vector<Extra> extras) {
+                              SampleForm form, std::vector<AuxiliaryInput> extras) {
   if (const ExtraFault fault = fault_in(extras))
     throw ConfigError(text("random: extras", fault.pointer, ": ", fault.message));
   if (shape.count() > (int64_t{1} << 28))
@@ -106,12 +106,12 @@ std::unique_ptr<Dataset> make(const Shape& shape, int64_t classes, int64_t sampl
 }  // namespace
 
 std::unique_ptr<Dataset> make_random(const Shape& shape, int64_t classes, int64_t samples,
-                                     uint64_t seed, std::vector<Extra> extras) {
+                                     uint64_t seed, std::vector<AuxiliaryInput> extras) {
   return make(shape, classes, samples, seed, SampleForm::kFloats, std::move(extras));
 }
 
 std::unique_ptr<Dataset> make_random_pixels(const Shape& shape, int64_t classes, int64_t samples,
-                                            uint64_t seed, std::vector<Extra> extras) {
+                                            uint64_t seed, std::vector<AuxiliaryInput> extras) {
   return make(shape, classes, samples, seed, SampleForm::kPixels, std::move(extras));
 }
 

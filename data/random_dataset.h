@@ -13,11 +13,11 @@ namespace poseidon::data {
 /// `extras` are auxiliary inputs with values of the same distribution. Throws ConfigError if a
 /// sample is too large.
 std::unique_ptr<Dataset> make_random(const Shape& shape, int64_t classes, int64_t samples,
-                                     uint64_t seed, std::vector<Extra> extras = {});
+                                     uint64_t seed, std::vector<AuxiliaryInput> extras = {});
 
 /// Creates a dataset of random 8-bit pixels, uniform over 0 to 255, that a record set can contain.
 /// Labels and auxiliary inputs are as above.
 std::unique_ptr<Dataset> make_random_pixels(const Shape& shape, int64_t classes, int64_t samples,
-                                            uint64_t seed, std::vector<Extra> extras = {});
+                                            uint64_t seed, std::vector<AuxiliaryInput> extras = {});
 
 }  // namespace poseidon::data

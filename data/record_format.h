@@ -57,12 +57,12 @@ struct Manifest {
   int64_t samples = 0;
   std::vector<std::string> classes;
   std::vector<int64_t> shape;
-  std::vector<Extra> extras;  ///< auxiliary inputs; none: version 1
+  std::vector<AuxiliaryInput> extras;  ///< auxiliary inputs; none: version 1
   std::vector<ManifestShard> shards;
 };
 
 /// Returns the bytes of the auxiliary inputs of a record.
-inline uint32_t bytes_of(const std::vector<Extra>& extras) {
+inline uint32_t bytes_of(const std::vector<AuxiliaryInput>& extras) {
   return static_cast<uint32_t>(count_of(extras) * static_cast<int64_t>(sizeof(float)));
 }
 

@@ -75,7 +75,8 @@ void RecordWriter::close_shard() {
   shard.checksum = header_crc(header);
 }
 
-void RecordWriter::set_extras(const std::vector<Extra>& extras, const std::string& source) {
+void RecordWriter::set_extras(const std::vector<AuxiliaryInput>& extras,
+                              const std::string& source) {
   if (manifest_.samples > 0 && extras != manifest_.extras)
     throw RunError(text(source, ": expected the extras of the samples before: ",
                         text_of(manifest_.extras), "; got ", text_of(extras)));

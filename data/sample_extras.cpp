@@ -7,14 +7,14 @@
 
 namespace poseidon::data {
 
-SampleExtras::SampleExtras(const DatasetDescription& data, std::span<const Extra> wanted) {
-  const auto size_of = [](std::span<const Extra> extras) {
+SampleExtras::SampleExtras(const DatasetDescription& data, std::span<const AuxiliaryInput> wanted) {
+  const auto size_of = [](std::span<const AuxiliaryInput> extras) {
     return static_cast<size_t>(count_of(extras)) * sizeof(float);
   };
-  const std::span<const Extra> there = data.extras;
+  const std::span<const AuxiliaryInput> there = data.extras;
   bytes_ = size_of(there);
-  for (const Extra& extra : wanted) {
-    const auto found = std::ranges::find(there, extra.name, &Extra::name);
+  for (const AuxiliaryInput& extra : wanted) {
+    const auto found = std::ranges::find(there, extra.name, &AuxiliaryInput::name);
     if (found == there.end())
       throw ConfigError(text(data.source, ": expected an extra \"", extra.name, "\" of shape ",
                              extra.shape().text(), " for the network's input of that name, got ",

@@ -13,7 +13,7 @@ namespace poseidon::data {
 class SampleExtras {
  public:
   /// Throws ConfigError if the dataset does not have an input or has it in another shape.
-  SampleExtras(const DatasetDescription& data, std::span<const Extra> wanted);
+  SampleExtras(const DatasetDescription& data, std::span<const AuxiliaryInput> wanted);
 
   /// Returns the number of values per sample.
   size_t count() const { return count_; }

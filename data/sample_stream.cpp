@@ -24,7 +24,7 @@ class Chain final : public SampleStream {
   }
   std::string source() const override { return current_->source(); }
   int64_t size() const override { return parts_.size() == 1 ? current_->size() : 0; }
-  std::vector<Extra> extras() const override { return current_->extras(); }
+  std::vector<AuxiliaryInput> extras() const override { return current_->extras(); }
 
  private:
   std::vector<OpenStream> parts_;

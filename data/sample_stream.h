@@ -26,7 +26,7 @@ class SampleStream {
   /// Returns the names that labels are indices into; empty if labels are plain numbers.
   virtual std::vector<std::string> classes() const { return {}; }
   /// Returns the auxiliary inputs of the last sample.
-  virtual std::vector<Extra> extras() const { return {}; }
+  virtual std::vector<AuxiliaryInput> extras() const { return {}; }
 };
 
 using OpenStream = std::function<std::unique_ptr<SampleStream>()>;

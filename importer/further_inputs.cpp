@@ -24,13 +24,13 @@ std::vector<int64_t> extents_of_sample(const std::string& blob, const std::vecto
 }  // namespace
 
 bool FurtherInputs::is_given(const std::string& blob) const {
-  return std::ranges::find(given_, blob, &Extra::name) != given_.end();
+  return std::ranges::find(given_, blob, &AuxiliaryInput::name) != given_.end();
 }
 
 std::optional<size_t> FurtherInputs::find_or_add(const std::string& blob,
                                                  const std::vector<int64_t>& extents,
                                                  const Place& place) {
-  const auto given = std::ranges::find(given_, blob, &Extra::name);
+  const auto given = std::ranges::find(given_, blob, &AuxiliaryInput::name);
   std::vector<int64_t> shape;
   if (given != given_.end())
     shape = given->extents;
@@ -55,15 +55,15 @@ const std::string& FurtherInputs::use(size_t index) {
 }
 
 void FurtherInputs::check_given() const {
-  for (const Extra& extra : given_)
+  for (const AuxiliaryInput& extra : given_)
     if (std::ranges::find(blobs_, extra.name) == blobs_.end())
       throw ConfigError(text("--extra ", extra.name,
                              ": expected a top of a data layer behind the images, or such an input "
                              "of the network; none has this name"));
 }
 
-std::vector<Extra> FurtherInputs::used() const {
-  std::vector<Extra> extras;
+std::vector<AuxiliaryInput> FurtherInputs::used() const {
+  std::vector<AuxiliaryInput> extras;
   for (const size_t index : used_) extras.push_back(all_[index]);
   return extras;
 }
@@ -77,7 +77,7 @@ std::string usable_input_name(std::string blob) {
   return blob;
 }
 
-Extra parse_extra(const std::string& given) {
+AuxiliaryInput parse_extra(const std::string& given) {
   const auto refuse = [&](const std::string& why) {
     throw ConfigError(
         text("--extra: expected NAME=CHANNELSxHEIGHTxWIDTH or NAME=VALUES, such as "
@@ -86,7 +86,7 @@ Extra parse_extra(const std::string& given) {
   };
   const size_t equals = given.find('=');
   if (equals == std::string::npos || equals == 0) refuse("");
-  Extra extra{.name = given.substr(0, equals), .extents = {}};
+  AuxiliaryInput extra{.name = given.substr(0, equals), .extents = {}};
   const char* at = given.data() + equals;
   const char* const end = given.data() + given.size();
   while (at != end) {
@@ -97,7 +97,7 @@ Extra parse_extra(const std::string& given) {
     at = stop;
   }
   // A blob's name may be invalid as an input name, so the converted name is checked.
-  const std::vector<Extra> one{{usable_input_name(extra.name), extra.extents}};
+  const std::vector<AuxiliaryInput> one{{usable_input_name(extra.name), extra.extents}};
   if (const ExtraFault fault = fault_in(one)) refuse(": " + fault.message);
   return extra;
 }

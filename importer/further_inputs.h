@@ -14,7 +14,7 @@ namespace poseidon::importer {
 class FurtherInputs {
  public:
   /// `given`: inputs whose shapes the user states.
-  explicit FurtherInputs(std::vector<Extra> given) : given_(std::move(given)) {}
+  explicit FurtherInputs(std::vector<AuxiliaryInput> given) : given_(std::move(given)) {}
 
   bool is_given(const std::string& blob) const;
   /// Returns the index of a blob and adds it if it is new. A blob that both phases provide has one
@@ -31,12 +31,12 @@ class FurtherInputs {
   /// Throws ConfigError if the file does not contain an input whose shape the user states.
   void check_given() const;
   /// Returns the used inputs, in file order.
-  std::vector<Extra> used() const;
+  std::vector<AuxiliaryInput> used() const;
 
  private:
-  std::vector<Extra> given_;
+  std::vector<AuxiliaryInput> given_;
   std::vector<std::string> blobs_;  ///< blob names of `all_`
-  std::vector<Extra> all_;
+  std::vector<AuxiliaryInput> all_;
   std::set<size_t> used_;
 };
 
@@ -44,6 +44,6 @@ class FurtherInputs {
 std::string usable_input_name(std::string blob);
 
 /// Parses "pose=6" or "map=1x28x28". Throws ConfigError for any other text.
-Extra parse_extra(const std::string& given);
+AuxiliaryInput parse_extra(const std::string& given);
 
 }  // namespace poseidon::importer

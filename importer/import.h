@@ -18,7 +18,7 @@ struct CaffeImport {
   std::filesystem::path output;           ///< folder, new or empty
   std::optional<SampleShape> input;       ///< required if the prototxt does not state it
   /// Shapes of the auxiliary inputs: tops of data layers in addition to images and labels.
-  std::vector<Extra> extras = {};
+  std::vector<AuxiliaryInput> extras = {};
   bool bgr_to_rgb = false;
   bool skip_unknown = false;
   bool force = false;  ///< overwrite an earlier import in `output`

@@ -477,14 +477,14 @@ Json NetworkMapper::with_parameters(Json keys, const CaffeLayer& layer, const st
 }  // namespace
 
 ImportedNetwork map_network(const CaffeNetwork& network, SampleShape input, Remarks& remarks,
-                            std::vector<Extra> extras) {
+                            std::vector<AuxiliaryInput> extras) {
   ImportedNetwork imported;
   FurtherInputs further(std::move(extras));
   imported.layers = NetworkMapper(network, remarks, further).map();
   Json& json = imported.json;
   json["name"] = network.name().empty() ? "network" : network.name();
   json["input"] = {{"channels", input[0]}, {"height", input[1]}, {"width", input[2]}};
-  for (const Extra& extra : further.used())
+  for (const AuxiliaryInput& extra : further.used())
     json["inputs"].push_back({{"name", extra.name}, {"shape", extra.extents}});
   json["layers"] = Json::array();
   for (const ImportedLayer& layer : imported.layers) json["layers"].push_back(layer.json);

@@ -31,6 +31,6 @@ struct ImportedNetwork {
 /// result. `extras`: shapes of the auxiliary inputs, by their names in Caffe's file. Throws
 /// ConfigError.
 ImportedNetwork map_network(const CaffeNetwork& network, SampleShape input, Remarks& remarks,
-                            std::vector<Extra> extras = {});
+                            std::vector<AuxiliaryInput> extras = {});
 
 }  // namespace poseidon::importer

@@ -15,11 +15,12 @@ class BatchReception {
  public:
   /// `writer` may be null: then received samples are copied to the input. `extras` must outlive
   /// this object.
-  BatchReception(Device& device, layers::BatchInput* writer, const std::vector<Extra>& extras)
+  BatchReception(Device& device, layers::BatchInput* writer,
+                 const std::vector<AuxiliaryInput>& extras)
       : device_(device), writer_(writer), extras_(extras) {}
 
   /// The auxiliary inputs of each batch, in this order.
-  const std::vector<Extra>& extras() const { return extras_; }
+  const std::vector<AuxiliaryInput>& extras() const { return extras_; }
 
   /// The memory of a batch in the net.
   struct Places {
@@ -55,7 +56,7 @@ class BatchReception {
 
   Device& device_;
   layers::BatchInput* const writer_;
-  const std::vector<Extra>& extras_;
+  const std::vector<AuxiliaryInput>& extras_;
   Places places_;
   bool have_labels_ = false;  ///< the labels came with the batch
   Buffer received_;  ///< labels, mixup data, auxiliary inputs and samples of the next batch

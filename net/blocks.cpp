@@ -96,9 +96,9 @@ std::optional<layers::Phase> phase_of(const Json& layer, const JsonPath& place) 
 class Expander {
  public:
   Expander(const Json& network, const std::string& file, layers::Phase phase,
-           std::span<const Extra> extras)
+           std::span<const AuxiliaryInput> extras)
       : file_(file), phase_(phase), outside_{kInputName, kLabelName} {
-    for (const Extra& extra : extras) outside_.push_back(extra.name);
+    for (const AuxiliaryInput& extra : extras) outside_.push_back(extra.name);
     const JsonPath top{file, ""};
     if (network.contains("blocks")) read_blocks(network["blocks"], top.at("blocks"));
     if (network.contains("defaults")) read_defaults(network["defaults"], top.at("defaults"));
@@ -385,7 +385,7 @@ const std::string& name_of(layers::Phase phase) {
 }
 
 std::vector<LayerEntry> expand_layers(const Json& network, const std::string& file,
-                                      layers::Phase phase, std::span<const Extra> extras) {
+                                      layers::Phase phase, std::span<const AuxiliaryInput> extras) {
   return Expander(network, file, phase, extras).take();
 }
 

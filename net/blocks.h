@@ -45,6 +45,6 @@ const std::vector<std::string>& phase_names();
 /// `extras` are the network's auxiliary inputs; layers in blocks read them by the same names.
 /// Throws ConfigError.
 std::vector<LayerEntry> expand_layers(const Json& network, const std::string& file,
-                                      layers::Phase phase, std::span<const Extra> extras);
+                                      layers::Phase phase, std::span<const AuxiliaryInput> extras);
 
 }  // namespace poseidon::net

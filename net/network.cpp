@@ -262,7 +262,7 @@ void describe_network(Fields& fields) {
         f.integer("width", extent, between(1, 1 << 16), "columns of a sample");
       },
       "what one sample is", Presence::kRequired);
-  std::vector<Extra> extras;
+  std::vector<AuxiliaryInput> extras;
   describe_extras(fields, "inputs", extras,
                   "further inputs: tensors of floats that each sample has beside its image; layers "
                   "read them by their names");
@@ -343,7 +343,7 @@ void Network::read_head(int64_t batch) {
     fail_at(top.at("input"), text("the input ", input_.text(), " has 2^31 elements or more"));
   if (const ExtraFault fault = fault_in(extras_))
     fail_at({file_, "/inputs" + fault.pointer}, fault.message);
-  for (const Extra& extra : extras_)
+  for (const AuxiliaryInput& extra : extras_)
     if (extra.batch_shape(batch).count() >= kMostElements)
       fail_at(top.at("inputs"),
               text("the input \"", extra.name, "\", ", extra.batch_shape(batch).text(),

@@ -89,7 +89,7 @@ class Network {
   /// (batch, channels, height, width)
   const Shape& input() const { return input_; }
   /// The auxiliary inputs, in the order in which batches contain them.
-  const std::vector<Extra>& extras() const { return extras_; }
+  const std::vector<AuxiliaryInput>& extras() const { return extras_; }
   int64_t batch() const { return input_.samples(); }
   LabelForm label_form() const { return label_form_; }
   /// The shape of the labels, for layers that read them.
@@ -128,7 +128,7 @@ class Network {
   Json json_;
   std::string name_;
   Shape input_;
-  std::vector<Extra> extras_;
+  std::vector<AuxiliaryInput> extras_;
   LabelForm label_form_;
   std::vector<Node> nodes_;
   std::map<std::string, int> node_of_;   ///< by name, including the names of external inputs

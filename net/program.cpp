@@ -31,7 +31,7 @@ std::vector<Value> values_of_batch(const Network& network, Format format_of_samp
     return Value{.shape = shape, .format = format, .producer = -1, .consumers = {}, .kept = kept};
   };
   std::vector<Value> values{value(network.input(), format_of_samples, false)};
-  for (const Extra& extra : network.extras())
+  for (const AuxiliaryInput& extra : network.extras())
     values.push_back(value(extra.batch_shape(network.batch()), kPlainFp32, false));
   if (network.reads_labels()) values.push_back(value(network.label(), kPlainFp32, true));
   return values;

@@ -60,15 +60,15 @@ void planes_of(const data::Image& image, std::vector<uint8_t>& out) {
     for (size_t i = 0; i < count; ++i) out[c * count + i] = image.pixels[i * channels + c];
 }
 
-std::vector<hsize_t> row_extents(hsize_t samples, const Extra& extra) {
+std::vector<hsize_t> row_extents(hsize_t samples, const AuxiliaryInput& extra) {
   std::vector<hsize_t> extents{samples};
   for (const int64_t extent : extra.extents) extents.push_back(static_cast<hsize_t>(extent));
   return extents;
 }
 
 /// Copies the values first, since those of a sample may be unaligned.
-void write_extras(const std::vector<Extra>& extras, const data::Sample& sample, hsize_t row,
-                  std::vector<Column>& columns) {
+void write_extras(const std::vector<AuxiliaryInput>& extras, const data::Sample& sample,
+                  hsize_t row, std::vector<Column>& columns) {
   std::span<const std::byte> left = sample.extras;
   std::vector<float> values;
   for (size_t k = 0; k < extras.size(); ++k) {
@@ -89,7 +89,7 @@ void write_all(const data::Dataset& dataset, const fs::path& path) {
   Column data(file, "data", {samples, extent(0), extent(1), extent(2)}, H5T_NATIVE_UCHAR);
   Column label(file, "label", {samples}, H5T_NATIVE_INT);
   std::vector<Column> extras;
-  for (const Extra& extra : dataset.description().extras)
+  for (const AuxiliaryInput& extra : dataset.description().extras)
     extras.emplace_back(file, extra.name.c_str(), row_extents(samples, extra), H5T_NATIVE_FLOAT);
   data::PixelReader reader(dataset);
   std::vector<uint8_t> planes;

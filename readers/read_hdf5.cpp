@@ -46,8 +46,8 @@ class Rows {
 
   /// Describes the rows as an auxiliary input: a number of values, or an image whose last extents
   /// may be 1.
-  poseidon::Extra extra() const {
-    poseidon::Extra extra{.name = name_, .extents = {}};
+  poseidon::AuxiliaryInput extra() const {
+    poseidon::AuxiliaryInput extra{.name = name_, .extents = {}};
     for (size_t i = 1; i < extents_.size(); ++i)
       extra.extents.push_back(static_cast<int64_t>(extents_[i]));
     if (extra.extents.empty()) extra.extents.push_back(1);

@@ -135,7 +135,8 @@ TEST_CASE("datum: extras come back as they were, and one after another in a samp
   const Datum again = parse_datum(message, "d");
   CHECK(encode_datum(again) == message);
   Sample sample;
-  CHECK(take_extras(again, "d", sample) == std::vector<Extra>{{"pose", {2}}, {"map", {1, 1, 3}}});
+  CHECK(take_extras(again, "d", sample) ==
+        std::vector<AuxiliaryInput>{{"pose", {2}}, {"map", {1, 1, 3}}});
   std::vector<float> values(5);
   REQUIRE(sample.extras.size() == 5 * sizeof(float));
   std::ranges::copy(sample.extras, std::as_writable_bytes(std::span(values)).begin());
@@ -145,7 +146,7 @@ TEST_CASE("datum: extras come back as they were, and one after another in a samp
 TEST_CASE("datum: extras that are not what they say are refused") {
   const std::vector<float> pose{1, -2};
   const Bytes image = bytes({1, 2, 3, 4, 5, 6});
-  const auto fault_of = [&](const Extra& extra) {
+  const auto fault_of = [&](const AuxiliaryInput& extra) {
     Datum datum = small(image);
     datum.extras = {{extra, std::as_bytes(std::span(pose))}};
     Sample sample;

@@ -563,7 +563,7 @@ TEST_CASE("loader: tests are never mixed") {
 namespace {
 
 /// The auxiliary inputs of a network in its order: "pose" (2 values) and "map" (1 x 2 x 2).
-const std::vector<Extra> kPoseAndMap{{"pose", {2}}, {"map", {1, 2, 2}}};
+const std::vector<AuxiliaryInput> kPoseAndMap{{"pose", {2}}, {"map", {1, 2, 2}}};
 
 std::unique_ptr<Dataset> with_extras(int64_t samples) {
   return make_random({1, 2, 2}, 3, samples, 1, {{"map", {1, 2, 2}}, {"other", {5}}, {"pose", {2}}});
@@ -658,7 +658,7 @@ TEST_CASE("loader: extras that are not there, or have another shape, are refused
   SilentLog log;
   LoaderOptions options = options_for(4, 1);
   options.extras = kPoseAndMap;
-  const auto refused = [&](std::vector<Extra> extras) {
+  const auto refused = [&](std::vector<AuxiliaryInput> extras) {
     const auto dataset = make_random({1, 2, 2}, 3, 10, 1, std::move(extras));
     return error_of<ConfigError>([&] { Loader(*dataset, transform, options, log); });
   };

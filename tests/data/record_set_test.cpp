@@ -203,7 +203,7 @@ TEST_CASE("records: nothing is left of a set that was not finished") {
 
 namespace {
 
-const std::vector<Extra> kPoseAndMap{{"pose", {2}}, {"map", {1, 1, 3}}};
+const std::vector<AuxiliaryInput> kPoseAndMap{{"pose", {2}}, {"map", {1, 1, 3}}};
 
 std::vector<float> values_of_extras(int i) {
   return {static_cast<float>(i), -0.5F, 1, 2, static_cast<float>(i) / 3};

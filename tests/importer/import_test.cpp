@@ -275,7 +275,7 @@ TEST_CASE("a network with a further input is written with it, and its data are t
   CHECK(import.run().job);
   CHECK(import.json("network.json")["inputs"].dump() == R"([{"name":"pose","shape":[6]}])");
   const net::Network network(import.asked.output / "network.json", 4);
-  CHECK(network.extras() == std::vector<Extra>{{"pose", {6}}});
+  CHECK(network.extras() == std::vector<AuxiliaryInput>{{"pose", {6}}});
   CHECK(import.lines_with(import.said.notes, "further inputs").size() == 1);
 }
 

@@ -437,7 +437,7 @@ TEST_CASE("parameters of a name are shared, with the multipliers of their first 
 namespace {
 
 /// A network after these data layers: "f" reads the images, "g" reads `blob`.
-std::string mapped_inputs(const std::string& data, const std::vector<Extra>& extras,
+std::string mapped_inputs(const std::string& data, const std::vector<AuxiliaryInput>& extras,
                           const std::string& blob = "pose") {
   const std::string layers = data + one("InnerProduct", "inner_product_param { num_output: 2 }") +
                              "layer { name: 'g' type: 'InnerProduct' bottom: '" + blob +
@@ -511,8 +511,8 @@ TEST_CASE("a further input is one in both phases, and has a name of its own") {
 }
 
 TEST_CASE("shapes of further inputs on the command line") {
-  CHECK(parse_extra("pose=6") == Extra{"pose", {6}});
-  CHECK(parse_extra("map=1x28x30") == Extra{"map", {1, 28, 30}});
+  CHECK(parse_extra("pose=6") == AuxiliaryInput{"pose", {6}});
+  CHECK(parse_extra("map=1x28x30") == AuxiliaryInput{"map", {1, 28, 30}});
   for (const char* given : {"pose", "=3", "pose=", "pose=3x", "pose=x3", "pose=0", "pose=2x3",
                             "pose=1x2x3x4", "pose=3y"}) {
     CAPTURE(given);

@@ -122,7 +122,7 @@ TEST_CASE("further inputs have a name and a shape, and layers read them as any o
          {"name": "c", "type": "convolution", "outputs": 2, "kernel": 3, "input": "map"},
          {"name": "loss", "type": "softmax_loss", "input": "s"})",
       R"("inputs": [{"name": "map", "shape": [1, 4, 5]}, {"name": "pose", "shape": [6]}],)"));
-  CHECK(network.extras() == std::vector<Extra>{{"map", {1, 4, 5}}, {"pose", {6}}});
+  CHECK(network.extras() == std::vector<AuxiliaryInput>{{"map", {1, 4, 5}}, {"pose", {6}}});
   CHECK(network.nodes()[1].inputs == std::vector<int>{network_extra(1)});
   CHECK(network.nodes()[3].inputs == std::vector<int>{network_extra(0)});
   CHECK(network.shape_of(network_extra(0)) == Shape{2, 1, 4, 5});

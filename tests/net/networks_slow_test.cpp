@@ -79,7 +79,8 @@ void fill_input(net::Net& net) {
   std::vector<float> input, extras;
   add_values(1, net.input_shape().sample_count(), input);
   uint64_t stream = 3;
-  for (const Extra& extra : net.reception().extras()) add_values(stream++, extra.count(), extras);
+  for (const AuxiliaryInput& extra : net.reception().extras())
+    add_values(stream++, extra.count(), extras);
   net.set_input(input, extras);
 }
 

@@ -173,7 +173,7 @@ TEST_CASE("HDF5: datasets that are asked for are extras, in the order asked") {
   CHECK(pack(folder, folder / "f.h5", {"map", "weight", "pose"}).samples == 2);
   const auto records = data::open_record_set((folder / "out").string());
   CHECK(records->description().extras ==
-        std::vector<Extra>{{"map", {1, 2, 2}}, {"weight", {1}}, {"pose", {2}}});
+        std::vector<AuxiliaryInput>{{"map", {1, 2, 2}}, {"weight", {1}}, {"pose", {2}}});
   data::Sample sample;
   records->read(1, sample);
   CHECK(extras_of(sample) == std::vector<float>{5, 6, 7, 8, 6, 2, 3});
@@ -215,7 +215,7 @@ TEST_CASE("HDF5: files whose extras differ in shape are no one set") {
 
 TEST_CASE("HDF5: extras are exported and packed again as they were") {
   const Folder folder;
-  const std::vector<Extra> extras{{"pose", {3}}, {"map", {1, 2, 2}}};
+  const std::vector<AuxiliaryInput> extras{{"pose", {3}}, {"map", {1, 2, 2}}};
   const auto random = data::make_random_pixels({3, 4, 5}, 7, 9, 1, extras);
   data::pack_dataset(*random, folder / "set", 1 << 20, [](int64_t, int64_t) {});
   const std::string program = test::program_folder() + "/poseidon-export-hdf5";
