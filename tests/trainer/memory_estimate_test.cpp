@@ -40,7 +40,7 @@ TEST_CASE("state and gradients are told as they are taken") {
     size_t states = 0, gradients = 0;
     for (const Optimizer::State& state : optimizer.states())
       states += state.versions.current().size_bytes();
-    if (Averages* averages = optimizer.averages()) {
+    if (Ema* averages = optimizer.averages()) {
       for (size_t i = 0; i < engine.net().parameters().size(); ++i)
         states += averages->of_parameter(i).size_bytes();
       for (size_t i = 0; i < engine.net().parameters().statistics().size(); ++i)

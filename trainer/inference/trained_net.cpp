@@ -37,7 +37,7 @@ MatchReport match_of_tests(MatchReport match, const net::Network& network) {
     for (const auto& spec : node.definition->statistics()) trained.insert(layer + "." + spec.name);
   }
   std::erase_if(match.unused, [&](const std::string& name) {
-    return trained.contains(name) || trained.contains(Averages::followed(name));
+    return trained.contains(name) || trained.contains(Ema::followed(name));
   });
   return match;
 }

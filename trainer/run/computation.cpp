@@ -86,7 +86,7 @@ void Computation::begin_anew(const Job& job) {
   };
   std::ranges::for_each(tensors.optimizer, clear);
   for (const NamedTensor& tensor : tensors.weights)
-    if (Averages::is_name(tensor.name)) clear(tensor);
+    if (Ema::is_name(tensor.name)) clear(tensor);
 }
 
 int64_t Computation::last_complete_step() const {

@@ -152,7 +152,7 @@ int64_t WorkerComputation::least_complete_step() const {
 }
 
 void WorkerComputation::with_averages(const std::function<void()>& use) {
-  Averages* averages = first().optimizer.averages();
+  Ema* averages = first().optimizer.averages();
   if (averages != nullptr && steps_done() > in_flight())
     averages->lend(use);
   else

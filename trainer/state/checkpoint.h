@@ -36,7 +36,7 @@ struct RunState {
 
 /// The tensors of a run, with their names in files.
 struct RunTensors {
-  /// Parameters in network order, statistics, then EMA (Averages) in the order of both.
+  /// Parameters in network order, statistics, then EMA (Ema) in the order of both.
   std::vector<NamedTensor> weights;
   size_t parameters = 0;               ///< number of parameters among `weights`
   std::vector<NamedTensor> optimizer;  ///< optimizer state

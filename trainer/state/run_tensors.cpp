@@ -54,9 +54,9 @@ NamedTensor tensor_of(net::Net& net, const Optimizer::State& state) {
               }};
 }
 
-NamedTensor average_of(NamedTensor tensor, net::Net& net, const Averages& averages, size_t index) {
+NamedTensor average_of(NamedTensor tensor, net::Net& net, const Ema& averages, size_t index) {
   const net::Parameter& parameter = net.parameters()[index];
-  tensor.name = Averages::name_of(tensor.name);
+  tensor.name = Ema::name_of(tensor.name);
   tensor.get = [&, index](std::span<float> out) {
     net.values().read_packed(parameter, averages.of_parameter(index), out);
   };
@@ -66,9 +66,9 @@ NamedTensor average_of(NamedTensor tensor, net::Net& net, const Averages& averag
   return tensor;
 }
 
-NamedTensor average_of_statistic(NamedTensor tensor, net::Net& net, const Averages& averages,
+NamedTensor average_of_statistic(NamedTensor tensor, net::Net& net, const Ema& averages,
                                  size_t index) {
-  tensor.name = Averages::name_of(tensor.name);
+  tensor.name = Ema::name_of(tensor.name);
   tensor.get = [&, index](std::span<float> out) {
     net.device().read(std::as_bytes(averages.of_statistic(index)), std::as_writable_bytes(out));
   };
@@ -78,7 +78,7 @@ NamedTensor average_of_statistic(NamedTensor tensor, net::Net& net, const Averag
   return tensor;
 }
 
-void add_averages(net::Net& net, const Averages& averages, RunTensors& tensors) {
+void add_averages(net::Net& net, const Ema& averages, RunTensors& tensors) {
   const std::vector<NamedTensor> followed = tensors.weights;
   for (size_t i = 0; i < followed.size(); ++i)
     if (i >= tensors.parameters)
@@ -92,13 +92,13 @@ void add_averages(net::Net& net, const Averages& averages, RunTensors& tensors) 
 const SafetensorsFile::Entry* source_of(const NamedTensor& tensor, const SafetensorsFile& file,
                                         WeightsTaken taken) {
   const auto* average =
-      taken == WeightsTaken::kAverages ? file.find(Averages::name_of(tensor.name)) : nullptr;
+      taken == WeightsTaken::kAverages ? file.find(Ema::name_of(tensor.name)) : nullptr;
   return average != nullptr ? average : file.find(tensor.name);
 }
 
 /// Whether a name in a file means a tensor or its EMA, of which one is used.
 bool means(const NamedTensor& tensor, const std::string& name) {
-  return tensor.name == name || Averages::name_of(tensor.name) == name;
+  return tensor.name == name || Ema::name_of(tensor.name) == name;
 }
 
 void refuse_other_type(const std::filesystem::path& file, const SafetensorsFile::Entry& entry) {
@@ -135,7 +135,7 @@ RunTensors weights_of(net::Net& net) {
 
 RunTensors tensors_of(net::Net& net, Optimizer& optimizer) {
   RunTensors tensors = weights_of(net);
-  if (const Averages* averages = optimizer.averages()) add_averages(net, *averages, tensors);
+  if (const Ema* averages = optimizer.averages()) add_averages(net, *averages, tensors);
   for (const Optimizer::State& state : optimizer.states())
     tensors.optimizer.push_back(tensor_of(net, state));
   return tensors;
@@ -187,7 +187,7 @@ MatchReport load_weights(const std::filesystem::path& path, const RunTensors& te
   MatchReport match;
   if (!has_any(file, tensors)) match.unwrapped = file.remove_wrappers();
   for (const NamedTensor& tensor : tensors.weights) {
-    if (Averages::is_name(tensor.name)) continue;
+    if (Ema::is_name(tensor.name)) continue;
     const auto* entry = source_of(tensor, file, taken);
     if (entry == nullptr) {
       match.missing.push_back(tensor.name);

@@ -85,7 +85,7 @@ void check_tensors(const Json& json, const net::Network& network, const Optimize
             text("expected at most ", steps, " steps, got ", list.sum_steps));
   std::map<std::string, std::vector<int64_t>> averages, states, sums;
   for (const Entry& weight : known.weights) {
-    if (optimizer.average_decay > 0) averages[Averages::name_of(weight.name)] = weight.shape;
+    if (optimizer.average_decay > 0) averages[Ema::name_of(weight.name)] = weight.shape;
     for (const char* state : optimizer.state_names())
       states[weight.name + "." + state] = weight.shape;
     for (int64_t step = 0; step < list.sum_steps; ++step)

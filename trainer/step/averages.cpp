@@ -18,14 +18,14 @@ size_t followed_floats(net::Net& net) {
 
 }  // namespace
 
-size_t Averages::bytes(net::Net& net, size_t kind) {
+size_t Ema::bytes(net::Net& net, size_t kind) {
   size_t bytes = sizeof(float);
   for (int version = 0; version < net.parameters().versions(); ++version)
     bytes += net::TensorMemory::bytes(followed_floats(net), kind++);
   return bytes;
 }
 
-Averages::Averages(double decay, net::Net& net, layers::Updater& updater, size_t kind)
+Ema::Ema(double decay, net::Net& net, layers::Updater& updater, size_t kind)
     : decay_(decay),
       net_(net),
       updater_(updater),
@@ -39,13 +39,13 @@ Averages::Averages(double decay, net::Net& net, layers::Updater& updater, size_t
     statistics_.push_back(take(statistic.value().size()));
 }
 
-net::TensorVersions Averages::take(size_t floats) {
+net::TensorVersions Ema::take(size_t floats) {
   const std::span<float> even = memory_.front().take(floats);
   return memory_.size() == 1 ? net::TensorVersions(even)
                              : net::TensorVersions(even, memory_.back().take(floats));
 }
 
-void Averages::begin(int64_t step) {
+void Ema::begin(int64_t step) {
   constexpr double kEarlyUpdates = 10;
   const auto rate = static_cast<float>(
       std::max(1 - decay_, kEarlyUpdates / (kEarlyUpdates + static_cast<double>(step))));
@@ -53,7 +53,7 @@ void Averages::begin(int64_t step) {
                       std::as_writable_bytes(rate_.as<float>().first(1)));
 }
 
-void Averages::follow(size_t parameter, int64_t first, size_t count) {
+void Ema::follow(size_t parameter, int64_t first, size_t count) {
   const auto piece = [&](std::span<float> whole) {
     return whole.subspan(static_cast<size_t>(first), count);
   };
@@ -62,21 +62,21 @@ void Averages::follow(size_t parameter, int64_t first, size_t count) {
                    piece(net_.parameters()[parameter].next()), piece(average.next()));
 }
 
-void Averages::follow(const net::Statistic& statistic) {
+void Ema::follow(const net::Statistic& statistic) {
   const auto index = static_cast<size_t>(&statistic - net_.parameters().statistics().data());
   const net::TensorVersions& average = statistics_[index];
   updater_.average(rate_.as<const float>().data(), average.current(), statistic.next(),
                    average.next());
 }
 
-void Averages::flip(int layer) {
+void Ema::flip(int layer) {
   for (const int index : net_.parameters().of(layer))
     parameters_[static_cast<size_t>(index)].flip();
   for (const int index : net_.parameters().statistics_of(layer))
     statistics_[static_cast<size_t>(index)].flip();
 }
 
-void Averages::lend(const std::function<void()>& use) {
+void Ema::lend(const std::function<void()>& use) {
   swap();
   try {
     use();
@@ -89,7 +89,7 @@ void Averages::lend(const std::function<void()>& use) {
 
 /// Waits for the device: updates are issued to a separate stream, which is not ordered after this
 /// work.
-void Averages::swap() {
+void Ema::swap() {
   for (size_t i = 0; i < parameters_.size(); ++i)
     if (!of_parameter(i).empty()) updater_.swap(of_parameter(i), net_.parameters()[i].value());
   for (size_t i = 0; i < statistics_.size(); ++i)

@@ -19,14 +19,14 @@ namespace poseidon::trainer {
 /// max(1 - decay, 10 / (10 + updates made)). So an early average covers about the last tenth of the
 /// training, and the first average equals the first updated value. An average has the memory order
 /// and the number of versions of its tensor. Used by the compute thread.
-class Averages {
+class Ema {
  public:
   /// Bytes of memory of the averages. The net need not have allocated its memory.
   static size_t bytes(net::Net& net, size_t kind);
 
   /// `net` and `updater` must outlive the averages. `kind` is the first memory kind that
   /// net::TensorMemory does not use yet. Throws OutOfMemory.
-  Averages(double decay, net::Net& net, layers::Updater& updater, size_t kind);
+  Ema(double decay, net::Net& net, layers::Updater& updater, size_t kind);
 
   /// The following updates belong to `step`, counted from 0.
   void begin(int64_t step);

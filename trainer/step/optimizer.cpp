@@ -33,8 +33,7 @@ size_t Optimizer::bytes(const OptimizerConfig& config, net::Net& net) {
   size_t bytes = net.parameters().size() * sizeof(layers::UpdateParameters);
   for (size_t kind = 0; kind < kinds_of_state(config, net); ++kind)
     bytes += net::TensorMemory::bytes(learned_floats(net), kKindsOfNet + kind);
-  if (config.average_decay > 0)
-    bytes += Averages::bytes(net, kKindsOfNet + kinds_of_state(config, net));
+  if (config.average_decay > 0) bytes += Ema::bytes(net, kKindsOfNet + kinds_of_state(config, net));
   return bytes;
 }
 

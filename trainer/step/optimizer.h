@@ -69,7 +69,7 @@ class Optimizer {
   };
   std::span<const State> states() const { return states_; }
   /// Null if the job has no EMA.
-  Averages* averages() { return averages_ ? &*averages_ : nullptr; }
+  Ema* averages() { return averages_ ? &*averages_ : nullptr; }
 
  private:
   layers::UpdateParameters numbers(size_t index, const UpdateStep& step);
@@ -89,7 +89,7 @@ class Optimizer {
   std::vector<layers::UpdateParameters> numbers_;  ///< by parameter; host copy of numbers_there_
   Buffer numbers_there_;                           ///< device memory from which updates read them
   Buffer scratch_;
-  std::optional<Averages> averages_;
+  std::optional<Ema> averages_;
 };
 
 }  // namespace poseidon::trainer
