@@ -144,7 +144,7 @@ ComputedBy Diagnosis::computed_by(const Call& call) const {
                  .implementations = call.layer->implementations()};
   if (out.implementations != layers::Implementations{}) return out;
   out.implementations.forward = layers::kOwnCode;
-  if (program_.wants_input_gradient(call)) out.implementations.backward_data = layers::kOwnCode;
+  if (call.makes_input_gradient) out.implementations.backward_data = layers::kOwnCode;
   if (call.runs_backward && call.definition && !call.definition->parameters().empty())
     out.implementations.backward_weights = layers::kOwnCode;
   return out;

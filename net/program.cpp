@@ -199,6 +199,10 @@ void Program::mark_backward() {
         std::any_of(output.consumers.begin(), output.consumers.end(),
                     [&](int consumer) { return calls_[at(consumer)].runs_backward; });
     call.runs_backward = output.needs_gradient && (is_loss || receives);
+    call.makes_input_gradient =
+        call.runs_backward && std::ranges::any_of(call.inputs, [this](int input) {
+          return values_[at(input)].needs_gradient;
+        });
   }
 }
 
@@ -360,12 +364,6 @@ layers::Bindings Program::rebuild_memory(const Call& call) const {
 Call* Program::call_of(int node) {
   const int call = call_of_node_[at(node)];
   return call < 0 ? nullptr : &calls_[at(call)];
-}
-
-bool Program::wants_input_gradient(const Call& call) const {
-  return call.runs_backward && std::ranges::any_of(call.inputs, [this](int input) {
-           return values_[at(input)].needs_gradient;
-         });
 }
 
 std::string Program::name_of(const Call& call) const {

@@ -31,6 +31,7 @@ struct Call {
   std::vector<int> inputs;     ///< indices of values
   int output = 0;              ///< index of a value
   bool runs_backward = false;  ///< a loss depends on it, and it or an earlier call needs a gradient
+  bool makes_input_gradient = false;  ///< its backward pass makes the gradient of an input
   bool gives_factors = false;
   layers::FactorMemory factors;  ///< memory for its factors
   int gate = -1;                 ///< the node whose tensors the forward pass reads; -1: none
@@ -105,8 +106,6 @@ class Program {
   /// The memory of a call for the computation of gradients from factors, which may run concurrently
   /// with the passes.
   layers::Bindings rebuild_memory(const Call& call) const;
-  /// Whether the backward pass computes the gradient of at least one input.
-  bool wants_input_gradient(const Call& call) const;
   /// The name of a call in messages: the layer's name, or "reorder after" a layer.
   std::string name_of(const Call& call) const;
 
