@@ -13,7 +13,7 @@ namespace poseidon::apps {
 inline void add_isa_and_version(CLI::App& app, const std::string& program, const char* group) {
   app.add_option_function<std::string>(
          "--isa", [](const std::string& name) { choose_isa(name); },
-         "compute with this instruction set and no better one, for example x86-64-v3")
+         "highest instruction set to use, for example x86-64-v3")
       ->group(group)
       ->type_name("NAME");
   // CLI11 processes the flags in this order, so --version prints the effect of --isa.

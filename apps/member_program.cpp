@@ -88,10 +88,10 @@ void add_options(CLI::App& app, Arguments& arguments, bool computes) {
   app.add_option("--coordinator", options.coordinator, "HOST:PORT of poseidon-train")
       ->required()
       ->check(address(1));
-  app.add_option("--listen", options.listen, "ADDR:PORT for peers; port 0: any that is free")
+  app.add_option("--listen", options.listen, "ADDR:PORT for peers; port 0: any free port")
       ->check(address());
   app.add_option("--advertise", options.advertise,
-                 "HOST:PORT where peers reach this one; port 0: as --listen")
+                 "HOST:PORT at which peers reach this node; port 0: that of --listen")
       ->check(address());
   app.add_option("--secret-file", arguments.secret_file,
                  "file with the cluster's secret; -: the first line of standard input");
@@ -99,37 +99,40 @@ void add_options(CLI::App& app, Arguments& arguments, bool computes) {
   app.add_flag("--insecure", options.insecure,
                "allow to listen beyond loopback without a secret or TLS");
   app.add_option("--rank", options.wanted_rank,
-                 "rank to ask for; default: what srun or mpirun say, else any")
+                 "rank to request; default: that of srun or mpirun, else any")
       ->check(whole_number(0, 4095));
   app.add_option("--join-timeout", arguments.join_timeout,
-                 "seconds to look for the coordinator; 0: for ever")
+                 "time limit of the search for the coordinator, s; 0: none")
       ->check(whole_number(0, 1000000000));
-  app.add_option("--stop-signals", arguments.stop_signals,
-                 "signals by which it leaves, beside INT, TERM and HUP; default: USR1,USR2,XCPU");
-  app.add_flag("--once", arguments.once, "end after one job");
-  app.add_flag("--end-with-stdin", arguments.end_with_stdin,
-               "leave when standard input ends, as with the connection that this was started by");
+  app.add_option(
+      "--stop-signals", arguments.stop_signals,
+      "signals that end the daemon, in addition to INT, TERM and HUP; default: USR1,USR2,XCPU");
+  app.add_flag("--once", arguments.once, "exit after one job");
+  app.add_flag(
+      "--end-with-stdin", arguments.end_with_stdin,
+      "exit when standard input ends, as when the ssh connection that started the daemon closes");
   if (!computes) return;
-  app.add_option("--device", arguments.device,
-                 "this worker's devices, of one kind: cpu, cuda:1, cuda:0,cuda:1; default: those "
-                 "of the job");
-  app.add_option("--threads", options.threads, "computing threads; 0: all cores")
+  app.add_option(
+      "--device", arguments.device,
+      "devices of this worker, of one kind: cpu, cuda:1, cuda:0,cuda:1; default: those of the job");
+  app.add_option("--threads", options.threads, "compute threads; 0: all cores")
       ->check(whole_number(0, 1024));
   app.add_option("--workers-on-host", arguments.workers_on_host,
-                 "set by poseidon-train: how many workers share the cores with --threads 0")
+                 "set by poseidon-train: number of workers that share the cores with --threads 0")
       ->check(whole_number(1))
       ->group("");
   app.add_option("--data-root", arguments.data_root,
-                 "folder that holds the data of jobs; no file outside of it is read")
+                 "folder with the data of jobs; data outside it is not read")
       ->envname("POSEIDON_DATA");
   app.add_option("--run-directory", arguments.run_directory,
                  "set by poseidon-train for its own processes: its run directory")
       ->group("");
-  CLI::Option* server = app.add_option("--server-listen", arguments.server_listen,
-                                       "ADDR:PORT of a server in this same process; port 0: any")
-                            ->check(address());
+  CLI::Option* server =
+      app.add_option("--server-listen", arguments.server_listen,
+                     "also run a server in this process, at ADDR:PORT; port 0: any free port")
+          ->check(address());
   app.add_option("--server-advertise", arguments.server_advertise,
-                 "HOST:PORT where workers reach that server; default: host of --advertise")
+                 "HOST:PORT at which workers reach that server; default: host of --advertise")
       ->check(address())
       ->needs(server);
 }
@@ -217,9 +220,7 @@ void complete(Arguments& arguments, const char* name, bool computes) {
 int run(const char* name, const char* description, bool computes, int count, char** values,
         OneJob one_job) {
   CLI::App app(description, name);
-  app.footer(
-      "docs/cluster.md: several machines, from the first daemon to losses. docs/security.md: whom "
-      "nodes trust.");
+  app.footer("docs/cluster.md: jobs on several machines. docs/security.md: secrets and TLS.");
   add_isa_and_version(app, name, "Options");
   Arguments arguments;
   add_options(app, arguments, computes);

@@ -117,61 +117,61 @@ void pack(PackFlags& flags, Log& log) {
 void add_pack_input(CLI::App& command, PackFlags& flags) {
   command
       .add_option("input", flags.inputs,
-                  "folder, .tar or .tar.gz with a folder for each class, or what --type says")
+                  "folder, .tar or .tar.gz with one folder per class, or input of another --type")
       ->required();
-  command
-      .add_option("--type", flags.type,
-                  "what the input is; default: what it looks like. docs/data.md describes them")
+  command.add_option("--type", flags.type, "type of the input (docs/data.md); default: detected")
       ->check(CLI::IsMember(kPackTypes));
   command.add_option("--prefix,--split", flags.options.prefix,
-                     "path inside the input that holds the class folders, such as train");
-  command.add_option("--root", flags.root,
-                     "folder that a list's paths are relative to; default: the list's own");
+                     "path of the class folders inside the input, such as train");
+  command.add_option(
+      "--root", flags.root,
+      "folder to which the paths of a list are relative; default: the folder of the list");
   command.add_option("--extra", flags.options.extras,
-                     "a dataset of HDF5 files beyond data and label, which a network may read as a "
-                     "further input; once for each");
+                     "dataset of HDF5 files to pack as an auxiliary input, in addition to data and "
+                     "label; repeatable");
   command.add_flag(
       "--bgr-to-rgb", flags.options.bgr_to_rgb,
-      "turn the channels of a database's pixels, which Caffe keeps as blue, green, red");
+      "reverse the channels of a database's pixels, which Caffe stores as blue, green, red");
 }
 
 void add_pack(CLI::App& program, PackFlags& flags) {
-  CLI::App* command =
-      program.add_subcommand("pack", "pack images, or a dataset of others, into a record set");
+  CLI::App* command = program.add_subcommand(
+      "pack", "pack images, or a dataset of another program, into a record set");
   add_pack_input(*command, flags);
   command->add_option("--output,-o", flags.output, "folder of the record set, new or empty")
       ->required();
-  command->add_option("--shard-mb", flags.shard_mb, "largest size of a file of the set, in MiB")
+  command->add_option("--shard-mb", flags.shard_mb, "maximum size of a file of the record set, MiB")
       ->check(apps::whole_number(1, 1 << 20))
       ->capture_default_str();
   command
       ->add_option("--resize", flags.options.resize_short,
-                   "shrink larger images so that the shorter side has this length")
+                   "shrink larger images to this length of the shorter side, pixels")
       ->check(apps::whole_number(1, 16384));
-  command->add_option("--quality", flags.options.quality, "JPEG quality of images shrunk")
+  command->add_option("--quality", flags.options.quality, "JPEG quality of shrunk images")
       ->check(apps::whole_number(1, 100))
       ->capture_default_str();
   command
-      ->add_option("--orientation", flags.orientation,
-                   "whether JPEG images are turned as their EXIF orientation says; ignore keeps "
-                   "them as they are stored")
+      ->add_option(
+          "--orientation", flags.orientation,
+          "apply: rotate JPEG images by their EXIF orientation; ignore: keep them as stored")
       ->check(CLI::IsMember({"apply", "ignore"}))
       ->capture_default_str();
   command->add_flag("--decode", flags.options.decode,
-                    "keep pixels instead of image files: for small images");
+                    "store pixels instead of image files, for small images");
   command->add_flag("--check-images", flags.options.check_images,
-                    "decode every image once, to find damaged ones now");
-  command->add_option("--shuffle-seed", flags.shuffle_seed, "pack in a random order of this seed")
+                    "decode every image once, to find damaged images early");
+  command->add_option("--shuffle-seed", flags.shuffle_seed, "pack in random order, with this seed")
       ->check(apps::whole_number(0));
-  auto* from =
-      command->add_option("--classes-from", flags.classes_from,
-                          "record set whose class list is used: for a test set with fewer classes");
-  command->add_option("--class-names", flags.class_names, "file with the name of a class a line")
+  auto* from = command->add_option(
+      "--classes-from", flags.classes_from,
+      "use the class list of this record set, for a test set with fewer classes");
+  command->add_option("--class-names", flags.class_names, "file with one class name per line")
       ->excludes(from);
-  command->add_option("--on-error", flags.on_error, "what a corrupt image does")
+  command
+      ->add_option("--on-error", flags.on_error, "corrupt image: stop, or skip it with a warning")
       ->check(CLI::IsMember({"stop", "skip"}))
       ->capture_default_str();
-  command->add_flag("--json", flags.json, "the result as one JSON object");
+  command->add_flag("--json", flags.json, "print the result as one JSON object");
 }
 
 struct InfoFlags {
@@ -242,9 +242,9 @@ void info(InfoFlags& flags, Log& log) {
 /// Adds the options that describe an existing dataset.
 void add_dataset(CLI::App& command, DatasetConfig& config, std::string& type) {
   command.add_option("path", config.path, "folder of the dataset")->required();
-  command.add_option("--type", type, "type of the dataset; default: what it looks like")
+  command.add_option("--type", type, "type of the dataset; default: detected")
       ->check(CLI::IsMember({"records", "images", "mnist", "cifar10", "cifar100"}));
-  command.add_option("--split", config.split, "part of mnist, cifar10, cifar100")
+  command.add_option("--split", config.split, "mnist, cifar10, cifar100: part of the dataset")
       ->check(CLI::IsMember({"train", "test"}))
       ->capture_default_str();
 }
@@ -255,7 +255,7 @@ void add_info(CLI::App& program, InfoFlags& flags) {
   command->add_flag("--verify", flags.verify, "read, check and decode every sample");
   command->add_option("--mean-image", flags.mean_image,
                       "write the mean of all samples to this PFM file");
-  command->add_flag("--json", flags.json, "the result as one JSON object");
+  command->add_flag("--json", flags.json, "print the result as one JSON object");
 }
 
 struct ExportFlags {
@@ -265,9 +265,9 @@ struct ExportFlags {
 
 void add_export(CLI::App& program, ExportFlags& flags) {
   CLI::App* command = program.add_subcommand(
-      "export", "write a dataset of images of one shape to an HDF5 file, as Caffe reads them");
+      "export", "write a dataset of images of one shape to an HDF5 file for Caffe");
   add_dataset(*command, flags.config, flags.type);
-  command->add_option("--output,-o", flags.output, "the HDF5 file, which is new")->required();
+  command->add_option("--output,-o", flags.output, "HDF5 file to create")->required();
 }
 
 /// Replaces this process by the program that contains the HDF5 library. Throws ConfigError if this
@@ -308,25 +308,27 @@ void add_make(CLI::App& program, MakeFlags& flags) {
   command->add_option("--samples", flags.samples, "number of samples")
       ->check(apps::whole_number(1, int64_t{1} << 32))
       ->capture_default_str();
-  command->add_option("--seed", flags.seed, "which samples are generated")
+  command->add_option("--seed", flags.seed, "seed of the generated samples")
       ->check(apps::whole_number(0))
       ->capture_default_str();
-  command->add_option("--split", flags.split, "digits: train and test differ")
+  command->add_option("--split", flags.split, "digits: part of the dataset")
       ->check(CLI::IsMember({"train", "test"}))
       ->capture_default_str();
-  command->add_option("--channels", flags.channels, "random")->check(apps::whole_number(1, 255));
-  command->add_option("--height", flags.height, "random")->check(apps::whole_number(1, 4096));
-  command->add_option("--width", flags.width, "random")->check(apps::whole_number(1, 4096));
-  command->add_option("--classes", flags.classes, "random")->check(apps::whole_number(1, 1000000));
-  command->add_option("--shard-mb", flags.shard_mb, "largest size of a file of the set, in MiB")
+  command->add_option("--channels", flags.channels, "random: channels per sample")
+      ->check(apps::whole_number(1, 255));
+  command->add_option("--height", flags.height, "random: rows")->check(apps::whole_number(1, 4096));
+  command->add_option("--width", flags.width, "random: columns")
+      ->check(apps::whole_number(1, 4096));
+  command->add_option("--classes", flags.classes, "random: number of classes")
+      ->check(apps::whole_number(1, 1000000));
+  command->add_option("--shard-mb", flags.shard_mb, "maximum size of a file of the record set, MiB")
       ->check(apps::whole_number(1, 1 << 20))
       ->capture_default_str();
-  command->add_flag("--json", flags.json, "the result as one JSON object");
+  command->add_flag("--json", flags.json, "print the result as one JSON object");
 }
 
 int run(int count, char** arguments) {
-  CLI::App program{
-      "Packs images into record sets, describes datasets, generates and exports them."};
+  CLI::App program{"Packs images into record sets; describes, generates and exports datasets."};
   program.require_subcommand(1);
   program.set_version_flag("--version", std::string("poseidon-data ") + POSEIDON_VERSION);
   program.footer("docs/record-format.md describes record sets byte by byte.");

@@ -30,16 +30,16 @@ CLI::App* add_command(CLI::App& program, const char* name, const char* doc, cons
   CLI::App* command = program.add_subcommand(name, doc);
   command
       ->add_option("source", flags.source,
-                   "a run directory, a checkpoint, a folder of poseidon-import's, or weights")
+                   "run directory, checkpoint, output folder of poseidon-import, or weights")
       ->required()
       ->type_name("FILE");
   command->add_option("output", flags.output, output)->required()->type_name("FILE");
   command
       ->add_option("--network", flags.network,
-                   "the network file, where no network.json lies with the weights")
+                   "network file; default: network.json in the folder of the weights")
       ->type_name("FILE");
-  command->add_flag("--force", flags.force, "overwrite the output where it exists");
-  command->add_flag("--json", flags.json, "the result as one JSON object");
+  command->add_flag("--force", flags.force, "overwrite an existing output");
+  command->add_flag("--json", flags.json, "print the result as one JSON object");
   return command;
 }
 
@@ -78,20 +78,21 @@ void export_onnx(const ExportFlags& flags, Log& log) {
 }
 
 int run(int count, char** arguments) {
-  CLI::App program{"Makes other programs' files of what was trained.", "poseidon-export"};
+  CLI::App program{"Converts trained networks to the formats of other programs.",
+                   "poseidon-export"};
   program.require_subcommand(1);
   program.set_version_flag("--version", std::string("poseidon-export ") + POSEIDON_VERSION);
-  program.footer("docs/import.md says what becomes of each layer and each tensor.");
+  program.footer("docs/import.md: conversion of each layer and tensor.");
   ExportFlags flags;
   CLI::App* torchvision = add_command(program, "torchvision",
-                                      "write the state dict of a network that torchvision has too",
-                                      "the .safetensors file to write", flags);
+                                      "write the state dict of a network that torchvision also has",
+                                      ".safetensors file to write", flags);
   torchvision->add_option("--arch", flags.arch,
-                          "torchvision's name, where the network's own is another");
+                          "torchvision's name of the network; default: the network's own name");
   CLI::App* onnx = add_command(program, "onnx", "write the network in test phase as ONNX",
-                               "the .onnx file to write", flags);
+                               ".onnx file to write", flags);
   onnx->add_flag("--fold-batch-norm", flags.fold_batch_norm,
-                 "make batch norms part of the convolutions and linear layers before them");
+                 "fold batch norms into the convolutions and linear layers before them");
   if (!parse_command_line(program, "poseidon-export", count, arguments)) return 0;
   apps::refuse_existing(flags.output, flags.force);
   StandardErrorLog log;

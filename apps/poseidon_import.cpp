@@ -35,29 +35,30 @@ void add_force(CLI::App& command, bool& force) {
 
 CLI::App* add_caffe(CLI::App& program, CaffeFlags& flags) {
   CLI::App* command = program.add_subcommand(
-      "caffe", "write network.json, job.json and weights.safetensors of a Caffe network");
+      "caffe", "write network.json, job.json and weights.safetensors for a Caffe network");
   command->add_option("output", flags.output, "folder to write to, new or empty")
       ->required()
       ->type_name("FOLDER");
   command
-      ->add_option("--prototxt", flags.prototxt,
-                   "the network: train_val.prototxt or deploy.prototxt")
+      ->add_option("--prototxt", flags.prototxt, "network: train_val.prototxt or deploy.prototxt")
       ->required()
       ->type_name("FILE");
   command->add_option("--solver", flags.solver, "solver.prototxt, for job.json")->type_name("FILE");
-  command->add_option("--weights", flags.weights, "trained weights, a .caffemodel")
+  command->add_option("--weights", flags.weights, "trained weights: a .caffemodel file")
       ->type_name("FILE");
   add_force(*command, flags.force);
   command->add_option("--input", flags.input,
-                      "CHANNELSxHEIGHTxWIDTH of a sample, where the network does not tell it");
+                      "CHANNELSxHEIGHTxWIDTH of a sample, if the network does not define it");
   command->add_option("--extra", flags.extras,
-                      "NAME=CHANNELSxHEIGHTxWIDTH or NAME=VALUES: a top of a data layer beyond "
-                      "images and labels, which becomes an input of the network; once for each");
-  command->add_flag("--bgr-to-rgb", flags.bgr_to_rgb,
-                    "turn means and the first weights from Caffe's order of colours to ours");
-  command->add_flag("--skip-unknown", flags.skip_unknown,
-                    "leave out what has no equal, with a warning, in place of an error");
-  command->add_flag("--json", flags.json, "the result as one JSON object");
+                      "NAME=CHANNELSxHEIGHTxWIDTH or NAME=VALUES: a further top of a data layer, "
+                      "which becomes an auxiliary input; repeatable");
+  command->add_flag(
+      "--bgr-to-rgb", flags.bgr_to_rgb,
+      "convert means and first weights from Caffe's blue, green, red to red, green, blue");
+  command->add_flag(
+      "--skip-unknown", flags.skip_unknown,
+      "skip layers and fields without an equivalent, with a warning instead of an error");
+  command->add_flag("--json", flags.json, "print the result as one JSON object");
   return command;
 }
 
@@ -69,8 +70,8 @@ struct TorchvisionFlags {
 
 CLI::App* add_torchvision(CLI::App& program, TorchvisionFlags& flags) {
   CLI::App* command = program.add_subcommand(
-      "torchvision", "write network.json, job.json and weights.safetensors of a state dict");
-  command->add_option("weights", flags.weights, "the state dict, a .safetensors file")
+      "torchvision", "write network.json, job.json and weights.safetensors for a state dict");
+  command->add_option("weights", flags.weights, "state dict: a .safetensors file")
       ->required()
       ->type_name("FILE");
   command->add_option("output", flags.output, "folder to write to, new or empty")
@@ -78,10 +79,10 @@ CLI::App* add_torchvision(CLI::App& program, TorchvisionFlags& flags) {
       ->type_name("FOLDER");
   add_force(*command, flags.force);
   command->add_option("--arch", flags.arch, "torchvision's name of the network")->required();
-  command->add_option("--classes", flags.classes, "how many its scores tell apart")
+  command->add_option("--classes", flags.classes, "number of classes")
       ->capture_default_str()
       ->check(apps::whole_number(1, 1 << 24));
-  command->add_flag("--json", flags.json, "the result as one JSON object");
+  command->add_flag("--json", flags.json, "print the result as one JSON object");
   return command;
 }
 
@@ -136,10 +137,10 @@ void import_torchvision(const TorchvisionFlags& flags) {
 }
 
 int run(int count, char** arguments) {
-  CLI::App program{"Makes networks, jobs and weights of other programs' files.", "poseidon-import"};
+  CLI::App program{"Converts networks, jobs and weights of other programs.", "poseidon-import"};
   program.require_subcommand(1);
   program.set_version_flag("--version", std::string("poseidon-import ") + POSEIDON_VERSION);
-  program.footer("docs/import.md says what becomes of each layer and each field.");
+  program.footer("docs/import.md: conversion of each layer and field.");
   CaffeFlags caffe_flags;
   TorchvisionFlags torchvision_flags;
   const CLI::App* caffe = add_caffe(program, caffe_flags);

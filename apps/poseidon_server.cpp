@@ -3,7 +3,7 @@
 #include "apps/member_program.h"
 
 int main(int count, char** arguments) {
-  return poseidon::apps::run_member_program(
-      "poseidon-server", "Adds the gradients of training jobs that poseidon-train coordinates.",
-      false, count, arguments, poseidon::trainer::run_server);
+  return poseidon::apps::run_member_program("poseidon-server",
+                                            "Sums gradients for training jobs of poseidon-train.",
+                                            false, count, arguments, poseidon::trainer::run_server);
 }

@@ -6,6 +6,6 @@
 int main(int count, char** arguments) {
   const poseidon::cpu::SpinPolicy waits;
   return poseidon::apps::run_member_program(
-      "poseidon-worker", "Computes in training jobs that poseidon-train coordinates.", true, count,
+      "poseidon-worker", "Computes gradients for training jobs of poseidon-train.", true, count,
       arguments, poseidon::trainer::run_worker);
 }

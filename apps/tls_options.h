@@ -10,14 +10,14 @@ namespace poseidon::apps {
 /// in --help.
 inline void add_tls_options(CLI::App& app, comm::TlsFiles& files, const char* group) {
   app.add_option("--tls-certificate", files.certificate,
-                 "PEM: this node's certificate; connections then go by TLS 1.3")
+                 "PEM: this node's certificate; enables TLS 1.3")
       ->group(group)
       ->type_name("FILE");
-  app.add_option("--tls-key", files.key, "PEM: the certificate's private key")
+  app.add_option("--tls-key", files.key, "PEM: private key of the certificate")
       ->group(group)
       ->type_name("FILE");
   app.add_option("--tls-authority", files.authority,
-                 "PEM: the authority that signed the peers' certificates")
+                 "PEM: certificate authority of the peers' certificates")
       ->group(group)
       ->type_name("FILE");
 }

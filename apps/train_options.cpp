@@ -34,9 +34,9 @@ struct Arguments {
 
 /// The groups of --help, by purpose.
 constexpr const char* kTrainGroup = "Train";
-constexpr const char* kOtherGroup = "Do something else with the job (one of)";
+constexpr const char* kOtherGroup = "Other actions (one of)";
 constexpr const char* kClusterGroup = "Several workers";
-constexpr const char* kOutputGroup = "What is printed";
+constexpr const char* kOutputGroup = "Output";
 
 constexpr const char* kFooter =
     "\nExamples:\n"
@@ -45,7 +45,7 @@ constexpr const char* kFooter =
     "  poseidon-train --resume runs/digits --test\n"
     "  poseidon-train --resume runs/digits --classify 1.png 2.jpg\n"
     "  poseidon-train configs/lenet-digits.json --workers 2 --check --json\n"
-    "\nFurther: README.md (recipes), docs/config.md (every key of job and network\n"
+    "\nSee also: README.md (recipes), docs/config.md (all keys of job and network\n"
     "files), docs/cluster.md (several machines), docs/plan.md, docs/security.md,\n"
     "docs/trace.md";
 
@@ -53,30 +53,32 @@ void add_train_options(CLI::App& app, Arguments& arguments) {
   const auto option = [&](const char* name, auto& value, const char* doc) {
     return app.add_option(name, value, doc)->group(kTrainGroup);
   };
-  option("CONFIG", arguments.config, "job file; --resume has its own")->type_name("FILE");
+  option("CONFIG", arguments.config, "job file; default with --resume: that of the run")
+      ->type_name("FILE");
   option("--set", arguments.options.overrides, "override a value of the job")
       ->type_name("PATH=VALUE")
       ->take_all()
       ->allow_extra_args(false);
   option("--output", arguments.output, "run directory; default: runs/<name>-<date>-<time>")
       ->type_name("FOLDER");
-  option("--resume", arguments.resume, "go on: a run directory, or a checkpoint in one")
+  option("--resume", arguments.resume, "continue a run: its directory, or a checkpoint in it")
       ->type_name("RUN");
   option("--weights", arguments.weights,
-         "begin with the weights of a safetensors file, or of a run's newest checkpoint")
+         "initial weights: a safetensors file, or a run directory (its newest checkpoint)")
       ->type_name("FILE");
   app.add_flag("--force", arguments.options.force,
-               "overwrite the file of --tune, --extract or --trace where it exists")
+               "overwrite an existing file of --tune, --extract or --trace")
       ->group(kTrainGroup);
   option("--max-steps", arguments.options.max_steps, "stop after this step of the job")
       ->check(whole_number(0));
   option("--stop-signals", arguments.stop_signals,
-         "signals that end the run after its step, beside INT, TERM and HUP; default: "
-         "USR1,USR2,XCPU");
-  option("--threads", arguments.threads, "computing threads; 0: all cores")->check(whole_number(0));
+         "signals that end the run after the current step, in addition to INT, TERM and HUP; "
+         "default: USR1,USR2,XCPU");
+  option("--threads", arguments.threads, "compute threads of each worker; 0: all cores")
+      ->check(whole_number(0));
   option("--device", arguments.device,
-         "what computes: cpu, cuda or cuda:1 (the second GPU), replay, which only takes its time; "
-         "several devices of each worker: cuda:0,cuda:1 or cpu,cpu");
+         "devices of each worker: cpu, cuda, cuda:1 (the second GPU), or replay (sleeps for the "
+         "times of --times); several: cuda:0,cuda:1 or cpu,cpu");
 }
 
 void add_actions(CLI::App& app, Arguments& arguments) {
@@ -87,25 +89,27 @@ void add_actions(CLI::App& app, Arguments& arguments) {
   flag("--plan", arguments.actions[1], "print the communication plan");
   flag("--time", arguments.actions[2], "time each layer");
   flag("--test", arguments.actions[3], "test the weights of --resume or --weights");
-  app.add_option("--classify", arguments.options.images,
-                 "likeliest classes of your own images, by --resume or --weights")
+  app.add_option(
+         "--classify", arguments.options.images,
+         "print the most likely classes of images, with the weights of --resume or --weights")
       ->type_name("FILE")
       ->group(kOtherGroup);
   app.add_option("--extract", arguments.options.layers,
-                 "write what these layers make of each test sample to "
-                 "features.safetensors in the folder of --output, by --resume or --weights")
+                 "write the outputs of these layers for each test sample to features.safetensors "
+                 "in --output, with the weights of --resume or --weights")
       ->type_name("LAYER[,LAYER]")
       ->delimiter(',')
       ->take_all()
       ->allow_extra_args(false)
       ->group(kOtherGroup);
-  flag("--tune", arguments.actions[4], "time the choices of each layer");
-  flag("--devices", arguments.actions[6], "print what can compute on this machine");
+  flag("--tune", arguments.actions[4],
+       "time layouts and algorithms of each layer, write the fastest to a file");
+  flag("--devices", arguments.actions[6], "print the devices of this machine");
   app.add_option("--schema", arguments.options.schema, "print a JSON Schema: job or network")
       ->check(CLI::IsMember({"job", "network"}))
       ->group(kOtherGroup);
   app.add_option("--times", arguments.times,
-                 "with --plan or --device replay: the output of --time --json")
+                 "with --plan or --device replay: output file of --time --json")
       ->type_name("FILE")
       ->group(kOtherGroup);
   flag("--simulate", arguments.options.simulates,
@@ -120,24 +124,28 @@ void add_cluster_options(CLI::App& app, Arguments& arguments) {
   const auto flag = [&](const char* name, bool& value, const char* doc) {
     app.add_flag(name, value, doc)->group(kClusterGroup);
   };
-  option("--workers", arguments.workers, "processes that compute")->check(whole_number(1));
-  option("--servers", arguments.servers, "processes that add gradients")->check(whole_number(0));
-  flag("--replan", arguments.options.replan, "with --resume: choose anew (may change bits)");
-  flag("--external", arguments.external, "wait for daemons on this and other machines");
+  option("--workers", arguments.workers, "worker processes, which compute gradients")
+      ->check(whole_number(1));
+  option("--servers", arguments.servers, "server processes, which sum gradients")
+      ->check(whole_number(0));
+  flag("--replan", arguments.options.replan, "with --resume: make a new plan (may change bits)");
+  flag("--external", arguments.external, "wait for daemons to join");
   option("--hosts", arguments.hosts,
-         "file with a line [user@]host[:port] [slots=N] for each host: start workers and servers "
-         "there, by ssh")
+         "start workers and servers by ssh on the hosts of this file, one line [user@]host[:port] "
+         "[slots=N] for each host")
       ->type_name("FILE");
-  option("--listen", arguments.listen, "with --external, --hosts: where others join; port 0: any")
+  option("--listen", arguments.listen,
+         "with --external or --hosts: address at which nodes join; port 0: any free port")
       ->type_name("ADDR:PORT")
       ->check(address());
   option("--remote-folder", arguments.remote_folder,
-         "with --hosts: folder of the programs there; default: as here")
+         "with --hosts: folder of the programs on the hosts; default: as on this machine")
       ->type_name("FOLDER");
   option("--data-root", arguments.data_root,
-         "with --hosts: folder of the data there; default: $POSEIDON_DATA of here, else of there")
+         "with --hosts: folder of the data on the hosts; default: $POSEIDON_DATA of this machine, "
+         "else of the host")
       ->type_name("FOLDER");
-  option("--secret-file", arguments.secret_file, "with --external: the cluster's secret")
+  option("--secret-file", arguments.secret_file, "with --external: file with the cluster's secret")
       ->type_name("FILE");
   add_tls_options(app, arguments.options.tls, kClusterGroup);
   flag("--insecure", arguments.options.insecure,
@@ -148,9 +156,9 @@ void add_output_options(CLI::App& app, Arguments& arguments) {
   const auto flag = [&](const char* name, bool& value, const char* doc) {
     app.add_flag(name, value, doc)->group(kOutputGroup);
   };
-  flag("--json", arguments.options.json, "the result as one JSON object on standard output");
+  flag("--json", arguments.options.json, "print the result as one JSON object on standard output");
   flag("--trace", arguments.options.trace,
-       "write trace.json: who did what when in the last steps, for ui.perfetto.dev");
+       "write trace.json: a timeline of the last steps, for ui.perfetto.dev");
 }
 
 Action action_of(const Arguments& arguments) {

@@ -69,10 +69,10 @@ void describe_extras(Fields& fields, std::string_view key, std::vector<Auxiliary
   fields.objects(
       key, extras.size(), [&](size_t count) { extras.resize(count); },
       [&](Fields& inner, size_t i) {
-        inner.text("name", extras[i].name, "its name: letters, digits, \"_\" and \"-\"",
+        inner.text("name", extras[i].name, "1 to 100 letters, digits, \"_\" or \"-\"",
                    Presence::kRequired);
         inner.integers("shape", extras[i].extents, between(1, static_cast<double>(kMostExtent - 1)),
-                       "[channels, height, width] of a sample, or [values]", Presence::kRequired);
+                       "[channels, height, width] or [values] per sample", Presence::kRequired);
       },
       doc);
 }

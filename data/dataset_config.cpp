@@ -19,29 +19,28 @@ void describe_path(Fields& fields, DatasetConfig& config, const char* doc) {
 
 void describe_split(Fields& fields, DatasetConfig& config) {
   int index = config.split == "test" ? 1 : 0;
-  fields.choice("split", index, {"train", "test"}, "which part of the dataset");
+  fields.choice("split", index, {"train", "test"}, "part of the dataset");
   config.split = index == 1 ? "test" : "train";
 }
 
 void describe_generated(Fields& fields, DatasetConfig& config) {
   fields.integer("samples", config.samples, between(1, 1e12), "number of samples");
-  fields.integer("seed", config.seed, at_least(0), "which samples are generated");
+  fields.integer("seed", config.seed, at_least(0), "seed of the generated samples");
 }
 
 void describe_random(Fields& fields, DatasetConfig& config) {
-  fields.integer("channels", config.channels, between(1, 1024), "channels of a sample");
-  fields.integer("height", config.height, between(1, 16384), "rows of a sample");
-  fields.integer("width", config.width, between(1, 16384), "columns of a sample");
+  fields.integer("channels", config.channels, between(1, 1024), "channels per sample");
+  fields.integer("height", config.height, between(1, 16384), "rows");
+  fields.integer("width", config.width, between(1, 16384), "columns");
   fields.integer("classes", config.class_count, between(1, 1e6), "number of classes");
   describe_extras(fields, "extras", config.extras,
-                  "tensors of floats that a sample has beside its image, for the further inputs of "
-                  "a network");
+                  "auxiliary inputs: float tensors of each sample in addition to its image");
   describe_generated(fields, config);
 }
 
 std::vector<Variant> variants(DatasetConfig& config) {
   const auto binary = [&](Fields& fields) {
-    describe_path(fields, config, "folder that holds the dataset's files");
+    describe_path(fields, config, "folder of the dataset");
     describe_split(fields, config);
   };
   const auto folder = [&](const char* doc) {
@@ -51,16 +50,15 @@ std::vector<Variant> variants(DatasetConfig& config) {
     describe_split(fields, config);
     describe_generated(fields, config);
   };
-  return {
-      {"mnist", "handwritten digits in IDX files, gzipped or not", binary},
-      {"cifar10", "the binary version of CIFAR-10", binary},
-      {"cifar100", "the binary version of CIFAR-100, fine labels", binary},
-      {"images", "a folder per class of JPEG, PNG, BMP or PNM files",
-       folder("folder that holds a folder per class")},
-      {"records", "a record set made by poseidon-data pack", folder("folder of the record set")},
-      {"digits", "generated 28x28 images of digits; no files needed", digits},
-      {"random", "generated values without meaning, for measurements",
-       [&](Fields& fields) { describe_random(fields, config); }}};
+  return {{"mnist", "MNIST in IDX files, optionally gzipped", binary},
+          {"cifar10", "CIFAR-10, binary version", binary},
+          {"cifar100", "CIFAR-100, binary version, fine labels", binary},
+          {"images", "JPEG, PNG, BMP or PNM files in one folder per class",
+           folder("folder of the class folders")},
+          {"records", "record set of poseidon-data", folder("folder of the record set")},
+          {"digits", "generated 28x28 images of digits, without files", digits},
+          {"random", "random values, for measurements",
+           [&](Fields& fields) { describe_random(fields, config); }}};
 }
 
 }  // namespace
@@ -73,18 +71,17 @@ DatasetConfig DatasetConfig::for_testing() {
 }
 
 void DatasetConfig::describe(Fields& fields) {
-  fields.variant("type", type, variants(*this), "which kind of dataset");
+  fields.variant("type", type, variants(*this), "dataset type");
   fields.boolean("pairs", pairs,
-                 "each sample is two images, the second one in channels of its own; its label is "
-                 "1 where both are of one class, else 0");
-  fields.boolean("shuffle", shuffle, "a new order each epoch; tests always go in order");
+                 "combine two images as the channels of one sample; label 1: same class, 0: "
+                 "different classes");
+  fields.boolean("shuffle", shuffle, "new random order in each epoch; no effect in tests");
   fields.option("on_error", on_error, {"stop", "skip"},
-                "what a sample does that cannot be used (damaged, gone, too small): stop the run, "
-                "or be named "
-                "and replaced by the next one");
+                "corrupt sample (missing, damaged, too small): stop the run, or warn and use the "
+                "next sample");
   fields.object(
       "transform", [&](Fields& inner) { transform.describe(inner); },
-      "what is done to each image; a test set without one is prepared as the training set is",
+      "image preprocessing; a test set without it uses that of the training set",
       Presence::kOptional, &has_transform);
 }
 

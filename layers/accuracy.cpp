@@ -6,7 +6,8 @@
 namespace poseidon::layers {
 
 void Accuracy::describe(Fields& fields) {
-  fields.integers("top_k", top_k, between(1, 1 << 20), "a label counts where so many are better");
+  fields.integers("top_k", top_k, between(1, 1 << 20),
+                  "values of k, up to 8; each reports a scalar such as top5");
 }
 
 Shape Accuracy::infer(std::span<const Shape> inputs) {

@@ -5,8 +5,8 @@
 namespace poseidon::layers {
 
 void Argmax::describe(Fields& fields) {
-  fields.integer("top_k", top_k, at_least(1), "how many of the greatest elements of a sample");
-  fields.boolean("values", values, "whether the elements follow their places");
+  fields.integer("top_k", top_k, at_least(1), "number of elements");
+  fields.boolean("values", values, "append the elements to their indices");
 }
 
 Shape Argmax::infer(std::span<const Shape> inputs) {

@@ -7,11 +7,11 @@ namespace poseidon::layers {
 void BatchNorm::describe(Fields& fields) {
   fields.number("epsilon", epsilon, kPositive, "added to the variance");
   fields.number("momentum", momentum, between(0, 1),
-                "weight of the newest batch in the running statistics");
+                "weight of the current batch in the running statistics");
   fields.object(
-      "scale_filler", [this](Fields& f) { scale_filler.describe(f); }, "first values of the scale");
+      "scale_filler", [this](Fields& f) { scale_filler.describe(f); }, "initial scale");
   fields.object(
-      "shift_filler", [this](Fields& f) { shift_filler.describe(f); }, "first values of the shift");
+      "shift_filler", [this](Fields& f) { shift_filler.describe(f); }, "initial shift");
   multipliers.describe(fields);
 }
 

@@ -12,10 +12,9 @@ Shape ChannelFunction::infer(std::span<const Shape> inputs) {
 }
 
 void Prelu::describe(Fields& fields) {
-  fields.boolean("shared", shared, "whether one slope is that of all channels");
+  fields.boolean("shared", shared, "one slope for all channels");
   fields.object(
-      "slope_filler", [this](Fields& f) { slope_filler.describe(f); },
-      "first values of the slopes");
+      "slope_filler", [this](Fields& f) { slope_filler.describe(f); }, "initial slopes");
   multipliers.describe(fields);
 }
 
@@ -31,12 +30,11 @@ ChannelOperand Prelu::factor() const {
 }
 
 void Scale::describe(Fields& fields) {
-  fields.boolean("bias", bias, "whether a learned bias is added");
+  fields.boolean("bias", bias, "add a learned bias");
   fields.object(
-      "scale_filler", [this](Fields& f) { scale_filler.describe(f); },
-      "first values of the factors");
+      "scale_filler", [this](Fields& f) { scale_filler.describe(f); }, "initial factors");
   fields.object(
-      "bias_filler", [this](Fields& f) { bias_filler.describe(f); }, "first values of the bias");
+      "bias_filler", [this](Fields& f) { bias_filler.describe(f); }, "initial bias");
   multipliers.describe(fields);
 }
 
@@ -80,7 +78,7 @@ ChannelOperand Scale::summand() const {
 
 void Bias::describe(Fields& fields) {
   fields.object(
-      "filler", [this](Fields& f) { filler.describe(f); }, "first values of the summands");
+      "filler", [this](Fields& f) { filler.describe(f); }, "initial bias");
   multipliers.describe(fields);
 }
 

@@ -11,14 +11,13 @@ void ConvolutionKeys::describe_keys(Fields& fields, std::string_view stride_doc,
   fields.pair("kernel", kernel, at_least(1), "kernel height and width", Presence::kRequired);
   fields.pair("stride", stride, at_least(1), stride_doc);
   fields.sides("padding", padding, at_least(0), padding_doc);
-  fields.pair("dilation", dilation, at_least(1), "distance between kernel taps");
-  fields.integer("groups", groups, at_least(1), "channel groups that are convolved apart");
-  fields.boolean("bias", bias, "whether a bias is added");
+  fields.pair("dilation", dilation, at_least(1), "distance between kernel elements");
+  fields.integer("groups", groups, at_least(1), "channel groups, convolved separately");
+  fields.boolean("bias", bias, "add a bias");
   fields.object(
-      "weight_filler", [this](Fields& f) { weight_filler.describe(f); },
-      "first values of the weight");
+      "weight_filler", [this](Fields& f) { weight_filler.describe(f); }, "initial weight");
   fields.object(
-      "bias_filler", [this](Fields& f) { bias_filler.describe(f); }, "first values of the bias");
+      "bias_filler", [this](Fields& f) { bias_filler.describe(f); }, "initial bias");
   multipliers.describe(fields);
 }
 
@@ -47,9 +46,8 @@ std::vector<ParameterSpec> ConvolutionKeys::parameters_of(const Shape& weight) c
 }
 
 void Convolution::describe(Fields& fields) {
-  describe_keys(
-      fields, "steps between windows",
-      "zeros added at each side: one number, [height, width] or [top, bottom, left, right]");
+  describe_keys(fields, "distance between windows",
+                "zeros added: one number, [height, width] or [top, bottom, left, right]");
 }
 
 Shape Convolution::infer(std::span<const Shape> inputs) {

@@ -5,7 +5,7 @@
 namespace poseidon::layers {
 
 void Crop::describe(Fields& fields) {
-  fields.pair("offset", offset, between(0, 1 << 20), "the first row and column that are taken");
+  fields.pair("offset", offset, between(0, 1 << 20), "first row and column");
 }
 
 Shape Crop::infer(std::span<const Shape> inputs) {

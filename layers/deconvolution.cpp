@@ -5,10 +5,8 @@
 namespace poseidon::layers {
 
 void Deconvolution::describe(Fields& fields) {
-  describe_keys(fields,
-                "steps between the windows of the output that the input's cells are spread over",
-                "cells cut off at each side of the output: one number, [height, width] or [top, "
-                "bottom, left, right]");
+  describe_keys(fields, "distance between output windows",
+                "output cells removed: one number, [height, width] or [top, bottom, left, right]");
 }
 
 Shape Deconvolution::infer(std::span<const Shape> inputs) {

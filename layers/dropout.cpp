@@ -4,7 +4,7 @@ namespace poseidon::layers {
 
 void Dropout::describe(Fields& fields) {
   fields.number("probability", probability, between(0, 1),
-                "probability that an element is dropped; below 1");
+                "probability of dropping an element; below 1");
 }
 
 Shape Dropout::infer(std::span<const Shape> inputs) {

@@ -5,8 +5,7 @@
 namespace poseidon::layers {
 
 void Eltwise::describe(Fields& fields) {
-  fields.option("operation", operation, {"sum", "product", "maximum"},
-                "how the inputs are combined");
+  fields.option("operation", operation, {"sum", "product", "maximum"}, "elementwise operation");
 }
 
 Shape Eltwise::infer(std::span<const Shape> inputs) {

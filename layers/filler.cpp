@@ -25,24 +25,23 @@ void Filler::describe(Fields& fields) {
   const auto nothing = [](Fields&) {};
   fields.variant(
       "type", name,
-      {{"constant", "all the same",
-        [this](Fields& f) { f.number("value", value, {}, "the value"); }},
+      {{"constant", "one value", [this](Fields& f) { f.number("value", value, {}, "value"); }},
        {"uniform", "uniform in [minimum, maximum)",
         [this](Fields& f) {
-          f.number("minimum", minimum, {}, "lower end");
-          f.number("maximum", maximum, {}, "upper end");
+          f.number("minimum", minimum, {}, "lower bound");
+          f.number("maximum", maximum, {}, "upper bound");
         }},
        {"gaussian", "normal distribution",
         [this](Fields& f) {
           f.number("mean", mean, {}, "mean");
           f.number("deviation", deviation, at_least(0), "standard deviation");
           f.integer("sparse", sparse, at_least(0),
-                    "how many of an input's weights stay, on average, the others being 0; 0: all");
+                    "average number of nonzero weights per input; 0: all");
         }},
-       {"xavier", "uniform in +-sqrt(3 / inputs of a unit)", nothing},
-       {"he", "normal with variance 2 / inputs of a unit", nothing},
-       {"positive_unitball", "uniform, above 0, with a sum of 1 for each output", nothing},
-       {"bilinear", "the kernel of bilinear enlargement, for square kernels", nothing}},
+       {"xavier", "uniform in +-sqrt(3 / fan-in)", nothing},
+       {"he", "normal with variance 2 / fan-in", nothing},
+       {"positive_unitball", "uniform in [0, 1), normalized to sum 1 per output", nothing},
+       {"bilinear", "bilinear upsampling; needs square kernels", nothing}},
       "distribution");
   type = static_cast<FillerType>(std::find(names.begin(), names.end(), name) - names.begin());
 }

@@ -10,8 +10,8 @@ Shape Function::infer(std::span<const Shape> inputs) {
 }
 
 void Clip::describe(Fields& fields) {
-  fields.number("minimum", minimum, {}, "least value", Presence::kRequired);
-  fields.number("maximum", maximum, {}, "greatest value", Presence::kRequired);
+  fields.number("minimum", minimum, {}, "lower bound", Presence::kRequired);
+  fields.number("maximum", maximum, {}, "upper bound", Presence::kRequired);
 }
 
 Shape Clip::infer(std::span<const Shape> inputs) {
@@ -22,11 +22,11 @@ Shape Clip::infer(std::span<const Shape> inputs) {
 }
 
 void Elu::describe(Fields& fields) {
-  fields.number("alpha", alpha, at_least(0), "far negative values tend to -alpha");
+  fields.number("alpha", alpha, at_least(0), "factor of e^x - 1 for x < 0");
 }
 
 void Exp::describe(Fields& fields) {
-  fields.number("base", base, kPositive, "what is raised to a power");
+  fields.number("base", base, kPositive, "base");
   fields.number("scale", scale, {}, "factor on the input");
   fields.number("shift", shift, {}, "added to the scaled input");
 }
@@ -43,21 +43,21 @@ Shape Log::infer(std::span<const Shape> inputs) {
 }
 
 void Power::describe(Fields& fields) {
-  fields.number("power", power, {}, "the exponent");
+  fields.number("power", power, {}, "exponent");
   fields.number("scale", scale, {}, "factor on the input");
   fields.number("shift", shift, {}, "added to the scaled input");
 }
 
 void Relu::describe(Fields& fields) {
-  fields.number("slope", slope, at_least(0), "factor on negative values (leaky relu)");
+  fields.number("slope", slope, at_least(0), "factor on negative values");
 }
 
 void Swish::describe(Fields& fields) {
-  fields.number("beta", beta, {}, "factor on the input of the sigmoid");
+  fields.number("beta", beta, {}, "factor on the sigmoid's input");
 }
 
 void Threshold::describe(Fields& fields) {
-  fields.number("threshold", threshold, {}, "values above it give 1, others 0");
+  fields.number("threshold", threshold, {}, "values above it become 1, others 0");
 }
 
 }  // namespace poseidon::layers

@@ -6,12 +6,9 @@
 namespace poseidon::layers {
 
 void InfogainLoss::describe(Fields& fields) {
-  fields.number("weight", weight, at_least(0), "factor on this loss (less than 1: auxiliary head)");
-  fields.numbers(
-      "matrix", matrix, between(-1e6, 1e6),
-      "classes x classes numbers H, the row of the first label first: what the logarithm "
-      "of each class's probability is worth where the label is the row's",
-      Presence::kRequired);
+  fields.number("weight", weight, at_least(0), "weight of this loss; below 1: auxiliary head");
+  fields.numbers("matrix", matrix, between(-1e6, 1e6),
+                 "H, classes x classes numbers, one row per label", Presence::kRequired);
 }
 
 Shape InfogainLoss::infer(std::span<const Shape> inputs) {

@@ -18,9 +18,9 @@ void Definition::expect_inputs(std::span<const Shape> inputs, size_t count) cons
 
 void Multipliers::describe(Fields& fields) {
   fields.numbers("learning_rate_multipliers", learning_rate, at_least(0),
-                 "factor on the learning rate of each parameter, in order; 0 freezes it");
+                 "learning rate factor of each parameter, in order; 0: frozen");
   fields.numbers("decay_multipliers", decay, at_least(0),
-                 "factor on the weight decay of each parameter, in order");
+                 "weight decay factor of each parameter, in order");
 }
 
 void Multipliers::apply(std::vector<ParameterSpec>& parameters) const {

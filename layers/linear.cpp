@@ -6,12 +6,11 @@ namespace poseidon::layers {
 
 void Linear::describe(Fields& fields) {
   fields.integer("outputs", outputs, between(1, 1 << 24), "number of outputs", Presence::kRequired);
-  fields.boolean("bias", bias, "whether a bias is added");
+  fields.boolean("bias", bias, "add a bias");
   fields.object(
-      "weight_filler", [this](Fields& f) { weight_filler.describe(f); },
-      "first values of the weight");
+      "weight_filler", [this](Fields& f) { weight_filler.describe(f); }, "initial weight");
   fields.object(
-      "bias_filler", [this](Fields& f) { bias_filler.describe(f); }, "first values of the bias");
+      "bias_filler", [this](Fields& f) { bias_filler.describe(f); }, "initial bias");
   multipliers.describe(fields);
 }
 

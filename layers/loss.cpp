@@ -5,7 +5,7 @@
 namespace poseidon::layers {
 
 void ElementLoss::describe(Fields& fields) {
-  fields.number("weight", weight, at_least(0), "factor on this loss (less than 1: auxiliary head)");
+  fields.number("weight", weight, at_least(0), "weight of this loss; below 1: auxiliary head");
 }
 
 Shape ElementLoss::infer(std::span<const Shape> inputs) {
@@ -41,13 +41,14 @@ void check_classes(const Definition& definition, const StepContext& step, int64_
 
 void ContrastiveLoss::describe(Fields& fields) {
   ElementLoss::describe(fields);
-  fields.number("margin", margin, kPositive, "distance from which two that differ are far enough");
-  fields.boolean("legacy", legacy, "compare the squared distance with the margin");
+  fields.number("margin", margin, kPositive,
+                "distance beyond which pairs of different classes have no loss");
+  fields.boolean("legacy", legacy, "Caffe's legacy form: max(0, margin - d^2) / 2");
 }
 
 void HingeLoss::describe(Fields& fields) {
   ElementLoss::describe(fields);
-  fields.option("norm", norm, {"l1", "l2"}, "l2: squares are summed");
+  fields.option("norm", norm, {"l1", "l2"}, "l2: sum of the squares of these terms");
 }
 
 }  // namespace poseidon::layers

@@ -5,12 +5,13 @@
 namespace poseidon::layers {
 
 void Lrn::describe(Fields& fields) {
-  fields.integer("size", size, between(1, 1 << 12), "window: channels, or height and width; odd");
-  fields.number("alpha", alpha, {}, "factor on the mean of the squares");
+  fields.integer("size", size, between(1, 1 << 12),
+                 "window size, odd: channels, or height and width");
+  fields.number("alpha", alpha, {}, "factor on m");
   fields.number("beta", beta, at_least(0), "exponent");
-  fields.number("k", k, kPositive, "added to the mean of the squares");
+  fields.number("k", k, kPositive, "added to alpha m");
   fields.option("region", region, {"across_channels", "within_channel"},
-                "where the window extends");
+                "window over channels, or over height and width");
 }
 
 Shape Lrn::infer(std::span<const Shape> inputs) {

@@ -5,10 +5,9 @@
 namespace poseidon::layers {
 
 void Mvn::describe(Fields& fields) {
-  fields.boolean("across_channels", across_channels,
-                 "whether the channels of a sample are normalized together");
-  fields.boolean("variance", variance, "whether values are divided by their deviation");
-  fields.number("epsilon", epsilon, kPositive, "added to the deviation");
+  fields.boolean("across_channels", across_channels, "normalize all channels of a sample together");
+  fields.boolean("variance", variance, "divide by the standard deviation");
+  fields.number("epsilon", epsilon, kPositive, "added to the standard deviation");
 }
 
 Shape Mvn::infer(std::span<const Shape> inputs) {

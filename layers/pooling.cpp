@@ -8,18 +8,17 @@ namespace poseidon::layers {
 
 void Pooling::describe(Fields& fields) {
   fields.option("method", method, {"max", "average", "stochastic"},
-                "what is taken of each window; stochastic: in training one of its values, which "
-                "are 0 or more, by a chance in proportion to it");
+                "stochastic: in training a random value, with probability proportional to the "
+                "value (>= 0); in tests the weighted mean");
   fields.pair("kernel", kernel, at_least(0), "window height and width; not with \"global\"");
-  fields.pair("stride", stride, at_least(1), "steps between windows");
-  fields.sides(
-      "padding", padding, at_least(0),
-      "cells added at each side: one number, [height, width] or [top, bottom, left, right]");
-  fields.option("rounding", rounding, {"ceil", "floor"}, "how the number of windows is rounded");
+  fields.pair("stride", stride, at_least(1), "distance between windows");
+  fields.sides("padding", padding, at_least(0),
+               "cells added: one number, [height, width] or [top, bottom, left, right]");
+  fields.option("rounding", rounding, {"ceil", "floor"}, "rounding of the number of windows");
   fields.boolean("global", global, "one window over the whole input");
   fields.pair("windows", windows, at_least(0),
-              "so many windows over each axis, which share the input evenly and may overlap by a "
-              "cell; of the average, without \"kernel\", \"stride\" and \"padding\"");
+              "adaptive average pooling: windows per axis, which may overlap by a cell; excludes "
+              "\"kernel\", \"stride\", \"padding\" and \"global\"; 0: off");
 }
 
 Shape Pooling::infer(std::span<const Shape> inputs) {

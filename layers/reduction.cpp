@@ -4,9 +4,8 @@ namespace poseidon::layers {
 
 void Reduction::describe(Fields& fields) {
   fields.option("operation", operation, {"sum", "asum", "sumsq", "mean"},
-                "what is made of all elements of a sample; asum: sum of absolute values, sumsq: of "
-                "squares");
-  fields.number("coefficient", coefficient, Range{}, "factor of the result");
+                "asum: sum of absolute values; sumsq: sum of squares");
+  fields.number("coefficient", coefficient, Range{}, "factor on the result");
 }
 
 Shape Reduction::infer(std::span<const Shape> inputs) {

@@ -7,10 +7,10 @@
 namespace poseidon::layers {
 
 void Reshape::describe(Fields& fields) {
-  fields.integers("shape", shape, between(-1, 1 << 30),
-                  "of a sample: [features] or [channels, height, width]; 0: as the input has it, "
-                  "-1: what is left, once",
-                  Presence::kRequired);
+  fields.integers(
+      "shape", shape, between(-1, 1 << 30),
+      "[features] or [channels, height, width] of a sample; 0: as the input; -1 (once): the rest",
+      Presence::kRequired);
 }
 
 Shape Reshape::infer(std::span<const Shape> inputs) {

@@ -5,8 +5,8 @@
 namespace poseidon::layers {
 
 void Slice::describe(Fields& fields) {
-  fields.integer("begin", begin, at_least(0), "the first channel that is taken");
-  fields.integer("end", end, at_least(0), "the channel before which it ends; 0: the input's last");
+  fields.integer("begin", begin, at_least(0), "first channel");
+  fields.integer("end", end, at_least(0), "end of the channels, excluded; 0: all further channels");
 }
 
 Shape Slice::infer(std::span<const Shape> inputs) {

@@ -6,9 +6,9 @@
 namespace poseidon::layers {
 
 void SoftmaxLoss::describe(Fields& fields) {
-  fields.number("weight", weight, at_least(0), "factor on this loss (less than 1: auxiliary head)");
+  fields.number("weight", weight, at_least(0), "weight of this loss; below 1: auxiliary head");
   fields.number("label_smoothing", label_smoothing, between(0, 1),
-                "part of the target that is spread over all classes");
+                "part of the target, spread evenly over all classes");
 }
 
 Shape SoftmaxLoss::infer(std::span<const Shape> inputs) {

@@ -5,8 +5,7 @@
 namespace poseidon::layers {
 
 void Tile::describe(Fields& fields) {
-  fields.integer("tiles", tiles, between(1, 1 << 20), "how often the input stands in the output",
-                 Presence::kRequired);
+  fields.integer("tiles", tiles, between(1, 1 << 20), "number of copies", Presence::kRequired);
 }
 
 Shape Tile::infer(std::span<const Shape> inputs) {

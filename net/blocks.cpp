@@ -146,8 +146,7 @@ class Expander {
       Block block;
       block.place = place.at(name);
       read_fields(json, block.place, [&](Fields& fields) {
-        fields.raw("parameters", block.parameters,
-                   "names with their defaults; null: must be given");
+        fields.raw("parameters", block.parameters, "names with their defaults; null: required");
         fields.raw("layers", block.layers, "the layers", Presence::kRequired);
       });
       if (!block.layers.is_array() || block.layers.empty())
@@ -315,9 +314,9 @@ class Expander {
     int64_t repeat = 1;
     read_fields(layer, place, [&](Fields& fields) {
       fields.text("type", type, "");
-      fields.text("block", name, "which block", Presence::kRequired);
-      fields.raw("with", with, "values of its parameters");
-      fields.integer("repeat", repeat, between(1, 10000), "how often, one after another");
+      fields.text("block", name, "name of the block", Presence::kRequired);
+      fields.raw("with", with, "values of the block's parameters");
+      fields.integer("repeat", repeat, between(1, 10000), "number of copies, one after another");
     });
     if (names.inputs.size() != 1) fail_at(place, "a block has one input");
     const Block& block = find_block(name, place);

@@ -20,8 +20,7 @@ void describe_scheme(Fields& fields, std::string& scheme) {
   static const std::vector<std::string> kNames{"auto", "ps", "sfb"};
   int index = static_cast<int>(std::find(kNames.begin(), kNames.end(), scheme) - kNames.begin());
   fields.choice("scheme", index, kNames,
-                "how several workers sum its gradient, whatever the job says: parameter server or "
-                "sufficient factors; auto: as the job says");
+                "overrides comm.scheme: parameter server or sufficient factors; auto: as the job");
   scheme = kNames[static_cast<size_t>(index)];
 }
 
@@ -40,7 +39,7 @@ std::vector<Variant> layer_variants(Node& node) {
 /// The fields of one layer of any type. Reading makes the definition that the type names.
 void describe_layer(Fields& fields, Node& node) {
   std::string type;
-  fields.variant("type", type, layer_variants(node), "what the layer computes");
+  fields.variant("type", type, layer_variants(node), "layer type");
 }
 
 /// Reports unknown keys in "defaults" at their position there, not at the layers that inherit them.
@@ -256,45 +255,45 @@ void describe_network(Fields& fields) {
   fields.object(
       "input",
       [&](Fields& f) {
-        f.integer("channels", extent, between(1, 1 << 16), "channels of a sample",
+        f.integer("channels", extent, between(1, 1 << 16), "channels per sample",
                   Presence::kRequired);
-        f.integer("height", extent, between(1, 1 << 16), "rows of a sample");
-        f.integer("width", extent, between(1, 1 << 16), "columns of a sample");
+        f.integer("height", extent, between(1, 1 << 16), "rows");
+        f.integer("width", extent, between(1, 1 << 16), "columns");
       },
-      "what one sample is", Presence::kRequired);
+      "shape of a sample", Presence::kRequired);
   std::vector<AuxiliaryInput> extras;
   describe_extras(fields, "inputs", extras,
-                  "further inputs: tensors of floats that each sample has beside its image; layers "
-                  "read them by their names");
-  fields.raw("defaults", raw, "by layer type: values for keys that a layer does not give");
+                  "auxiliary inputs: float tensors of each sample in addition to its image; layers "
+                  "read them by name");
+  fields.raw("defaults", raw, "default values of layer keys, by layer type");
   fields.raw("blocks", raw,
-             "by name: {\"parameters\": {name: default or null}, \"layers\": [...]}");
+             "by name: {\"parameters\": {name: default, or null if required}, \"layers\": [...]}; "
+             "layers use \"$name\" or \"$name * 4\"");
   fields.objects(
       "layers", 0, [](size_t) {},
       [&](Fields& f, size_t) {
         f.text("name", name,
-               "unique among the layers of a phase; parameters are called name.weight and so on",
+               "unique within a phase; prefix of parameter names such as conv1.weight",
                Presence::kRequired);
         f.texts("input", inputs,
-                "the layer it reads; default: the one before that is in the same phase; "
-                "\"input\": the network's input; \"label\": the samples' labels; or a name in the "
-                "network's \"inputs\"");
-        f.texts("inputs", inputs, "the same for layers that read several");
-        f.text("shares", name, "the layer, or use of the block, whose parameters it uses");
+                "layer to read; default: the previous one of the same phase. \"input\": input of "
+                "the network or block; \"label\": labels; or a name of the network's \"inputs\"");
+        f.texts("inputs", inputs, "names as in \"input\", for layers with several inputs");
+        f.text("shares", name, "layer, or use of the block, with which it shares parameters");
         f.choice("phase", phase, phase_names(),
-                 "where it is: in training alone; in tests alone, which --classify, --extract and "
-                 "exports are too; or in both (docs/networks.md)");
+                 "phase of the layer; test includes --classify, --extract and exports "
+                 "(docs/networks.md)");
         std::vector<Variant> variants = layer_variants(node);
-        variants.push_back({"block", "the layers of a block, once or repeated", [&](Fields& g) {
+        variants.push_back({"block", "layers of a block, once or repeated", [&](Fields& g) {
                               g.text("block", name, "name of the block", Presence::kRequired);
-                              g.raw("with", raw, "values of its parameters");
+                              g.raw("with", raw, "values of the block's parameters");
                               g.integer("repeat", extent, between(1, 10000),
-                                        "how often, one after another");
+                                        "number of copies, one after another");
                             }});
         std::string type;
-        f.variant("type", type, variants, "what the layer computes");
+        f.variant("type", type, variants, "layer type");
       },
-      "the layers, in any order that has no cycle", Presence::kRequired);
+      "layers in any order without cycles", Presence::kRequired);
 }
 
 Network::Network(const std::filesystem::path& file, int64_t batch, LabelForm form)

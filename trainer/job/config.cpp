@@ -96,143 +96,138 @@ void check_members(const JobConfig& config, const std::string& file) {
 
 void DataConfig::describe(Fields& fields) {
   fields.object(
-      "train", [this](Fields& f) { train.describe(f); }, "what is trained on", Presence::kRequired);
+      "train", [this](Fields& f) { train.describe(f); }, "training set", Presence::kRequired);
   fields.object(
-      "test", [this](Fields& f) { test.describe(f); },
-      "what is tested on, while training and at its end", Presence::kOptional, &has_test);
+      "test", [this](Fields& f) { test.describe(f); }, "test set; absent: no tests",
+      Presence::kOptional, &has_test);
   fields.integer("batch_per_worker", batch_per_worker, between(1, 1 << 24),
-                 "samples of one worker in a step; this or global_batch");
+                 "samples per worker and step; not with global_batch");
   fields.integer("global_batch", global_batch, between(1, 1 << 24),
-                 "samples of all workers in a step");
+                 "samples of all workers per step");
   fields.integer("loader_threads", loader_threads, between(1, 64),
-                 "threads that prepare the batches of a device; they change no result");
+                 "threads per device that prepare batches; no effect on results");
 }
 
 void TrainConfig::describe(Fields& fields) {
-  fields.integer("steps", steps, between(1, 1e12), "length of the job; this or epochs");
+  fields.integer("steps", steps, between(1, 1e12), "length of the job in steps; not with epochs");
   fields.number("epochs", epochs, {.minimum = 0, .maximum = 1e9, .above_minimum = true},
                 "length of the job in passes over the training set");
-  fields.integer("seed", seed, at_least(0), "of first values, order, augmentation and dropout");
-  fields.integer("test_every", test_every, at_least(0), "steps between tests; 0: at the end only");
+  fields.integer("seed", seed, at_least(0),
+                 "random seed of initial values, sample order, augmentation and dropout");
+  fields.integer("test_every", test_every, at_least(0), "steps between tests; 0: only at the end");
   fields.integer("checkpoint_every", checkpoint_every, at_least(0),
-                 "steps between checkpoints; 0: at the end only");
+                 "steps between checkpoints; 0: only at the end");
   fields.integer("keep_checkpoints", keep_checkpoints, at_least(0),
-                 "checkpoints that stay: the newest so many, and the one with the best test "
+                 "number of newest checkpoints to keep, in addition to the one with the best test "
                  "accuracy; 0: all");
   fields.integer("log_every", log_every, at_least(1), "steps between lines of metrics.jsonl");
 }
 
 void DeviceConfig::describe(Fields& fields) {
   named(fields, "type", type, {kDeviceKinds.begin(), kDeviceKinds.end()},
-        "what computes; replay: nothing, its layers only take the time that \"times\" tells");
-  fields.integers(
-      "indices", indices, between(0, 255),
-      "what each worker computes with, an entry for each device: which of the machine's "
-      "GPUs; one may stand twice. Of cpu, whose threads its devices divide, 0 each");
+        "device kind; replay sleeps for the layer times in \"times\" and learns nothing");
+  fields.integers("indices", indices, between(0, 255),
+                  "GPU index of each device of a worker; an index may repeat. cpu: 0 for each "
+                  "device; the devices share \"threads\"");
   fields.integer("threads", threads, between(0, 1024),
-                 "computing threads of cpu, of each worker; 0: all cores");
+                 "CPU compute threads of each worker; 0: all cores");
   named(fields, "precision", precision, {"fp32", kTf32Precision, kBf16Precision},
-        "of activations, and of the products of convolutions; weights, sums and updates are fp32. "
-        "tf32: products round their factors to ten bits of mantissa, of cuda only");
+        "precision of activations and convolution products; weights, sums and updates stay fp32. "
+        "tf32 (cuda only): products round fp32 factors to 10 mantissa bits");
   fields.boolean("deterministic", deterministic,
-                 "only algorithms that come to the same bits every time; false: any, of cuda only");
-  fields.text("choices", choices,
-              "file of choices by layer, made by --tune, or a plan.json; \"\": a fixed rule");
-  fields.text("times", times, "of replay: the output of --time --json");
+                 "use only deterministic algorithms; false (cuda only): all");
+  fields.text(
+      "choices", choices,
+      "layouts and algorithms by layer: a file of --tune, or a plan.json; \"\": a fixed rule");
+  fields.text("times", times, "for replay: output file of --time --json");
 }
 
 void CommConfig::describe(Fields& fields) {
-  fields.option(
-      "scheme", scheme, comm::names_of<comm::SchemeRule>(),
-      "how gradients are summed: chosen for each layer, parameter server, sufficient factors");
-  fields.option("policy", policy, comm::names_of<comm::Policy>(), "what \"auto\" makes small");
-  fields.text("plan", plan, "a plan.json that is taken as it is");
-  fields.option(
-      "wire", wire, comm::names_of<DataType>(),
-      "what gradients of weights and factors are sent as; biases, scales, shifts and running "
-      "statistics are always sent as fp32");
+  fields.option("scheme", scheme, comm::names_of<comm::SchemeRule>(),
+                "gradient exchange: chosen per layer, parameter server, or sufficient factors");
+  fields.option("policy", policy, comm::names_of<comm::Policy>(),
+                "quantity that \"auto\" minimizes: bytes, or predicted step time");
+  fields.text("plan", plan,
+              "plan.json to reuse: schemes, and chunks and assignment if the numbers of nodes fit; "
+              "\"\": new plan");
+  fields.option("wire", wire, comm::names_of<DataType>(),
+                "wire dtype of weight gradients and factors; biases, scales, shifts and running "
+                "statistics stay fp32");
   fields.integer("chunk_bytes", chunk_bytes, between(1 << 16, comm::kMostChunkBytes),
-                 "largest piece of a gradient that goes to one server");
+                 "maximum size of a chunk (part of the gradients with one server), bytes");
   fields.integer("staleness", staleness, between(0, comm::kMostStaleness),
-                 "steps that sums are late: step t is computed with those of the steps up to t - 1 "
-                 "- staleness");
-  fields.number(
-      "bandwidth_limit_mbps", bandwidth_limit_mbps, at_least(0),
-      "that a node sends; its worker and its server have half each where they are processes "
-      "of their own; 0: no limit");
+                 "delay of sums, steps: step t uses the sums of steps up to t - 1 - staleness");
+  fields.number("bandwidth_limit_mbps", bandwidth_limit_mbps, at_least(0),
+                "limit on a node's sending rate, Mbit/s; separate worker and server processes get "
+                "half each; 0: no limit");
   fields.number("link_mbps", link_mbps, at_least(0),
-                "speed of a node's link, one direction, which policy \"time\" needs; 0: measured "
-                "when the workers have joined");
-  fields.number(
-      "processor_ns_per_byte", processor_ns_per_byte, at_least(0),
-      "by how much computing takes longer for each byte that a node sends or receives, for "
-      "predictions; 0: measured with the link");
+                "link rate of a node in one direction, Mbit/s, for policy \"time\"; 0: measured "
+                "when all workers have joined");
+  fields.number("processor_ns_per_byte", processor_ns_per_byte, at_least(0),
+                "for predictions: extra compute time per byte that a node sends or receives, ns; "
+                "0: measured with the link");
   fields.option(
       "overlap", overlap, comm::names_of<comm::Overlap>(),
-      "when sums are waited for: each layer's before its next forward pass, all at the end of a "
-      "step, or all and nothing is sent before the backward pass is through");
+      "priority: each layer waits for its sum before its next forward pass; barrier: a step ends "
+      "with all sums; none: as barrier, and sending starts after the backward pass");
 }
 
 void ClusterConfig::describe(Fields& fields) {
-  fields.integer("workers", workers, between(1, 4096), "processes that compute");
-  fields.integer("servers", servers, between(0, 4096), "processes that add gradients");
-  fields.integer(
-      "logical_shards", logical_shards, between(0, 1 << 20),
-      "parts of the global batch, summed by a fixed tree; 0: as many as workers times the "
-      "devices of each; more: gradient accumulation");
+  fields.integer("workers", workers, between(1, 4096), "worker processes, which compute gradients");
+  fields.integer("servers", servers, between(0, 4096),
+                 "server processes, which sum gradients; 0: as many as workers");
+  fields.integer("logical_shards", logical_shards, between(0, 1 << 20),
+                 "equal parts of the global batch, summed by a fixed tree; 0: one per device of "
+                 "each worker; more: gradient accumulation");
   fields.option("balance", balance, {"even", "speed"},
-                "who has how many logical shards: all as many; by the speed that each worker "
-                "measures when it joins, at least one");
-  fields.boolean("servers_apart", servers_apart, "servers have hosts of their own");
+                "logical shards per worker: equal numbers, or by the speed measured when the "
+                "worker joins (at least one)");
+  fields.boolean("servers_apart", servers_apart, "servers run on separate hosts");
   fields.number("timeout_s", timeout_s,
                 between(comm::kLeastTimeoutSeconds, comm::kMostTimeoutSeconds),
-                "silence after which a peer is lost; below 2, a busy machine or a full link may "
-                "already look like one");
+                "time without a heartbeat after which a node has failed, s; below 2, high load may "
+                "cause false failures");
   fields.number("stall_timeout_s", stall_timeout_s, between(1, 1e8),
-                "time without a sign of progress after which the job fails");
+                "time without progress after which a node has failed, s");
   fields.number("rejoin_s", rejoin_s, between(0, 86400),
-                "how long a worker that outlives its job's end by a loss keeps the last complete "
-                "step, for --resume to fetch");
-  fields.option(
-      "recover", recover, {"continue", "stop"},
-      "when a worker or server is lost after the first step has begun: the others go back to the "
-      "last step that all have (with \"comm.staleness\" to the last checkpoint) and on, to the "
-      "same "
-      "bits; or the job ends with the last complete step saved");
+                "time for which daemons keep an in-memory checkpoint after a node failure ended "
+                "the job, s; --resume fetches it; 0: none");
+  fields.option("recover", recover, {"continue", "stop"},
+                "after a node failure, from the first step on. continue: the others return to the "
+                "last common step (with \"comm.staleness\": to the last checkpoint) and continue "
+                "to the same bits. stop: the job saves its last complete step and ends");
   fields.integer("min_workers", min_workers, between(1, 4096),
-                 "workers without which a job does not go on, and ends");
+                 "minimum number of workers; with fewer, the job ends");
   fields.integer("digest_every", digest_every, at_least(0),
-                 "steps after which a tenth of the workers' tensors is compared by checksums, each "
-                 "tenth in turn; 0: only where a checkpoint or a test is due");
-  fields.integer(
-      "max_workers", max_workers, between(0, 4096),
-      "with --external: workers that the job may have once it has begun, at most one for "
-      "each logical shard, and as many servers where it begins with as many as workers; "
-      "daemons that come meanwhile join it. 0: none do");
+                 "steps between replica divergence checks, each of another tenth of the tensors, "
+                 "by checksum; 0: only at checkpoints and tests");
+  fields.integer("max_workers", max_workers, between(0, 4096),
+                 "with --external: maximum number of workers, at most one per logical shard; "
+                 "daemons join the running job up to it. Servers follow if the job began with as "
+                 "many as workers. 0: no joiners");
   fields.number("gather_s", gather_s, between(0, 1e6),
-                "with --external: time after which a job begins without workers and servers that "
-                "have not come, once \"min_workers\" and a server have; they join it later. 0: it "
-                "waits for all");
+                "with --external: time after which the job begins with \"min_workers\" workers and "
+                "a server, s; missing nodes join later. 0: wait for all");
 }
 
 void JobConfig::describe(Fields& fields) {
-  fields.text("name", name, "of the run; default: the name of the job file");
-  fields.text("network", network, "the network file, seen from this file's folder",
-              Presence::kRequired);
+  fields.text("name", name, "name of the run; \"\": that of the job file");
+  fields.text("network", network, "path of the network file", Presence::kRequired);
   fields.object(
-      "data", [this](Fields& f) { data.describe(f); }, "samples", Presence::kRequired);
-  fields.object(
-      "optimizer", [this](Fields& f) { optimizer.describe(f); }, "how parameters follow gradients",
+      "data", [this](Fields& f) { data.describe(f); }, "datasets and batch size",
       Presence::kRequired);
   fields.object(
-      "train", [this](Fields& f) { train.describe(f); }, "how long, and what is done meanwhile",
+      "optimizer", [this](Fields& f) { optimizer.describe(f); }, "update rule of the parameters",
       Presence::kRequired);
   fields.object(
-      "device", [this](Fields& f) { device.describe(f); }, "what computes");
+      "train", [this](Fields& f) { train.describe(f); }, "length, tests, checkpoints and logging",
+      Presence::kRequired);
   fields.object(
-      "comm", [this](Fields& f) { comm.describe(f); }, "how workers exchange gradients");
+      "device", [this](Fields& f) { device.describe(f); }, "compute devices of a worker");
   fields.object(
-      "cluster", [this](Fields& f) { cluster.describe(f); }, "who takes part");
+      "comm", [this](Fields& f) { comm.describe(f); }, "gradient exchange between workers");
+  fields.object(
+      "cluster", [this](Fields& f) { cluster.describe(f); }, "workers, servers and node failures");
 }
 
 JobConfig read_job_config(const Json& json, const std::string& file, JobUse use) {
@@ -343,9 +338,9 @@ constexpr const char* kDialect = "https://json-schema.org/draft/2020-12/schema";
 
 Json titled(const char* title, Json schema) {
   Json out{{"$schema", kDialect}, {"title", title}};
-  Json properties{{"$schema",
-                   {{"type", "string"},
-                    {"description", "address or path of this schema, for editors; ignored"}}}};
+  Json properties{
+      {"$schema",
+       {{"type", "string"}, {"description", "URL or path of this schema, for editors; ignored"}}}};
   properties.update(schema["properties"]);
   schema["properties"] = std::move(properties);
   out.update(schema);

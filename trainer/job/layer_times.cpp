@@ -13,26 +13,29 @@ constexpr Range kTimed{.minimum = 0, .maximum = 1e12};
 }  // namespace
 
 void LayerTimes::Layer::describe(Fields& fields) {
-  fields.text("name", name, "of the layer", Presence::kRequired);
-  fields.text("type", type, "of it", Presence::kRequired);
-  fields.number("forward_ms", forward_ms, kTimed, "one batch", Presence::kRequired);
-  fields.number("backward_ms", backward_ms, kTimed, "one batch", Presence::kRequired);
-  fields.number("backward_gflops", backward_gflops, kTimed, "speed of the latter");
+  fields.text("name", name, "name of the layer", Presence::kRequired);
+  fields.text("type", type, "type of the layer", Presence::kRequired);
+  fields.number("forward_ms", forward_ms, kTimed, "time of one batch", Presence::kRequired);
+  fields.number("backward_ms", backward_ms, kTimed, "time of one batch", Presence::kRequired);
+  fields.number("backward_gflops", backward_gflops, kTimed,
+                "10^9 operations per second of the backward pass");
 }
 
 void LayerTimes::describe_totals(Fields& fields) {
-  fields.number("batch", batch, between(1, 1e12), "samples that were timed", Presence::kRequired);
-  fields.number("pass_ms", pass_ms, kTimed, "of all layers, in one go");
-  fields.number("update_ms", update_ms, kTimed, "of all parameters");
-  fields.number("threads", threads, between(1, 1e6), "that computed");
-  fields.integer("devices", devices, between(1, 1 << 16), "of the worker, each as fast");
+  fields.number("batch", batch, between(1, 1e12), "samples of the timed batch",
+                Presence::kRequired);
+  fields.number("pass_ms", pass_ms, kTimed, "time of one pass of all layers");
+  fields.number("update_ms", update_ms, kTimed, "time of the update of all parameters");
+  fields.number("threads", threads, between(1, 1e6), "compute threads");
+  fields.integer("devices", devices, between(1, 1 << 16), "equally fast devices of the worker");
 }
 
 void LayerTimes::describe(Fields& fields) {
   describe_totals(fields);
   fields.objects(
       "layers", layers.size(), [&](size_t size) { layers.resize(size); },
-      [&](Fields& f, size_t i) { layers[i].describe(f); }, "in order", Presence::kRequired);
+      [&](Fields& f, size_t i) { layers[i].describe(f); }, "layers in order of execution",
+      Presence::kRequired);
 }
 
 /// A rebuild is a larger weight gradient. A convolution may use fewer multiply-adds than are

@@ -20,53 +20,59 @@ constexpr std::array kRuleNames{"sgd",      "nesterov", "adagrad", "rmsprop",
 
 void OptimizerConfig::describe(Fields& fields) {
   const auto momentum_field = [this](Fields& f) {
-    f.number("momentum", momentum, kBelowOne, "part of the velocity that is kept");
+    f.number("momentum", momentum, kBelowOne, "momentum coefficient");
   };
   const auto adam_fields = [this](Fields& f) {
-    f.number("beta1", beta1, kBelowOne, "smoothing of the gradient");
-    f.number("beta2", beta2, kBelowOne, "smoothing of its square");
-    f.number("epsilon", adam_epsilon, kEpsilon, "added to the root of the square");
+    f.number("beta1", beta1, kBelowOne, "decay of m");
+    f.number("beta2", beta2, kBelowOne, "decay of v");
+    f.number("epsilon", adam_epsilon, kEpsilon, "added to sqrt(v)");
   };
   fields.variant(
       "type", type,
       {{"sgd", "v = momentum v + g; w -= rate v", momentum_field},
        {"nesterov", "v = momentum v + g; w -= rate (g + momentum v)", momentum_field},
        {"adagrad", "s += g^2; w -= rate g / (sqrt(s) + epsilon)",
-        [this](Fields& f) { f.number("epsilon", adagrad_epsilon, kEpsilon, "added to the root"); }},
-       {"rmsprop", "s = smoothing s + (1 - smoothing) g^2; w -= rate g / (sqrt(s) + epsilon)",
+        [this](Fields& f) { f.number("epsilon", adagrad_epsilon, kEpsilon, "added to sqrt(s)"); }},
+       {"rmsprop",
+        "s = smoothing s + (1 - smoothing) g^2; v = momentum v + g / (sqrt(s) + epsilon); w -= "
+        "rate v",
         [this](Fields& f) {
-          f.number("smoothing", rmsprop_smoothing, kBelowOne, "of the square");
-          f.number("momentum", rmsprop_momentum, kBelowOne, "part of the velocity that is kept");
-          f.number("epsilon", rmsprop_epsilon, kEpsilon, "added to the root");
+          f.number("smoothing", rmsprop_smoothing, kBelowOne, "decay of s");
+          f.number("momentum", rmsprop_momentum, kBelowOne, "momentum coefficient");
+          f.number("epsilon", rmsprop_epsilon, kEpsilon, "added to sqrt(s)");
         }},
-       {"adadelta", "steps in the ratio of the roots of smoothed squares of steps and gradients",
+       {"adadelta",
+        "s = smoothing s + (1 - smoothing) g^2; d = g sqrt(u + epsilon) / sqrt(s + epsilon); u = "
+        "smoothing u + (1 - smoothing) d^2; w -= rate d",
         [this](Fields& f) {
-          f.number("smoothing", adadelta_smoothing, kBelowOne, "of the squares");
-          f.number("epsilon", adadelta_epsilon, kEpsilon, "added under the roots");
+          f.number("smoothing", adadelta_smoothing, kBelowOne, "decay of s and u");
+          f.number("epsilon", adadelta_epsilon, kEpsilon, "added under both roots");
         }},
-       {"adam", "smoothed gradient over the root of its smoothed square", adam_fields},
-       {"adamw", "adam with a decay that is not part of the gradient", adam_fields},
+       {"adam", "w -= rate m / (sqrt(v) + epsilon); m, v: bias-corrected EMAs of g and g^2",
+        adam_fields},
+       {"adamw", "adam with decoupled weight decay", adam_fields},
        {"lars",
-        "sgd whose gradient of each weight (not of biases, scales and shifts) is taken times trust "
-        "|w| / (|g| + decay |w|), with the roots of the sums of squares of the weight and of its "
-        "gradient over the whole batch, before clipping and decay",
+        "sgd; the gradient of each weight is multiplied by trust |w| / (|g| + weight_decay |w|). "
+        "Norms are L2, |g| over the global batch, before clipping and decay. Biases, scales and "
+        "shifts are excluded",
         [=, this](Fields& f) {
           momentum_field(f);
-          f.number("trust", trust, kPositive, "factor on the ratio of norms");
+          f.number("trust", trust, kPositive, "trust coefficient");
         }}},
-      "the rule", Presence::kOptional);
-  fields.number("learning_rate", learning_rate, at_least(0), "before schedule and multipliers",
-                Presence::kRequired);
-  fields.number("weight_decay", weight_decay, at_least(0), "L2: this times w joins the gradient");
-  fields.number("l1_decay", l1_decay, at_least(0), "L1: this times sign(w) joins the gradient");
+      "update rule (w: parameter, g: gradient, rate: learning rate)", Presence::kOptional);
+  fields.number("learning_rate", learning_rate, at_least(0),
+                "learning rate before schedule and multipliers", Presence::kRequired);
+  fields.number("weight_decay", weight_decay, at_least(0),
+                "L2: coefficient of w, added to the gradient (adamw: to the update)");
+  fields.number("l1_decay", l1_decay, at_least(0),
+                "L1: coefficient of sign(w), added to the gradient");
   fields.number("clip_norm", clip_norm, at_least(0),
-                "longest gradient, over all parameters together; 0: no limit");
+                "maximum L2 norm of all gradients together; 0: no clipping");
   fields.number("average_decay", average_decay, kBelowOne,
-                "tests use averages of parameters and running statistics, which each update moves "
-                "towards them by 1 - this; of update t, counted from 0, by at least 10 / (10 + t); "
-                "0: none are kept");
+                "decay of the EMA of parameters and running statistics, which tests use. Update t "
+                "= 0, 1, ... weights new values by max(1 - decay, 10 / (10 + t)); 0: no EMA");
   fields.object(
-      "schedule", [this](Fields& f) { schedule.describe(f); }, "how the learning rate changes");
+      "schedule", [this](Fields& f) { schedule.describe(f); }, "learning rate schedule");
 }
 
 UpdateRule OptimizerConfig::rule() const {

@@ -95,7 +95,7 @@ class Writer {
     bool empty = true;
     for (const auto& [key, field] : schema["properties"].items()) {
       if (!field.is_object() || hidden.contains(key)) continue;
-      if (empty) line("\n| key | value | default | meaning |\n| --- | --- | --- | --- |");
+      if (empty) line("\n| key | value | default | meaning |\n|---|---|---|---|");
       empty = false;
       const std::string standard = required.contains(key)      ? "required"
                                    : field.contains("default") ? code(field["default"].dump())
@@ -103,7 +103,7 @@ class Writer {
       line(text("| ", code(key), " | ", type_text(field), " | ", standard, " | ",
                 field.value("description", ""), " |"));
     }
-    if (empty) line("\nNo further keys.");
+    if (empty) line("\nNo other keys.");
   }
 
   /// Describes variants once. A later object with the same variants links to the first one, and
@@ -118,8 +118,8 @@ class Writer {
       list_other_defaults(first.schema, variants, defaults);
       std::string others;
       for (const std::string& each : defaults) others += (others.empty() ? "; " : ", ") + each;
-      return line(text("\nThe further keys of each type are those of [", first.path, "](#",
-                       anchor_of(first.path), ")", others, "."));
+      return line(text("\nOther keys of each type: [", first.path, "](#", anchor_of(first.path),
+                       ")", others, "."));
     }
     for (const Json& branch : schema["oneOf"]) {
       if (!branch.contains("properties")) continue;
@@ -164,19 +164,20 @@ std::string config_reference() {
   Writer writer;
   writer.line("# Job and network files\n");
   writer.line(
-      "Made by `poseidon-train --reference` from the code that reads them; a test holds the "
-      "two together. The same as JSON Schema, for editors: `configs/schema/job.schema.json` "
-      "and `configs/schema/network.schema.json`. Unknown keys are refused. Comments (`//` and "
-      "`/* */`) and keys that begin with `_` or `//` are ignored. Paths are seen "
-      "from the folder of the file they stand in, those of `--set` from where you are; "
-      "`${VARIABLES}` in them are replaced.\n");
+      "`poseidon-train --reference` generates this page. JSON Schemas for editors are "
+      "`configs/schema/job.schema.json` and `configs/schema/network.schema.json`. Unknown keys are "
+      "errors. Comments (`//`, `/* */`) and keys that begin with `_` or `//` are ignored. Relative "
+      "paths start at the folder of their file, those of `--set` at the working directory. "
+      "Environment variables in paths, `${NAME}`, are replaced.\n");
   writer.line("## Job file");
   writer.object("", job_schema(), 3);
   writer.line(
-      "\n`data` holds exactly one of `batch_per_worker` and `global_batch`, `train` exactly "
-      "one of `steps` and `epochs`.\n");
+      "\n`data` needs exactly one of `batch_per_worker` and `global_batch`, `train` exactly one of "
+      "`steps` and `epochs`.\n");
   writer.line("## Network file\n");
-  writer.line("Keys that are marked required may also stand in `defaults`, by layer type.");
+  writer.line(
+      "A key of a layer type without a default is required, in the layer or in `defaults`. Objects "
+      "are optional.");
   writer.object("", network_schema(), 3);
   return writer.take();
 }

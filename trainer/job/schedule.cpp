@@ -10,50 +10,56 @@ namespace poseidon::trainer {
 
 void ScheduleConfig::describe(Fields& fields) {
   const auto gamma_field = [this](Fields& f) {
-    f.number("gamma", gamma, kPositive, "factor, see the type");
+    f.number("gamma", gamma, kPositive, "see the formula");
   };
   const auto minimum_field = [this](Fields& f) {
     f.number("minimum", minimum, between(0, 1), "factor on the learning rate at the end");
   };
   const auto size_field = [this](Fields& f) {
-    f.number("step_size", size, kPositive, "length or place, see the type", Presence::kRequired);
+    f.number("step_size", size, kPositive, "step: interval; sigmoid: midpoint",
+             Presence::kRequired);
   };
   fields.variant(
       "type", type,
-      {{"fixed", "always the same", [](Fields&) {}},
-       {"step", "times gamma after each step_size",
+      {{"fixed", "constant", [](Fields&) {}},
+       {"step", "gamma^floor(t / step_size)",
         [=](Fields& f) {
           gamma_field(f);
           size_field(f);
         }},
-       {"multistep", "times gamma at each milestone",
+       {"multistep", "gamma^n after n milestones",
         [=, this](Fields& f) {
           gamma_field(f);
-          f.numbers("milestones", milestones, kPositive, "where, ascending", Presence::kRequired);
+          f.numbers("milestones", milestones, kPositive, "values of t, ascending",
+                    Presence::kRequired);
         }},
-       {"exp", "times gamma^t", gamma_field},
-       {"inv", "times (1 + gamma t)^-power",
+       {"exp", "gamma^t", gamma_field},
+       {"inv", "(1 + gamma t)^-power",
         [=, this](Fields& f) {
           gamma_field(f);
-          f.number("power", power, kPositive, "the exponent");
+          f.number("power", power, kPositive, "exponent");
         }},
-       {"poly", "falls by (1 - t/T)^power from the end of the warm-up to the end of the job",
+       {"poly",
+        "minimum + (1 - minimum) (1 - p)^power; p rises from 0 to 1 between the ends of warm-up "
+        "and job",
         [=, this](Fields& f) {
-          f.number("power", power, kPositive, "the exponent");
+          f.number("power", power, kPositive, "exponent");
           minimum_field(f);
         }},
-       {"sigmoid", "times 1 / (1 + exp(-gamma (t - step_size))), as Caffe has it: gamma < 0 falls",
+       {"sigmoid", "1 / (1 + exp(-gamma (t - step_size))), as in Caffe; gamma < 0: falls",
         [=, this](Fields& f) {
           f.number("gamma", gamma, {}, "steepness", Presence::kRequired);
           size_field(f);
         }},
-       {"cosine", "falls by half a cosine from the end of the warm-up to the end of the job",
+       {"cosine",
+        "minimum + (1 - minimum) (1 + cos(pi p)) / 2; p rises from 0 to 1 between the ends of "
+        "warm-up and job",
         minimum_field}},
-      "how the learning rate changes with t, the steps (or epochs) done", Presence::kOptional);
-  fields.number("warmup", warmup, at_least(0), "length of a linear warm-up");
+      "factor on the learning rate; t: steps (or epochs) done", Presence::kOptional);
+  fields.number("warmup", warmup, at_least(0), "length of the linear warm-up");
   fields.number("warmup_start", warmup_start, between(0, 1),
-                "factor on the learning rate at its beginning");
-  fields.option("unit", unit, {"steps", "epochs"}, "what t, lengths and places count");
+                "factor on the learning rate at the start of the warm-up");
+  fields.option("unit", unit, {"steps", "epochs"}, "unit of t, warmup, step_size and milestones");
 }
 
 Schedule::Schedule(const ScheduleConfig& config, double learning_rate, int64_t steps,
