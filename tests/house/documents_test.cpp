@@ -57,7 +57,7 @@ TEST_CASE("links in documents lead to files of the project") {
 TEST_CASE("files that documents name between backticks exist") {
   // A path of the project: starts with one of the folders or with ./, and contains no space.
   static const std::regex kPath(
-      R"(`((?:\./)?(?:apps|bench|comm|configs|core|data|docs|importer|layers|net|readers|scripts|tests|third_party|trainer)/[A-Za-z0-9_./-]+)`)");
+      R"(`((?:\./)?(?:apps|bench|comm|configs|core|data|docs|exporter|importer|layers|net|readers|scripts|tests|third_party|trainer)/[A-Za-z0-9_./-]+)`)");
   for (const SourceFile& file : source_files("", {".md"}))
     for (size_t i = 0; i < file.lines.size(); ++i)
       for (const std::string& path : groups(file.lines[i], kPath)) {

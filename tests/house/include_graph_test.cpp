@@ -20,8 +20,8 @@ using poseidon::house::SourceFile;
 
 namespace {
 
-constexpr std::array kFolders{"core",    "layers",   "net",  "data",   "comm",
-                              "trainer", "importer", "apps", "readers"};
+constexpr std::array kFolders{"core",    "layers",   "net",      "data", "comm",
+                              "trainer", "importer", "exporter", "apps", "readers"};
 
 /// Device folders may be included only by each other and by the folders that choose a device.
 const std::set<std::string> kDeviceFolders{"core/cpu",      "layers/cpu", "core/replay",
