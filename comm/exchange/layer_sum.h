@@ -40,8 +40,8 @@ class LayerSum {
   /// the body has arrived.
   virtual Destination place(NodeId from, const FrameHeader& header) = 0;
   virtual void received(NodeId from, const FrameHeader& header) = 0;
-  /// What the layer awaits from `node`, for messages: "the sum of \"conv1\" of step 12 from server
-  /// 0"; "" if nothing.
+  /// Names the item that the layer awaits from `node`, for messages: "the sum of \"conv1\" of step
+  /// 12 from server 0". Returns "" if the layer awaits nothing from it.
   virtual std::string awaiting(NodeId node) const = 0;
 
   /// The number of steps whose sums are in place.

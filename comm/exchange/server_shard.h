@@ -38,8 +38,8 @@ class ServerShard {
 
   const TrafficCount& traffic() const { return traffic_; }
   const std::vector<LayerBytes>& bytes_of_layers() const { return bytes_of_layer_; }
-  /// What the current sums await from `worker`, for messages: "the gradient of "conv1" of step 12
-  /// from worker 2"; "" if nothing.
+  /// Names the item that the current sums await from `worker`, for messages: "the gradient of
+  /// \"conv1\" of step 12 from worker 2". Returns "" if they await nothing from it.
   std::string awaiting(uint32_t worker) const;
   /// Bytes of partial sums in memory.
   uint64_t bytes_held() const { return pool_.bytes_in_use(); }

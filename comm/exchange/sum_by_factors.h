@@ -16,9 +16,8 @@ struct FactorLanes {
   std::vector<std::vector<std::byte>> wire;  ///< by worker: a received slice of bf16 factors
 };
 
-/// A linear layer whose sum each worker rebuilds from the factors of all logical shards. The worker
-/// sends the rows of its own shards to all peers. The peers' rows arrive in
-/// ExchangeMemory::factors.
+/// The sum of a linear layer by factors. Each worker sends the rows of its logical shards to all
+/// peers, receives the other rows in ExchangeMemory::factors, and rebuilds the sum from all rows.
 class SumByFactors final : public LayerSum {
  public:
   /// `lanes` must outlive it.

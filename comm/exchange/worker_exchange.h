@@ -47,8 +47,8 @@ class WorkerExchange {
   const std::vector<Part>& parts() const { return context_.parts; }
   const TrafficCount& traffic() const { return context_.traffic; }
   const std::vector<LayerBytes>& bytes_of_layers() const { return context_.bytes_of_layer; }
-  /// What the layer that is needed first awaits from `node`: "the sum of \"conv1\" of step 12 from
-  /// server 0"; "" if no layer awaits anything.
+  /// Names the item that the most urgent layer awaits from `node`: "the sum of \"conv1\" of step 12
+  /// from server 0". Returns "" if no layer awaits an item from it.
   std::string awaiting(NodeId node) const;
 
  private:

@@ -81,7 +81,8 @@ void Joining::welcomed(const Welcome& welcome) {
 }
 
 void Joining::refused(const std::string& why) {
-  // A joiner of a running job may be refused until it has a plan, also because of its own error.
+  // The coordinator may refuse a joiner until the joiner has a plan. An error of the joiner is one
+  // possible reason.
   const MemberState state = me_.state();
   if (state != MemberState::kJoining && state != MemberState::kPreparing &&
       state != MemberState::kSuspecting)

@@ -17,8 +17,8 @@ class PayloadReceiver {
   virtual void received(NodeId from, const FrameHeader& header) = 0;
   /// A body whose destination place() has returned will not arrive.
   virtual void forgotten(NodeId /*from*/) {}
-  /// What this member awaits from `node` at this moment, for messages: "the sum of ... from server
-  /// 0", or "".
+  /// Names the item that this member now awaits from `node`, for messages: "the sum of \"conv1\" of
+  /// step 12 from server 0". Returns "" if it awaits nothing from that node.
   virtual std::string awaiting(NodeId node) const = 0;
 };
 

@@ -20,7 +20,8 @@ class Suspicion {
   /// Adds the report of a member, which others reach at `address`, that a peer has failed or was
   /// never reached. Later reports of the same member about the same peer are ignored.
   void add(NodeId by, const NodeFailure& loss, const std::string& address = "");
-  /// What a member awaited from this node, by the first report that states it; "" if none does.
+  /// The item that a member awaited from `node`, from the first report that names one. Returns ""
+  /// if no report does.
   std::string awaited_from(NodeId node) const;
 
   /// The smallest set of members without which no report remains. The choice between such sets

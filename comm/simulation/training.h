@@ -37,8 +37,8 @@ class SimulatedTraining {
   int64_t offer_halt() { return limit_.offer(); }
   /// The steps end after `step`: finally (kEnd), or until nodes have joined (kPause).
   void end_behind(int64_t step, StepLimit::Next then);
-  /// Moves to `step` and abandons the current step. `anew` is set if the values come from a
-  /// checkpoint or another worker. They lack the sums of this many steps up to `step`.
+  /// Abandons the current step and continues from `step`. `anew` has a value if the parameters come
+  /// from a checkpoint or another worker: the number of steps whose sums are still in flight.
   void go_to(int64_t step, std::optional<int64_t> anew);
   const StepMachine& machine() const { return machine_; }
 

@@ -58,9 +58,8 @@ class StepMachine {
   // Reverting.
   /// The fewest complete steps to which it can revert.
   int64_t least_complete() const;
-  /// Reverts to `step` complete steps, which must be at least least_complete(). Returns the layers
-  /// whose last update must be reverted. The next step continues from there, and nothing is in
-  /// flight.
+  /// Reverts to `step` complete steps, at least least_complete(). Returns the layers whose last
+  /// update the caller must revert. Afterwards no sum is in flight.
   std::vector<size_t> revert_to(int64_t step);
   /// Abandons all steps after `step`, whose sums will not be completed or not be used. These are
   /// the current step, and a step that is done here but not on another device. Returns false and

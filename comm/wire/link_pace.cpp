@@ -7,8 +7,8 @@ namespace poseidon::comm {
 
 namespace {
 
-/// Time constant of the decay: what was sent this long ago counts for a third (1/e) of what is sent
-/// now. Time in which the link was idle does not count.
+/// Time constant of the decay: bytes sent this long ago have the weight 1/e. The time does not
+/// advance while the link is idle.
 constexpr Time kMemory = std::chrono::milliseconds(250);
 constexpr double kTimesAsLong = 2;  ///< multiple of the link's time: threads wake late
 constexpr Time kUnknown = std::chrono::milliseconds(250);  ///< before the first measurement
