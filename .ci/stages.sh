@@ -1,6 +1,7 @@
 # Sourced by .ci/run and .ci/nightly: stages, each with its own time limit, and the table of their results.
 #   stages_begin WHOLE_LIMIT [STAGE...]   the limit of all stages together in seconds, and the stages to run; none: all
 #   stage NAME LIMIT COMMAND...           runs the command for at most LIMIT seconds
+#   ahead NAME LIMIT COMMAND...           runs the command at the lowest priority until the stage NAME, which waits for it
 #   stages_end                            prints the table; its status is 0 if every stage passed
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -9,7 +10,7 @@ export TERM=dumb CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=true
 # ctest writes its results to this folder (ctest_results); .ci/count_tests adds them up.
 CI_RESULTS=$(mktemp -d)
 export CI_RESULTS
-trap 'rm -rf "$CI_RESULTS"' EXIT
+trap 'rm -rf "$CI_RESULTS"; kill $(jobs -p) 2>/dev/null' EXIT
 exec </dev/null
 
 stages_begin() {
@@ -18,17 +19,20 @@ stages_begin() {
   wanted=("$@")
   names=() seconds=() processor=() results=()
   passed=0 failed=0
+  declare -gA ahead_of=()
 }
+is_wanted() { [ "${#wanted[@]}" -eq 0 ] || [[ " ${wanted[*]} " == *" $1 "* ]]; }
 
 # Runs a stage. Later stages run even if this one fails.
 stage() {
   local name=$1 limit=$2 begin=$SECONDS status=0 used
   shift 2
-  if [ "${#wanted[@]}" -gt 0 ] && [[ " ${wanted[*]} " != *" $name "* ]]; then return; fi
+  is_wanted "$name" || return
   [ "$limit" -le $((whole_limit - SECONDS)) ] || limit=$((whole_limit - SECONDS > 1 ? whole_limit - SECONDS : 1))
   printf '\n==== %s (limit %d s)\n' "$name" "$limit"
   processor_seconds
   used=$REPLY
+  [ -z "${ahead_of[$name]-}" ] || wait "${ahead_of[$name]}"
   timeout --kill-after=20 "$limit" "$@" 2>&1 || status=$?
   case $status in
     0) results+=(passed) ;;
@@ -41,6 +45,15 @@ stage() {
   processor+=($((REPLY - used)))
   printf '==== %s: %s, %d s, %d processor seconds\n' "$name" "${results[-1]}" "${seconds[-1]}" "${processor[-1]}"
   count_tests
+}
+
+# Builds a preset ahead of its stage: tests that wait leave processors idle. The stage reports the errors.
+ahead() {
+  local name=$1 limit=$2
+  shift 2
+  is_wanted "$name" || return
+  timeout --kill-after=20 "$limit" nice -n 19 "$@" >/dev/null 2>&1 &
+  ahead_of[$name]=$!
 }
 
 # Sets REPLY to the processor seconds of all commands that have ended. It writes `times` to a file, because in a
@@ -72,10 +85,10 @@ stages_end() {
   [ "$bad_stages" -eq 0 ]
 }
 
-# build_and_test PRESET: builds the preset's targets, with output only if there is an error, and runs its tests.
+# build_preset PRESET: builds the preset's targets, with output only if there is an error.
+build_preset() { cmake --preset "$1" >/dev/null && quietly cmake --build --preset "$1"; }
 build_and_test() {
-  cmake --preset "$1" >/dev/null || return
-  quietly cmake --build --preset "$1" || return
+  build_preset "$1" || return
   run_ctest --preset "$1" -j "$(($(nproc) * 3))"
 }
 quietly() {
@@ -97,4 +110,4 @@ without_randomization() {
   if setarch -R true 2>/dev/null; then setarch -R "$@"; else "$@"; fi
 }
 
-export -f build_and_test quietly run_ctest ctest_results without_passed without_randomization
+export -f build_preset build_and_test quietly run_ctest ctest_results without_passed without_randomization
