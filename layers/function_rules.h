@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/error.h"
 #include "layers/any_device.h"
 #include "layers/functions.h"
 
@@ -302,7 +303,8 @@ auto with_rule_of(const Definition& definition, const Visitor& visitor) {
   if (const auto* sigmoid = dynamic_cast<const Sigmoid*>(d)) return visitor(SigmoidRule(*sigmoid));
   if (const auto* swish = dynamic_cast<const Swish*>(d)) return visitor(SwishRule(*swish));
   if (const auto* tanh = dynamic_cast<const Tanh*>(d)) return visitor(TanhRule(*tanh));
-  return visitor(ThresholdRule(dynamic_cast<const Threshold&>(definition)));
+  if (const auto* above = dynamic_cast<const Threshold*>(d)) return visitor(ThresholdRule(*above));
+  throw LogicError(text("with_rule_of: layer type ", definition.type(), " has no rule"));
 }
 
 }  // namespace poseidon::layers

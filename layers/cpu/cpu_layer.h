@@ -8,7 +8,7 @@
 #include "core/cpu/cpu_device.h"
 #include "layers/cpu/vectors.h"
 #include "layers/layer.h"
-#include "layers/makers.h"
+#include "layers/layer_types.h"
 
 namespace poseidon::layers::cpu {
 
@@ -47,9 +47,9 @@ std::unique_ptr<LayerFactory> make_cpu_factory(CpuDevice& device);
 
 /// The makers of the layer types. Several types may share a maker. make_cpu_factory looks them up
 /// by the definition's type.
-#define POSEIDON_MAKER(type, maker) \
+#define POSEIDON_MAKER(type, Class, maker, description) \
   std::unique_ptr<Layer> make_##maker(const LayerRequest& request, CpuDevice& device);
-POSEIDON_LAYER_MAKERS(POSEIDON_MAKER)
+POSEIDON_LAYER_TYPES(POSEIDON_MAKER)
 #undef POSEIDON_MAKER
 
 /// Creates the layer of class LayerOf for the elements of a format.

@@ -12,8 +12,8 @@ using Maker = std::unique_ptr<Layer> (*)(const LayerRequest&, CpuDevice&);
 
 const std::map<std::string_view, Maker>& makers() {
   static const std::map<std::string_view, Maker> kMakers{
-#define POSEIDON_MAKER(type, maker) {#type, make_##maker},
-      POSEIDON_LAYER_MAKERS(POSEIDON_MAKER)
+#define POSEIDON_MAKER(type, Class, maker, description) {#type, make_##maker},
+      POSEIDON_LAYER_TYPES(POSEIDON_MAKER)
 #undef POSEIDON_MAKER
   };
   return kMakers;

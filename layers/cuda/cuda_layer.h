@@ -8,7 +8,7 @@
 #include "core/cuda/cuda_device.h"
 #include "layers/cuda/products.h"
 #include "layers/layer.h"
-#include "layers/makers.h"
+#include "layers/layer_types.h"
 
 namespace poseidon::layers::cuda {
 
@@ -60,9 +60,9 @@ struct Making {
 
 /// One function for each layer type or for several types. make_cuda_factory() selects it by the
 /// type of the definition.
-#define POSEIDON_MAKER(type, maker) \
+#define POSEIDON_MAKER(type, Class, maker, description) \
   std::unique_ptr<Layer> make_##maker(const LayerRequest& request, const Making& making);
-POSEIDON_LAYER_MAKERS(POSEIDON_MAKER)
+POSEIDON_LAYER_TYPES(POSEIDON_MAKER)
 #undef POSEIDON_MAKER
 
 /// Makes a layer that converts its input from `from` to `to`, and its gradient back.

@@ -1,9 +1,12 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <limits>
 
+#include "layers/functions.h"
+#include "layers/registry.h"
 #include "tests/support/gradient_check.h"
 
 using namespace poseidon;
@@ -156,6 +159,14 @@ void check_exactly(const Values& got, const Values& expected) {
 }
 
 }  // namespace
+
+TEST_CASE("every function of one value has an independent formula") {
+  for (const layers::LayerType& type : layers::layer_types()) {
+    if (dynamic_cast<const layers::Function*>(type.make().get()) == nullptr) continue;
+    const auto is_known = [&](const Known& known) { return known.json["type"] == type.name; };
+    CHECK_MESSAGE(std::ranges::any_of(known_functions(), is_known), type.name);
+  }
+}
 
 TEST_CASE("functions of one value: gradients in every layout") {
   for (const Known& known : known_functions()) {

@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "layers/functions.h"
 #include "layers/registry.h"
 #include "tests/support/golden.h"
 #include "tests/support/gradient_check.h"
@@ -95,9 +96,13 @@ TEST_CASE("tanh computes what PyTorch computes") { check_type("tanh"); }
 TEST_CASE("threshold computes what PyTorch computes") { check_type("threshold"); }
 TEST_CASE("tile computes what PyTorch computes") { check_type("tile"); }
 
+// Functions of one value have an independent formula in functions_test.cpp instead.
 TEST_CASE("every layer type has golden values") {
   std::set<std::string> covered;
   for (const auto& file : golden_files())
     covered.insert(read_golden(file).layer.json.at("type").get<std::string>());
-  for (const auto& type : layers::layer_types()) CHECK(covered.contains(type.name));
+  for (const auto& type : layers::layer_types()) {
+    if (dynamic_cast<const layers::Function*>(type.make().get()) != nullptr) continue;
+    CHECK_MESSAGE(covered.contains(type.name), type.name);
+  }
 }
