@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "comm/simulation/mixed.h"
+#include "core/error.h"
 
 namespace poseidon::comm {
 
@@ -83,6 +84,20 @@ void FrameTraffic::add_disturbances(Frame frame, Time at) {
     state_.queue.schedule(
         {.at = at, .kind = Event::Kind::kDeliver, .node = node, .index = under_way_.put(frame)});
   }
+}
+
+std::string FrameTraffic::description(uint32_t index) {
+  const Frame& frame = under_way_[index];
+  const SimulatedConnection& connection = connection_of(frame);
+  const std::string& sender =
+      state_.node(connection.node[1 - static_cast<size_t>(frame.to_end)]).address;
+  const FrameHeader& header = frame.header;
+  if (is_bulk(header.kind))
+    return text(name_of(header.kind), " of layer ", header.key, ", chunk ", header.chunk, ", step ",
+                header.step, ", ", header.length, " bytes, from ", sender);
+  const auto& body = frame.payload.bytes;
+  const std::string content(reinterpret_cast<const char*>(body.data()), body.size());
+  return text(name_of(header.kind), content.empty() ? "" : " " + content, " from ", sender);
 }
 
 void FrameTraffic::deliver(uint32_t index) {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -18,6 +19,7 @@ namespace poseidon::comm {
 
 /// A process of a simulated network.
 struct SimulatedNode {
+  std::string address;
   std::unique_ptr<Transport> transport;
   Machine* machine = nullptr;
   PeerIdentity presented;  ///< the identity with which it accepts connections
@@ -80,6 +82,8 @@ class FrameTraffic {
   /// The frame that was leaving a host has left.
   void has_left(uint32_t host);
   void deliver(uint32_t frame);
+  /// Such as "sum of layer 3, chunk 5, step 2, 1024 bytes, from s1", with the step counted from 0.
+  std::string description(uint32_t frame);
 
   uint64_t delivered() const { return delivered_; }
 

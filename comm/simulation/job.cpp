@@ -43,6 +43,7 @@ class Job {
         arrive(next->second);
       inject(event);
     });
+    network_.describe_events(options_.on_event);
     network_.run(std::chrono::hours(24));
     report();
   }

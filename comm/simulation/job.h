@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -89,6 +90,7 @@ struct SimulatedJobOptions {
   uint16_t max_workers = 0, max_servers = 0;  ///< of a running job; 0: no joiners
   bool measures_link = false;
   std::optional<uint16_t> keeper = {};  ///< a worker with the latest in-memory checkpoint
+  std::function<void(const std::string&)> on_event = {};  ///< receives a line about each event
 };
 
 /// The result of a simulated job.

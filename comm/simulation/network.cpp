@@ -69,6 +69,7 @@ int SimulatedNetwork::add_node(const std::string& address, uint32_t host) {
   const int node = static_cast<int>(state_.nodes.size());
   state_.nodes.push_back(std::make_unique<SimulatedNode>());
   state_.node(node).transport = std::make_unique<NodeTransport>(*this, node);
+  state_.node(node).address = address;
   state_.node(node).host = host;
   while (state_.links.size() <= host) state_.links.emplace_back(state_.model.bytes_per_second);
   node_at_[address] = node;
@@ -191,10 +192,37 @@ bool SimulatedNetwork::run(Time until) {
     if (state_.queue.next_at() > until) return false;
     const Event event = state_.queue.take();
     if (hook_) hook_(events_);
+    if (describe_) describe_(description(event));
     ++events_;
     if (happens(event)) dispatch(event);
   }
   return true;
+}
+
+std::string SimulatedNetwork::description(const Event& event) {
+  const auto what = [&]() -> std::string {
+    switch (event.kind) {
+      case Event::Kind::kDeliver: return "receives " + traffic_.description(event.index);
+      case Event::Kind::kOpen: {
+        const int target = state_.connections[event.index].node[1];
+        return "connects to " + (target < 0 ? "no node" : state_.node(target).address);
+      }
+      case Event::Kind::kReportClosed: return text("learns that a connection ended: ", event.why);
+      case Event::Kind::kWake: return "wakes at a deadline";
+      case Event::Kind::kAction: return "completes work";
+      case Event::Kind::kSent: return "";
+    }
+    return "";
+  };
+  const bool of_host = event.kind == Event::Kind::kSent;
+  const SimulatedNode* node = of_host ? nullptr : &state_.node(event.node);
+  const double ms = std::chrono::duration<double, std::milli>(now()).count();
+  return text("event ", events_, ", ", ms, " ms: ",
+              of_host ? text("a frame has left host ", event.node)
+                      : node->address + " " + what() +
+                            (node->crashed  ? " (dropped: it has crashed)"
+                             : node->paused ? " (delayed: it is paused)"
+                                            : ""));
 }
 
 /// Drops events of a crashed process, and holds back events of a paused one.

@@ -47,6 +47,10 @@ class SimulatedNetwork {
 
   /// Sets a hook that runs before each event, with the event's number.
   void before_event(std::function<void(uint64_t n)> hook) { hook_ = std::move(hook); }
+  /// Sets a hook that receives a line of text about each event, before it happens.
+  void describe_events(std::function<void(const std::string&)> hook) {
+    describe_ = std::move(hook);
+  }
 
   /// Runs until no event remains, or the clock passes `until`. Returns false in the second case.
   bool run(Time until);
@@ -63,11 +67,13 @@ class SimulatedNetwork {
   void close(uint32_t connection, int closer, const char* why, bool tell_closer);
   bool happens(const Event& event);
   void dispatch(const Event& event);
+  std::string description(const Event& event);
 
   NetworkState state_;
   FrameTraffic traffic_;
   uint64_t events_ = 0;
   std::function<void(uint64_t)> hook_;
+  std::function<void(const std::string&)> describe_;
   std::map<std::string, int> node_at_;
   Pool<std::function<void()>> actions_;
 };

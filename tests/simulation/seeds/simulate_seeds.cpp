@@ -6,11 +6,13 @@
 //   simulate_seeds --setup ...               jobs of nodes that cannot reach each other
 //   simulate_seeds --expect-failure ...      exit 1 if no seed fails: for mutated code
 //   simulate_seeds --first N --count 1 --verbose   prints details of one seed
+//   simulate_seeds --first N --count 1 --events    prints each event, with its simulated time
 
 #include <cstdlib>
 #include <iostream>
 #include <string>
 
+#include "comm/membership/states.h"
 #include "tests/simulation/seeds/regroup.h"
 #include "tests/simulation/seeds/scenario.h"
 #include "tests/simulation/seeds/setup.h"
@@ -21,8 +23,8 @@ namespace {
 
 struct Arguments {
   uint64_t first = 1, count = 100;
-  bool expect_failure = false, verbose = false, regroups = false, joins = false, late = false,
-       setup = false;
+  bool expect_failure = false, verbose = false, events = false, regroups = false, joins = false,
+       late = false, setup = false;
 };
 
 Arguments parse(int count, char** words) {
@@ -33,6 +35,8 @@ Arguments parse(int count, char** words) {
       out.expect_failure = true;
     else if (word == "--verbose")
       out.verbose = true;
+    else if (word == "--events")
+      out.events = out.verbose = true;
     else if (word == "--regroup")
       out.regroups = true;
     else if (word == "--join")
@@ -57,18 +61,27 @@ std::string run(uint64_t seed, const Arguments& arguments) {
   std::string about = "seed " + std::to_string(seed), fault;
   try {
     // The scenario runs the job once without faults, to choose the events of its faults.
-    const SimulatedJobOptions options = arguments.setup   ? setup_scenario(seed)
-                                        : arguments.joins ? joining_scenario(seed)
-                                        : arguments.late  ? late_scenario(seed)
-                                        : regroups        ? regrouping_scenario(seed)
-                                                          : scenario(seed);
+    SimulatedJobOptions options = arguments.setup   ? setup_scenario(seed)
+                                  : arguments.joins ? joining_scenario(seed)
+                                  : arguments.late  ? late_scenario(seed)
+                                  : regroups        ? regrouping_scenario(seed)
+                                                    : scenario(seed);
     about = description(options);
     if (verbose) std::cout << about << std::endl;
+    if (arguments.events)
+      options.on_event = [](const std::string& line) { std::cout << line << "\n"; };
     const SimulatedJobResult result = run_job(options);
     fault = arguments.setup ? fault_in_setup(options, result)
             : regroups      ? fault_in_regrouping(options, result)
                             : fault_in(options, result);
     if (verbose) {
+      for (const auto& [state, since] : result.states)
+        std::cout << std::chrono::duration<double, std::milli>(since).count()
+                  << " ms: the coordinator enters "
+                  << (state == CoordinatorState::kEnded
+                          ? "its end"
+                          : std::string(kCoordinatorStates[static_cast<size_t>(state)].state))
+                  << "\n";
       for (const NodeFailure& loss : result.regrouped)
         std::cout << "another view: " << loss.message() << "\n";
       for (const auto& [rank, step] : result.steps)
