@@ -1,8 +1,10 @@
 #include "trainer/job/reference.h"
 
+#include <algorithm>
 #include <cctype>
 #include <map>
 #include <set>
+#include <vector>
 
 #include "core/error.h"
 #include "trainer/job/config.h"
@@ -42,6 +44,13 @@ std::string type_text(const Json& schema) {
   return schema["type"].get<std::string>() + bounds_text(schema);
 }
 
+template <class Texts>
+std::string joined(const Texts& texts, const std::string& separator) {
+  std::string out;
+  for (const std::string& each : texts) out += (out.empty() ? "" : separator) + each;
+  return out;
+}
+
 /// Of a heading, as GitHub makes it.
 std::string anchor_of(const std::string& heading) {
   std::string anchor;
@@ -70,68 +79,140 @@ void list_other_defaults(const Json& first, const Json& schema, std::set<std::st
   }
 }
 
+/// The variants of an object by the value of the key that selects one, such as "type".
+struct Variant {
+  std::string key, name;
+  const Json& schema;
+
+  std::string description() const { return schema["properties"][key].value("description", ""); }
+};
+
+std::vector<Variant> variants_of(const Json& schema) {
+  std::vector<Variant> variants;
+  if (!schema.contains("oneOf")) return variants;
+  for (const Json& branch : schema["oneOf"]) {
+    if (!branch.contains("properties")) continue;
+    for (const auto& [key, field] : branch["properties"].items())
+      if (field.is_object() && field.contains("const"))
+        variants.push_back({key, field["const"].get<std::string>(), branch});
+  }
+  return variants;
+}
+
+std::set<std::string> required_of(const Json& schema) {
+  std::set<std::string> names;
+  if (schema.contains("required"))
+    for (const Json& name : schema["required"]) names.insert(name.get<std::string>());
+  return names;
+}
+
+/// A key that at least three variants describe in the same words, with their names.
+struct CommonKey {
+  std::string key;
+  Json field;
+  bool is_required;
+  std::vector<std::string> variants;
+};
+
+std::vector<CommonKey> common_keys(const std::vector<Variant>& variants) {
+  std::vector<CommonKey> keys;
+  for (const Variant& variant : variants) {
+    const std::set<std::string> required = required_of(variant.schema);
+    for (const auto& [key, field] : variant.schema["properties"].items()) {
+      if (!field.is_object() || key == variant.key) continue;
+      const bool is_required = required.contains(key);
+      const auto same = [&, &name = key, &schema = field](const CommonKey& known) {
+        return known.key == name && known.field == schema && known.is_required == is_required;
+      };
+      const auto known = std::find_if(keys.begin(), keys.end(), same);
+      if (known == keys.end())
+        keys.push_back({key, field, is_required, {variant.name}});
+      else
+        known->variants.push_back(variant.name);
+    }
+  }
+  std::erase_if(keys, [](const CommonKey& key) { return key.variants.size() < 3; });
+  return keys;
+}
+
+std::string default_text(const Json& field, bool is_required) {
+  if (is_required) return "required";
+  return field.contains("default") ? code(field["default"].dump()) : "";
+}
+
+/// Variants that are described already.
+struct DescribedVariants {
+  std::string path;
+  Json schema;
+};
+
 class Writer {
  public:
   std::string take() { return std::move(out_); }
   void line(const std::string& content) { out_ += content + "\n"; }
 
-  /// Writes the keys of an object as a table, then its nested objects, each under its own heading.
+  /// Writes the keys of an object as a table, then its variants and its nested objects, each under
+  /// its own heading.
   void object(const std::string& path, const Json& schema, int level) {
-    table(schema, required_of(schema), {});
-    if (schema.contains("oneOf")) variants(path, schema, level);
+    const std::vector<Variant> variants = variants_of(schema);
+    table(schema, {}, variants.empty() ? "" : variants.front().key);
+    if (!variants.empty()) describe_variants(path, schema, variants, level);
     nested(path, schema, level);
   }
 
  private:
-  static std::set<std::string> required_of(const Json& schema) {
-    std::set<std::string> names;
-    if (schema.contains("required"))
-      for (const Json& name : schema["required"]) names.insert(name.get<std::string>());
-    return names;
-  }
-
-  void table(const Json& schema, const std::set<std::string>& required,
-             const std::set<std::string>& hidden) {
+  /// `selector`: the key that selects a variant. Its values have a table of their own.
+  void table(const Json& schema, const std::set<std::string>& hidden, const std::string& selector) {
+    const std::set<std::string> required = required_of(schema);
     bool empty = true;
     for (const auto& [key, field] : schema["properties"].items()) {
-      if (!field.is_object() || hidden.contains(key)) continue;
+      if (!field.is_object() || field.contains("const") || hidden.contains(key)) continue;
       if (empty) line("\n| key | value | default | meaning |\n|---|---|---|---|");
       empty = false;
-      const std::string standard = required.contains(key)      ? "required"
-                                   : field.contains("default") ? code(field["default"].dump())
-                                                               : "";
-      line(text("| ", code(key), " | ", type_text(field), " | ", standard, " | ",
-                field.value("description", ""), " |"));
+      line(text("| ", code(key), " | ", key == selector ? "see below" : type_text(field), " | ",
+                default_text(field, required.contains(key)), " | ", field.value("description", ""),
+                " |"));
     }
-    if (empty) line("\nNo other keys.");
   }
 
   /// Describes variants once. A later object with the same variants links to the first one, and
   /// lists the defaults that differ.
-  void variants(const std::string& path, const Json& schema, int level) {
-    const Json& variants = schema["oneOf"];
-    const auto [known, is_new] =
-        variants_.emplace(without_defaults(variants).dump(), Variants{path, variants});
-    if (!is_new) {
-      const Variants& first = known->second;
-      std::set<std::string> defaults;
-      list_other_defaults(first.schema, variants, defaults);
-      std::string others;
-      for (const std::string& each : defaults) others += (others.empty() ? "; " : ", ") + each;
-      return line(text("\nOther keys of each type: [", first.path, "](#", anchor_of(first.path),
-                       ")", others, "."));
+  void describe_variants(const std::string& path, const Json& schema,
+                         const std::vector<Variant>& variants, int level) {
+    const auto [known, is_new] = variants_.emplace(without_defaults(schema["oneOf"]).dump(),
+                                                   DescribedVariants{path, schema["oneOf"]});
+    if (!is_new) return link_variants(known->second, schema["oneOf"]);
+    line(text("\n| ", code(variants.front().key), " | meaning |\n|---|---|"));
+    for (const Variant& variant : variants)
+      line(text("| ", code(Json(variant.name).dump()), " | ", variant.description(), " |"));
+    std::set<std::string> common;
+    for (const CommonKey& key : common_keys(variants)) {
+      if (common.empty())
+        line("\n| common key | value | default | meaning | of |\n|---|---|---|---|---|");
+      common.insert(key.key);
+      line(text("| ", code(key.key), " | ", type_text(key.field), " | ",
+                default_text(key.field, key.is_required), " | ", key.field.value("description", ""),
+                " | ", key.variants.size() == variants.size() ? "all" : joined(key.variants, ", "),
+                " |"));
     }
-    for (const Json& branch : schema["oneOf"]) {
-      if (!branch.contains("properties")) continue;
-      for (const auto& [key, field] : branch["properties"].items()) {
-        if (!field.is_object() || !field.contains("const")) continue;
-        line(text("\n", std::string(static_cast<size_t>(level), '#'), " ", path, " with ",
-                  code(text(Json(key), ": ", field["const"])), "\n"));
-        line(field.value("description", ""));
-        table(branch, required_of(branch), {key});
-        nested(path, branch, level + 1);
+    for (const Variant& variant : variants) {
+      std::set<std::string> hidden;
+      for (const CommonKey& key : common_keys(variants))
+        if (std::ranges::count(key.variants, variant.name) > 0) hidden.insert(key.key);
+      if (variant.schema["properties"].size() > hidden.size() + 1) {
+        heading(level,
+                text(path, " with ", code(text(Json(variant.key), ": ", Json(variant.name)))));
+        table(variant.schema, hidden, "");
       }
+      nested(path, variant.schema, level + 1);
     }
+  }
+
+  void link_variants(const DescribedVariants& first, const Json& variants) {
+    std::set<std::string> defaults;
+    list_other_defaults(first.schema, variants, defaults);
+    const std::string others = (defaults.empty() ? "" : "; ") + joined(defaults, ", ");
+    line(text("\nTypes and keys: [", first.path, "](#", anchor_of(first.path), ")", others, "."));
   }
 
   void nested(const std::string& path, const Json& schema, int level) {
@@ -143,10 +224,13 @@ class Writer {
       const std::string name = text(path, path.empty() ? "" : ".", key, list ? "[]" : "");
       // An object that occurs in several variants (fillers) is described once.
       if (!described_.insert(key + inner.dump()).second) continue;
-      line(text("\n", std::string(static_cast<size_t>(level), '#'), " ", name, "\n"));
-      line(field.value("description", ""));
+      heading(level, name);
       object(name, inner, std::min(level + 1, 6));
     }
+  }
+
+  void heading(int level, const std::string& content) {
+    line(text("\n", std::string(static_cast<size_t>(level), '#'), " ", content));
   }
 
   std::string out_;
@@ -155,7 +239,7 @@ class Writer {
     std::string path;
     Json schema;
   };
-  std::map<std::string, Variants> variants_;  ///< by the schema without defaults
+  std::map<std::string, DescribedVariants> variants_;  ///< by the schema without defaults
 };
 
 }  // namespace
