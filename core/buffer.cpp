@@ -24,8 +24,7 @@ Buffer::Buffer(size_t bytes, std::string_view purpose) : bytes_(bytes) {
   const size_t rounded = (bytes + alignment - 1) / alignment * alignment;
   data_ = std::aligned_alloc(alignment, rounded);
   if (data_ == nullptr)
-    throw OutOfMemory(
-        text("out of memory: ", bytes_text(bytes), " for ", purpose, " cannot be had"));
+    throw OutOfMemory(text("out of memory: cannot allocate ", bytes_text(bytes), " for ", purpose));
   if (alignment == kHugePage) madvise(data_, rounded, MADV_HUGEPAGE);
   std::memset(data_, 0, rounded);
   release_ = [](void* data, size_t) { std::free(data); };

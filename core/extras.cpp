@@ -22,7 +22,8 @@ bool is_name(const std::string& name) {
 
 std::string fault_of_name(std::span<const AuxiliaryInput> before, const std::string& name) {
   if (name == "input" || name == "label")
-    return text("\"", name, "\" means the samples' ", name == "input" ? "images" : "labels");
+    return text("\"", name, "\" is reserved for the samples' ",
+                name == "input" ? "images" : "labels");
   if (!is_name(name))
     return text("expected 1 to ", kMostNameBytes, R"( letters, digits, "_" or "-", got ")",
                 name.substr(0, kMostNameBytes), "\"");
@@ -39,7 +40,8 @@ std::string fault_of_shape(const std::vector<int64_t>& extents, int64_t& values)
   for (const int64_t extent : extents)
     if (extent < 1 || __builtin_mul_overflow(count, extent, &count)) count = kMostExtent;
   values += std::min(count, kMostExtent);
-  if (values >= kMostExtent) return "expected fewer than 2^28 values in all of these together";
+  if (values >= kMostExtent)
+    return "expected fewer than 2^28 values in all auxiliary inputs together";
   return "";
 }
 
@@ -79,7 +81,7 @@ void describe_extras(Fields& fields, std::string_view key, std::vector<Auxiliary
 
 ExtraFault fault_in(std::span<const AuxiliaryInput> extras) {
   if (extras.size() > kMostExtras)
-    return {"", text("expected at most ", kMostExtras, " of these, got ", extras.size())};
+    return {"", text("expected at most ", kMostExtras, " auxiliary inputs, got ", extras.size())};
   int64_t values = 0;
   for (size_t i = 0; i < extras.size(); ++i) {
     const std::string place = text("/", i);

@@ -19,16 +19,16 @@ std::string message_of(const std::exception_ptr& thrown) {
     return text(error.path1().string(), ": ", error.code().message());
   } catch (const std::system_error& error) {
     // Usually a thread that the limits on processes or memory do not allow.
-    return text("this process cannot have what it needs: ", error.code().message(),
+    return text("the system refused a resource: ", error.code().message(),
                 error.code() == std::errc::resource_unavailable_try_again
-                    ? ", perhaps a thread; see ulimit -u and ulimit -v"
+                    ? ", perhaps a new thread; check ulimit -u and ulimit -v"
                     : "");
   } catch (const std::bad_alloc&) {
     return "out of memory";
   } catch (const std::exception& error) {
     return std::string("internal error: ") + error.what();
   } catch (...) {
-    return "internal error: something was thrown that is no exception";
+    return "internal error: the object thrown is not a std::exception";
   }
 }
 

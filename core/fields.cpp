@@ -56,7 +56,7 @@ double read_number(const Json& json, const JsonPath& place, Range range) {
 }
 
 std::string read_text(const Json& json, const JsonPath& place) {
-  if (!json.is_string()) fail_expected(place, "a text", json);
+  if (!json.is_string()) fail_expected(place, "a string", json);
   return json.get<std::string>();
 }
 

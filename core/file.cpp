@@ -85,7 +85,7 @@ Descriptor open_file(const fs::path& path) {
   if (::fstat(file.number(), &about) != 0) fail_run(path, "examined");
   if (!S_ISREG(about.st_mode))
     throw ConfigError(text(path.string(), ": expected a file, got ",
-                           S_ISDIR(about.st_mode) ? "a folder" : "something else"));
+                           S_ISDIR(about.st_mode) ? "a folder" : "a special file"));
   return file;
 }
 
@@ -189,7 +189,8 @@ void AtomicFile::sync() {
 
 void AtomicFile::commit() {
   sync();
-  if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail_run(path_, "put in place");
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0)
+    fail_run(path_, "renamed to its final name");
   committed_ = true;
   sync_folder(path_.parent_path());
 }

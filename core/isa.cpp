@@ -67,8 +67,8 @@ Isa isa() {
   if (const std::optional<Isa> isa = chosen()) return *isa;
   const std::optional<Isa> best = best_isa();
   if (!best)
-    throw RunError(text("this processor lacks the instructions of ", name_of(built_isas()[0]),
-                        ", the least that this build is for"));
+    throw RunError(text("this processor lacks the instruction set ", name_of(built_isas()[0]),
+                        ", which this build requires"));
   chosen() = best;
   return *best;
 }
@@ -77,8 +77,8 @@ void choose_isa(std::string_view name) {
   const std::vector<Isa>& built = built_isas();
   const auto found = std::ranges::find(built, name, name_of);
   if (found == built.end())
-    throw ConfigError(text("instruction set: expected one of those that this build is for (",
-                           names(built), "), got \"", name, "\""));
+    throw ConfigError(text("instruction set: expected one that this build contains (", names(built),
+                           "), got \"", name, "\""));
   if (!processor_has(*found))
     throw ConfigError(
         text("instruction set: this processor lacks ", name, "; its best is ", name_of(isa())));

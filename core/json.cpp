@@ -68,7 +68,7 @@ class StrictCallback {
   void refuse_repeated(const std::string& key) {
     if (notes_ && is_note(key)) return;
     if (!keys_.back().insert(key).second)
-      throw ConfigError(text(file_, ": key \"", key, "\" is given twice in one object"));
+      throw ConfigError(text(file_, ": duplicate key \"", key, "\" in one object"));
   }
 
   const std::string& file_;
@@ -129,8 +129,8 @@ namespace {
 
 Json parse(std::string_view json_text, const std::string& file_name, Extensions allowed) {
   if (json_text.size() > kMaxBytes)
-    throw ConfigError(text(file_name, ": ", json_text.size(), " bytes of JSON; at most ", kMaxBytes,
-                           " are read"));
+    throw ConfigError(text(file_name, ": expected at most ", kMaxBytes, " bytes of JSON, got ",
+                           json_text.size()));
   try {
     Json json =
         Json::parse(json_text, StrictCallback(file_name, allowed.notes), true, allowed.comments);
@@ -151,7 +151,7 @@ Json parse(std::string_view json_text, const std::string& file_name, Extensions 
 std::string read_text(const std::filesystem::path& path) {
   std::error_code failure;
   if (std::filesystem::is_directory(path, failure))
-    throw ConfigError(text(path.string(), ": is a folder, expected a JSON file"));
+    throw ConfigError(text(path.string(), ": expected a JSON file, got a folder"));
   std::ifstream file(path, std::ios::binary);
   if (!file) throw ConfigError(text(path.string(), ": cannot be read: ", std::strerror(errno)));
   // Read in small pieces: for one large read, the C library would keep memory of the file's size.

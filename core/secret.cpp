@@ -36,7 +36,7 @@ bool equal_in_constant_time(std::span<const std::byte> a, std::span<const std::b
 
 void fill_with_random_bytes(std::span<std::byte> out) {
   if (RAND_bytes(reinterpret_cast<unsigned char*>(out.data()), static_cast<int>(out.size())) != 1)
-    throw RunError("the system's random generator gives no bytes");
+    throw RunError("OpenSSL's random generator returned no bytes");
 }
 
 }  // namespace poseidon

@@ -14,11 +14,11 @@ ServiceNotifier::ServiceNotifier(const std::string& address) {
   // A path needs a terminating zero byte. A name in the abstract namespace does not.
   const size_t most = sizeof address_.sun_path - (is_abstract ? 0 : 1);
   if (!(is_abstract || address.starts_with("/")) || address.size() < 2 || address.size() > most)
-    throw ConfigError(text("NOTIFY_SOCKET: expected a path from the root or \"@\" and a name, of ",
+    throw ConfigError(text("NOTIFY_SOCKET: expected an absolute path, or \"@\" and a name, of ",
                            "at most ", most, " bytes, got \"", printable(address), "\""));
   socket_ = Descriptor(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (socket_.number() < 0)
-    throw RunError(text("NOTIFY_SOCKET: no socket can be made: ", std::strerror(errno)));
+    throw RunError(text("NOTIFY_SOCKET: cannot create a socket: ", std::strerror(errno)));
   address_.sun_family = AF_UNIX;
   std::memcpy(address_.sun_path, address.data(), address.size());
   if (is_abstract) address_.sun_path[0] = '\0';

@@ -14,7 +14,7 @@ class StagedOutput {
  public:
   StagedOutput(Device& device, std::span<float> host) : device_(device), host_(host) {
     if (!device.shares_memory())
-      staging_ = device.allocate(host.size_bytes(), MemoryKind::kStaging, "values on their way");
+      staging_ = device.allocate(host.size_bytes(), MemoryKind::kStaging, "staging copies");
   }
   std::span<float> memory() const {
     return device_.shares_memory() ? host_ : staging_.as<float>().first(host_.size());
@@ -36,7 +36,7 @@ class StagedInput {
  public:
   StagedInput(Device& device, std::span<const float> host) : device_(device), host_(host) {
     if (device.shares_memory()) return;
-    staging_ = device.allocate(host.size_bytes(), MemoryKind::kStaging, "values on their way");
+    staging_ = device.allocate(host.size_bytes(), MemoryKind::kStaging, "staging copies");
     std::ranges::copy(host, staging_.as<float>().begin());
   }
   /// Blocks until the work has read the values.

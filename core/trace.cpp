@@ -8,7 +8,7 @@
 namespace poseidon {
 
 TraceRecorder::TraceRecorder(size_t capacity) : capacity_(capacity) {
-  check(capacity > 0, "a ring of spans has room for one");
+  check(capacity > 0, "a ring of spans has a capacity of at least 1");
 }
 
 int64_t TraceRecorder::now() {

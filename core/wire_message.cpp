@@ -38,7 +38,7 @@ bool WireMessage::next(WireField& field) {
   field = {.bytes = {}, .offset = offset()};
   const uint64_t tag = varint("a field's tag");
   if (tag >> 3 == 0 || tag >> 32 != 0)
-    fail_at_offset(field.offset, poseidon::text("expected a field's number from 1 to 536870911, ",
+    fail_at_offset(field.offset, poseidon::text("expected a field number from 1 to 536870911, ",
                                                 "got ", tag >> 3, " (not protobuf?)"));
   field.number = static_cast<uint32_t>(tag >> 3);
   read_value(field, static_cast<uint32_t>(tag & 7));
@@ -91,10 +91,10 @@ uint64_t WireMessage::fixed(size_t size) {
 
 std::string WireMessage::text(const WireField& field) const {
   if (field.type != WireType::kBytes)
-    fail(field, poseidon::text("expected a text, got ", wire_type_name(field.type)));
+    fail(field, poseidon::text("expected a string, got ", wire_type_name(field.type)));
   constexpr size_t kMostCharacters = 4096;
   if (field.bytes.size() > kMostCharacters)
-    fail(field, poseidon::text("expected a text of at most ", kMostCharacters, " bytes, got ",
+    fail(field, poseidon::text("expected a string of at most ", kMostCharacters, " bytes, got ",
                                field.bytes.size()));
   std::string out(reinterpret_cast<const char*>(field.bytes.data()), field.bytes.size());
   if (!is_utf8(out)) fail(field, "expected UTF-8, got \"" + printable(out) + "\"");

@@ -24,9 +24,9 @@ fs::path find_folder(const fs::path& folder, const char* inner, const std::strin
   std::error_code ignored;
   for (const fs::path& candidate : {folder, folder / inner})
     if (fs::exists(candidate / first_file, ignored)) return candidate;
-  throw ConfigError(
-      text((folder / first_file).string(),
-           ": no such file; the files of the binary version are expected there or in ", inner));
+  throw ConfigError(text((folder / first_file).string(),
+                         ": no such file; expected the files of the binary version there or in ",
+                         inner));
 }
 
 std::unique_ptr<Dataset> open_files(const fs::path& folder, const std::vector<std::string>& names,
@@ -49,7 +49,7 @@ PixelFile parse_cifar(std::span<const std::byte> bytes, CifarForm form, const st
   const size_t record = label_bytes + kPixels;
   if (bytes.empty() || bytes.size() % record != 0)
     throw RunError(text(name, ": expected a multiple of ", record, " bytes, got ", bytes.size(),
-                        ": cut, or not a binary CIFAR file"));
+                        ": truncated, or not a binary CIFAR file"));
   PixelFile file;
   file.name = name;
   file.labels.reserve(bytes.size() / record);

@@ -98,7 +98,7 @@ std::unique_ptr<Dataset> open_single(const DatasetConfig& config) {
   if (config.type == "random")
     return make_random({config.channels, config.height, config.width}, config.class_count,
                        config.samples, seed, config.extras);
-  throw ConfigError(text("dataset type \"", config.type, "\" is not known"));
+  throw ConfigError(text("unknown dataset type \"", config.type, "\""));
 }
 
 }  // namespace

@@ -60,7 +60,7 @@ class DatumParser {
   }
 
   int64_t number(const WireField& field) const {
-    if (field.type != WireType::kVarint) wire_.fail(field, "expected a whole number");
+    if (field.type != WireType::kVarint) wire_.fail(field, "expected an integer");
     return static_cast<int64_t>(field.value);
   }
 
@@ -77,7 +77,7 @@ class DatumParser {
     }
     const std::span<const std::byte> packed = bytes(field);
     if (packed.size() % sizeof(float) != 0)
-      wire_.fail(field, text("expected floats of 4 bytes, got ", packed.size(), " bytes"));
+      wire_.fail(field, text("expected floats of 4 bytes each, got ", packed.size(), " bytes"));
     for (size_t i = 0; i < packed.size(); i += sizeof(float))
       datum_.floats.push_back(float_at(packed.data() + i));
   }
@@ -136,15 +136,15 @@ size_t values_of(const Datum& datum, const std::string& name) {
 
 void check_values(size_t got, size_t expected, const Datum& datum, const std::string& name) {
   if (got != expected)
-    throw CorruptSample(text(name, ": expected ", expected, " values of a sample of ",
+    throw CorruptSample(text(name, ": expected ", expected, " values for a sample of ",
                              datum.channels, "x", datum.height, "x", datum.width, ", got ", got));
 }
 
 /// Converts a float that must already be an 8-bit value.
 std::byte pixel_of(float value, const std::string& name) {
   if (!(value >= 0 && value <= 255 && value == std::floor(value)))
-    throw CorruptSample(text(name, ": expected whole numbers from 0 to 255, since a record set ",
-                             "keeps pixels of 8 bits, got ", value));
+    throw CorruptSample(text(name, ": expected integers from 0 to 255, as a record set stores ",
+                             "8-bit pixels, got ", value));
   return static_cast<std::byte>(static_cast<uint8_t>(value));
 }
 
@@ -222,7 +222,7 @@ std::vector<AuxiliaryInput> take_extras(const Datum& datum, const std::string& n
     const auto expected = static_cast<size_t>(each.extra.count());
     if (each.values.size() != expected * sizeof(float))
       throw CorruptSample(text(name, ": extra \"", each.extra.name, "\": expected ", expected,
-                               " values, got ", each.values.size(), " bytes"));
+                               " floats of 4 bytes, got ", each.values.size(), " bytes"));
     sample.extras_storage.insert(sample.extras_storage.end(), each.values.begin(),
                                  each.values.end());
   }

@@ -61,7 +61,7 @@ EntryReader::EntryReader(Read read) : read_(std::move(read)) {
   std::array<std::byte, 16> beginning;
   read_(beginning);
   if (std::memcmp(beginning.data(), kEntryMagic.data(), kEntryMagic.size()) != 0)
-    throw RunError("expected a list of entries, got something else");
+    throw RunError("expected entries of a reader program, got other bytes");
   count_ = number_at<uint64_t>(beginning.data() + 8);
   if (count_ > INT64_MAX) throw RunError(text("expected fewer than 2^63 entries, got ", count_));
 }
@@ -82,7 +82,7 @@ bool EntryReader::next(std::string& key, std::vector<std::byte>& value) {
                         kMostValueBytes, ", got ", key_bytes, " and ", value_bytes));
   key.resize(key_bytes);
   read_(std::as_writable_bytes(std::span(key)));
-  if (key <= last_key_) throw RunError("the keys are not in order, so the index is damaged");
+  if (key <= last_key_) throw RunError("expected keys in ascending order: the index is damaged");
   last_key_ = key;
   read_value(value_bytes, value);
   ++done_;

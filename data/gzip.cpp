@@ -18,7 +18,7 @@ class Inflater {
   Inflater() {
     constexpr int kGzipOnly = 16;
     if (inflateInit2(&stream_, kGzipOnly + MAX_WBITS) != Z_OK)
-      throw RunError("zlib cannot be started: out of memory");
+      throw RunError("zlib cannot be initialized: out of memory");
   }
   ~Inflater() { inflateEnd(&stream_); }
   Inflater(const Inflater&) = delete;
@@ -74,7 +74,7 @@ void inflate(const ByteSource& source, uint64_t most, const std::string& name,
       if (ended) return;
       inflateReset(&stream);  // another member follows
     } else if (ended && count == 0 && (result == Z_OK || result == Z_BUF_ERROR)) {
-      fail("the gzip data end too early: the file is cut");
+      fail("the gzip data end too early: the file is truncated");
     } else if (result != Z_OK && result != Z_BUF_ERROR) {
       fail(text("not valid gzip data: ", stream.msg != nullptr ? stream.msg : "unknown error"));
     }

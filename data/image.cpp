@@ -20,10 +20,10 @@ void convert_channels(const uint8_t* in, int64_t channels, int64_t wanted, Image
   if (channels == wanted) {
     std::copy_n(in, out.pixels.size(), out.pixels.begin());
   } else if (wanted == 3) {
-    check(channels == 1, "colour is made of one channel");
+    check(channels == 1, "conversion to color requires 1 channel");
     for (size_t i = 0; i < 3 * count; ++i) out.pixels[i] = in[i / 3];
   } else {
-    check(channels == 3 && wanted == 1, "grey is made of three channels");
+    check(channels == 3 && wanted == 1, "conversion to gray requires 3 channels");
     for (size_t i = 0; i < count; ++i) out.pixels[i] = grey(in + 3 * i);
   }
 }

@@ -33,10 +33,10 @@ const char* other_format(std::span<const std::byte> bytes) {
       {"RIFF", "a WebP image"},
       {std::string_view("II*\0", 4), "a TIFF image"},
       {std::string_view("MM\0*", 4), "a TIFF image"},
-      {"<", "a text of HTML or XML"},
-      {"P1", "a text of PNM"},
-      {"P2", "a text of PNM"},
-      {"P3", "a text of PNM"}};
+      {"<", "HTML or XML text"},
+      {"P1", "an ASCII PNM image"},
+      {"P2", "an ASCII PNM image"},
+      {"P3", "an ASCII PNM image"}};
   if (bytes.empty()) return "an empty file";
   for (const auto& [magic, name] : kOthers)
     if (begins_with(bytes, magic)) return name;

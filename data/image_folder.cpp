@@ -21,7 +21,7 @@ namespace {
 void refuse_link_to_nothing(const fs::directory_entry& entry) {
   if (entry.is_symlink() && !entry.exists())
     throw ConfigError(text(entry.path().string(), ": is a link to \"",
-                           fs::read_symlink(entry.path()).string(), "\", which is not there"));
+                           fs::read_symlink(entry.path()).string(), "\", which does not exist"));
 }
 
 /// Returns the class folders, sorted.
@@ -115,7 +115,7 @@ std::string hint_for(const fs::path& folder, const IgnoredFiles& ignored) {
   const std::string type = guess_type(folder.string());
   if (type != "images") return text("; it looks like a dataset of \"type\": \"", type, "\"");
   if (guess_pack_type(folder) != PackType::kImages)
-    return "; it looks like a database, which poseidon-data pack makes a record set of";
+    return "; it looks like a database: convert it to a record set with poseidon-data pack";
   std::string hint;
   for (const std::string& remark : ignored.remarks()) hint += "; " + remark;
   return hint;
@@ -191,10 +191,10 @@ std::unique_ptr<Dataset> open_image_folder(const std::string& folder) {
   std::error_code failure;
   if (fs::is_directory(folder, failure)) return std::make_unique<ImageFolder>(folder);
   if (fs::exists(folder, failure))
-    throw ConfigError(text(folder,
-                           ": is a file, expected a folder with a folder per class; poseidon-data "
-                           "pack makes a record set of an archive or a list, which \"type\": "
-                           "\"records\" reads"));
+    throw ConfigError(
+        text(folder,
+             ": expected a folder with a folder per class, got a file; convert an archive or a "
+             "list with poseidon-data pack, and use \"type\": \"records\""));
   throw ConfigError(text(folder, ": no such folder; expected one with a folder per class"));
 }
 

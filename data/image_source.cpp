@@ -77,7 +77,7 @@ void check_not_empty(const ImageSource& source, const fs::path& path, const std:
 [[noreturn]] void refuse_prefix(const fs::path& path, const std::string& prefix,
                                 const std::string& place, const std::set<std::string>& folders) {
   throw ConfigError(text(path.string(), ": --prefix: there is no folder \"", printable(prefix),
-                         "\"; ", place.empty() ? "it" : "\"" + place + "\"",
+                         "\"; ", place.empty() ? "the input" : "\"" + place + "\"",
                          folders.empty() ? " has no folders" : " has " + join(folders)));
 }
 

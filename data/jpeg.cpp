@@ -204,7 +204,7 @@ struct JpegDecoder::State {
     if (height * width > kMostImagePixels)
       throw CorruptSample(text(name, ": expected at most ", kMostImagePixels,
                                " pixels to be decoded, got ", height, "x", width,
-                               "; larger images can be shrunk (poseidon-data pack --resize)"));
+                               "; shrink larger images with poseidon-data pack --resize"));
   }
   bool is_cmyk() const {
     return decompressor.jpeg.jpeg_color_space == JCS_CMYK ||
@@ -214,7 +214,7 @@ struct JpegDecoder::State {
 
 JpegDecoder::JpegDecoder() : state_(std::make_unique<State>()) {
   if (!try_create(state_->decompressor))
-    throw RunError(text("libjpeg cannot be started: ", state_->decompressor.error.message));
+    throw RunError(text("libjpeg cannot be initialized: ", state_->decompressor.error.message));
 }
 
 JpegDecoder::~JpegDecoder() { jpeg_destroy_decompress(&state_->decompressor.jpeg); }

@@ -84,8 +84,8 @@ class SamplePreparer {
       index = (index + 1) % dataset_.size();
     }
     throw RunError(text(dataset_.description().source, ": ", most,
-                        " corrupt samples in a row, from ", dataset_.name(wanted.index),
-                        " on; the last one: ", fault));
+                        " corrupt samples in a row, starting at ", dataset_.name(wanted.index),
+                        "; the last one: ", fault));
   }
   int64_t corrupt_samples() const {
     MutexLock lock(mutex_);
@@ -128,8 +128,8 @@ class SamplePreparer {
     }
     if (number <= kMostNamedSamples) log_.warning(text(error.what(), "; skipped"));
     if (number == kMostNamedSamples)
-      log_.warning(text(dataset_.description().source, ": ", number,
-                        " samples were skipped; further ones are skipped without a message"));
+      log_.warning(text(dataset_.description().source, ": skipped ", number,
+                        " corrupt samples; further ones are skipped without a message"));
   }
 
   const Dataset& dataset_;
@@ -151,7 +151,7 @@ struct Slot {
 };
 
 Buffer take_memory(const BatchMemory& memory, size_t bytes) {
-  constexpr const char* kPurpose = "batches ahead";
+  constexpr const char* kPurpose = "prefetched batches";
   return memory.take ? memory.take(bytes, kPurpose) : Buffer(bytes, kPurpose);
 }
 
@@ -437,7 +437,7 @@ void check_options(const Dataset& dataset, const LoaderOptions& options) {
 }  // namespace
 
 std::vector<ShardRange> cut_batch(int64_t global_batch, int64_t shards) {
-  check(shards >= 1 && global_batch >= shards, "a batch is cut into at most its own samples");
+  check(shards >= 1 && global_batch >= shards, "a batch has at least one sample per shard");
   std::vector<ShardRange> ranges;
   for (int64_t i = 0; i < shards; ++i) {
     const IndexRange part = even_part(global_batch, shards, i);

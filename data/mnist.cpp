@@ -36,7 +36,7 @@ fs::path find_file(const fs::path& folder, const std::string& stem, const std::s
     }
   throw ConfigError(
       text((folder / (stem + "-" + kind)).string(),
-           ": no such file, and none with \".gz\"; the MNIST files are expected there"));
+           ": no such file, with or without \".gz\"; expected the MNIST files there"));
 }
 
 size_t header_bytes(int dimensions) { return 4 + 4 * static_cast<size_t>(dimensions); }
@@ -60,7 +60,7 @@ std::vector<int64_t> read_header(std::span<const std::byte> bytes, int dimension
     if (extent == 0 || count * extent > kMostIdxBytes)
       throw RunError(text(name, ": byte ", 4 + 4 * i,
                           ": expected an extent of at least 1 and at most ", kMostIdxBytes,
-                          " values in all, got ", extent));
+                          " values in total, got ", extent));
     extents.push_back(extent);
     count *= extent;
   }
@@ -85,7 +85,7 @@ std::vector<std::byte> inflate_idx(std::span<const std::byte> packed, int dimens
       announced = header + product(read_header(out, dimensions, name));
     if (announced && out.size() > *announced)
       throw RunError(text(name, ": expected ", *announced,
-                          " bytes when decompressed, as its header says, got more"));
+                          " bytes after decompression, as the header states, got more"));
   });
   return out;
 }
@@ -112,7 +112,8 @@ IdxFile parse_idx(std::span<const std::byte> bytes, int dimensions, const std::s
   file.values = bytes.subspan(header_bytes(dimensions));
   if (file.values.size() != count)
     throw RunError(text(name, ": expected ", count, " values after the header, got ",
-                        file.values.size(), file.values.size() < count ? ": the file is cut" : ""));
+                        file.values.size(),
+                        file.values.size() < count ? ": the file is truncated" : ""));
   return file;
 }
 

@@ -76,7 +76,7 @@ class Packer {
   void shrink_pixels(const std::string& name, Sample& sample) {
     if (sample.channels != 1 && sample.channels != 3)
       throw CorruptSample(
-          text(name, ": expected 1 or 3 channels to be resized, got ", sample.channels));
+          text(name, ": cannot be resized: expected 1 or 3 channels, got ", sample.channels));
     Image& whole = part_.image;
     whole.reshape(sample.height, sample.width, sample.channels);
     std::ranges::copy(sample.bytes, std::as_writable_bytes(std::span(whole.pixels)).begin());
@@ -119,8 +119,8 @@ class Labels {
     if (wanted < static_cast<int64_t>(given_.size())) return static_cast<int32_t>(wanted);
     const std::string what =
         named ? text("class \"", own_[static_cast<size_t>(label)], "\"") : text("label ", label);
-    throw ConfigError(
-        text(name, ": the ", what, " is not in the list of ", given_.size(), " classes given"));
+    throw ConfigError(text(name, ": the ", what, " is not one of the ", given_.size(),
+                           " classes of --classes-from or --class-names"));
   }
 
   /// Returns true if labels are plain numbers that seem to count from 1.

@@ -32,8 +32,8 @@ void warn_of_empty_classes(const ImageSource& source, Log& log) {
 void warn_of_splits(const std::vector<std::string>& classes, Log& log) {
   for (const char* split : {"train", "test", "val", "validation"})
     if (std::find(classes.begin(), classes.end(), split) != classes.end() && classes.size() <= 3) {
-      log.warning(text("the classes found are ", classes.size(), ", one of them \"", split,
-                       "\"; if that is a part of the dataset, choose it with --prefix ", split));
+      log.warning(text("found ", classes.size(), " classes, one of them \"", split,
+                       "\"; if this is a split of the dataset, choose it with --prefix ", split));
       return;
     }
 }
@@ -132,22 +132,22 @@ void check_options(const PackOptions& options) {
   const bool several = type == PackType::kWebDataset || type == PackType::kHdf5;
   if (options.inputs.size() > 1 && !several)
     throw ConfigError(text("expected one input, got ", options.inputs.size(),
-                           "; several can be of type webdataset or hdf5"));
+                           "; only --type webdataset and hdf5 accept several"));
   if (!options.prefix.empty() && type != PackType::kImages)
-    throw ConfigError("--prefix: expected with folders of classes only (--type images)");
+    throw ConfigError("--prefix requires folders of classes (--type images)");
   if (options.shuffle_seed && type != PackType::kImages && type != PackType::kList)
     throw ConfigError(
-        "--shuffle-seed: expected with --type images or list; other inputs are read "
-        "in their order (training shuffles in any case)");
+        "--shuffle-seed requires --type images or list; other inputs are read in their order "
+        "(training shuffles in any case)");
   if (!options.root.empty() && type != PackType::kList && type != PackType::kHdf5)
-    throw ConfigError("--root: expected with lists of files only (--type list or hdf5)");
+    throw ConfigError("--root requires lists of files (--type list or hdf5)");
   if (!options.extras.empty() && type != PackType::kHdf5)
-    throw ConfigError("--extra: expected with HDF5 files only (--type hdf5)");
+    throw ConfigError("--extra requires HDF5 files (--type hdf5)");
   check_extra_names(options.extras);
   const bool database =
       type == PackType::kLmdb || type == PackType::kLevelDb || type == PackType::kHdf5;
   if (options.bgr_to_rgb && !database)
-    throw ConfigError("--bgr-to-rgb: expected with databases only (--type lmdb, leveldb or hdf5)");
+    throw ConfigError("--bgr-to-rgb requires a database (--type lmdb, leveldb or hdf5)");
 }
 
 std::unique_ptr<SampleStream> open_input(const PackOptions& options, const fs::path& work_folder,

@@ -22,12 +22,11 @@ class PairDataset final : public Dataset {
     const Shape& each = description_.shape;
     if (each.rank() != 3)
       throw ConfigError(description_.source +
-                        ": pairs are made of images of one size: expected a dataset that is "
-                        "packed so, got one whose images may differ in size");
+                        ": \"pairs\" requires images of one size, got images that may differ in "
+                        "size; pack images of one size with poseidon-data pack --decode");
     if (!description_.extras.empty())
       throw ConfigError(text(description_.source,
-                             ": pairs are made of images alone: expected a dataset without extras, "
-                             "got one with ",
+                             ": \"pairs\" requires a dataset without extras, got one with ",
                              text_of(description_.extras)));
     Fingerprint fingerprint;
     fingerprint.add("pairs");
@@ -52,8 +51,8 @@ class PairDataset final : public Dataset {
     of_->read(index, first);
     if (first.form == SampleForm::kEncoded)
       throw ConfigError(of_->name(index) +
-                        ": pairs are made of pixels: expected a dataset that is packed so, got "
-                        "encoded images");
+                        ": \"pairs\" requires pixels, got encoded images; pack them with "
+                        "poseidon-data pack --decode");
     read_partner(index, first, second);
     sample = {.label = first.label == second.label ? 1 : 0,
               .form = first.form,

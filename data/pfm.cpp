@@ -23,7 +23,7 @@ class HeaderWords {
     const size_t from = at_;
     while (at_ < content_.size() && !blank(content_[at_])) ++at_;
     if (at_ >= content_.size() || at_ - from > 32)
-      throw RunError(text(name_, ": byte ", from, ": the header of a PFM file is cut"));
+      throw RunError(text(name_, ": byte ", from, ": the header of the PFM file is truncated"));
     return content_.substr(from, at_++ - from);
   }
   template <class Number>
@@ -51,7 +51,7 @@ FloatImage parse_pfm(std::span<const std::byte> bytes, const std::string& name) 
   const std::string_view magic = words.next();
   if (magic != "PF" && magic != "Pf")
     throw RunError(
-        text(name, ": byte 0: expected \"PF\" or \"Pf\", got something else: not a PFM file"));
+        text(name, ": byte 0: expected \"PF\" or \"Pf\", got other bytes: not a PFM file"));
   FloatImage image;
   image.channels = magic == "PF" ? 3 : 1;
   image.width = words.number<int64_t>("width");
@@ -74,7 +74,8 @@ FloatImage parse_pfm(std::span<const std::byte> bytes, const std::string& name) 
         &bytes[words.at() + (static_cast<size_t>(image.height) - 1 - y) * row * sizeof(float)],
         row * sizeof(float));
   for (float value : image.values)
-    if (!std::isfinite(value)) throw RunError(text(name, ": holds a value that is not finite"));
+    if (!std::isfinite(value))
+      throw RunError(text(name, ": expected finite values, got infinity or NaN"));
   return image;
 }
 

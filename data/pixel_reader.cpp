@@ -12,7 +12,7 @@ const Image& PixelReader::read(int64_t index) {
     const auto* pixels = reinterpret_cast<const uint8_t*>(sample_.bytes.data());
     image_.pixels.assign(pixels, pixels + sample_.bytes.size());
   } else {
-    throw ConfigError(text(dataset_.description().source, ": holds floats, expected images"));
+    throw ConfigError(text(dataset_.description().source, ": expected images, got floats"));
   }
   return image_;
 }

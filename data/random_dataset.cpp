@@ -99,7 +99,8 @@ std::unique_ptr<Dataset> make(const Shape& shape, int64_t classes, int64_t sampl
   if (const ExtraFault fault = fault_in(extras))
     throw ConfigError(text("random: extras", fault.pointer, ": ", fault.message));
   if (shape.count() > (int64_t{1} << 28))
-    throw ConfigError(text("random: a sample of ", shape.text(), " values is too large"));
+    throw ConfigError(
+        text("random: expected at most 2^28 values in a sample, got shape ", shape.text()));
   return std::make_unique<RandomDataset>(shape, classes, samples, seed, form, std::move(extras));
 }
 

@@ -30,7 +30,7 @@ struct Pipe {
 Pipe make_pipe() {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0)
-    throw RunError(text("a pipe cannot be made: ", std::strerror(errno)));
+    throw RunError(text("cannot create a pipe: ", std::strerror(errno)));
   return {Descriptor(ends[0]), Descriptor(ends[1])};
 }
 
@@ -63,8 +63,8 @@ pid_t spawn(const fs::path& program, const fs::path& input, std::span<const std:
   const int fault =
       ::posix_spawn(&process, program.c_str(), files.get(), nullptr, arguments.data(), environ);
   if (fault == ENOENT)
-    throw ConfigError(text(input.string(), ": is read by ", program.filename().string(),
-                           ", which this build has not (docs/data.md)"));
+    throw ConfigError(text(input.string(), ": requires ", program.filename().string(),
+                           ", which this build lacks (docs/data.md)"));
   if (fault != 0)
     throw RunError(text(program.string(), ": cannot be started: ", std::strerror(fault)));
   return process;
@@ -78,7 +78,7 @@ std::string last_line(const std::string& lines) {
 }
 
 std::string signal_text(int signal) {
-  if (signal == SIGXCPU) return "used more processor time than its limit and was ended";
+  if (signal == SIGXCPU) return "exceeded its CPU time limit and was stopped";
   return text("crashed by signal ", signal, " (", ::strsignal(signal), ")");
 }
 
@@ -123,8 +123,8 @@ void ReaderProcess::wait_for_bytes() {
     if (ready < 0 && errno == EINTR) continue;
     if (ready == 0) {
       end();
-      throw RunError(text(program_.filename().string(), " gave nothing for ",
-                          static_cast<double>(stall_limit_.count()) / 1000, " s and was ended"));
+      throw RunError(text(program_.filename().string(), " sent nothing for ",
+                          static_cast<double>(stall_limit_.count()) / 1000, " s and was stopped"));
     }
     if ((ends[1].revents & POLLIN) != 0) hear_errors();
     if (ends[0].revents != 0) return;
@@ -153,14 +153,14 @@ std::string ReaderProcess::how_it_ended() {
   }
   if (ended != process_) {
     end();
-    return name + " closed its output and did not end";
+    return name + " closed its output but did not exit";
   }
   process_ = -1;
   const std::string said = printable(last_line(said_));
   if (WIFEXITED(status) && WEXITSTATUS(status) == kReaderRefused && !said.empty()) return said;
   const std::string how = WIFSIGNALED(status)
                               ? signal_text(WTERMSIG(status))
-                              : text("ended too early, with exit code ", WEXITSTATUS(status));
+                              : text("exited too early, with exit code ", WEXITSTATUS(status));
   return text("damaged? ", name, " ", how, said.empty() ? "" : ": " + said);
 }
 

@@ -41,9 +41,10 @@ int64_t version_of(bool has_extras) { return has_extras ? kVersionOfExtras : kPl
 /// When reading, the version determines the keys.
 void describe_manifest(Fields& fields, Manifest& manifest) {
   int format = 0;
-  fields.choice("format", format, {"poseidon-records"}, "what this is", Presence::kRequired);
+  fields.choice("format", format, {"poseidon-records"}, "name of the file format",
+                Presence::kRequired);
   int64_t version = version_of(!manifest.extras.empty());
-  fields.integer("version", version, between(kPlainVersion, kVersionOfExtras), "form of the set",
+  fields.integer("version", version, between(kPlainVersion, kVersionOfExtras), "format version",
                  Presence::kRequired);
   fields.integer("samples", manifest.samples, between(1, kMostCount), "records of all shards",
                  Presence::kRequired);
@@ -51,10 +52,10 @@ void describe_manifest(Fields& fields, Manifest& manifest) {
   fields.integers("shape", manifest.shape, between(1, 1 << 30), "shape of all records",
                   Presence::kRequired);
   if (version == kVersionOfExtras)
-    describe_extras(fields, "extras", manifest.extras, "tensors of floats of each record");
+    describe_extras(fields, "extras", manifest.extras, "float tensors of each record");
   fields.objects(
       "shards", manifest.shards.size(), [&](size_t count) { manifest.shards.resize(count); },
-      [&](Fields& inner, size_t i) { describe_shard(inner, manifest.shards[i]); }, "the files",
+      [&](Fields& inner, size_t i) { describe_shard(inner, manifest.shards[i]); }, "shard files",
       Presence::kRequired);
 }
 
@@ -76,8 +77,8 @@ void check_manifest(const Manifest& manifest, const std::string& name) {
                           shard.file, "\""));
   }
   if (samples != manifest.samples)
-    throw RunError(
-        text(name, ": /samples: the shards hold ", samples, " records, got ", manifest.samples));
+    throw RunError(text(name, ": /samples: expected ", samples, ", the records of all shards, got ",
+                        manifest.samples));
 }
 
 }  // namespace
@@ -104,8 +105,7 @@ ShardHeader decode_header(std::span<const std::byte> bytes, const std::string& n
         text(name, ": expected a header of ", kShardHeaderBytes, " bytes, got ", bytes.size()));
   if (std::memcmp(bytes.data(), kMagic, 8) != 0)
     throw RunError(text(name, ": byte 0: expected \"", kMagic,
-                        "\", got something else: not a shard "
-                        "of a record set"));
+                        "\", got other bytes: not a shard of a record set"));
   const auto version = get<uint32_t>(bytes, 8);
   if (version != kPlainVersion && version != kVersionOfExtras)
     throw RunError(text(name, ": byte 8: expected version ", kPlainVersion, " or ",
@@ -121,8 +121,9 @@ ShardHeader decode_header(std::span<const std::byte> bytes, const std::string& n
   if (version == kPlainVersion) return header;
   header.extra_bytes = get<uint32_t>(bytes, 44);
   if (header.extra_bytes == 0 || header.extra_bytes % sizeof(float) != 0)
-    throw RunError(text(name, ": byte 44: expected floats of each record, got ", header.extra_bytes,
-                        " bytes"));
+    throw RunError(text(name,
+                        ": byte 44: expected extras as floats of 4 bytes in each record, got ",
+                        header.extra_bytes, " bytes"));
   return header;
 }
 
@@ -167,7 +168,7 @@ Manifest parse_manifest(const std::string& json_text, const std::string& name) {
     int64_t checksum = 0;
     read_fields(json, {name, ""}, [&](Fields& fields) {
       describe_manifest(fields, manifest);
-      fields.integer("checksum", checksum, between(0, UINT32_MAX), "CRC-32C of the rest",
+      fields.integer("checksum", checksum, between(0, UINT32_MAX), "CRC-32C of the other keys",
                      Presence::kRequired);
     });
     json.erase("checksum");

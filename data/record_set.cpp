@@ -133,7 +133,8 @@ RecordShard::RecordShard(uint64_t file_bytes, ReadAt read, size_t classes, std::
       header_(read_header(file_bytes, read_, name_)) {
   if (header_.file_bytes != file_bytes)
     throw RunError(text(name_, ": byte 32: expected ", header_.file_bytes, " bytes, got ",
-                        file_bytes, file_bytes < header_.file_bytes ? ": the file is cut" : ""));
+                        file_bytes,
+                        file_bytes < header_.file_bytes ? ": the file is truncated" : ""));
   if (header_.index_offset < kShardHeaderBytes || header_.index_offset > file_bytes ||
       header_.records != (file_bytes - header_.index_offset) / kIndexEntryBytes ||
       (file_bytes - header_.index_offset) % kIndexEntryBytes != 0)
@@ -160,8 +161,8 @@ void RecordShard::check_entry(uint64_t record, size_t classes) const {
   const uint64_t length = uint64_t{at.name_bytes} + at.payload_bytes + header_.extra_bytes;
   if (at.offset < kShardHeaderBytes || at.offset > header_.index_offset ||
       length > header_.index_offset - at.offset)
-    fail(text("expected it between bytes ", kShardHeaderBytes, " and ", header_.index_offset,
-              ", got ", length, " bytes at ", at.offset));
+    fail(text("expected its data between bytes ", kShardHeaderBytes, " and ", header_.index_offset,
+              ", got ", length, " bytes at byte ", at.offset));
   if (at.label >= classes)
     fail(text("expected a label below ", classes, ", the number of classes, got ", at.label));
   if (at.form != SampleForm::kEncoded && at.form != SampleForm::kPixels)

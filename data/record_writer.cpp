@@ -36,7 +36,8 @@ RecordWriter::RecordWriter(fs::path folder, uint64_t shard_bytes)
       folder_.parent_path() / text(".", folder_.filename().string(), ".", ::getpid(), ".partial");
   std::error_code failure;
   fs::create_directories(temporary, failure);
-  if (failure) throw ConfigError(text(folder_.string(), ": cannot be made: ", failure.message()));
+  if (failure)
+    throw ConfigError(text(folder_.string(), ": cannot be created: ", failure.message()));
   temporary_ = temporary;
 }
 
@@ -78,8 +79,8 @@ void RecordWriter::close_shard() {
 void RecordWriter::set_extras(const std::vector<AuxiliaryInput>& extras,
                               const std::string& source) {
   if (manifest_.samples > 0 && extras != manifest_.extras)
-    throw RunError(text(source, ": expected the extras of the samples before: ",
-                        text_of(manifest_.extras), "; got ", text_of(extras)));
+    throw RunError(text(source, ": expected the same extras as in earlier samples (",
+                        text_of(manifest_.extras), "), got ", text_of(extras)));
   if (const ExtraFault fault = fault_in(extras)) throw RunError(text(source, ": ", fault.message));
   manifest_.extras = extras;
 }
@@ -122,7 +123,7 @@ void RecordWriter::add(const std::string& name, const Sample& sample) {
 }
 
 void RecordWriter::finish() {
-  if (manifest_.samples == 0) throw RunError(text(folder_.string(), ": nothing to write"));
+  if (manifest_.samples == 0) throw RunError(text(folder_.string(), ": no samples to write"));
   check(static_cast<size_t>(highest_label_) < manifest_.classes.size(),
         "label of a record outside the classes");
   close_shard();
@@ -133,7 +134,8 @@ void RecordWriter::finish() {
   std::error_code failure;
   fs::rename(temporary_, folder_, failure);
   if (failure)
-    throw RunError(text(folder_.string(), ": cannot be given its name: ", failure.message()));
+    throw RunError(
+        text(folder_.string(), ": cannot be renamed to its final name: ", failure.message()));
   temporary_.clear();
   sync_folder(folder_.parent_path());
 }

@@ -17,11 +17,11 @@ SampleExtras::SampleExtras(const DatasetDescription& data, std::span<const Auxil
     const auto found = std::ranges::find(there, extra.name, &AuxiliaryInput::name);
     if (found == there.end())
       throw ConfigError(text(data.source, ": expected an extra \"", extra.name, "\" of shape ",
-                             extra.shape().text(), " for the network's input of that name, got ",
+                             extra.shape().text(), " for the network input of that name, got ",
                              text_of(there)));
     if (found->extents != extra.extents)
       throw ConfigError(text(data.source, ": extra \"", extra.name, "\": expected shape ",
-                             extra.shape().text(), " for the network's input of that name, got ",
+                             extra.shape().text(), " for the network input of that name, got ",
                              found->shape().text()));
     const auto before = static_cast<size_t>(found - there.begin());
     const auto count = static_cast<size_t>(extra.count());

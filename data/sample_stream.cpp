@@ -11,7 +11,7 @@ namespace {
 class Chain final : public SampleStream {
  public:
   explicit Chain(std::vector<OpenStream> parts) : parts_(std::move(parts)) {
-    check(!parts_.empty(), "a chain of no streams");
+    check(!parts_.empty(), "a chain needs at least one stream");
     current_ = parts_[0]();
   }
   bool next(std::string& name, Sample& sample) override {

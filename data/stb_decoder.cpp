@@ -65,14 +65,14 @@ std::string png_fault(std::span<const std::byte> bytes) {
   if (!words_of(bytes).starts_with(kPngBegin.substr(0, bytes.size()))) return "";
   if (bytes.size() < kPngHeader)
     return text("expected a PNG header of ", kPngHeader, " bytes, got ", bytes.size(),
-                ": the file is cut");
+                ": the file is truncated");
   const int64_t width = big_endian(bytes, 16), height = big_endian(bytes, 20);
   if (width > STBI_MAX_DIMENSIONS || height > STBI_MAX_DIMENSIONS ||
       width * height > kMostImagePixels)
     return text("expected a PNG of at most ", kMostImagePixels, " pixels and ", STBI_MAX_DIMENSIONS,
                 " rows and columns, got ", height, "x", width);
   if (words_of(bytes).find("IEND", kPngHeader) == std::string_view::npos)
-    return "the PNG has no end: the file is cut";
+    return "the PNG has no IEND chunk: the file is truncated";
   return "";
 }
 

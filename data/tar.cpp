@@ -98,7 +98,7 @@ class TarLister {
 
   bool next_header(Block& block) {
     if (at_ == archive_bytes_ && at_ > 0) return false;  // some writers omit the end marks
-    if (archive_bytes_ - at_ < kBlock) fail("the tar archive is cut in a header");
+    if (archive_bytes_ - at_ < kBlock) fail("the tar archive is truncated within a header");
     read_(at_, block);
     if (is_zero(block)) return false;
     if (!checksum_holds(block))
@@ -115,7 +115,7 @@ class TarLister {
     const uint64_t content = at_ + kBlock;
     if (bytes > archive_bytes_ - content)
       fail(text("an entry of ", bytes, " bytes does not fit the archive of ", archive_bytes_,
-                ": it is cut"));
+                ": the archive is truncated"));
     if (type == 'L') override_.name = long_name(metadata(content, bytes));
     if (type == 'x') read_pax(metadata(content, bytes));
     const std::string name = override_.name.empty() ? own_name(block) : override_.name;

@@ -73,9 +73,10 @@ void refuse_other_archives(const Descriptor& file, const fs::path& path) {
   read_at(file, 0, std::as_writable_bytes(std::span(first).first(bytes)), path);
   for (const auto& [magic, kind] : kOthers)
     if (std::string_view(first.data(), bytes).starts_with(magic))
-      throw ConfigError(text(path.string(), ": is ", kind,
-                             ", which is not read; expected a folder, a .tar or a .tar.gz: unpack "
-                             "it and pack the folder"));
+      throw ConfigError(
+          text(path.string(), ": is ", kind,
+               ", which is not supported; expected a folder, a .tar or a .tar.gz: unpack "
+               "it and pack the folder"));
 }
 
 /// Opens `path`, or its decompressed content.
@@ -104,8 +105,8 @@ TarArchive::TarArchive(fs::path path, const fs::path& work_folder)
 void TarArchive::refuse_link(const TarEntry& entry) const {
   if (entry.kind == TarKind::kLink)
     throw ConfigError(text(path_.string(), ": ", printable(entry.name),
-                           ": is a link, expected a file; tar --dereference --hard-dereference "
-                           "makes archives without links"));
+                           ": is a link, expected a file; create the archive with tar "
+                           "--dereference --hard-dereference, which stores no links"));
 }
 
 void TarArchive::read(const TarEntry& entry, uint64_t most, std::vector<std::byte>& out) const {

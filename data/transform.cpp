@@ -142,13 +142,13 @@ void Transform::State::check_config() const {
   const bool resizes = config.resize[0] > 0 || config.resize_short > 0;
   if ((config.resize[0] == 0) != (config.resize[1] == 0) ||
       (config.crop[0] == 0) != (config.crop[1] == 0))
-    fail("\"resize\" and \"crop\": expected height and width, got one of them 0");
+    fail("\"resize\" and \"crop\": expected height and width both above 0 or both 0");
   if (config.resize[0] > 0 && config.resize_short > 0)
     fail("\"resize\" and \"resize_short\" exclude each other");
   if (config.random_resized_crop.present) {
     if (resizes || config.crop[0] > 0 || config.padding > 0)
       fail(
-          "\"random_resized_crop\" does not go with \"resize\", \"resize_short\", \"padding\" or "
+          "\"random_resized_crop\" excludes \"resize\", \"resize_short\", \"padding\" and "
           "\"crop\"");
     check_range(config.random_resized_crop.area, "area");
     check_range(config.random_resized_crop.aspect, "aspect");
@@ -160,7 +160,7 @@ void Transform::State::check_config() const {
   const std::array<int64_t, 2>& size =
       config.random_resized_crop.present ? config.random_resized_crop.size : config.crop;
   if (size[0] > 0 && (size[0] != output[1] || size[1] != output[2]))
-    fail(text("gives ", size[0], "x", size[1], ", the network's input is ", output[1], "x",
+    fail(text("the output is ", size[0], "x", size[1], ", the network's input is ", output[1], "x",
               output[2]));
 }
 
@@ -183,10 +183,10 @@ void Transform::State::read_mean_image() {
 void Transform::State::check_size(const CropPlan& plan, int64_t channels,
                                   const SampleName& name) const {
   if (plan.height != output[1] || plan.width != output[2])
-    throw ConfigError(text(name(), ": comes out as ", plan.height, "x", plan.width,
-                           ", the network's input is ", output[1], "x", output[2],
-                           "; \"resize\", \"crop\" or \"random_resized_crop\" in the transform "
-                           "give every sample that size"));
+    throw ConfigError(text(
+        name(), ": is ", plan.height, "x", plan.width,
+        " after the transform, the network's input is ", output[1], "x", output[2],
+        "; set \"resize\", \"crop\" or \"random_resized_crop\" in the transform to this size"));
   const bool convertible = (channels == 1 || channels == 3) && (output[0] == 1 || output[0] == 3);
   if (channels != output[0] && !convertible)
     throw ConfigError(
@@ -304,7 +304,7 @@ void Transform::State::apply_pixels(const Sample& sample, RandomStream& random,
         random, name, out);
   if (output[0] != 1 && output[0] != 3)
     throw ConfigError(
-        text(name(), ": samples of ", output[0], " channels are not resized or jittered"));
+        text(name(), ": samples of ", output[0], " channels cannot be resized or jittered"));
   DecodedPart& part = scratch.part;
   part.scale = 1;
   part.top = part.left = 0;
@@ -318,7 +318,7 @@ void Transform::State::apply_floats(const Sample& sample, RandomStream& random,
   const CropPlan crop = plan(sample.height, sample.width, random, name);
   check_size(crop, sample.channels, name);
   if (sample.channels != output[0] || crop.resized() || jittered())
-    throw ConfigError(text(name(), ": samples of floats are not resized, jittered or converted to ",
+    throw ConfigError(text(name(), ": float samples cannot be resized, jittered or converted to ",
                            output[0], " channels"));
   const auto* values = reinterpret_cast<const float*>(sample.bytes.data());
   finish_window(crop, PixelWindow<float>{values, sample.height, sample.width, crop.top, crop.left},
@@ -357,7 +357,8 @@ void Transform::apply(const Sample& sample, SampleKey key, const SampleName& nam
   check(
       std::max(out.values.size(), out.pixels.size()) == static_cast<size_t>(state_->output.count()),
       "wrong size of a sample's span");
-  check(out.pixels.empty() || keeps_pixels(), "a transform that keeps no pixels gives values");
+  check(out.pixels.empty() || keeps_pixels(),
+        "a transform that does not keep pixels outputs floats");
   RandomStream random(state_->seed, RandomPurpose::kAugmentation, key.epoch, key.index);
   switch (sample.form) {
     case SampleForm::kEncoded: return state_->apply_encoded(sample, random, name, out, scratch);

@@ -33,7 +33,7 @@ constexpr rlim_t kMemoryLimit = kMostMemory;
 void limit(__rlimit_resource resource, rlim_t most) {
   const rlimit both{most, most};
   if (::setrlimit(resource, &both) != 0)
-    throw RunError(text("a limit cannot be set: ", std::strerror(errno)));
+    throw RunError(text("cannot set a resource limit: ", std::strerror(errno)));
 }
 
 uint64_t bytes_of(const fs::path& path) {

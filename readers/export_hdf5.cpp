@@ -30,7 +30,7 @@ class Column {
                H5Sclose, text("\"", name, "\": too large")),
         dataset_(
             H5Dcreate2(file.id(), name, type, space_.id(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
-            H5Dclose, text("\"", name, "\": cannot be made")) {}
+            H5Dclose, text("\"", name, "\": cannot be created")) {}
 
   void write(hsize_t row, const void* values) {
     std::vector<hsize_t> offset(extents_.size(), 0), one = extents_;
@@ -85,7 +85,7 @@ void write_all(const data::Dataset& dataset, const fs::path& path) {
   const auto extent = [&](int i) { return static_cast<hsize_t>(shape[i]); };
   const auto samples = static_cast<hsize_t>(dataset.size());
   const Handle file(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT), H5Fclose,
-                    "the file cannot be made");
+                    "the file cannot be created");
   Column data(file, "data", {samples, extent(0), extent(1), extent(2)}, H5T_NATIVE_UCHAR);
   Column label(file, "label", {samples}, H5T_NATIVE_INT);
   std::vector<Column> extras;
@@ -96,24 +96,24 @@ void write_all(const data::Dataset& dataset, const fs::path& path) {
   for (hsize_t i = 0; i < samples; ++i) {
     const data::Image& image = reader.read(static_cast<int64_t>(i));
     if (Shape{image.channels, image.height, image.width} != shape)
-      throw RunError(
-          text(dataset.name(static_cast<int64_t>(i)), ": has another shape than others"));
+      throw RunError(text(dataset.name(static_cast<int64_t>(i)),
+                          ": its shape differs from the shape of the dataset"));
     planes_of(image, planes);
     data.write(i, planes.data());
     const int number = reader.label();
     label.write(i, &number);
     write_extras(dataset.description().extras, reader.sample(), i, extras);
   }
-  if (H5Fflush(file.id(), H5F_SCOPE_LOCAL) < 0) throw RunError("HDF5: cannot be written out");
+  if (H5Fflush(file.id(), H5F_SCOPE_LOCAL) < 0) throw RunError("HDF5: the file cannot be flushed");
 }
 
 void check_dataset(const data::Dataset& dataset) {
   const data::DatasetDescription& about = dataset.description();
-  if (about.floats) throw ConfigError(about.source + ": holds floats, expected images");
+  if (about.floats) throw ConfigError(about.source + ": expected images, got floats");
   if (about.shape.rank() == 0)
     throw ConfigError(about.source +
-                      ": expected samples that are known to have one shape, as those of a record "
-                      "set can be; HDF5 holds them as one block");
+                      ": expected a dataset with one known shape for all samples, such as a record "
+                      "set of images of one size; HDF5 stores them as one block");
 }
 
 /// Writes to a temporary file and renames it when it is complete.

@@ -88,14 +88,15 @@ class Rows {
     if (link.type != H5L_TYPE_HARD)
       throw RunError(text("\"", name, "\": is a link, expected a dataset"));
     Handle dataset(H5Dopen2(file.id(), name.c_str(), H5P_DEFAULT), H5Dclose,
-                   text("\"", name, "\" is no dataset"));
+                   text("\"", name, "\" is not a dataset"));
     const Handle plan(H5Dget_create_plist(dataset.id()), H5Pclose, "a dataset has no layout");
     if (H5Pget_external_count(plan.id()) != 0 || H5Pget_layout(plan.id()) == H5D_VIRTUAL)
-      throw RunError(text("\"", name, "\": lies in other files, expected it in this one"));
+      throw RunError(
+          text("\"", name, "\": is stored in other files; expected its values in this file"));
     const Handle type(H5Dget_type(dataset.id()), H5Tclose, "a dataset has no type");
     const H5T_class_t kind = H5Tget_class(type.id());
     if (kind != H5T_INTEGER && kind != H5T_FLOAT)
-      throw RunError(text("\"", name, "\": expected whole numbers or floats, got something else"));
+      throw RunError(text("\"", name, "\": expected integers or floats, got another type"));
     return dataset;
   }
 
@@ -173,7 +174,7 @@ class RowWriter {
                            float_values_.begin() + static_cast<ptrdiff_t>(begin + count));
     const double label = label_values_[i];
     if (!(label == std::floor(label) && std::abs(label) < 1e15))
-      throw RunError(text("\"label\": expected whole numbers, got ", label, " in row ", row));
+      throw RunError(text("\"label\": expected integers, got ", label, " in row ", row));
     datum_.label = static_cast<int64_t>(label);
     put_extras(i);
     std::array<char, 24> key{};
@@ -209,12 +210,12 @@ void read_all(const std::string& path, const std::vector<std::string>& names,
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
   H5PLset_loading_state(0);  // disables plugins, which are external code
   const Handle file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose,
-                    "no HDF5 file, or a damaged one");
+                    "not an HDF5 file, or a damaged one");
   const Rows data(file, "data"), labels(file, "label");
   if (labels.count() != data.count() || labels.row() != 1)
     throw RunError(text("\"label\": expected one label for each of ", data.count(),
                         " samples, got ", labels.count(), " rows of ", labels.row(),
-                        "; a record set holds one label for a sample"));
+                        "; a record set stores one label per sample"));
   std::vector<Rows> extras;
   for (const std::string& name : names) {
     extras.emplace_back(file, name);

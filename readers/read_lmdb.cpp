@@ -42,7 +42,7 @@ std::unique_ptr<MDB_env, Close> open_environment(const std::string& path) {
   const fs::path file = folder ? fs::path(path) / "data.mdb" : fs::path(path);
   std::error_code failure;
   const uintmax_t bytes = fs::file_size(file, failure);
-  if (failure) throw RunError(text("no LMDB database: data.mdb: ", failure.message()));
+  if (failure) throw RunError(text("not an LMDB database: data.mdb: ", failure.message()));
   auto env = made<MDB_env>([](MDB_env** made_env) { return mdb_env_create(made_env); });
   need(mdb_env_set_mapsize(env.get(), bytes));
   const unsigned flags = MDB_RDONLY | MDB_NOLOCK | MDB_NOTLS | (folder ? 0U : MDB_NOSUBDIR);

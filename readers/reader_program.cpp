@@ -38,7 +38,7 @@ class Output {
     while (!bytes.empty()) {
       const ssize_t count = ::write(STDOUT_FILENO, bytes.data(), bytes.size());
       if (count < 0 && errno == EINTR) continue;
-      if (count < 0) throw RunError(text("a pipe cannot be written: ", std::strerror(errno)));
+      if (count < 0) throw RunError(text("cannot write to the pipe: ", std::strerror(errno)));
       bytes = bytes.subspan(static_cast<size_t>(count));
     }
   }
@@ -53,7 +53,7 @@ void read_confined(const std::string& path, const ReadAll& read_all) {
   read_all(path, [&](uint64_t count) -> data::EntryWriter& {
     return writer.emplace([&](std::span<const std::byte> bytes) { output.write(bytes); }, count);
   });
-  check(writer.has_value(), "nothing was written");
+  check(writer.has_value(), "the reader started no list of entries");
   writer->finish();
   output.flush();
 }

@@ -42,7 +42,7 @@ CudaDevice::~CudaDevice() {
 
 Event CudaDevice::beside(DeviceStream stream, const Event& after,
                          const std::function<void()>& issue) {
-  check(current_ == compute_, "additional streams begin from computation only");
+  check(current_ == compute_, "additional streams start from the compute stream only");
   current_ = streams_[static_cast<size_t>(stream)];
   const BackTo<Stream> back(current_, compute_);
   const int64_t issued = issued_;
@@ -76,7 +76,7 @@ std::vector<GraphNode> CudaDevice::nodes_of(const std::function<void()>& work) {
 
 /// Rejects calls that cannot be part of a graph.
 void CudaDevice::expect_no_nodes() const {
-  check(nodes_ == nullptr, "work that comes again consists of operations and copies");
+  check(nodes_ == nullptr, "a captured graph consists of operations and copies only");
 }
 
 std::unique_ptr<GraphCapture> CudaDevice::make_graph_capture() {
@@ -109,7 +109,7 @@ void CudaDevice::read(std::span<const std::byte> from, std::span<std::byte> host
   expect_no_nodes();
   constexpr size_t kPieceBytes = size_t{4} << 20;
   if (landing_.bytes() == 0)
-    landing_ = driver_->allocate(kPieceBytes, MemoryKind::kStaging, "values on their way");
+    landing_ = driver_->allocate(kPieceBytes, MemoryKind::kStaging, "staging copies");
   for (size_t done = 0; done < from.size();) {
     const size_t bytes = std::min(kPieceBytes, from.size() - done);
     copy(from.data() + done, landing_.data(), bytes);

@@ -32,18 +32,18 @@ std::string difference(const GraphNode& a, const GraphNode& b) {
   if (a.operation == nullptr || b.operation == nullptr)
     return std::tie(a.from, a.to, a.bytes) == std::tie(b.from, b.to, b.bytes)
                ? ""
-               : "copies other memory now";
+               : "copies different memory now";
   if (!(TouchedMemory(*a.operation) == TouchedMemory(*b.operation)))
-    return "is on other memory now";
+    return "uses different memory now";
   return std::ranges::equal(a.operation->arguments(), b.operation->arguments())
              ? ""
-             : "has other arguments now";
+             : "has different arguments now";
 }
 
 std::string text_of(const GraphKey& key) {
   std::string numbers;
   for (const int64_t number : key.numbers) numbers += text(" ", number);
-  return text("work that comes again, ", key.what, numbers);
+  return text("graph of ", key.what, numbers);
 }
 
 /// Throws LogicError if the work has changed. Everything that changes must be in the key or in
@@ -55,8 +55,8 @@ void expect_same(const GraphKey& key, const std::vector<GraphNode>& recorded,
       throw LogicError(text(text_of(key), ": operation ", i, ", recorded as \"",
                             name_of(recorded[i]), "\", ", what));
   if (recorded.size() != now.size())
-    throw LogicError(text(text_of(key), ": ", recorded.size(), " operations were recorded, and ",
-                          now.size(), " would be issued now"));
+    throw LogicError(text(text_of(key), ": expected the ", recorded.size(),
+                          " recorded operations, got ", now.size()));
 }
 
 }  // namespace

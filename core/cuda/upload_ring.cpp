@@ -15,7 +15,7 @@ void UploadRing::write(Stream stream, std::span<const std::byte> host, std::byte
 void UploadRing::write_piece(Stream stream, std::span<const std::byte> host, std::byte* to) {
   Piece& piece = pieces_[next_++ % pieces_.size()];
   if (piece.copied == nullptr)
-    piece.memory = driver_.allocate(kPieceBytes, MemoryKind::kStaging, "values on their way");
+    piece.memory = driver_.allocate(kPieceBytes, MemoryKind::kStaging, "staging copies");
   else if (!piece.copied->reached())
     piece.copied->wait();
   std::ranges::copy(host, static_cast<std::byte*>(piece.memory.data()));

@@ -27,8 +27,7 @@ Buffer ReplayDevice::allocate(size_t bytes, MemoryKind, std::string_view purpose
   void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED)
-    throw OutOfMemory(
-        text("out of memory: ", bytes_text(bytes), " for ", purpose, " cannot be had"));
+    throw OutOfMemory(text("out of memory: cannot allocate ", bytes_text(bytes), " for ", purpose));
   return Buffer(memory, bytes, [](void* data, size_t size) { ::munmap(data, size); });
 }
 

@@ -82,7 +82,7 @@ TEST_CASE("--check refuses what the run would refuse of its first sample") {
   const Finished checked =
       run(job, {"--check", "--set", "data.train.transform.random_resized_crop.size=6"});
   CHECK(checked.code == 2);
-  CHECK(has(checked.err, "job.json: /data/train: random #0: samples of floats are not resized"));
+  CHECK(has(checked.err, "job.json: /data/train: random #0: float samples cannot be resized"));
 }
 
 TEST_CASE("--plan prints what a number of workers would move, --times feeds it") {
@@ -279,7 +279,7 @@ TEST_CASE("--isa: each that the processor has is taken, what is unknown is refus
   const Finished refused =
       Program("poseidon-train", {"--isa", "sse2", "--version"}, job.folder).wait();
   CHECK(refused.code == 2);
-  CHECK(has(refused.err, "expected one of those that this build is for ("));
+  CHECK(has(refused.err, "expected one that this build contains ("));
   CHECK(has(refused.err, "), got \"sse2\""));
 }
 

@@ -60,6 +60,6 @@ TEST_CASE("more memory than there is, is refused with its size") {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   const size_t bytes = size_t{1} << 60;
   CHECK_THROWS_WITH_AS(Buffer(bytes, "gradients"),
-                       "out of memory: 1152.9 PB for gradients cannot be had", OutOfMemory);
+                       "out of memory: cannot allocate 1152.9 PB for gradients", OutOfMemory);
 #endif
 }

@@ -27,8 +27,8 @@ TEST_CASE("a thread that cannot be started is told with the limits that forbid i
   const std::exception_ptr thrown = std::make_exception_ptr(
       std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again)));
   CHECK(message_of(thrown) ==
-        "this process cannot have what it needs: Resource temporarily unavailable, perhaps a "
-        "thread; see ulimit -u and ulimit -v");
+        "the system refused a resource: Resource temporarily unavailable, perhaps a new thread; "
+        "check ulimit -u and ulimit -v");
   CHECK(exit_code_of(thrown) == 1);
 }
 

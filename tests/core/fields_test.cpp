@@ -148,13 +148,13 @@ TEST_CASE("a wrong type is refused with place, expectation and value") {
   CHECK(refusal(R"({"count": 1.5})") ==
         "job.json: /count: expected an integer in [1, 10], got 1.5");
   CHECK(refusal(R"({"count": 1, "flag": 1})") == "job.json: /flag: expected true or false, got 1");
-  CHECK(refusal(R"({"count": 1, "name": []})") == "job.json: /name: expected a text, got []");
+  CHECK(refusal(R"({"count": 1, "name": []})") == "job.json: /name: expected a string, got []");
   CHECK(refusal(R"({"count": 1, "crop": 3})") == "job.json: /crop: expected an object, got 3");
   CHECK(refusal(R"({"count": 1, "items": {}})") == "job.json: /items: expected a list, got {}");
   CHECK(refusal(R"({"count": 1, "items": [{"id": 1}, {"id": "b"}]})") ==
         "job.json: /items/1/id: expected an integer, got \"b\"");
   CHECK(refusal(R"({"count": 1, "inputs": ["a", 2]})") ==
-        "job.json: /inputs/1: expected a text, got 2");
+        "job.json: /inputs/1: expected a string, got 2");
   CHECK(refusal("[]") == "job.json: /: expected an object, got []");
 }
 

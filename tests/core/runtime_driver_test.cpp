@@ -89,7 +89,7 @@ TEST_CASE("GPUs: they are listed, and what keeps them from use is told in a line
   CHECK(error_of<ConfigError>([] { RuntimeDriver{-1}; }) ==
         "GPU -1: this machine has 2 GPUs, counted from 0");
   made_up_cuda().gpus = 0;
-  CHECK(error_of_gpus() == "this machine has no NVIDIA GPU, or none that it shows");
+  CHECK(error_of_gpus() == "this machine has no visible NVIDIA GPU");
   made_up_cuda().driver_version = 12040;
   CHECK(error_of_gpus() == "this machine's NVIDIA driver is too old: expected one for CUDA " +
                                list.runtime + " or newer, got one for CUDA 12.4");
@@ -109,11 +109,13 @@ TEST_CASE("RuntimeDriver: memory is zero, and what cannot be had is told with wh
   CHECK(driver.allocate(0, MemoryKind::kDevice, "nothing").bytes() == 0);
   CHECK(error_of<OutOfMemory>(
             [&] { driver.allocate(size_t{6} << 30, MemoryKind::kDevice, "gradients"); }) ==
-        "out of memory: GPU 0: 6.4 GB on it for gradients cannot be had; 1.0 MB of its 1.1 GB are "
-        "free");
-  CHECK(error_of<OutOfMemory>([&] {
-          driver.allocate(size_t{6} << 30, MemoryKind::kStaging, "gradients");
-        }).starts_with("out of memory: GPU 0: 6.4 GB of the host beside it for gradients"));
+        "out of memory: GPU 0: cannot allocate 6.4 GB of device memory for gradients; 1.0 MB of "
+        "the GPU's 1.1 GB are free");
+  CHECK(
+      error_of<OutOfMemory>(
+          [&] { driver.allocate(size_t{6} << 30, MemoryKind::kStaging, "gradients"); })
+          .starts_with(
+              "out of memory: GPU 0: cannot allocate 6.4 GB of pinned host memory for gradients"));
 }
 
 TEST_CASE("RuntimeDriver: streams keep their order, marks order them, tasks follow in order") {

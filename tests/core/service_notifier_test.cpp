@@ -61,8 +61,8 @@ TEST_CASE("addresses that are none are refused") {
     return error_of<ConfigError>([&] { (void)ServiceNotifier(address); });
   };
   CHECK(refused("") ==
-        "NOTIFY_SOCKET: expected a path from the root or \"@\" and a name, of at most 107 bytes, "
-        "got \"\"");
+        "NOTIFY_SOCKET: expected an absolute path, or \"@\" and a name, of at most 107 bytes, got "
+        "\"\"");
   CHECK(refused("vsock:2:1234").find("got \"vsock:2:1234\"") != std::string::npos);
   CHECK(refused("@") != "");
   CHECK(refused("/" + std::string(107, 'a')) != "");

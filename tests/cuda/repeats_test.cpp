@@ -132,23 +132,23 @@ TEST_CASE("what is recorded although it changes is found, with key and operation
     };
     return error_of_second(machine, first, [&] { change(machine); });
   };
-  const std::string what = "work that comes again, pass 4 -1: operation 1, recorded as \"add\", ";
+  const std::string what = "graph of pass 4 -1: operation 1, recorded as \"add\", ";
 #if __has_builtin(__builtin_clear_padding)  // without it, arguments are not compared
   CHECK(error_of_change([](Machine& machine) {
           machine.add(0, 1);
           machine.add(1, 2, 4);
-        }) == what + "has other arguments now");
+        }) == what + "has different arguments now");
 #endif
   CHECK(error_of_change([](Machine& machine) {
           machine.add(0, 1);
           machine.add(1, 3, 3);
-        }) == what + "is on other memory now");
+        }) == what + "uses different memory now");
   CHECK(error_of_change([](Machine& machine) {
           machine.add(0, 1);
           machine.device.copy(machine.value(1), machine.value(2));
         }) == what + "is \"copy\" now");
   CHECK(error_of_change([](Machine& machine) { machine.add(0, 1); }) ==
-        "work that comes again, pass 4 -1: 2 operations were recorded, and 1 would be issued now");
+        "graph of pass 4 -1: expected the 2 recorded operations, got 1");
   CHECK(error_of_change([](Machine& machine) {
           machine.add(0, 1);
           machine.add(1, 2, 3);
@@ -160,16 +160,14 @@ TEST_CASE("a copy that changes is found, and so is the size of a grid") {
   CHECK(error_of_second(
             machine, [&] { machine.device.copy(machine.value(1), machine.value(2)); },
             [&] { machine.device.copy(machine.value(1), machine.value(3)); }) ==
-        "work that comes again, pass 4 -1: operation 0, recorded as \"copy\", copies other memory "
-        "now");
+        "graph of pass 4 -1: operation 0, recorded as \"copy\", copies different memory now");
 #if __has_builtin(__builtin_clear_padding)
   Machine other;
   const AddKernel kernel{&other.at(0), &other.at(1), 0};
   CHECK(error_of_second(
             other, [&] { other.device.launch(kernel, {}); },
             [&] { other.device.launch(kernel, {.blocks = 2}); }) ==
-        "work that comes again, pass 4 -1: operation 0, recorded as \"add\", has other arguments "
-        "now");
+        "graph of pass 4 -1: operation 0, recorded as \"add\", has different arguments now");
 #endif
 }
 

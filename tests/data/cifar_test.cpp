@@ -63,10 +63,10 @@ TEST_CASE("cifar: cut files and labels out of range are refused") {
   CHECK_THROWS_WITH_AS(parse_cifar(bytes, kCifar10, "f"),
                        "f: byte 3073: expected a label of 0 to 9, got 10", RunError);
   bytes.pop_back();
-  CHECK_THROWS_WITH_AS(parse_cifar(bytes, kCifar10, "f"),
-                       "f: expected a multiple of 3073 bytes, got 6145: cut, or not a binary CIFAR "
-                       "file",
-                       RunError);
+  CHECK_THROWS_WITH_AS(
+      parse_cifar(bytes, kCifar10, "f"),
+      "f: expected a multiple of 3073 bytes, got 6145: truncated, or not a binary CIFAR file",
+      RunError);
   CHECK_THROWS_AS(parse_cifar({}, kCifar10, "f"), RunError);
   const made::Folder folder;
   CHECK_THROWS_AS(open_cifar10(folder.text(), "train"), ConfigError);

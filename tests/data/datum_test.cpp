@@ -95,17 +95,16 @@ TEST_CASE("datum: what a record set cannot hold is said") {
   CHECK(fault(datum) == "d: expected a label from 0 to 999999, got -1");
   datum = small(values);
   datum.width = 3;
-  CHECK(fault(datum) == "d: expected 9 values of a sample of 3x1x3, got 6");
+  CHECK(fault(datum) == "d: expected 9 values for a sample of 3x1x3, got 6");
   datum.channels = 256;
   CHECK(fault(datum).starts_with("d: expected a sample of 1 to 255 channels and 1 to 67108864"));
   datum = small({});
   datum.floats = {1, 2, 0.5F, 4, 5, 6};
   CHECK(fault(datum) ==
-        "d: expected whole numbers from 0 to 255, since a record set keeps pixels of 8 bits, got "
-        "0.5");
+        "d: expected integers from 0 to 255, as a record set stores 8-bit pixels, got 0.5");
   for (const float value : {-1.0F, 256.0F, NAN}) {
     datum.floats[2] = value;
-    CHECK(fault(datum).find("expected whole numbers from 0 to 255") != std::string::npos);
+    CHECK(fault(datum).find("expected integers from 0 to 255") != std::string::npos);
   }
   for (const int64_t extent : {int64_t{0}, int64_t{-1}, INT64_MAX}) {
     datum.height = extent;
@@ -119,10 +118,10 @@ TEST_CASE("datum: what is no message is refused at its byte") {
   };
   CHECK(refusal(bytes({0x22, 9, 1})) ==
         "d: byte 0: field 4 has 9 bytes, but only 1 are left (cut off?)");
-  CHECK(refusal(bytes({0x0A, 0})) == "d: byte 0: field 1: expected a whole number");
+  CHECK(refusal(bytes({0x0A, 0})) == "d: byte 0: field 1: expected an integer");
   CHECK(refusal(bytes({0x20, 0})) == "d: byte 0: field 4: expected bytes");
   CHECK(refusal(bytes({0x32, 3, 0, 0, 0})) ==
-        "d: byte 0: field 6: expected floats of 4 bytes, got 3 bytes");
+        "d: byte 0: field 6: expected floats of 4 bytes each, got 3 bytes");
 }
 
 TEST_CASE("datum: extras come back as they were, and one after another in a sample") {
@@ -152,10 +151,11 @@ TEST_CASE("datum: extras that are not what they say are refused") {
     Sample sample;
     return error_of<CorruptSample>([&] { take_extras(datum, "d", sample); });
   };
-  CHECK(fault_of({"pose", {3}}) == "d: extra \"pose\": expected 3 values, got 8 bytes");
+  CHECK(fault_of({"pose", {3}}) == "d: extra \"pose\": expected 3 floats of 4 bytes, got 8 bytes");
   CHECK(fault_of({"pose", {1, 2}}) ==
         "d: extras/0/shape: expected [channels, height, width] or [values], got 2 numbers");
-  CHECK(fault_of({"input", {2}}) == "d: extras/0/name: \"input\" means the samples' images");
+  CHECK(fault_of({"input", {2}}) ==
+        "d: extras/0/name: \"input\" is reserved for the samples' images");
   CHECK(fault_of({"pose", {-2}}) ==
-        "d: extras/0/shape: expected fewer than 2^28 values in all of these together");
+        "d: extras/0/shape: expected fewer than 2^28 values in all auxiliary inputs together");
 }

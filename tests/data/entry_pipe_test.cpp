@@ -68,13 +68,13 @@ TEST_CASE("entries: every cut is seen, and what is not as it should be") {
     CHECK(fault(Bytes(whole.begin(), whole.begin() + static_cast<ptrdiff_t>(length))) == "cut");
   }
   CHECK(fault(made::bytes_of("something else altogether")) ==
-        "expected a list of entries, got something else");
+        "expected entries of a reader program, got other bytes");
   CHECK(fault(written(entries, 3)) == "expected 3 entries, got 2");
   CHECK(fault(written(entries, 1)) == "expected 1 entries, got more");
   CHECK(fault(written({{"b", {}}, {"a", {}}}, 0)) ==
-        "the keys are not in order, so the index is damaged");
+        "expected keys in ascending order: the index is damaged");
   CHECK(fault(written({{"a", {}}, {"a", {}}}, 0)) ==
-        "the keys are not in order, so the index is damaged");
+        "expected keys in ascending order: the index is damaged");
   Bytes huge = whole;
   huge[23] = std::byte{0x7F};
   CHECK(fault(huge).find("expected a key of 1 to 4096 bytes and a value of at most 268435456") ==

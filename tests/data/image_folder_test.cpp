@@ -155,19 +155,19 @@ TEST_CASE("image folder: what is another kind of dataset is told") {
             .ends_with("; it looks like a dataset of \"type\": \"records\""));
   CHECK(folder_refusal(folder / "a.tar") ==
         (folder / "a.tar").string() +
-            ": is a file, expected a folder with a folder per class; poseidon-data pack makes a "
-            "record set of an archive or a list, which \"type\": \"records\" reads");
+            ": expected a folder with a folder per class, got a file; convert an archive or a list "
+            "with poseidon-data pack, and use \"type\": \"records\"");
   made::write(folder / "db/data.mdb", made::bytes_of("x"));
   CHECK(folder_refusal(folder / "db").find("poseidon-data pack") != std::string::npos);
-  CHECK(refusal(folder / "tree", "val") == (folder / "tree").string() +
-                                               ": --prefix: there is no folder \"val\"; it has "
-                                               "\"test\", \"train\"");
+  CHECK(refusal(folder / "tree", "val") ==
+        (folder / "tree").string() +
+            ": --prefix: there is no folder \"val\"; the input has \"test\", \"train\"");
   CHECK(refusal(folder / "tree", "train/x") == (folder / "tree").string() +
                                                    ": --prefix: there is no folder \"train/x\"; "
                                                    "\"train\" has \"red\"");
-  CHECK(refusal(folder / "a.tar", "val") == (folder / "a.tar").string() +
-                                                ": --prefix: there is no folder \"val\"; it has "
-                                                "\"test\", \"train\"");
+  CHECK(refusal(folder / "a.tar", "val") ==
+        (folder / "a.tar").string() +
+            ": --prefix: there is no folder \"val\"; the input has \"test\", \"train\"");
 }
 
 TEST_CASE("pack: archives of other kinds are told by name") {
@@ -178,14 +178,14 @@ TEST_CASE("pack: archives of other kinds are told by name") {
   };
   CHECK(told("PK\3\4 and more") ==
         (folder / "x.zip").string() +
-            ": is a zip archive, which is not read; expected a folder, a .tar or a .tar.gz: unpack "
-            "it and pack the folder");
+            ": is a zip archive, which is not supported; expected a folder, a .tar or a .tar.gz: "
+            "unpack it and pack the folder");
   CHECK(told("BZh9 and more").find(": is compressed by bzip2, ") != std::string::npos);
   CHECK(told("\xFD"
              "7zXZ")
             .find(": is compressed by xz, ") != std::string::npos);
   CHECK(told("7z\xBC\xAF").find(": is a 7z archive, ") != std::string::npos);
-  CHECK(told("").find("the tar archive is cut") != std::string::npos);
+  CHECK(told("").find("the tar archive is truncated") != std::string::npos);
 }
 
 TEST_CASE("inspect: the shape of image files is theirs where all agree") {

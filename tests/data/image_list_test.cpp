@@ -104,9 +104,10 @@ TEST_CASE("image list: a missing image, a label beyond the classes and an empty 
             ": cannot be opened: No such file or directory");
   made::write(folder / "images/b.txt", made::bytes_of("sub folder/1.ppm 2\n"));
   const auto two_classes = [](PackOptions& options) { options.classes = {"cat", "dog"}; };
-  CHECK(error_of<ConfigError>([&] {
-          pack_list(folder / "images/b.txt", folder / "out", two_classes);
-        }) == "sub folder/1.ppm: the label 2 is not in the list of 2 classes given");
+  CHECK(error_of<ConfigError>(
+            [&] { pack_list(folder / "images/b.txt", folder / "out", two_classes); }) ==
+        "sub folder/1.ppm: the label 2 is not one of the 2 classes of --classes-from or "
+        "--class-names");
   made::write(folder / "images/c.txt", made::bytes_of("\n"));
   CHECK(error_of<ConfigError>([&] { pack_list(folder / "images/c.txt", folder / "out"); }) ==
         (folder / "images/c.txt").string() + ": expected lines \"PATH LABEL\", got none");
@@ -118,13 +119,16 @@ TEST_CASE("pack: options that fit another type of input are refused") {
   const auto fault = [&](const std::function<void(PackOptions&)>& change) {
     return error_of<ConfigError>([&] { pack_list(folder / "l.txt", folder / "out", change); });
   };
-  CHECK(fault([](PackOptions& options) { options.prefix = "train"; }).starts_with("--prefix: "));
-  CHECK(
-      fault([](PackOptions& options) { options.bgr_to_rgb = true; }).starts_with("--bgr-to-rgb: "));
+  CHECK(fault([](PackOptions& options) {
+          options.prefix = "train";
+        }).starts_with("--prefix requires "));
+  CHECK(fault([](PackOptions& options) {
+          options.bgr_to_rgb = true;
+        }).starts_with("--bgr-to-rgb requires "));
   CHECK(fault([](PackOptions& options) {
           options.type = PackType::kWebDataset;
           options.shuffle_seed = 1;
-        }).starts_with("--shuffle-seed: "));
+        }).starts_with("--shuffle-seed requires "));
   CHECK(fault([&](PackOptions& options) { options.inputs.push_back(folder / "l.txt"); }) ==
-        "expected one input, got 2; several can be of type webdataset or hdf5");
+        "expected one input, got 2; only --type webdataset and hdf5 accept several");
 }

@@ -250,10 +250,10 @@ TEST_CASE("loader: a dataset without a good sample is an error, not a loop") {
   options.on_error = OnError::kSkip;
   SilentLog log;
   Loader loader(dataset, transform, options, log);
-  CHECK_THROWS_WITH_AS(loader.next(), doctest::Contains(" on; the last one: counting #"), RunError);
-  CHECK_THROWS_WITH_AS(loader.next(),
-                       doctest::Contains("counting: 2 corrupt samples in a row, from counting #"),
-                       RunError);
+  CHECK_THROWS_WITH_AS(loader.next(), doctest::Contains("; the last one: counting #"), RunError);
+  CHECK_THROWS_WITH_AS(
+      loader.next(),
+      doctest::Contains("counting: 2 corrupt samples in a row, starting at counting #"), RunError);
 }
 
 namespace {
@@ -334,8 +334,8 @@ TEST_CASE("loader: a file that is gone or cannot be read is a corrupt sample") {
 TEST_CASE("loader: an image that the transform refuses is a corrupt sample") {
   check_sample_fault(
       [](const auto& path) { made::write(path, made::pnm(made::smooth_image(3, 4, 3))); },
-      "the transform's crop of 4x4 does not fit the image of 3x4; \"resize_short\" before the crop "
-      "makes every image large enough",
+      "the transform's crop of 4x4 does not fit the image of 3x4; set \"resize_short\" in the "
+      "transform to enlarge small images before the crop",
       true);
 }
 
@@ -352,7 +352,7 @@ TEST_CASE("loader: of very many corrupt samples the first hundred are named") {
   CHECK(loader.corrupt_samples() == 150);
   CHECK(log.sorted().size() == 101);
   CHECK(log.sorted().back() ==
-        "counting: 100 samples were skipped; further ones are skipped without a message");
+        "counting: skipped 100 corrupt samples; further ones are skipped without a message");
 }
 
 TEST_CASE("loader: it reads ahead no further than its ring") {
@@ -663,10 +663,10 @@ TEST_CASE("loader: extras that are not there, or have another shape, are refused
     return error_of<ConfigError>([&] { Loader(*dataset, transform, options, log); });
   };
   CHECK(refused({{"map", {1, 2, 2}}}) ==
-        "random (generated): expected an extra \"pose\" of shape 2 for the network's input of that "
+        "random (generated): expected an extra \"pose\" of shape 2 for the network input of that "
         "name, got map 1x2x2");
   CHECK(refused({{"map", {1, 2, 2}}, {"pose", {3}}}) ==
-        "random (generated): extra \"pose\": expected shape 2 for the network's input of that "
-        "name, got 3");
+        "random (generated): extra \"pose\": expected shape 2 for the network input of that name, "
+        "got 3");
   CHECK(refused({}).ends_with("got none"));
 }

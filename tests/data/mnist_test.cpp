@@ -64,7 +64,8 @@ TEST_CASE("mnist: what is wrong with a file is said") {
                        "dimensions), got 0x00000801",
                        RunError);
   CHECK_THROWS_WITH_AS(parse(idx(0x803, {3, 2, 4}, 23)),
-                       "f: expected 24 values after the header, got 23: the file is cut", RunError);
+                       "f: expected 24 values after the header, got 23: the file is truncated",
+                       RunError);
   CHECK_THROWS_WITH_AS(parse(idx(0x803, {3, 2, 4}, 25)),
                        "f: expected 24 values after the header, got 25", RunError);
   CHECK_THROWS_AS(parse(idx(0x803, {0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF}, 8)), RunError);
@@ -90,7 +91,7 @@ TEST_CASE("mnist: missing files, other counts and labels out of range are refuse
   cut.resize(cut.size() - 9);
   made::write(labels, cut);
   CHECK_THROWS_WITH(open_mnist(folder.text(), "train"),
-                    doctest::Contains("the gzip data end too early: the file is cut"));
+                    doctest::Contains("the gzip data end too early: the file is truncated"));
 }
 
 TEST_CASE("mnist: a gzipped file is inflated no further than its header says") {
@@ -100,6 +101,6 @@ TEST_CASE("mnist: a gzipped file is inflated no further than its header says") {
   made::write(bomb, made::gzipped(idx(0x803, {3, 2, 4}, 1 << 20)));
   CHECK_THROWS_WITH_AS(
       open_mnist(folder.text(), "train"),
-      (bomb + ": expected 40 bytes when decompressed, as its header says, got more").c_str(),
+      (bomb + ": expected 40 bytes after decompression, as the header states, got more").c_str(),
       RunError);
 }

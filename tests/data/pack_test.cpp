@@ -120,12 +120,14 @@ TEST_CASE("pack: wrong prefixes and unknown classes are said") {
   made::write(folder / "a.tar", archive());
   CHECK_THROWS_WITH_AS(pack(folder / "a.tar", folder / "out",
                             [](PackOptions& options) { options.prefix = "valid"; }),
-                       doctest::Contains("--prefix: there is no folder \"valid\"; it has "),
+                       doctest::Contains("--prefix: there is no folder \"valid\"; the input has "),
                        ConfigError);
-  CHECK_THROWS_WITH_AS(pack(folder / "a.tar", folder / "out",
-                            [](PackOptions& options) { options.classes = {"cat"}; }),
-                       doctest::Contains("the class \"dog\" is not in the list of 1 classes given"),
-                       ConfigError);
+  CHECK_THROWS_WITH_AS(
+      pack(folder / "a.tar", folder / "out",
+           [](PackOptions& options) { options.classes = {"cat"}; }),
+      doctest::Contains(
+          "the class \"dog\" is not one of the 1 classes of --classes-from or --class-names"),
+      ConfigError);
 }
 
 TEST_CASE("pack: a generated dataset") {
@@ -207,7 +209,7 @@ TEST_CASE("links in image folders are followed where they can be, and never left
     return error_of<ConfigError>([&] { open_image_folder((folder / "in").string()); });
   };
   fs::create_symlink("/no/such.ppm", link);
-  CHECK(refusal() == link + ": is a link to \"/no/such.ppm\", which is not there");
+  CHECK(refusal() == link + ": is a link to \"/no/such.ppm\", which does not exist");
   CHECK(error_of<ConfigError>([&] { pack(folder / "in", folder / "out2", whole); }) == refusal());
   fs::remove(link);
   fs::create_directory_symlink(folder / "in", link);
@@ -224,6 +226,6 @@ TEST_CASE("links in image folders are followed where they can be, and never left
   made::write(folder / "in.tar", tar);
   CHECK(error_of<ConfigError>([&] { pack(folder / "in.tar", folder / "out3", whole); }) ==
         (folder / "in.tar").string() +
-            ": cat/2.ppm: is a link, expected a file; tar --dereference --hard-dereference makes "
-            "archives without links");
+            ": cat/2.ppm: is a link, expected a file; create the archive with tar --dereference "
+            "--hard-dereference, which stores no links");
 }

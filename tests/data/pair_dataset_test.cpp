@@ -80,5 +80,5 @@ TEST_CASE("pairs: images that may differ in size are refused") {
   std::filesystem::create_directory(folder / "a");
   made::write(folder / "a" / "1.ppm", made::bytes_of("P6 1 1 255\nabc"));
   CHECK_THROWS_WITH_AS(make_pairs(open_image_folder(folder.text())),
-                       doctest::Contains("pairs are made of images of one size"), ConfigError);
+                       doctest::Contains("\"pairs\" requires images of one size"), ConfigError);
 }

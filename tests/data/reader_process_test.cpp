@@ -37,25 +37,25 @@ TEST_CASE("a reader's end becomes one line") {
   CHECK(fault_of_script("echo 'free(): invalid pointer' >&2; kill -ABRT $$") ==
         "damaged? poseidon-read-lmdb crashed by signal 6 (Aborted): free(): invalid pointer");
   CHECK(fault_of_script("kill -XCPU $$") ==
-        "damaged? poseidon-read-lmdb used more processor time than its limit and was ended");
+        "damaged? poseidon-read-lmdb exceeded its CPU time limit and was stopped");
   CHECK(fault_of_script("exit 0") ==
-        "damaged? poseidon-read-lmdb ended too early, with exit code 0");
+        "damaged? poseidon-read-lmdb exited too early, with exit code 0");
   CHECK(fault_of_script("printf 'LMDB: a page is \\033[31mred\\n' >&2; exit 2") ==
         "LMDB: a page is \\x1b[31mred");
   CHECK(fault_of_script("echo this is no list of entries") ==
-        "expected a list of entries, got something else");
+        "expected entries of a reader program, got other bytes");
 }
 
 TEST_CASE("a reader that is stuck is ended, also one that closes its output") {
   CHECK(fault_of_script("exec sleep 100", std::chrono::milliseconds(200)) ==
-        "poseidon-read-lmdb gave nothing for 0.2 s and was ended");
+        "poseidon-read-lmdb sent nothing for 0.2 s and was stopped");
   CHECK(fault_of_script("exec >&- 2>&-; exec sleep 100", std::chrono::milliseconds(200)) ==
-        "poseidon-read-lmdb closed its output and did not end");
+        "poseidon-read-lmdb closed its output but did not exit");
 }
 
 TEST_CASE("a reader may say very much before it ends") {
   CHECK(fault_of_script("yes error | head -c 300000 >&2; exit 3") ==
-        "damaged? poseidon-read-lmdb ended too early, with exit code 3: error");
+        "damaged? poseidon-read-lmdb exited too early, with exit code 3: error");
 }
 
 TEST_CASE("a format that this build does not read is said") {
@@ -64,7 +64,7 @@ TEST_CASE("a format that this build does not read is said") {
   CHECK(error_of<ConfigError>([&] {
           open_database(DatabaseType::kHdf5, folder / "db", {.programs = folder.text()});
         }) == (folder / "db").string() +
-                  ": is read by poseidon-read-hdf5, which this build has not (docs/data.md)");
+                  ": requires poseidon-read-hdf5, which this build lacks (docs/data.md)");
   CHECK(error_of<ConfigError>([&] {
           open_database(DatabaseType::kHdf5, folder / "none", {.programs = folder.text()});
         }) == (folder / "none").string() + ": no such file or folder");

@@ -281,8 +281,9 @@ TEST_CASE("records: shards whose extras are not those of the manifest are refuse
   CHECK_THROWS_AS(open_record_set((folder / "set").string()), RunError);
   ShardHeader header{.shard = 0, .records = 0, .index_offset = 64, .file_bytes = 64};
   header.extra_bytes = 6;
-  CHECK_THROWS_WITH_AS(decode_header(encode(header), "s"),
-                       "s: byte 44: expected floats of each record, got 6 bytes", RunError);
+  CHECK_THROWS_WITH_AS(
+      decode_header(encode(header), "s"),
+      "s: byte 44: expected extras as floats of 4 bytes in each record, got 6 bytes", RunError);
 }
 
 TEST_CASE("records: a set has the same extras in all of its records") {
@@ -297,7 +298,7 @@ TEST_CASE("records: a set has the same extras in all of its records") {
   writer.add("a", sample);
   writer.set_extras({{"pose", {1}}}, "second");
   CHECK_THROWS_WITH_AS(writer.set_extras({{"pose", {2}}}, "third"),
-                       "third: expected the extras of the samples before: pose 1; got pose 2",
+                       "third: expected the same extras as in earlier samples (pose 1), got pose 2",
                        RunError);
 }
 

@@ -74,11 +74,13 @@ TEST_CASE("tar: damage is refused with its place") {
       "archive",
       RunError);
   Bytes cut(archive.begin(), archive.begin() + 1100);
-  CHECK_THROWS_WITH_AS(list(cut), "a.tar: byte 1024: the tar archive is cut in a header", RunError);
+  CHECK_THROWS_WITH_AS(list(cut), "a.tar: byte 1024: the tar archive is truncated within a header",
+                       RunError);
   Bytes short_content(archive.begin(), archive.begin() + 514);
-  CHECK_THROWS_WITH_AS(
-      list(short_content),
-      "a.tar: byte 0: an entry of 3 bytes does not fit the archive of 514: it is cut", RunError);
+  CHECK_THROWS_WITH_AS(list(short_content),
+                       "a.tar: byte 0: an entry of 3 bytes does not fit the archive of 514: the "
+                       "archive is truncated",
+                       RunError);
   CHECK_THROWS_AS(list({}), RunError);
   Bytes pax;
   made::append_tar(pax, "pax", made::bytes_of("99999999 path=x\n"), 'x');
@@ -96,7 +98,7 @@ TEST_CASE("gzip: round trip, cut, altered, too large") {
   CHECK_THROWS_WITH(inflate(packed, 99999, "f"),
                     doctest::Contains("expected at most 99999 bytes when decompressed, got more"));
   Bytes cut(packed.begin(), packed.end() - 3);
-  CHECK_THROWS_WITH(inflate(cut, plain.size(), "f"), doctest::Contains("the file is cut"));
+  CHECK_THROWS_WITH(inflate(cut, plain.size(), "f"), doctest::Contains("the file is truncated"));
   Bytes altered = packed;
   altered[altered.size() - 6] ^= std::byte{1};
   CHECK_THROWS_WITH(inflate(altered, plain.size(), "f"), doctest::Contains("not valid gzip data"));

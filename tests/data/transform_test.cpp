@@ -367,12 +367,12 @@ TEST_CASE("transform: what does not go together is refused") {
     Transform(config, {3, 24, 24}, Phase::kTrain, 1, source);
   };
   TransformConfig config;
-  CHECK_THROWS_WITH_AS(make(config, {3, 32, 32}),
-                       doctest::Contains("dataset: comes out as 32x32, the network's input is "
-                                         "24x24"),
-                       ConfigError);
+  CHECK_THROWS_WITH_AS(
+      make(config, {3, 32, 32}),
+      doctest::Contains("dataset: is 32x32 after the transform, the network's input is 24x24"),
+      ConfigError);
   config.crop = {28, 28};
-  CHECK_THROWS_WITH_AS(make(config), "transform: gives 28x28, the network's input is 24x24",
+  CHECK_THROWS_WITH_AS(make(config), "transform: the output is 28x28, the network's input is 24x24",
                        ConfigError);
   config.crop = {24, 24};
   CHECK_NOTHROW(make(config, {1, 32, 32}));

@@ -82,8 +82,7 @@ TEST_CASE("caffemodel: what is damaged is refused with its byte") {
     CHECK(fault(whole.substr(0, length)).find("(cut off?)") != std::string::npos);
   }
   CHECK(fault(Wire(1, '\x07')) ==
-        "m.caffemodel: byte 0: expected a field's number from 1 to "
-        "536870911, got 0 (not protobuf?)");
+        "m.caffemodel: byte 0: expected a field number from 1 to 536870911, got 0 (not protobuf?)");
   CHECK(fault(Wire(1, '\x0b')) ==
         "m.caffemodel: byte 0: expected a wire type of 0, 1, 2 or 5, got 3 (not protobuf?)");
   CHECK(fault(Wire(11, '\xff')) ==

@@ -140,15 +140,16 @@ TEST_CASE("what is wrong with further inputs is told where it stands") {
                                 "\"inputs\": [" + inputs + "],"));
   };
   CHECK(with_inputs(R"({"name": "label", "shape": [2]})") ==
-        "n.json: /inputs/0/name: \"label\" means the samples' labels");
+        "n.json: /inputs/0/name: \"label\" is reserved for the samples' labels");
   CHECK(with_inputs(R"({"name": "a.b", "shape": [2]})") ==
         "n.json: /inputs/0/name: expected 1 to 100 letters, digits, \"_\" or \"-\", got \"a.b\"");
   CHECK(with_inputs(R"({"name": "a", "shape": [2]}, {"name": "a", "shape": [3]})") ==
         "n.json: /inputs/1/name: the name \"a\" is used twice");
   CHECK(with_inputs(R"({"name": "a", "shape": [2, 3]})") ==
         "n.json: /inputs/0/shape: expected [channels, height, width] or [values], got 2 numbers");
-  CHECK(with_inputs(R"({"name": "a", "shape": [20000, 20000, 20000]})") ==
-        "n.json: /inputs/0/shape: expected fewer than 2^28 values in all of these together");
+  CHECK(
+      with_inputs(R"({"name": "a", "shape": [20000, 20000, 20000]})") ==
+      "n.json: /inputs/0/shape: expected fewer than 2^28 values in all auxiliary inputs together");
   CHECK(with_inputs(R"({"name": "a"})").find("/inputs/0: \"shape\" is missing") !=
         std::string::npos);
   CHECK(with_inputs(R"({"name": "f", "shape": [2]})") ==

@@ -21,8 +21,8 @@ struct Outcome {
   std::string error;  ///< "" if all entries were read
   bool crashed() const { return error.find(" crashed by signal ") != std::string::npos; }
   bool stuck() const {
-    return error.find(" gave nothing for ") != std::string::npos ||
-           error.find("processor time") != std::string::npos;
+    return error.find(" sent nothing for ") != std::string::npos ||
+           error.find("CPU time limit") != std::string::npos;
   }
 };
 

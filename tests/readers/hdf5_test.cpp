@@ -83,23 +83,23 @@ TEST_CASE("HDF5: what a record set cannot hold is said") {
   TwoSamples two;
   two.values[1] = 0.25;
   CHECK(fault({two.data, two.label}) ==
-        "f.h5/0000000001: expected whole numbers from 0 to 255, since a record set keeps pixels of "
-        "8 bits, got 0.25");
+        "f.h5/0000000001: expected integers from 0 to 255, as a record set stores 8-bit pixels, "
+        "got 0.25");
   two.values[1] = 2;
   CHECK(fault({two.data}) == "expected datasets \"data\" and \"label\", got no \"label\"");
   const std::vector<double> halves{1, 0.5, 2, 3};
   HdfDataset label = two.label;
   label.type = H5T_NATIVE_DOUBLE;
   label.values = halves.data();
-  CHECK(fault({two.data, label}) == "\"label\": expected whole numbers, got 0.5 in row 1");
+  CHECK(fault({two.data, label}) == "\"label\": expected integers, got 0.5 in row 1");
   label.extents = {2, 2};
   CHECK(fault({two.data, label}) ==
-        "\"label\": expected one label for each of 2 samples, got 2 rows of 2; a record set holds "
-        "one label for a sample");
+        "\"label\": expected one label for each of 2 samples, got 2 rows of 2; a record set stores "
+        "one label per sample");
   label.extents = {4};
   CHECK(fault({two.data, label}) ==
-        "\"label\": expected one label for each of 2 samples, got 4 rows of 1; a record set holds "
-        "one label for a sample");
+        "\"label\": expected one label for each of 2 samples, got 4 rows of 1; a record set stores "
+        "one label per sample");
   HdfDataset deep = two.data;
   deep.extents = {2, 1, 1, 1, 1};
   CHECK(fault({deep, two.label}) == "\"data\": expected 1 to 4 extents, got 5");
@@ -119,7 +119,8 @@ TEST_CASE("HDF5: a dataset that lies in another file is not read") {
   H5Lcreate_external((folder / "secret").c_str(), "label", file, "label", H5P_DEFAULT, H5P_DEFAULT);
   H5Fclose(file);
   CHECK(error_of<ConfigError>([&] { pack(folder, folder / "f.h5"); }) ==
-        (folder / "f.h5").string() + ": \"data\": lies in other files, expected it in this one");
+        (folder / "f.h5").string() +
+            ": \"data\": is stored in other files; expected its values in this file");
 }
 
 TEST_CASE("HDF5: what is exported is packed again as it was") {
@@ -191,7 +192,7 @@ TEST_CASE("HDF5: extras that are not there, or not of each sample, are said") {
                {.name = "pose", .extents = {4}, .type = H5T_NATIVE_DOUBLE, .values = pose.data()}},
               {"pose"}) == "\"pose\": expected a row for each of 2 samples, got 4");
   CHECK(fault({two.data, two.label}, {"label"}) ==
-        "no file: --extra: \"label\" means the samples' labels");
+        "no file: --extra: \"label\" is reserved for the samples' labels");
   CHECK(fault({two.data, two.label}, {"a/b"}) ==
         "no file: --extra: expected 1 to 100 letters, digits, \"_\" or \"-\", got \"a/b\"");
 }
@@ -208,9 +209,10 @@ TEST_CASE("HDF5: files whose extras differ in shape are no one set") {
                                                           .type = H5T_NATIVE_DOUBLE,
                                                           .values = pose.data()}});
   data::made::write(folder / "list.txt", data::made::bytes_of("1.h5\n2.h5\n"));
-  CHECK(error_of<RunError>([&] { pack(folder, folder / "list.txt", {"pose"}); }) ==
-        (folder / "2.h5").string() +
-            ": 2.h5/0000000000: expected the extras of the samples before: pose 1; got pose 2");
+  CHECK(
+      error_of<RunError>([&] { pack(folder, folder / "list.txt", {"pose"}); }) ==
+      (folder / "2.h5").string() +
+          ": 2.h5/0000000000: expected the same extras as in earlier samples (pose 1), got pose 2");
 }
 
 TEST_CASE("HDF5: extras are exported and packed again as they were") {

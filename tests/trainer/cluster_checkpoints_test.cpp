@@ -110,7 +110,7 @@ TEST_CASE("where nothing can be written an older checkpoint stays, and no part o
   // A non-empty folder occupies the name of the file.
   fs::create_directories(run.directory.checkpoints() / "step-5.state" / "in the way");
   const std::string error = error_of<RunError>([&] { run.take(0, 5, 1); });
-  CHECK(error.find("step-5.state: cannot be put in place: ") != std::string::npos);
+  CHECK(error.find("step-5.state: cannot be renamed to its final name: ") != std::string::npos);
   CHECK(run.has(4));
   CHECK(run.files() == 3);
   CHECK(!run.checkpoints.wants(6));

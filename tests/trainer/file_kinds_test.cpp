@@ -84,7 +84,7 @@ TEST_CASE("what is no job file is refused with the flag or program that takes it
   };
   fs::create_directories(files.job.folder / "run");
   const std::string run = (files.job.folder / "run").string();
-  CHECK(refused(run) == "is a folder, expected a JSON file");
+  CHECK(refused(run) == "expected a JSON file, got a folder");
   files.write("run/config.json", "{}");
   CHECK(refused(run) == "is a run directory, expected a job file; --resume " + run +
                             " goes on with it, and " + run + "/config.json is its job");

@@ -21,7 +21,7 @@ std::string why_no_gpus(cudaError_t error, int driver) {
   if (error == cudaErrorInsufficientDriver)
     return text("this machine's NVIDIA driver is too old: expected one for CUDA ",
                 version_text(CUDART_VERSION), " or newer, got one for CUDA ", version_text(driver));
-  if (error == cudaErrorNoDevice) return "this machine has no NVIDIA GPU, or none that it shows";
+  if (error == cudaErrorNoDevice) return "this machine has no visible NVIDIA GPU";
   return "this machine's GPUs cannot be used: " + text_of(error);
 }
 

@@ -110,7 +110,7 @@ Buffer RuntimeDriver::allocate(size_t bytes, MemoryKind place, std::string_view 
 Buffer RuntimeDriver::device_memory(size_t bytes, std::string_view purpose) const {
   void* data = nullptr;
   const cudaError_t result = cudaMalloc(&data, bytes);
-  if (result == cudaErrorMemoryAllocation) out_of_memory(bytes, purpose, "on it");
+  if (result == cudaErrorMemoryAllocation) out_of_memory(bytes, purpose, "of device memory");
   check_call(result, "cudaMalloc");
   Buffer buffer(data, bytes, [gpu = index_](void* memory, size_t) {
     finish_work(gpu);
@@ -125,7 +125,7 @@ Buffer RuntimeDriver::device_memory(size_t bytes, std::string_view purpose) cons
 Buffer RuntimeDriver::staging_memory(size_t bytes, std::string_view purpose) const {
   void* data = nullptr;
   const cudaError_t result = cudaHostAlloc(&data, bytes, cudaHostAllocPortable);
-  if (result == cudaErrorMemoryAllocation) out_of_memory(bytes, purpose, "of the host beside it");
+  if (result == cudaErrorMemoryAllocation) out_of_memory(bytes, purpose, "of pinned host memory");
   check_call(result, "cudaHostAlloc");
   std::memset(data, 0, bytes);
   return Buffer(data, bytes, [gpu = index_](void* memory, size_t) {
@@ -138,8 +138,8 @@ void RuntimeDriver::out_of_memory(size_t bytes, std::string_view purpose, const 
   static_cast<void>(cudaGetLastError());  // clears the error, which is reported here
   size_t free = 0, all = 0;
   static_cast<void>(cudaMemGetInfo(&free, &all));
-  throw OutOfMemory(text("out of memory: GPU ", index_, ": ", bytes_text(bytes), " ", where,
-                         " for ", purpose, " cannot be had; ", bytes_text(free), " of its ",
+  throw OutOfMemory(text("out of memory: GPU ", index_, ": cannot allocate ", bytes_text(bytes),
+                         " ", where, " for ", purpose, "; ", bytes_text(free), " of the GPU's ",
                          bytes_text(all), " are free"));
 }
 

@@ -346,7 +346,7 @@ FakeDriver::~FakeDriver() { machine_->stop(); }
 Buffer FakeDriver::allocate(size_t bytes, MemoryKind place, std::string_view purpose) {
   const size_t counted = place == MemoryKind::kDevice ? bytes : 0;
   if (counted > available())
-    throw OutOfMemory(text("out of memory: ", bytes, " bytes for ", purpose, " cannot be had"));
+    throw OutOfMemory(text("out of memory: cannot allocate ", bytes, " bytes for ", purpose));
   Buffer memory =
       place == MemoryKind::kStaging && bytes >= kManyPages ? pages(bytes) : plain(bytes, counted);
   machine_->allocated(memory.data(), bytes, place);
