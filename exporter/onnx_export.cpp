@@ -47,8 +47,8 @@ class OnnxBuilder {
   OnnxModel build() {
     const net::Network& network = trained_.network();
     model_.inputs.push_back({net::kInputName, network.input(),
-                             "samples as the job's transform makes them: channels of red, green "
-                             "and blue, then rows and columns"});
+                             "samples after the job's transform: channels (red, green, blue), then "
+                             "rows, then columns"});
     put_extras();
     for (size_t i = 0; i < nodes_.size(); ++i)
       if (needed_[i] && !is_folded(nodes_[i])) put(nodes_[i], norms_[i]);
@@ -79,7 +79,8 @@ class OnnxBuilder {
     for (size_t i = 0; i < nodes_.size(); ++i)
       if (!is_read[i] && !is_left_out(nodes_[i])) add_output(static_cast<int>(i));
     if (outputs_.empty())
-      throw ConfigError(trained_.network().file() + ": expected a layer before its losses");
+      throw ConfigError(trained_.network().file() +
+                        ": expected at least one layer before the losses, got none");
   }
 
   void mark_needed() {
@@ -103,7 +104,7 @@ class OnnxBuilder {
       const auto all = std::views::iota(size_t{0}, nodes_.size());
       if (std::ranges::any_of(all, reads))
         model_.inputs.push_back({net::source_name(network, input), network.shape_of(input),
-                                 "what samples have beside images, as the data set has it"});
+                                 "auxiliary input of each sample, as stored in the dataset"});
     }
   }
 
@@ -114,7 +115,7 @@ class OnnxBuilder {
   void put(const net::Node& node, const net::Node* norm) {
     OnnxLayer layer(trained_, node, norm, model_);
     const auto rule = onnx_rules().find(node.definition->type());
-    if (rule == onnx_rules().end()) layer.refuse("there is no rule for this type");
+    if (rule == onnx_rules().end()) layer.refuse("the exporter does not support this type");
     rule->second(layer);
   }
 
@@ -137,8 +138,8 @@ OnnxReport export_onnx(const TrainedWeights& trained, const OnnxExport& asked,
   const OnnxModel model = make_onnx_model(trained, asked);
   const WireWriter bytes = encode(model);
   if (bytes.size() > kMostModelBytes)
-    throw ConfigError(text(trained.network().file(), ": a file of ONNX has at most ",
-                           kMostModelBytes, " bytes, this one would have ", bytes.size()));
+    throw ConfigError(text(trained.network().file(), ": expected an ONNX file of at most ",
+                           kMostModelBytes, " bytes, got ", bytes.size()));
   AtomicFile file(output);
   bytes.write([&file](std::span<const std::byte> piece) { file.write(piece); });
   file.commit();

@@ -36,7 +36,8 @@ const std::string& OnnxLayer::name_of(int node) const {
 
 std::string OnnxLayer::input(size_t index) const {
   const int from = node_.inputs[index];
-  if (from == net::kNetworkLabel) refuse("it reads labels, of which a model has none");
+  if (from == net::kNetworkLabel)
+    refuse("it reads labels, but an ONNX model has no input for labels");
   return net::source_name(trained_.network().in_test(), from);
 }
 
@@ -148,7 +149,7 @@ void OnnxLayer::finish(const std::string& type, Names inputs, OnnxAttributes att
 void OnnxLayer::refuse(const std::string& why) const {
   throw ConfigError(text(trained_.network().file(), ": layer \"", node_.definition->name,
                          "\" of type ", node_.definition->type(),
-                         " cannot be said in ONNX: ", why));
+                         " cannot be exported to ONNX: ", why));
 }
 
 }  // namespace poseidon::exporter

@@ -36,7 +36,7 @@ void put_lrn(OnnxLayer& layer) {
   const auto& lrn = layer.definition<layers::Lrn>();
   if (lrn.region == layers::LrnRegion::kWithinChannel) return put_lrn_within(layer, lrn);
   if (layer.input_shape().rank() != 4)
-    layer.refuse("LRN wants an input with height and width, got " + layer.input_shape().text());
+    layer.refuse("expected an input with height and width, got " + layer.input_shape().text());
   layer.finish("LRN", layer.inputs(),
                {{"alpha", lrn.alpha}, {"beta", lrn.beta}, {"bias", lrn.k}, {"size", lrn.size}});
 }

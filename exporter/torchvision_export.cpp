@@ -23,8 +23,8 @@ void warn_of_other_epsilon(const net::Network& network, const importer::Torchvis
     if (norm == nullptr || norm->epsilon == arch.epsilon) continue;
     log.warning(text("batch_norm \"", norm->name, "\": torchvision's ", arch.name,
                      " has the epsilon ", arch.epsilon, ", this network ", norm->epsilon,
-                     ": its scores are another's unless it is made with norm_layer=partial("
-                     "torch.nn.BatchNorm2d, eps=",
+                     ": scores differ unless you create torchvision's model with "
+                     "norm_layer=partial(torch.nn.BatchNorm2d, eps=",
                      norm->epsilon, ")"));
     return;
   }
@@ -42,7 +42,7 @@ Json imported_counts(const trainer::SafetensorsFile& file, size_t count) {
       std::ranges::all_of(counts, [](const Json& json) { return json.is_number_integer(); });
   if (!fits)
     throw ConfigError(text(file.file().path().string(), ": metadata \"", importer::kCountsKey,
-                           "\": expected a list of ", count, " whole numbers, got ", shown(told)));
+                           "\": expected a list of ", count, " integers, got ", shown(told)));
   return counts;
 }
 

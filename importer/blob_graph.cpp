@@ -30,7 +30,7 @@ void refuse_second_source(const Values& current, const CaffeLayer& layer, const 
   if (!current.contains(top) || std::ranges::find(layer.bottoms, top) != layer.bottoms.end())
     return;
   fail_at(layer.message.place_of("top"),
-          text(layer.shown(), " gives \"", top, "\", which a layer above it gives already",
+          text(layer.shown(), " writes \"", top, "\", which a layer above it writes already",
                in_phase(phase)));
 }
 

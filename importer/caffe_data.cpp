@@ -60,7 +60,10 @@ void read_extents(const MessageReader& from, CaffeData& data) {
 
 void refuse_windows(const CaffeLayer& layer, Remarks& remarks) {
   const MessageReader from = layer.message.message("window_data_param");
-  remarks.warn(layer.place(), layer.shown() + ": windows of images have to be cut out beforehand");
+  remarks.warn(
+      layer.place(),
+      layer.shown() +
+          ": Poseidon does not cut windows out of images: cut them out before you pack them");
   from.pass_over({"fg_threshold", "bg_threshold", "fg_fraction", "context_pad", "crop_mode"});
 }
 
@@ -130,7 +133,7 @@ SampleShape sample_shape(const CaffeNetwork& network, const std::optional<CaffeD
     const CaffeInput& input = network.inputs()[0];
     const Place place = network.top().place_of("input");
     if (input.extents.empty())
-      fail_at(place, text("the file does not tell the shape of \"", input.name, "\": ", kAsk));
+      fail_at(place, text("the file does not state the shape of \"", input.name, "\": ", kAsk));
     return without_samples(input.extents, place);
   }
   if (!data) fail_at(network.top().place(), "no input: expected \"input\" or a data layer");
@@ -140,7 +143,7 @@ SampleShape sample_shape(const CaffeNetwork& network, const std::optional<CaffeD
   const int64_t channels = channels_of(*data);
   if (channels == 0 || height == 0 || width == 0)
     fail_at(data->layer->place(),
-            text("the shape of samples stands in the data of ", data->layer->shown(), ": ", kAsk));
+            text("only the data contains the sample shape of ", data->layer->shown(), ": ", kAsk));
   return {channels, height, width};
 }
 

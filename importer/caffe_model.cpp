@@ -128,8 +128,8 @@ class BlobReader {
       if (__builtin_mul_overflow(count, extent, &count))
         message.fail(last, "the shape has more than 2^63 elements");
     if (count != static_cast<int64_t>(blob_.values.size()))
-      message.fail(last, text("expected ", counted(count, "value"),
-                              " as the tensor's shape says, got ", blob_.values.size()));
+      message.fail(last, text("expected ", counted(count, "value"), " for the tensor's shape, got ",
+                              blob_.values.size()));
   }
 
   CaffeBlob blob_;
@@ -159,8 +159,8 @@ void refuse_v0(WireMessage message) {
   while (message.next(field))
     if (field.number == v1_field::kV0Layer)
       message.fail(field,
-                   "expected a layer of V1 or newer, got one of V0 (Caffe's tool "
-                   "upgrade_net_proto_binary makes it new)");
+                   "expected a layer of V1 or newer, got V0 (convert the file with Caffe's tool "
+                   "upgrade_net_proto_binary)");
 }
 
 }  // namespace
@@ -190,8 +190,8 @@ namespace {
 std::vector<std::byte> read_message(const std::filesystem::path& file) {
   const uint64_t bytes = file_bytes(open_file(file), file);
   if (bytes > kMostFileBytes)
-    throw ConfigError(
-        text(file.string(), ": expected at most 2 GiB, as protobuf has it, got ", bytes, " bytes"));
+    throw ConfigError(text(file.string(), ": expected at most 2 GiB, the limit of protobuf, got ",
+                           bytes, " bytes"));
   std::vector<std::byte> content;
   read_file(file, kMostFileBytes, content);
   return content;

@@ -71,8 +71,8 @@ std::string type_of_v1(const MessageReader& message) {
     if (given[0] == known.word || given[0] == known.number) return known.type;
     words.push_back(known.word);
   }
-  fail_at(message.place_of("type"), "expected a type of layer such as CONVOLUTION, got " +
-                                        given[0] + suggestion(given[0], words));
+  fail_at(message.place_of("type"), "expected a layer type such as CONVOLUTION, got " + given[0] +
+                                        suggestion(given[0], words));
 }
 
 std::string required_text(const MessageReader& message, std::string_view name) {
@@ -147,7 +147,7 @@ void CaffeNetwork::read_inputs() {
 void CaffeNetwork::read_layers() {
   if (top_.has("layer") && top_.has("layers"))
     fail_at(top_.place_of("layers"),
-            "expected layers in one form, got \"layer\" and \"layers\" in one file");
+            "expected either \"layer\" or \"layers\", got both in one file");
   for (const MessageReader& message : top_.messages("layer"))
     layers_.push_back(read_layer(message));
   for (const MessageReader& message : top_.messages("layers"))
@@ -169,8 +169,8 @@ CaffeLayer CaffeNetwork::read_layer(const MessageReader& message) const {
 CaffeLayer CaffeNetwork::read_v1_layer(const MessageReader& message) const {
   if (message.has("layer"))
     fail_at(message.place_of("layer"),
-            "expected a layer of V1 or newer, got one of V0 (Caffe's tool upgrade_net_proto_text "
-            "makes it new)");
+            "expected a layer of V1 or newer, got V0 (convert the file with Caffe's tool "
+            "upgrade_net_proto_text)");
   CaffeLayer layer{
       .name = required_text(message, "name"), .type = type_of_v1(message), .message = message};
   message.pass_over({"blob_share_mode"});

@@ -53,8 +53,8 @@ void expect_tensors(const trainer::SafetensorsFile& file, std::span<const Expect
   if (missing.empty() && different.empty() && unexpected.empty()) return;
   throw ConfigError(text(file.file().path().string(), ": expected the tensors of ", owner,
                          missing.empty() ? "" : "; missing: ", missing.text(),
-                         different.empty() ? "" : "; another form: ", different.text(),
-                         unexpected.empty() ? "" : "; not of it: ", unexpected.text()));
+                         different.empty() ? "" : "; wrong type or shape: ", different.text(),
+                         unexpected.empty() ? "" : "; unexpected: ", unexpected.text()));
 }
 
 }  // namespace poseidon::importer

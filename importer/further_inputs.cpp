@@ -57,9 +57,9 @@ const std::string& FurtherInputs::use(size_t index) {
 void FurtherInputs::check_given() const {
   for (const AuxiliaryInput& extra : given_)
     if (std::ranges::find(blobs_, extra.name) == blobs_.end())
-      throw ConfigError(text("--extra ", extra.name,
-                             ": expected a top of a data layer behind the images, or such an input "
-                             "of the network; none has this name"));
+      throw ConfigError(text(
+          "--extra ", extra.name,
+          ": no top of a data layer after the images and no further network input has this name"));
 }
 
 std::vector<AuxiliaryInput> FurtherInputs::used() const {

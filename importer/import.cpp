@@ -34,7 +34,7 @@ std::string read_text(const fs::path& file) {
   const trainer::FileKind kind = trainer::kind_of_file(file);
   if (kind != trainer::FileKind::kUnknown && kind != trainer::FileKind::kCaffeText)
     throw ConfigError(file.string() +
-                      ": holds weights, expected a prototxt, with a .caffemodel as --weights");
+                      ": expected a prototxt, got weights; pass a .caffemodel with --weights");
   std::vector<std::byte> bytes;
   try {
     read_file(file, kMostTextBytes, bytes);
@@ -124,8 +124,8 @@ class CaffeImporter {
   void remark_inputs() {
     if (checked_->extras().empty()) return;
     remarks_.note(network_.top().place(),
-                  text("the network has further inputs: ", text_of(checked_->extras()),
-                       ": its data set needs an extra of each name and shape "
+                  text("the network has auxiliary inputs: ", text_of(checked_->extras()),
+                       ": its dataset needs an extra of each name and shape "
                        "(poseidon-data pack --extra)"));
   }
 
@@ -136,11 +136,10 @@ class CaffeImporter {
     const auto first = std::ranges::find(imported_.layers, names[0], &ImportedLayer::name);
     remarks_.warn(
         first->source->place(),
-        text("without a \"weight_filler\" all weights begin at 0, as in Caffe: all outputs "
-             "of ",
-             name_list(names),
-             " are equal and stay so; expected weight_filler { type: \"xavier\" } or "
-             "--weights"));
+        text(
+            "without a \"weight_filler\", all weights start at 0, as in Caffe: all outputs of ",
+            name_list(names),
+            " are equal and stay equal; set weight_filler { type: \"xavier\" } or pass --weights"));
   }
 
   void make_job() {
@@ -179,10 +178,10 @@ class CaffeImporter {
       return;
     }
     remarks_.warn(train_->place_of_transform("mean_file"),
-                  "\"mean_file\": expected \"" + named.string() + "\", or its name beside " +
-                      asked_.prototxt.filename().string() +
-                      ", got neither: job.json subtracts nothing (poseidon-data info --mean-image "
-                      "makes a mean)");
+                  "\"mean_file\": expected \"" + named.string() +
+                      "\", or a file of that name next to " + asked_.prototxt.filename().string() +
+                      ", got neither: job.json subtracts no mean (create one with poseidon-data "
+                      "info --mean-image)");
   }
 
   void make_weights() {

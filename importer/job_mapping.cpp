@@ -34,7 +34,7 @@ Json transform_of(const CaffeData& data, const JobSources& sources) {
 
 void remark_source(const CaffeData& data, const char* path, Remarks& remarks) {
   const std::string what = data.source.empty() ? "its samples" : "\"" + data.source + "\"";
-  remarks.note(data.layer->place(), text(data.layer->shown(), ": job.json looks for ", what,
+  remarks.note(data.layer->place(), text(data.layer->shown(), ": job.json expects ", what,
                                          " as a record set in ", path));
 }
 
@@ -62,7 +62,7 @@ Json test_set_of(const JobSources& sources, const Json& train, Remarks& remarks)
   else if (as_they_are)
     remarks.warn(sources.test->layer->place(),
                  sources.test->layer->shown() +
-                     " has no \"transform_param\", so Caffe tests samples as they are: the "
+                     " has no \"transform_param\", so Caffe does not transform test samples: the "
                      "\"transform\" of data.test in job.json is empty");
   return json;
 }
@@ -83,9 +83,8 @@ Json data_of(const JobSources& sources, int64_t iter_size, Remarks& remarks) {
   } else {
     json["train"] = {{"type", "records"}, {"path", kTrainData}};
     remarks.warn(sources.solver->place(),
-                 text("the network has no data layer: job.json looks for a "
-                      "record set in ",
-                      kTrainData, ", in batches of ", iter_size));
+                 text("the network has no data layer: job.json expects a record set in ",
+                      kTrainData, ", and uses a batch of ", iter_size));
   }
   if (sources.test) json["test"] = test_set_of(sources, json["train"], remarks);
   json["batch_per_worker"] = batch_of(sources, iter_size);
@@ -104,7 +103,7 @@ Json schedule_of(const MessageReader& solver, Remarks& remarks) {
   const std::string policy = solver.text("lr_policy").value_or("");
   Json json{{"type", policy}};
   const auto put = [&](const char* key, const char* field) {
-    json[key] = plain_number(required_number(solver, field, "as its lr_policy has it"));
+    json[key] = plain_number(required_number(solver, field, "required by its \"lr_policy\""));
   };
   const auto is_one_of = [&](std::initializer_list<const char*> policies) {
     return std::ranges::find(policies, policy) != policies.end();
@@ -113,7 +112,7 @@ Json schedule_of(const MessageReader& solver, Remarks& remarks) {
     remarks.warn(solver.place_of("lr_policy"),
                  text("expected an \"lr_policy\" of fixed, step, exp, inv, multistep, poly or "
                       "sigmoid, got \"",
-                      policy, "\": the rate here is fixed"));
+                      policy, "\": job.json uses \"fixed\""));
     json["type"] = "fixed";
   }
   if (is_one_of({"step", "exp", "inv", "multistep", "sigmoid"})) put("gamma", "gamma");
@@ -198,16 +197,18 @@ Json train_of(const MessageReader& solver, bool tests) {
 void remark_solver(const MessageReader& solver, bool tests, Remarks& remarks) {
   if (solver.has("test_iter"))
     remarks.note(solver.place_of("test_iter"),
-                 "\"test_iter\": tests here go through the whole test set");
+                 "\"test_iter\" is ignored: each test reads the whole test set");
   if (solver.has("test_interval") && !tests)
     remarks.warn(solver.place_of("test_interval"),
-                 "the network has no test data: job.json tests nothing");
+                 "the network has no test data: job.json contains no tests");
   for (const char* field : {"train_state", "test_state"})
     if (solver.has(field))
       remarks.warn(solver.place_of(field),
-                   text("\"", field, "\": levels and stages are read of the network's file only"));
+                   text("\"", field,
+                        "\" is ignored: levels and stages are read from the network file only"));
   if (solver.word("solver_mode", {"CPU", "GPU"}) == "GPU")
-    remarks.note(solver.place_of("solver_mode"), "\"solver_mode\": --device says what computes");
+    remarks.note(solver.place_of("solver_mode"),
+                 "\"solver_mode\" is ignored: choose the device with --device");
   solver.pass_over({"net", "train_net", "test_net", "test_iter", "test_interval", "train_state",
                     "test_state", "test_initialization", "test_compute_loss", "average_loss",
                     "snapshot_prefix", "snapshot_diff", "snapshot_format", "snapshot_after_train",
@@ -219,7 +220,7 @@ void put_placeholders(Json& json, const JobSources& sources, Remarks& remarks) {
   json["optimizer"] = {{"learning_rate", 0.01}};
   json["train"] = {{"epochs", 1}};
   remarks.warn(sources.train->layer->place(),
-               "no --solver: job.json has a learning rate of 0.01 and 1 epoch, to be replaced");
+               "no --solver: job.json has a learning rate of 0.01 and 1 epoch; replace both");
 }
 
 }  // namespace

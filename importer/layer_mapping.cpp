@@ -16,17 +16,17 @@ struct NoEqual {
 };
 
 constexpr std::array kNoEquals{
-    NoEqual{"BatchReindex", "layers here keep the samples of a batch as they are"},
-    NoEqual{"Embed", "inputs here are images, not indices of words"},
-    NoEqual{"Filter", "layers here keep the samples of a batch as they are"},
-    NoEqual{"HDF5Output", "--classify and --test give what a network computes"},
-    NoEqual{"Im2col", "it is a step of Caffe's convolution"},
-    NoEqual{"LSTM", "recurrent layers are not part of Poseidon"},
-    NoEqual{"Parameter", "every parameter here belongs to a layer that computes"},
-    NoEqual{"Python", "it is a program, whose meaning the file does not hold"},
-    NoEqual{"RNN", "recurrent layers are not part of Poseidon"},
-    NoEqual{"Recurrent", "recurrent layers are not part of Poseidon"},
-    NoEqual{"SPP", "pooling of several sizes has to be written as layers of their own"},
+    NoEqual{"BatchReindex", "Poseidon's layers cannot select or reorder the samples of a batch"},
+    NoEqual{"Embed", "Poseidon's inputs are images, not word indices"},
+    NoEqual{"Filter", "Poseidon's layers cannot select or reorder the samples of a batch"},
+    NoEqual{"HDF5Output", "--classify and --test report the network's results"},
+    NoEqual{"Im2col", "it is an internal step of Caffe's convolution"},
+    NoEqual{"LSTM", "Poseidon has no recurrent layers"},
+    NoEqual{"Parameter", "Poseidon has no layer that only holds a parameter"},
+    NoEqual{"Python", "it runs Python code, which the file does not contain"},
+    NoEqual{"RNN", "Poseidon has no recurrent layers"},
+    NoEqual{"Recurrent", "Poseidon has no recurrent layers"},
+    NoEqual{"SPP", "write the pooling of each size as a separate layer"},
 };
 
 void refuse_field(const MessageReader& from, std::string_view field, const std::string& why,
@@ -56,7 +56,7 @@ void check_norm(const MessageReader& from, Remarks& remarks) {
   const auto norm = from.word("variance_norm", {"FAN_IN", "FAN_OUT", "AVERAGE"});
   if (norm && *norm != "FAN_IN")
     remarks.warn(from.place_of("variance_norm"),
-                 "the filler here goes by the number of inputs (FAN_IN), not by " + *norm);
+                 "Poseidon's filler uses the number of inputs (FAN_IN), not " + *norm);
 }
 
 }  // namespace
@@ -94,7 +94,7 @@ Json pair_of(const MessageReader& from, std::string_view both, std::string_view 
   const auto rows = from.integer(height, kExtent), columns = from.integer(width, kExtent);
   if (rows.has_value() != columns.has_value())
     fail_at(from.place_of(rows ? height : width),
-            text("expected \"", height, "\" and \"", width, "\", got one of them"));
+            text("expected \"", height, "\" and \"", width, "\", got only one"));
   if (rows && !values.empty())
     fail_at(from.place_of(both), text("\"", both, "\" and \"", height, "\" exclude each other"));
   if (values.size() > 2)
@@ -124,7 +124,7 @@ Json filler_of(const MessageReader& from, std::string_view field, double constan
     check_norm(filler, remarks);
   } else if (type != "positive_unitball" && type != "bilinear") {
     remarks.warn(filler.place_of("type"),
-                 "no filler here is as \"" + type + "\": the first values are by \"xavier\"");
+                 "Poseidon has no filler \"" + type + "\": network.json uses \"xavier\"");
     json["type"] = "xavier";
   }
   filler.pass_over({"value", "min", "max", "mean", "std", "sparse", "variance_norm"});
@@ -153,8 +153,8 @@ std::vector<CaffeParam> params_of(const CaffeLayer& layer, int parameters, Remar
   const auto count = static_cast<size_t>(parameters);
   if (layer.params.size() > count && count > 0)
     remarks.note(layer.place(),
-                 text(layer.shown(), " learns ", counted(count, "tensor"), ": of its ",
-                      layer.params.size(), " multipliers the others are left out"));
+                 text(layer.shown(), " learns ", counted(count, "tensor"), " and has ",
+                      layer.params.size(), " multipliers: the further multipliers are ignored"));
   std::vector<CaffeParam> params = layer.params;
   params.resize(count);
   for (const CaffeParam& param : params)

@@ -16,9 +16,11 @@ void read_normalization(const CaffeLayer& layer, Remarks& remarks) {
   const MessageReader from = layer.message.message("loss_param");
   if (from.word("normalization", {"FULL", "VALID", "BATCH_SIZE", "NONE"}) == "NONE")
     remarks.refuse(from.place_of("normalization"),
-                   "\"normalization\": a loss here is divided by the number of samples, not NONE");
+                   "\"normalization\": NONE is not supported: Poseidon divides a loss by the "
+                   "number of samples");
   if (from.has("ignore_label"))
-    remarks.refuse(from.place_of("ignore_label"), "\"ignore_label\": every label counts here");
+    remarks.refuse(from.place_of("ignore_label"),
+                   "\"ignore_label\": Poseidon cannot ignore a label");
   from.pass_over({"normalize", "ignore_label"});
 }
 
@@ -71,7 +73,7 @@ MappedLayer map_infogain_loss(const CaffeLayer& layer, Remarks& remarks) {
   if (layer.bottoms.size() > 2)
     fail_at(layer.message.place_of("bottom"),
             layer.shown() +
-                ": the matrix of a third bottom has no equal: expected "
+                ": Poseidon cannot read the matrix from a third bottom: expected "
                 "infogain_loss_param { source: \"FILE.binaryproto\" }");
   const std::string source = from.text("source").value_or("");
   if (source.empty())
@@ -80,8 +82,9 @@ MappedLayer map_infogain_loss(const CaffeLayer& layer, Remarks& remarks) {
                               "\"FILE.binaryproto\" }, got no matrix");
   const auto file = find_named_file(source, from.place().file);
   if (file.empty())
-    fail_at(from.place_of("source"), "\"source\": expected \"" + source +
-                                         "\", or its name beside the prototxt, got neither");
+    fail_at(from.place_of("source"),
+            "\"source\": expected \"" + source +
+                "\", or a file of that name next to the prototxt, got neither");
   const std::vector<float> values = read_binaryproto(file).values;
   if (!std::ranges::all_of(values, [](float value) { return std::isfinite(value); }))
     fail_at(from.place_of("source"), "\"source\": the matrix of " + file.filename().string() +

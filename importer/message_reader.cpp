@@ -88,7 +88,7 @@ double number_of(const TextField& field, const std::string& file) {
 
 std::string text_of(const TextField& field, const std::string& file) {
   if (field.message || field.value.kind != TokenKind::kString)
-    expected(field, file, "a text between quotes");
+    expected(field, file, "a quoted string");
   if (!is_utf8(field.value.text)) expected(field, file, "UTF-8");
   return field.value.text;
 }
@@ -198,8 +198,8 @@ void MessageReader::refuse_unread(Remarks& remarks) const {
   if (message_ == nullptr) return;
   for (const TextField& field : message_->fields) {
     if (!field.read)
-      remarks.refuse(at(field.position),
-                     poseidon::text("the field \"", field.name, "\" has no equal here"));
+      remarks.refuse(at(field.position), poseidon::text("the field \"", field.name,
+                                                        "\" has no equivalent in Poseidon"));
     else if (field.message)
       message_of(field).refuse_unread(remarks);
   }

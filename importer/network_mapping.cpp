@@ -63,7 +63,7 @@ class ParameterOwners {
     for (const std::string& each : names)
       if (!each.empty() && !taken_.insert(each).second)
         remarks.refuse(layer.place(), text(layer.shown(), " shares \"", each,
-                                           "\": here layers share all of their parameters, in the ",
+                                           "\": Poseidon's layers share all parameters, in the ",
                                            "same order, or none"));
     owners_.emplace(std::move(names), Owner{name, params});
     return nullptr;
@@ -77,8 +77,8 @@ class ParameterOwners {
 /// Returns the end of each slice except the last, which ends at the end of the input.
 std::vector<int64_t> ends_of_slices(const CaffeLayer& layer, size_t tops, Remarks& remarks) {
   const MessageReader from = layer.message.message("slice_param");
-  expect_integer(from, "axis", 1, "slices are of the channels", remarks);
-  expect_integer(from, "slice_dim", 1, "slices are of the channels", remarks);
+  expect_integer(from, "axis", 1, "Poseidon slices along the channels", remarks);
+  expect_integer(from, "slice_dim", 1, "Poseidon slices along the channels", remarks);
   std::vector<int64_t> ends = from.integers("slice_point");
   if (ends.size() + 1 != tops)
     fail_at(from.place_of("slice_point"),
@@ -100,12 +100,13 @@ bool has_equal_accuracy(const CaffeLayer& layer) {
 void remark_phases(const CaffeNetwork& network, const BlobGraph& graph, Remarks& remarks) {
   for (const CaffeLayer* twin : graph.twins()) {
     twin->message.pass_over_all();
-    remarks.note(twin->place(), twin->shown() + " is here one with that of the other phase");
+    remarks.note(twin->place(),
+                 twin->shown() + " is merged with the same layer of the other phase");
   }
   for (const CaffeLayer& layer : network.layers()) {
     if (layer.in_training || layer.in_testing) continue;
     layer.message.pass_over_all();
-    remarks.note(layer.place(), layer.shown() + " takes part in no phase, by its level or stage");
+    remarks.note(layer.place(), layer.shown() + " is in no phase, because of its level or stage");
   }
 }
 
@@ -217,20 +218,20 @@ void NetworkMapper::map_layer(const GraphLayer& layer) {
   if (caffe.type == "Accuracy" && !has_equal_accuracy(caffe))
     return leave_out(layer, "tests report the accuracy");
   if (caffe.type == "Silence" && !exists_here("silence"))
-    return leave_out(layer, "what nobody reads is not printed here");
+    return leave_out(layer, "Poseidon prints no unread outputs");
   if (caffe.type == "Scale" && join_batch_norm(layer)) return;
   const LayerMapping mapping = mapping_of(caffe.type);
   if (mapping != nullptr) return map_known(layer, mapping);
   if (!layer.phases[Phase::kTrain]) {
     remarks_.warn(
         caffe.place(),
-        caffe.shown() + " takes part in TEST only and has no equal here: " + "it is left out");
+        caffe.shown() + " is in TEST only and has no equivalent in Poseidon: " + "it is left out");
     return pass_through(layer);
   }
   const std::string reason = reason_for_none(caffe.type);
   remarks_.refuse(caffe.place(),
                   caffe.shown() + (reason.empty() ? ": the importer does not know this type"
-                                                  : " has no equal here: " + reason));
+                                                  : " has no equivalent in Poseidon: " + reason));
   pass_through(layer);
 }
 
@@ -281,7 +282,7 @@ void NetworkMapper::map_known(const GraphLayer& layer, LayerMapping mapping) {
   const auto type = mapped.keys["type"].get<std::string>();
   if (!exists_here(type)) {
     remarks_.refuse(caffe.place(),
-                    text(caffe.shown(), " would be \"", type, "\", which this version has not"));
+                    text(caffe.shown(), " maps to \"", type, "\", which this version lacks"));
     return pass_through(layer);
   }
   add(layer, mapped);
@@ -309,8 +310,9 @@ bool NetworkMapper::join_batch_norm(const GraphLayer& layer) {
     name = ours.name();
   }
   pass_on(layer);
-  remarks_.note(caffe.place(),
-                text(caffe.shown(), " is the scale and shift of the batch norm \"", name, "\""));
+  remarks_.note(
+      caffe.place(),
+      text(caffe.shown(), " becomes the scale and shift of the batch norm \"", name, "\""));
   return true;
 }
 
@@ -365,14 +367,14 @@ std::vector<std::string> NetworkMapper::inputs_in(const GraphLayer& layer, const
     const Source& from = source(value, phase);
     const std::string& blob = graph_.values()[static_cast<size_t>(value)].name;
     if (from.kind == Source::Kind::kNothing)
-      fail_at(
-          layer.layer->message.place_of("bottom"),
-          text(layer.layer->shown(), " reads \"", blob,
-               "\", which has no equal here: expected the first top of a layer, or the images"));
+      fail_at(layer.layer->message.place_of("bottom"),
+              text(layer.layer->shown(), " reads \"", blob,
+                   "\", which has no equivalent in Poseidon: expected the first top of a layer, or "
+                   "the images"));
     if (from.kind == Source::Kind::kShapeless)
       fail_at(layer.layer->message.place_of("bottom"),
               text(layer.layer->shown(), " reads \"", blob,
-                   "\", whose shape the file does not tell: expected --extra ", blob,
+                   "\", whose shape the file does not state: expected --extra ", blob,
                    "=CHANNELSxHEIGHTxWIDTH"));
     inputs.push_back(from.kind == Source::Kind::kExtra ? further_.use(from.extra) : from.name());
   }
@@ -414,7 +416,7 @@ std::string NetworkMapper::new_name(const GraphLayer& layer) {
   const CaffeLayer& caffe = *layer.layer;
   std::string name = free_name(usable_name(caffe), layer.phases);
   if (name != caffe.name)
-    remarks_.note(caffe.place(), text(caffe.shown(), " is called \"", name, "\" here"));
+    remarks_.note(caffe.place(), text(caffe.shown(), " is renamed to \"", name, "\""));
   return name;
 }
 
@@ -438,8 +440,9 @@ void NetworkMapper::multiply(Inputs& inputs, const std::vector<double>& factors,
   for (size_t i = 0; i < factors.size(); ++i) {
     if (factors[i] == 1) continue;
     if (!exists_here("power"))
-      return remarks_.refuse(caffe.place(),
-                             text(caffe.shown(), ": a sum here has no factors, got ", factors[i]));
+      return remarks_.refuse(
+          caffe.place(),
+          text(caffe.shown(), ": expected a sum without factors, got the factor ", factors[i]));
     const std::string name = free_name(text(usable_name(caffe), "_input_", i), layer.phases);
     Inputs one;
     for (const Phase phase : kBothPhases)
@@ -452,7 +455,7 @@ void NetworkMapper::add(const GraphLayer& layer, const MappedLayer& mapped) {
   const CaffeLayer& caffe = *layer.layer;
   if (!is_loss(caffe) && std::ranges::any_of(caffe.loss_weights, [](double w) { return w != 0; }))
     remarks_.refuse(caffe.message.place_of("loss_weight"),
-                    caffe.shown() + ": only a loss has a \"loss_weight\" here");
+                    caffe.shown() + ": only a loss can have a \"loss_weight\"");
   const std::string name = new_name(layer);
   Inputs inputs = inputs_of(layer, mapped.keys["type"]);
   multiply(inputs, mapped.input_factors, layer);

@@ -125,7 +125,7 @@ MappedLayer map_pooling(const CaffeLayer& layer, Remarks& remarks) {
 MappedLayer map_concat(const CaffeLayer& layer, Remarks& remarks) {
   const MessageReader from = layer.message.message("concat_param");
   for (const char* field : {"axis", "concat_dim"})
-    expect_integer(from, field, 1, "inputs are joined along the channels", remarks);
+    expect_integer(from, field, 1, "Poseidon concatenates along the channels", remarks);
   return {.keys = {{"type", "concat"}}};
 }
 
@@ -144,8 +144,8 @@ MappedLayer map_eltwise(const CaffeLayer& layer, Remarks&) {
 
 MappedLayer map_flatten(const CaffeLayer& layer, Remarks& remarks) {
   const MessageReader from = layer.message.message("flatten_param");
-  expect_integer(from, "axis", 1, "all of a sample is laid out as one", remarks);
-  expect_integer(from, "end_axis", -1, "all of a sample is laid out as one", remarks);
+  expect_integer(from, "axis", 1, "Poseidon flattens the whole sample", remarks);
+  expect_integer(from, "end_axis", -1, "Poseidon flattens the whole sample", remarks);
   return {.keys = {{"type", "flatten"}}};
 }
 
@@ -161,12 +161,12 @@ MappedLayer map_reshape(const CaffeLayer& layer, Remarks& remarks) {
   const MessageReader from = layer.message.message("reshape_param");
   const MessageReader shape = from.message("shape");
   std::vector<int64_t> extents = shape.integers("dim", {.least = -1, .most = kExtent.most});
-  expect_integer(from, "num_axes", -1, "all axes after the samples are reshaped", remarks);
+  expect_integer(from, "num_axes", -1, "Poseidon reshapes all axes after the batch axis", remarks);
   const int64_t axis = from.integer("axis").value_or(0);
   if (axis == 0 && !extents.empty()) {
     if (extents[0] != 0)
-      remarks.refuse(shape.place(), text("\"shape\": expected 0 for the samples, got ", extents[0],
-                                         ": a batch keeps its samples"));
+      remarks.refuse(shape.place(), text("\"shape\": expected 0 for the batch axis, got ",
+                                         extents[0], ": a reshape keeps the batch"));
     extents.erase(extents.begin());
   } else if (axis != 1) {
     remarks.refuse(from.place_of("axis"), text("\"axis\": expected 0 or 1, got ", axis));
@@ -179,7 +179,8 @@ MappedLayer map_reduction(const CaffeLayer& layer, Remarks& remarks) {
   const std::string operation =
       from.word("operation", {"", "SUM", "ASUM", "SUMSQ", "MEAN"}).value_or("SUM");
   if (from.integer("axis").value_or(0) != 1)
-    remarks.refuse(from.place_of("axis"), "\"axis\": expected 1: a sum here is over one sample");
+    remarks.refuse(from.place_of("axis"),
+                   "\"axis\": expected 1: Poseidon reduces each sample separately");
   MappedLayer mapped = map_numbers("reduction", from, {{"coeff", "coefficient"}});
   mapped.keys["operation"] = operation == "SUM"     ? "sum"
                              : operation == "ASUM"  ? "asum"
@@ -190,7 +191,7 @@ MappedLayer map_reduction(const CaffeLayer& layer, Remarks& remarks) {
 
 MappedLayer map_tile(const CaffeLayer& layer, Remarks& remarks) {
   const MessageReader from = layer.message.message("tile_param");
-  expect_integer(from, "axis", 1, "copies stand one after another along the channels", remarks);
+  expect_integer(from, "axis", 1, "Poseidon concatenates the copies along the channels", remarks);
   Json keys{{"type", "tile"}};
   if (const auto tiles = from.integer("tiles", kExtent)) keys["tiles"] = *tiles;
   return {.keys = keys};
@@ -198,7 +199,7 @@ MappedLayer map_tile(const CaffeLayer& layer, Remarks& remarks) {
 
 MappedLayer map_crop(const CaffeLayer& layer, Remarks& remarks) {
   const MessageReader from = layer.message.message("crop_param");
-  expect_integer(from, "axis", 2, "height and width are cropped", remarks);
+  expect_integer(from, "axis", 2, "Poseidon crops height and width", remarks);
   std::vector<int64_t> offsets = from.integers("offset", kExtent);
   if (offsets.empty()) offsets = {0};
   if (offsets.size() == 1) offsets.push_back(offsets[0]);
@@ -208,7 +209,8 @@ MappedLayer map_crop(const CaffeLayer& layer, Remarks& remarks) {
 MappedLayer map_argmax(const CaffeLayer& layer, Remarks& remarks) {
   const MessageReader from = layer.message.message("argmax_param");
   if (from.integer("axis"))
-    remarks.refuse(from.place_of("axis"), "\"axis\": the greatest of all of a sample are sought");
+    remarks.refuse(from.place_of("axis"),
+                   "\"axis\": not supported: Poseidon's argmax is over the whole sample");
   Json keys{{"type", "argmax"}};
   if (const auto top = from.integer("top_k", kExtent)) keys["top_k"] = *top;
   if (from.boolean("out_max_val").value_or(false)) keys["values"] = true;

@@ -11,7 +11,7 @@ void Remarks::warn(const Place& place, const std::string& message) {
 }
 
 void Remarks::refuse(const Place& place, const std::string& message) {
-  if (!skips_unknown_) fail_at(place, message + " (--skip-unknown goes on without it)");
+  if (!skips_unknown_) fail_at(place, message + " (--skip-unknown continues without it)");
   warn(place, message);
 }
 

@@ -35,7 +35,7 @@ class TextParser {
 
   void read_field(TextMessage& into) {
     if (next().is_sign('['))
-      tokens_.fail(next().position, "expected a field of Caffe's, got an extension");
+      tokens_.fail(next().position, "expected a Caffe field, got an extension");
     if (next().kind != TokenKind::kWord) expected(depth_ == 0 ? "a field" : "a field or }");
     const Token name = tokens_.take();
     const bool colon = take_if(':');
@@ -77,7 +77,7 @@ class TextParser {
     TextMessage message{.position = open.position, .fields = {}};
     while (!next().is_sign(close)) {
       if (next().kind == TokenKind::kEnd)
-        expected(text(close, " of the message that line ", open.position.line, " begins"));
+        expected(text(close, " to end the message that begins in line ", open.position.line));
       read_field(message);
     }
     tokens_.take();

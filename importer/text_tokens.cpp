@@ -215,7 +215,7 @@ void TextTokens::read_escape(std::string& into) {
   const size_t known = letter ? kNames.find(c) : std::string_view::npos;
   if (known == std::string_view::npos)
     fail(begin, "expected an escape such as \\n, \\x41 or \\101, got \\" +
-                    (letter ? printable(std::string(1, c)) : "at the end of the file"));
+                    (letter ? printable(std::string(1, c)) : " at the end of the file"));
   into += kMeanings[known];
 }
 
@@ -234,7 +234,8 @@ void TextTokens::read_code(std::string& into, int least, int most, bool unicode)
   if (digits < least)
     fail(begin, text("expected ", least, " hexadecimal digits in the escape, got ", digits));
   const bool surrogate = code >= 0xD800 && code < 0xE000;
-  if (unicode && (code > 0x10FFFF || surrogate)) fail(begin, "no character has this code");
+  if (unicode && (code > 0x10FFFF || surrogate))
+    fail(begin, "the escape is not a Unicode character");
   if (unicode)
     append_utf8(into, code);
   else

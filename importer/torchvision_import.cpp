@@ -106,8 +106,8 @@ ImportReport import_torchvision(const TorchvisionImport& asked, Log& log) {
   const std::vector<StateTensor> state = state_tensors(arch, network);
   auto file = opened_for_user([&] { return trainer::SafetensorsFile(asked.weights); });
   if (const std::string removed = file.remove_wrappers(); !removed.empty())
-    log.info(text(asked.weights.string(), ": removed \"", removed,
-                  "\" from the names of its tensors, which PyTorch's wrappers put there"));
+    log.info(text(asked.weights.string(), ": removed the prefix \"", removed,
+                  "\" of PyTorch's wrappers from the tensor names"));
   check_state(arch, state, file);
   const std::vector<trainer::NamedTensor> tensors = tensors_of(network, state, file);
   const Json job = job_of(arch, network);

@@ -48,8 +48,8 @@ std::vector<StateTensor> state_tensors(const TorchvisionArch& arch, const net::N
   for (const auto& [name, unused] : nodes) others.add("\"" + name + "\"");
   if (missing.empty() && others.empty()) return tensors;
   throw ConfigError(text(network.file(), ": expected the layers of torchvision's ", arch.name,
-                         missing.empty() ? "" : "; it has not ", missing.text(),
-                         others.empty() ? "" : "; torchvision has not ", others.text()));
+                         missing.empty() ? "" : "; missing: ", missing.text(),
+                         others.empty() ? "" : "; not in torchvision: ", others.text()));
 }
 
 void check_state(const TorchvisionArch& arch, const std::vector<StateTensor>& expected,

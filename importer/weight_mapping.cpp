@@ -66,7 +66,7 @@ class WeightMapper {
     for (const net::Node& node : network_.nodes()) map_statistics(node);
     if (options_.bgr_to_rgb && !reversed_)
       fail("--bgr-to-rgb: no convolution or InnerProduct reads the images");
-    if (out_.tensors.empty()) fail("no layer has a name of the network's");
+    if (out_.tensors.empty()) fail("no layer has the name of a network layer");
     remark_missing();
     remark_unused();
     return std::move(out_);
@@ -151,8 +151,8 @@ class WeightMapper {
     const bool one_group = type == "linear" || (type == "convolution" && spec.shape[1] == channels);
     if (!one_group)
       fail(text("layer \"", node.definition->name,
-                "\" reads the images: expected a convolution in one "
-                "group or an InnerProduct, whose channels --bgr-to-rgb can turn"));
+                "\" reads the images: --bgr-to-rgb requires a convolution in one group or an "
+                "InnerProduct"));
     reverse_channels(values, spec.shape[0], channels);
     reversed_ = true;
   }
@@ -210,7 +210,7 @@ class WeightMapper {
   void remark_missing() {
     for (const CaffeLayer* layer : missing_)
       log_.warning(text(options_.file, ": ", layer->shown(),
-                        " has no weights here: it begins with the values of its fillers"));
+                        " has no weights in this file: its fillers set the initial values"));
   }
 
   void remark_unused() {
@@ -218,7 +218,7 @@ class WeightMapper {
       for (const CaffeWeights* layer : same)
         if (!used_.contains(layer))
           log_.info(text(options_.file, ": the weights of \"", name,
-                         "\" are left out: the network has no ",
+                         "\" are ignored: the network has no ",
                          same.size() > 1 ? "further" : "such", " layer",
                          same.size() > 1 ? " of that name" : ""));
   }

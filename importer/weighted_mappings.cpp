@@ -37,7 +37,7 @@ MappedLayer map_windows(const char* type, const CaffeLayer& layer, Remarks& rema
     keys["groups"] = *groups;
   if (!bias) keys["bias"] = false;
   put_fillers(keys, from, bias, remarks);
-  expect_integer(from, "axis", 1, "the channels are the axis after the samples", remarks);
+  expect_integer(from, "axis", 1, "the channels are axis 1", remarks);
   from.pass_over({"engine", "force_nd_im2col"});
   return {.keys = keys, .parameters = bias ? 2 : 1};
 }
@@ -56,7 +56,7 @@ MappedLayer map_inner_product(const CaffeLayer& layer, Remarks& remarks) {
   Json keys{{"type", "linear"}, {"outputs", outputs_of(layer, from)}};
   if (!bias) keys["bias"] = false;
   put_fillers(keys, from, bias, remarks);
-  expect_integer(from, "axis", 1, "a linear layer reads all that a sample has", remarks);
+  expect_integer(from, "axis", 1, "a linear layer reads the whole sample", remarks);
   from.pass_over({"transpose"});  // affects only the stored weight
   return {.keys = keys, .parameters = bias ? 2 : 1};
 }
@@ -87,7 +87,7 @@ MappedLayer map_scale(const CaffeLayer& layer, Remarks& remarks) {
     check_channel_axes(from, remarks);
   else if (from.integer("axis").value_or(1) != 0)
     remarks.refuse(from.place_of("axis"),
-                   "\"axis\": expected 0: the second input has a factor for each sample");
+                   "\"axis\": expected 0: the second input has one factor per sample");
   return {.keys = keys, .parameters = (learns_scale ? 1 : 0) + (bias ? 1 : 0)};
 }
 
@@ -106,13 +106,13 @@ void remark_statistics(const CaffeLayer& layer, const MessageReader& from, Remar
   if (*running && layer.in_training)
     remarks.warn(from.place_of("use_global_stats"),
                  layer.shown() +
-                     " normalizes by the batch in training here, and by the running "
+                     ": Poseidon normalizes with batch statistics in training, and with running "
                      "statistics in testing only");
   if (!*running && layer.in_testing)
     remarks.warn(from.place_of("use_global_stats"),
                  layer.shown() +
-                     " is tested by the statistics of each batch in Caffe, and by the running "
-                     "statistics here: accuracies differ");
+                     ": Caffe tests with the statistics of each batch, Poseidon with running "
+                     "statistics: accuracies differ");
 }
 
 /// Caffe's batch norm has no scale and shift. They are frozen, unless a Scale layer follows.

@@ -81,7 +81,7 @@ TEST_CASE("poseidon-import: mistakes end with 2 and leave nothing") {
   CHECK(unknown.code == 2);
   CHECK(unknown.err == "poseidon-import: " + network +
                            ":1:1: layer \"a\" (Nonsense): the importer does not know this type "
-                           "(--skip-unknown goes on without it)\n");
+                           "(--skip-unknown continues without it)\n");
   const Finished shape = run(folder, {out, "--prototxt", network, "--input", "1,2,3"});
   CHECK(shape.code == 2);
   CHECK(shape.err ==

@@ -166,12 +166,13 @@ TEST_CASE("what ONNX cannot say is refused with the layer's name") {
     return message.substr(message.find("network.json: ") + 14);
   };
   CHECK(refusal({{{"name", "f"}, {"type", "flatten"}}, {{"name", "a"}, {"type", "lrn"}}}) ==
-        "layer \"a\" of type lrn cannot be said in ONNX: LRN wants an input with height and width, "
-        "got 1x192");
+        "layer \"a\" of type lrn cannot be exported to ONNX: expected an input with height and "
+        "width, got 1x192");
   CHECK(refusal({{{"name", "a"}, {"type", "tile"}, {"tiles", 2}, {"input", "label"}}}) ==
-        "layer \"a\" of type tile cannot be said in ONNX: it reads labels, of which a model has "
-        "none");
-  CHECK(refusal({{{"name", "a"}, {"type", "silence"}}}) == "expected a layer before its losses");
+        "layer \"a\" of type tile cannot be exported to ONNX: it reads labels, but an ONNX model "
+        "has no input for labels");
+  CHECK(refusal({{{"name", "a"}, {"type", "silence"}}}) ==
+        "expected at least one layer before the losses, got none");
 }
 
 TEST_CASE("a model is the network of tests") {

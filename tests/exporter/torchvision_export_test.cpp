@@ -97,11 +97,11 @@ TEST_CASE("another epsilon than torchvision's is told") {
     return said.warnings;
   };
   CHECK(warnings("0.00001").empty());
-  CHECK(warnings("0.001") ==
-        std::vector<std::string>{
-            "batch_norm \"bn1\": torchvision's resnet18 has the epsilon 1e-05, this network 0.001: "
-            "its scores are another's unless it is made with norm_layer=partial("
-            "torch.nn.BatchNorm2d, eps=0.001)"});
+  CHECK(
+      warnings("0.001") ==
+      std::vector<std::string>{"batch_norm \"bn1\": torchvision's resnet18 has the epsilon 1e-05, "
+                               "this network 0.001: scores differ unless you create torchvision's "
+                               "model with norm_layer=partial(torch.nn.BatchNorm2d, eps=0.001)"});
 }
 
 TEST_CASE("weights that are none, or of another network, are refused") {
@@ -121,7 +121,7 @@ TEST_CASE("weights that are none, or of another network, are refused") {
   write_file(weights.folder / "other.json",
              Json{{"name", "m"}, {"input", {{"channels", 3}}}, {"layers", json["layers"]}}.dump());
   CHECK(fault(weights.folder / "weights.safetensors", weights.folder / "other.json") ==
-        "weights.safetensors: expected the tensors of network \"m\"; another form: a.weight "
+        "weights.safetensors: expected the tensors of network \"m\"; wrong type or shape: a.weight "
         "(expected F32 2x3, got F32 2x1)");
   std::filesystem::rename(weights.folder / "network.json", weights.folder / "moved.json");
   CHECK(fault(weights.folder / "weights.safetensors")

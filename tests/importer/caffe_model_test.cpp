@@ -94,12 +94,12 @@ TEST_CASE("caffemodel: what is damaged is refused with its byte") {
         "m.caffemodel: byte 0: field 100: expected a message, got a varint");
   CHECK(fault(bytes(100, bytes(1, "\xff"))) ==
         "m.caffemodel: byte 3: field 1: expected UTF-8, got \"\\xff\"");
-  CHECK(fault(bytes(2, bytes(1, ""))).find("got one of V0") != std::string::npos);
+  CHECK(fault(bytes(2, bytes(1, ""))).find("got V0") != std::string::npos);
 }
 
 TEST_CASE("caffemodel: sizes are held against what is there") {
   CHECK(blob_fault(made::shape({3}) + packed<float>(5, {1, 2}))
-            .find("expected 3 values as the tensor's shape says, got 2") != std::string::npos);
+            .find("expected 3 values for the tensor's shape, got 2") != std::string::npos);
   CHECK(blob_fault(made::shape({uint64_t{1} << 40}))
             .find("expected an extent up to 2147483647, got 1099511627776") != std::string::npos);
   CHECK(blob_fault(made::shape(std::vector<uint64_t>(5, 1 << 30)))

@@ -276,7 +276,7 @@ TEST_CASE("a network with a further input is written with it, and its data are t
   CHECK(import.json("network.json")["inputs"].dump() == R"([{"name":"pose","shape":[6]}])");
   const net::Network network(import.asked.output / "network.json", 4);
   CHECK(network.extras() == std::vector<AuxiliaryInput>{{"pose", {6}}});
-  CHECK(import.lines_with(import.said.notes, "further inputs").size() == 1);
+  CHECK(import.lines_with(import.said.notes, "auxiliary inputs").size() == 1);
 }
 
 TEST_CASE("a mean file becomes the mean image of the job") {
@@ -323,14 +323,14 @@ TEST_CASE("the matrix of an infogain loss becomes a part of the network") {
         Json::parse(R"({"name": "l", "type": "infogain_loss", "matrix": [1, 0.5, -2, 4]})"));
 
   CHECK(import_of(given, {})->fault() ==
-        "n.prototxt:3:90: \"source\": expected \"somewhere/h.binaryproto\", or its name beside the "
-        "prototxt, got neither");
+        "n.prototxt:3:90: \"source\": expected \"somewhere/h.binaryproto\", or a file of that name "
+        "next to the prototxt, got neither");
   CHECK(import_of("", {})->fault() ==
         "n.prototxt:3:1: layer \"l\" (InfogainLoss): expected infogain_loss_param { source: "
         "\"FILE.binaryproto\" }, got no matrix");
   CHECK(import_of("bottom: 'a'", {})->fault() ==
-        "n.prototxt:3:40: layer \"l\" (InfogainLoss): the matrix of a third bottom has no equal: "
-        "expected infogain_loss_param { source: \"FILE.binaryproto\" }");
+        "n.prototxt:3:40: layer \"l\" (InfogainLoss): Poseidon cannot read the matrix from a third "
+        "bottom: expected infogain_loss_param { source: \"FILE.binaryproto\" }");
   CHECK(
       import_of(given, {1, HUGE_VALF, 0, 1})->fault() ==
       "n.prototxt:3:90: \"source\": the matrix of h.binaryproto holds a value that is not finite");
@@ -353,7 +353,7 @@ TEST_CASE("weights that do not fit are refused, those of no use are named") {
                                                    made::blob({3}, {1, HUGE_VALF, 3})}));
   CHECK(infinite.fault() == "m.caffemodel: tensor \"conv.bias\" holds a value that is not finite");
   Import nothing(kTwoLayers, made::layer("other", {made::blob({1}, {1})}));
-  CHECK(nothing.fault() == "m.caffemodel: no layer has a name of the network's");
+  CHECK(nothing.fault() == "m.caffemodel: no layer has the name of a network layer");
   CHECK(nothing.said.warnings.empty());
   Import empty(kTwoLayers, made::layer("conv", {}));
   CHECK(empty.fault() == "m.caffemodel: expected layers with tensors, got none");
@@ -362,11 +362,11 @@ TEST_CASE("weights that do not fit are refused, those of no use are named") {
   Import part(kTwoLayers, conv + made::layer("fc1000", {made::blob({1}, {1})}));
   CHECK(part.run().tensors == 2);
   CHECK(part.lines_with(part.said.warnings, "") ==
-        Lines{"m.caffemodel: layer \"ip\" (InnerProduct) has no weights here: it begins with the "
-              "values of its fillers"});
+        Lines{"m.caffemodel: layer \"ip\" (InnerProduct) has no weights in this file: its fillers "
+              "set the initial values"});
   CHECK(
       part.lines_with(part.said.notes, "") ==
-      Lines{"m.caffemodel: the weights of \"fc1000\" are left out: the network has no such layer"});
+      Lines{"m.caffemodel: the weights of \"fc1000\" are ignored: the network has no such layer"});
 }
 
 TEST_CASE("what our layers refuse is said with the place of Caffe's") {
@@ -516,13 +516,12 @@ TEST_CASE("layers of one name take their weights in the order of the network") {
   CHECK(both.tensor("same.scale") == Floats{3});
   const auto second = both.json("network.json")["layers"][2]["name"].get<std::string>();
   CHECK(both.tensor(second + ".scale") == Floats{5});
-  CHECK(
-      both.lines_with(both.said.notes, "left out") ==
-      Lines{"m.caffemodel: the weights of \"same\" are left out: the network has no further layer "
-            "of that name"});
+  CHECK(both.lines_with(both.said.notes, "are ignored") ==
+        Lines{"m.caffemodel: the weights of \"same\" are ignored: the network has no further layer "
+              "of that name"});
   Import one(network, three);
   CHECK(one.run().tensors == 1);
-  CHECK(one.lines_with(one.said.warnings, "has no weights here").size() == 1);
+  CHECK(one.lines_with(one.said.warnings, "has no weights in this file").size() == 1);
 }
 
 TEST_CASE("weights in another format are refused by what they are") {
@@ -537,7 +536,7 @@ TEST_CASE("weights in another format are refused by what they are") {
   Import swapped(kTwoLayers);
   swapped.asked.prototxt = swapped.write("n.caffemodel", "\x0a\1n");
   CHECK(swapped.without_folder(error_of<ConfigError>([&] { swapped.run(); })) ==
-        "n.caffemodel: holds weights, expected a prototxt, with a .caffemodel as --weights");
+        "n.caffemodel: expected a prototxt, got weights; pass a .caffemodel with --weights");
 }
 
 TEST_CASE("weights that begin at 0 are warned of, unless weights are given") {
@@ -548,11 +547,10 @@ TEST_CASE("weights that begin at 0 are warned of, unless weights are given") {
       "input: 'label' input_dim: [1, 1, 1, 1]\n";
   Import zeros(trained);
   zeros.run();
-  CHECK(
-      zeros.lines_with(zeros.said.warnings, "weight_filler") ==
-      Lines{"n.prototxt:2:1: without a \"weight_filler\" all weights begin at 0, as in Caffe: all "
-            "outputs of conv are equal and stay so; expected weight_filler { type: \"xavier\" } or "
-            "--weights"});
+  CHECK(zeros.lines_with(zeros.said.warnings, "weight_filler") ==
+        Lines{"n.prototxt:2:1: without a \"weight_filler\", all weights start at 0, as in Caffe: "
+              "all outputs of conv are equal and stay equal; set weight_filler { type: \"xavier\" "
+              "} or pass --weights"});
   Import given(trained, two.model());
   given.run();
   CHECK(given.lines_with(given.said.warnings, "weight_filler").empty());
@@ -587,10 +585,9 @@ TEST_CASE("test data without a transform are tested as they are, as in Caffe") {
   scaled.asked.input = SampleShape{3, 8, 8};
   scaled.run();
   CHECK(scaled.json("job.json")["data"]["test"]["transform"] == Json::object());
-  CHECK(
-      scaled.lines_with(scaled.said.warnings, "as they are") ==
-      Lines{"n.prototxt:3:1: layer \"d\" (Data) has no \"transform_param\", so Caffe tests samples "
-            "as they are: the \"transform\" of data.test in job.json is empty"});
+  CHECK(scaled.lines_with(scaled.said.warnings, "transform_param") ==
+        Lines{"n.prototxt:3:1: layer \"d\" (Data) has no \"transform_param\", so Caffe does not "
+              "transform test samples: the \"transform\" of data.test in job.json is empty"});
   // Tests never mirror, whatever the transform says.
   for (const char* same : {"", " transform_param { mirror: true }"}) {
     Import plain(network(same));
@@ -610,10 +607,10 @@ TEST_CASE("batch norms that Caffe tests by each batch's statistics are warned of
     return import.said.warnings.size() == 1 ? import.said.warnings[0] : "";
   };
   CHECK(warned("batch_norm_param { use_global_stats: false }")
-            .ends_with("layer \"b\" (BatchNorm) is tested by the statistics of each batch in "
-                       "Caffe, and by the running statistics here: accuracies differ"));
-  CHECK(warned("batch_norm_param { use_global_stats: true }").find("normalizes by the batch") !=
-        std::string::npos);
+            .ends_with("layer \"b\" (BatchNorm): Caffe tests with the statistics of each batch, "
+                       "Poseidon with running statistics: accuracies differ"));
+  CHECK(warned("batch_norm_param { use_global_stats: true }")
+            .find("Poseidon normalizes with batch statistics") != std::string::npos);
   CHECK(warned("") == "");
 }
 

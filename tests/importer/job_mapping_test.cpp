@@ -100,7 +100,7 @@ TEST_CASE("solvers: each policy of the learning rate") {
   CHECK(other.json["optimizer"]["schedule"]["type"] == "fixed");
   CHECK(other.said.warnings.back() ==
         "s.prototxt:1:28: expected an \"lr_policy\" of fixed, step, exp, inv, multistep, poly or "
-        "sigmoid, got \"plateau\": the rate here is fixed");
+        "sigmoid, got \"plateau\": job.json uses \"fixed\"");
 }
 
 TEST_CASE("solvers: accumulation is logical shards, and clipping is of their mean") {
@@ -124,11 +124,11 @@ TEST_CASE("data layers: a record set for each, with what is done to images") {
   CHECK(job.json["train"]["test_every"] == 50);
   CHECK(job.said.notes ==
         std::vector<std::string>{
-            "n.prototxt:1:1: layer \"d\" (Data): job.json looks for \"x_lmdb\" as a record set in "
+            "n.prototxt:1:1: layer \"d\" (Data): job.json expects \"x_lmdb\" as a record set in "
             "data/train",
-            "n.prototxt:2:1: layer \"d\" (Data): job.json looks for \"x_lmdb\" as a record set in "
+            "n.prototxt:2:1: layer \"d\" (Data): job.json expects \"x_lmdb\" as a record set in "
             "data/test",
-            "s.prototxt:1:47: \"test_iter\": tests here go through the whole test set"});
+            "s.prototxt:1:47: \"test_iter\" is ignored: each test reads the whole test set"});
   const Job other(kBase, data_layer("TRAIN", "scale: 0.5") + data_layer("TEST", "scale: 0.25"));
   CHECK(other.json["data"]["test"]["transform"]["scale"] == 0.25);
 }
@@ -139,15 +139,15 @@ TEST_CASE("solvers: what is missing or wrong is named with its place") {
   CHECK(fault("base_lr: 1 lr_policy: 'fixed'") ==
         "s.prototxt:1:1: a solver needs a \"max_iter\", the number of steps");
   CHECK(fault("base_lr: 1 max_iter: 1 lr_policy: 'step' gamma: 0.1") ==
-        "s.prototxt:1:1: a solver needs a \"stepsize\", as its lr_policy has it");
+        "s.prototxt:1:1: a solver needs a \"stepsize\", required by its \"lr_policy\"");
   CHECK(fault(kBase + std::string("type: 'LARS'"))
             .find("expected a solver of SGD, Nesterov, AdaGrad, RMSProp, AdaDelta or Adam, got "
                   "\"LARS\"") != std::string::npos);
   CHECK(fault(kBase + std::string("regularization_type: 'L3'"))
             .find("expected \"L1\" or \"L2\", got \"L3\"") != std::string::npos);
   CHECK(fault(kBase + std::string("warmup: 3")) ==
-        "s.prototxt:1:47: the field \"warmup\" has no equal here (--skip-unknown goes on without "
-        "it)");
+        "s.prototxt:1:47: the field \"warmup\" has no equivalent in Poseidon (--skip-unknown "
+        "continues without it)");
   const TextMessage solver = parse_text_message("a: 1\ngamma: 2", "s.prototxt");
   CHECK(place_of_key({&solver, {"s.prototxt", {}}}, "/optimizer/schedule/gamma").text() ==
         "s.prototxt:2:1");
@@ -174,7 +174,7 @@ TEST_CASE("shapes of samples: what tells them, and what is asked where nothing d
   CHECK(shape("layer { name: 'd' type: 'Data' top: 'data' transform_param { crop_size: 24 "
               "mean_value: [1, 2, 3] } } ") == SampleShape{3, 24, 24});
   CHECK(error_of<ConfigError>([&] { shape("layer { name: 'd' type: 'Data' top: 'data' } "); }) ==
-        "n.prototxt:1:1: the shape of samples stands in the data of layer \"d\" (Data): expected "
+        "n.prototxt:1:1: only the data contains the sample shape of layer \"d\" (Data): expected "
         "--input CHANNELSxHEIGHTxWIDTH");
   CHECK(error_of<ConfigError>([&] { shape("input: 'data' input_dim: [1, 2] "); }) ==
         "n.prototxt:1:15: expected four \"input_dim\" for each of 1 inputs, got 2");

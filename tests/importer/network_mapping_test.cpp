@@ -88,8 +88,8 @@ TEST_CASE("fillers are Caffe's, with its defaults") {
   const Mapped other(one("InnerProduct",
                          "inner_product_param { num_output: 2 weight_filler { type: 'normal' } }"));
   CHECK(other.said.warnings ==
-        std::vector<std::string>{"n.prototxt:2:116: no filler here is as \"normal\": the first "
-                                 "values are by \"xavier\""});
+        std::vector<std::string>{
+            "n.prototxt:2:116: Poseidon has no filler \"normal\": network.json uses \"xavier\""});
 }
 
 TEST_CASE("layers without parameters") {
@@ -115,19 +115,19 @@ TEST_CASE("layers without parameters") {
 }
 
 TEST_CASE("a value that would mean another network is refused with its place") {
-  CHECK(
-      fault(one("Softmax", "softmax_param { axis: 2 }")) ==
-      "n.prototxt:2:75: \"axis\": expected 1, got 2: the classes are the channels (--skip-unknown "
-      "goes on without it)");
+  CHECK(fault(one("Softmax", "softmax_param { axis: 2 }")) ==
+        "n.prototxt:2:75: \"axis\": expected 1, got 2: the classes are the channels "
+        "(--skip-unknown continues without it)");
   CHECK(fault(one("Concat", "concat_param { concat_dim: 0 }")).find("expected 1, got 0") !=
         std::string::npos);
   CHECK(fault(one("ReLU", "relu_param { negative_slop: 0.1 }"))
-            .find("the field \"negative_slop\" has no equal here") != std::string::npos);
+            .find("the field \"negative_slop\" has no equivalent in Poseidon") !=
+        std::string::npos);
   CHECK(fault(one("Convolution", "convolution_param { kernel_size: 3 }")) ==
         "n.prototxt:2:63: layer \"a\" (Convolution) needs a \"num_output\"");
   CHECK(fault(one("Convolution", "convolution_param { num_output: 2 kernel_h: 3 }")) ==
-        "n.prototxt:2:97: expected \"kernel_h\" and \"kernel_w\", got one of them");
-  CHECK(fault(one("ReLU", "loss_weight: 1")).find("only a loss has a \"loss_weight\"") !=
+        "n.prototxt:2:97: expected \"kernel_h\" and \"kernel_w\", got only one");
+  CHECK(fault(one("ReLU", "loss_weight: 1")).find("only a loss can have a \"loss_weight\"") !=
         std::string::npos);
 }
 
@@ -135,7 +135,8 @@ TEST_CASE("coefficients of a sum become layers that multiply") {
   const std::string sum =
       one("Eltwise", "bottom: 'data' bottom: 'data' eltwise_param { coeff: [1, -1, 0.5] }");
   if (layers::make_definition("power") == nullptr) {
-    CHECK(fault(sum).find("a sum here has no factors, got -1") != std::string::npos);
+    CHECK(fault(sum).find("expected a sum without factors, got the factor -1") !=
+          std::string::npos);
   } else {
     const Mapped network(sum);
     CHECK(network.layer(0) == R"({"name":"a_input_1","type":"power","scale":-1})");
@@ -151,12 +152,11 @@ TEST_CASE("coefficients of a sum become layers that multiply") {
 
 TEST_CASE("an unknown type is an error that names it, or is skipped") {
   CHECK(fault(one("Convolve")) ==
-        "n.prototxt:2:1: layer \"a\" (Convolve): the importer does not know "
-        "this type (--skip-unknown goes on without it)");
-  CHECK(
-      fault(one("Python", "python_param { module: 'm' }")) ==
-      "n.prototxt:2:1: layer \"a\" (Python) has no equal here: it is a program, whose meaning the "
-      "file does not hold (--skip-unknown goes on without it)");
+        "n.prototxt:2:1: layer \"a\" (Convolve): the importer does not know this type "
+        "(--skip-unknown continues without it)");
+  CHECK(fault(one("Python", "python_param { module: 'm' }")) ==
+        "n.prototxt:2:1: layer \"a\" (Python) has no equivalent in Poseidon: it runs Python code, "
+        "which the file does not contain (--skip-unknown continues without it)");
   const Mapped skipped(one("Python", "python_param { module: 'm' }") +
                            "layer { name: 'b' type: 'TanH' bottom: 'a' top: 'b' }",
                        true);
@@ -191,13 +191,13 @@ TEST_CASE("what reads nothing, or what another layer gives, is refused") {
         "did "
         "you mean \"data\"?");
   CHECK(fault(one("TanH") + "layer { name: 'b' type: 'TanH' bottom: 'data' top: 'a' }") ==
-        "n.prototxt:3:47: layer \"b\" (TanH) gives \"a\", which a layer above it gives already");
+        "n.prototxt:3:47: layer \"b\" (TanH) writes \"a\", which a layer above it writes already");
   CHECK(fault("layer { name: 'b' type: 'SoftmaxWithLoss' bottom: 'data' top: 'b' }")
             .find("expected scores and the labels of the data as its inputs") != std::string::npos);
   CHECK(fault("layer { type: 'TanH' }") == "n.prototxt:2:1: a layer needs a \"name\"");
   CHECK(fault("") == "n.prototxt:1:1: expected at least one \"layer\", got none");
   CHECK(fault(one("TanH") + "layers { }") ==
-        "n.prototxt:3:1: expected layers in one form, got \"layer\" and \"layers\" in one file");
+        "n.prototxt:3:1: expected either \"layer\" or \"layers\", got both in one file");
 }
 
 TEST_CASE("batch norm and the scale that follows are one; alone it neither scales nor shifts") {
@@ -216,7 +216,7 @@ TEST_CASE("batch norm and the scale that follows are one; alone it neither scale
                           R"("scale_filler":{"type":"constant","value":2},)"
                           R"("learning_rate_multipliers":[3,1],"decay_multipliers":[1,0]})");
   CHECK(joined.said.notes.at(0) ==
-        "n.prototxt:3:1: layer \"s\" (Scale) is the scale and shift of the batch norm \"n\"");
+        "n.prototxt:3:1: layer \"s\" (Scale) becomes the scale and shift of the batch norm \"n\"");
   const Mapped without_shift(norm + scale("n", ""));
   CHECK(without_shift.layer() ==
         R"({"name":"n","type":"batch_norm","epsilon":0.0001,"momentum":0.1,)"
@@ -265,7 +265,7 @@ TEST_CASE("phases: a layer is where its rules put it") {
   CHECK(network.said.warnings.empty());
   CHECK(network.said.notes ==
         std::vector<std::string>{
-            "n.prototxt:4:1: layer \"q\" (Softmax) takes part in no phase, by its level or stage"});
+            "n.prototxt:4:1: layer \"q\" (Softmax) is in no phase, because of its level or stage"});
   CHECK(fault(one("TanH", "include { phase: TRAIN } exclude { phase: TEST }"))
             .find("\"include\" and \"exclude\" exclude each other") != std::string::npos);
 }
@@ -342,7 +342,7 @@ TEST_CASE("batch norms of one name, one for each phase, are one") {
   CHECK(network.layer(1) == R"({"name":"r","type":"relu"})");
   CHECK(network.said.warnings.empty());
   CHECK(network.said.notes.at(0) ==
-        "n.prototxt:3:1: layer \"n\" (BatchNorm) is here one with that of the other phase");
+        "n.prototxt:3:1: layer \"n\" (BatchNorm) is merged with the same layer of the other phase");
 }
 
 TEST_CASE("accuracies are layers, unless they count otherwise") {
@@ -363,8 +363,8 @@ TEST_CASE("a layer of TEST alone that has no equal is left out, as it trains not
   const Mapped network(one("ReLU") + layer("o", "HDF5Output", "a", "o", kTest));
   CHECK(network.layers() == 1);
   CHECK(network.said.warnings ==
-        std::vector<std::string>{"n.prototxt:3:1: layer \"o\" (HDF5Output) takes part in TEST only "
-                                 "and has no equal here: it is left out"});
+        std::vector<std::string>{"n.prototxt:3:1: layer \"o\" (HDF5Output) is in TEST only and has "
+                                 "no equivalent in Poseidon: it is left out"});
 }
 
 TEST_CASE("losses have a weight and read scores and labels") {
@@ -374,7 +374,7 @@ TEST_CASE("losses have a weight and read scores and labels") {
   CHECK(network.layer(1) == R"({"name":"l","type":"softmax_loss","weight":0.3})");
   CHECK(fault("layer { name: 'l' type: 'SoftmaxWithLoss' bottom: 'data' bottom: 'label' top: 'l' "
               "loss_param { ignore_label: 255 } }")
-            .find("\"ignore_label\": every label counts here") != std::string::npos);
+            .find("\"ignore_label\": Poseidon cannot ignore a label") != std::string::npos);
 }
 
 TEST_CASE("losses read what their type reads, the labels by name where they are targets") {
@@ -406,8 +406,9 @@ TEST_CASE("a slice is a layer for each of its tops") {
       fault(slice + "} }") ==
       "n.prototxt:2:75: layer \"s\" (Slice): expected a \"slice_point\" between each two of the 3 "
       "tops, got 0");
-  CHECK(fault(slice + "axis: 0 slice_point: [1, 2] } }").find("slices are of the channels") !=
-        std::string::npos);
+  CHECK(
+      fault(slice + "axis: 0 slice_point: [1, 2] } }").find("Poseidon slices along the channels") !=
+      std::string::npos);
 }
 
 TEST_CASE("parameters of a name are shared, with the multipliers of their first layer") {
@@ -424,8 +425,8 @@ TEST_CASE("parameters of a name are shared, with the multipliers of their first 
   CHECK_FALSE(Json::parse(network.layer(2)).contains("shares"));
   CHECK(fault(linear("a", "param { name: 'w' } param { name: 'b' }") +
               linear("p", "param { name: 'w' }")) ==
-        "n.prototxt:3:1: layer \"p\" (InnerProduct) shares \"w\": here layers share all of their "
-        "parameters, in the same order, or none (--skip-unknown goes on without it)");
+        "n.prototxt:3:1: layer \"p\" (InnerProduct) shares \"w\": Poseidon's layers share all "
+        "parameters, in the same order, or none (--skip-unknown continues without it)");
   const Mapped old(
       "layers { name: 'a' type: INNER_PRODUCT bottom: 'data' top: 'a' param: 'w' param: 'b' "
       "inner_product_param { num_output: 3 } }\n"
@@ -459,12 +460,12 @@ TEST_CASE("what data layers give beside images and labels are inputs, where shap
   CHECK(mapped_inputs(hdf5, {{"pose", {6}}}) == R"([{"name":"pose","shape":[6]}] pose)");
   CHECK(error_of<ConfigError>([&] { mapped_inputs(hdf5, {}); }) ==
         "n.prototxt:3:40: layer \"g\" (InnerProduct) reads \"pose\", whose shape the file does not "
-        "tell: expected --extra pose=CHANNELSxHEIGHTxWIDTH");
+        "state: expected --extra pose=CHANNELSxHEIGHTxWIDTH");
   CHECK(error_of<ConfigError>([&] {
           mapped_inputs(hdf5, {{"pos", {6}}, {"pose", {6}}});
         }) ==
-        "--extra pos: expected a top of a data layer behind the images, or such an input of the "
-        "network; none has this name");
+        "--extra pos: no top of a data layer after the images and no further network input has "
+        "this name");
   const auto with_shapes = [](const char* shapes) {
     return std::string(
                "layer { name: 'd' type: 'Input' top: 'data' top: 'pose' top: 'label' "
@@ -532,10 +533,9 @@ TEST_CASE("layers of V1: types by word or number, multipliers in lists") {
         R"("learning_rate_multipliers":[1,2],"decay_multipliers":[1,0]})");
   CHECK(network.layer(1) == R"({"name":"b","type":"tanh"})");
   CHECK(fault("layers { name: 'a' type: INNER_PRODUC }") ==
-        "n.prototxt:2:20: expected a type of layer such as CONVOLUTION, got INNER_PRODUC; did you "
+        "n.prototxt:2:20: expected a layer type such as CONVOLUTION, got INNER_PRODUC; did you "
         "mean \"INNER_PRODUCT\"?");
-  CHECK(fault("layers { layer { name: 'a' type: 'conv' } }").find("got one of V0") !=
-        std::string::npos);
+  CHECK(fault("layers { layer { name: 'a' type: 'conv' } }").find("got V0") != std::string::npos);
 }
 
 }  // namespace poseidon::importer

@@ -80,12 +80,13 @@ TEST_CASE("text format: each error says line, column, expected and got") {
   CHECK(fault("a: }") == "n.prototxt:1:4: expected a value of \"a\", got }");
   CHECK(fault("1: 2") == "n.prototxt:1:1: expected a field, got 1");
   CHECK(fault("m {\n a: 1\n") ==
-        "n.prototxt:3:1: expected } of the message that line 1 begins, got the end of the file");
+        "n.prototxt:3:1: expected } to end the message that begins in line 1, got the end of the "
+        "file");
   CHECK(fault("m < a: 1 }") == "n.prototxt:1:10: expected a field or }, got }");
   CHECK(fault("}") == "n.prototxt:1:1: expected a field, got }");
   CHECK(fault("a: [1 2]") == "n.prototxt:1:7: expected , or ], got 2");
   CHECK(fault("a: [1,]") == "n.prototxt:1:7: expected a value of \"a\", got ]");
-  CHECK(fault("[ext.name]: 1") == "n.prototxt:1:1: expected a field of Caffe's, got an extension");
+  CHECK(fault("[ext.name]: 1") == "n.prototxt:1:1: expected a Caffe field, got an extension");
   CHECK(fault("a: 12ab") == "n.prototxt:1:4: expected a number, got 12ab");
   CHECK(fault("a: 1.2.3") == "n.prototxt:1:4: expected a number, got 1.2.3");
   CHECK(fault("a: 0x") == "n.prototxt:1:4: expected hexadecimal digits after 0x");
@@ -103,7 +104,7 @@ TEST_CASE("text format: each error says line, column, expected and got") {
         "n.prototxt:1:7: expected 1 hexadecimal digits in the escape, got 0");
   CHECK(fault(R"(a: "\u12")") ==
         "n.prototxt:1:7: expected 4 hexadecimal digits in the escape, got 2");
-  CHECK(fault(R"(a: "\uD800")") == "n.prototxt:1:7: no character has this code");
+  CHECK(fault(R"(a: "\uD800")") == "n.prototxt:1:7: the escape is not a Unicode character");
   CHECK(fault("a: 1 $") == "n.prototxt:1:6: expected a name, a value or one of {}<>[]:;, got $");
   CHECK(fault(std::string("a\0", 2)) ==
         "n.prototxt:1:2: expected a name, a value or one of {}<>[]:;, got \\x00");
@@ -159,7 +160,7 @@ TEST_CASE("a field of another type, given twice or unknown is named with its pla
           r.word("a", {"MAX", "AVE"});
         }) == "n.prototxt:1:4: \"a\": expected one of MAX, AVE, got MIN");
   CHECK(fault_of("a: b", [](const R& r) { r.text("a"); }) ==
-        "n.prototxt:1:4: \"a\": expected a text between quotes, got b");
+        "n.prototxt:1:4: \"a\": expected a quoted string, got b");
   CHECK(fault_of("a: '\\xff'", [](const R& r) { r.text("a"); }) ==
         "n.prototxt:1:4: \"a\": expected UTF-8, got \"\\xff\"");
   CHECK(fault_of("a { }", [](const R& r) { r.integer("a"); }) ==
@@ -179,7 +180,7 @@ TEST_CASE("what nobody asked for is refused, at any depth") {
                    reader.message("m").integer("b");
                    reader.refuse_unread(strict);
                  }) ==
-        "n.prototxt:2:2: the field \"c\" has no equal here (--skip-unknown goes on "
+        "n.prototxt:2:2: the field \"c\" has no equivalent in Poseidon (--skip-unknown continues "
         "without it)");
 }
 

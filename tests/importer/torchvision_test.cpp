@@ -87,7 +87,7 @@ TEST_CASE("networks are told by their own names and by torchvision's") {
   const net::Network grouped(test::source_folder() + "/configs/networks/alexnet.json", 1);
   CHECK(error_of<ConfigError>([&] {
           state_tensors(torchvision_arch("alexnet"), grouped);
-        }).find("it has not \"fc1\" for \"classifier.1\"") != std::string::npos);
+        }).find("missing: \"fc1\" for \"classifier.1\"") != std::string::npos);
 }
 
 TEST_CASE("another network's layers are named") {
@@ -100,8 +100,8 @@ TEST_CASE("another network's layers are named") {
   json["layers"][0]["name"] = "first";
   CHECK(error_of<ConfigError>(
             [&] { state_tensors(torchvision_arch("vgg11"), net::Network(json, "n.json", 1)); }) ==
-        "n.json: expected the layers of torchvision's vgg11; it has not \"conv1_1\" for "
-        "\"features.0\"; torchvision has not \"first\"");
+        "n.json: expected the layers of torchvision's vgg11; missing: \"conv1_1\" for "
+        "\"features.0\"; not in torchvision: \"first\"");
 }
 
 TEST_CASE("every tensor that is not as expected is named") {
@@ -117,9 +117,9 @@ TEST_CASE("every tensor that is not as expected is named") {
                          {.name = "e", .type = "I64", .shape = {1}}}));
   CHECK(error_of<ConfigError>([&] { expect_tensors(file, expected, "x"); }) ==
         folder.text() +
-            "/state.safetensors: expected the tensors of x; missing: c (F32 4); another form: a "
-            "(expected F32 2x3, got F32 3x2), b (expected I64 scalar, got F32 scalar); not of it: "
-            "e (I64 1)");
+            "/state.safetensors: expected the tensors of x; missing: c (F32 4); wrong type or "
+            "shape: a (expected F32 2x3, got F32 3x2), b (expected I64 scalar, got F32 scalar); "
+            "unexpected: e (I64 1)");
 }
 
 TEST_CASE("a state dict of old has no counts, but one that has some has all") {
@@ -148,8 +148,8 @@ TEST_CASE("an import that is refused leaves nothing") {
   const std::string message = error_of<ConfigError>([&] { import_torchvision(asked, said); });
   CHECK(message.find("missing: features.0.weight (F32 64x3x3x3), features.0.bias (F32 64)") !=
         std::string::npos);
-  CHECK(message.find(" and 17 more; not of it: ") != std::string::npos);
-  CHECK(message.ends_with("; not of it: x (F32 scalar)"));
+  CHECK(message.find(" and 17 more; unexpected: ") != std::string::npos);
+  CHECK(message.ends_with("; unexpected: x (F32 scalar)"));
   CHECK_FALSE(std::filesystem::exists(asked.output));
 }
 
@@ -163,12 +163,11 @@ TEST_CASE("names of wrappers are removed, and half precision is taken") {
         {.arch = "vgg11", .weights = made_file(folder, tensors), .output = folder / "out"}, said);
   });
   CHECK(message.find("missing: features.0.bias (F32 64)") != std::string::npos);
-  CHECK(message.find("another form") == std::string::npos);
-  CHECK(message.find("not of it") == std::string::npos);
+  CHECK(message.find("wrong type or shape") == std::string::npos);
+  CHECK(message.find("unexpected") == std::string::npos);
   REQUIRE(said.notes.size() == 1);
-  CHECK(
-      said.notes[0].ends_with("removed \"module.\" from the names of its tensors, which PyTorch's "
-                              "wrappers put there"));
+  CHECK(said.notes[0].ends_with(
+      "removed the prefix \"module.\" of PyTorch's wrappers from the tensor names"));
 }
 
 TEST_CASE("pixels are prepared as torchvision does") {
