@@ -204,7 +204,8 @@ void Transform::State::subtract_mean_image(const CropPlan& plan, bool mirror,
     throw ConfigError(text(config.mean_image, ": the mean image is ", mean_image.height, "x",
                            mean_image.width, ", ", name(), " is ", plan.scaled_height, "x",
                            plan.scaled_width, " before and ", plan.height, "x", plan.width,
-                           " after the crop"));
+                           " after the crop; expected a mean image of the size after the crop, or "
+                           "without \"padding\" of the size before it"));
   size_t at = 0;
   for (int64_t c = 0; c < output[0]; ++c) {
     const float factor = normalization.factor[static_cast<size_t>(c)];
