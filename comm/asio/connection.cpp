@@ -32,7 +32,8 @@ std::string printable(std::span<const std::byte> body) {
 
 /// `unfinished`: the item that the end of the stream interrupts, if any.
 std::string why_ended(const std::error_code& error, const std::string& unfinished) {
-  const std::string why = error == asio::error::eof ? "closed by the peer" : text_of(error);
+  const std::string why =
+      error == asio::error::eof ? "connection closed by the peer" : text_of(error);
   return unfinished.empty() ? why : why + ", in the middle of " + unfinished;
 }
 
@@ -135,7 +136,7 @@ void Connection::was_read(const std::error_code& error, size_t count) {
   if (!listens()) return forget_input();
   const std::string fault = reader_.filled(count, *this);
   if (!fault.empty() && phase_ == Phase::kOpen) {
-    owner_.options().log->warning(text("the connection to ", peer_address_, " ends: ", fault));
+    owner_.options().log->warning(text("closed the connection to ", peer_address_, ": ", fault));
     fail(fault);
   }
   if (!fault.empty() && phase_ == Phase::kHandshaking) refuse(fault);
@@ -167,7 +168,7 @@ std::string Connection::announced(const FrameHeader& header) {
     return text("expected a ", name_of(handshake_.expected()), " frame, got a ",
                 name_of(header.kind), " frame");
   if (phase_ == Phase::kOpen && is_handshake(header.kind))
-    return text("a ", name_of(header.kind), " frame after the handshake");
+    return text("unexpected ", name_of(header.kind), " frame after the handshake");
   if (phase_ == Phase::kOpen && header.kind == FrameKind::kControl)
     if (const uint64_t most = owner_.machine().most_control_bytes(id_); header.length > most)
       return text("a control frame announces ", header.length, " bytes, expected at most ", most,

@@ -197,7 +197,7 @@ class AsioTransport::Driver final : public ChannelOwner {
     const auto most = std::max_element(unproved.begin(), unproved.end(), [](auto& a, auto& b) {
       return a.second.size() < b.second.size();
     });
-    refusals_.report(most->first, text(count, " connections have not proved themselves"));
+    refusals_.report(most->first, text(count, " connections are not authenticated"));
     close(*std::min_element(most->second.begin(), most->second.end()));
   }
 

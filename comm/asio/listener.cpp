@@ -51,11 +51,12 @@ void check_secured(const tcp::endpoint& endpoint, const AsioOptions& options) {
   if (secured || endpoint.address().is_loopback()) return;
   if (options.insecure)
     return options.log->warning(
-        text("--insecure: whoever can reach ", options.listen,
-             " may join this job, read its model and its data's paths, and change its numbers"));
-  throw ConfigError(text("listening at ", options.listen,
-                         ", which is not loopback, needs a secret: give --secret-file or "
-                         "--tls-certificate, or --insecure if nobody else can reach this network"));
+        text("--insecure: any process that can reach ", options.listen,
+             " can join this job, read its model and data paths, and change its values"));
+  throw ConfigError(
+      text("cannot listen at ", options.listen,
+           " without a secret, because this is not a loopback address: set --secret-file or "
+           "--tls-certificate, or --insecure on an isolated network"));
 }
 
 }  // namespace
@@ -65,7 +66,7 @@ Listener::Listener(asio::io_context& io, const AsioOptions& options)
   tcp::endpoint endpoint = endpoints_of(io, options.listen).front();
   if (is_loopback_here_only(options.listen, endpoint)) {
     by_name_ = true;
-    options.log->info(text(host_of(options.listen), " is ", endpoint.address().to_string(),
+    options.log->info(text(host_of(options.listen), " resolves to ", endpoint.address().to_string(),
                            " on this machine: listening at all addresses"));
     endpoint = anywhere(endpoint);
   }

@@ -57,7 +57,7 @@ namespace {
 /// Frames that the I/O thread processes in one iteration. Copying and adding a slice takes some
 /// tenths of a millisecond.
 constexpr int kFramesInATurn = 4;
-constexpr const char* kClosed = "closed by the peer";
+constexpr const char* kClosed = "connection closed by the peer";
 
 /// Runs `action` on an end, in its thread; does nothing if the end is gone by then.
 template <class Action>
@@ -105,7 +105,7 @@ void LocalChannel::answered(const Far& callee, const PeerIdentity& identity) {
 void LocalChannel::send(const FrameHeader& header, Payload payload, Priority priority) {
   if (!open()) return;
   check(header.length == 0 || header.length == payload.bytes.size(),
-        "a transport sends bytes, not the number of bytes");
+        "a transport needs a frame's bytes, not only their number");
   check(!is_bulk(header.kind) || !payload.bytes.empty(), "a bulk frame has a body");
   if (!is_bulk(header.kind) && payload.owner == nullptr) payload = copy_of(payload.bytes);
   OutFrame frame{.header = header, .payload = std::move(payload)};

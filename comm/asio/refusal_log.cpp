@@ -23,7 +23,7 @@ void RefusalLog::report(const std::string& peer, const std::string& why, Time no
   if (!kind.is_told) kind.again.begin(now);
   const std::string count =
       kind.untold == 1 ? "" : text(" (", kind.untold, " times since the last such message)");
-  log_.warning(text("a connection from ", peer, " was refused: ", why, kind.is_told ? count : ""));
+  log_.warning(text("refused a connection from ", peer, ": ", why, kind.is_told ? count : ""));
   kind.is_told = true;
   kind.untold = 0;
   told_at_ = now;

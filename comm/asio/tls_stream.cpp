@@ -34,12 +34,12 @@ class FaultCategory final : public std::error_category {
     if (fault == kNoTls) return "the peer does not speak TLS 1.3";
     if (fault == kNoCertificate) return "the peer has no TLS certificate";
     if (fault == kExpiredHere)
-      return "the peer says that this node's TLS certificate has expired: make a new one, or "
-             "correct "
+      return "the peer reports that this node's TLS certificate has expired: renew it, or correct "
              "the peer's clock";
-    if (fault == kNothingCommon) return "the TLS settings of the two ends have nothing in common";
-    return "the peer does not accept this node's TLS certificate: is it signed by the authority "
-           "that the peer was given?";
+    if (fault == kNothingCommon)
+      return "the two ends have no TLS cipher, group or signature algorithm in common";
+    return "the peer rejects this node's TLS certificate: check that the authority in the peer's "
+           "--tls-authority has signed it";
   }
 };
 
@@ -47,30 +47,30 @@ class VerifyCategory final : public std::error_category {
  public:
   const char* name() const noexcept override { return "tls certificate"; }
   std::string message(int result) const override {
-    return text("the peer's TLS certificate is not accepted: ", reason(result));
+    return text("this node rejects the peer's TLS certificate: ", reason(result));
   }
 
  private:
   static std::string reason(int result) {
     switch (result) {
       case X509_V_ERR_CERT_HAS_EXPIRED:
-        return "it has expired: make a new one, or correct this machine's clock";
+        return "it has expired; renew it, or correct this machine's clock";
       case X509_V_ERR_CERT_NOT_YET_VALID:
-        return "it is not valid yet: compare the clocks of both machines";
+        return "it is not valid yet; compare the clocks of both machines";
       case X509_V_ERR_CERT_SIGNATURE_FAILURE:
         return "another authority of the same name has signed it; expected one signed by the "
-               "authority of --tls-authority";
+               "authority in --tls-authority";
       case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
       case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
       case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
-        return "another authority has signed it; expected one signed by the authority of "
+        return "another authority has signed it; expected one signed by the authority in "
                "--tls-authority";
       case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
       case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
-        return "it has signed itself; expected one signed by the authority of --tls-authority";
+        return "it is self-signed; expected one signed by the authority in --tls-authority";
       default:
         return text(X509_verify_cert_error_string(result),
-                    "; expected one signed by the authority of --tls-authority");
+                    "; expected one signed by the authority in --tls-authority");
     }
   }
 };
@@ -257,7 +257,7 @@ class TlsContext::Impl {
  private:
   static void check_complete(const TlsFiles& files) {
     if (!files.certificate.empty() && !files.key.empty() && !files.authority.empty()) return;
-    throw ConfigError(text("TLS needs --tls-certificate, --tls-key and --tls-authority, got \"",
+    throw ConfigError(text("TLS requires --tls-certificate, --tls-key and --tls-authority, got \"",
                            files.certificate, "\", \"", files.key, "\" and \"", files.authority,
                            "\""));
   }
@@ -274,8 +274,8 @@ class TlsContext::Impl {
     context_.use_private_key_file(files.key, ssl::context::pem, error);
     const int reason = ERR_GET_REASON(static_cast<unsigned long>(error.value()));
     if (error && reason == X509_R_KEY_VALUES_MISMATCH)
-      throw ConfigError(text(kKey, " ", files.key, ": this is not the key of the certificate in ",
-                             files.certificate));
+      throw ConfigError(text(kKey, " ", files.key, ": expected the key of the certificate in ",
+                             files.certificate, ", got another key"));
     check_taken(error, kKey, files.key,
                 "the certificate's private key in PEM form, without a password");
     context_.load_verify_file(files.authority, error);

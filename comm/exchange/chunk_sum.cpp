@@ -58,7 +58,8 @@ ChunkSum::ChunkSum(ExchangeContext& context, uint32_t index, DataType number)
 }
 
 void ChunkSum::contribute(uint64_t step, size_t own, size_t piece, std::span<const float> tensor) {
-  check(context_.in_flight(step, step_), "a sum is awaited before the next one is contributed to");
+  check(context_.in_flight(step, step_),
+        "a worker contributes to a step only when the step's slot is free");
   Step& of_step = at(step);
   std::span<const float> mine;
   if (carries_payload()) mine = elements_of(tensor, chunk_.pieces[piece]);
@@ -102,14 +103,14 @@ void ChunkSum::count_bytes(uint64_t LayerBytes::*direction) {
 
 std::string ChunkSum::fault_of(NodeId from, const FrameHeader& header) const {
   if (from.role != Role::kServer || server_ != from.rank)
-    return text("sent a sum of chunk ", index_, ", which is not its own");
+    return text("sent a sum of chunk ", index_, ", which another server sums");
   if (!is_slice_of(header, bytes_))
-    return text("sent ", header.length, " bytes at ", header.offset, " of chunk ", index_,
-                ", which has ", bytes_);
+    return text("sent ", header.length, " bytes at offset ", header.offset, " of chunk ", index_,
+                ", which has ", bytes_, " bytes");
   if (header.step >= step_ + window_.size())
-    return text("sent the sum of step ", header.step, ", but step ", step_, " is awaited");
+    return text("sent the sum of step ", header.step, ", expected step ", step_);
   if (header.step >= sent_)
-    return text("sent the sum of step ", header.step, " before this worker's part of it");
+    return text("sent the sum of step ", header.step, " before this worker's contribution");
   return "";
 }
 

@@ -15,7 +15,7 @@ void LayerSum::done(uint64_t step, uint64_t count) {
 
 Destination LayerSum::unwanted(const FrameHeader& header) const {
   return Destination::refused(text("sent a ", name_of(header.kind), " for layer ", header.key,
-                                   ", which goes by \"", name_of(plan().scheme), "\""));
+                                   ", which uses the scheme \"", name_of(plan().scheme), "\""));
 }
 
 }  // namespace poseidon::comm

@@ -33,14 +33,15 @@ LayerSums::LayerSums(ExchangeContext& context)
   const std::vector<PiecesOfLayer> pieces = pieces_in_chunks(context.plan);
   const auto make = [&](uint32_t layer) -> std::unique_ptr<LayerSum> {
     const Scheme scheme = context.plan.layers[layer].scheme;
-    check(scheme == Scheme::kPs || pieces[layer].empty(), "only servers have chunks");
+    check(scheme == Scheme::kPs || pieces[layer].empty(),
+          "only layers with the scheme \"ps\" have chunks");
     switch (scheme) {
       case Scheme::kLocal: return std::make_unique<SumLocally>(context, layer);
       case Scheme::kPs:
         return std::make_unique<SumByServers>(context, layer, chunks_, pieces[layer]);
       case Scheme::kSfb: return std::make_unique<SumByFactors>(context, layer, lanes_);
     }
-    throw LogicError("a layer is summed by a scheme that nobody knows");
+    throw LogicError("unknown scheme of a layer");
   };
   for (uint32_t layer = 0; layer < context.plan.layers.size(); ++layer)
     sums_.push_back(make(layer));

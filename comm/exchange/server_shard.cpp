@@ -43,14 +43,14 @@ std::string ServerShard::fault_of(uint32_t worker, const FrameHeader& header) co
   const OwnChunk& chunk = own_[static_cast<size_t>(own_index_[header.chunk])];
   const int32_t leaf = tree_.leaf_of(header.part);
   if (leaf < 0 || tree_.worker_of(static_cast<size_t>(leaf)) != worker)
-    return text("sent the part of ", header.part.count, " shards from shard ", header.part.first,
-                ", which is not its own");
+    return text("sent a contribution for ", header.part.count, " logical shards from shard ",
+                header.part.first, ", which are not assigned to it");
   if (!is_slice_of(header, chunk.bytes))
-    return text("sent ", header.length, " bytes at ", header.offset, " of chunk ", header.chunk,
-                ", which has ", chunk.bytes);
+    return text("sent ", header.length, " bytes at offset ", header.offset, " of chunk ",
+                header.chunk, ", which has ", chunk.bytes, " bytes");
   if (header.step >= chunk.step + chunk.window.size())
     return text("sent a contribution to step ", header.step, " before the sum of step ", chunk.step,
-                " was made");
+                " is complete");
   return "";
 }
 

@@ -113,13 +113,13 @@ std::string SumByFactors::fault_of(NodeId from, const FrameHeader& header) const
   const Part part = header.part;
   if (from.role != Role::kWorker || part.count != 1 || part.first >= lanes_.rows.size() ||
       context().plan.assignment.worker_of(part.first) != from.rank || from.rank == context().rank)
-    return text("sent a factor of logical shard ", part.first, ", which is not its own");
+    return text("sent a factor of logical shard ", part.first, ", which is not assigned to it");
   const uint64_t length = bytes({header.chunk, part.first});
   if (!is_slice_of(header, length))
-    return text("sent ", header.length, " bytes at ", header.offset, " of a factor that has ",
-                length);
+    return text("sent ", header.length, " bytes at offset ", header.offset,
+                " of a factor that has ", length, " bytes");
   if (header.step >= step() + came_.size())
-    return text("sent a factor of step ", header.step, ", but step ", step(), " is awaited");
+    return text("sent a factor of step ", header.step, ", expected step ", step());
   return "";
 }
 

@@ -34,7 +34,7 @@ Destination SumByServers::place(NodeId from, const FrameHeader& header) {
   if (header.kind != FrameKind::kSum) return unwanted(header);
   if (header.chunk >= chunks_.size())
     return Destination::refused(
-        text("sent a sum of chunk ", header.chunk, ", which is not its own"));
+        text("sent a sum of chunk ", header.chunk, ", which another server sums"));
   return chunks_[header.chunk].place(from, header);
 }
 

@@ -20,12 +20,12 @@ Destination TensorIntake::place(const FrameHeader& header) {
   open_.reset();
   if (header.kind != FrameKind::kTensor || header.key >= tensors_.size())
     return Destination::refused(text("sent a ", name_of(header.kind), " frame with key ",
-                                     header.key, ", expected one of ", tensors_.size(),
-                                     " tensors"));
+                                     header.key, ", expected a key below ", tensors_.size()));
   const std::span<std::byte> memory = tensors_[header.key];
   if (!is_slice_of(header, memory.size()))
-    return Destination::refused(text("sent ", header.length, " bytes at ", header.offset,
-                                     " of tensor ", header.key, ", which has ", memory.size()));
+    return Destination::refused(text("sent ", header.length, " bytes at offset ", header.offset,
+                                     " of tensor ", header.key, ", which has ", memory.size(),
+                                     " bytes"));
   const Slice slice{.tensor = header.key, .number = header.offset / kSliceBytes};
   if (came_[slice.tensor][slice.number]) return Destination::dropped();
   open_ = slice;

@@ -103,11 +103,11 @@ class CheckpointIntake {
   std::shared_ptr<Store> take(uint16_t worker, uint32_t number, int64_t step, Count count) {
     const auto found = by_worker_.find(worker);
     if (found == by_worker_.end() || found->second.number != number || !found->second.store)
-      throw ConfigError(text("nothing came of the checkpoint of step ", step));
+      throw ConfigError(text("received no tensor of the checkpoint of step ", step));
     Incoming& incoming = found->second;
     if (incoming.step != static_cast<uint64_t>(step))
       throw ConfigError(
-          text("the checkpoint that came is of step ", incoming.step, ", not ", step));
+          text("received the checkpoint of step ", incoming.step, ", expected step ", step));
     const uint64_t missing = incoming.intake.missing(count(*incoming.store));
     if (missing > 0)
       throw ConfigError(

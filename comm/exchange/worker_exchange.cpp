@@ -27,10 +27,10 @@ Destination WorkerExchange::place(NodeId from, const FrameHeader& header) {
   }
   if (header.kind != FrameKind::kSum && header.kind != FrameKind::kFactor)
     return Destination::refused("sent a " + name_of(header.kind) +
-                                " frame, which is not for a worker");
+                                " frame, which workers do not receive");
   if (header.key >= sums_.size())
-    return Destination::refused(
-        text("sent a ", name_of(header.kind), " for layer ", header.key, " of ", sums_.size()));
+    return Destination::refused(text("sent a ", name_of(header.kind), " for layer ", header.key,
+                                     ", expected a layer below ", sums_.size()));
   return sums_[header.key].place(from, header);
 }
 

@@ -23,13 +23,14 @@ std::string shown_fact(const std::string& value) { return shortened(value, kMost
 /// The part of a request that exceeds a limit; "" if none does.
 std::string excess(const Join& join) {
   if (join.address.size() > kMostAddressBytes)
-    return text("its address has ", join.address.size(), " bytes, expected at most ",
+    return text("the node's address has ", join.address.size(), " bytes, expected at most ",
                 kMostAddressBytes);
   if (join.facts.size() > kMostFacts)
-    return text("it states ", join.facts.size(), " facts, expected at most ", kMostFacts);
+    return text("the node sent ", join.facts.size(), " facts, expected at most ", kMostFacts);
   for (const Fact& fact : join.facts)
     if (const size_t bytes = fact.name.size() + fact.value.size(); bytes > kMostFactBytes)
-      return text("a fact of it has ", bytes, " bytes, expected at most ", kMostFactBytes);
+      return text("one of the node's facts has ", bytes, " bytes, expected at most ",
+                  kMostFactBytes);
   return "";
 }
 
@@ -38,8 +39,7 @@ std::string excess(const Join& join) {
 std::string difference(const std::vector<Fact>& expected, const std::vector<Fact>& got) {
   for (const Fact& want : expected) {
     const auto have = std::ranges::find(got, want.name, &Fact::name);
-    if (have == got.end())
-      return text(want.name, " is not told, expected ", shown_fact(want.value));
+    if (have == got.end()) return text(want.name, " is missing, expected ", shown_fact(want.value));
     if (have->value != want.value)
       return text(have->name, " is ", shown_fact(have->value), ", expected ",
                   shown_fact(want.value));
@@ -47,7 +47,7 @@ std::string difference(const std::vector<Fact>& expected, const std::vector<Fact
   for (const Fact& have : got)
     if (std::ranges::find(expected, have.name, &Fact::name) == expected.end())
       return text(shown_fact(have.name), " is ", shown_fact(have.value),
-                  ", expected nothing of that name");
+                  ", expected no such value");
   return "";
 }
 
@@ -76,16 +76,16 @@ void Admission::join(ConnectionId connection, const Join& join) {
   }
   const std::optional<uint16_t> rank = free_rank(join.role, join.wanted_rank);
   if (rank) return welcome(connection, join, {join.role, *rank});
-  refuse(
-      connection, join.address,
-      text("all ", job_.options.count(join.role),
-           join.role == Role::kWorker ? " workers" : " servers", " of the job are there already"));
+  refuse(connection, join.address,
+         text("the job already has all ", job_.options.count(join.role),
+              join.role == Role::kWorker ? " workers" : " servers"));
 }
 
 /// Why the node cannot take part, whatever ranks are free; "" if it can.
 std::string Admission::objection(const Stranger& stranger, const Join& join) const {
-  if (join.role == Role::kCoordinator) return "there is one coordinator";
-  if (join.role != stranger.role) return "it asks for another role than it has proved";
+  if (join.role == Role::kCoordinator) return "a job has only one coordinator";
+  if (join.role != stranger.role)
+    return "the node requests a role other than that of its handshake";
   if (job_.barred.contains(join.address)) return BarredHosts::kWhy;
   if (job_.state() != CoordinatorState::kGathering)
     if (std::string why = newcomers_.objection(join.role, join.address); !why.empty()) return why;
@@ -138,8 +138,8 @@ std::optional<uint16_t> Admission::free_rank(Role role, int64_t wanted) const {
 void Admission::refuse_oldest() {
   const auto oldest = std::ranges::min_element(
       strangers_, {}, [](const auto& entry) { return entry.second.since; });
-  refuse(oldest->first, text("it has not asked to take part, and ", kMostStrangers,
-                             " other connections have come after it"));
+  refuse(oldest->first, text("the node has not requested to join, and ", kMostStrangers,
+                             " other connections are newer"));
 }
 
 /// A connected node that does not request to join occupies a connection that others may need.
@@ -149,7 +149,7 @@ void Admission::watch() {
     if (job_.now() - stranger.since >= job_.options.timeout) late.push_back(connection);
   for (ConnectionId connection : late)
     refuse(connection,
-           text("it did not ask to take part within ", seconds_text(job_.options.timeout)));
+           text("the node did not request to join within ", seconds_text(job_.options.timeout)));
 }
 
 /// Members that have left may have had any rank, so ranks are renumbered. Nodes that arrive later

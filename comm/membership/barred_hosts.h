@@ -11,8 +11,8 @@ class BarredHosts {
  public:
   /// Why a node of such a host is refused.
   static constexpr const char* kWhy =
-      "a worker on its host has drifted from the others; this job admits no node of that host "
-      "again";
+      "a worker on the node's host diverged from the other workers; this job admits no further "
+      "node from that host";
 
   /// `address`: "host:port" of the worker.
   void add(const std::string& address);

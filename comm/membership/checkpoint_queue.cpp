@@ -47,7 +47,7 @@ SavedStep CheckpointQueue::hold() {
 }
 
 void CheckpointQueue::release() {
-  check(holds_ > 0, "what is released is held");
+  check(holds_ > 0, "release() needs an earlier hold()");
   --holds_;
 }
 
@@ -80,8 +80,9 @@ void CheckpointQueue::write(int64_t step, const Arrival& arrival) {
   const bool same_tensors =
       agreed != agreed_.end() && (!trusting_ || agreed->second.size() == arrival.digest.size());
   if (same_tensors && agreed->second != arrival.digest)
-    throw RunError(text("step ", step, ": worker ", arrival.worker,
-                        " sent a checkpoint of other values than the workers agreed on"));
+    throw RunError(
+        text("step ", step, ": worker ", arrival.worker,
+             " sent a checkpoint that differs from the values that the workers agreed on"));
   arrival.write();
 }
 

@@ -88,7 +88,7 @@ std::string CoordinatedJob::owner_of(const std::string& address) const {
   const auto is_taken = [&](NodeId node, const std::string& by) {
     return by != address ? ""
                          : text(address, " is already the address of ", name_of(node),
-                                ": give each node another --advertise");
+                                ": set a different --advertise on each node");
   };
   for (const auto& [node, member] : members)
     if (std::string why = is_taken(node, member.address); !why.empty()) return why;

@@ -75,7 +75,7 @@ void Coordinator::report_unreadable(NodeId node, uint32_t view, const std::strin
   if (member == nullptr || view != job_.view()) return;
   // closed() does not follow close(), so the failure is handled here.
   job_.transport.close(member->connection);
-  verdict_.lose(*member, "it sent a message that cannot be read: " + shortened(why, kMostShown),
+  verdict_.lose(*member, "it sent an unreadable message: " + shortened(why, kMostShown),
                 grace_of(job_));
 }
 
@@ -143,7 +143,7 @@ void Coordinator::wake() {
 
 void Coordinator::hear_nothing_of(ConnectionId connection) {
   admission_.forget(connection);
-  const std::string why = text("no sign of life for ", seconds_text(job_.liveness.timeout()));
+  const std::string why = text("no heartbeat for ", seconds_text(job_.liveness.timeout()));
   newcomers_.lose(connection, why);
   const MemberRecord* member = job_.members.find(connection);
   // If the node wakes up again, it receives the reason for its removal.
@@ -168,8 +168,7 @@ void Coordinator::control(ConnectionId from, std::span<const std::byte> body) {
       newcomers_.take(from, message);
   } catch (const ConfigError& error) {
     if (member != nullptr) return report_unreadable(member->node, job_.view(), error.what());
-    const std::string why =
-        "it sent a message that cannot be read: " + shortened(error.what(), kMostShown);
+    const std::string why = "it sent an unreadable message: " + shortened(error.what(), kMostShown);
     if (job_.newcomers.contains(from)) return newcomers_.refuse(from, why);
     admission_.refuse(from, why);
   }

@@ -131,18 +131,17 @@ void Deadlines::warn(const MemberRecord& member, Time quiet) {
   const Time warned = job_.now() - std::max(warned_at_, job_.entered_at());
   if (quiet < after || warned < after) return;
   warned_at_ = job_.now();
-  job_.host.observer.slow(member.node,
-                          text("no sign of progress from ", name_of(member.node), " for ",
-                               seconds_text(quiet), "; ", what_it_did(member)));
+  job_.host.observer.slow(member.node, text("no progress from ", name_of(member.node), " for ",
+                                            seconds_text(quiet), "; ", what_it_did(member)));
 }
 
-/// "it was testing, 120 of 500 batches, and has done 4 steps".
+/// "last activity: testing, 120 of 500 batches; steps completed: 4".
 std::string Deadlines::what_it_did(const MemberRecord& member) const {
   const Progress& doing = member.doing;
-  std::string out = "it was " + (doing.doing.empty() ? "silent about what it does" : doing.doing);
+  std::string out = "last activity: " + (doing.doing.empty() ? "none reported" : doing.doing);
   if (doing.of > 0) out += text(", ", doing.done, " of ", doing.of);
   if (!doing.unit.empty()) out += " " + doing.unit;
-  if (job_.has_begun()) out += text(", and has done ", member.step, " steps");
+  if (job_.has_begun()) out += text("; steps completed: ", member.step);
   return out;
 }
 
@@ -154,23 +153,23 @@ void Deadlines::expire(const MemberRecord* member) {
     case CoordinatorState::kSuspecting: return verdict_.expire();
     case CoordinatorState::kMeasuring:
       return verdict_.accuse(job_.loss_of(*member, NodeFailure::Kind::kStall,
-                                          "its link was not measured within " + after));
+                                          "it reported no link speed within " + after));
     case CoordinatorState::kFetching: return preparation_.give_up_keeper(*member, limit());
     case CoordinatorState::kPreparing:
     case CoordinatorState::kConnecting:
     case CoordinatorState::kRunning:
       return verdict_.accuse(
           job_.loss_of(*member, NodeFailure::Kind::kStall,
-                       text("no sign of progress for ", after, "; ", what_it_did(*member))));
+                       text("no progress for ", after, "; ", what_it_did(*member))));
     case CoordinatorState::kRegrouping:
       return verdict_.accuse(job_.loss_of(*member, NodeFailure::Kind::kStall,
-                                          "it did not cease to compute within " + after));
+                                          "it did not stop computing within " + after));
     case CoordinatorState::kConcluding:
-      return ending_.give_up(member->node, "did not tell its traffic within " + after);
+      return ending_.give_up(member->node, "did not report its traffic within " + after);
     case CoordinatorState::kFailing:
-      return ending_.give_up(member->node, "did not cease to compute within " + after);
+      return ending_.give_up(member->node, "did not stop computing within " + after);
     case CoordinatorState::kSaving:
-      return ending_.give_up(member->node, "sent nothing of its checkpoint for " + after);
+      return ending_.give_up(member->node, "sent no tensor of its checkpoint for " + after);
     case CoordinatorState::kEnded: return;
   }
 }
@@ -185,9 +184,8 @@ bool Deadlines::give_up_joiners() {
   std::vector<NodeFailure> late;
   for (const auto& [node, member] : job_.members)
     if (!member.has_values && !member.ready)
-      late.push_back(
-          job_.loss_of(member, NodeFailure::Kind::kStall,
-                       text("it has joined, and was not ready within ", seconds_text(most))));
+      late.push_back(job_.loss_of(member, NodeFailure::Kind::kStall,
+                                  text("the joiner was not ready within ", seconds_text(most))));
   if (!late.empty()) verdict_.accuse(std::move(late));
   return !late.empty();
 }

@@ -57,9 +57,8 @@ std::optional<Drift> find_false_copies(const Digests& copies, const std::vector<
   for (const auto& [rank, values] : copies) {
     if (values == all) continue;
     if (drift.who.empty())
-      drift.why =
-          text(what_differs(values, all, tensor_name),
-               " differs from that of those whose values it was given after ", step, " steps");
+      drift.why = text(what_differs(values, all, tensor_name),
+                       " of the joiner differs from that of the members after ", step, " steps");
     drift.who.push_back(rank);
   }
   return drift.who.empty() ? std::nullopt : std::optional(drift);

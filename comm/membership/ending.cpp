@@ -105,7 +105,7 @@ void Ending::lose(NodeId node) {
 }
 
 void Ending::give_up(NodeId node, const std::string& why) {
-  job_.host.observer.slow(node, text(name_of(node), " is not waited for any longer: it ", why));
+  job_.host.observer.slow(node, text("no longer waiting for ", name_of(node), ": it ", why));
   job_.disconnect(job_.members.find(node)->connection);
   lose(node);
 }

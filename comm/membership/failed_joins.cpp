@@ -34,7 +34,7 @@ std::string FailedJoins::objection(const std::string& from, Time now) const {
   const Failure& failure = found->second;
   return text("a node of this host failed before its first step",
               failure.count > 1 ? text(", ", failure.count, " times in a row") : "", ": ",
-              failure.why, "; it may join again later");
+              failure.why, "; this host may join again later");
 }
 
 /// Drops the oldest entry if the table is full.

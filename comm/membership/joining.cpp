@@ -39,7 +39,7 @@ void Joining::stay_away() {
   me_.coordinator.opened();
   me_.coordinator.close();
   seek_later(text("the coordinator at ", me_.options.coordinator,
-                  " still leads the job that this node has drifted in"));
+                  " still runs the job in which this node diverged"));
 }
 
 void Joining::seek_later(const std::string& why) {

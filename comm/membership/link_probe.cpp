@@ -74,7 +74,7 @@ Destination LinkProbe::place(NodeId from, const FrameHeader& header) {
   if (header.chunk == kEcho && from == options_.to && header.length == echo_.size())
     return Destination::into(echo_);
   if (header.chunk != kLoad || from != options_.from || header.length != kSliceBytes)
-    return Destination::refused("sent a probe that was not asked for");
+    return Destination::refused("sent a probe that was not requested");
   if (reported_) return Destination::dropped();
   incoming_.resize(kSliceBytes);
   return Destination::into(incoming_);

@@ -43,7 +43,7 @@ void Meeting::measure(const Measure& order) {
   if (!me_.peers.is_member(to) || !me_.peers.is_member(from) || to.rank == me_.rank() ||
       from.rank == me_.rank())
     return departure_.coordinator_lost(
-        "it asked for a measurement with nodes that it did not name");
+        "it requested a link measurement with nodes that are not peers of this node");
   probe_.emplace(LinkProbe::Options{.view = me_.view(), .to = to, .from = from}, me_.peers,
                  [this](const LinkRate& rate) { me_.coordinator.tell(Measured{rate}); });
   for (const NodeId peer : std::set{to, from})
@@ -71,7 +71,7 @@ void Meeting::take_plan(const Planned& planned) {
   }
   if (me_.state() != MemberState::kPreparing && me_.state() != MemberState::kRegrouping) return;
   if (!prepared_)
-    return departure_.coordinator_lost("it published a plan before this node was prepared");
+    return departure_.coordinator_lost("it sent a plan before this node was prepared");
   me_.enter(MemberState::kConnecting);
   digest_.reset();
   meets_workers_ = false;

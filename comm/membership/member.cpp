@@ -35,11 +35,11 @@ void Member::join() {
 
 std::string Member::refusal(const PeerIdentity& caller) const {
   const NodeId node = node_of(caller);
-  if (me_.state() == MemberState::kEnded) return "the job is over";
+  if (me_.state() == MemberState::kEnded) return "the job has ended";
   if (me_.state() == MemberState::kRegrouping) return name_of(me_.node()) + " is between two views";
-  if (caller.view != me_.view()) return name_of(node) + " is of another view";
-  if (!me_.may_be_member(node)) return name_of(node) + " is no member of this job";
-  if (me_.peers.is_connected(node)) return name_of(node) + " is connected already";
+  if (caller.view != me_.view()) return name_of(node) + " has another view";
+  if (!me_.may_be_member(node)) return name_of(node) + " is not a member of this job";
+  if (me_.peers.is_connected(node)) return name_of(node) + " is already connected";
   return "";
 }
 
@@ -92,7 +92,7 @@ void Member::wake() {
 
 void Member::hear_nothing_of(ConnectionId connection) {
   const std::optional<NodeId> node = me_.node_of(connection);
-  const std::string why = text("no sign of life for ", seconds_text(me_.liveness.timeout()));
+  const std::string why = text("no heartbeat for ", seconds_text(me_.liveness.timeout()));
   me_.liveness.remove(connection);
   if (me_.coordinator.is(connection)) {
     const bool none_was_large = me_.contact.is_missing(NodeId{});
@@ -149,7 +149,7 @@ void Member::control(std::span<const std::byte> body) {
   try {
     control(ControlMessage(body));
   } catch (const ConfigError& error) {
-    departure_.coordinator_lost(text("it sent a message that cannot be read: ", error.what()));
+    departure_.coordinator_lost(text("it sent an unreadable message: ", error.what()));
   }
 }
 

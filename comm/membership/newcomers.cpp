@@ -20,16 +20,15 @@ constexpr size_t kMostNotes = 16;
 
 std::string Newcomers::objection(Role role, const std::string& address) const {
   const uint16_t most = job_.options.most(role);
-  if (most == 0)
-    return "a job is running already, and cluster.max_workers does not let others join it";
+  if (most == 0) return "a job is already running, and its cluster.max_workers admits no joiners";
   if (!job_.has_begun()) return "the job is about to begin";
   if (job_.state() == CoordinatorState::kConcluding || job_.state() >= CoordinatorState::kFailing)
     return "the job is about to end";
   const auto coming = static_cast<size_t>(std::ranges::count_if(
       job_.newcomers, [&](const auto& entry) { return entry.second.node.role == role; }));
   if (job_.members.count(role) + coming >= most)
-    return text("all ", most, role == Role::kWorker ? " workers" : " servers",
-                " that the job may have are there already");
+    return text("the job already has its maximum of ", most,
+                role == Role::kWorker ? " workers" : " servers");
   if (std::string why = job_.failed_joins.objection(host_of(address), job_.now()); !why.empty())
     return why;
   return "";
@@ -48,7 +47,8 @@ void Newcomers::take(ConnectionId from, const ControlMessage& message) {
   if (message.is<Progress>()) {
     if (!message.as<Progress>().waits) newcomer.sign_at = job_.now();
   } else if (message.is<Note>()) {
-    if (newcomer.notes.size() == kMostNotes) return refuse(from, "it sends too many notes");
+    if (newcomer.notes.size() == kMostNotes)
+      return refuse(from, text("the node sent more than ", kMostNotes, " notes"));
     newcomer.notes.push_back(message.as<Note>());
   } else if (message.is<Prepared>()) {
     prepared(from, newcomer, message.as<Prepared>().facts);
@@ -82,7 +82,7 @@ void Newcomers::lose(ConnectionId connection, const std::string& why) {
   const Newcomer newcomer = found->second;
   job_.newcomers.erase(found);
   job_.host.observer.refused(newcomer.address,
-                             "it left before it took part: " +
+                             "the node left before it became a member: " +
                                  job_.reason_of_loss(newcomer.sent_proof, newcomer.sign_at, why));
 }
 
@@ -107,7 +107,7 @@ void Newcomers::watch() {
     if (!newcomer.prepared && job_.now() - newcomer.sign_at >= job_.options.stall_timeout)
       quiet.push_back(connection);
   for (const ConnectionId connection : quiet)
-    refuse(connection, text("no sign of progress for ", seconds_text(job_.options.stall_timeout)));
+    refuse(connection, text("no progress for ", seconds_text(job_.options.stall_timeout)));
   pause_when_due();
 }
 

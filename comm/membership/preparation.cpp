@@ -56,8 +56,9 @@ void Preparation::fetched() {
 void Preparation::give_up_keeper(const MemberRecord& keeper, Time quiet) {
   job_.host.observer.slow(
       keeper.node,
-      text(name_of(keeper.node), " keeps a later step of this run, and has sent nothing of it for ",
-           seconds_text(quiet), "; the job does without that step"));
+      text(name_of(keeper.node),
+           " has a later in-memory checkpoint of this run, but sent no tensor of it for ",
+           seconds_text(quiet), "; the job continues without it"));
   job_.host.planner.give_up_kept_step(keeper.node.rank);
   fetched();
 }

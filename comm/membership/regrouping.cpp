@@ -70,7 +70,7 @@ bool Regrouping::may_go_back() const {
 
 std::string Regrouping::why_it_ends(const NodeFailure& loss) const {
   if (loss.kind != NodeFailure::Kind::kDrift || returns_ < kMostReturns || may_go_back()) return "";
-  return text("; ", returns_, " drifts before have taken the job back to step ", returned_to_,
+  return text("; ", returns_, " earlier divergences returned the job to step ", returned_to_,
               ", and it has reached no later checkpoint");
 }
 

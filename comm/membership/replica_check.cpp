@@ -49,7 +49,8 @@ void ReplicaCheck::refuse_too_many(const MemberRecord& member, const Digest& dig
     throw ConfigError(
         text("a digest of ", digest.values.size(), " tensors, expected at most ", most));
   if (coming_.size() >= kMostDigests && !coming_.contains({digest.step, digest.turn}))
-    throw ConfigError(text("digests of ", kMostDigests, " steps that not all workers have done"));
+    throw ConfigError(
+        text("expected digests of at most ", kMostDigests, " incomplete steps, got more"));
 }
 
 /// The values of the majority are correct. Without a majority, the diverged workers are unknown.

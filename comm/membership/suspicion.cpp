@@ -128,10 +128,10 @@ NodeFailure Suspicion::loss_of(NodeId node, bool is_established) const {
     return loss;
   }
   loss.kind = NodeFailure::Kind::kPeer;
-  loss.why =
-      text("it and ", listed(others), " have no connection, though the coordinator reaches ",
-           others.size() == 1 ? "both: " : "all: ", unreached ? "it cannot be reached: " : "",
-           report->loss.why);
+  loss.why = text(
+      "it and ", listed(others), " have no connection, although the coordinator reaches ",
+      others.size() == 1 ? "both: " : "all: ", unreached ? "the connection attempt failed: " : "",
+      report->loss.why);
   return loss;
 }
 
@@ -184,7 +184,7 @@ std::string Suspicion::unreached_text(NodeId node) const {
   const size_t told = std::min(all.size(), kMostCallsTold);
   std::string out;
   for (size_t i = 0; i < told; ++i) out += (i == 0 ? "" : "; ") + all[i].text();
-  if (told < all.size()) out += text("; and so for ", all.size() - told, " more addresses");
+  if (told < all.size()) out += text("; further unreachable addresses: ", all.size() - told);
   const Report& first = *all[0].first;
   return text(out, "; ", remedy_of(first.loss.why, first.loss.address, host_of(first.by_address)));
 }

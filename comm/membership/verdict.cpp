@@ -39,7 +39,8 @@ void Verdict::wait_again(NodeFailure loss) {
                               : 0;
   job_.enter(CoordinatorState::kGathering);
   if (attempts < kMostAttempts)
-    return job_.host.observer.refused(loss.address, "it left before the job began: " + loss.why);
+    return job_.host.observer.refused(loss.address,
+                                      "the node left before the job began: " + loss.why);
   loss.why = text("it failed in ", attempts, " attempts to prepare the job: ", loss.why);
   accuse(loss);
 }

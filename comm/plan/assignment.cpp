@@ -39,7 +39,8 @@ Assignment::Assignment()
 
 Assignment::Assignment(std::vector<AssignedWorker> workers, std::vector<AssignedServer> servers)
     : workers_(std::move(workers)), servers_(std::move(servers)) {
-  check(!workers_.empty() && !servers_.empty(), "a plan is for workers and servers");
+  check(!workers_.empty() && !servers_.empty(),
+        "an assignment needs at least one worker and one server");
   worker_of_shard_ = workers_of_shards(workers_);
   hosts_ = int64_t{1} + std::max(last_host(workers_), last_host(servers_));
 }

@@ -31,8 +31,9 @@ void check_members(const std::vector<Seat>& seats, const JsonPath& place) {
   std::map<uint32_t, size_t> rank_of;
   for (size_t rank = 0; rank < seats.size(); ++rank)
     if (const auto [other, is_new] = rank_of.try_emplace(seats[rank].member, rank); !is_new)
-      fail_at(place.at(rank).at("member"), text("expected a number that no other one has, got ",
-                                                seats[rank].member, " as at /", other->second));
+      fail_at(place.at(rank).at("member"),
+              text("expected a unique number, got ", seats[rank].member, ", which is also at /",
+                   other->second));
 }
 
 /// The workers' ranks in order of their first shard.
@@ -85,7 +86,7 @@ Assignment AssignmentReader::make(const MemberCounts& counts, const JsonPath& pl
   if (assignment.servers_apart() != counts.servers_apart)
     fail_at(place.at("servers_apart"),
             text("expected ", assignment.servers_apart() ? "true" : "false",
-                 ", as the hosts in \"assignment\" are, got ",
+                 ", which the hosts in \"assignment\" imply, got ",
                  counts.servers_apart ? "true" : "false"));
   return assignment;
 }
@@ -94,7 +95,7 @@ void AssignmentReader::check_counts(const MemberCounts& counts, const JsonPath& 
   const auto same = [&](const char* key, int64_t got, size_t assigned) {
     if (got != static_cast<int64_t>(assigned))
       fail_at(place.at(key),
-              text("expected ", assigned, ", as many as stand in \"assignment\", got ", got));
+              text("expected ", assigned, ", the number in \"assignment\", got ", got));
   };
   same("workers", counts.workers, workers_.size());
   same("servers", counts.servers, servers_.size());
@@ -105,14 +106,14 @@ void AssignmentReader::check_shards(const MemberCounts& counts, const JsonPath& 
   for (const size_t rank : by_shards(workers_)) {
     const Part own = workers_[rank].shards;
     if (own.first != next)
-      fail_at(
-          place.at("assignment").at("workers").at(rank).at("first_shard"),
-          text("expected ", next, ", so that each logical shard has one worker, got ", own.first));
+      fail_at(place.at("assignment").at("workers").at(rank).at("first_shard"),
+              text("expected ", next, ", because each logical shard has exactly one worker, got ",
+                   own.first));
     next += own.count;
   }
   if (next != counts.logical_shards)
     fail_at(place.at("logical_shards"),
-            text("expected ", next, ", as many as the workers in \"assignment\" have, got ",
+            text("expected ", next, ", the sum over the workers in \"assignment\", got ",
                  counts.logical_shards));
 }
 
@@ -124,8 +125,8 @@ void AssignmentReader::check_hosts(const JsonPath& place) const {
   uint32_t next = 0;
   for (const uint32_t host : hosts) {
     if (host > next)
-      fail_at(place, text("expected hosts that count from 0 without a gap, but host ", next,
-                          " has nobody and host ", host, " somebody"));
+      fail_at(place, text("expected consecutive hosts from 0, but host ", next,
+                          " has no node and host ", host, " has one"));
     next = host + 1;
   }
 }

@@ -35,12 +35,13 @@ Assignment even_assignment(const PlanRequest& request) {
 }
 
 void check_request(const PlanRequest& request) {
-  check(request.workers >= 1 && request.servers >= 1, "a plan is for workers and servers");
-  check(request.global_batch >= 1, "a plan is for a batch");
+  check(request.workers >= 1 && request.servers >= 1,
+        "a plan needs at least one worker and one server");
+  check(request.global_batch >= 1, "a plan needs a batch of at least one sample");
   check(request.logical_shards == 0 || request.logical_shards >= request.workers,
-        "each worker has a logical shard");
+        "a plan needs a logical shard for each worker");
   check(!request.assignment || same_counts(*request.assignment, even_assignment(request)),
-        "an assignment is for the numbers of its request");
+        "an assignment must match the numbers of its request");
 }
 
 /// Adds both sides of Algorithm 1.

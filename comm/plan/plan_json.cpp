@@ -114,7 +114,7 @@ void match_layer(LayerPlan& layer, const LayerTraffic& known, const JsonPath& pl
                         "\" of this network, got the ", read.type, " layer \"", read.name, "\""));
   if (read.tensors != known.tensors)
     fail_at(place.at("tensors"),
-            text("layer \"", known.name, "\" has other tensors in this network"));
+            text("expected the tensors of layer \"", known.name, "\" of this network, got others"));
   if (layer.scheme == Scheme::kSfb && !known.may_use_factors)
     fail_at(place.at("scheme"), text("expected a scheme other than \"sfb\" for the ", known.type,
                                      " layer \"", known.name, "\": ", factors_fault(known)));
@@ -124,8 +124,8 @@ void match_layer(LayerPlan& layer, const LayerTraffic& known, const JsonPath& pl
 void match_layers(Plan& plan, const std::vector<LayerTraffic>& layers, const JsonPath& place) {
   if (plan.layers.size() != layers.size())
     fail_at(place.at("layers"),
-            text("expected the ", layers.size(),
-                 " layers of this network that have something to sum, got ", plan.layers.size()));
+            text("expected the ", layers.size(), " layers of this network that need sums, got ",
+                 plan.layers.size()));
   const Scheme wrong = plan.workers() == 1 ? Scheme::kPs : Scheme::kLocal;
   for (size_t i = 0; i < layers.size(); ++i) {
     const JsonPath at = place.at("layers").at(i);
@@ -146,15 +146,15 @@ class ChunkChecker {
     for (size_t i = 0; i < plan_.chunks.size(); ++i)
       check_chunk(plan_.chunks[i], place_.at("chunks").at(i));
     if (tensor_ < tensors_.size())
-      fail_at(place_.at("chunks"), text("elements from ", done_, " of ",
-                                        name_of_piece(tensors_[tensor_]), " on are missing"));
+      fail_at(place_.at("chunks"), text("the elements from index ", done_, " of ",
+                                        name_of_piece(tensors_[tensor_]), " are missing"));
   }
 
  private:
   void check_chunk(const Chunk& chunk, const JsonPath& place) {
     if (chunk.server >= plan_.servers())
       fail_at(place.at("server"),
-              text("expected less than ", plan_.servers(), " servers, got ", chunk.server));
+              text("expected a server below ", plan_.servers(), ", got ", chunk.server));
     if (chunk.pieces.empty()) fail_at(place.at("pieces"), "expected at least one piece");
     if (chunk.key != chunk.pieces[0].layer)
       fail_at(place.at("key"), text("expected the layer of its first piece, ",
@@ -169,15 +169,17 @@ class ChunkChecker {
 
   void check_piece(const Piece& piece, const Chunk& chunk, const JsonPath& place) {
     if (tensor_ == tensors_.size())
-      fail_at(place, "every element that servers sum has stood in a piece before this one");
+      fail_at(place,
+              "expected no further piece: earlier pieces contain all elements that servers sum");
     const Piece& tensor = tensors_[tensor_];
     if (piece.layer != tensor.layer || piece.tensor != tensor.tensor || piece.first != done_)
       fail_at(place, text("expected element ", done_, " of ", name_of_piece(tensor),
                           ", got element ", piece.first, " of ", name_of_piece(piece)));
     if (number_of(plan_, piece) != number_of(plan_, chunk))
-      fail_at(place, text("expected a tensor that travels as the first of its chunk does, got ",
-                          name_of_piece(piece), ": with \"wire\": \"", name_of(plan_.wire),
-                          "\" only one of the two is rounded"));
+      fail_at(place,
+              text("expected a tensor with the wire format of the first one in its chunk, got ",
+                   name_of_piece(piece), ": \"wire\": \"", name_of(plan_.wire),
+                   "\" rounds only one of the two"));
     if (piece.first % kCutElements != 0)
       fail_at(place.at("first"),
               text("expected a multiple of ", kCutElements, ", got ", piece.first));

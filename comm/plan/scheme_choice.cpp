@@ -51,16 +51,16 @@ Schemes schemes_by_rule(const PlanRequest& request) {
 void check_times(const PlanRequest& request) {
   if (request.times.size() != request.layers.size())
     throw ConfigError(
-        "\"comm.policy\": \"time\" needs measured times of the layers: expected --times FILE, the "
-        "output of --time --json");
+        "\"comm.policy\": \"time\" requires measured layer times: set --times FILE to the output "
+        "of --time --json");
   if (request.link_mbps <= 0)
     throw ConfigError(
-        "\"comm.policy\": \"time\" needs the speed of the network: expected \"comm.link_mbps\" "
+        "\"comm.policy\": \"time\" requires the speed of the network: expected \"comm.link_mbps\" "
         "above 0, got 0");
   if (request.rebuild_gflops <= 0)
     throw ConfigError(
-        "\"comm.policy\": \"time\" needs the speed of a rebuild from factors: expected "
-        "\"backward_gflops\" of linear layers in the times");
+        "\"comm.policy\": \"time\" requires \"backward_gflops\" of a linear layer in the times, "
+        "because gradients are rebuilt from factors at that speed");
 }
 
 /// Finds the schemes with the shortest step; of equal ones, those that move the fewest bytes.
@@ -145,9 +145,9 @@ double batch_per_worker(const PlanRequest& request) {
 
 std::string factors_fault(const LayerTraffic& layer) {
   if (layer.is_shared)
-    return "several layers use its parameters (\"shares\"), and the sum of their gradients is no "
-           "product of factors";
-  return "its gradient is no product of factors that can be sent";
+    return "several layers use its parameters (\"shares\"), and the sum of their gradients is not "
+           "a product of factors";
+  return "its gradient is not a product of factors that can be sent";
 }
 
 void check_factors(const LayerTraffic& layer, Scheme scheme) {

@@ -152,7 +152,8 @@ void SimulatedCoordinator::write(int64_t step, const ReplicaStore& store,
   Replica values = store.values[0];
   for (size_t i = 0; i < digest.size(); ++i)
     if (ComputeModel::digest(store.values[i]) != digest[i])
-      throw RunError(text("step ", step, ": the checkpoint is not what the workers agreed on"));
+      throw RunError(text("step ", step,
+                          ": the checkpoint differs from the values that the workers agreed on"));
   for (size_t i = 1; i < digest.size(); ++i) ComputeModel::update(values, store.values[i]);
   world_.result.checkpoints[step] = ComputeModel::digest(values);
   const auto first_sum = store.values.begin() + 1;

@@ -86,7 +86,7 @@ void SimulatedWorker::noted(const Note& note) {
   if (note.about == "values") return payload_.expect(replica_.memory(), [this] { ready(); });
   if (note.about != "fetch" || worker_hangs(world_, member_, Work::kGiving)) return;
   if (has_values_) return send_checkpoint(note.step);
-  sign(member_, "giving the step that it keeps");
+  sign(member_, "sending its in-memory checkpoint");
   replica_.take_first_values();
   send_checkpoint(0);
 }

@@ -32,7 +32,8 @@ class SimulatedWorkerPayload final : public PayloadReceiver {
 
   Destination place(NodeId from, const FrameHeader& header) override {
     if (from.role != Role::kCoordinator) return exchange_->place(from, header);
-    return intake_ ? intake_->place(header) : Destination::refused("sent values that are not due");
+    return intake_ ? intake_->place(header)
+                   : Destination::refused("sent values that were not requested");
   }
   void received(NodeId from, const FrameHeader& header) override {
     if (from.role != Role::kCoordinator) return exchange_->received(from, header);

@@ -9,8 +9,8 @@ namespace poseidon::comm {
 namespace {
 
 [[noreturn]] void refuse(const std::string& address) {
-  throw ConfigError(text('"', address, "\" is no address, expected HOST:PORT with a port of 0 to ",
-                         UINT16_MAX, " (IPv6: [ADDRESS]:PORT)"));
+  throw ConfigError(text("expected HOST:PORT with a port of 0 to ", UINT16_MAX,
+                         " (IPv6: [ADDRESS]:PORT), got \"", address, '"'));
 }
 
 }  // namespace

@@ -110,7 +110,7 @@ size_t FrameReader::missing() const {
 std::string FrameReader::unfinished() const {
   if (state_ == State::kBody || state_ == State::kDropped)
     return "the body of a " + name_of(header_.kind) + " frame";
-  if (begins_as_tls(buffered())) return "a TLS alert: the peer speaks TLS, this node does not";
+  if (begins_as_tls(buffered())) return "a TLS alert: the peer uses TLS, this node does not";
   return buffered().empty() ? "" : "the header of a frame";
 }
 

@@ -75,15 +75,15 @@ std::string fault_of(std::span<const std::byte> introduction, bool secured) {
   const auto rank = get<int32_t>(introduction, 4);
   for (const uint8_t each : {role, called_role})
     if (each > static_cast<uint8_t>(Role::kServer)) return text("role ", int{each}, " is unknown");
-  if (says_secured > 1) return text("expected 0 or 1 for a secret, got ", int{says_secured});
+  if (says_secured > 1) return text("expected a secret flag of 0 or 1, got ", int{says_secured});
   if (get<uint8_t>(introduction, 3) != 0 || get<uint16_t>(introduction, 14) != 0)
-    return "a reserved field of an introduction is not 0";
+    return "expected 0 in the reserved fields of an introduction";
   if (rank < -1 || rank > UINT16_MAX)
     return text("expected a rank of -1 to ", UINT16_MAX, ", got ", rank);
   if (secured && says_secured == 0)
-    return "one end has a secret and the other has none: give both the same secret file";
+    return "one end has a secret and the other has none: use the same secret file on both";
   if (!secured && says_secured == 1)
-    return "one end has no secret and the other has one: give both the same secret file";
+    return "one end has no secret and the other has one: use the same secret file on both";
   return "";
 }
 
@@ -113,7 +113,7 @@ std::optional<SessionKeys> keys_of(const Secret& secret, std::string_view sent,
 
 /// Each end reports this text to the other, so it must be true for both.
 constexpr const char* kWrongSecret =
-    "the two ends have different secrets: give both the same secret file";
+    "the two ends have different secrets: use the same secret file on both";
 
 void warn_of_readers(const std::string& path, Log& log) {
   using std::filesystem::perms;
@@ -122,7 +122,7 @@ void warn_of_readers(const std::string& path, Log& log) {
   const perms others = status.permissions() & (perms::group_read | perms::others_read);
   if (std::filesystem::is_regular_file(status) && others != perms::none)
     log.warning(text(path,
-                     ": others than its owner may read this secret, and so join the cluster; "
+                     ": users other than its owner can read this secret and join the cluster; "
                      "expected mode 600: chmod 600 ",
                      path));
 }

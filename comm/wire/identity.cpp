@@ -19,13 +19,13 @@ std::string name_of(const PeerIdentity& node) {
 std::string mismatch(const PeerIdentity& caller, NodeId called, const PeerIdentity& callee) {
   if (callee.role != called.role || callee.rank != called.rank)
     return text(name_of(called), " was called, this is ", name_of(callee));
-  if (caller.role == Role::kCoordinator) return "a coordinator calls nobody";
+  if (caller.role == Role::kCoordinator) return "a coordinator may not connect to a node";
   if (called.role == Role::kCoordinator) return "";  // that is how a node joins a job
-  if (caller.rank < 0) return name_of(caller) + " calls nobody but the coordinator";
+  if (caller.rank < 0) return name_of(caller) + " may connect only to the coordinator";
   if (caller.job != callee.job)
-    return text(name_of(caller), " is of another job than ", name_of(callee));
+    return text(name_of(caller), " belongs to another job than ", name_of(callee));
   if (caller.view != callee.view)
-    return text(name_of(caller), " is of view ", caller.view, ", ", name_of(callee), " of view ",
+    return text(name_of(caller), " has view ", caller.view, ", ", name_of(callee), " has view ",
                 callee.view);
   return "";
 }

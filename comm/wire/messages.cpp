@@ -17,39 +17,40 @@ void describe_facts(Fields& fields, std::vector<Fact>& facts) {
   fields.objects(
       "facts", facts.size(), [&](size_t size) { facts.resize(size); },
       [&](Fields& f, size_t i) {
-        f.text("name", facts[i].name, "of what", Presence::kRequired);
-        f.text("value", facts[i].value, "as it is here", Presence::kRequired);
+        f.text("name", facts[i].name, "name of the fact", Presence::kRequired);
+        f.text("value", facts[i].value, "the node's value", Presence::kRequired);
       },
-      "what must be the same on all nodes", Presence::kRequired);
+      "values that must be equal on all nodes", Presence::kRequired);
 }
 
 void describe_members(Fields& fields, int64_t& view, std::vector<RosterEntry>& roster) {
-  fields.integer("view", view, between(1, 4e9), "of the membership", Presence::kRequired);
+  fields.integer("view", view, between(1, 4e9), "number of the membership", Presence::kRequired);
   fields.objects(
       "roster", roster.size(), [&](size_t size) { roster.resize(size); },
       [&](Fields& f, size_t i) {
-        f.option("role", roster[i].role, kRoles, "of a node", Presence::kRequired);
-        f.integer("rank", roster[i].rank, between(0, 65535), "of it", Presence::kRequired);
+        f.option("role", roster[i].role, kRoles, "role of the node", Presence::kRequired);
+        f.integer("rank", roster[i].rank, between(0, 65535), "rank within the role",
+                  Presence::kRequired);
         f.text("address", roster[i].address, "host:port", Presence::kRequired);
-        f.integer("member", roster[i].member, kRanks, "the rank that it began with; -1: its rank");
+        f.integer("member", roster[i].member, kRanks, "first rank of the node; -1: equal to rank");
       },
       "all nodes of the job", Presence::kRequired);
 }
 
 void describe_step(Fields& fields, int64_t& step) {
-  fields.integer("step", step, kSteps, "number of steps done", Presence::kRequired);
+  fields.integer("step", step, kSteps, "number of completed steps", Presence::kRequired);
 }
 
 void describe_loss(Fields& fields, NodeFailure& loss) {
-  fields.option("kind", loss.kind, kKinds, "what happened", Presence::kRequired);
-  fields.option("role", loss.who.role, kRoles, "of the node in question", Presence::kRequired);
+  fields.option("kind", loss.kind, kKinds, "kind of failure", Presence::kRequired);
+  fields.option("role", loss.who.role, kRoles, "role of the failed node", Presence::kRequired);
   int64_t rank = loss.who.rank;
-  fields.integer("rank", rank, between(0, 65535), "of the node in question", Presence::kRequired);
+  fields.integer("rank", rank, between(0, 65535), "rank of the failed node", Presence::kRequired);
   loss.who.rank = static_cast<uint16_t>(rank);
-  fields.text("address", loss.address, "of the node in question");
-  fields.text("why", loss.why, "in words", Presence::kRequired);
-  fields.integer("step", loss.step, kSteps, "that was under way, from 1; 0: before the first");
-  fields.text("awaited", loss.awaited, "who waited for what");
+  fields.text("address", loss.address, "address of the failed node");
+  fields.text("why", loss.why, "reason", Presence::kRequired);
+  fields.integer("step", loss.step, kSteps, "step in progress, from 1; 0: before the first");
+  fields.text("awaited", loss.awaited, "data that a node awaited from the failed one");
 }
 
 template <class... Messages>
@@ -67,38 +68,37 @@ bool is_known(const std::string& type) {
 }  // namespace
 
 void Join::describe(Fields& fields) {
-  fields.option("role", role, kRoles, "that it wants", Presence::kRequired);
-  fields.integer("wanted_rank", wanted_rank, kRanks, "-1: any");
-  fields.text("address", address, "where the other nodes reach it", Presence::kRequired);
+  fields.option("role", role, kRoles, "role of the joining node", Presence::kRequired);
+  fields.integer("wanted_rank", wanted_rank, kRanks, "requested rank; -1: any");
+  fields.text("address", address, "address for the other nodes", Presence::kRequired);
   describe_facts(fields, facts);
 }
 
 void Welcome::describe(Fields& fields) {
-  fields.integer("rank", rank, between(0, 65535), "within the role", Presence::kRequired);
+  fields.integer("rank", rank, between(0, 65535), "rank within the role", Presence::kRequired);
   fields.number("timeout_s", timeout_s, between(kLeastTimeoutSeconds, kMostTimeoutSeconds),
-                "silence that is death", Presence::kRequired);
-  fields.integer("workers", workers, between(0, 65536), "the most that the job may have",
+                "seconds without a heartbeat after which a node has failed", Presence::kRequired);
+  fields.integer("workers", workers, between(0, 65536), "maximum number of workers",
                  Presence::kRequired);
-  fields.integer("servers", servers, between(0, 65536), "the most that the job may have",
+  fields.integer("servers", servers, between(0, 65536), "maximum number of servers",
                  Presence::kRequired);
-  fields.raw("job", job, "for the trainer", Presence::kRequired);
+  fields.raw("job", job, "content for the trainer", Presence::kRequired);
 }
 
-void Refused::describe(Fields& fields) { fields.text("why", why, "in words", Presence::kRequired); }
+void Refused::describe(Fields& fields) { fields.text("why", why, "reason", Presence::kRequired); }
 
 void Prepared::describe(Fields& fields) { describe_facts(fields, facts); }
 
 void Measure::describe(Fields& fields) {
   describe_members(fields, view, roster);
-  fields.integer("to", to, between(0, 65535), "worker that it sends to", Presence::kRequired);
-  fields.integer("from", from, between(0, 65535), "worker that it hears from", Presence::kRequired);
+  fields.integer("to", to, between(0, 65535), "worker to send to", Presence::kRequired);
+  fields.integer("from", from, between(0, 65535), "worker to receive from", Presence::kRequired);
 }
 
 void Measured::describe(Fields& fields) {
-  fields.number("mbps", rate.mbps, kPositive, "10^6 bits a second that came in",
-                Presence::kRequired);
+  fields.number("mbps", rate.mbps, kPositive, "received 10^6 bits a second", Presence::kRequired);
   fields.number("processor_ns_per_byte", rate.processor_ns_per_byte, at_least(0),
-                "processor time of a byte that was sent or received", Presence::kRequired);
+                "processor time for each byte sent or received", Presence::kRequired);
 }
 
 void Planned::describe(Fields& fields) {
@@ -107,7 +107,7 @@ void Planned::describe(Fields& fields) {
 }
 
 void Ready::describe(Fields& fields) {
-  fields.integers("digest", digest, at_least(0), "by tensor", Presence::kRequired);
+  fields.integers("digest", digest, at_least(0), "CRC-32C of each tensor", Presence::kRequired);
 }
 
 void Start::describe(Fields& fields) {
@@ -115,23 +115,23 @@ void Start::describe(Fields& fields) {
 }
 
 void Note::describe(Fields& fields) {
-  fields.text("about", about, "of what it tells", Presence::kRequired);
+  fields.text("about", about, "subject", Presence::kRequired);
   describe_step(fields, step);
-  fields.raw("content", content, "for the trainer", Presence::kRequired);
+  fields.raw("content", content, "content for the trainer", Presence::kRequired);
 }
 
 void Progress::describe(Fields& fields) {
-  fields.text("doing", doing, "what it computes", Presence::kRequired);
-  fields.integer("done", done, at_least(0), "parts of it");
-  fields.integer("of", of, at_least(0), "all parts; 0: not counted");
-  fields.text("unit", unit, "what the parts are");
-  fields.boolean("waits", waits, "for others");
+  fields.text("doing", doing, "current activity", Presence::kRequired);
+  fields.integer("done", done, at_least(0), "completed parts");
+  fields.integer("of", of, at_least(0), "number of parts; 0: not counted");
+  fields.text("unit", unit, "unit of the parts");
+  fields.boolean("waits", waits, "whether it waits for other nodes");
 }
 
 void Digest::describe(Fields& fields) {
   describe_step(fields, step);
-  fields.integer("turn", turn, between(kAll, kDigestTurns - 1), "which tensors; -1: all");
-  fields.integers("values", values, at_least(0), "CRC-32C by tensor", Presence::kRequired);
+  fields.integer("turn", turn, between(kAll, kDigestTurns - 1), "group of tensors; -1: all");
+  fields.integers("values", values, at_least(0), "CRC-32C of each tensor", Presence::kRequired);
 }
 
 void HaltOffer::describe(Fields& fields) { describe_step(fields, step); }
@@ -143,13 +143,14 @@ void Failed::describe(Fields& fields) { describe_loss(fields, loss); }
 void Regroup::describe(Fields& fields) { describe_loss(fields, loss); }
 void LeftView::describe(Fields& fields) {
   describe_step(fields, step);
-  fields.integer("least", least, at_least(0), "steps that it can go back to", Presence::kRequired);
+  fields.integer("least", least, at_least(0), "first step to which it can return",
+                 Presence::kRequired);
 }
 void Stopped::describe(Fields& fields) { describe_step(fields, step); }
 void Save::describe(Fields& fields) { describe_step(fields, step); }
 void Saved::describe(Fields& fields) { describe_step(fields, step); }
 void CannotSave::describe(Fields& fields) {
-  fields.text("why", why, "in words", Presence::kRequired);
+  fields.text("why", why, "reason", Presence::kRequired);
 }
 void Finished::describe(Fields& fields) { describe_step(fields, step); }
 
@@ -168,17 +169,17 @@ std::string NodeFailure::message() const {
   const std::string when = step == 0 ? " before the first step" : text(" in step ", step);
   const std::string waiting = awaited.empty() ? "" : "; " + awaited;
   switch (kind) {
-    case Kind::kPeer: return node + " was lost" + when + ": " + why + waiting;
-    case Kind::kStall: return node + " made no progress" + when + ": " + why + waiting;
+    case Kind::kPeer: return node + " failed" + when + ": " + why + waiting;
+    case Kind::kStall: return node + " stalled" + when + ": " + why + waiting;
     case Kind::kDrift:
-      return (who.role == Role::kCoordinator ? "the workers have drifted apart"
-                                             : node + " has drifted from the others") +
+      return (who.role == Role::kCoordinator ? "the workers diverged"
+                                             : node + " diverged from the other workers") +
              when + ": " + why;
     case Kind::kError: return node + " failed" + when + ": " + without_step(why, step);
     case Kind::kLeft: return node + " left" + when + ": " + why;
     case Kind::kJoined:
-      return (who.role == Role::kCoordinator ? "who was to join is gone" : node + " joins") +
-             text(" behind step ", step);
+      return (who.role == Role::kCoordinator ? "no joiner remains" : node + " joins") +
+             text(" after step ", step);
     case Kind::kUnreached: return why;
   }
   return why;
@@ -188,9 +189,9 @@ ControlMessage::ControlMessage(std::span<const std::byte> body) {
   json_ =
       parse_json({reinterpret_cast<const char*>(body.data()), body.size()}, "a control message");
   if (!json_.is_object() || !json_.contains("type") || !json_["type"].is_string())
-    throw ConfigError("a control message is no object with a \"type\"");
+    throw ConfigError("expected a control message with a string \"type\"");
   type_ = json_["type"].get<std::string>();
-  if (!is_known(type_)) throw ConfigError("a control message of the unknown type " + shown(type_));
+  if (!is_known(type_)) throw ConfigError("unknown type of a control message: " + shown(type_));
   json_.erase("type");
 }
 

@@ -204,7 +204,7 @@ struct NodeFailure {
   int64_t step = 0;     ///< the current step, counted from 1; 0: before the first
   std::string awaited;  ///< "worker 1 awaited the sum of \"conv1\" of step 12 from it", or ""
 
-  /// "worker 2 (10.0.0.3:7000) was lost in step 12: no sign of life for 10 s; worker 1 awaited ..."
+  /// "worker 2 (10.0.0.3:7000) failed in step 12: no heartbeat for 10 s; worker 1 awaited ..."
   std::string message() const;
   bool operator==(const NodeFailure&) const = default;
 };

@@ -28,14 +28,14 @@ bool is_loopback_host(const std::string& host) {
 std::string question_about(const std::string& why, const std::string& address) {
   const std::string port = port_of(address);
   if (why == kCallRefused)
-    return text(" (is it started there, and does the firewall pass port ", port, "?)");
-  if (why.starts_with(kNoAnswer)) return text(" (does the firewall pass port ", port, "?)");
+    return text(" (is it running there, and does the firewall allow port ", port, "?)");
+  if (why.starts_with(kNoAnswer)) return text(" (does the firewall allow port ", port, "?)");
   return "";
 }
 
 bool is_mere_end(const std::string& why) {
-  for (const char* words : {"closed by the peer", "connection closed by peer", "connection reset",
-                            "broken pipe", "no sign of life"})
+  for (const char* words : {"connection closed by the peer", "connection closed by peer",
+                            "connection reset", "broken pipe", "no heartbeat"})
     if (why.starts_with(words)) return true;
   return false;
 }
@@ -43,20 +43,19 @@ bool is_mere_end(const std::string& why) {
 std::string remedy_of(const std::string& why, const std::string& address,
                       const std::string& caller) {
   const std::string host = host_of(address);
-  const std::string reached =
-      text("give --advertise an address that ", caller.empty() ? "the others" : caller,
-           caller.empty() ? " reach" : " reaches");
-  if (has(why, " was called, this is ")) return "give each node another --advertise";
+  const std::string reached = text("set --advertise to an address that ",
+                                   caller.empty() ? "the other nodes" : caller, " can reach");
+  if (has(why, " was called, this is ")) return "set a different --advertise on each node";
   if (has(why, kOnlySmallMessages))
-    return "set the same MTU on all links between the two, or let ICMP \"fragmentation needed\" "
-           "pass";
+    return "set the same MTU on all links between the two nodes, or allow ICMP \"fragmentation "
+           "needed\"";
   if (has(why, kUnknownName))
     return text("make ", host, " known to ", caller, " (DNS or /etc/hosts), or ", reached);
   if (has(why, kLoopbackName) && host != caller)
     return text("correct ", host, " in /etc/hosts of ", caller, ", or ", reached);
   if (is_loopback_host(host))
     return text(host,
-                " is loopback, which only its own machine reaches: give that node --listen "
+                " is loopback, which other machines cannot reach: start that node with --listen "
                 "0.0.0.0:PORT, and ",
                 reached);
   return text("open port ", port_of(address), " on ", host, ", or ", reached);

@@ -34,7 +34,7 @@ void SendBatch::add(OutFrame frame, FrameSeal& seal) {
   const auto body = frame.payload.bytes;
   check(frames_.size() < kMostFrames, "a full batch of frames takes no more");
   check(frame.header.length == 0 || frame.header.length == body.size(),
-        "a socket sends bytes, not the number of bytes");
+        "a socket needs a frame's bytes, not only their number");
   check(!is_bulk(frame.header.kind) || !body.empty(), "a bulk frame has a body");
   frame.header.length = body.size();
   seal.add(body);

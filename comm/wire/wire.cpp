@@ -114,7 +114,7 @@ bool begins_as_tls(std::span<const std::byte> bytes) {
 }
 
 DecodedHeader decode(std::span<const std::byte> bytes, FrameSeal& seal) {
-  check(bytes.size() == kHeaderBytes, "a header is decoded whole");
+  check(bytes.size() == kHeaderBytes, "only a complete header can be decoded");
   std::array<char, 4> magic{};
   uint16_t version = 0;
   uint32_t length = 0;
@@ -130,20 +130,21 @@ DecodedHeader decode(std::span<const std::byte> bytes, FrameSeal& seal) {
   reader(sealed);
   const std::optional<uint64_t> cap = body_cap(out.header.kind);
   if (begins_as_tls(bytes))
-    out.error = "the peer speaks TLS, this node does not";
+    out.error = "the peer uses TLS, this node does not";
   else if (magic != kMagic)
-    out.error = "a frame does not begin with \"PSDN\": this is no peer of Poseidon's";
+    out.error = "expected a frame that begins with \"PSDN\": the peer is not a Poseidon node";
   else if (version != kWireVersion)
     out.error = text("expected version ", kWireVersion, " of the wire format, got ", version);
   else if (sealed != seal.of_header(bytes.first(kSealAt)))
     out.error = text("the ", seal.name(), " of a frame's header is wrong");
   else if (!cap)
-    out.error = "a frame is of unknown " + name_of(out.header.kind);
+    out.error = "a frame has the unknown " + name_of(out.header.kind);
   else if (out.header.length > *cap)
     out.error = text("a ", name_of(out.header.kind), " frame announces ", out.header.length,
                      " bytes, expected at most ", *cap);
   else if (is_bulk(out.header.kind) && out.header.length == 0)
-    out.error = text("a ", name_of(out.header.kind), " frame announces no bytes");
+    out.error =
+        text("a ", name_of(out.header.kind), " frame announces 0 bytes, expected at least 1");
   return out;
 }
 

@@ -82,7 +82,7 @@ TEST_CASE("a worker that drifts is named by the others, who go on from a checkpo
   CAPTURE(finished.err);
   REQUIRE(finished.code == 0);
   CHECK(finished.err.find("worker 1 (127.0.0.1:") != std::string::npos);
-  CHECK(finished.err.find(") has drifted from the others in step 25") != std::string::npos);
+  CHECK(finished.err.find(") diverged from the other workers in step 25") != std::string::npos);
   CHECK(finished.err.find(" differs from that of 2 other workers after 25") != std::string::npos);
   const Json summary = Json::parse(finished.out);
   for (const char* key : {"weights_sha256", "state_sha256", "train_loss"})
@@ -99,7 +99,7 @@ TEST_CASE("a worker that drifts is named by the others, who go on from a checkpo
   const Finished drifting = job.drifting().wait();
   CHECK(drifting.code == 1);
   CHECK(drifting.err.find("worker 1 (127.0.0.1:") != std::string::npos);
-  CHECK(drifting.err.find("has drifted from the others") != std::string::npos);
+  CHECK(drifting.err.find("diverged from the other workers") != std::string::npos);
 }
 
 TEST_CASE("two workers that drift apart end the job, which is resumed from the last checkpoint") {
@@ -107,7 +107,7 @@ TEST_CASE("two workers that drift apart end the job, which is resumed from the l
   const Finished finished = job.train();
   CAPTURE(finished.err);
   CHECK(finished.code == 1);
-  CHECK(finished.err.find("the workers have drifted apart in step 25") != std::string::npos);
+  CHECK(finished.err.find("the workers diverged in step 25") != std::string::npos);
   CHECK(finished.err.find(" of worker 0 differs from that of worker 1 after 25") !=
         std::string::npos);
   CHECK(finished.err.find("; the last checkpoint is ") != std::string::npos);
@@ -121,10 +121,10 @@ TEST_CASE(
   const int steps = test::kIsSanitized ? 1200 : 8000;
   Program train = job.start({"train.steps=" + std::to_string(steps), "cluster.max_workers=3",
                              "train.log_every=100", "train.checkpoint_every=200"});
-  REQUIRE(says(train, "has drifted from the others"));
+  REQUIRE(says(train, "diverged from the other workers"));
   CHECK(says(job.drifting(), "this node takes no part in this job again"));
-  CHECK(says(job.drifting(), "still leads the job that this node has drifted in; trying again"));
-  const std::string why = "a worker on its host has drifted from the others";
+  CHECK(says(job.drifting(), "still runs the job in which this node diverged; trying again"));
+  const std::string why = "a worker on the node's host diverged from the other workers";
   CHECK(says(job.another(), "not let in: " + why));
   const Finished finished = train.wait();
   CAPTURE(finished.err);

@@ -155,7 +155,7 @@ class Round {
     const size_t line = finished.err.find("poseidon-train: ");
     const std::string said = line == std::string::npos ? finished.err : finished.err.substr(line);
     if (!said.starts_with("poseidon-train: " + victim.name + " (127.0.0.1:") ||
-        said.find(" was lost in step ") == std::string::npos ||
+        said.find(" failed in step ") == std::string::npos ||
         (said.find("/checkpoints/step-") == std::string::npos && !in_first_steps(said)) ||
         std::count(said.begin(), said.end(), '\n') != 1)
       complain("it says: " + said);
@@ -195,9 +195,9 @@ class Round {
 
   /// Whether the failure happened before the first step was complete. Then there is no checkpoint.
   bool in_first_steps(const std::string& said) {
-    const size_t place = said.find(" was lost in step ");
+    const size_t place = said.find(" failed in step ");
     const bool first =
-        place != std::string::npos && std::stoi(said.substr(place + 18)) <= 2 + fault_.staleness;
+        place != std::string::npos && std::stoi(said.substr(place + 16)) <= 2 + fault_.staleness;
     const fs::path checkpoints = run_ / "checkpoints";
     without_a_step_ = first && fs::is_empty(checkpoints);
     return without_a_step_;
@@ -263,7 +263,7 @@ std::string strike_early(const TinyJob& job, int signal, unsigned seed, unsigned
   const std::string said = line == std::string::npos ? finished.err : finished.err.substr(line);
   std::string wrong;
   if (finished.code != 3) wrong += "exit code " + std::to_string(finished.code) + "; ";
-  if (!said.starts_with(at) || said.find(" was lost ") == said.npos) wrong += "it says: " + said;
+  if (!said.starts_with(at) || said.find(" failed ") == said.npos) wrong += "it says: " + said;
   if (signal == SIGKILL && (said.find("it was ended by signal 9 (see ") == said.npos ||
                             said.find(victim.log.filename().string()) == said.npos))
     wrong += "it does not say how: " + said;

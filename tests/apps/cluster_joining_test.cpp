@@ -169,7 +169,7 @@ TEST_CASE("a daemon that finds the job full is told so once, and waits for a pla
   Program train = cluster.train("3");
   REQUIRE(says(train, "begin with step"));
   Program& spare = cluster.worker("d", {});
-  const std::string full = "all 3 workers that the job may have are there already";
+  const std::string full = "the job already has its maximum of 3 workers";
   CHECK(says(train, full));
   CHECK(says(spare, "not let in: " + full));
   victim.send(SIGKILL);

@@ -92,7 +92,7 @@ TEST_CASE("a worker and its server speak without a socket; with both lost the ot
   const bool named = finished.err.find("worker 0 (127.0.0.1:") != std::string::npos ||
                      finished.err.find("server 0 (127.0.0.1:") != std::string::npos;
   CHECK(named);
-  CHECK(finished.err.find("was lost in step") != std::string::npos);
+  CHECK(finished.err.find("failed in step") != std::string::npos);
   CHECK(other.wait().code == 3);
 }
 

@@ -73,8 +73,8 @@ TEST_CASE("a worker that hangs in a test is named with what it did, and ended") 
   CAPTURE(finished.err);
   CHECK(finished.code == 3);
   CHECK(finished.err.find("worker 0 (127.0.0.1:") != std::string::npos);
-  CHECK(finished.err.find("made no progress in step 3001: no sign of progress for 2 s; it was "
-                          "testing, 0 of 8 batches, and has done 3000 steps") != std::string::npos);
+  CHECK(finished.err.find("stalled in step 3001: no progress for 2 s; last activity: testing, 0 of "
+                          "8 batches; steps completed: 3000") != std::string::npos);
   for (const Process& each : members) {
     CAPTURE(each.name);
     CHECK(within(10, [&] { return has_ended(each.pid); }));
@@ -110,7 +110,7 @@ TEST_CASE("a daemon whose computing hangs when its job is over ends") {
   const Finished finished = train.wait();
   CAPTURE(finished.err);
   CHECK(finished.code == 3);
-  CHECK(finished.err.find(" made no progress in step ") != std::string::npos);
+  CHECK(finished.err.find(" stalled in step ") != std::string::npos);
   CAPTURE(daemons[0].err());
   REQUIRE(within(30, [&] { return has_ended(daemons[0].process()); }));
   CHECK(daemons[0].wait().err.find("the process is ended") != std::string::npos);

@@ -96,7 +96,7 @@ TEST_CASE("a daemon that was stopped and is back hears that the others do withou
   CHECK(back.err.find(
             "the others do without this node, which is outdated from here on: worker 1 (") !=
         std::string::npos);
-  CHECK(back.err.find("no sign of life for 1 s") != std::string::npos);
+  CHECK(back.err.find("no heartbeat for 1 s") != std::string::npos);
   CHECK(train.wait().code == 0);
   CHECK(server.wait().code == 0);
 }

@@ -335,7 +335,7 @@ TEST_CASE("a daemon that is one too many is not let in, and ends with 2") {
   Program& late = cluster.start("poseidon-worker", "late", {"--once"});
   const Finished finished = late.wait();
   CHECK(finished.code == 2);
-  CHECK(has(finished.err, "not let in: a job is running already"));
+  CHECK(has(finished.err, "not let in: a job is already running"));
   train.send(SIGTERM);
   CHECK(train.wait().code == 0);
 }

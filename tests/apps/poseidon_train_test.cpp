@@ -90,7 +90,7 @@ TEST_CASE("usage and config errors end with 2 and one line") {
   CHECK(has(refused({"--listen", "127.0.0.1:0"}), "expected --external or --hosts beside it"));
   CHECK(has(refused({"--secret-file", "s"}), "--secret-file s: expected --external beside it"));
   CHECK(has(refused({"--insecure"}), "--insecure: expected --external beside it"));
-  CHECK(has(refused({"--external", "--listen", "nonsense"}), "\"nonsense\" is no address"));
+  CHECK(has(refused({"--external", "--listen", "nonsense"}), "got \"nonsense\""));
   for (const char* number : {"-1", "99999999999999999999", "3.5", "x", ""})
     CHECK(has(refused({"--max-steps", number}),
               std::string("--max-steps: expected a whole number >= 0, got ") + number + " (see"));
@@ -320,11 +320,11 @@ TEST_CASE("daemons refuse words that would let them try for ever") {
   };
   CHECK(has(refused({"--rank", "-5"}), "--rank: expected a whole number from 0 to 4095, got -5"));
   CHECK(has(refused({"--join-timeout", "-1"}), "--join-timeout: expected a whole number"));
-  CHECK(has(refused({"--listen", "here"}), "--listen: \"here\" is no address"));
+  CHECK(has(refused({"--listen", "here"}), "--listen: expected HOST:PORT with a port"));
   const Finished nowhere =
       Program("poseidon-server", {"--coordinator", "nonsense"}, job.folder).wait();
   CHECK(nowhere.code == 2);
-  CHECK(has(nowhere.err, "--coordinator: \"nonsense\" is no address, expected HOST:PORT"));
+  CHECK(has(nowhere.err, "--coordinator: expected HOST:PORT with a port"));
 }
 
 TEST_CASE("a run that fails ends with 1") {

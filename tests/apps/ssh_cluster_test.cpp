@@ -194,7 +194,7 @@ TEST_CASE("over ssh: a host that cannot be reached ends the job, and is named wi
   const Finished finished = hosts.start({}).wait();
   CAPTURE(finished.err);
   CHECK(finished.code == 3);
-  CHECK(has(finished.err, " 1 was lost before the first step: it ended with exit code 255 (see " +
+  CHECK(has(finished.err, " 1 failed before the first step: it ended with exit code 255 (see " +
                               (hosts.job.folder / "run" / "logs").string() + "/"));
   CHECK(has(finished.err, "-1.log): ssh: connect to host 127.0.0.2 port 9: Connection refused"));
   CHECK(within(10, [&] { return hosts.members().empty(); }));

@@ -68,7 +68,7 @@ TEST_CASE("TLS flags that cannot be are refused before anything starts") {
   CHECK(refusal("poseidon-train", {config, "--tls-key", "x"}).find("expected --external beside") !=
         std::string::npos);
   CHECK(refusal("poseidon-worker", {"--coordinator", "127.0.0.1:1", "--tls-key", "x"})
-            .find("TLS needs --tls-certificate, --tls-key and --tls-authority") !=
+            .find("TLS requires --tls-certificate, --tls-key and --tls-authority") !=
         std::string::npos);
 }
 

@@ -119,7 +119,7 @@ TEST_CASE("--plan prints what a number of workers would move, --times feeds it")
         "poseidon-train: --simulate: expected --plan beside it\n");
   const Finished lacking = run(job, {by_time.begin(), by_time.begin() + 5});
   CHECK(lacking.code == 2);
-  CHECK(has(lacking.err, "\"comm.policy\": \"time\" needs measured times"));
+  CHECK(has(lacking.err, "\"comm.policy\": \"time\" requires measured layer times"));
 }
 
 namespace {

@@ -17,8 +17,7 @@ TEST_CASE("addresses are taken apart and put together again") {
 TEST_CASE("what is no address is refused") {
   CHECK_THROWS_WITH_AS(
       parse_address("gpu3"),
-      "\"gpu3\" is no address, expected HOST:PORT with a port of 0 to 65535 (IPv6: "
-      "[ADDRESS]:PORT)",
+      "expected HOST:PORT with a port of 0 to 65535 (IPv6: [ADDRESS]:PORT), got \"gpu3\"",
       ConfigError);
   for (const char* address : {"", ":7000", "gpu3:", "gpu3:x", "gpu3:7000x", "gpu3:65536", "gpu3:-1",
                               "::1:7000", "[::1:7000", "a]:1"})

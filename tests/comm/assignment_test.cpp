@@ -153,37 +153,35 @@ TEST_CASE("an assignment that is not sound is refused with its place") {
     return error_of<ConfigError>([&] { read_plan(json, {"p", ""}, request.layers); });
   };
   REQUIRE(refused("/assignment/workers/0/shards", "1") == "");
-  CHECK(refused("/workers", "2") ==
-        "p: /workers: expected 3, as many as stand in \"assignment\", got 2");
-  CHECK(refused("/servers", "7") ==
-        "p: /servers: expected 2, as many as stand in \"assignment\", got 7");
+  CHECK(refused("/workers", "2") == "p: /workers: expected 3, the number in \"assignment\", got 2");
+  CHECK(refused("/servers", "7") == "p: /servers: expected 2, the number in \"assignment\", got 7");
   CHECK(refused("/assignment/servers", "[]") ==
-        "p: /servers: expected 0, as many as stand in \"assignment\", got 2");
+        "p: /servers: expected 0, the number in \"assignment\", got 2");
   CHECK(refused("/logical_shards", "8") ==
-        "p: /logical_shards: expected 7, as many as the workers in \"assignment\" have, got 8");
+        "p: /logical_shards: expected 7, the sum over the workers in \"assignment\", got 8");
   CHECK(refused("/assignment/workers/1/shards", "0")
             .starts_with("p: /assignment/workers/1/shards: "
                          "expected "));
   CHECK(refused("/assignment/workers/0/shards", "2") ==
-        "p: /assignment/workers/1/first_shard: expected 6, so that each logical shard has one "
-        "worker, got 5");
+        "p: /assignment/workers/1/first_shard: expected 6, because each logical shard has exactly "
+        "one worker, got 5");
   CHECK(refused("/assignment/workers/2/shards", "3") ==
-        "p: /assignment/workers/0/first_shard: expected 3, so that each logical shard has one "
-        "worker, got 4");
+        "p: /assignment/workers/0/first_shard: expected 3, because each logical shard has exactly "
+        "one worker, got 4");
   CHECK(refused("/assignment/workers/2/first_shard", "1048576")
             .starts_with("p: /assignment/workers/0/first_shard: expected 0, "));
   CHECK(refused("/assignment/workers/2/first_shard", "4294967296")
             .starts_with("p: /assignment/workers/2/first_shard: expected "));
   CHECK(refused("/assignment/workers/2/member", "0") ==
-        "p: /assignment/workers/2/member: expected a number that no other one has, got 0 as at /0");
+        "p: /assignment/workers/2/member: expected a unique number, got 0, which is also at /0");
   CHECK(refused("/assignment/servers/1/member", "0")
-            .starts_with("p: /assignment/servers/1/member: expected a number that no other"));
+            .starts_with("p: /assignment/servers/1/member: expected a unique number"));
   CHECK(refused("/assignment/workers/2/host", "3") ==
-        "p: /assignment: expected hosts that count from 0 without a gap, but host 2 has nobody and "
-        "host 3 somebody");
+        "p: /assignment: expected consecutive hosts from 0, but host 2 has no node and host 3 has "
+        "one");
   CHECK(refused("/assignment/workers/2/host", "8192").starts_with("p: /assignment/workers/2/host"));
   CHECK(refused("/servers_apart", "true") ==
-        "p: /servers_apart: expected false, as the hosts in \"assignment\" are, got true");
+        "p: /servers_apart: expected false, which the hosts in \"assignment\" imply, got true");
   CHECK(refused("/assignment/worker", "[]").find("did you mean \"workers\"?") != std::string::npos);
   CHECK(refused("/assignment", "[]").starts_with("p: /assignment: expected "));
 }

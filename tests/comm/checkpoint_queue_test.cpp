@@ -74,8 +74,9 @@ TEST_CASE("what all agreed on without a checkpoint does not pile up") {
 TEST_CASE("other values than all agreed on are not written, and nothing after them") {
   Queue all;
   all.take(4, {1});
-  CHECK(error_of<RunError>([&] { all.queue.agreed(4, {7}); }) ==
-        "step 4: worker 2 sent a checkpoint of other values than the workers agreed on");
+  CHECK(
+      error_of<RunError>([&] { all.queue.agreed(4, {7}); }) ==
+      "step 4: worker 2 sent a checkpoint that differs from the values that the workers agreed on");
   all.take(8, {2});
   all.queue.agreed(8, {2});
   CHECK(all.written.empty());

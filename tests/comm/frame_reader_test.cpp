@@ -149,7 +149,7 @@ TEST_CASE("a bulk frame without a body is refused, whatever its place would be")
       FrameReader reader;
       Collector sink;
       CHECK(feed(reader, sink, frame(kind, {}, chunk), 64) ==
-            "a " + name_of(kind) + " frame announces no bytes");
+            "a " + name_of(kind) + " frame announces 0 bytes, expected at least 1");
       CHECK(sink.announcements.empty());
       CHECK(sink.taken.empty());
     }

@@ -37,7 +37,7 @@ bool is(const std::optional<PeerIdentity>& peer, const PeerIdentity& expected) {
 }
 
 constexpr const char* kWrongSecret =
-    "the two ends have different secrets: give both the same secret file";
+    "the two ends have different secrets: use the same secret file on both";
 
 }  // namespace
 
@@ -74,10 +74,10 @@ TEST_CASE("a secret on one side only is said so") {
   const Initiator without = initiator(Secret());
   Acceptor with = acceptor();
   CHECK(with.hello(without.hello()).error ==
-        "one end has a secret and the other has none: give both the same secret file");
+        "one end has a secret and the other has none: use the same secret file on both");
   Acceptor open = acceptor(Secret());
   CHECK(open.hello(initiator().hello()).error ==
-        "one end has no secret and the other has one: give both the same secret file");
+        "one end has no secret and the other has one: use the same secret file on both");
   // A peer that only claims to have a secret has no proof.
   Bytes hello(without.hello().begin(), without.hello().end());
   hello[1] = std::byte{1};
@@ -152,14 +152,14 @@ TEST_CASE("who is called is who answers") {
   CHECK(refusal_of(kWorker, {Role::kServer, 2}, kServer) ==
         "server 2 was called, this is server 1");
   CHECK(refusal_of(joining, server, kServer) ==
-        "a worker without a rank calls nobody but the coordinator");
-  CHECK(refusal_of(coordinator, server, kServer) == "a coordinator calls nobody");
+        "a worker without a rank may connect only to the coordinator");
+  CHECK(refusal_of(coordinator, server, kServer) == "a coordinator may not connect to a node");
   PeerIdentity other = kWorker;
   other.view = 999;
-  CHECK(refusal_of(other, server, kServer) == "worker 3 is of view 999, server 1 of view 9");
+  CHECK(refusal_of(other, server, kServer) == "worker 3 has view 999, server 1 has view 9");
   other = kWorker;
   other.job = coordinator.job;
-  CHECK(refusal_of(other, server, kServer) == "worker 3 is of another job than server 1");
+  CHECK(refusal_of(other, server, kServer) == "worker 3 belongs to another job than server 1");
 }
 
 TEST_CASE(
@@ -194,9 +194,9 @@ TEST_CASE("bodies that are no handshake are refused with what was expected") {
   CHECK(worker.challenge(Bytes(63)).error == "a challenge of 63 bytes, expected 64");
   CHECK(with(0, 3) == "role 3 is unknown");
   CHECK(with(2, 3) == "role 3 is unknown");
-  CHECK(with(1, 2) == "expected 0 or 1 for a secret, got 2");
-  CHECK(with(3, 1) == "a reserved field of an introduction is not 0");
-  CHECK(with(14, 1) == "a reserved field of an introduction is not 0");
+  CHECK(with(1, 2) == "expected a secret flag of 0 or 1, got 2");
+  CHECK(with(3, 1) == "expected 0 in the reserved fields of an introduction");
+  CHECK(with(14, 1) == "expected 0 in the reserved fields of an introduction");
   CHECK(with(6, 1) == "expected a rank of -1 to 65535, got 65539");
 }
 
@@ -246,9 +246,10 @@ TEST_CASE("security: a secret that others may read is warned of") {
   CHECK(log.lines() == "");
   std::filesystem::permissions(path, perms::owner_read | perms::group_read);
   CHECK(read_secret(path, log) == kSecret);
-  CHECK(log.lines() == path +
-                           ": others than its owner may read this secret, and so join the cluster; "
-                           "expected mode 600: chmod 600 " +
-                           path);
+  CHECK(log.lines() ==
+        path +
+            ": users other than its owner can read this secret and join the cluster; "
+            "expected mode 600: chmod 600 " +
+            path);
   std::filesystem::remove(path);
 }

@@ -204,8 +204,8 @@ TEST_CASE("who is none of the job is not let in, and does not end it when it goe
     return PeerIdentity{.role = role, .rank = rank, .view = 1, .job = kJob, .address = ""};
   };
   // Without a roster, any node that the job can have may be a member.
-  CHECK(lonely.member.refusal(caller(Role::kWorker, 3)) == "worker 3 is no member of this job");
-  CHECK(lonely.member.refusal(caller(Role::kServer, 1)) == "server 1 is no member of this job");
+  CHECK(lonely.member.refusal(caller(Role::kWorker, 3)) == "worker 3 is not a member of this job");
+  CHECK(lonely.member.refusal(caller(Role::kServer, 1)) == "server 1 is not a member of this job");
   lonely.member.opened(60, caller(Role::kWorker, 60000));
   lonely.member.opened(61, caller(Role::kWorker, 2));
   lonely.member.opened(62, caller(Role::kServer, 0));
@@ -216,12 +216,12 @@ TEST_CASE("who is none of the job is not let in, and does not end it when it goe
       .roster = {{Role::kWorker, 0, "a:1"}, {Role::kWorker, 1, "b:1"}, {Role::kServer, 0, "c:1"}}});
   CHECK(lonely.transport.closed == std::vector<ConnectionId>{60, 61});
   CHECK(lonely.member.refusal(caller(Role::kWorker, 60000)) ==
-        "worker 60000 is no member of this job");
-  CHECK(lonely.member.refusal(caller(Role::kServer, 0)) == "server 0 is connected already");
+        "worker 60000 is not a member of this job");
+  CHECK(lonely.member.refusal(caller(Role::kServer, 0)) == "server 0 is already connected");
   CHECK(lonely.member.refusal(caller(Role::kWorker, 1)) == "");
   lonely.member.opened(63, caller(Role::kWorker, 60000));
   CHECK(lonely.transport.closed == std::vector<ConnectionId>{60, 61, 63});
-  lonely.member.closed(63, "closed by the peer");
+  lonely.member.closed(63, "connection closed by the peer");
   CHECK(lonely.host.happened == "welcomed planned ");
 }
 
@@ -229,8 +229,7 @@ TEST_CASE("a plan for a node that is not prepared is refused") {
   LonelyMember lonely;
   lonely.hears(Welcome{.rank = 0});
   lonely.hears(Planned{.view = 1, .roster = {}});
-  CHECK(lonely.host.happened ==
-        "welcomed failed: it published a plan before this node was prepared ");
+  CHECK(lonely.host.happened == "welcomed failed: it sent a plan before this node was prepared ");
 }
 
 TEST_CASE("who was let in may be refused until it has a plan, and not any more then") {
@@ -270,8 +269,7 @@ TEST_CASE("silence that no clock can count, and words that nobody knows, end the
   const std::string body = R"({"type": "plann"})";
   other.member.received(1, {.kind = FrameKind::kControl}, std::as_bytes(std::span(body)));
   CHECK(other.host.happened ==
-        "failed: it sent a message that cannot be read: a control message of the unknown type "
-        "\"plann\" ");
+        "failed: it sent an unreadable message: unknown type of a control message: \"plann\" ");
 }
 
 TEST_CASE("who proves itself and never asks to take part is not kept") {
@@ -285,7 +283,7 @@ TEST_CASE("who proves itself and never asks to take part is not kept") {
     crowd.coordinator.wake();
   }
   CHECK(crowd.transport.closed.size() == 601);  // includes the worker that did not ask to join
-  CHECK(crowd.host.refusals.back() == "it did not ask to take part within 10 s");
+  CHECK(crowd.host.refusals.back() == "the node did not request to join within 10 s");
   crowd.join(2);
   CHECK(crowd.host.members == 1);
 }
@@ -294,7 +292,7 @@ TEST_CASE("who asks for another role than it has proved does not join") {
   Crowd crowd;
   crowd.hears(1, Join{.role = Role::kServer, .address = "", .facts = {{"build", "ours"}}});
   CHECK(crowd.host.refusals ==
-        std::vector<std::string>{"it asks for another role than it has proved"});
+        std::vector<std::string>{"the node requests a role other than that of its handshake"});
 }
 
 TEST_CASE("who does not tell its build, or tells of more, does not join") {
@@ -302,9 +300,8 @@ TEST_CASE("who does not tell its build, or tells of more, does not join") {
   crowd.join(1, {});
   crowd.join(2, {{"build", "ours"}, {"mood", "bad"}});
   CHECK(crowd.host.members == 0);
-  CHECK(crowd.host.refusals ==
-        std::vector<std::string>{"build is not told, expected ours",
-                                 "mood is bad, expected nothing of that name"});
+  CHECK(crowd.host.refusals == std::vector<std::string>{"build is missing, expected ours",
+                                                        "mood is bad, expected no such value"});
 }
 
 TEST_CASE("a worker that does not tell a fact is none of the job") {
@@ -313,7 +310,7 @@ TEST_CASE("a worker that does not tell a fact is none of the job") {
   crowd.hears(1, Prepared{{{"samples", "10"}}});
   crowd.hears(2, Prepared{});
   REQUIRE(crowd.host.losses.size() == 1);
-  CHECK(crowd.host.losses[0].find("samples is not told, expected 10 as on worker 0") !=
+  CHECK(crowd.host.losses[0].find("samples is missing, expected 10 as on worker 0") !=
         std::string::npos);
 }
 
@@ -397,11 +394,11 @@ TEST_CASE("a step that a lost worker has not reported is made again where all ca
     crowd.begin();
     crowd.hears(1, Note{.about = "step", .step = 5, .content = Json::object()});
     crowd.hears(2, Note{.about = "step", .step = 4, .content = Json::object()});
-    crowd.coordinator.closed(2, "closed by the peer");
+    crowd.coordinator.closed(2, "connection closed by the peer");
     crowd.hears(1, Lost{{.kind = NodeFailure::Kind::kPeer,
                          .who = {Role::kWorker, 1},
                          .address = "",
-                         .why = "closed by the peer",
+                         .why = "connection closed by the peer",
                          .awaited = "worker 0 awaited a sum"}});
     crowd.hears(1, LeftView{.step = 5, .least = least});
     CHECK(crowd.host.goes_on_after == least);
@@ -461,7 +458,7 @@ TEST_CASE("a job admits no node of a host on which a worker has drifted") {
   crowd.come(10, "host4:8");
   REQUIRE(crowd.host.refusals.size() == 2);
   for (const std::string& why : crowd.host.refusals)
-    CHECK(why.starts_with("a worker on its host has drifted from the others"));
+    CHECK(why.starts_with("a worker on the node's host diverged from the other workers"));
 }
 
 TEST_CASE("a member that has drifted in a job does not ask to take part in it again") {
@@ -478,8 +475,8 @@ TEST_CASE("a member that has drifted in a job does not ask to take part in it ag
     member.opened(1, {.role = Role::kCoordinator, .view = 1, .job = kJob, .address = "head:1"});
     CHECK(transport.said.empty() == same_job);
     CHECK(transport.closed.empty() != same_job);
-    CHECK(host.happened == (same_job ? "unreachable: the coordinator at head:1 still leads the job "
-                                       "that this node has drifted in; trying again "
+    CHECK(host.happened == (same_job ? "unreachable: the coordinator at head:1 still runs the job "
+                                       "in which this node diverged; trying again "
                                      : ""));
   }
 }
@@ -585,7 +582,7 @@ TEST_CASE("who reports itself as lost is believed") {
   crowd.hears(2, Lost{{.kind = NodeFailure::Kind::kPeer,
                        .who = {Role::kWorker, 1},
                        .address = "",
-                       .why = "closed by the peer",
+                       .why = "connection closed by the peer",
                        .awaited = ""}});
   crowd.hears(1, LeftView{.step = 0, .least = 0});
   CHECK(crowd.host.goes_on_after == 0);
@@ -619,7 +616,7 @@ TEST_CASE("a sum that comes before this worker's part of it is refused") {
   const FrameHeader sum{
       .kind = FrameKind::kSum, .view = 1, .part = {0, 2}, .length = std::min(bytes, kSliceBytes)};
   CHECK(exchange.place({Role::kServer, 0}, sum).fault ==
-        "sent the sum of step 0 before this worker's part of it");
+        "sent the sum of step 0 before this worker's contribution");
   for (const Piece& piece : plan.chunks[0].pieces)
     exchange.contribute(piece.layer,
                         {.tensor = piece.tensor, .part = {0, 1}, .values = memory.values});
@@ -660,10 +657,10 @@ TEST_CASE("a second node at an address in use is refused, and hears which node h
               Join{.role = Role::kWorker, .address = "node1:7001", .facts = {{"build", "ours"}}});
   CHECK(crowd.host.members == 1);
   CHECK(crowd.host.refusals ==
-        std::vector<std::string>{"node1:7001 is already the address of worker 0: give each node "
-                                 "another --advertise"});
+        std::vector<std::string>{"node1:7001 is already the address of worker 0: set a different "
+                                 "--advertise on each node"});
   // The address is free again after that node has left.
-  crowd.coordinator.closed(1, "closed by the peer");
+  crowd.coordinator.closed(1, "connection closed by the peer");
   crowd.coordinator.opened(3, {.role = Role::kWorker, .address = ""});
   crowd.hears(3,
               Join{.role = Role::kWorker, .address = "node1:7001", .facts = {{"build", "ours"}}});
@@ -676,20 +673,20 @@ TEST_CASE("a member that is lost in three attempts to prepare the job ends it") 
   crowd.join(2);
   ConnectionId last = 2;
   for (int attempt = 1; attempt < 3; ++attempt) {
-    crowd.coordinator.closed(last, "no sign of life for 10 s");
+    crowd.coordinator.closed(last, "no heartbeat for 10 s");
     CHECK(crowd.coordinator.state() == Coordinator::State::kGathering);
     crowd.coordinator.opened(++last, {.role = Role::kWorker, .address = ""});
     crowd.hears(last, Join{.role = Role::kWorker, .address = "b:1", .facts = {{"build", "ours"}}});
     CHECK(crowd.coordinator.state() == Coordinator::State::kPreparing);
   }
   // The first failure was on another host, so it does not count for host b.
-  crowd.coordinator.closed(last, "no sign of life for 10 s");
+  crowd.coordinator.closed(last, "no heartbeat for 10 s");
   CHECK(crowd.host.losses.empty());
   crowd.coordinator.opened(++last, {.role = Role::kWorker, .address = ""});
   crowd.hears(last, Join{.role = Role::kWorker, .address = "b:1", .facts = {{"build", "ours"}}});
-  crowd.coordinator.closed(last, "no sign of life for 10 s");
+  crowd.coordinator.closed(last, "no heartbeat for 10 s");
   CHECK(crowd.host.losses ==
-        std::vector<std::string>{"worker 1 (b:1) was lost before the first step: it failed in 3 "
-                                 "attempts to prepare the job: no sign of life for 10 s"});
+        std::vector<std::string>{"worker 1 (b:1) failed before the first step: it failed in 3 "
+                                 "attempts to prepare the job: no heartbeat for 10 s"});
   CHECK(crowd.host.over);
 }

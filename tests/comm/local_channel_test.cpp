@@ -161,7 +161,7 @@ TEST_CASE("after close() a neighbour's memory is left alone, and its last words 
   numbers = Bytes();
   words.assign(10, std::byte{0});
   held.release();
-  CHECK(pair.server.why_closed() == "closed by the peer");
+  CHECK(pair.server.why_closed() == "connection closed by the peer");
   const auto events = pair.server.events();
   REQUIRE(events.frames.size() == 1);
   CHECK(events.frames[0].header.kind == FrameKind::kControl);
@@ -173,7 +173,7 @@ TEST_CASE("a machine may close a connection to a neighbour while it is told of a
   NeighbourPair pair;
   pair.worker.send(pair.at_worker, header_of(FrameKind::kContribution, 55), pattern(10, 1), 1);
   pair.worker.send(pair.at_worker, header_of(FrameKind::kContribution, 1), pattern(10, 1), 1);
-  CHECK(pair.worker.why_closed() == "closed by the peer");
+  CHECK(pair.worker.why_closed() == "connection closed by the peer");
   CHECK(pair.server.events().frames.size() == 1);
 }
 
@@ -181,11 +181,11 @@ TEST_CASE("a neighbour that stops is a peer that has closed") {
   NeighbourPair pair;
   SUBCASE("the one that was called") {
     pair.server.transport().stop();
-    CHECK(pair.worker.why_closed() == "closed by the peer");
+    CHECK(pair.worker.why_closed() == "connection closed by the peer");
   }
   SUBCASE("the one that called") {
     pair.worker.transport().stop();
-    CHECK(pair.server.why_closed() == "closed by the peer");
+    CHECK(pair.server.why_closed() == "connection closed by the peer");
   }
 }
 
@@ -200,7 +200,7 @@ TEST_CASE("a neighbour whose machine has thrown is a peer that has closed") {
   REQUIRE(worker.wait_open());
   worker.send(id, header_of(FrameKind::kContribution, 66), pattern(10, 1), 1);
   failed.get_future().wait();
-  CHECK(worker.why_closed() == "closed by the peer");
+  CHECK(worker.why_closed() == "connection closed by the peer");
   worker.connect(server.address());  // the in-process server is gone, and no socket listens there
   CHECK(worker.wait([](const Node::Events& events) { return events.closed.size() == 2; }));
 }
@@ -235,6 +235,6 @@ TEST_CASE("a caller that has gone before the answer is a peer that has closed") 
   const ConnectionId id = worker.connect(server.address());
   worker.run([&] { worker.transport().close(id); });
   held.release();
-  CHECK(server.why_closed() == "closed by the peer");
+  CHECK(server.why_closed() == "connection closed by the peer");
   CHECK(worker.events().opened.empty());
 }

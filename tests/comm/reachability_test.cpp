@@ -16,25 +16,26 @@ using namespace std::chrono_literals;
 
 TEST_CASE("each reason why a node is not reached has a remedy") {
   CHECK(remedy_of("no answer within 5 s", "[fe80::1]:7002", "node1") ==
-        "open port 7002 on [fe80::1], or give --advertise an address that node1 reaches");
+        "open port 7002 on [fe80::1], or set --advertise to an address that node1 can reach");
   CHECK(remedy_of(text(kUnknownName, ": host not found"), "node2:7002", "node1") ==
-        "make node2 known to node1 (DNS or /etc/hosts), or give --advertise an address that node1 "
-        "reaches");
+        "make node2 known to node1 (DNS or /etc/hosts), or set --advertise to an address that "
+        "node1 can reach");
   CHECK(remedy_of(text(kLoopbackName, " (127.0.1.1): connection refused"), "node2:7002", "node1") ==
-        "correct node2 in /etc/hosts of node1, or give --advertise an address that node1 reaches");
+        "correct node2 in /etc/hosts of node1, or set --advertise to an address that node1 can "
+        "reach");
   CHECK(remedy_of("connection refused", "127.0.0.1:7002", "node1")
-            .starts_with("127.0.0.1 is loopback, which only its own machine reaches"));
+            .starts_with("127.0.0.1 is loopback, which other machines cannot reach"));
   CHECK(remedy_of("refused by the peer: server 0 was called, this is server 1", "node2:7002",
-                  "n") == "give each node another --advertise");
+                  "n") == "set a different --advertise on each node");
   CHECK(remedy_of(kOnlySmallMessages, "node2:7002", "node1").starts_with("set the same MTU"));
 }
 
 TEST_CASE("who cannot reach a coordinator is asked about the firewall and its port") {
   CHECK(question_about("connection refused", "head:7000") ==
-        " (is it started there, and does the firewall pass port 7000?)");
+        " (is it running there, and does the firewall allow port 7000?)");
   CHECK(question_about("no answer within 5 s", "head:7000") ==
-        " (does the firewall pass port 7000?)");
-  CHECK(question_about("closed by the peer", "head:7000") == "");
+        " (does the firewall allow port 7000?)");
+  CHECK(question_about("connection closed by the peer", "head:7000") == "");
 }
 
 TEST_CASE("refusals of one host for one reason become a line with a count, at growing intervals") {
@@ -47,7 +48,7 @@ TEST_CASE("refusals of one host for one reason become a line with a count, at gr
     if (log.lines().size() > before) told.push_back(second);
   }
   CHECK(told == std::vector<int>{0, 10, 30, 70, 150, 310, 630});
-  CHECK(log.lines().find("a connection from 10.0.0.2:40010 was refused: no secret (10 times since "
+  CHECK(log.lines().find("refused a connection from 10.0.0.2:40010: no secret (10 times since "
                          "the last such message)") != std::string::npos);
 }
 
@@ -65,8 +66,8 @@ TEST_CASE("a host whose joins fail waits longer each time, and is forgotten afte
   CHECK(failed.objection("node1", 0s) == "");
   CHECK(failed.note("node1", "port 7002 is closed", 0s, 10s) == 1);
   CHECK(failed.objection("node1", 9s) ==
-        "a node of this host failed before its first step: port 7002 is closed; it may join again "
-        "later");
+        "a node of this host failed before its first step: port 7002 is closed; this host may join "
+        "again later");
   CHECK(failed.objection("node1", 10s) == "");
   CHECK(failed.note("node1", "again", 10s, 10s) == 2);
   CHECK(failed.objection("node1", 29s).find(", 2 times in a row: again") != std::string::npos);

@@ -114,7 +114,7 @@ TEST_CASE("security: what an end has said is no proof when it is sent back to it
   SUBCASE("its hello with some proof") { echo.resize(echo.size() + 32); }
   called.send(frame_of(header_of(FrameKind::kChallenge), echo));
   CHECK(worker.why_closed() ==
-        "the two ends have different secrets: give both the same secret file");
+        "the two ends have different secrets: use the same secret file on both");
 
   Node node(server());
   BareSocket caller(node.address());
@@ -127,7 +127,7 @@ TEST_CASE("security: what an end has said is no proof when it is sent back to it
   const auto answer = caller.receive_frame();
   REQUIRE(answer);
   CHECK(words(answer->second) ==
-        "the two ends have different secrets: give both the same secret file");
+        "the two ends have different secrets: use the same secret file on both");
   CHECK(node.events().opened.empty());
 }
 
@@ -155,12 +155,13 @@ TEST_CASE("security: nobody is taken for another role, rank, view or job") {
     return refusal_of(caller, kServer1, callee);
   };
   CHECK(from(identity(Role::kWorker, 0, 999)) ==
-        "refused by the peer: worker 0 is of view 999, server 1 of view 1");
+        "refused by the peer: worker 0 has view 999, server 1 has view 1");
   CHECK(from(identity(Role::kWorker, 0, 1, JobId{std::byte{8}})) ==
-        "refused by the peer: worker 0 is of another job than server 1");
+        "refused by the peer: worker 0 belongs to another job than server 1");
   CHECK(from(joining()) ==
-        "refused by the peer: a worker without a rank calls nobody but the coordinator");
-  CHECK(from(identity(Role::kCoordinator, 0)) == "refused by the peer: a coordinator calls nobody");
+        "refused by the peer: a worker without a rank may connect only to the coordinator");
+  CHECK(from(identity(Role::kCoordinator, 0)) ==
+        "refused by the peer: a coordinator may not connect to a node");
   CHECK(refusal_of(identity(Role::kWorker, 0), {Role::kServer, 0}, callee) ==
         "refused by the peer: server 0 was called, this is server 1");
   CHECK(refusal_of(joining(), kCoordinator, callee) ==

@@ -138,7 +138,7 @@ TEST_CASE("a server sums as many steps at once as the staleness and one") {
     const Destination refused = give(server, 0, most + 1, 0);
     CHECK(!refused.accepted);
     CHECK(refused.fault == "sent a contribution to step " + std::to_string(most + 1) +
-                               " before the sum of step 0 was made");
+                               " before the sum of step 0 is complete");
     CHECK(outlet.frames.empty());
     CHECK(give(server, 1, 0, 10).accepted);
     REQUIRE(outlet.frames.size() == 2);  // the sum, to both workers
@@ -231,7 +231,7 @@ TEST_CASE("factors of peers may be twice the staleness and one ahead") {
     const auto most = static_cast<uint64_t>(2 * staleness + 1);
     for (uint64_t step = 0; step <= most; ++step) CHECK(worker.take_factors(step).accepted);
     CHECK(worker.take_factors(most + 1).fault ==
-          "sent a factor of step " + std::to_string(most + 1) + ", but step 0 is awaited");
+          "sent a factor of step " + std::to_string(most + 1) + ", expected step 0");
     CHECK(worker.take_factors(1).fault.empty());
     CHECK(worker.exchange.traffic().repeated == 1);
     worker.exchange.contribute(0, {.part = {0, 1}});

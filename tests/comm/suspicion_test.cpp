@@ -88,18 +88,18 @@ TEST_CASE("the loss of who explains reports says with whom it has no connection,
   suspicion.add(worker(0), loss_of(worker(2), "silence", 3, "a sum"));
   const NodeFailure loss = suspicion.loss_of(worker(2));
   CHECK(loss.message() ==
-        "worker 2 was lost in step 3: it and worker 0 have no connection, though the coordinator "
+        "worker 2 failed in step 3: it and worker 0 have no connection, although the coordinator "
         "reaches both: silence; a sum");
   suspicion.add(worker(1), loss_of(worker(2), "silence"));
   suspicion.add(server(1), loss_of(worker(2), "silence"));
   CHECK(suspicion.loss_of(worker(2)).why ==
-        "it and worker 0 and 2 others have no connection, though the coordinator reaches all: "
+        "it and worker 0 and 2 others have no connection, although the coordinator reaches all: "
         "silence");
 }
 
 TEST_CASE("of two reports of one node the one with a reason is told, whoever makes it") {
   Suspicion suspicion;
-  suspicion.add(server(0), loss_of(worker(1), "closed by the peer"));
+  suspicion.add(server(0), loss_of(worker(1), "connection closed by the peer"));
   suspicion.add(worker(1), loss_of(server(0), "the seal of a frame's header is wrong"));
   for (const NodeId node : {worker(1), server(0)})
     CHECK(suspicion.loss_of(node).why.ends_with(": the seal of a frame's header is wrong"));
@@ -123,7 +123,7 @@ TEST_CASE(
   suspicion.add(worker(1), unreached(server(0), "node2:7002", "connection refused"), "node1:7001");
   CHECK(suspicion.loss_of(server(0)).message() ==
         "worker 1 (node1) cannot reach server 0 at node2:7002: connection refused; open port 7002 "
-        "on node2, or give --advertise an address that node1 reaches");
+        "on node2, or set --advertise to an address that node1 can reach");
   suspicion.add(worker(2), unreached(server(0), "node2:7002", "connection refused"), "node3:7001");
   suspicion.add(worker(2), unreached(server(1), "node4:7002", "no answer within 5 s"),
                 "node3:7001");
@@ -144,7 +144,7 @@ TEST_CASE("many failed calls are told in a few words") {
   CAPTURE(why);
   CHECK(
       why.starts_with("worker 0 (m0), worker 1 (m1) and 18 others cannot reach server 7 at n7:1"));
-  CHECK(why.find("; and so for 17 more addresses; open port 1 on n7") != std::string::npos);
+  CHECK(why.find("; further unreachable addresses: 17; open port 1 on n7") != std::string::npos);
   CHECK(why.size() < 600);
 }
 

@@ -69,14 +69,14 @@ TEST_CASE("a checkpoint is whole when each of its slices has come") {
   for (size_t i = 0; i < frames.size(); ++i) {
     CHECK(error_of<ConfigError>([&] { in.intake.take(0, 1, 100); }) ==
           (i == 0
-               ? "nothing came of the checkpoint of step 100"
+               ? "received no tensor of the checkpoint of step 100"
                : text("the checkpoint of step 100 lacks ", counted(frames.size() - i, "slice"))));
     CHECK(in.deliver(0, frames[i]));
   }
   const auto store = in.intake.take(0, 1, 100);
   CHECK(holds_only(*store, value_of(100)));
   CHECK(error_of<ConfigError>([&] { in.intake.take(0, 1, 100); }) ==
-        "nothing came of the checkpoint of step 100");
+        "received no tensor of the checkpoint of step 100");
 }
 
 TEST_CASE("a checkpoint without the last tensors of the list is whole without them") {
@@ -110,15 +110,16 @@ TEST_CASE("what is no slice of a checkpoint's tensors is refused") {
   FrameHeader header = frames_of(1, 5)[0];
   header.key = 2;
   CHECK(!in.deliver(0, header));
-  CHECK(in.fault == "sent a tensor frame with key 2, expected one of 2 tensors");
+  CHECK(in.fault == "sent a tensor frame with key 2, expected a key below 2");
   header.key = 0;
   header.offset = uint64_t{1} << 40;
   CHECK(!in.deliver(0, header));
-  CHECK(in.fault == "sent 262144 bytes at 1099511627776 of tensor 0, which has 524388");
+  CHECK(in.fault ==
+        "sent 262144 bytes at offset 1099511627776 of tensor 0, which has 524388 bytes");
   header.offset = 0;
   header.length = 0;
   CHECK(!in.deliver(0, header));
-  CHECK(in.fault == "sent 0 bytes at 0 of tensor 0, which has 524388");
+  CHECK(in.fault == "sent 0 bytes at offset 0 of tensor 0, which has 524388 bytes");
   header = frames_of(1, 6)[0];
   CHECK(!in.deliver(0, header));
   CHECK(in.fault == "sent a tensor of step 6 within the checkpoint of step 5");
@@ -152,7 +153,7 @@ TEST_CASE("a worker that gives a checkpoint up begins another, of the same step 
   CHECK(in.fault == "");
   CHECK(error_of<ConfigError>([&] { in.intake.take(0, 1, 100); }) != "");
   CHECK(error_of<ConfigError>([&] { in.intake.take(0, 2, 99); }) ==
-        "the checkpoint that came is of step 100, not 99");
+        "received the checkpoint of step 100, expected step 99");
   CHECK(holds_only(*in.intake.take(0, 2, 100), value_of(100)));
 }
 

@@ -105,12 +105,12 @@ TEST_CASE("tls: a secret may be asked for as well") {
 TEST_CASE("tls: a certificate of another authority is refused, by either end") {
   const Refusal worker = refusal(server_files(), stranger_files());
   says(worker.server,
-       "the peer's TLS certificate is not accepted: another authority has signed it");
-  says(worker.worker, "the peer does not accept this node's TLS certificate");
+       "this node rejects the peer's TLS certificate: another authority has signed it");
+  says(worker.worker, "the peer rejects this node's TLS certificate");
   const Refusal server = refusal(stranger_files(), worker_files());
   says(server.worker,
-       "the peer's TLS certificate is not accepted: another authority has signed it");
-  says(server.server, "the peer does not accept this node's TLS certificate");
+       "this node rejects the peer's TLS certificate: another authority has signed it");
+  says(server.server, "the peer rejects this node's TLS certificate");
 }
 
 TEST_CASE("tls: a certificate of another authority that has the same name is told apart") {
@@ -123,13 +123,13 @@ TEST_CASE("tls: a certificate of another authority that has the same name is tol
   const Refusal by_both =
       refusal(made.files("server", "cluster"), others.files("worker", "cluster"));
   says(by_both.worker, "another authority of the same name has signed it");
-  says(by_both.server, "the peer does not accept this node's TLS certificate");
+  says(by_both.server, "the peer rejects this node's TLS certificate");
   const TlsFiles knows_ours{.certificate = others.file("worker.pem"),
                             .key = others.file("worker.key"),
                             .authority = made.file("cluster.pem")};
   const Refusal by_server = refusal(made.files("server", "cluster"), knows_ours);
   says(by_server.server, "another authority of the same name has signed it");
-  says(by_server.worker, "the peer does not accept this node's TLS certificate");
+  says(by_server.worker, "the peer rejects this node's TLS certificate");
 }
 
 TEST_CASE("tls: a certificate that has expired, or is not valid yet, is named by both ends") {
@@ -139,11 +139,11 @@ TEST_CASE("tls: a certificate that has expired, or is not valid yet, is named by
   made.make_node("old", "ours", "20200101000000Z", "20200201000000Z");
   made.make_node("new", "ours", "20900101000000Z", "20910101000000Z");
   const Refusal old = refusal(made.files("server", "ours"), made.files("old", "ours"));
-  says(old.server, "the peer's TLS certificate is not accepted: it has expired: make a new one");
-  says(old.worker, "the peer says that this node's TLS certificate has expired");
+  says(old.server, "this node rejects the peer's TLS certificate: it has expired; renew it");
+  says(old.worker, "the peer reports that this node's TLS certificate has expired");
   const Refusal early = refusal(made.files("server", "ours"), made.files("new", "ours"));
   says(early.server, "it is not valid yet: compare the clocks of both machines");
-  says(early.worker, "the peer does not accept this node's TLS certificate");
+  says(early.worker, "the peer rejects this node's TLS certificate");
 }
 
 TEST_CASE("tls: who has no certificate, or an older TLS only, is not let in") {
@@ -168,7 +168,7 @@ TEST_CASE("tls: who has no certificate, or an older TLS only, is not let in") {
 TEST_CASE("tls: one end that speaks it and one that does not") {
   const Refusal plain_worker = refusal(server_files(), kNone);
   says(plain_worker.server, "the peer does not speak TLS 1.3");
-  says(plain_worker.worker, "a TLS alert: the peer speaks TLS, this node does not");
+  says(plain_worker.worker, "a TLS alert: the peer uses TLS, this node does not");
   // Strangers that send arbitrary first bytes: no message of OpenSSL must appear in the log.
   for (const char first : {'\0', 'G', 'P'}) {
     const auto log = std::make_shared<Lines>();
@@ -182,7 +182,7 @@ TEST_CASE("tls: one end that speaks it and one that does not") {
     says(log->lines(), "the peer does not speak TLS 1.3");
   }
   const Refusal plain_server = refusal(kNone, worker_files());
-  says(plain_server.server, "the peer speaks TLS, this node does not");
+  says(plain_server.server, "the peer uses TLS, this node does not");
   says(plain_server.worker, "the peer does not speak TLS 1.3");
 }
 
@@ -194,7 +194,7 @@ TEST_CASE("tls: a peer that hangs up between frames or within one is named") {
     REQUIRE(worker.wait_open());
     REQUIRE(server.wait_open());
   }
-  CHECK(server.why_closed() == "closed by the peer");
+  CHECK(server.why_closed() == "connection closed by the peer");
 }
 
 TEST_CASE("tls: files that cannot be used are named") {
@@ -214,10 +214,10 @@ TEST_CASE("tls: files that cannot be used are named") {
         "--tls-certificate " + files.certificate + ": cannot be read: No such file or directory");
   files = server_files();
   files.key = made.file("worker.key");
-  CHECK(error_of(files) == "--tls-key " + files.key +
-                               ": this is not the key of the certificate in " + files.certificate);
+  CHECK(error_of(files) == "--tls-key " + files.key + ": expected the key of the certificate in " +
+                               files.certificate + ", got another key");
   files.key = "";
-  says(error_of(files), "TLS needs --tls-certificate, --tls-key and --tls-authority, got ");
+  says(error_of(files), "TLS requires --tls-certificate, --tls-key and --tls-authority, got ");
   files = server_files();
   files.authority = made.file("server.key");
   says(error_of(files), "--tls-authority " + files.authority + ": expected a certificate in PEM");

@@ -155,11 +155,12 @@ TEST_CASE("the handshake of the page is what both ends say") {
 
 TEST_CASE("each fault of a header has its words") {
   CHECK(error_with(0, 'X') ==
-        "a frame does not begin with \"PSDN\": this is no peer of Poseidon's");
+        "expected a frame that begins with \"PSDN\": the peer is not a Poseidon node");
   CHECK(error_with(4, uint16_t{1}) == "expected version 2 of the wire format, got 1");
-  CHECK(error_with(6, uint16_t{77}) == "a frame is of unknown kind 77");
+  CHECK(error_with(6, uint16_t{77}) == "a frame has the unknown kind 77");
   CHECK(error_with(36, uint32_t{kSliceBytes}) == "");
-  CHECK(error_with(36, uint32_t{0}) == "a contribution frame announces no bytes");
+  CHECK(error_with(36, uint32_t{0}) ==
+        "a contribution frame announces 0 bytes, expected at least 1");
   CHECK(error_with(36, uint32_t{kSliceBytes + 1}) ==
         "a contribution frame announces 262145 bytes, expected at most 262144");
   CHECK(error_with(36, ~uint32_t{0}) ==

@@ -54,22 +54,22 @@ TEST_CASE("copies are compared with what they are of, and are no votes") {
   const auto two = find_false_copies({{1, {1, 3}}, {2, {1, 2}}, {3, {1, 3}}}, {1, 2}, 4, name);
   REQUIRE(two.has_value());
   CHECK(two->who == std::vector<uint16_t>{1, 3});
-  CHECK(two->why == "\"t1\" differs from that of those whose values it was given after 4 steps");
+  CHECK(two->why == "\"t1\" of the joiner differs from that of the members after 4 steps");
 }
 
 TEST_CASE("a job whose worker 0 drifts names worker 0") {
   const SimulatedJobResult result = run_job(job_that_drifts(3, 0));
   REQUIRE(result.outcome.has_value());
   CHECK(result.outcome->loss.message() ==
-        "worker 0 (w0) has drifted from the others in step 8: \"all values\" differs from that of "
-        "2 other workers after 8 steps");
+        "worker 0 (w0) diverged from the other workers in step 8: \"all values\" differs from that "
+        "of 2 other workers after 8 steps");
 }
 
 TEST_CASE("a job of two workers that differ names both") {
   const SimulatedJobResult result = run_job(job_that_drifts(2, 1));
   REQUIRE(result.outcome.has_value());
   CHECK(result.outcome->loss.message() ==
-        "the workers have drifted apart in step 8: \"all values\" of worker 0 differs from that of "
+        "the workers diverged in step 8: \"all values\" of worker 0 differs from that of "
         "worker 1 after 8 steps");
   CHECK(result.ended);
 }
@@ -99,9 +99,9 @@ TEST_CASE("a job that drifts take back to the same checkpoint again and again en
   CHECK(result.began_after == std::vector<int64_t>{10, 10, 10});
   const std::string why = result.outcome->loss.message();
   CAPTURE(why);
-  CHECK(why.starts_with("worker 1 (w4) has drifted from the others in step "));
+  CHECK(why.starts_with("worker 1 (w4) diverged from the other workers in step "));
   CHECK(
-      why.ends_with("; 3 drifts before have taken the job back to step 10, and it has reached no "
+      why.ends_with("; 3 earlier divergences returned the job to step 10, and it has reached no "
                     "later checkpoint"));
 }
 

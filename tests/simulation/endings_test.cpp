@@ -72,9 +72,9 @@ TEST_CASE("of a node that is silent and comes back cut off, everybody says that 
       if (result.outcome->finished) continue;
       ++lost;
       CHECK(result.outcome->loss.who == NodeId{Role::kWorker, 1});
-      CHECK(result.outcome->loss.why == "no sign of life for 3 s");
+      CHECK(result.outcome->loss.why == "no heartbeat for 3 s");
       for (const auto& [rank, loss] : result.losses)
-        CHECK(loss.message().starts_with("worker 1 (w1) was lost"));
+        CHECK(loss.message().starts_with("worker 1 (w1) failed"));
     }
   CHECK(lost >= 20);
 }

@@ -211,7 +211,7 @@ TEST_CASE("two workers that differ end a job that could go on: nobody knows who 
   CHECK(result.ended);
   REQUIRE_FALSE(result.outcome->finished);
   CHECK(result.regrouped.empty());
-  CHECK(result.outcome->loss.message().starts_with("the workers have drifted apart in step "));
+  CHECK(result.outcome->loss.message().starts_with("the workers diverged in step "));
   CHECK(result.outcome->loss.why.find(" of worker 0 differs from that of worker 1 after ") !=
         std::string::npos);
 }
@@ -232,7 +232,7 @@ void loses_one(SimulatedJobOptions options, const std::vector<Fault>& faults, No
   const NodeFailure& loss = result.regrouped[0];
   CAPTURE(loss.message());
   CHECK(loss.who == lost);
-  CHECK(loss.why.starts_with("it and " + other + " have no connection, though the coordinator "));
+  CHECK(loss.why.starts_with("it and " + other + " have no connection, although the coordinator "));
   // The removed worker gets the same message.
   if (lost.role == Role::kWorker) CHECK(result.losses.at(lost.rank).who == lost);
 }
@@ -303,7 +303,7 @@ TEST_CASE("who cannot be reached in the next view either is lost there") {
   CHECK(result.outcome->finished);
   REQUIRE(result.regrouped.size() == 2);
   CHECK(result.regrouped[1].who == server(0));
-  CHECK(result.regrouped[1].why.find("it cannot be reached: no answer within 5 s") !=
+  CHECK(result.regrouped[1].why.find("the connection attempt failed: no answer within 5 s") !=
         std::string::npos);
 }
 
@@ -318,7 +318,7 @@ TEST_CASE("a worker that stood still and is back hears that the others have gone
   CHECK(result.outcome->finished);
   REQUIRE(result.returned.contains(1));
   CHECK(result.returned.at(1).who == worker(1));
-  CHECK(result.returned.at(1).why == "no sign of life for 3 s");
+  CHECK(result.returned.at(1).why == "no heartbeat for 3 s");
 }
 
 TEST_CASE("a job that is told to halt while it regroups does so in the next view") {

@@ -184,7 +184,7 @@ TEST_CASE("a silent worker is named after the timeout, a slow step is not") {
   const SimulatedJobResult result = run_job(options);
   CHECK(fault_in(options, result) == "");
   REQUIRE(result.losses.contains(0));
-  CHECK(result.losses.at(0).why == "no sign of life for 3 s");
+  CHECK(result.losses.at(0).why == "no heartbeat for 3 s");
 }
 
 TEST_CASE("what is urgent overtakes: a shallow first layer does not wait for a deep last one") {
@@ -209,10 +209,9 @@ TEST_CASE("a replica that has drifted is named, and the job ends") {
   const SimulatedJobResult result = run_job(options);
   CHECK(result.ended);
   REQUIRE(!result.outcome->finished);
-  CHECK(
-      result.outcome->loss.message() ==
-      "worker 1 (w1) has drifted from the others in step 8: \"all values\" differs from that of 2 "
-      "other workers after 8 steps");
+  CHECK(result.outcome->loss.message() ==
+        "worker 1 (w1) diverged from the other workers in step 8: \"all values\" differs from that "
+        "of 2 other workers after 8 steps");
 }
 
 TEST_CASE("who answers but makes no progress is warned of, and fails the job after a long while") {
@@ -230,7 +229,7 @@ TEST_CASE("who answers but makes no progress is warned of, and fails the job aft
   REQUIRE(result.checkpoints.contains(4));
   CHECK(result.checkpoints.at(4) == reference_digest(options.plan, options.seed, 4));
   REQUIRE(result.warnings.size() == 3);  // after 60, 120 and 180 s
-  CHECK(result.warnings[0].ends_with("and has done 4 steps"));
+  CHECK(result.warnings[0].ends_with("; steps completed: 4"));
 }
 
 TEST_CASE("a worker may take longer than the timeout to make its net, but not for ever") {
@@ -241,10 +240,9 @@ TEST_CASE("a worker may take longer than the timeout to make its net, but not fo
   const SimulatedJobResult result = run_job(options);
   CHECK(result.ended);
   REQUIRE(!result.outcome->finished);
-  CHECK(
-      result.outcome->loss.message() ==
-      "worker 0 (w0) made no progress before the first step: no sign of progress for 30 s; it was "
-      "building the net");
+  CHECK(result.outcome->loss.message() ==
+        "worker 0 (w0) stalled before the first step: no progress for 30 s; last activity: "
+        "building the net");
 }
 
 TEST_CASE("late sums: every number of workers and servers comes to the values of one alone") {

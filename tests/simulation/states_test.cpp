@@ -84,34 +84,34 @@ std::vector<Stall> stalls() {
   hangs_in_a_step.stalls = {1, 4};
   return {
       {State::kGathering, never_joins, 30s,
-       "server 1 was lost before the first step: it did not "
+       "server 1 failed before the first step: it did not "
        "join within 30 s; missing: 1 server"},
       {State::kPreparing, with({{worker(1), Work::kPreparing}}), 20s,
-       "worker 1 (w1) made no progress before the first step: no sign of progress for 20 s; it was "
-       "opening data"},
+       "worker 1 (w1) stalled before the first step: no progress for 20 s; last activity: opening "
+       "data"},
       {State::kFetching, with_a_kept_step({{worker(1), Work::kGiving}}), 20s,
-       "worker 1 keeps a later step of this run, and has sent nothing of it for 20 s; the job does "
-       "without that step",
+       "worker 1 has a later in-memory checkpoint of this run, but sent no tensor of it for 20 s; "
+       "the job continues without it",
        true},
       {State::kMeasuring, on_a_slow_link(), 1060s,
-       "worker 0 (w0) made no progress before the first step: its link was not measured within "
+       "worker 0 (w0) stalled before the first step: it reported no link speed within "
        "1060 s"},
       {State::kConnecting, with({{worker(2), Work::kBuilding}}), 20s,
-       "worker 2 (w2) made no progress before the first step: no sign of progress for 20 s; it was "
-       "building the net"},
+       "worker 2 (w2) stalled before the first step: no progress for 20 s; last activity: building "
+       "the net"},
       {State::kRunning, hangs_in_a_step, 20s,
-       "worker 1 (w1) made no progress in step 5: no sign of progress for 20 s; it was "
-       "training, and has done 4 steps",
+       "worker 1 (w1) stalled in step 5: no progress for 20 s; last activity: training; steps "
+       "completed: 4",
        false, 4},
       {State::kConcluding, with({{server(0), Work::kConcluding}}), 3s,
-       "server 0 is not waited for any longer: it did not tell its traffic within 3 s", true},
+       "no longer waiting for server 0: it did not report its traffic within 3 s", true},
       {State::kSuspecting, with_an_idle_server(), 300ms, "connection reset by peer"},
       {State::kRegrouping, that_recovers({{worker(1), Work::kStopping}}, {kWorker0Crashes}), 3s,
-       "worker 1 (w1) made no progress in step 5: it did not cease to compute within 3 s", true},
+       "worker 1 (w1) stalled in step 5: it did not stop computing within 3 s", true},
       {State::kFailing, with({{worker(1), Work::kStopping}}, {kWorker0Crashes}), 3s,
-       "worker 1 is not waited for any longer: it did not cease to compute within 3 s"},
+       "no longer waiting for worker 1: it did not stop computing within 3 s"},
       {State::kSaving, with({{worker(1), Work::kSaving}}, {kWorker0Crashes}), 3s,
-       "worker 1 is not waited for any longer: it sent nothing of its checkpoint for 3 s"},
+       "no longer waiting for worker 1: it sent no tensor of its checkpoint for 3 s"},
   };
 }
 
@@ -189,9 +189,9 @@ TEST_CASE("a worker that is lost while it is asked for its step is waited for an
   const SimulatedJobResult result = run_job(options);
   REQUIRE(result.outcome.has_value());
   CHECK(result.outcome->loss.message() ==
-        "worker 1 was lost before the first step: it did not join within 30 s; missing: 1 worker");
+        "worker 1 failed before the first step: it did not join within 30 s; missing: 1 worker");
   REQUIRE(!result.warnings.empty());
-  CHECK(result.warnings[0].starts_with("it left before the job began: "));
+  CHECK(result.warnings[0].starts_with("the node left before the job began: "));
 }
 
 TEST_CASE("two survivors that hang are given up one behind the other, and the third is saved") {
@@ -228,11 +228,12 @@ TEST_CASE("who hangs in a test is named with what it did") {
   const SimulatedJobResult result = run_job(options);
   REQUIRE(result.outcome.has_value());
   CHECK(result.outcome->loss.message() ==
-        "worker 2 (w2) made no progress in step 5: no sign of progress for 100 s; it was testing, "
-        "1 of 10 batches, and has done 4 steps");
+        "worker 2 (w2) stalled in step 5: no progress for 100 s; last activity: testing, 1 of 10 "
+        "batches; steps completed: 4");
   REQUIRE(result.warnings.size() == 1);
-  CHECK(result.warnings[0].starts_with("no sign of progress from worker 2 for 6"));
-  CHECK(result.warnings[0].ends_with("; it was testing, 1 of 10 batches, and has done 4 steps"));
+  CHECK(result.warnings[0].starts_with("no progress from worker 2 for 6"));
+  CHECK(result.warnings[0].ends_with(
+      "; last activity: testing, 1 of 10 batches; steps completed: 4"));
 }
 
 TEST_CASE("docs/cluster.md shows the states as they are") {

@@ -179,7 +179,7 @@ class Setups:
         second = self.daemon(1, "--advertise", "node1:7001")
         self.wait(second, 2)
         for process in (second, train):
-            self.expect("node1:7001 is already the address of worker 0: give each node another --advertise"
+            self.expect("node1:7001 is already the address of worker 0: set a different --advertise on each node"
                         in process.words(), f"the address is not named: {process.words()}")
         self.end([train, first])
 

@@ -217,7 +217,7 @@ def play_slurm(folder, environment):
                 job = wait_for("the job's end", lambda: slurm.ended(number))
                 wait_for("the batch script's end", lambda: slurm.says("sinfo", "-h", "-o", "%T") == "idle")
                 said = log.read_text()
-                require(job["JobState"] == state and " lost " not in said, f"{job['JobState']}\n{said}")
+                require(job["JobState"] == state and " failed " not in said, f"{job['JobState']}\n{said}")
                 say(f"{' '.join(words)}: {state}, {check_run(folder / name, log)}")
             play_requeue(slurm, folder)
         except AssertionError:

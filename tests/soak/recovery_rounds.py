@@ -74,7 +74,7 @@ JOB = {
     "train": {"steps": STEPS, "seed": 3, "log_every": 1, "test_every": STEPS // 2},
     "cluster": {"logical_shards": 6, "timeout_s": TIMEOUT_S},
     "device": {"threads": 1}}
-LOST = re.compile(r"^(?:warning|poseidon-train): (?:worker|server) \d+ \(.* was lost ", re.MULTILINE)
+LOST = re.compile(r"^(?:warning|poseidon-train): (?:worker|server) \d+ \([^)]*\) failed ", re.MULTILINE)
 JOINED = re.compile(r"^(?:worker|server) \d+ \(.* has joined$", re.MULTILINE)
 
 

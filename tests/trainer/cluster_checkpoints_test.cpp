@@ -74,8 +74,9 @@ TEST_CASE("a worker's checkpoint is written when all workers agree on what is in
 TEST_CASE("a checkpoint of other values than all agreed on is not written") {
   Run run;
   run.take(0, 4, 1);
-  CHECK(error_of<RunError>([&] { run.checkpoints.agreed(4, Run::digest_of(run.store(2))); }) ==
-        "step 4: worker 0 sent a checkpoint of other values than the workers agreed on");
+  CHECK(
+      error_of<RunError>([&] { run.checkpoints.agreed(4, Run::digest_of(run.store(2))); }) ==
+      "step 4: worker 0 sent a checkpoint that differs from the values that the workers agreed on");
   CHECK(run.files() == 0);
   CHECK(!run.checkpoints.wants(5));
 }

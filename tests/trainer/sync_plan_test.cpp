@@ -152,7 +152,7 @@ TEST_CASE("a layer that shares parameters goes by no factors, and the message na
   request.global_batch = 8;
   CHECK(error_of<ConfigError>([&] { comm::make_plan(request); }) ==
         "[linear 'a'] expected a scheme other than \"sfb\": several layers use its parameters "
-        "(\"shares\"), and the sum of their gradients is no product of factors");
+        "(\"shares\"), and the sum of their gradients is not a product of factors");
 }
 
 TEST_CASE("a linear layer's scheme in the network file goes before the job's; others have none") {
