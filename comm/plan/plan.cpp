@@ -123,7 +123,8 @@ void check_same_layers(const PlanRequest& request, const Plan& earlier) {
   for (size_t i = 0; same && i < request.layers.size(); ++i)
     same = request.layers[i].name == earlier.layers[i].traffic.name &&
            request.layers[i].tensors == earlier.layers[i].traffic.tensors;
-  if (!same) throw ConfigError("the earlier plan is for another network");
+  if (!same)
+    throw ConfigError("expected an earlier plan with the layers and tensors of this network");
 }
 
 }  // namespace

@@ -131,7 +131,7 @@ void match_layers(Plan& plan, const std::vector<LayerTraffic>& layers, const Jso
     const JsonPath at = place.at("layers").at(i);
     match_layer(plan.layers[i], layers[i], at);
     if (plan.layers[i].scheme == wrong)
-      fail_at(at.at("scheme"), text("got \"", name_of(wrong), "\" in a plan for ",
+      fail_at(at.at("scheme"), text("expected a scheme other than \"", name_of(wrong), "\" for ",
                                     counted(plan.workers(), "worker")));
   }
 }

@@ -58,7 +58,7 @@ std::string bytes_key(Scheme scheme) { return name_of(scheme) + "_bytes"; }
 SchemeRule scheme_rule(const std::string& name) {
   const Names& names = names_of<SchemeRule>();
   const auto found = std::ranges::find(names, name);
-  check(found != names.end(), "a scheme has one of the names in the table");
+  check(found != names.end(), "unknown name of a scheme");
   return static_cast<SchemeRule>(found - names.begin());
 }
 

@@ -49,7 +49,8 @@ bool worker_hangs(const SimulatedWorld& world, const Member& member, Work in) {
 /// Restores the checkpoint of `step`, or the initial values if the job restarts from step 0.
 void restore(SimulatedReplica& replica, const SimulatedWorld& world, int64_t step) {
   if (step == 0) return replica.take_first_values();
-  check(world.saved.contains(step), "the checkpoint that all go back to is kept until they have");
+  check(world.saved.contains(step),
+        "the checkpoint to return to is stored until all workers have returned");
   replica.restore(world.saved.at(step));
 }
 

@@ -14,7 +14,7 @@ StepMachine::StepMachine(const Options& options)
       together_(options.together),
       done_(options.done) {
   check(options.in_flight >= 0 && options.in_flight <= options.done && options.staleness >= 0,
-        "sums in flight are those of steps done");
+        "only completed steps have sums in flight");
 }
 
 void StepMachine::contributed(size_t layer) {
@@ -103,7 +103,7 @@ bool StepMachine::abandon_after(int64_t step) {
 }
 
 std::vector<size_t> StepMachine::revert_to(int64_t step) {
-  check(step >= least_complete() && step <= complete(), "a worker goes back one step at most");
+  check(step >= least_complete() && step <= complete(), "a worker can return by at most one step");
   [[maybe_unused]] const int64_t complete_before = complete();
   std::vector<size_t> back;
   for (size_t layer = 0; layer < layers_.size(); ++layer) {

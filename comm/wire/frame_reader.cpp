@@ -71,7 +71,7 @@ void FrameReader::open_body(FrameSink& sink) {
   }
   body_ = sink.place(header_);
   if (body_.size() == header_.length) return;
-  check(body_.empty(), "the place of a body has the length that its header says");
+  check(body_.empty(), "the memory for a body has the length in its header");
   state_ = State::kDropped;
 }
 

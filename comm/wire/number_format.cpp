@@ -24,7 +24,7 @@ void from_wire(DataType number, const std::byte* wire, std::span<float> values) 
 }
 
 void add_into(std::span<float> sum, std::span<const float> values) {
-  check(sum.size() == values.size(), "only tensors of one size are added");
+  check(sum.size() == values.size(), "only tensors of equal size can be added");
   float* __restrict target = sum.data();
   const float* __restrict source = values.data();
   const size_t count = sum.size();

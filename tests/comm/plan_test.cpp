@@ -378,7 +378,7 @@ TEST_CASE("a plan that is not sound, or not for this network, is refused with it
   CHECK(refused("/layers/0/scheme", "\"sfb\"")
             .starts_with("p: /layers/0/scheme: expected a scheme other than \"sfb\" for the "));
   CHECK(refused("/layers/0/scheme", "\"local\"") ==
-        "p: /layers/0/scheme: got \"local\" in a plan for 2 workers");
+        "p: /layers/0/scheme: expected a scheme other than \"local\" for 2 workers");
   CHECK(refused("/layers", "[]").starts_with("p: /layers: expected the 4 layers "));
   CHECK(refused("/chunks", "[]") ==
         "p: /chunks: the elements from index 0 of tensor 0 of layer 0 are missing");
@@ -437,5 +437,5 @@ TEST_CASE("an earlier plan's schemes are kept for other numbers of workers and s
       error_of<ConfigError>([&] { follow_plan(request, earlier); }).starts_with("[linear 'fc1'] "));
   request.layers.pop_back();
   CHECK(error_of<ConfigError>([&] { follow_plan(request, earlier); }) ==
-        "the earlier plan is for another network");
+        "expected an earlier plan with the layers and tensors of this network");
 }
