@@ -86,7 +86,7 @@ class GrowingJob:
         wait_for(lambda: len(steps_of(metrics)) >= BEFORE, train)
         begun = time.monotonic()
         self.worker(self.lab.hosts - 1)
-        wait_for(lambda: " go on with step " in pathlib.Path(self.errors.name).read_text(), train)
+        wait_for(lambda: " continue with step " in pathlib.Path(self.errors.name).read_text(), train)
         took = time.monotonic() - begun
         before = len(steps_of(metrics))
         wait_for(lambda: len(steps_of(metrics)) >= before + BEHIND, train)

@@ -122,10 +122,10 @@ TEST_CASE(
   Program train = job.start({"train.steps=" + std::to_string(steps), "cluster.max_workers=3",
                              "train.log_every=100", "train.checkpoint_every=200"});
   REQUIRE(says(train, "diverged from the other workers"));
-  CHECK(says(job.drifting(), "this node takes no part in this job again"));
+  CHECK(says(job.drifting(), "this node does not rejoin this job"));
   CHECK(says(job.drifting(), "still runs the job in which this node diverged; trying again"));
   const std::string why = "a worker on the node's host diverged from the other workers";
-  CHECK(says(job.another(), "not let in: " + why));
+  CHECK(says(job.another(), "not admitted: " + why));
   const Finished finished = train.wait();
   CAPTURE(finished.err);
   REQUIRE(finished.code == 0);

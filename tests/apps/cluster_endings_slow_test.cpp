@@ -150,7 +150,7 @@ TEST_CASE("signals to the whole group are for the coordinator, and several at on
     CAPTURE(finished.err);
     REQUIRE(finished.code == 0);
     CHECK(finished.err.find("warning") == std::string::npos);
-    CHECK(finished.err.find("; to go on: poseidon-train --resume " +
+    CHECK(finished.err.find("; to resume: poseidon-train --resume " +
                             (job.folder / "run").string()) != std::string::npos);
     CHECK(fs::exists(Json::parse(finished.out)["checkpoint"].get<std::string>()));
     check_nothing_left(job, members, address);

@@ -101,9 +101,9 @@ TEST_CASE("a whole job of LeNet that goes on without a server, then without a wo
   Program train = start(place.folder, "auto", "1000000");
   wait_for(train, "step 4/");
   lose(train, place.folder, "server 0");
-  wait_for(train, "2 workers and 1 server go on");
+  wait_for(train, "2 workers and 1 server continue");
   lose(train, place.folder, "worker 0");
-  wait_for(train, "1 worker and 1 server go on");
+  wait_for(train, "1 worker and 1 server continue");
   const size_t so_far = train.err().size();
   REQUIRE(within(60, [&] { return train.err().find("step ", so_far) != std::string::npos; }));
   train.send(SIGTERM);

@@ -102,7 +102,7 @@ TEST_CASE("a daemon joins a job that runs, behind a step that nobody makes again
   REQUIRE(says(train, "begin with step"));
   Program& third = cluster.worker("c");
   CHECK(says(train, "worker 2 (127.0.0.1:"));
-  CHECK(says(train, "3 workers and 1 server go on with step"));
+  CHECK(says(train, "3 workers and 1 server continue with step"));
   const Json summary = cluster.check_result(train, undisturbed);
   CAPTURE(summary.dump());
   const Json& views = summary["views"];
@@ -130,9 +130,9 @@ TEST_CASE("a daemon takes the place of one that was killed") {
   Program train = cluster.train("3");
   REQUIRE(says(train, "begin with step"));
   victim.send(SIGKILL);
-  CHECK(says(train, "2 workers and 1 server go on with step"));
+  CHECK(says(train, "2 workers and 1 server continue with step"));
   cluster.worker("d");
-  CHECK(says(train, "3 workers and 1 server go on with step"));
+  CHECK(says(train, "3 workers and 1 server continue with step"));
   const Json summary = cluster.check_result(train, undisturbed);
   CAPTURE(summary.dump());
   const Json& views = summary["views"];
@@ -152,9 +152,9 @@ TEST_CASE("a worker that stood still and is back finds that it was lost, and joi
   Program train = cluster.train("3", {test::kShortTimeout});
   REQUIRE(says(train, "begin with step"));
   stopped.send(SIGSTOP);
-  CHECK(says(train, "2 workers and 1 server go on with step"));
+  CHECK(says(train, "2 workers and 1 server continue with step"));
   stopped.send(SIGCONT);
-  CHECK(says(train, "3 workers and 1 server go on with step"));
+  CHECK(says(train, "3 workers and 1 server continue with step"));
   const Json summary = cluster.check_result(train, undisturbed);
   CAPTURE(summary.dump());
   CHECK(summary["views"].size() == 3);
@@ -171,7 +171,7 @@ TEST_CASE("a daemon that finds the job full is told so once, and waits for a pla
   Program& spare = cluster.worker("d", {});
   const std::string full = "the job already has its maximum of 3 workers";
   CHECK(says(train, full));
-  CHECK(says(spare, "not let in: " + full));
+  CHECK(says(spare, "not admitted: " + full));
   victim.send(SIGKILL);
   CHECK(says(train, "has joined"));
   const Json summary = cluster.check_result(train, undisturbed);
@@ -188,9 +188,9 @@ TEST_CASE("a job begins with those who have come in time, and who comes later jo
   CHECK(says(train, "the job begins without 2 workers"));
   REQUIRE(says(train, "1 worker and 1 server begin with step 1 "));
   cluster.worker("b");
-  CHECK(says(train, "2 workers and 1 server go on with step"));
+  CHECK(says(train, "2 workers and 1 server continue with step"));
   cluster.worker("c");
-  CHECK(says(train, "3 workers and 1 server go on with step"));
+  CHECK(says(train, "3 workers and 1 server continue with step"));
   const Json summary = cluster.check_result(train, undisturbed);
   CHECK(summary["views"].size() == 3);
   CHECK(summary["views"][0]["workers"] == 1);
@@ -208,8 +208,8 @@ TEST_CASE("a job cannot have more workers than logical shards, or fewer than it 
     return finished.err;
   };
   CHECK(refusal({"cluster.max_workers=3", "cluster.logical_shards=2"}) ==
-        "poseidon-train: --set cluster.max_workers=3: expected at most one for each of "
-        "\"logical_shards\" (2), got 3\n");
+        "poseidon-train: --set cluster.max_workers=3: expected at most 2, one logical shard for "
+        "each device, got 3\n");
   CHECK(refusal({"cluster.max_workers=1", "cluster.logical_shards=4"}) ==
         "poseidon-train: --set cluster.max_workers=1: expected at least \"workers\" (2), got 1\n");
   CHECK(
@@ -218,9 +218,8 @@ TEST_CASE("a job cannot have more workers than logical shards, or fewer than it 
   CHECK(refusal({"cluster.gather_s=2", "comm.staleness=1"}) ==
         "poseidon-train: --set cluster.gather_s=2: expected 0 with \"comm.staleness\" 1, got 2\n");
   CHECK(refusal({"cluster.gather_s=2", "comm.policy=time"}) ==
-        "poseidon-train: --set cluster.gather_s=2: expected 0 with \"comm.policy\" \"time\", for "
-        "which all workers "
-        "measure, got 2\n");
+        "poseidon-train: --set cluster.gather_s=2: expected 0 with \"comm.policy\" \"time\", which "
+        "needs the times of all workers, got 2\n");
   CHECK(refusal({"cluster.max_workers=2"}, true) ==
         "poseidon-train: " + (job.folder / "job.json").string() +
             ": /cluster/max_workers: expected --external beside it, since daemons join, got 2\n");

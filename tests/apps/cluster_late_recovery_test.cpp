@@ -111,7 +111,7 @@ TEST_CASE("who is lost while all are given the values of a checkpoint is done wi
     CHECK(round.go({{.victim = "worker 1", .behind_checkpoint = kEvery},
                     {.victim = "server 0",
                      .after_ms = after_ms,
-                     .behind_line = "goes on without it"}}) == "");
+                     .behind_line = "continues without it"}}) == "");
   }
 }
 
@@ -182,7 +182,7 @@ TEST_CASE("a job goes on from the checkpoint before where the last one is damage
     const Finished finished = train.wait();
     CAPTURE(finished.err);
     REQUIRE(finished.code == 0);
-    CHECK(finished.err.find(text("step-", steps.back(), ".safetensors: is altered")) !=
+    CHECK(finished.err.find(text("step-", steps.back(), ".safetensors: is corrupt")) !=
           std::string::npos);
     const Json summary = Json::parse(finished.out);
     CHECK(summary["state_sha256"] == state);

@@ -68,7 +68,7 @@ TEST_CASE("daemons go on without one that is killed or leaves, and take the next
     CAPTURE(one.err);
     REQUIRE(one.code == 0);
     CHECK(lost.wait().code == (signal == SIGTERM ? 0 : 128 + SIGKILL));
-    CHECK(says(left, "the job goes on without it"));
+    CHECK(says(left, "the job continues without it"));
     CHECK(Json::parse(one.out)["views"].size() == 2);
     cluster.start("poseidon-worker", "another");
     const Finished two = cluster.train("two", more).wait();
@@ -88,13 +88,12 @@ TEST_CASE("a daemon that was stopped and is back hears that the others do withou
                             "--set", "train.steps=4000", "--set", "cluster.logical_shards=2"});
   REQUIRE(says(train, "begin with step"));
   stopped.send(SIGSTOP);
-  REQUIRE(says(train, "1 worker and 1 server go on"));
+  REQUIRE(says(train, "1 worker and 1 server continue"));
   stopped.send(SIGCONT);
   const Finished back = stopped.wait();
   CAPTURE(back.err);
   CHECK(back.code == 3);
-  CHECK(back.err.find(
-            "the others do without this node, which is outdated from here on: worker 1 (") !=
+  CHECK(back.err.find("the coordinator removed this node from the job: worker 1 (") !=
         std::string::npos);
   CHECK(back.err.find("no heartbeat for 1 s") != std::string::npos);
   CHECK(train.wait().code == 0);

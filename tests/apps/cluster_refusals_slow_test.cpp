@@ -149,7 +149,7 @@ TEST_CASE("a worker without the data names their path, and the job ends before i
   CHECK(finished.code == 1);
   CHECK(has(finished.err, "worker 1 (127.0.0.1:"));
   CHECK(has(finished.err, " failed before the first step: "));
-  CHECK(has(finished.err, "\"digits\" is not found under this node's data root"));
+  CHECK(has(finished.err, "\"digits\" does not exist under this node's data root"));
   for (Program* daemon : {&a, &b, &server}) CHECK(daemon->wait().code == 1);
 }
 
@@ -163,10 +163,10 @@ TEST_CASE("a daemon that has other data, or none, does not join a job that runs,
   REQUIRE(says(train, "begin with step"));
   const Finished other = cluster.start_worker("c", 2, "2").wait();
   CHECK(other.code == 2);
-  CHECK(has(other.err, "not let in: the training set is "));
+  CHECK(has(other.err, "not admitted: the training set is "));
   CHECK(has(other.err, " as on worker 0"));
   const Finished without = cluster.start_worker("d", -1, "2").wait();
-  CHECK(has(without.err, "\"digits\" is not found under this node's data root"));
+  CHECK(has(without.err, "\"digits\" does not exist under this node's data root"));
   const Finished finished = train.wait();
   CAPTURE(finished.err);
   CHECK(finished.code == 0);
@@ -188,9 +188,10 @@ TEST_CASE("what a job names outside of a worker's data root is not read, nor tol
     const Finished finished = cluster.train("run", {"--set", "data.train.path=" + given}).wait();
     CAPTURE(finished.err);
     CHECK(finished.code == 1);
-    const std::string why = path[0] == '$' ? " is not opened: of variables only ${POSEIDON_DATA}"
-                                           : " is not found under this node's data root";
-    const std::string none = " is not opened: this node has no data root";
+    const std::string why = path[0] == '$'
+                                ? " cannot be opened: expected no variable except ${POSEIDON_DATA}"
+                                : " does not exist under this node's data root";
+    const std::string none = " cannot be opened: this node has no data root";
     CHECK((has(finished.err, why) || has(finished.err, none)));
   }
 }
@@ -251,7 +252,8 @@ TEST_CASE("workers that compute differently train by the parameter server, with 
       train_unlike(cluster, {"--set", "train.checkpoint_every=1", "--set", "train.steps=20"});
   CAPTURE(finished.err);
   REQUIRE(finished.code == 0);
-  CHECK(has(finished.err, "no layer goes by factors, since workers do not compute alike"));
+  CHECK(has(finished.err,
+            "no layer uses sufficient factors, because the arithmetic of workers differs"));
   const fs::path file = cluster.job.folder / "run" / "plan.json";
   const Json plan = Json::parse(trainer::read_text(file));
   CHECK(has(plan["reason"].get<std::string>(), kUnlike));
@@ -295,7 +297,8 @@ TEST_CASE("factors between workers that compute differently are refused with bot
     const Finished finished = train_unlike(cluster, {"--set", set});
     CAPTURE(finished.err);
     CHECK(finished.code == 2);
-    CHECK(has(finished.err, "which takes workers that compute alike, but worker 1 computes with "));
+    CHECK(has(finished.err,
+              "which requires workers with identical arithmetic, but worker 1 computes with "));
     CHECK(has(finished.err, ", worker 0 with oneDNN "));
   }
 }
@@ -318,7 +321,7 @@ TEST_CASE("a node of another build is not let in; the job waits for others") {
   options.secret.assign(32, std::byte{'s'});
   const std::string answer = Applicant(options, {{"build", "of another day"}}).answer();
   CHECK(answer == "build is of another day, expected " + trainer::build_identity());
-  CHECK(says(train, "is not let in: build is of another day, expected poseidon "));
+  CHECK(says(train, "is not admitted: build is of another day, expected poseidon "));
   cluster.start("poseidon-worker", "a");
   cluster.start("poseidon-worker", "b");
   cluster.start("poseidon-server", "server");
@@ -335,7 +338,7 @@ TEST_CASE("a daemon that is one too many is not let in, and ends with 2") {
   Program& late = cluster.start("poseidon-worker", "late", {"--once"});
   const Finished finished = late.wait();
   CHECK(finished.code == 2);
-  CHECK(has(finished.err, "not let in: a job is already running"));
+  CHECK(has(finished.err, "not admitted: a job is already running"));
   train.send(SIGTERM);
   CHECK(train.wait().code == 0);
 }

@@ -60,11 +60,13 @@ TEST_CASE("a step is kept for cluster.rejoin_s; then the run begins anew, to the
   const Json whole = lost.undisturbed();
   lost.kill_coordinator_after("25");
   const int64_t kept = lost.kept_by(0);
-  for (const int i : {0, 1}) REQUIRE(says(lost.worker(i), " is kept no longer"));
+  for (const int i : {0, 1})
+    REQUIRE(says(lost.worker(i), "dropped the in-memory checkpoint of step "));
   const Finished finished = lost.resume();
   check_same(finished, whole);
   CHECK(Json::parse(finished.out)["first_step"] == 1);
-  CHECK(finished.err.find("has kept step " + std::to_string(kept)) == std::string::npos);
+  CHECK(finished.err.find("fetched the in-memory checkpoint of step " + std::to_string(kept)) ==
+        std::string::npos);
 }
 
 TEST_CASE("a step that is not of this job is not taken, and nobody is blamed") {
@@ -77,7 +79,7 @@ TEST_CASE("a step that is not of this job is not taken, and nobody is blamed") {
                           "--set", "train.steps=20"});
   CAPTURE(finished.err);
   CHECK(finished.code == 0);
-  CHECK(finished.err.find("which is not of this job: ") != std::string::npos);
+  CHECK(finished.err.find("that does not fit this job: ") != std::string::npos);
   CHECK(Json::parse(finished.out)["first_step"] == 1);
 }
 
@@ -87,7 +89,7 @@ TEST_CASE("a worker with --once ends with its job, and keeps nothing") {
   for (const int i : {0, 1}) {
     const Finished finished = lost.worker(i).wait();
     CHECK(finished.code == 3);
-    CHECK(finished.err.find("keeps step") == std::string::npos);
+    CHECK(finished.err.find("keeps an in-memory checkpoint") == std::string::npos);
   }
 }
 

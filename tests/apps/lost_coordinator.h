@@ -57,7 +57,7 @@ class LostCoordinator {
   Program& worker(int i) { return *workers_[i]; }
   /// The step of the in-memory checkpoint that a worker reports.
   int64_t kept_by(int i) {
-    const std::string words = "keeps step ";
+    const std::string words = "keeps an in-memory checkpoint of step ";
     REQUIRE(says(worker(i), words));
     const std::string err = worker(i).err();
     return std::stoll(err.substr(err.rfind(words) + words.size()));

@@ -66,7 +66,7 @@ TEST_CASE("poseidon-import writes what poseidon-train trains and tests") {
           .wait();
   INFO(trained.err);
   CHECK(trained.code == 0);
-  CHECK(trained.err.find("weights.safetensors: 1 tensors taken") != std::string::npos);
+  CHECK(trained.err.find("weights.safetensors: 1 tensors loaded") != std::string::npos);
   CHECK(read_json(folder / "run/summary.json")["steps"] == 3);
 }
 

@@ -79,9 +79,9 @@ TEST_CASE("a worker and its server report from the first job to the next") {
   Cluster cluster;
   Service node(cluster, "poseidon-worker", "node", {"--server-listen", "127.0.0.1:0"});
   Program train = cluster.train("run", {"--set", "train.steps=1000000"}, "1", "1");
-  CHECK(node.manager.hears(
-      "STATUS=training (worker 0 of the job \"tiny\"); server: adding gradients (server 0 of the "
-      "job \"tiny\")"));
+  CHECK(
+      node.manager.hears("STATUS=training (worker 0 of the job \"tiny\"); server: summing "
+                         "gradients (server 0 of the job \"tiny\")"));
   for (int i = 0; i < 3; ++i) CHECK(node.manager.hears("WATCHDOG=1", kPeriodMs));
   train.send(SIGTERM);
   CHECK(train.wait().code == 0);

@@ -216,7 +216,7 @@ TEST_CASE("a run remembers its classes: another test set is refused, images are 
       run(job, {"--test", "--resume", output, "--set", at("data.train.path", "away"), "--set",
                 at("data.test.path", "other")});
   CHECK(refused.code == 2);
-  CHECK(has(refused.err, "label 0 is \"cat\" there and \"ape\" here"));
+  CHECK(has(refused.err, "label 0 is \"cat\" in the training set and \"ape\" here"));
 
   const std::string away = (job.folder / "away/dog/1.pgm").string();
   const Finished classified =

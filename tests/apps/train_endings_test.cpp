@@ -29,9 +29,9 @@ Finished shell(const TinyJob& job, const std::string& line) {
       .wait();
 }
 
-/// The command after "to go on: " in the last line that contains it.
+/// The command after "to resume: " in the last line that contains it.
 std::string continuing_command(const std::string& output) {
-  const std::string before = "to go on: ";
+  const std::string before = "to resume: ";
   const size_t at = output.rfind(before);
   if (at == std::string::npos) return "";
   return output.substr(at + before.size(), output.find('\n', at) - at - before.size());

@@ -109,7 +109,7 @@ TEST_CASE("where no batch fits, that is said, and what else takes less") {
   const std::string none = fault_of(small_gpu(1000), tiny.load(), {});
   CHECK(none.ends_with("; 1.0 kB are available, too little for any batch"));
   CHECK(fault_of(small_cpu(200'000), tiny.load({"data.batch_per_worker=4096"}), {})
-            .ends_with("which fits; \"device.precision\": \"bf16\" takes less"));
+            .ends_with("which fits; \"device.precision\": \"bf16\" needs less"));
   CHECK(fault_of(small_gpu(50'000),
                  tiny.load({"data.batch_per_worker=4096", "device.precision=bf16"}), {})
             .ends_with("which fits"));

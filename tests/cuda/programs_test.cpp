@@ -255,7 +255,7 @@ TEST_CASE(
   // The two workers keep their shards, although a new measurement could differ.
   const Json again = train_mixed(job, {"--resume", run, "--max-steps", "10"});
   CHECK_FALSE(said(again, "logical shards by speed: "));
-  CHECK_FALSE(said(again, "unbroken run"));
+  CHECK_FALSE(said(again, "uninterrupted run"));
   CHECK(Json::parse(trainer::read_text(job.folder / "mixed" / "plan.json"))["assignment"] ==
         plan["assignment"]);
   const Finished alone =
@@ -263,8 +263,9 @@ TEST_CASE(
               {"--resume", run, "--workers", "1", "--device", "cuda", "--json"}, job.folder)
           .wait();
   CHECK(alone.code == 0);
-  CHECK(alone.err.find("logical shard 0 was computed by cpu until the checkpoint and is by cuda "
-                       "now, on worker 0, so the result is not that of an unbroken run") !=
+  CHECK(alone.err.find(
+            "logical shard 0 was computed by cpu until the checkpoint and is now computed by cuda "
+            "on worker 0, so the result differs from that of an uninterrupted run") !=
         std::string::npos);
   CHECK(Json::parse(alone.out)["device"] == "cuda");
 }
@@ -276,9 +277,9 @@ TEST_CASE("programs on a played GPU: with even shares, a line says what would be
                                  {"--set", "cluster.workers=2", "--set", "cluster.servers=1",
                                   "--set", "data.global_batch=48"}));
   CHECK(said(summary,
-             "workers compute by cpu and cuda, and all wait for the slowest in each step: "
-             "\"cluster.balance\": \"speed\" deals logical shards by speed, and "
-             "\"cluster.logical_shards\": 16 (now 2) lets shares follow the speeds"));
+             "workers differ (cpu and cuda), and each step waits for the slowest: "
+             "\"cluster.balance\": \"speed\" assigns logical shards by speed, and "
+             "\"cluster.logical_shards\": 16 (now 2) allows a finer balance"));
   CHECK(summary["finished"] == true);
 }
 
@@ -286,7 +287,7 @@ TEST_CASE("programs on a played GPU: a worker is told at once that its device is
   const TinyJob job;
   for (const auto& [device, why] :
        {std::pair{"cuda:3", "device cuda:3: this machine has 1 GPU"},
-        {"gpu", "--device gpu: expected cpu, cuda, cuda:1 and so on, or a list of these"}}) {
+        {"gpu", "--device gpu: expected cpu, cuda or cuda:INDEX, or a list such as"}}) {
     const Finished refused =
         Program(POSEIDON_PLAYED_PROGRAMS "/poseidon-worker",
                 {"--coordinator", "127.0.0.1:1", "--device", device}, job.folder)

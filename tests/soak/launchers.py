@@ -289,7 +289,7 @@ def play_spot(folder, environment):
               if re.match(r"\d+: \S*poseidon-worker .*--advertise localhost:0", entry)]
     os.kill(int(worker[0]), signal.SIGKILL)
     wait_for("another worker in its place", lambda: " has joined" in log.read_text())
-    wait_for("2 workers again", lambda: "2 workers and 2 servers go on with step" in log.read_text())
+    wait_for("2 workers again", lambda: "2 workers and 2 servers continue with step" in log.read_text())
     script.terminate()
     code = script.wait(PATIENCE_S)
     require(code == 0, f"exit code {code}\n{log.read_text()}")

@@ -347,7 +347,7 @@ class Round:
     def see_kept_step(self):
         """A resumed run must start from the daemons' in-memory checkpoint and give the same bits."""
         steps = [int(step) for rank in range(2)
-                 for step in re.findall(r"keeps step (\d+)", self.log_of(f"worker {rank}"))]
+                 for step in re.findall(r"keeps an in-memory checkpoint of step (\d+)", self.log_of(f"worker {rank}"))]
         if not steps or not self.run.exists():
             return
         done = subprocess.run([self.program("poseidon-train"), "--resume", str(self.run), "--json", *self.reached,

@@ -106,9 +106,9 @@ TEST_CASE("sums in flight that this job has not are refused, and more than there
   state.step = 1;
   state.samples = 8;
   write_checkpoint(folder.folder, state, memory.tensors());
-  CHECK(error_of<RunError>([&] {
-          Checkpoint(folder.folder / "step-1.state");
-        }).ends_with("step-1.state: carries the sums of 2 steps, of 1 done"));
+  CHECK(error_of<RunError>([&] { Checkpoint(folder.folder / "step-1.state"); })
+            .ends_with(
+                "step-1.state: carries the sums of 2 steps, expected at most 1, the steps done"));
 }
 
 TEST_CASE("a state file that is torn or altered at any byte is refused") {
@@ -139,9 +139,9 @@ TEST_CASE("weights that are altered, cut off or missing are refused") {
   };
   const std::string whole = read_text(weights);
   damage(weights, whole.size() - 1);
-  CHECK(refusal().starts_with(weights.string() + ": is altered: expected checksum "));
+  CHECK(refusal().starts_with(weights.string() + ": is corrupt: expected checksum "));
   write_text(weights, whole.substr(0, 20));
-  CHECK(refusal() == text(weights.string(), ": is cut off or altered: expected ", whole.size(),
+  CHECK(refusal() == text(weights.string(), ": is truncated or corrupt: expected ", whole.size(),
                           " bytes, got 20"));
   fs::remove(weights);
   CHECK(refusal() == weights.string() + ": cannot be read: No such file or directory");
@@ -159,8 +159,8 @@ TEST_CASE("the newest whole checkpoint is taken, and the damaged ones are named"
   damage(folder.folder / "step-10.safetensors", 200);
   CHECK(open_checkpoint(folder.folder, log)->state().step == 9);
   REQUIRE(log.warnings.size() == 2);
-  CHECK(log.warnings[0].find("step-20.state: is altered") != std::string::npos);
-  CHECK(log.warnings[0].ends_with("; the checkpoint before it is taken"));
+  CHECK(log.warnings[0].find("step-20.state: is corrupt") != std::string::npos);
+  CHECK(log.warnings[0].ends_with("; the previous checkpoint is used"));
   // The name selects that checkpoint. If it is damaged, the one before it is used.
   CHECK(open_checkpoint(folder.folder / "step-5.safetensors", log)->state().step == 5);
   CHECK(open_checkpoint(folder.folder / "step-10.state", log)->state().step == 9);
@@ -191,8 +191,9 @@ TEST_CASE("a checkpoint gets its name when what is read back is what it holds") 
   };
   const std::string error =
       error_of<RunError>([&] { write_checkpoint(folder.folder, state_of(3), tensors); });
-  CHECK(error.starts_with((folder.folder / "step-3.state").string() +
-                          ": what was written of \"a.weight.velocity\" is not what is read back"));
+  CHECK(error.starts_with(
+      (folder.folder / "step-3.state").string() +
+      ": the values of \"a.weight.velocity\" read back differ from those written"));
   for (const fs::directory_entry& entry : fs::directory_iterator(folder.folder))
     CHECK(!entry.path().filename().string().starts_with("step-3"));
 }

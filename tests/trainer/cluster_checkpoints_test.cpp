@@ -87,7 +87,8 @@ TEST_CASE("what came must be what its sender says, after a loss too") {
   CHECK(error_of<RunError>([&] {
           run.checkpoints.take(1, 5, run.store(0),
                                {.number = 1, .digest = Run::digest_of(run.store(3))});
-        }) == "step 5: \"a.weight\" of the checkpoint is not what the workers agreed on");
+        }) ==
+        "step 5: \"a.weight\" in the checkpoint differs from the value that the workers agreed on");
   CHECK(run.files() == 0);
 }
 
@@ -169,7 +170,7 @@ TEST_CASE("a job goes back to the last intact checkpoint, whatever has happened 
     CHECK(run.log.lines().empty());
     run.damage(run.file(6, kind));
     CHECK(run.gone_back_to() == 4);
-    CHECK(run.log.lines().find(text("step-6", kind, ": is altered")) != std::string::npos);
+    CHECK(run.log.lines().find(text("step-6", kind, ": is corrupt")) != std::string::npos);
     CHECK(run.checkpoints.saved_step() == 4);
     CHECK(run.checkpoints.wants(6));  // written again
     fs::resize_file(run.file(4, kind), 40);
@@ -177,7 +178,7 @@ TEST_CASE("a job goes back to the last intact checkpoint, whatever has happened 
     fs::remove(run.file(2, kind));
     CHECK(run.gone_back_to() == 0);
     CHECK(run.log.lines().find("no checkpoint is intact: ") != std::string::npos);
-    CHECK(run.log.lines().ends_with("; the job begins again with its first values"));
+    CHECK(run.log.lines().ends_with("; the job restarts from its initial values"));
     CHECK(run.checkpoints.saved_step() == 0);
     CHECK(run.checkpoints.last().empty());
   }

@@ -152,18 +152,18 @@ TEST_CASE("mistakes are named with file, place, expected and got") {
         "both");
   CHECK(refusal({"optimizer.type=sdg"}).ends_with("got \"sdg\"; did you mean \"sgd\"?"));
   CHECK(refusal({"cluster.logical_shards=3"}) ==
-        "job.json: /data: expected a global batch that \"cluster.logical_shards\" (3) divides, got "
+        "job.json: /data: expected a global batch divisible by \"cluster.logical_shards\" (3), got "
         "8 samples");
   CHECK(refusal({"cluster.workers=4", "cluster.logical_shards=2"}) ==
         "job.json: /cluster/logical_shards: expected at least \"workers\" (4), got 2");
   CHECK(refusal({"cluster.workers=2", "cluster.logical_shards=2", "device.indices=[0,0]"}) ==
-        "job.json: /cluster/logical_shards: expected at least \"workers\" times the devices of "
-        "each (2 x 2), got 2");
+        "job.json: /cluster/logical_shards: expected at least \"workers\" times the devices per "
+        "worker (2 x 2), got 2");
   CHECK(refusal({"device.indices=[]"}) ==
         "job.json: /device/indices: expected at least one device, got none");
   CHECK(refusal({"device.indices=[0,1]"}) ==
-        "job.json: /device/indices: expected 0 for each device, as a machine has one \"cpu\", got "
-        "1");
+        "job.json: /device/indices: expected 0 for each device, because a machine has one \"cpu\", "
+        "got 1");
   CHECK(refusal({"cluster.timeout_s=0.1"})
             .starts_with(
                 "job.json: /cluster/timeout_s: expected a number in [0.5, 1000000], got 0.1"));
@@ -175,15 +175,16 @@ TEST_CASE("mistakes are named with file, place, expected and got") {
 TEST_CASE("late sums are refused together with waiting for all sums of a step") {
   CHECK(refusal({"comm.staleness=2"}) == "");
   CHECK(refusal({"comm.staleness=2", "comm.overlap=barrier"}) ==
-        "job.json: /comm/overlap: got \"barrier\", which waits for all sums of a step, but "
-        "\"staleness\" is 2; expected \"priority\"");
+        "job.json: /comm/overlap: expected \"priority\" with \"staleness\" 2, got \"barrier\", "
+        "which waits for all sums of a step");
   CHECK(refusal({"comm.staleness=1025"}).starts_with("job.json: /comm/staleness: expected"));
 }
 
 TEST_CASE("what a device does not do is refused, not ignored") {
   CHECK(refusal({"device.type=cuda", "device.precision=tf32"}) == "");
   CHECK(refusal({"device.precision=tf32"}) ==
-        "job.json: /device/precision: got \"tf32\", which \"cuda\" has and \"cpu\" has not");
+        "job.json: /device/precision: expected \"fp32\" or \"bf16\" for \"cpu\", got \"tf32\", "
+        "which only \"cuda\" has");
 }
 
 TEST_CASE("devices are named as --device has them, and divide the threads") {
@@ -272,7 +273,7 @@ TEST_CASE("data and network that do not go together are refused") {
   };
   const std::string place = (job.folder / "job.json").string() + ": /data/train: ";
   CHECK(refused({"data.train.classes=4"})
-            .ends_with("has 4 classes (0, 1, 2, 3), but network \"tiny\" tells only 3 apart"));
+            .ends_with("has 4 classes (0, 1, 2, 3), but network \"tiny\" has only 3"));
   CHECK(refused({"data.train.height=7"})
             .starts_with(place + "for the input 2x6x6 of network \"tiny\": "));
 }
@@ -283,7 +284,7 @@ TEST_CASE("classes that differ only in their normalization are refused, and that
       refuse_other_classes({"j.json", "/data/test"}, "set", {"caf\u00E9"}, {got});
     });
   };
-  const std::string told = "they differ only in their Unicode normalization";
+  const std::string told = "which differs only in Unicode normalization";
   CHECK(refused("cafe\u0301").find(told) != std::string::npos);
   CHECK(refused("cafe").find(told) == std::string::npos);
 }
@@ -307,13 +308,15 @@ TEST_CASE("a test set with other classes than the training set is refused") {
   };
   const std::string place = (job.folder / "job.json").string() + ": /data/test: ";
   CHECK(refused("train") == "");
-  CHECK(refused("test") ==
-        place + (job.folder / "test").string() +
-            ": expected the 3 classes of the training set, got 3 classes; label 0 is \"cat\" there "
-            "and \"ape\" here (a set is packed by another's list with --classes-from)");
+  CHECK(
+      refused("test") ==
+      place + (job.folder / "test").string() +
+          ": expected the 3 classes of the training set, got 3 classes; label 0 is \"cat\" in the "
+          "training set and \"ape\" here (--classes-from packs a set with another set's labels)");
   fs::rename(job.folder / "test/ape", job.folder / "test/emu");
   CHECK(refused("test") == "");
   fs::remove_all(job.folder / "test/emu");
-  CHECK(refused("test").find("got 2 classes; label 2 is \"emu\" there and no class here") !=
+  CHECK(refused("test").find(
+            "got 2 classes; label 2 is \"emu\" in the training set and no class here") !=
         std::string::npos);
 }

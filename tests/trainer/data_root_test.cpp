@@ -74,8 +74,8 @@ TEST_CASE("no path of a job leaves the data root") {
     const std::string why = jail.refusal(path);
     // All refusals have the same message: it must not reveal whether the path exists.
     CHECK(why == "\"" + path +
-                     "\" is not found under this node's data root (which is not left by \"..\", by "
-                     "absolute paths or by symbolic links)");
+                     "\" does not exist under this node's data root (\"..\", absolute paths and "
+                     "symbolic links may not lead out of it)");
   }
 }
 
@@ -95,8 +95,8 @@ TEST_CASE("no variable of this process is read for a job that comes from elsewhe
     CAPTURE(path);
     CHECK(jail.refusal(path) ==
           "\"" + std::string(path) +
-              "\" is not opened: of variables only ${POSEIDON_DATA} in front, this node's data "
-              "root, is known to a node that another sends a job to");
+              "\" cannot be opened: expected no variable except ${POSEIDON_DATA}, this node's data "
+              "root, at the start, because the job came from another node");
   }
 }
 
@@ -104,6 +104,6 @@ TEST_CASE("without a data root no file is opened") {
   const Jail jail;
   CHECK(error_of<ConfigError>([&] { DataRoot().resolve(jail.folder("root/mnist")); }) ==
         "\"" + jail.folder("root/mnist") +
-            "\" is not opened: this node has no data root, so it takes part only in jobs with "
-            "generated data (start it with --data-root, or with POSEIDON_DATA set)");
+            "\" cannot be opened: this node has no data root and accepts only jobs with generated "
+            "data (start it with --data-root, or with POSEIDON_DATA set)");
 }

@@ -32,15 +32,15 @@ TEST_CASE("devices are named by kind and number") {
 
 TEST_CASE("a list of devices that is none is refused, and says why") {
   CHECK(refused_list("cuda:0,cpu") ==
-        "--device cuda:0,cpu: expected devices of one kind, got cuda and cpu; let each kind be a "
-        "worker of its own");
+        "--device cuda:0,cpu: expected devices of one kind, got cuda and cpu; start a separate "
+        "worker for each kind");
   for (const char* none : {"", "cpu,", ",cpu", "gpu", "cuda;cuda"})
     CHECK(refused_list(none).find(
-              "expected cpu, cuda, cuda:1 and so on, or a list of these as in cuda:0,cuda:1") !=
+              "expected cpu, cuda or cuda:INDEX, or a list such as cuda:0,cuda:1") !=
           std::string::npos);
   CHECK(refused_list("cuda:") ==
-        "--device cuda:: expected a number from 0 behind \":\", as in cuda:1, got \"\"");
+        "--device cuda:: expected an index >= 0 after \":\", as in cuda:1, got \"\"");
   CHECK(refused_list("cuda:1,cuda:x") ==
-        "--device cuda:1,cuda:x: expected a number from 0 behind \":\", as in cuda:1, got \"x\"");
+        "--device cuda:1,cuda:x: expected an index >= 0 after \":\", as in cuda:1, got \"x\"");
   CHECK(refused_list("cuda:99999999999999999999").find("got \"99999") != std::string::npos);
 }

@@ -241,8 +241,8 @@ TEST_CASE("devices that come to other values are found") {
   };
   CHECK(
       error_of<RunError>([&] { train_together(all, [&](size_t) { return make_backend(job); }); }) ==
-      "after step 1 the devices of worker 0 (cpu, cpu) differ: \"conv.weight\" is another in "
-      "device 1, counted from 0, than in the first");
+      "after step 1 the devices of worker 0 (cpu, cpu) have different values of \"conv.weight\": "
+      "device 1 (counted from 0) differs from device 0");
 }
 
 TEST_CASE("a worker may have other devices than the job says, also of another kind") {

@@ -130,7 +130,7 @@ TEST_CASE("a layer that is not there is named, with those that are much like it"
   CHECK(!fs::exists(run.job.folder / "file"));
   const std::string missing =
       error_of<ConfigError>([&] { run.extract({"ip"}, "file", {"data.test=null"}); });
-  CHECK(missing.ends_with("/data: --extract needs \"test\""));
+  CHECK(missing.ends_with("/data: --extract requires \"test\""));
 }
 
 TEST_CASE("an extraction that is stopped leaves nothing") {
@@ -140,7 +140,7 @@ TEST_CASE("an extraction that is stopped leaves nothing") {
   CHECK(error_of<RunError>([&] {
           extract(run.job.load(), {.resume = run.job.folder / "run", .stop = &stop}, {"ip"},
                   run.job.folder / "file", console);
-        }) == "the extraction was stopped; nothing is left of it");
+        }) == "the extraction was stopped; no file was written");
   for (const fs::directory_entry& entry : fs::directory_iterator(run.job.folder))
     CHECK(!entry.path().filename().string().starts_with("file"));
 }

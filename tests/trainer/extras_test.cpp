@@ -77,8 +77,8 @@ TEST_CASE("mixed samples have mixed further inputs, and cutmix is refused") {
   const Json mixed = job.run("mixed", words(R"({"mixup": 0.4})"));
   CHECK(mixed["weights_sha256"] != plain["weights_sha256"]);
   CHECK(error_of<ConfigError>([&] { job.run("cut", words(R"({"mixup": 0.4, "cutmix": 0.5})")); })
-            .ends_with(": /data/train/transform/mix/cutmix: a part of an image is no part of the "
-                       "further inputs of network \"n\": expected 0, mixup alone, got 0.5"));
+            .ends_with(": /data/train/transform/mix/cutmix: expected 0, because CutMix cannot cut "
+                       "the auxiliary inputs of network \"n\" (mixup can mix them), got 0.5"));
 }
 
 TEST_CASE("data without what a network reads are refused with both files") {
@@ -110,6 +110,6 @@ TEST_CASE("an image file has nothing for further inputs") {
   CHECK(error_of<ConfigError>([&] {
           classify(job.load(with_extras()), {.resume = job.folder / "run"}, {"a.png"}, log);
         }) ==
-        "--classify: expected a network that reads images alone, got \"two-inputs\", which has "
-        "further inputs: map 2x6x6, pose 4");
+        "--classify: expected a network that reads only images, got \"two-inputs\", which has "
+        "auxiliary inputs: map 2x6x6, pose 4");
 }

@@ -63,7 +63,8 @@ TEST_CASE("weights of other programs are refused with the command that converts 
         "is a PyTorch file; convert its state dict: python3 -c 'import torch, safetensors.torch as "
         "s; s.save_file(torch.load(\"" +
             folder + "/m.pth\", map_location=\"cpu\", weights_only=True), \"m.safetensors\")'");
-  CHECK(advice("m.onnx", "\x08\x07"s).starts_with("is an ONNX model; its weights alone: python3"));
+  CHECK(
+      advice("m.onnx", "\x08\x07"s).starts_with("is an ONNX model; extract its weights: python3"));
   CHECK(advice("m.h5", kHdf5).starts_with("is an HDF5 file, as Keras writes it"));
   CHECK(advice("m.caffemodel.h5", kHdf5).find("snapshot_format: BINARYPROTO") != std::string::npos);
   CHECK(advice("m.caffemodel", "\x0a\1n"s)
@@ -86,12 +87,13 @@ TEST_CASE("what is no job file is refused with the flag or program that takes it
   const std::string run = (files.job.folder / "run").string();
   CHECK(refused(run) == "expected a JSON file, got a folder");
   files.write("run/config.json", "{}");
-  CHECK(refused(run) == "is a run directory, expected a job file; --resume " + run +
-                            " goes on with it, and " + run + "/config.json is its job");
+  CHECK(refused(run) == "is a run directory, expected a job file; to resume the run: --resume " +
+                            run + "; its job: " + run + "/config.json");
   CHECK(refused(files.job.folder / "tiny_network.json") ==
-        "is a network file, expected a job file, whose \"network\" names it (docs/config.md)");
+        "is a network file, expected a job file with its path in \"network\" (docs/config.md)");
   CHECK(refused(files.write("w.safetensors", "\2\0\0\0\0\0\0\0{}"s)) ==
-        "holds weights, expected a job file; --weights FILE begins a job with them");
+        "holds weights, expected a job file; to train from these weights, add --weights FILE");
   CHECK(refused(files.write("solver.prototxt", "net: \"n.prototxt\"\n"))
-            .starts_with("is a Caffe prototxt, expected a job file; poseidon-import caffe FOLDER"));
+            .starts_with("is a Caffe prototxt, expected a job file; convert network and solver: "
+                         "poseidon-import caffe FOLDER"));
 }

@@ -59,23 +59,24 @@ TEST_CASE("an IPv6 address of a hosts file stands in brackets") {
   CHECK(host.port == 22);
   CHECK(host.address == "fd01::7");
   CHECK(only_host("[::1]").port == 0);
-  CHECK(refusal("::1").starts_with("hosts:1: expected [user@]host[:port], an IPv6 address in "));
+  CHECK(
+      refusal("::1").starts_with("hosts:1: expected [user@]host[:port], with an IPv6 address in "));
 }
 
 TEST_CASE("an error of a hosts file names file and line, what was expected and what was found") {
   CHECK(refusal("node1\nnode2 slots=two\n") ==
-        "hosts:2: expected slots=N with N of 1 to 4096, got \"slots=two\"");
+        "hosts:2: expected slots=N with N from 1 to 4096, got \"slots=two\"");
   CHECK(refusal("node1 slots=0") ==
-        "hosts:1: expected slots=N with N of 1 to 4096, got \"slots=0\"");
+        "hosts:1: expected slots=N with N from 1 to 4096, got \"slots=0\"");
   CHECK(refusal("\n# x\nnode1 max_slots=2") ==
         "hosts:3: expected [user@]host[:port] [slots=N] [address=A], got \"max_slots=2\"");
   CHECK(refusal("node1:ssh") ==
-        "hosts:1: expected a port of 1 to 65535 behind the host, got \"node1:ssh\"");
+        "hosts:1: expected a port from 1 to 65535 after the host, got \"node1:ssh\"");
   CHECK(refusal("node1:0").ends_with("got \"node1:0\""));
   CHECK(refusal("node1 address=") ==
-        "hosts:1: expected address=A, a name or an address, got \"address=\"");
+        "hosts:1: expected address=A with A a host name or an IP address, got \"address=\"");
   CHECK(refusal("# nobody\n") ==
-        "hosts: expected a line [user@]host[:port] [slots=N] for each host, got none");
+        "hosts: expected a line [user@]host[:port] [slots=N] for each host, got an empty list");
 }
 
 TEST_CASE("security: what ssh or a shell would take for something else is no host and no user") {
@@ -83,7 +84,8 @@ TEST_CASE("security: what ssh or a shell would take for something else is no hos
        {"-oProxyCommand=x", "-l@node1", "ann@-node1", "@node1", "ann@", "[-node1]", "[node1", "[]",
         "node1;true", "$(true)", "`true`", "a@b@c", "node\x1b[1m", "[node1]x"}) {
     CAPTURE(line);
-    CHECK(refusal(line).starts_with("hosts:1: expected [user@]host[:port], an IPv6 address in "));
+    CHECK(refusal(line).starts_with(
+        "hosts:1: expected [user@]host[:port], with an IPv6 address in "));
   }
 }
 

@@ -82,7 +82,7 @@ TEST_CASE("a step is kept for its own run, until another takes its place, or its
   CHECK(keeper.of("one") != nullptr);
   CHECK(keeper.give_up(now + 2499ms) == "");
   CHECK(keeper.give_up(now + 2500ms) ==
-        "step 7 is kept no longer: nobody has gone on with its run in time");
+        "dropped the in-memory checkpoint of step 7: its run was not resumed in time");
   CHECK(keeper.of("one") == nullptr);
   CHECK(keeper.give_up(now + 1h) == "");
 

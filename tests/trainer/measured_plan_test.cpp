@@ -107,14 +107,14 @@ TEST_CASE("times of other layers than the others' are refused, and none at all")
   const Job job = by_time(tiny);
   MeasuredPlan measured(job, nullptr, false);
   CHECK(error_of<ConfigError>([&] { measured.make(); }) ==
-        "no worker has told what its layers take");
+        "no worker has reported its layer times");
   LayerTimes times = times_of(job);
   measured.add_times(0, times);
   times.layers[0].name = "other";
   measured.add_times(1, times);
   CHECK(error_of<ConfigError>([&] { measured.make(); }) ==
-        "the times of worker 1: /layers: the layer \"conv\" is missing; of which network are "
-        "these?");
+        "the times of worker 1: /layers: the layer \"conv\" is missing; expected the times of this "
+        "network");
 }
 
 namespace {
@@ -194,13 +194,13 @@ TEST_CASE("the line of shards by speed says who has how many, and why") {
   MeasuredPlan measured(job, nullptr, false);
   measured.add_times(0, times);
   CHECK(error_of<ConfigError>([&] { measured.make(); }) ==
-        "not all workers have told what their layers take");
+        "not all workers have reported their layer times");
   measured.add_times(1, slower(times, 30));
   const comm::Plan plan = measured.make();
   CHECK(plan.assignment.ranges() == std::vector<comm::Part>{{0, 15}, {15, 1}});
   CHECK(measured.dealt() ==
         "logical shards by speed: 15 for worker 0 (2.5 ms each), 1 for worker 1 (75 ms each); the "
-        "slowest computes for 75 ms a step");
+        "slowest worker computes 75 ms per step");
 }
 
 TEST_CASE("what is predicted of uneven shards is the step of the worker that all wait for") {

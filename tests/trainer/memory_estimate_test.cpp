@@ -70,9 +70,8 @@ TEST_CASE("a run that wants more than there is warns in one line, and others do 
   warn_of_memory(job, estimate, 2, log);
   REQUIRE(log.all.size() == 2);
   CHECK(log.all[0].starts_with(
-      "at its peak 1 worker of this run will take about 1.1 PB of memory, more than the "));
+      "1 worker of this run will need about 1.1 PB of memory at the peak, more than the "));
   CHECK(log.all[0].ends_with(
-      " that are available here; --check tells of its parts, and a smaller data.batch_per_worker "
-      "takes less"));
-  CHECK(log.all[1].starts_with("at its peak 2 workers of this run will take about 2.3 PB"));
+      " available here; --check lists its parts; a smaller data.batch_per_worker needs less"));
+  CHECK(log.all[1].starts_with("2 workers of this run will need about 2.3 PB"));
 }

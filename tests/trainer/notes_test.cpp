@@ -48,7 +48,7 @@ TEST_CASE("a note goes to the one who takes its kind, and none else's") {
   });
   CHECK(taken == 1);
   CHECK(error_of<ConfigError>([&] { dispatch<ClockNote>(note, [](const auto&) {}); }) ==
-        "a note of \"traffic\", which is not due here");
+        "a note of \"traffic\", which is not expected here");
 }
 
 TEST_CASE("a note is not read as anything but what it is") {
@@ -119,8 +119,10 @@ TEST_CASE("a plan is held against the job, and against who reads it") {
     if (*key != 0) published.plan[key] = value;
     return error_of<ConfigError>([&] { read_sync_plan(published, job, self); });
   };
-  CHECK(refusal("", {}, {comm::Role::kWorker, 2}) == "the plan: /: this node is worker 2 of 2");
-  CHECK(refusal("", {}, {comm::Role::kServer, 1}) == "the plan: /: this node is server 1 of 1");
+  CHECK(refusal("", {}, {comm::Role::kWorker, 2}) ==
+        "the plan: /: expected a rank below 2, got worker 2");
+  CHECK(refusal("", {}, {comm::Role::kServer, 1}) ==
+        "the plan: /: expected a rank below 1, got server 1");
   CHECK(refusal("global_batch", 1 << 20, worker) ==
         "the plan: /global_batch: expected 16 as in the job, got 1048576");
   CHECK(refusal("logical_shards", 1 << 20, worker).starts_with("the plan: /logical_shards: "));
@@ -176,13 +178,15 @@ TEST_CASE("a logical shard that is computed otherwise than before is named, with
   CHECK(moved(other).empty());
   other.threads = 3;
   CHECK(moved(other) ==
-        "logical shard 1 was computed by 2 threads until the view before and is by 3 threads now, "
-        "on worker 1, so the result is not that of an unbroken run");
+        "logical shard 1 was computed by 2 threads until the previous view and is now computed by "
+        "3 threads on worker 1, so the result differs from that of an uninterrupted run");
   other.arithmetic = "oneDNN 2.6, v2";
-  CHECK(moved(other).find("by oneDNN 2.6, v3 until the view before and is by oneDNN 2.6, v2 now") !=
+  CHECK(moved(other).find(
+            "by oneDNN 2.6, v3 until the previous view and is now computed by oneDNN 2.6, v2") !=
         std::string::npos);
   other.kind = "cuda";
-  CHECK(moved(other).find("by cpu until the view before and is by cuda now") != std::string::npos);
+  CHECK(moved(other).find("by cpu until the previous view and is now computed by cuda") !=
+        std::string::npos);
   // If a plan does not describe the workers' arithmetic, only the job's device kind is known.
   CHECK(moved_shard(published_for(job).plan, plan_with(usual), job).empty());
 }

@@ -132,8 +132,8 @@ TEST_CASE("features are those of tests") {
   };
   CHECK(take("prob")["layers"][0] == Json{{"name", "prob"}, {"shape", {21, 3, 1, 1}}});
   CHECK(error_of<ConfigError>([&] { take("aux_ip"); }) ==
-        "--extract: expected layers that are in phase \"test\", got \"aux_ip\", which is in "
-        "training alone");
+        "--extract: expected layers that are in phase \"test\", got \"aux_ip\", which is only in "
+        "training");
 }
 
 TEST_CASE("only what is trained is summed, and what is not tested is refused") {

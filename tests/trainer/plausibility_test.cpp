@@ -70,11 +70,10 @@ TEST_CASE("doubtful: mean and deviation of pixels from 0 to 1") {
 }
 
 TEST_CASE("doubtful: pixels that are scaled to 0 to 1 and divided by a deviation of 0 to 255") {
-  CHECK(
-      Doubtful().lines({"data.train.transform={\"scale\": 0.003922, \"std\": 58.4}"}) ==
-      Lines{"job.json: /data/train/transform/scale: scale 0.003922 and std 58.4 bring pixels of 0 "
-            "to 255 to a range of 0.01713; expected one of the two, or a std for pixels of 0 to "
-            "1"});
+  CHECK(Doubtful().lines({"data.train.transform={\"scale\": 0.003922, \"std\": 58.4}"}) ==
+        Lines{"job.json: /data/train/transform/scale: scale 0.003922 and std 58.4 map pixels of 0 "
+              "to 255 to a range of 0.01713; expected only one of the two, or a std for pixels of "
+              "0 to 1"});
 }
 
 TEST_CASE("doubtful: floats have any range") {
@@ -84,18 +83,18 @@ TEST_CASE("doubtful: floats have any range") {
 }
 
 TEST_CASE("doubtful: a test set that is prepared with other values") {
-  CHECK(Doubtful().lines({"data.test.transform={\"scale\": 0.02}"}) ==
-        Lines{"job.json: /data/test/transform/scale: the test set is prepared with another "
-              "\"scale\" than the training set: a network is tested on values unlike those that it "
-              "learns from; expected the same"});
+  CHECK(
+      Doubtful().lines({"data.test.transform={\"scale\": 0.02}"}) ==
+      Lines{"job.json: /data/test/transform/scale: differs from the training set's \"scale\": the "
+            "network is tested on values unlike those that it is trained on; expected the same"});
 }
 
 TEST_CASE("doubtful: tests on the training set") {
   Doubtful job;
   job.data.test->fingerprint = "a";
   const Lines expected{
-      "job.json: /data/test: holds the samples of the training set: its accuracy does not tell "
-      "what the network makes of others; expected other samples"};
+      "job.json: /data/test: holds the samples of the training set, so its accuracy does not "
+      "measure generalization; expected other samples"};
   CHECK(job.lines() == expected);
   job.data = {};
   CHECK(job.lines({"data.test.seed=1", "data.test.samples=50"}) == expected);
@@ -116,9 +115,11 @@ TEST_CASE("doubtful: weights that begin at 0 and hide what is before or after th
                R"(}, {"name": "relu", "type": "relu"}, {"name": "ip", "type": "linear",
                "outputs": 3, )" +
                zeros + "}, " + kLoss);
-  CHECK(job.lines() == Lines{"tiny_network.json: /layers: all weights of conv begin at 0, so all "
-                             "outputs of such a layer are equal and stay so; expected a "
-                             "\"weight_filler\" such as xavier or he"});
+  CHECK(
+      job.lines() ==
+      Lines{
+          "tiny_network.json: /layers: all weights of conv are initially 0, so all outputs of such "
+          "a layer are equal and stay equal; expected a \"weight_filler\" such as xavier or he"});
   job.has_weights = true;
   CHECK(job.lines() == Lines{});
   // A last layer of zeros can learn, and also a branch of zeros if the other branch has values.
@@ -137,27 +138,26 @@ TEST_CASE("doubtful: batch norm of one value") {
                              kLoss;
   const Doubtful job(layers);
   CHECK(job.lines() == Lines{});
-  CHECK(
-      job.lines({"data.batch_per_worker=4", "cluster.logical_shards=4"}) ==
-      Lines{"tiny_network.json: batch_norm \"norm\" sees 1 value per channel in a shard of 1 "
-            "sample (a batch of 4 in 4 logical shards), which it makes 0: layers before it cannot "
-            "learn; expected a larger data.batch_per_worker or fewer cluster.logical_shards"});
+  CHECK(job.lines({"data.batch_per_worker=4", "cluster.logical_shards=4"}) ==
+        Lines{"tiny_network.json: batch_norm \"norm\" normalizes 1 value per channel in a shard of "
+              "1 sample (a batch of 4 in 4 logical shards), so its output does not depend on its "
+              "input: layers before it cannot learn; expected a larger data.batch_per_worker or "
+              "fewer cluster.logical_shards"});
 }
 
 TEST_CASE("doubtful: a softmax before the loss that has one") {
   const Doubtful job(std::string(kHead) + R"({"name": "prob", "type": "softmax"},)" + kLoss);
-  CHECK(job.lines() ==
-        Lines{"tiny_network.json: softmax_loss \"loss\" reads softmax \"prob\": a softmax_loss "
-              "computes the softmax itself, and from its values learns little; expected the layer "
-              "before it"});
+  CHECK(job.lines() == Lines{"tiny_network.json: softmax_loss \"loss\" reads softmax \"prob\": "
+                             "softmax_loss itself computes softmax, and computing it twice slows "
+                             "learning; expected the input of softmax \"prob\""});
 }
 
 TEST_CASE("doubtful: layers that no layer reads") {
   const std::string layers = std::string(kHead) + kLoss;
   const Doubtful job(layers + R"(, {"name": "prob", "type": "softmax", "input": "ip"})");
-  CHECK(job.lines() == Lines{"tiny_network.json: /layers: no layer reads prob: computed in each "
-                             "step and not used; remove it, or set \"phase\": \"test\" where it is "
-                             "an output"});
+  CHECK(job.lines() == Lines{"tiny_network.json: /layers: no layer reads the output of prob, "
+                             "though each step computes it; remove the layer, or set \"phase\": "
+                             "\"test\" if it is an output of the network"});
   const Doubtful output(layers +
                         R"(, {"name": "prob", "type": "softmax", "input": "ip", "phase": "test"},
       {"name": "hits", "type": "accuracy", "input": "ip"})");
@@ -168,8 +168,8 @@ TEST_CASE("doubtful: the top 5 of 3 classes, and a dropout of nearly all") {
   const Doubtful job(std::string(kHead) +
                      R"({"name": "drop", "type": "dropout", "probability": 0.95},)" + kLoss +
                      R"(, {"name": "hits", "type": "accuracy", "input": "ip", "top_k": [1, 5]})");
-  CHECK(job.lines() == Lines{"tiny_network.json: accuracy \"hits\" tells the top 5 of 3 classes: "
-                             "that is always 100 %; expected a smaller \"top_k\"",
+  CHECK(job.lines() == Lines{"tiny_network.json: accuracy \"hits\" reports the top 5 of 3 classes, "
+                             "which is always 100 %; expected a smaller \"top_k\"",
                              "tiny_network.json: dropout \"drop\" drops 95 % of its input; a "
                              "probability of 0.5 is usual"});
 }
@@ -214,11 +214,10 @@ TEST_CASE("doubtful: what is beyond the end of the job") {
 TEST_CASE("doubtful: a rate that jumps where a finished job is made longer") {
   Doubtful job;
   job.resumed = {.step = 9, .learning_rate = 0};
-  CHECK(
-      job.lines({"train.steps=18"}) ==
-      Lines{"job.json: /optimizer: the learning rate jumps from 0 to 0.03273 at step 10 of 18, as "
-            "the job or its schedule was changed since the checkpoint; a smaller "
-            "optimizer.learning_rate avoids it"});
+  CHECK(job.lines({"train.steps=18"}) ==
+        Lines{"job.json: /optimizer: the learning rate jumps from 0 to 0.03273 at step 10 of 18, "
+              "because the job or its schedule was changed since the checkpoint; a smaller "
+              "optimizer.learning_rate avoids it"});
   job.resumed = {.step = 4, .learning_rate = 0.048};
   CHECK(job.lines() == Lines{});
 }

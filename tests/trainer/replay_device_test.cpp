@@ -106,15 +106,15 @@ TEST_CASE("times that are missing, not asked for, or another network's are refus
   const TinyJob tiny;
   CHECK(error_of<ConfigError>([&] {
           tiny.load({"device.type=replay"});
-        }).ends_with("/device/times: \"replay\" needs a file of times (--times FILE)"));
+        }).ends_with("/device/times: \"replay\" requires a file of layer times (--times FILE)"));
   const fs::path file = tiny.folder / "times.json";
   write_text(file, times(1, 1, 1).dump());
   CHECK(error_of<ConfigError>([&] {
           tiny.load({"device.times=" + file.string()});
-        }).ends_with("/device/times: only \"replay\" has times"));
+        }).ends_with("/device/times: expected layer times only with \"replay\""));
   Json others = times(1, 1, 1);
   others["layers"].erase(2);
   CHECK(error_of<ConfigError>([&] {
           replayed(tiny, others);
-        }).ends_with("/layers: the layer \"ip\" is missing; of which network are these?"));
+        }).ends_with("/layers: the layer \"ip\" is missing; expected the times of this network"));
 }

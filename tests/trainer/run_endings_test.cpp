@@ -61,7 +61,7 @@ void check_tells_of_last_step(const std::string& error, const fs::path& run, int
   CAPTURE(error);
   CHECK(step > 0);
   CHECK(error.ends_with(text("; the last checkpoint is ", run.string(), "/checkpoints/step-", step,
-                             ".safetensors; to go on: poseidon-train --resume ", run.string())));
+                             ".safetensors; to resume: poseidon-train --resume ", run.string())));
   const Json summary = Json::parse(read_text(run / "summary.json"));
   CHECK(summary["steps"] == step);
   CHECK(summary["finished"] == false);

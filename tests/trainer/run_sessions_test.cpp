@@ -213,12 +213,12 @@ TEST_CASE("what the console says of a run stands in its folder, session after se
   const std::string first = read_text(job.folder / "run/console.log");
   CHECK(first.find(" begins: poseidon-train job.json --max-steps 4\n") != std::string::npos);
   CHECK(first.find("step 4/9") != std::string::npos);
-  CHECK(first.find("stopped after step 4 of 9; to go on: poseidon-train --resume ") !=
+  CHECK(first.find("stopped after step 4 of 9; to resume: poseidon-train --resume ") !=
         std::string::npos);
   job.run("", {}, {.resume = job.folder / "run"});
   const std::string both = read_text(job.folder / "run/console.log");
   CHECK(both.starts_with(first));
-  CHECK(both.find("going on after step 4 of 9") != std::string::npos);
+  CHECK(both.find("resuming after step 4 of 9") != std::string::npos);
 }
 
 TEST_CASE("a progress line is in the log once per logged step, and errors are") {

@@ -304,7 +304,7 @@ TEST_CASE("a test alone gives what the run's final test gave") {
   CHECK(result["samples"] == 21);
   CHECK(result["step"] == 9);
   CHECK(error_of<ConfigError>([&] { test(job.load(), {}, console); }) ==
-        "weights are missing: --resume RUN_DIR|FILE, or --weights FILE");
+        "weights are missing: add --resume RUN_DIR|FILE or --weights FILE");
 }
 
 TEST_CASE("an output folder that holds something is refused") {
@@ -313,7 +313,7 @@ TEST_CASE("an output folder that holds something is refused") {
   const std::string path = (job.folder / "run").string();
   CHECK(error_of<ConfigError>([&] { job.run("run"); }) ==
         "--output " + path +
-            ": is not empty; name another folder, or go on with the run in it by --resume " + path);
+            ": is not empty; name another folder, or resume the run in it with --resume " + path);
   CHECK_NOTHROW(job.run("run", {}, {.resume = job.folder / "run"}));
 }
 
@@ -327,12 +327,12 @@ TEST_CASE("a checkpoint of another network, optimizer or batch is refused") {
   };
   CHECK(refusal({"optimizer.type=adam"}) ==
         state +
-            ": has no optimizer state \"conv.weight.first_moment\", which this job needs: it is "
-            "of another job (--weights takes what matches)");
+            ": has no optimizer state \"conv.weight.first_moment\", which this job needs: the "
+            "checkpoint is of another job (--weights loads the tensors that match)");
   CHECK(refusal({"data.batch_per_worker=10"}) ==
         (job.folder / "run").string() +
             ": 16 samples were used in 2 steps, but this job has batches of 10: expected the batch "
-            "of the checkpoint");
+            "size of the checkpoint");
 }
 
 TEST_CASE("epochs are counted in samples") {

@@ -104,15 +104,15 @@ TEST_CASE("the tests of all workers are summed in order of the logical shards") 
 TEST_CASE("a report of another network's layers is refused") {
   const comm::Plan plan = plan_of_two_layers();
   CHECK_THROWS_WITH_AS(check_parts({.parts = {{}, {}}}, 0, plan),
-                       "a worker tells of 2 logical shards, expected 1", ConfigError);
+                       "a worker reports 2 logical shards, expected 1", ConfigError);
   StepReport report = report_of(1);
   report.layer_wait_ms.pop_back();
   CHECK_THROWS_WITH_AS(sent_and_read(report, {}, plan),
-                       "a worker tells of 1 layers that were waited for, expected 2", ConfigError);
+                       "a worker reports 1 layer wait times, expected 2", ConfigError);
   report = report_of(1);
   report.shards.emplace_back();
   CHECK_THROWS_WITH_AS(sent_and_read(report, {}, plan),
-                       "a worker tells of 2 logical shards, expected 1", ConfigError);
+                       "a worker reports 2 logical shards, expected 1", ConfigError);
 }
 
 TEST_CASE("the table of times adds up") {

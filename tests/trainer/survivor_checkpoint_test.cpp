@@ -44,7 +44,7 @@ TEST_CASE("a survivor leaves alone what another process is writing, and says so"
   write_text(half_done, "half of it");
   const std::string why = error_of<RunError>(
       [&] { write_survivor_checkpoint(job.folder, step_6(), one_tensor(), kSoon, kAlways); });
-  CHECK(why == job.folder.string() + ": another process has been writing for too long");
+  CHECK(why == job.folder.string() + ": another process still holds the directory lock");
   CHECK(read_text(half_done) == "half of it");
   turn.reset();
   CHECK(write_survivor_checkpoint(job.folder, step_6(), one_tensor(), kSoon, kAlways));
@@ -57,11 +57,11 @@ TEST_CASE("a survivor writes nothing after another run has taken over the folder
   for (const int allowed : {0, 1, 2}) {
     int calls = 0;
     const auto may_write = [&] {
-      if (calls++ == allowed) throw RunError("another run writes there");
+      if (calls++ == allowed) throw RunError("another run writes to it");
     };
     CHECK(error_of<RunError>([&] {
             write_survivor_checkpoint(job.folder, step_6(), one_tensor(), kSoon, may_write);
-          }) == "another run writes there");
+          }) == "another run writes to it");
     CHECK_FALSE(std::filesystem::exists(job.folder / "step-6.state"));
     CHECK_FALSE(std::filesystem::exists(job.folder / "step-6.safetensors"));
   }

@@ -249,7 +249,7 @@ TEST_CASE("times of another network, or none at all, are refused with their plac
         [&] { add_times(request, read_layer_times(json, "t.json"), "t.json"); });
   };
   CHECK(refused(timing({"conv", "ip"}, 4)) ==
-        "t.json: /layers: the layer \"bn\" is missing; of which network are these?");
+        "t.json: /layers: the layer \"bn\" is missing; expected the times of this network");
   CHECK(refused(Json::array()).starts_with("t.json: "));
   CHECK(refused({{"batch", 0}}).starts_with("t.json: /batch: "));
   CHECK(refused({{"batch", 1}, {"layers", 7}}) == "t.json: /layers: expected a list, got 7");

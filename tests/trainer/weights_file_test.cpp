@@ -76,11 +76,11 @@ TEST_CASE("weights in half precision, with the names of a wrapper, are taken and
   CHECK(target.bias == std::vector<float>{1, -1});
   Said said;
   report_match(path, match, said);
-  CHECK(said.lines ==
-        path.string() +
-            ": removed \"module.\" from the names of its tensors, which PyTorch's wrappers put "
-            "there\n" +
-            path.string() + ": 2 tensors taken, 2 of them converted from F16 or BF16 to F32\n");
+  CHECK(
+      said.lines ==
+      path.string() +
+          ": removed the prefix \"module.\" of PyTorch's wrappers from the names of its tensors\n" +
+          path.string() + ": 2 tensors loaded, 2 of them converted from F16 or BF16 to F32\n");
 }
 
 TEST_CASE("weights of whole numbers are the user's mistake") {

@@ -13,7 +13,7 @@ std::string CheckpointReception::tensor_name(size_t index) const {
 
 comm::Destination CheckpointReception::place(uint16_t worker, const comm::FrameHeader& header) {
   if (list_.is_null())
-    return comm::Destination::refused("sent tensors before it told which it has");
+    return comm::Destination::refused("sent a tensor before its list of tensors");
   return intake_.place(worker, header);
 }
 
@@ -33,8 +33,8 @@ std::shared_ptr<TensorStore> CheckpointReception::take(uint16_t worker, int64_t 
   const auto count = [&](TensorStore& store) {
     const RunTensors tensors = store.tensors();
     if (static_cast<size_t>(sent.in_flight) > tensors.sums.size())
-      throw ConfigError(text("a checkpoint of step ", step, " carries the sums of ", sent.in_flight,
-                             " steps, more than there are"));
+      throw ConfigError(text("the checkpoint of step ", step, " carries the sums of ",
+                             sent.in_flight, " steps, expected at most ", tensors.sums.size()));
     return in_order(tensors, sent.in_flight).size();
   };
   return intake_.take(worker, static_cast<uint32_t>(sent.number), step, count);

@@ -15,7 +15,7 @@ bool CheckpointSession::wants_checkpoint(int64_t step) {
 }
 
 void CheckpointSession::not_saved(uint16_t worker, const std::string& why) {
-  setting_.warn(text("worker ", worker, " has no checkpoint to give: ", why));
+  setting_.warn(text("worker ", worker, " cannot send a checkpoint: ", why));
 }
 
 void CheckpointSession::received(uint16_t worker, const comm::FrameHeader& header) {
@@ -51,7 +51,7 @@ void CheckpointSession::take(uint16_t worker, const comm::Note& note) {
         [this, worker, state = kept->state, tensors = std::move(tensors), sent] {
           setting_.records.take_kept_step(worker, state, *tensors, sent);
         });
-  if (!side_.plan.is_decided()) throw ConfigError("a checkpoint that was not asked for");
+  if (!side_.plan.is_decided()) throw ConfigError("a checkpoint that was not requested");
   setting_.inbox.post([this, worker, step = note.step, tensors = std::move(tensors), sent] {
     setting_.records.take_checkpoint(worker, step, tensors, sent);
   });

@@ -126,7 +126,7 @@ ChildProcesses::~ChildProcesses() { wait(kGraceAtEnd); }
 Descriptor ChildProcesses::open_log(Child& child) const {
   std::error_code failure;
   fs::create_directories(logs_, failure);
-  if (failure) throw RunError(logs_.string() + ": cannot be made: " + failure.message());
+  if (failure) throw RunError(logs_.string() + ": cannot be created: " + failure.message());
   const char* kind = child.node.role == comm::Role::kWorker ? "worker" : "server";
   child.log = logs_ / text(kind, "-", child.node.rank, ".log");
   Descriptor log(::open(child.log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));

@@ -23,7 +23,7 @@ const Checkpoint* ClusterCheckpoints::hold(const Job& job, int64_t most_in_fligh
   held_.reset();
   const int64_t step = queue_.hold().step;
   if (step == 0) {
-    log.info("there is no checkpoint yet: the job begins anew");
+    log.info("there is no checkpoint yet: the job restarts from its initial values");
     return nullptr;
   }
   held_ = intact_checkpoint(job, files_.last(), most_in_flight, log);

@@ -60,7 +60,8 @@ void ClusterRecords::begin(DecidedPlan decided, const std::vector<KeptReports>& 
   if (!decided_.no_factors.empty())
     console_.warning(decided_.no_factors);
   else if (const std::string unlike = difference_of(decided_.devices); !unlike.empty())
-    console_.warning(unlike + "; the result depends on which of them computes which logical shard");
+    console_.warning(unlike +
+                     "; the result depends on the assignment of logical shards to workers");
   if (!decided_.dealt.empty()) console_.info(decided_.dealt);
   const std::string advice = balance_advice(job_, decided_.plan, decided_.devices);
   if (!advice.empty()) console_.warning(advice);
@@ -94,7 +95,7 @@ void ClusterRecords::started(ViewRecords::Clock::time_point when,
   if (!views_.is_first()) report_->note_events(views_.events());
   console_.info(text(counted(decided_.plan.workers(), "worker"), " and ",
                      counted(decided_.plan.servers(), "server"),
-                     views_.is_first() ? " begin" : " go on", " with step ",
+                     views_.is_first() ? " begin" : " continue", " with step ",
                      decided_.published.first_step + 1, " of ", decided_.published.steps));
   trace_.ask_for_time();
 }
@@ -145,7 +146,7 @@ void ClusterRecords::take_note(comm::NodeId node, const comm::Note& note) {
       [&](const TrafficNote& content) { report_->take_traffic(node, content); },
       [&](const TraceNote& content) { trace_.add(node, content); }};
   try {
-    if (!report_) throw ConfigError("a note before the plan was made");
+    if (!report_) throw ConfigError("a note that was sent before the plan was made");
     if (node.role == comm::Role::kWorker)
       dispatch<TensorsNote, ClassesNote, StepNote, TestNote, TrafficNote, TraceNote>(note, taken);
     else
@@ -185,7 +186,7 @@ void ClusterRecords::make_first_values(const Json& list) {
   values_.make(list, resumed_.get(), options_.weights, console_);
   const PublishedPlan& published = decided_.published;
   if (resumed_ != nullptr) {
-    console_.info(text("going on after step ", published.first_step, " of ", published.steps,
+    console_.info(text("resuming after step ", published.first_step, " of ", published.steps,
                        " from ", resumed_->weights_file().string()));
     if (published.first_step >= published.last_step) checkpoints_.end_with(*resumed_, list);
   }
@@ -198,18 +199,18 @@ void ClusterRecords::make_first_values(const Json& list) {
 /// The coordinator may not have the data. All workers have the same data, so too many classes are
 /// an error of the job.
 void ClusterRecords::take(comm::NodeId worker, const ClassesNote& note) {
-  if (worker.rank != 0) throw ConfigError("classes, which worker 0 tells");
+  if (worker.rank != 0) throw ConfigError("class names, which only worker 0 may send");
   const auto most = static_cast<size_t>(job_.network->classes());
   if (most == 0) return;  // the network has no classes
   if (note.classes.size() > most)
-    return io_.report_error(text(comm::name_of(worker), ": ", note.classes.size(),
-                                 " classes, where network \"", job_.network->name(),
-                                 "\" tells only ", most, " apart"));
+    return io_.report_error(text(comm::name_of(worker), ": the training set has ",
+                                 note.classes.size(), " classes, but network \"",
+                                 job_.network->name(), "\" has only ", most));
   values_.take_classes(note.classes);
 }
 
 void ClusterRecords::take(comm::NodeId worker, int64_t step, const StepNote& note) {
-  if (!started_) throw ConfigError("a step before the first one was begun");
+  if (!started_) throw ConfigError("a step report before training began");
   directory_.keep();
   if (!report_->take_step(worker.rank, step, note, decided_.published.last_step)) return;
   trace_.ask_for_time();
@@ -225,8 +226,8 @@ void ClusterRecords::take_checkpoint(uint16_t worker, int64_t step,
 void ClusterRecords::take_kept_step(uint16_t worker, const RunState& state, TensorStore& tensors,
                                     const SentCheckpoint& sent) {
   checkpoints_.put(state, tensors, sent);
-  console_.info(text("worker ", worker, " has kept step ", state.step, ": fetched, and written to ",
-                     checkpoints_.last().string()));
+  console_.info(text("fetched the in-memory checkpoint of step ", state.step, " from worker ",
+                     worker, " and wrote it to ", checkpoints_.last().string()));
   resumed_ = resumed_checkpoint(job_, checkpoints_.last(), console_);
   checkpoints_.begin_from(saved_step(*resumed_), resumed_->weights_file());
   warn_of_changes(resumed_->state(), job_, console_);

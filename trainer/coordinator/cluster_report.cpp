@@ -33,15 +33,16 @@ void ClusterReport::begin_view(int64_t first_step) {
 template <class Part>
 Gathered<Part>& ClusterReport::gathered_of(std::map<int64_t, Gathered<Part>>& all, int64_t step) {
   if (all.size() >= kMostGathered)
-    throw ConfigError(text("some workers are ", kMostGathered, " notes ahead of others"));
+    throw ConfigError(
+        text("the reports of some workers are ", kMostGathered, " steps ahead of those of others"));
   return all.try_emplace(step, workers()).first->second;
 }
 
 /// A worker without tested samples reports no scalars.
 void ClusterReport::check_scalars(uint16_t worker, const SampleSums& sums, size_t expected) {
   if (!sums.scalars.empty() && sums.scalars.size() != expected)
-    throw ConfigError(text("worker ", worker, " tells of ", sums.scalars.size(),
-                           " scalars that layers report, expected ", expected));
+    throw ConfigError(text("worker ", worker, " reports ", sums.scalars.size(),
+                           " layer scalars, expected ", expected));
 }
 
 bool ClusterReport::take_step(uint16_t worker, int64_t step, const StepNote& note,

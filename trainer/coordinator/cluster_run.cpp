@@ -61,9 +61,10 @@ bool goes_on(const RunOptions& options, const ClusterOptions& cluster) {
 std::shared_ptr<const Checkpoint> first_checkpoint(const Job& job, const RunOptions& options,
                                                    bool goes_on, Log& log) {
   if (goes_on && !has_checkpoint(options.resume)) {
-    log.info(text(options.resume.string(),
-                  ": has no checkpoint yet: the run begins anew, unless a worker keeps a "
-                  "step of it"));
+    log.info(
+        text(options.resume.string(),
+             ": has no checkpoint yet: the run restarts from its initial values, unless a worker "
+             "has an in-memory checkpoint of it"));
     return nullptr;
   }
   std::shared_ptr<const Checkpoint> checkpoint = resumed_checkpoint(job, options.resume, log);
@@ -274,8 +275,8 @@ void ClusterRun::report_missing() {
   io_.post([this, minutes](CoordinatorSide& io) {
     if (io.coordinator->state() != comm::Coordinator::State::kGathering) return;
     inbox_.post([this, minutes, missing = io.coordinator->missing()] {
-      console_.info(text("still waiting for ", missing, " at ", io_.address(), ", for ",
-                         std::round(minutes * 10) / 10, " min now"));
+      console_.info(text("still waiting for ", missing, " at ", io_.address(), " after ",
+                         std::round(minutes * 10) / 10, " min"));
     });
   });
 }
@@ -293,7 +294,7 @@ void ClusterRun::regrouping(const comm::NodeFailure& loss, ViewRecords::Clock::t
   const std::string why = how_it_was_lost(loss);
   records_.views().lose(loss, why, when);
   console_.warning(
-      text(why, "; the job goes on without ",
+      text(why, "; the job continues without ",
            loss.kind == comm::NodeFailure::Kind::kUnreached ? comm::name_of(loss.who) : "it"));
 }
 
@@ -304,8 +305,8 @@ void ClusterRun::regrouped(const comm::Survivors& left, const std::vector<comm::
     for (uint16_t rank = 0; rank < before.size(); ++rank) {
       const comm::NodeId now{role, rank};
       if (before[rank] == rank) continue;
-      console_.info(
-          text("what began as ", comm::name_of(ids_.of(now)), " is ", comm::name_of(now), " now"));
+      console_.info(text("the process started as ", comm::name_of(ids_.of(now)), " is now ",
+                         comm::name_of(now)));
     }
   };
   tell(comm::Role::kWorker, left.workers);
@@ -345,7 +346,7 @@ void ClusterRun::fail() {
     cluster_.failed(known.summary);
   }
   if (const int64_t saved = records_.checkpoints().saved_step(); saved > 0)
-    last += "; to go on: " + resume_command(directory_.path(), options_, saved);
+    last += "; to resume: " + resume_command(directory_.path(), options_, saved);
   if (end_of(ending_.outcome().loss) == MemberEnd::kPeerLost) throw PeerFailed(why + last);
   throw RunError(why + last);
 }

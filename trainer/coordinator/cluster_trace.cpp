@@ -22,7 +22,7 @@ void ClusterTrace::ask_for_time() {
 }
 
 void ClusterTrace::add(comm::NodeId node, const TraceNote& note) {
-  if (!wanted_) throw ConfigError("a trace that was not asked for");
+  if (!wanted_) throw ConfigError("a trace that was not requested");
   trace_.add(node, note);
 }
 

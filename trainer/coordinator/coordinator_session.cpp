@@ -12,7 +12,7 @@ constexpr size_t kMostSaid = 256;
 
 void CoordinatorSession::refused(const std::string& address, const std::string& why) {
   if (is_new_refusal(address, why))
-    setting_.warn(text("a node at ", address, " is not let in: ", why));
+    setting_.warn(text("a node at ", address, " is not admitted: ", why));
   if (!setting_.gathering.by_themselves)
     side_.coordinator->report_error(text("the node at ", address, ": ", why));
 }

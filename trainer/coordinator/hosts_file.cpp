@@ -16,7 +16,7 @@ constexpr uint64_t kMostBytes = 1 << 20;
 constexpr int64_t kMostSlots = 4096;
 constexpr std::string_view kBlank = " \t\r";
 constexpr const char* kForm = "expected [user@]host[:port] [slots=N] [address=A]";
-constexpr const char* kHostForm = "expected [user@]host[:port], an IPv6 address in brackets";
+constexpr const char* kHostForm = "expected [user@]host[:port], with an IPv6 address in brackets";
 
 /// The words of a line, without its comment.
 std::vector<std::string_view> parts_of_line(std::string_view line) {
@@ -83,19 +83,20 @@ class HostLine {
     if (rest.empty()) return host;
     if (rest.front() != ':' || (!bracketed && rest.rfind(':') != 0)) refuse(kHostForm, word);
     host.port = static_cast<uint16_t>(positive_number(rest.substr(1), UINT16_MAX));
-    if (host.port == 0) refuse("expected a port of 1 to 65535 behind the host", word);
+    if (host.port == 0) refuse("expected a port from 1 to 65535 after the host", word);
     return host;
   }
 
   void set(Host& host, std::string_view word) const {
     if (word.starts_with("slots=")) {
       host.slots = positive_number(word.substr(word.find('=') + 1), kMostSlots);
-      if (host.slots == 0) refuse("expected slots=N with N of 1 to 4096", word);
+      if (host.slots == 0) refuse("expected slots=N with N from 1 to 4096", word);
     } else if (word.starts_with("address=")) {
       host.address = word.substr(word.find('=') + 1);
       if (host.address.starts_with('[') && host.address.ends_with(']'))
         host.address = host.address.substr(1, host.address.size() - 2);
-      if (!is_name(host.address)) refuse("expected address=A, a name or an address", word);
+      if (!is_name(host.address))
+        refuse("expected address=A with A a host name or an IP address", word);
     } else {
       refuse(kForm, word);
     }
@@ -118,7 +119,7 @@ std::vector<Host> parse_hosts(std::string_view text_of_file, const std::string& 
   if (hosts.empty())
     throw ConfigError(text(file,
                            ": expected a line [user@]host[:port] [slots=N] for each host, "
-                           "got none"));
+                           "got an empty list"));
   return hosts;
 }
 

@@ -22,7 +22,8 @@ Notes missing_notes(const KeptReports& reports, const LastLines& last, int64_t m
     auto note = comm::ControlMessage(std::as_bytes(std::span(message))).as<comm::Note>();
     const bool is_test = note.about == TestNote::kAbout;
     if (!is_test && note.about != StepNote::kAbout)
-      throw ConfigError(text("a report of ", shown(note.about)));
+      throw ConfigError(
+          text("expected a report of a step or a test, got one of ", shown(note.about)));
     if (note.step > (is_test ? last.tested : last.trained) && note.step <= most)
       missing.push_back(std::move(note));
   }
@@ -32,7 +33,7 @@ Notes missing_notes(const KeptReports& reports, const LastLines& last, int64_t m
 void check_scalars(const SampleSums& sums, size_t expected) {
   if (!sums.scalars.empty() && sums.scalars.size() != expected)
     throw ConfigError(
-        text(sums.scalars.size(), " scalars that layers report, expected ", expected));
+        text("expected ", expected, " layer scalars in a report, got ", sums.scalars.size()));
 }
 
 /// The workers' reports of a step, by rank.
@@ -107,8 +108,8 @@ void write_kept(const std::vector<KeptReports>& kept, const Job& job,
                                 " are missing: expected the reports of ", plan.workers(),
                                 " workers, got those of ", workers.size()));
   if (write_lines(by_step(workers, plan, options), plan, options, directory) > 0)
-    console.info(text("metrics up to step ", options.steps_done,
-                      " are complete: the workers have kept their reports"));
+    console.info(text("completed the metrics up to step ", options.steps_done,
+                      " from the reports that the workers kept"));
 }
 
 }  // namespace
@@ -116,7 +117,7 @@ void write_kept(const std::vector<KeptReports>& kept, const Job& job,
 void KeptReports::add(std::string message) {
   bytes += message.size();
   if (bytes > kMostBytes)
-    throw ConfigError(text("reports of more than ", kMostBytes, " bytes that it keeps"));
+    throw ConfigError(text("expected at most ", kMostBytes, " bytes of kept reports, got ", bytes));
   messages.push_back(std::move(message));
 }
 
@@ -126,7 +127,7 @@ void write_kept_reports(const std::vector<KeptReports>& kept, const Job& job,
   try {
     write_kept(kept, job, options, directory, console);
   } catch (const ConfigError& error) {
-    console.warning(text("reports that workers have kept cannot be used: ", error.what()));
+    console.warning(text("cannot use the reports that the workers kept: ", error.what()));
   }
 }
 

@@ -19,15 +19,16 @@ namespace {
 Descriptor secret_file(const comm::Secret& secret) {
   Descriptor file(::memfd_create("secret", 0));
   if (file.number() < 0)
-    throw RunError(text("a secret cannot be handed over: ", std::strerror(errno)));
+    throw RunError(text("cannot pass the secret to a new process: ", std::strerror(errno)));
   // By default, any user may read an anonymous file; programs that read the secret would warn.
   if (::fchmod(file.number(), S_IRUSR | S_IWUSR) != 0)
-    throw RunError(text("a secret cannot be handed over: ", std::strerror(errno)));
+    throw RunError(text("cannot pass the secret to a new process: ", std::strerror(errno)));
   size_t done = 0;
   while (done < secret.size()) {
     const ssize_t count = ::pwrite(file.number(), secret.data() + done, secret.size() - done,
                                    static_cast<off_t>(done));
-    if (count <= 0) throw RunError(text("a secret cannot be handed over: ", std::strerror(errno)));
+    if (count <= 0)
+      throw RunError(text("cannot pass the secret to a new process: ", std::strerror(errno)));
     done += static_cast<size_t>(count);
   }
   return file;

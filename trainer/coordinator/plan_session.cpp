@@ -28,10 +28,11 @@ Json PlanSession::job() {
 void PlanSession::measured_link(const comm::LinkRate& rate, bool one_host) {
   side_.plan.set_link(rate);
   setting_.inform(
-      one_host ? text("all workers are on one host: the plan takes loopback's ", rate.mbps,
-                      " Mb/s, measured now, for the network; \"comm.link_mbps\" would say another")
-               : text("the network between the workers takes ", rate.mbps,
-                      " Mb/s each way, measured now; the plan is made for that"));
+      one_host
+          ? text("all workers are on one host: the plan assumes the loopback rate, measured as ",
+                 rate.mbps, " Mb/s; \"comm.link_mbps\" sets another rate")
+          : text("the plan assumes the link rate between workers, measured as ", rate.mbps,
+                 " Mb/s each way"));
 }
 
 std::optional<uint16_t> PlanSession::fetch_kept_step() {
@@ -46,7 +47,7 @@ std::optional<uint16_t> PlanSession::fetch_kept_step() {
 void PlanSession::take_offer(comm::NodeId worker, const comm::Note& note) {
   auto kept = read_note<KeptNote>(note);
   if (!setting_.goes_on || kept.run != setting_.run || kept.state.step != note.step)
-    throw ConfigError("a kept step that was not asked for");
+    throw ConfigError("an in-memory checkpoint that was not requested");
   const Job& job = setting_.job;
   try {
     check_tensors(kept.list, *job.network, job.config.optimizer,
@@ -54,14 +55,14 @@ void PlanSession::take_offer(comm::NodeId worker, const comm::Note& note) {
     refuse_other_batch(kept.state, job, setting_.options.resume);
     side_.kept.add(worker.rank, std::move(kept));
   } catch (const ConfigError& error) {
-    setting_.warn(text(comm::name_of(worker), " keeps step ", note.step,
-                       " of this run, which is not of this job: ", error.what()));
+    setting_.warn(text(comm::name_of(worker), " has an in-memory checkpoint of step ", note.step,
+                       " of this run that does not fit this job: ", error.what()));
   }
 }
 
 void PlanSession::take_report(comm::NodeId worker, const comm::Note& note) {
   auto kept = read_note<KeptReportNote>(note);
-  if (!setting_.goes_on) throw ConfigError("a kept report that was not asked for");
+  if (!setting_.goes_on) throw ConfigError("a kept report that was not requested");
   side_.kept.add_report(worker.rank, std::move(kept.report));
 }
 

@@ -15,7 +15,7 @@ namespace {
 /// Throws ConfigError if the joiner has not reported its device.
 DeviceNote device_of(const comm::Newcomer& newcomer) {
   const auto note = std::ranges::find(newcomer.notes, DeviceNote::kAbout, &comm::Note::about);
-  if (note == newcomer.notes.end()) throw ConfigError("it does not tell what it computes with");
+  if (note == newcomer.notes.end()) throw ConfigError("it has not reported its device");
   return read_note<DeviceNote>(*note);
 }
 
@@ -75,11 +75,12 @@ bool RunPlan::can_go_on(const comm::Survivors& left) const {
 }
 
 std::string RunPlan::objection(const comm::Newcomer& newcomer) const {
-  if (published_.in_flight > 0) return "the first steps of this run carry sums in flight";
+  if (published_.in_flight > 0)
+    return "the first steps of this run use sums in flight, which a joiner does not have";
   const DeviceNote device = device_of(newcomer);
   const std::string difference = difference_of({{0, devices_.at(0)}, {newcomer.node.rank, device}});
   if (difference.empty() || factored_layers(plan_).empty()) return "";
-  return "layers go by factors, for which all must compute alike: " + difference;
+  return "sufficient factors require workers with identical arithmetic: " + difference;
 }
 
 void RunPlan::go_on(const comm::Survivors& left, const std::vector<comm::Newcomer>& joined,
@@ -114,11 +115,12 @@ void RunPlan::take(comm::Plan plan) {
 /// compute alike.
 void RunPlan::avoid_factors() {
   if (devices_.size() != static_cast<size_t>(plan_.workers()))
-    throw ConfigError("not all workers have told what they compute with");
+    throw ConfigError("not all workers have reported their devices");
   const std::string difference = difference_of(devices_);
   if (difference.empty() || factored_layers(plan_).empty()) return;
   take(without_factors(job_, plan_, difference));
-  no_factors_ = "no layer goes by factors, since workers do not compute alike: " + difference;
+  no_factors_ =
+      "no layer uses sufficient factors, because the arithmetic of workers differs: " + difference;
 }
 
 }  // namespace poseidon::trainer

@@ -24,13 +24,13 @@ struct SecretInput {
 SecretInput secret_input(const comm::Secret& secret) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0)
-    throw RunError(text("a secret cannot be handed over: ", std::strerror(errno)));
+    throw RunError(text("cannot pass the secret to a new process: ", std::strerror(errno)));
   SecretInput input{.out = Descriptor(ends[0]), .in = Descriptor(ends[1])};
   comm::Secret line = secret;
   line.push_back(std::byte{'\n'});
   // A pipe has room for such a short line.
   if (::write(input.in.number(), line.data(), line.size()) != std::ssize(line))
-    throw RunError(text("a secret cannot be handed over: ", std::strerror(errno)));
+    throw RunError(text("cannot pass the secret to a new process: ", std::strerror(errno)));
   return input;
 }
 

@@ -21,9 +21,9 @@ constexpr size_t kShown = 5;
 /// An image file has no values for auxiliary inputs.
 void check_reads_images_alone(const net::Network& network) {
   if (network.extras().empty()) return;
-  throw ConfigError(text("--classify: expected a network that reads images alone, got \"",
+  throw ConfigError(text("--classify: expected a network that reads only images, got \"",
                          network.name(),
-                         "\", which has further inputs: ", text_of(network.extras())));
+                         "\", which has auxiliary inputs: ", text_of(network.extras())));
 }
 
 /// The transform of the job's test set.

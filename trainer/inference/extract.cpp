@@ -30,7 +30,7 @@ const net::Node& node_of(const std::string& layer, const net::Network& network) 
     return network.in_test().nodes()[static_cast<size_t>(*node)];
   if (network.index_of(layer))
     throw ConfigError("--extract: expected layers that are in phase \"test\", got " + shown(layer) +
-                      ", which is in training alone");
+                      ", which is only in training");
   const std::string near = names_near(layer, network);
   throw ConfigError(text("--extract: expected layers of network \"", network.name(), "\"",
                          near.empty() ? ", which --check lists" : ", such as " + near, ", got ",
@@ -46,9 +46,9 @@ std::vector<Feature> features_of(const std::vector<std::string>& layers,
     if (std::ranges::count(layers, layer) > 1)
       throw ConfigError("--extract: expected each layer once, got " + shown(layer) + " twice");
     if (output.samples() != network.batch())
-      throw ConfigError(text("--extract: expected layers that give something of each sample, got ",
-                             shown(layer), ", which gives ", output.text(), " of ",
-                             network.batch()));
+      throw ConfigError(text("--extract: expected layers with one output per sample, got ",
+                             shown(layer), " with output ", output.text(), " for ", network.batch(),
+                             " samples"));
     features.push_back(
         {.layer = layer, .shape = {output.channels(), output.height(), output.width()}});
   }
@@ -68,7 +68,8 @@ Json layers_json(const std::vector<Feature>& features, int64_t samples) {
 
 Json extract(const Job& job, const RunOptions& options, const std::vector<std::string>& layers,
              const std::filesystem::path& path, Console& console) {
-  if (!job.config.data.has_test) throw ConfigError(job.file + ": /data: --extract needs \"test\"");
+  if (!job.config.data.has_test)
+    throw ConfigError(job.file + ": /data: --extract requires \"test\"");
   const std::vector<Feature> features = features_of(layers, *job.network);
   const PreparedData data = open_data(job, DataPart::kTest, console);
   TrainedNet trained(job, options, layers, console);
@@ -85,7 +86,7 @@ Json extract(const Job& job, const RunOptions& options, const std::vector<std::s
   const auto result =
       evaluate(trained.net(), data, test_options(job, options, console, tested), console);
   console.finish();
-  if (!result) throw RunError("the extraction was stopped; nothing is left of it");
+  if (!result) throw RunError("the extraction was stopped; no file was written");
   file.commit();
   return {{"name", job.config.name},
           {"step", trained.step() ? Json(*trained.step()) : Json()},

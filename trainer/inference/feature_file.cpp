@@ -56,14 +56,14 @@ void FeatureFile::add_labels(std::span<const int32_t> labels) {
 }
 
 void FeatureFile::add(Region& region, std::span<const std::byte> bytes) {
-  check(bytes.size() <= region.end - region.next, "more samples than were told of");
+  check(bytes.size() <= region.end - region.next, "more samples than announced");
   file_.write_at(region.next, bytes);
   region.next += bytes.size();
 }
 
 void FeatureFile::commit() {
   check(std::ranges::all_of(regions_, [](const Region& each) { return each.next == each.end; }),
-        "fewer samples than were told of");
+        "fewer samples than announced");
   file_.commit();
 }
 

@@ -9,7 +9,7 @@
 namespace poseidon::trainer {
 
 Json test(const Job& job, const RunOptions& options, Console& console) {
-  if (!job.config.data.has_test) throw ConfigError(job.file + ": /data: --test needs \"test\"");
+  if (!job.config.data.has_test) throw ConfigError(job.file + ": /data: --test requires \"test\"");
   const PreparedData data = open_data(job, DataPart::kTest, console);
   const std::vector<std::string>& classes = data.dataset->classes();
   const std::vector<std::string> trained_classes = classes_of_run(options);

@@ -47,7 +47,7 @@ MatchReport match_of_tests(MatchReport match, const net::Network& network) {
 std::string score_layer(const net::Network& network) {
   if (network.classes() == 0)
     throw ConfigError("network \"" + network.name() +
-                      "\": expected a loss of classes, such as softmax_loss");
+                      "\": expected a classification loss, such as softmax_loss");
   const net::Node* main = nullptr;
   for (const net::Node& node : network.nodes())
     if (node.definition->is_loss_of_classes() &&
@@ -63,7 +63,7 @@ TrainedNet::TrainedNet(const Job& job, const RunOptions& options,
     : engine_(job, {.training = false, .choices = choices_of(job), .keep = keep}, log),
       weights_(options.weights) {
   if (options.resume.empty() && options.weights.empty())
-    throw ConfigError("weights are missing: --resume RUN_DIR|FILE, or --weights FILE");
+    throw ConfigError("weights are missing: add --resume RUN_DIR|FILE or --weights FILE");
   bool averaged = job.config.optimizer.average_decay > 0;
   if (const auto checkpoint = resumed_checkpoint(job, options.resume, log)) {
     const RunState& state = checkpoint->state();

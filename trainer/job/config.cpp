@@ -33,7 +33,7 @@ void check_devices(const DeviceConfig& device, const JsonPath& place) {
   if (device.indices.empty()) fail_at(place, "expected at least one device, got none");
   for (const int64_t index : device.indices)
     if (index != 0 && device.type != kCudaDevice)
-      fail_at(place, text("expected 0 for each device, as a machine has one \"", device.type,
+      fail_at(place, text("expected 0 for each device, because a machine has one \"", device.type,
                           "\", got ", index));
 }
 
@@ -44,11 +44,11 @@ void check_batch(const JobConfig& config, const std::string& file, JobUse use) {
   if (shards < workers * devices)
     fail_at(cluster.at("logical_shards"),
             devices == 1 ? text("expected at least \"workers\" (", workers, "), got ", shards)
-                         : text("expected at least \"workers\" times the devices of each (",
+                         : text("expected at least \"workers\" times the devices per worker (",
                                 workers, " x ", devices, "), got ", shards));
   if (use == JobUse::kRun && batch % shards != 0)
-    fail_at(data, text("expected a global batch that \"cluster.logical_shards\" (", shards,
-                       ") divides, got ", batch, " samples"));
+    fail_at(data, text("expected a global batch divisible by \"cluster.logical_shards\" (", shards,
+                       "), got ", batch, " samples"));
 }
 
 /// Checks the settings for nodes that join a running job.
@@ -63,7 +63,7 @@ void check_later_members(const JobConfig& config, const std::string& file) {
     refuse("max_workers", text("at least \"workers\" (", cluster.workers, ")"),
            cluster.max_workers);
   if (cluster.max_workers > most)
-    refuse("max_workers", text("at most one for each of \"logical_shards\" (", most, ")"),
+    refuse("max_workers", text("at most ", most, ", one logical shard for each device"),
            cluster.max_workers);
   if (config.comm.staleness > 0) {
     const std::string none = text("0 with \"comm.staleness\" ", config.comm.staleness);
@@ -74,7 +74,7 @@ void check_later_members(const JobConfig& config, const std::string& file) {
                          : cluster.balance == Balance::kSpeed      ? "\"balance\" \"speed\""
                                                                    : nullptr;
   if (cluster.gather_s > 0 && measured != nullptr)
-    refuse("gather_s", text("0 with ", measured, ", for which all workers measure"),
+    refuse("gather_s", text("0 with ", measured, ", which needs the times of all workers"),
            cluster.gather_s);
 }
 
@@ -247,21 +247,20 @@ JobConfig read_job_config(const Json& json, const std::string& file, JobUse use)
   check_batch(config, file, use);
   if (config.comm.staleness > 0 && config.comm.overlap != comm::Overlap::kPriority)
     fail_at(top.at("comm").at("overlap"),
-            text("got \"", comm::name_of(config.comm.overlap),
-                 "\", which waits for all sums of a step, but \"", "staleness\" is ",
-                 config.comm.staleness, "; expected \"priority\""));
+            text("expected \"priority\" with \"staleness\" ", config.comm.staleness, ", got \"",
+                 comm::name_of(config.comm.overlap), "\", which waits for all sums of a step"));
   return config;
 }
 
 void refuse_what_is_not_built(const JobConfig& config, const std::string& file) {
   const JsonPath device{file, "/device"};
   if (config.device.precision == kTf32Precision && config.device.type != kCudaDevice)
-    fail_at(device.at("precision"),
-            "got \"tf32\", which \"cuda\" has and \"" + config.device.type + "\" has not");
+    fail_at(device.at("precision"), "expected \"fp32\" or \"bf16\" for \"" + config.device.type +
+                                        "\", got \"tf32\", which only \"cuda\" has");
   if ((config.device.type == kReplayDevice) == config.device.times.empty())
     fail_at(device.at("times"), config.device.times.empty()
-                                    ? "\"replay\" needs a file of times (--times FILE)"
-                                    : "only \"replay\" has times");
+                                    ? "\"replay\" requires a file of layer times (--times FILE)"
+                                    : "expected layer times only with \"replay\"");
 }
 
 int64_t DeviceConfig::threads_of_each() const {
@@ -284,7 +283,8 @@ int64_t steps_of(const TrainConfig& train, int64_t batch, int64_t samples) {
   if (train.steps != 0) return train.steps;
   const double steps =
       std::ceil(train.epochs * static_cast<double>(samples) / static_cast<double>(batch));
-  if (steps > 1e12) throw ConfigError("train.epochs: more steps than can be counted");
+  if (steps > 1e12)
+    throw ConfigError(text("train.epochs: expected at most 1e12 steps, got ", steps));
   return static_cast<int64_t>(steps);
 }
 

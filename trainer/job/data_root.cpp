@@ -66,18 +66,18 @@ fs::path DataRoot::resolve(const std::string& path) const {
   };
   if (folder_.empty())
     refuse(
-        "is not opened: this node has no data root, so it takes part only in jobs with generated "
-        "data (start it with --data-root, or with POSEIDON_DATA set)");
+        "cannot be opened: this node has no data root and accepts only jobs with generated data "
+        "(start it with --data-root, or with POSEIDON_DATA set)");
   const fs::path inner = without_variable(path);
   if (inner.string().find("${") != std::string::npos)
     refuse(
-        "is not opened: of variables only ${POSEIDON_DATA} in front, this node's data root, "
-        "is known to a node that another sends a job to");
+        "cannot be opened: expected no variable except ${POSEIDON_DATA}, this node's data root, at "
+        "the start, because the job came from another node");
   const std::optional<fs::path> real = real_path(inner);
   if (!real)
     refuse(
-        "is not found under this node's data root (which is not left by \"..\", by absolute paths "
-        "or by symbolic links)");
+        "does not exist under this node's data root (\"..\", absolute paths and symbolic links "
+        "may not lead out of it)");
   return *real;
 }
 

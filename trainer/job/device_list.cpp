@@ -19,7 +19,7 @@ int64_t index_of(const std::string& given, const std::string& number) {
   if (number.empty() || number.size() > kMostDigits ||
       number.find_first_not_of("0123456789") != std::string::npos)
     refuse_device(given,
-                  "expected a number from 0 behind \":\", as in cuda:1, got \"" + number + "\"");
+                  "expected an index >= 0 after \":\", as in cuda:1, got \"" + number + "\"");
   return std::stoll(number);
 }
 
@@ -35,12 +35,12 @@ DeviceList read_device_list(const std::string& given) {
     const std::string kind = device.substr(0, colon);
     if (std::ranges::find(kDeviceKinds, kind) == kDeviceKinds.end())
       refuse_device(given,
-                    "expected cpu, cuda, cuda:1 and so on, or a list of these as in "
-                    "cuda:0,cuda:1; got \"" +
+                    "expected cpu, cuda or cuda:INDEX, or a list such as "
+                    "cuda:0,cuda:1, got \"" +
                         device + "\"");
     if (!list.kind.empty() && kind != list.kind)
       refuse_device(given, "expected devices of one kind, got " + list.kind + " and " + kind +
-                               "; let each kind be a worker of its own");
+                               "; start a separate worker for each kind");
     list.kind = kind;
     list.indices.push_back(colon == device.size() ? 0 : index_of(given, device.substr(colon + 1)));
   }

@@ -81,7 +81,7 @@ std::string pytorch_text(const fs::path& file) {
 }
 
 std::string onnx_text(const fs::path& file) {
-  return text("is an ONNX model; its weights alone: ",
+  return text("is an ONNX model; extract its weights: ",
               quoted_command(text("import onnx, safetensors.numpy as s; s.save_file({t.name: "
                                   "onnx.numpy_helper.to_array(t) for t in onnx.load(\"",
                                   file.string(), "\").graph.initializer}, \"",
@@ -128,8 +128,10 @@ std::string advice_on_weights(const fs::path& file) {
     case FileKind::kHdf5: return hdf5_text(file);
     case FileKind::kCaffeSolverState: return kSolverStateText;
     case FileKind::kCaffeModel:
-      return text("is a Caffe model; poseidon-import caffe FOLDER --prototxt FILE --weights ",
-                  file.string(), " makes FOLDER/weights.safetensors of it");
+      return text(
+          "is a Caffe model; convert it to FOLDER/weights.safetensors: poseidon-import caffe "
+          "FOLDER --prototxt FILE --weights ",
+          file.string());
     case FileKind::kCaffeText:
       return "is a Caffe prototxt, which holds no weights; expected a safetensors file";
     default: return "";
@@ -139,8 +141,8 @@ std::string advice_on_weights(const fs::path& file) {
 std::string advice_on_job(const fs::path& file) {
   if (fs::is_directory(file))
     return fs::exists(file / "config.json")
-               ? text("is a run directory, expected a job file; --resume ", file.string(),
-                      " goes on with it, and ", (file / "config.json").string(), " is its job")
+               ? text("is a run directory, expected a job file; to resume the run: --resume ",
+                      file.string(), "; its job: ", (file / "config.json").string())
                : "";
   switch (kind_of_file(file)) {
     case FileKind::kSafetensors:
@@ -148,12 +150,13 @@ std::string advice_on_job(const fs::path& file) {
     case FileKind::kOnnx:
     case FileKind::kHdf5:
     case FileKind::kCaffeModel:
-      return "holds weights, expected a job file; --weights FILE begins a job with them";
-    case FileKind::kCaffeSolverState: return text(kSolverStateText, ", and a job file");
+      return "holds weights, expected a job file; to train from these weights, add --weights FILE";
+    case FileKind::kCaffeSolverState:
+      return text(kSolverStateText, " for --weights, and a job file here");
     case FileKind::kCaffeText:
       return text(
-          "is a Caffe prototxt, expected a job file; poseidon-import caffe FOLDER "
-          "--prototxt NETWORK --solver SOLVER makes network and job of such files");
+          "is a Caffe prototxt, expected a job file; convert network and solver: poseidon-import "
+          "caffe FOLDER --prototxt NETWORK --solver SOLVER");
     case FileKind::kUnknown: return "";
   }
   return "";
@@ -166,8 +169,8 @@ std::string advice_on_caffemodel(const fs::path& file) {
     case FileKind::kPyTorch: return "is a PyTorch file, expected a .caffemodel";
     case FileKind::kOnnx: return "is an ONNX model, expected a .caffemodel";
     case FileKind::kSafetensors:
-      return "is a safetensors file, expected a .caffemodel; poseidon-train --weights takes it as "
-             "it is";
+      return "is a safetensors file, expected a .caffemodel; poseidon-train --weights reads it "
+             "directly";
     case FileKind::kCaffeText:
       return "is a prototxt, which holds no weights; expected a .caffemodel";
     default: return "";

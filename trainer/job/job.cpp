@@ -92,7 +92,7 @@ Json read_job_file(const JobSource& source) {
   Json json = read_config(source.file);
   if (json.is_object() && json.contains("layers") && !json.contains("network"))
     throw ConfigError(source.file.string() +
-                      ": is a network file, expected a job file, whose \"network\" names it "
+                      ": is a network file, expected a job file with its path in \"network\" "
                       "(docs/config.md)");
   return json;
 }
@@ -122,7 +122,7 @@ Job job_of(const Json& json, const JobSource& source, Log& log) {
 Job load_job(const JobSource& source, Log& log) {
   Json json = read_job_file(source);
   for (const std::string& key : apply_overrides(json, source.overrides, fs::current_path()))
-    log.info("--set changes the type: " + key + " of " + source.file.string() + " is left out");
+    log.info("--set changes the type, so " + key + " of " + source.file.string() + " is ignored");
   Job job;
   fs::path network_file;
   try {
@@ -151,7 +151,7 @@ void set_times(Job& job, const Json& json, const std::string& file) {
     };
     if (std::ranges::none_of(job.times->layers, timed))
       fail_at({file, "/layers"}, "the layer \"" + node.definition->name +
-                                     "\" is missing; of which network are these?");
+                                     "\" is missing; expected the times of this network");
   }
 }
 
@@ -164,12 +164,11 @@ void check_classes(const net::Network& network, const data::DatasetDescription& 
   if (network.classes() == 0) return;
   if (classes > network.classes())
     fail_at(place, text(data.source, " has ", classes, " classes (", name_list(data.classes),
-                        "), but network \"", network.name(), "\" tells only ", network.classes(),
-                        " apart"));
+                        "), but network \"", network.name(), "\" has only ", network.classes()));
   if (classes < network.classes())
     log.warning(text(place.file, ": ", place.pointer, ": ", data.source, " has ", classes,
-                     " classes (", name_list(data.classes), "), network \"", network.name(),
-                     "\" tells ", network.classes(), " apart"));
+                     " classes (", name_list(data.classes), "), but network \"", network.name(),
+                     "\" has ", network.classes()));
 }
 
 /// Checks that the data contain the network's auxiliary inputs, and that the job's transform
@@ -183,8 +182,8 @@ void check_inputs(const net::Network& network, const data::DatasetDescription& d
   }
   if (!network.extras().empty() && mix != nullptr && mix->cutmix > 0)
     fail_at(place.at("transform").at("mix").at("cutmix"),
-            text("a part of an image is no part of the further inputs of network \"",
-                 network.name(), "\": expected 0, mixup alone, got ", mix->cutmix));
+            text("expected 0, because CutMix cannot cut the auxiliary inputs of network \"",
+                 network.name(), "\" (mixup can mix them), got ", mix->cutmix));
 }
 
 }  // namespace
@@ -248,12 +247,12 @@ void refuse_other_classes(const JsonPath& place, const std::string& source,
   const auto label = static_cast<size_t>(first);
   const bool alike = label < std::min(expected.size(), got.size()) &&
                      differ_in_normalization(expected[label], got[label]);
-  constexpr const char* kNormalization = ": they differ only in their Unicode normalization";
-  fail_at(place,
-          text(source, ": expected the ", expected.size(), " classes of the training set, got ",
-               got.size(), " classes; label ", label, " is ", class_text(expected, label),
-               " there and ", class_text(got, label), " here", alike ? kNormalization : "",
-               " (a set is packed by another's list with --classes-from)"));
+  constexpr const char* kNormalization = ", which differs only in Unicode normalization";
+  fail_at(place, text(source, ": expected the ", expected.size(),
+                      " classes of the training set, got ", got.size(), " classes; label ", label,
+                      " is ", class_text(expected, label), " in the training set and ",
+                      class_text(got, label), " here", alike ? kNormalization : "",
+                      " (--classes-from packs a set with another set's labels)"));
 }
 
 PreparedData open_test_data(const Job& job, const PreparedData& train, Log& log) {

@@ -116,8 +116,8 @@ void pixels_scaled_twice(const RunFacts& facts, Doubts& doubts) {
     doubts.in_job(
         text("/data/", part.name, "/transform/scale"),
         text("scale ", short_number(transform.scale), " and std ", short_number(deviation),
-             " bring pixels of 0 to 255 to a range of ", short_number(range),
-             "; expected one of the two, or a std for pixels of 0 ", "to 1"));
+             " map pixels of 0 to 255 to a range of ", short_number(range),
+             "; expected only one of the two, or a std for pixels of 0 ", "to 1"));
   }
 }
 
@@ -133,8 +133,8 @@ void other_values_in_tests(const RunFacts& facts, Doubts& doubts) {
   if (key == nullptr) return;
   doubts.in_job(
       text("/data/test/transform/", key),
-      text("the test set is prepared with another \"", key, "\" than the training set: a ",
-           "network is tested on values unlike those that it learns from; expected the ", "same"));
+      text("differs from the training set's \"", key, "\": the network is tested on values ",
+           "unlike those that it is trained on; expected the same"));
 }
 
 bool same_place(const data::DatasetConfig& one, const data::DatasetConfig& other) {
@@ -154,8 +154,8 @@ void tests_on_training_set(const RunFacts& facts, Doubts& doubts) {
                            : same_place(data.train, data.test);
   if (equal)
     doubts.in_job("/data/test",
-                  "holds the samples of the training set: its accuracy does not tell what the "
-                  "network makes of others; expected other samples");
+                  "holds the samples of the training set, so its accuracy does not measure "
+                  "generalization; expected other samples");
 }
 
 void batch_beyond_training_set(const RunFacts& facts, Doubts& doubts) {
@@ -213,8 +213,8 @@ void weights_of_zeros(const RunFacts& facts, Doubts& doubts) {
   const std::vector<std::string> names = layers_of_zeros(*facts.job.network);
   if (names.empty()) return;
   doubts.in_network(text("/layers: all weights of ", name_list(names),
-                         " begin at 0, so all outputs of such a layer are equal and stay so; "
-                         "expected a \"weight_filler\" such as xavier or he"));
+                         " are initially 0, so all outputs of such a layer are equal and stay "
+                         "equal; expected a \"weight_filler\" such as xavier or he"));
 }
 
 void batch_norm_of_one_value(const RunFacts& facts, Doubts& doubts) {
@@ -222,11 +222,12 @@ void batch_norm_of_one_value(const RunFacts& facts, Doubts& doubts) {
   for (const Node& node : facts.job.network->nodes()) {
     const auto* norm = dynamic_cast<const layers::BatchNorm*>(node.definition.get());
     if (norm == nullptr || norm->input.count() != norm->input.channels()) continue;
-    doubts.in_network(text(layer_text(node), " sees 1 value per channel in a shard of 1 sample (a ",
-                           "batch of ", config.global_batch(), " in ",
-                           counted(config.logical_shards(), "logical shard"),
-                           "), which it makes 0: layers before it cannot learn; expected a larger ",
-                           config.batch_key(), " or fewer cluster.logical_shards"));
+    doubts.in_network(text(
+        layer_text(node), " normalizes 1 value per channel in a shard of 1 sample (a ", "batch of ",
+        config.global_batch(), " in ", counted(config.logical_shards(), "logical shard"),
+        "), so its output does not depend on its input: layers before it cannot "
+        "learn; expected a larger ",
+        config.batch_key(), " or fewer cluster.logical_shards"));
   }
 }
 
@@ -238,9 +239,9 @@ void softmax_twice(const RunFacts& facts, Doubts& doubts) {
     const bool twice = (loss == "softmax_loss" && type == "softmax") ||
                        (loss == "sigmoid_loss" && type == "sigmoid");
     if (twice)
-      doubts.in_network(text(layer_text(node), " reads ", layer_text(before), ": a ", loss,
-                             " computes the ", type, " itself, and from its values learns little; ",
-                             "expected the layer before it"));
+      doubts.in_network(text(layer_text(node), " reads ", layer_text(before), ": ", loss,
+                             " itself computes ", type, ", and computing it twice slows learning; ",
+                             "expected the input of ", layer_text(before)));
   }
 }
 
@@ -262,9 +263,9 @@ void outputs_that_no_layer_reads(const RunFacts& facts, Doubts& doubts) {
         !read.contains(node.definition->name))
       names.push_back(node.definition->name);
   if (names.empty()) return;
-  doubts.in_network(text("/layers: no layer reads ", name_list(names),
-                         ": computed in each step and not used; remove it, or set \"phase\": "
-                         "\"test\" where it is an output"));
+  doubts.in_network(text("/layers: no layer reads the output of ", name_list(names),
+                         ", though each step computes it; remove the layer, or set \"phase\": "
+                         "\"test\" if it is an output of the network"));
 }
 
 void accuracy_that_is_always_one(const RunFacts& facts, Doubts& doubts) {
@@ -276,8 +277,9 @@ void accuracy_that_is_always_one(const RunFacts& facts, Doubts& doubts) {
       if (accuracy == nullptr || !told.insert(accuracy->name).second) continue;
       const int64_t most = std::ranges::max(accuracy->top_k);
       if (most >= accuracy->classes)
-        doubts.in_network(text(layer_text(node), " tells the top ", most, " of ", accuracy->classes,
-                               " classes: that is always 100 %; ", "expected a smaller \"top_k\""));
+        doubts.in_network(text(layer_text(node), " reports the top ", most, " of ",
+                               accuracy->classes, " classes, which is always 100 %; ",
+                               "expected a smaller \"top_k\""));
     }
 }
 
@@ -366,11 +368,12 @@ void rate_that_jumps(const RunFacts& facts, Doubts& doubts) {
   const double before = facts.resumed->learning_rate;
   const double now = schedule.learning_rate(facts.resumed->step);
   if (now <= kMost * before) return;
-  doubts.in_job("/optimizer",
-                text("the learning rate jumps from ", short_number(before), " to ",
-                     short_number(now), " at step ", facts.resumed->step + 1, " of ", steps,
-                     ", as the job or its schedule was changed since the checkpoint; a smaller "
-                     "optimizer.learning_rate avoids it"));
+  doubts.in_job(
+      "/optimizer",
+      text("the learning rate jumps from ", short_number(before), " to ", short_number(now),
+           " at step ", facts.resumed->step + 1, " of ", steps,
+           ", because the job or its schedule was changed since the checkpoint; a smaller "
+           "optimizer.learning_rate avoids it"));
 }
 
 using Rule = void (*)(const RunFacts&, Doubts&);

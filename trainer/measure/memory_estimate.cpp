@@ -130,10 +130,10 @@ void warn_of_memory(const Job& job, const MemoryEstimate& estimate, int64_t work
   const size_t wanted = static_cast<size_t>(workers) * estimate.total() - there;
   const size_t available = available_memory("/");
   if (wanted <= available) return;
-  log.warning(text("at its peak ", counted(workers, "worker"), " of this run will take about ",
-                   bytes_text(wanted), " of memory, more than the ", bytes_text(available),
-                   " that are available here; --check tells of its parts, and a smaller ",
-                   job.config.batch_key(), " takes less"));
+  log.warning(text(counted(workers, "worker"), " of this run will need about ", bytes_text(wanted),
+                   " of memory at the peak, more than the ", bytes_text(available),
+                   " available here; --check lists its parts; a smaller ", job.config.batch_key(),
+                   " needs less"));
 }
 
 Json check_job(const Job& job, bool has_weights, Log& log) {

@@ -54,7 +54,7 @@ class TuningSearch {
     try {
       return time_(what, choices);
     } catch (const RunError& error) {
-      log_.warning(text("tune: ", what, " does not run and is left out: ", error.what()));
+      log_.warning(text("tune: ", what, " does not run and is skipped: ", error.what()));
       return std::nullopt;
     }
   }

@@ -10,7 +10,7 @@ CheckpointSender::CheckpointSender(WorkerSession& session, ProgressReporter& pro
     : session_(session), progress_(progress), window_(kMostBytesOnTheWay) {}
 
 void CheckpointSender::send(int64_t step, const RunTensors& tensors, int64_t in_flight) {
-  progress_.waits("the checkpoint before to be written");
+  progress_.waits("the previous checkpoint to be written");
   window_.begin(step);
   sent_step_ = step;
   ++number_;

@@ -38,10 +38,11 @@ void LastStepSaver::keep(const WorkerTraining& training, const PreparedJob& job,
     options_.keeper->keep(std::move(kept),
                           InMemoryCheckpointStore::Clock::now() +
                               std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000)));
-    log_.info(text("keeps step ", step, " of \"", job.job.config.name, "\" for ", seconds,
-                   " s, in case its run is gone on with (poseidon-train --resume)"));
+    log_.info(text("keeps an in-memory checkpoint of step ", step, " of \"", job.job.config.name,
+                   "\" for ", seconds, " s; to resume its run: poseidon-train --resume"));
   } catch (...) {
-    log_.warning(text("step ", step, " is not kept: ", message_of(std::current_exception())));
+    log_.warning(text("cannot keep an in-memory checkpoint of step ", step, ": ",
+                      message_of(std::current_exception())));
   }
 }
 
@@ -51,7 +52,8 @@ void LastStepSaver::write(const WorkerTraining& training, int64_t step) {
   if (step < training.first_step()) return;
   const auto may_write = [this] {
     if (RunDirectoryLock::text_in(options_.run_directory) != run_lock_)
-      throw RunError(options_.run_directory.string() + ": it is gone, or another run writes there");
+      throw RunError(options_.run_directory.string() +
+                     ": the run directory is gone, or another run writes to it");
   };
   const auto folder = options_.run_directory / "checkpoints";
   try {

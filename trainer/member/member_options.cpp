@@ -48,8 +48,9 @@ void refuse_unnamed(const MemberOptions& options) {
   const std::string host = comm::parse_address(options.listen).host;
   if (host == "0.0.0.0" || host == "::")
     throw ConfigError(text("listening at ", options.listen,
-                           " says not where other nodes reach this one: expected --advertise "
-                           "HOST:PORT (of a server beside a worker: --server-advertise)"));
+                           " requires --advertise HOST:PORT, the address at which "
+                           "other nodes reach this one (for a server in the worker's process: "
+                           "--server-advertise)"));
 }
 
 }  // namespace

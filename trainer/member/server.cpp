@@ -91,7 +91,7 @@ void ServerRun::welcomed(uint16_t rank, const Json& job) {
 }
 
 void ServerRun::refused(const std::string& why) {
-  log_.warning("not let in: " + why);
+  log_.warning("not admitted: " + why);
   over(MemberEnd::kRefused);
 }
 
@@ -111,7 +111,7 @@ void ServerRun::started(uint64_t first_step) {
   began_ = true;
   begun_step_ = static_cast<int64_t>(first_step) + 1;
   log_.info(text("begins with step ", first_step + 1));
-  options_.life->does({.doing = "adding gradients", .unit = {}, .waits = true});
+  options_.life->does({.doing = "summing gradients", .unit = {}, .waits = true});
 }
 
 void ServerRun::noted(const comm::Note& note) {

@@ -25,7 +25,7 @@ comm::Destination ServerPayload::place(comm::NodeId from, const comm::FrameHeade
   if (shard_ == nullptr || from.role != comm::Role::kWorker ||
       header.kind != comm::FrameKind::kContribution)
     return comm::Destination::refused("sent a " + comm::name_of(header.kind) +
-                                      " frame, which is not for a server now");
+                                      " frame, which the server does not expect now");
   comm::Destination placement = shard_->place(from.rank, header);
   if (trace_ && placement.accepted) trace_->announced(from);
   return placement;

@@ -7,12 +7,12 @@ namespace poseidon::trainer {
 
 void WorkerPayload::announce(const comm::Note& note) {
   if (values_ == nullptr || intake_)
-    throw ConfigError("first values are sent once, after the plan");
+    throw ConfigError("expected initial values once, after the plan");
   const std::vector<std::span<std::byte>> memory = values_->memory();
   std::vector<std::span<std::byte>> wanted(memory.size());
   for (const int64_t index : read_note<ValuesNote>(note).tensors) {
     if (static_cast<size_t>(index) >= memory.size())
-      throw ConfigError(text("expected one of ", memory.size(), " tensors, got ", index));
+      throw ConfigError(text("expected a tensor index below ", memory.size(), ", got ", index));
     wanted[static_cast<size_t>(index)] = memory[static_cast<size_t>(index)];
   }
   intake_.emplace(std::move(wanted));
@@ -45,7 +45,7 @@ void WorkerPayload::close() {
 comm::Destination WorkerPayload::place(comm::NodeId from, const comm::FrameHeader& header) {
   if (from.role == comm::Role::kCoordinator)
     return intake_ ? intake_->place(header)
-                   : comm::Destination::refused("sent a tensor that was not asked for");
+                   : comm::Destination::refused("sent a tensor that was not requested");
   if (exchange_ == nullptr)
     return comm::Destination::refused("sent a payload before the job began");
   comm::Destination placement = exchange_->exchange().place(from, header);

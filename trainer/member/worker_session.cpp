@@ -46,7 +46,7 @@ void WorkerSession::welcomed(uint16_t rank, const Json& job) {
 
 void WorkerSession::refused(const std::string& why) {
   inbox_.post([this, why] {
-    log_.warning("not let in: " + why);
+    log_.warning("not admitted: " + why);
     task_.over(MemberEnd::kRefused);
   });
 }
@@ -111,7 +111,7 @@ void WorkerSession::regroup(const comm::NodeFailure& loss) {
 
 void WorkerSession::failed(const comm::NodeFailure& loss, bool alone) {
   end_computing(loss.message());
-  task_.must_end_soon("the job has failed, and its computing did not cease");
+  task_.must_end_soon("the job has failed, but its computation did not stop");
   if (loss.kind == comm::NodeFailure::Kind::kDrift &&
       loss.who == comm::NodeId{comm::Role::kWorker, member_->rank()})
     inbox_.post([this, job = member_->job()] { task_.avoid(job); });
@@ -120,8 +120,8 @@ void WorkerSession::failed(const comm::NodeFailure& loss, bool alone) {
 
 void WorkerSession::save(int64_t step) {
   if (!has_been_built_ || step != stopped_step_)
-    throw ConfigError(text("it asks for a checkpoint of step ", step,
-                           " in place of this worker's last complete one"));
+    throw ConfigError(text("it requests a checkpoint of step ", step,
+                           ", expected this worker's last complete step"));
   inbox_.post([this, step] { task_.save(step); });
 }
 

@@ -124,7 +124,7 @@ void WorkerTask::make_training(const Json& plan) {
 }
 
 void WorkerTask::report_prepared() {
-  progress_.waits("the others to be prepared");
+  progress_.waits("other nodes to prepare");
   session_.post([facts = facts_of(job_.job, job_.train_data, job_.test_data)](
                     WorkerSession& session) { session.member().prepared(facts); });
 }
@@ -137,7 +137,7 @@ void WorkerTask::give_step(int64_t step) {
     } else {
       give_kept_step(step);
     }
-    progress_.waits("the others to be prepared");
+    progress_.waits("other nodes to prepare");
   });
 }
 
@@ -145,7 +145,8 @@ void WorkerTask::give_step(int64_t step) {
 void WorkerTask::give_kept_step(int64_t step) {
   const InMemoryCheckpoint* kept = last_step_.kept(job_.message.run);
   if (kept == nullptr || kept->state.step != step)
-    throw ConfigError(text("it asks for step ", step, ", which this worker does not keep"));
+    throw ConfigError(text("it requests the in-memory checkpoint of step ", step,
+                           ", which this worker does not have"));
   sender_.send(step, kept->tensors->tensors(), kept->state.in_flight);
 }
 
@@ -153,7 +154,7 @@ void WorkerTask::build(const comm::Planned& planned, uint16_t rank) {
   guarded([&] {
     job_.rank = rank;
     if (training_ != nullptr) {
-      progress_.sign("going to the step that all have");
+      progress_.sign("reverting to the last common step");
       return training_->go_on(read_published_plan(planned.plan));
     }
     progress_.sign("building the net");
@@ -179,7 +180,7 @@ void WorkerTask::train() {
 void WorkerTask::leave_view(const comm::NodeFailure& loss) {
   tell_of_next_view(loss, log_);
   sender_.begin_anew();
-  progress_.waits("the others to leave the view");
+  progress_.waits("other nodes to leave the view");
   // A worker that could not build its net has already reported that.
   const int64_t step = training_ == nullptr ? 0 : training_->last_complete_step();
   const int64_t least = training_ == nullptr ? 0 : training_->least_complete_step();

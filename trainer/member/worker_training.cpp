@@ -80,7 +80,7 @@ void WorkerTraining::announce() {
 }
 
 void WorkerTraining::take_value(int64_t index) {
-  reports_.progress.sign("taking first values");
+  reports_.progress.sign("receiving initial values");
   TensorStore::Entry& came = values_->entries()[static_cast<size_t>(index)];
   in_order(computation_->tensors(), view_->published.in_flight)[static_cast<size_t>(index)]->set(
       came.values());
@@ -130,7 +130,7 @@ bool WorkerTraining::begin(int64_t done) {
   const StepLimit::Next next = view_->limit.begin(done);
   if (next == StepLimit::Next::kPause) {
     computation_->settle_for_checkpoint();
-    reports_.progress.waits("others to join");
+    reports_.progress.waits("joiners");
     reports_.session.post(
         [done](WorkerSession& session) { session.member().coordinator().paused(done); });
     view_->limit.await_end();

@@ -38,7 +38,8 @@ DeviceNote gpu_note(const DeviceConfig& device) {
           text("device cuda:", index, ": this machine has ", counted(list.gpus.size(), "GPU")));
     if (!name.empty() && name != list.gpus[index].name)
       throw ConfigError(text("device ", device.names(), ": expected GPUs of one kind, got ", name,
-                             " and ", list.gpus[index].name, "; let each kind be a worker"));
+                             " and ", list.gpus[index].name,
+                             "; start a separate worker for each kind"));
     name = list.gpus[index].name;
   }
   return {.kind = device.type,
@@ -64,7 +65,8 @@ DeviceNote device_note(const DeviceConfig& device) {
 DeviceList devices_of_this_machine(const std::string& given) {
   DeviceList devices = read_device_list(given);
   if (devices.kind == kReplayDevice)
-    throw ConfigError(text("--device ", given, ": a rehearsal is one of all workers: the job's"));
+    throw ConfigError(text("--device ", given,
+                           ": only a job can set replay, for all its workers (\"device.type\")"));
   DeviceConfig asked;
   asked.type = devices.kind;
   asked.indices = devices.indices;

@@ -7,11 +7,12 @@ void JobMessage::describe(Fields& fields) {
   fields.raw("config", config, "the resolved job", Presence::kRequired);
   fields.raw("network", network, "its network", Presence::kRequired);
   fields.text("network_file", network_file, "for messages", Presence::kRequired);
-  fields.raw("times", times, "that its layers take, where the device only sleeps");
-  fields.boolean("times_layers", times_layers, "before the plan is made");
-  fields.text("run", run, "that this is a part of");
-  fields.boolean("goes_on", goes_on, "from the latest step that anybody has");
-  fields.raw("plan", plan, "that a job follows which runs already");
+  fields.raw("times", times, "measured layer times, for device replay");
+  fields.boolean("times_layers", times_layers,
+                 "each worker measures its layer times before the plan is made");
+  fields.text("run", run, "id of the run");
+  fields.boolean("goes_on", goes_on, "resumes from the latest step that any member has");
+  fields.raw("plan", plan, "plan of a running job");
 }
 
 JobMessage job_message(const Job& job) {

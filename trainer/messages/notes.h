@@ -168,7 +168,8 @@ template <class... Contents, class Take>
 void dispatch(const comm::Note& note, const Take& take) {
   const bool taken =
       ((note.about == Contents::kAbout && (take(read_note<Contents>(note)), true)) || ...);
-  if (!taken) throw ConfigError(text("a note of ", shown(note.about), ", which is not due here"));
+  if (!taken)
+    throw ConfigError(text("a note of ", shown(note.about), ", which is not expected here"));
 }
 
 }  // namespace poseidon::trainer

@@ -24,7 +24,7 @@ StepTimes divided(StepTimes times, double by) {
 
 void check_count(size_t got, size_t expected, const char* of_what) {
   if (got != expected)
-    throw ConfigError(text("a worker tells of ", got, of_what, ", expected ", expected));
+    throw ConfigError(text("a worker reports ", got, of_what, ", expected ", expected));
 }
 
 void check_shards(size_t got, uint32_t rank, const comm::Plan& plan) {
@@ -52,7 +52,7 @@ StepNote step_note(const StepReport& report, SchemeBytes bytes) {
 
 WorkerStep worker_step(const StepNote& note, int64_t step, uint32_t rank, const comm::Plan& plan) {
   check_shards(note.shards.size(), rank, plan);
-  check_count(note.layer_wait_ms.size(), plan.layers.size(), " layers that were waited for");
+  check_count(note.layer_wait_ms.size(), plan.layers.size(), " layer wait times");
   WorkerStep out;
   out.report.step = step;
   out.report.shards = note.shards;

@@ -31,12 +31,11 @@ std::string balance_advice(const Job& job, const comm::Plan& plan, const DeviceN
   const int64_t wanted = enough_shards(plan.global_batch, kWantedPerWorker * plan.workers());
   const bool more = few && wanted > plan.logical_shards();
   if (by_speed && !more) return "";
-  std::string advice =
-      text("workers compute by ", kinds, ", and all wait for the slowest in each step: ");
-  if (!by_speed) advice += "\"cluster.balance\": \"speed\" deals logical shards by speed";
+  std::string advice = text("workers differ (", kinds, "), and each step waits for the slowest: ");
+  if (!by_speed) advice += "\"cluster.balance\": \"speed\" assigns logical shards by speed";
   if (more)
     advice += text(by_speed ? "" : ", and ", "\"cluster.logical_shards\": ", wanted, " (now ",
-                   plan.logical_shards(), ") lets shares follow the speeds");
+                   plan.logical_shards(), ") allows a finer balance");
   return advice;
 }
 

@@ -58,8 +58,8 @@ std::string dealt_text(const std::vector<comm::WorkerPace>& paces,
                  time_text(paces[worker].each_shard), " each)");
   if (shards.size() > kMostNamed)
     line += text(" and ", shards.size() - kMostNamed, " more workers");
-  return line + text("; the slowest computes for ", time_text(comm::slowest_step(paces, shards)),
-                     " a step");
+  return line + text("; the slowest worker computes ", time_text(comm::slowest_step(paces, shards)),
+                     " per step");
 }
 
 void refuse_fewer_shards(const std::vector<comm::WorkerPace>& paces, int64_t shards) {
@@ -103,7 +103,7 @@ comm::Plan MeasuredPlan::provisional() const {
 }
 
 comm::Plan MeasuredPlan::make() {
-  if (times_.empty()) throw ConfigError("no worker has told what its layers take");
+  if (times_.empty()) throw ConfigError("no worker has reported its layer times");
   if (by_speed_) deal_by_speed();
   add_longest_times();
   if (link_) add_link(times_.begin()->second.threads);
@@ -123,7 +123,7 @@ void MeasuredPlan::deal_by_speed() {
     paces.push_back(
         {.each_shard = times.batch_ms(), .each_step = times.update_ms, .devices = times.devices});
   if (static_cast<int64_t>(paces.size()) != request_.workers)
-    throw ConfigError("not all workers have told what their layers take");
+    throw ConfigError("not all workers have reported their layer times");
   refuse_fewer_shards(paces, request_.logical_shards);
   const std::vector<int64_t> shards = comm::deal_shards(paces, request_.logical_shards);
   request_.assignment =

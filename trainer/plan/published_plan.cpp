@@ -16,13 +16,15 @@ void PublishedPlan::describe(Fields& fields) {
   fields.raw("choices", choices, "layout and algorithm by layer", Presence::kRequired);
   fields.integer("steps", steps, at_least(0), "of the whole job", Presence::kRequired);
   fields.integer("first_step", first_step, at_least(0), "steps done", Presence::kRequired);
-  fields.boolean("again", again, "do what is due after first_step, which may have been lost");
-  fields.integer("last_step", last_step, at_least(0), "where the run ends", Presence::kRequired);
+  fields.boolean("again", again,
+                 "repeat the work that is due after first_step, which may be incomplete");
+  fields.integer("last_step", last_step, at_least(0), "last step of the run", Presence::kRequired);
   fields.integer("in_flight", in_flight, between(0, comm::kMostStaleness),
                  "steps whose sums come with the first values", Presence::kRequired);
   fields.boolean("tested", tested, "the parameters after first_step are tested");
-  fields.boolean("trace", trace, "record what is done when");
-  fields.boolean("restored", restored, "of a later view: its first values come as a checkpoint's");
+  fields.boolean("trace", trace, "record a trace");
+  fields.boolean("restored", restored,
+                 "plan of a later view: its initial values arrive as those of a checkpoint");
   fields.integer("receiving", receiving, between(0, comm::kMostProcesses),
                  "workers, of the last ranks, that receive the values of worker 0");
 }
@@ -97,8 +99,8 @@ std::string moved_shard(const Json& plan_before, const Json& plan_now, const Job
     const auto [was, is] = difference_between(before[shard].device, now[shard].device);
     if (was != is)
       return text("logical shard ", shard, " was computed by ", was, " until ", until,
-                  " and is by ", is, " now, on worker ", now[shard].worker,
-                  ", so the result is not that of an unbroken run");
+                  " and is now computed by ", is, " on worker ", now[shard].worker,
+                  ", so the result differs from that of an uninterrupted run");
   }
   return "";
 }
@@ -137,7 +139,7 @@ void warn_of_other_devices(const RunState& before, const PublishedPlan& now, con
 }
 
 std::string moved_shard(const Json& plan_before, const Json& plan_now, const Job& job) {
-  return moved_shard(plan_before, plan_now, job, job.config.device.type, "the view before");
+  return moved_shard(plan_before, plan_now, job, job.config.device.type, "the previous view");
 }
 
 void set_end(PublishedPlan& published, const Job& job, int64_t samples, const RunOptions& options) {
@@ -185,7 +187,8 @@ comm::Plan read_sync_plan(const PublishedPlan& published, const Job& job, comm::
   same("staleness", plan.staleness, asked.staleness);
   same("wire", comm::name_of(plan.wire), comm::name_of(asked.wire));
   const int64_t nodes = self.role == comm::Role::kWorker ? plan.workers() : plan.servers();
-  if (self.rank >= nodes) fail_at(place, text("this node is ", comm::name_of(self), " of ", nodes));
+  if (self.rank >= nodes)
+    fail_at(place, text("expected a rank below ", nodes, ", got ", comm::name_of(self)));
   return plan;
 }
 

@@ -134,8 +134,8 @@ void add_times(comm::PlanRequest& request, const LayerTimes& timing, const std::
     add(*current, layer, scale);
   }
   if (!index.empty())
-    fail_at(top.at("layers"),
-            "the layer \"" + index.begin()->first + "\" is missing; of which network are these?");
+    fail_at(top.at("layers"), "the layer \"" + index.begin()->first +
+                                  "\" is missing; expected the times of this network");
   add_updates(request, timing.update_ms);
   request.rebuild_gflops = timing.rebuild_gflops();
 }

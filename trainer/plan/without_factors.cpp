@@ -25,8 +25,8 @@ comm::Plan without_factors(const Job& job, const comm::Plan& plan, const std::st
   comm::PlanRequest request = plan_request(job);
   const std::string asks = who_asks(job, request);
   if (!asks.empty())
-    throw ConfigError(
-        text(job.file, ": ", asks, ", which takes workers that compute alike, but ", difference));
+    throw ConfigError(text(job.file, ": ", asks,
+                           ", which requires workers with identical arithmetic, but ", difference));
   request.scheme = comm::SchemeRule::kPs;
   request.policy = comm::Policy::kBytes;
   request.assignment = plan.assignment;

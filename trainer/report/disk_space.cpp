@@ -80,8 +80,8 @@ void check_disk_space(const std::filesystem::path& run, const CheckpointBytes& b
   const uint64_t one = bytes.weights + bytes.state + kSmallFiles;
   if (disk.available < one)
     throw ConfigError(text(run.string(), ": the disk has ", bytes_text(disk.available),
-                           " left, but a checkpoint of this run takes ", bytes_text(one),
-                           "; make room, or name a folder on another disk with --output"));
+                           " left, but a checkpoint of this run needs ", bytes_text(one),
+                           "; free space, or set --output to a folder on another disk"));
   const uint64_t most = most_new_checkpoints(train, steps, checkpoints_in(run));
   if (disk.available / one < most)
     log.warning(text(run.string(), ": the disk has ", bytes_text(disk.available), " left, but ",

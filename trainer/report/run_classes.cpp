@@ -52,9 +52,10 @@ void check_classes_of_run(const RunOptions& options, const std::vector<std::stri
   if (all_fit)
     throw ConfigError(text(named, ": ", difference,
                            ", and the output layer fits, so its outputs would mean other classes; "
-                           "give that layer another name in the network file to train it from "
-                           "first values"));
-  log.info(text(named, ": ", difference, "; layers that do not fit are trained from first values"));
+                           "rename that layer in the network file to train it from initial "
+                           "values"));
+  log.info(
+      text(named, ": ", difference, "; layers that do not fit are trained from initial values"));
 }
 
 }  // namespace poseidon::trainer

@@ -105,8 +105,8 @@ RunDirectory::RunDirectory(fs::path path, bool resumed)
   if (resumed || !fs::exists(path_) || fs::is_empty(path_, failure)) return;
   if (is_of_run_that_did_not_begin(path_)) return;
   throw ConfigError("--output " + path_.string() +
-                    ": is not empty; name another folder, or go on "
-                    "with the run in it by --resume " +
+                    ": is not empty; name another folder, or resume "
+                    "the run in it with --resume " +
                     path_.string());
 }
 
@@ -121,7 +121,7 @@ RunDirectory::RunDirectory(const std::string& name) {
   for (int number = 1; ::mkdir(path_.c_str(), 0777) != 0; ++number) {
     if (errno == ENOENT && fs::create_directories(first.parent_path(), failure)) continue;
     if (errno != EEXIST)
-      throw RunError(text(path_.string(), ": cannot be made: ", std::strerror(errno)));
+      throw RunError(text(path_.string(), ": cannot be created: ", std::strerror(errno)));
     path_ = first.string() + "-" + std::to_string(number);
   }
   if (made_.empty() || made_ == fs::absolute(first)) made_ = fs::absolute(path_);
@@ -149,7 +149,7 @@ void RunDirectory::make() {
   if (!changed_) made_ = uppermost_missing(path_);
   changed_ = true;
   fs::create_directories(checkpoints(), failure);
-  if (failure) throw RunError(checkpoints().string() + ": cannot be made: " + failure.message());
+  if (failure) throw RunError(checkpoints().string() + ": cannot be created: " + failure.message());
   try {
     lock_.emplace(path_);
   } catch (const ConfigError&) {
@@ -211,8 +211,8 @@ fs::path job_file_of(const fs::path& run_or_file) {
   const fs::path run = run_directory_of(run_or_file);
   if (run.empty())
     throw ConfigError(named +
-                      ": lies in no run directory, which has the job in config.json; expected the "
-                      "job file before it: poseidon-train CONFIG.json --resume ...");
+                      ": is not in a run directory with a config.json; name the job file too: "
+                      "poseidon-train CONFIG.json --resume ...");
   if (!fs::exists(run / "config.json"))
     throw ConfigError(named + ": expected a run directory, but there is no config.json in it");
   return run / "config.json";
@@ -234,7 +234,7 @@ std::string resume_command(const fs::path& folder, const RunOptions& options, in
 }
 
 std::string stopped_text(int64_t step, int64_t steps, const std::string& command) {
-  return text("stopped after step ", step, " of ", steps, "; to go on: ", command);
+  return text("stopped after step ", step, " of ", steps, "; to resume: ", command);
 }
 
 }  // namespace poseidon::trainer

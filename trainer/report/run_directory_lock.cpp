@@ -73,8 +73,7 @@ RunDirectoryLock::RunDirectoryLock(const fs::path& run) : run_(run) {
   if (::flock(file_.number(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK)
       throw ConfigError(text(path.string(), ": cannot be locked: ", std::strerror(errno),
-                             "; the file system must have locks, or name a folder on another one "
-                             "with --output"));
+                             "; set --output to a folder on a file system that supports locks"));
     throw ConfigError(text(run.string(), ": another run writes here: ", await_holder(run)));
   }
   const Json json{
@@ -98,7 +97,7 @@ bool RunDirectoryLock::is_held() const {
 void RunDirectoryLock::check() const {
   const std::string found = text_in(run_);
   if (found == words_) return;
-  if (found.empty()) throw RunError(text(run_.string(), ": is not there any more"));
+  if (found.empty()) throw RunError(text(run_.string(), ": no longer exists"));
   throw LockLost(text(run_.string(), ": was taken over by ", holder_in(found)));
 }
 

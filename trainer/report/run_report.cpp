@@ -24,9 +24,9 @@ void check_same(const std::string& what, const SampleSums& again, const SampleSu
   for (size_t i = 0; same && i < before.scalars.size(); ++i)
     same = are_near(again.scalars[i], before.scalars[i], distance);
   if (!same)
-    throw ReplayDiffers(
-        text(what, " was made again after a loss, and did not come to the same: a loss of ",
-             again.loss, ", expected ", before.loss, " as before"));
+    throw ReplayDiffers(text(what,
+                             " was repeated after a node failure with another result: got loss ",
+                             again.loss, ", expected ", before.loss));
 }
 
 }  // namespace

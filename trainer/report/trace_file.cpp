@@ -132,16 +132,16 @@ void TraceCollection::add(comm::NodeId node, const TraceNote& note) {
     bytes += sizeof label + label.track.size() + label.category.size() + label.name.size();
   if (bytes > kMostTraceBytes) refuse(text("of more than ", kMostTraceBytes, " bytes"));
   if (note.spans.size() % kNumbersOfSpan != 0)
-    refuse(text("whose spans have ", note.spans.size(), " numbers, expected ", kNumbersOfSpan,
-                " of each"));
+    refuse(text("with ", note.spans.size(), " numbers for spans, expected a multiple of ",
+                kNumbersOfSpan));
   Thread thread{.node = node, .labels = {}, .spans = {}};
   for (const TraceNote::Label& label : note.labels)
     thread.labels.push_back({label.track, label.category, label.name});
   for (size_t i = 0; i < note.spans.size(); i += kNumbersOfSpan) {
     const std::span<const int64_t> numbers = std::span(note.spans).subspan(i, kNumbersOfSpan);
     if (numbers[0] < 0 || numbers[0] >= static_cast<int64_t>(thread.labels.size()))
-      refuse("with a label it does not name");
-    if (numbers[1] < 0 || numbers[1] > TraceRecorder::kWhole) refuse("with a chunk it cannot have");
+      refuse("with an unknown label");
+    if (numbers[1] < 0 || numbers[1] > TraceRecorder::kWhole) refuse("with an invalid chunk");
     const int64_t begin_ns = note.origin_ns + numbers[3];
     thread.spans.push_back({.label = static_cast<TraceRecorder::Label>(numbers[0]),
                             .part = static_cast<uint32_t>(numbers[1]),
@@ -211,7 +211,7 @@ void write_trace(const TraceCollection& trace, const std::filesystem::path& fold
   const std::filesystem::path file = folder / kTraceFile;
   write_file(file, trace.events().dump());
   log.info(text("the trace of the last steps is in ", file.string(),
-                "; https://ui.perfetto.dev and chrome://tracing show it"));
+                "; open it in https://ui.perfetto.dev or chrome://tracing"));
 }
 
 }  // namespace poseidon::trainer

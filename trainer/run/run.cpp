@@ -136,7 +136,7 @@ void Run::fail(RunLoop& loop, const std::exception_ptr& failure) {
   if (saved != why) why += saved.empty() ? "" : "; " + saved;
   end(why, saved.empty());
   why += files_.last_text();
-  throw RunError(files_.last_step() ? text(why, "; to go on: ", resume_command()) : why);
+  throw RunError(files_.last_step() ? text(why, "; to resume: ", resume_command()) : why);
 }
 
 /// Returns the reason of a failure, "" on success.
@@ -144,8 +144,9 @@ std::string Run::save_last_step(RunLoop& loop) {
   if (alone_ != nullptr) alone_->exchange().forget_loss();
   try {
     if (loop.save_last_step()) return "";
-    return text("step ", computation_->steps_done() + 1,
-                " was under way and had changed some layers, so the step before it is not saved");
+    return text(
+        "step ", computation_->steps_done() + 1,
+        " was incomplete but had changed some layers, so the previous step cannot be saved");
   } catch (...) {
     return message_of(std::current_exception());
   }
@@ -231,7 +232,7 @@ void Run::restore() {
   warn_of_other_devices(state, published_, job_, console_);
   resumed_->restore(computation_->tensors());
   files_.begin_from(state.step, resumed_->weights_file());
-  console_.info(text("going on after step ", state.step, " of ", published_.steps, " from ",
+  console_.info(text("resuming after step ", state.step, " of ", published_.steps, " from ",
                      files_.last().string()));
   resumed_.reset();
 }

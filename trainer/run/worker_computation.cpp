@@ -170,9 +170,9 @@ void WorkerComputation::compare_devices() {
     for (size_t i = 0; i < tensors.size(); ++i)
       if (digests[device][i] != digests[0][i])
         throw RunError(text("after step ", steps_done(), " the devices of worker ", part().rank,
-                            " (", part().job.device().names(), ") differ: \"", tensors[i]->name,
-                            "\" is another in device ", device,
-                            ", counted from 0, than in the first"));
+                            " (", part().job.device().names(), ") have different values of \"",
+                            tensors[i]->name, "\": device ", device,
+                            " (counted from 0) differs from device 0"));
 }
 
 }  // namespace poseidon::trainer

@@ -91,9 +91,9 @@ void expect_digests(const AtomicFile& file, uint64_t offset, Tensors tensors,
     const uint64_t bytes = tensors[i]->count() * sizeof(float);
     const uint32_t crc = written.crc(offset, bytes);
     if (crc != digests[i])
-      throw RunError(text(file.path().string(), ": what was written of \"", tensors[i]->name,
-                          "\" is not what is read back: expected checksum ", digests[i], ", got ",
-                          crc));
+      throw RunError(text(file.path().string(), ": the values of \"", tensors[i]->name,
+                          "\" read back differ from those written: expected checksum ", digests[i],
+                          ", got ", crc));
     offset += bytes;
   }
 }
@@ -103,8 +103,9 @@ void expect_agreed(int64_t step, Tensors tensors, const std::vector<int64_t>& di
                    const std::vector<int64_t>& agreed) {
   for (size_t i = 0; i < tensors.size(); ++i)
     if (i >= agreed.size() || agreed[i] != digests[i])
-      throw RunError(text("step ", step, ": \"", tensors[i]->name,
-                          "\" of the checkpoint is not what the workers agreed on"));
+      throw RunError(
+          text("step ", step, ": \"", tensors[i]->name,
+               "\" in the checkpoint differs from the value that the workers agreed on"));
 }
 
 }  // namespace
@@ -207,7 +208,8 @@ Checkpoint::Checkpoint(const fs::path& state_file) : file_(state_file) {
       fields.raw("tensors", others, "", Presence::kRequired);
     });
     if (state_.in_flight > state_.step)
-      fail(text("carries the sums of ", state_.in_flight, " steps, of ", state_.step, " done"));
+      fail(text("carries the sums of ", state_.in_flight, " steps, expected at most ", state_.step,
+                ", the steps done"));
     read_entries(header);
     check_weights(header);
   } catch (const ConfigError& error) {
@@ -221,21 +223,23 @@ void Checkpoint::fail(const std::string& message) const {
 
 Json Checkpoint::read_header() {
   const uint64_t size = file_.size();
-  if (size < kPrefix + kTrailer) fail(text("is cut off: it has ", size, " bytes"));
+  if (size < kPrefix + kTrailer)
+    fail(text("is truncated: expected at least ", kPrefix + kTrailer, " bytes, got ", size));
   std::string magic(kMagic.size(), ' ');
   file_.read(0, std::as_writable_bytes(std::span(magic)));
-  if (magic != kMagic) fail("is no state file: it does not begin with PSDNSTAT");
+  if (magic != kMagic) fail("is not a state file: it does not begin with PSDNSTAT");
   const auto version = read_value<uint32_t>(file_, 8);
   if (version != kVersion)
     fail(text("has version ", version, ", this build reads version ", kVersion));
   const auto length = read_value<uint64_t>(file_, size - kTrailer);
-  if (length != size) fail(text("is cut off or altered: expected ", length, " bytes, got ", size));
+  if (length != size)
+    fail(text("is truncated or corrupt: expected ", length, " bytes, got ", size));
   const auto expected = read_value<uint32_t>(file_, size - sizeof(uint32_t));
   const uint32_t crc = file_.crc(0, size - sizeof(uint32_t));
-  if (crc != expected) fail(text("is altered: expected checksum ", expected, ", got ", crc));
+  if (crc != expected) fail(text("is corrupt: expected checksum ", expected, ", got ", crc));
   const auto json_bytes = read_value<uint32_t>(file_, 12);
   if (json_bytes > kMostJson || json_bytes > size - kPrefix - kTrailer)
-    fail(text("has a header of ", json_bytes, " bytes, more than fit"));
+    fail(text("has a header of ", json_bytes, " bytes, which is too large"));
   std::string json(json_bytes, ' ');
   file_.read(kPrefix, std::as_writable_bytes(std::span(json)));
   data_begin_ = kPrefix + json_bytes;
@@ -261,8 +265,8 @@ void Checkpoint::read_entries(const Json& header) {
     uint64_t bytes = sizeof(float);
     for (int64_t extent : entry.shape)
       if (__builtin_mul_overflow(bytes, static_cast<uint64_t>(extent), &bytes))
-        fail_at(place.at(i), "a shape that cannot be");
-    if (bytes > end - offset) fail_at(place.at(i), "more values than the file has");
+        fail_at(place.at(i), "expected a shape of fewer than 2^64 bytes");
+    if (bytes > end - offset) fail_at(place.at(i), "expected a tensor that fits into the file");
     offset += bytes;
     entries_.push_back(std::move(entry));
   }
@@ -281,12 +285,12 @@ void Checkpoint::check_weights(const Json& header) const {
   // The name in the header is informational: a copied or renamed pair of files remains valid.
   const InputFile weights(weights_file());
   if (weights.size() != static_cast<uint64_t>(bytes))
-    throw RunError(text(weights.path().string(), ": is cut off or altered: expected ", bytes,
+    throw RunError(text(weights.path().string(), ": is truncated or corrupt: expected ", bytes,
                         " bytes, got ", weights.size()));
   const uint32_t got = weights.crc(0, weights.size());
   if (got != static_cast<uint32_t>(crc))
     throw RunError(
-        text(weights.path().string(), ": is altered: expected checksum ", crc, ", got ", got));
+        text(weights.path().string(), ": is corrupt: expected checksum ", crc, ", got ", got));
 }
 
 namespace {
@@ -296,8 +300,8 @@ void expect_same(const std::string& file, const std::string& what, const NamedTe
                  const std::vector<int64_t>* got) {
   if (got == nullptr)
     throw ConfigError(text(file, ": has no ", what, " \"", wanted.name,
-                           "\", which this job needs: it is of another job (--weights takes what "
-                           "matches)"));
+                           "\", which this job needs: the checkpoint is of another job (--weights "
+                           "loads the tensors that match)"));
   if (!std::equal(got->begin(), got->end(), wanted.shape.extents().begin(),
                   wanted.shape.extents().end()))
     throw ConfigError(text(file, ": ", what, " \"", wanted.name, "\": expected shape ",
@@ -314,8 +318,8 @@ void Checkpoint::restore(const RunTensors& tensors) const {
     expect_same(weights_name, "tensor", tensor, entry != nullptr ? &entry->shape : nullptr);
   }
   if (weights.entries().size() != tensors.weights.size())
-    throw ConfigError(text(weights_name, ": has ", weights.entries().size(),
-                           " tensors, the network of this job ", tensors.weights.size()));
+    throw ConfigError(text(weights_name, ": has ", weights.entries().size(), " tensors, expected ",
+                           tensors.weights.size(), " as in the network of this job"));
   check(state_.in_flight <= static_cast<int64_t>(tensors.sums.size()),
         "there is room for the sums in flight");
   const std::vector<const NamedTensor*> all = in_order(tensors, state_.in_flight);
@@ -329,7 +333,7 @@ void Checkpoint::restore(const RunTensors& tensors) const {
   if (entries_.size() != rest.size())
     throw ConfigError(text(file_.path().string(), ": has ", entries_.size(), " tensors of ",
                            state_.in_flight > 0 ? "optimizer state and sums" : "optimizer state",
-                           ", the optimizer of this job ", rest.size()));
+                           ", expected ", rest.size(), " as in this job"));
   for (const NamedTensor& tensor : tensors.weights)
     tensor.set(weights.read(*weights.find(tensor.name)));
   std::vector<float> values;
@@ -380,17 +384,16 @@ std::unique_ptr<Checkpoint> open_checkpoint(const fs::path& run_or_file, Log& lo
                       "step-<N>.state) in " +
                       folder.string());
   if (named && steps.front() != *named)
-    log.warning(
-        text(run_or_file.string(), ": has no state file; the checkpoint before it is taken"));
+    log.warning(text(run_or_file.string(), ": has no state file; the previous checkpoint is used"));
   for (const int64_t step : steps) {
     try {
       return std::make_unique<Checkpoint>(folder / (name_of(step) + ".state"));
     } catch (const RunError& error) {
-      log.warning(text(error.what(), "; the checkpoint before it is taken"));
+      log.warning(text(error.what(), "; the previous checkpoint is used"));
     }
   }
   throw RunError("--resume " + run_or_file.string() + ": none of the " +
-                 std::to_string(steps.size()) + " checkpoints is whole");
+                 std::to_string(steps.size()) + " checkpoints is intact");
 }
 
 bool has_checkpoint(const fs::path& run) {

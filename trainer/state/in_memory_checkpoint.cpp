@@ -26,7 +26,8 @@ std::string InMemoryCheckpointStore::give_up(Clock::time_point now) {
   if (!kept_ || now < until_) return "";
   const int64_t step = kept_->state.step;
   kept_.reset();
-  return text("step ", step, " is kept no longer: nobody has gone on with its run in time");
+  return text("dropped the in-memory checkpoint of step ", step,
+              ": its run was not resumed in time");
 }
 
 std::chrono::seconds InMemoryCheckpointStore::left(Clock::time_point now) const {

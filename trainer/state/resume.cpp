@@ -27,7 +27,7 @@ std::string changes(const Json& before, const Json& now) {
 std::string network_text(const Json& network) {
   const bool known = network.is_object() && network.contains("name") &&
                      network["name"].is_string() && network.contains("layers");
-  if (!known) return "an unknown one";
+  if (!known) return "an unknown network";
   return text(network["name"], " (", counted(network["layers"].size(), "layer"), ")");
 }
 
@@ -43,8 +43,8 @@ void refuse_other_network(const Checkpoint& checkpoint, const Job& job,
       throw ConfigError(text(
           "--resume ", named.string(), ": a checkpoint of another network, ",
           network_text(checkpoint.state().config.value("network", Json())), ": its \"", name, "\" ",
-          entry == nullptr ? "is not there" : "has another shape", ", expected ", spec.shape.text(),
-          " as in network \"", job.network->name(), "\" (--weights takes what fits)"));
+          entry == nullptr ? "is missing" : "has another shape", ", expected ", spec.shape.text(),
+          " as in network \"", job.network->name(), "\" (--weights loads the tensors that match)"));
     }
 }
 
@@ -70,7 +70,7 @@ std::unique_ptr<Checkpoint> intact_checkpoint(const Job& job, const std::filesys
                            " steps, expected at most ", most_in_flight));
   } catch (const ConfigError& error) {
     log.warning(text("no checkpoint is intact: ", error.what(),
-                     "; the job begins again with its first values"));
+                     "; the job restarts from its initial values"));
     return nullptr;
   }
 }
@@ -80,7 +80,7 @@ void refuse_other_batch(const RunState& state, const Job& job, const std::filesy
   if (state.samples == state.step * batch) return;
   throw ConfigError(text(named.string(), ": ", state.samples, " samples were used in ", state.step,
                          " steps, but this job has batches of ", batch,
-                         ": expected the batch of the checkpoint"));
+                         ": expected the batch size of the checkpoint"));
 }
 
 ResumedAt resumed_at(const RunState& state) {
@@ -91,7 +91,8 @@ void warn_of_changes(const RunState& state, const Job& job, Log& log) {
   const std::string changed = changes(state.config, job.decisive_part());
   if (!changed.empty())
     log.warning(
-        "the job was changed since the checkpoint, so the result is not that of an unbroken run: " +
+        "the job was changed since the checkpoint, so the result differs from that of an "
+        "uninterrupted run: " +
         changed);
 }
 

@@ -155,7 +155,7 @@ void refuse_non_finite(const RunTensors& tensors, int64_t in_flight, int64_t ste
       tensor.get(values);
       if (!std::ranges::all_of(values, [](float value) { return std::isfinite(value); }))
         throw RunError(text("step ", step, ": \"", tensor.name,
-                            "\" holds a value that is not finite; no checkpoint is made of it"));
+                            "\" has a value that is not finite; no checkpoint is written"));
     }
   };
   refuse(tensors.weights);
@@ -217,17 +217,18 @@ MatchReport load_weights(const std::filesystem::path& path, const RunTensors& te
 void report_match(const std::filesystem::path& file, const MatchReport& match, Log& log) {
   const std::string name = file.string();
   if (!match.unwrapped.empty())
-    log.info(text(name, ": removed \"", match.unwrapped,
-                  "\" from the names of its tensors, which PyTorch's wrappers put there"));
-  log.info(text(name, ": ", match.matched, " tensors taken",
-                match.averages > 0 ? text(", ", match.averages, " of them averages") : "",
+    log.info(text(name, ": removed the prefix \"", match.unwrapped,
+                  "\" of PyTorch's wrappers from the names of its tensors"));
+  log.info(text(name, ": ", match.matched, " tensors loaded",
+                match.averages > 0 ? text(", ", match.averages, " of them EMAs") : "",
                 conversion_text(match)));
   if (!match.different.empty())
-    log.warning(name + ": another shape, so left at first values: " + name_list(match.different));
+    log.warning(name + ": other shape in the file, so kept at initial values: " +
+                name_list(match.different));
   if (!match.missing.empty())
-    log.warning(name + ": not in the file, so left at first values: " + name_list(match.missing));
+    log.warning(name + ": not in the file, so kept at initial values: " + name_list(match.missing));
   if (!match.unused.empty())
-    log.warning(name + ": not in the network, so not used: " + name_list(match.unused));
+    log.warning(name + ": not in the network, so ignored: " + name_list(match.unused));
 }
 
 }  // namespace poseidon::trainer

@@ -81,10 +81,10 @@ void SafetensorsFile::read_header() {
   if (const std::string advice = advice_on_weights(file_.path()); !advice.empty()) fail(advice);
   uint64_t length = 0;
   if (file_.size() < sizeof length)
-    fail(text("is no safetensors file: it has ", file_.size(), " bytes"));
+    fail(text("is not a safetensors file: it has only ", file_.size(), " bytes"));
   file_.read(0, std::as_writable_bytes(std::span(&length, 1)));
   if (length > kMostHeaderBytes || length > file_.size() - sizeof length)
-    fail(text("is no safetensors file, or is cut off: its header would have ", length,
+    fail(text("is not a safetensors file, or is truncated: its header would have ", length,
               " bytes, the file has ", file_.size()));
   std::string header(length, '\0');
   file_.read(sizeof length, std::as_writable_bytes(std::span(header)));
@@ -94,7 +94,7 @@ void SafetensorsFile::read_header() {
   } catch (const ConfigError& error) {
     throw RunError(error.what());
   }
-  if (!json.is_object()) fail("the header is no JSON object");
+  if (!json.is_object()) fail("expected a JSON object as header, got " + shown(json));
   for (const auto& [name, value] : json.items()) {
     if (name == "__metadata__")
       metadata_ = value;
@@ -146,14 +146,14 @@ SafetensorsFile::Entry SafetensorsFile::read_entry(const std::string& name, cons
     expect(extent.is_number_unsigned() &&
                !__builtin_mul_overflow(bytes, extent.get<uint64_t>(), &bytes) &&
                bytes <= uint64_t{1} << 60,
-           "extents that can be");
+           "extents >= 0 of at most 2^60 bytes");
     entry.shape.push_back(extent.get<int64_t>());
   }
   const auto begin = offsets[0].get<uint64_t>(), end = offsets[1].get<uint64_t>();
   expect(begin <= end && end - begin == bytes, "offsets that fit the shape");
   if (end > file_.size() - data_begin)
     fail(text("tensor \"", name, "\" ends at byte ", end, " of the data, which has only ",
-              file_.size() - data_begin, " (cut off?)"));
+              file_.size() - data_begin, " (truncated?)"));
   entry.offset = data_begin + begin;
   entry.bytes = bytes;
   return entry;

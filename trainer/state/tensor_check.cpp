@@ -62,9 +62,8 @@ void check_entries(const std::vector<Entry>& entries,
   for (const Entry& entry : entries) {
     const auto found = possible.find(entry.name);
     if (found == possible.end() || found->second != entry.shape)
-      fail_at(kPlace.at(key),
-              text("got ", shown(entry.name),
-                   " twice, or of a name or shape that this network does not have"));
+      fail_at(kPlace.at(key), text("expected each tensor of the network once, got ",
+                                   shown(entry.name), " twice, or with another name or shape"));
     possible.erase(found);
   }
 }
@@ -79,7 +78,7 @@ void check_tensors(const Json& json, const net::Network& network, const Optimize
   const size_t own = std::min(known.weights.size(), list.weights.size());
   if (!std::ranges::equal(std::span(list.weights).first(own), known.weights) ||
       list.parameters != known.parameters)
-    fail_at(kPlace.at("weights"), "expected those of network \"" + network.name() + "\"");
+    fail_at(kPlace.at("weights"), "expected the weights of network \"" + network.name() + "\"");
   if (list.sum_steps > steps)
     fail_at(kPlace.at("sum_steps"),
             text("expected at most ", steps, " steps, got ", list.sum_steps));

@@ -24,10 +24,11 @@ void read_entry(Fields& fields, TensorStore::Entry& entry, const JsonPath& place
   std::vector<int64_t> extents;
   fields.text("name", entry.name, "of the tensor", Presence::kRequired);
   fields.integers("shape", extents, at_least(1), "its extents", Presence::kRequired);
-  if (extents.size() > Shape::kMaxRank) fail_at(place, "a tensor has more than four extents");
+  if (extents.size() > Shape::kMaxRank) fail_at(place, "expected at most four extents in a tensor");
   int64_t count = 1;
   for (int64_t extent : extents) {
-    if (extent > kMostElements / count) fail_at(place, "a tensor has 2^31 elements or more");
+    if (extent > kMostElements / count)
+      fail_at(place, "expected fewer than 2^31 elements in a tensor");
     count *= extent;
   }
   entry.shape = Shape(std::span<const int64_t>(extents));
@@ -61,10 +62,11 @@ TensorStore::TensorStore(const Json& list) {
     fields.integer("sum_steps", steps, between(0, comm::kMostStaleness), "", Presence::kRequired);
     sum_steps_ = static_cast<size_t>(steps);
   });
-  if (parameters_ > weights_) fail_at(place, "more parameters than weights");
+  if (parameters_ > weights_) fail_at(place, "expected at most as many parameters as weights");
   const size_t sums = entries_.size() - weights_ - optimizer_;
   if (sum_steps_ == 0 ? sums > 0 : sums % sum_steps_ != 0)
-    fail_at(place, text(sums, " sums are not those of ", sum_steps_, " steps"));
+    fail_at(place,
+            text("expected equally many sums in each of ", sum_steps_, " steps, got ", sums));
 }
 
 RunTensors TensorStore::tensors() {

@@ -29,8 +29,7 @@ DeviceExchange::DeviceExchange(net::Net& net, layers::Updater& updater, const co
                                         first == nullptr ? nullptr : &first->layer(layer)));
   }
   for (const int node : net.parameters().summed_layers())
-    if (!layer_of_node_.contains(node))
-      throw ConfigError("the plan knows nothing of a layer that learns");
+    if (!layer_of_node_.contains(node)) throw ConfigError("the plan lacks a layer with parameters");
   arrivals_.on_long_wait(signs_.waits, signs_.works);
 }
 

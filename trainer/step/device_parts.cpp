@@ -50,7 +50,7 @@ bool DeviceParts::is_of_worker(comm::Part part) const {
 std::optional<DevicePart> DeviceParts::add(DevicePart part) {
   if (part.values.empty()) return part;  // factors are not added
   int32_t node = tree_.leaf_of(part.part);
-  check(node >= 0, "a device gives its own parts only");
+  check(node >= 0, "a device contributes only its own parts");
   while (!is_of_worker(part.part)) {
     node = tree_.nodes()[static_cast<size_t>(node)].parent;
     const std::optional<std::span<float>> other = other_half(part, node);

@@ -27,7 +27,7 @@ std::string advice(const Job& job, layers::LayerFactory& factory,
   advice += text(": reduce ", job.config.batch_key(), " from ", job.config.batch(), " to ", fitting,
                  ", which fits");
   if (job.config.device.precision != kBf16Precision && has_convolutions(*job.network))
-    advice += "; \"device.precision\": \"bf16\" takes less";
+    advice += "; \"device.precision\": \"bf16\" needs less";
   return advice;
 }
 

@@ -12,7 +12,7 @@ int node_of(net::Net& net, const comm::Plan& plan, uint32_t index) {
 
 layers::FactorShape shape_of(net::Net& net, const comm::Plan& plan, uint32_t index) {
   const auto shape = net.factor_shape(node_of(net, plan, index));
-  check(shape.has_value(), "a net gives the factors that its plan wants");
+  check(shape.has_value(), "the net provides the factors that its plan requires");
   return *shape;
 }
 

@@ -34,7 +34,7 @@ void LayerUpdates::make(int layer, int64_t step) {
 }
 
 void LayerUpdates::take_back(int layer) {
-  check(net_.parameters().versions() == 2, "one version of the parameters cannot go back");
+  check(net_.parameters().versions() == 2, "a revert needs two versions of the parameters");
   flip(layer);
   step_.reset();
 }

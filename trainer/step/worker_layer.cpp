@@ -18,7 +18,7 @@ OwnShards::OwnShards(const comm::Plan& plan, uint32_t rank, size_t device, size_
 size_t OwnShards::part_of(int64_t shard) const {
   for (size_t i = 0; i < parts.size(); ++i)
     if (number_of(shard) < parts[i].first + parts[i].count) return i;
-  throw LogicError("a shard is not this device's");
+  throw LogicError("the shard belongs to another device");
 }
 
 std::span<float> WorkerLayer::sum(uint32_t, uint64_t) {
@@ -48,7 +48,7 @@ int layer_of_tensor(net::Net& net, const std::string& name) {
   if (const net::Parameter* parameter = find_named(net.parameters(), name)) return parameter->layer;
   if (const net::Statistic* statistic = find_named(net.parameters().statistics(), name))
     return statistic->layer;
-  throw ConfigError("the plan has \"" + name + "\", which the network has not");
+  throw ConfigError("the plan has \"" + name + "\", which the network lacks");
 }
 
 }  // namespace poseidon::trainer
