@@ -73,7 +73,7 @@ std::string missing_command_text(const CLI::App& app, const Words& words) {
     listed += (listed.empty() ? "" : ", ") + command->get_name();
   }
   const auto word = std::ranges::find_if_not(words, is_flag);
-  if (word == words.end()) return "a command is missing, one of: " + listed;
+  if (word == words.end()) return "expected a command, got none; commands: " + listed;
   return "unknown command \"" + *word + "\", expected one of: " + listed + suggestion(*word, names);
 }
 
@@ -81,7 +81,7 @@ void refuse_empty_values(const CLI::App& app) {
   for (const CLI::Option* option : app.get_options())
     for (const std::string& value : option->results())
       if (value.empty())
-        throw ConfigError(option->get_name() + ": expected a value, got an empty text");
+        throw ConfigError(option->get_name() + ": expected a value, got an empty string");
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ InputEnd::InputEnd(std::function<void()> ended, std::chrono::milliseconds grace,
     : ended_(std::move(ended)), overdue_(std::move(overdue)), grace_(grace) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0)
-    throw RunError(text("standard input cannot be watched: ", std::strerror(errno)));
+    throw RunError(text("--end-with-stdin: cannot create a pipe: ", std::strerror(errno)));
   over_ = Descriptor(ends[0]);
   end_ = Descriptor(ends[1]);
   thread_ = std::thread([this] { look(); });

@@ -91,15 +91,14 @@ void add_options(CLI::App& app, Arguments& arguments, bool computes) {
   app.add_option("--listen", options.listen, "ADDR:PORT for peers; port 0: any free port")
       ->check(address());
   app.add_option("--advertise", options.advertise,
-                 "HOST:PORT at which peers reach this node; port 0: that of --listen")
+                 "HOST:PORT at which peers reach this node; port 0: the port of --listen")
       ->check(address());
   app.add_option("--secret-file", arguments.secret_file,
                  "file with the cluster's secret; -: the first line of standard input");
   add_tls_options(app, options.tls, "Options");
-  app.add_flag("--insecure", options.insecure,
-               "allow to listen beyond loopback without a secret or TLS");
+  app.add_flag("--insecure", options.insecure, "listen beyond loopback without a secret or TLS");
   app.add_option("--rank", options.wanted_rank,
-                 "rank to request; default: that of srun or mpirun, else any")
+                 "rank to request; default: the rank that srun or mpirun sets, else any")
       ->check(whole_number(0, 4095));
   app.add_option("--join-timeout", arguments.join_timeout,
                  "time limit of the search for the coordinator, s; 0: none")
@@ -112,9 +111,9 @@ void add_options(CLI::App& app, Arguments& arguments, bool computes) {
       "--end-with-stdin", arguments.end_with_stdin,
       "exit when standard input ends, as when the ssh connection that started the daemon closes");
   if (!computes) return;
-  app.add_option(
-      "--device", arguments.device,
-      "devices of this worker, of one kind: cpu, cuda:1, cuda:0,cuda:1; default: those of the job");
+  app.add_option("--device", arguments.device,
+                 "devices of this worker, of one kind: cpu, cuda:1, cuda:0,cuda:1; default: the "
+                 "devices of the job");
   app.add_option("--threads", options.threads, "compute threads; 0: all cores")
       ->check(whole_number(0, 1024));
   app.add_option("--workers-on-host", arguments.workers_on_host,
@@ -203,7 +202,7 @@ void complete(Arguments& arguments, const char* name, bool computes) {
   StandardErrorLog log;
   options.join_timeout = std::chrono::seconds(arguments.join_timeout);
   options.abandon = [name](const std::string& why) {
-    std::fprintf(stderr, "%s: %s; the process is ended\n", name, why.c_str());
+    std::fprintf(stderr, "%s: %s; the process exits\n", name, why.c_str());
     std::_Exit(static_cast<int>(MemberEnd::kPeerLost));
   };
   options.secret = secret_of(arguments.secret_file, log);
@@ -230,25 +229,27 @@ int run(const char* name, const char* description, bool computes, int count, cha
   arguments.options.stop = stop.get_token();
   const StopSignals signals(
       [&stop](const std::string& signal) {
-        StandardErrorLog().info(stopping_text(signal, "leaving"));
+        StandardErrorLog().info(stopping_text(signal, "shutting down"));
         stop.request_stop();
       },
       read_stop_signals(arguments.stop_signals));
   complete(arguments, name, computes);
   std::atomic<bool> input_has_ended = false;
   arguments.options.why_stopped = [&input_has_ended] {
-    return input_has_ended ? "its standard input has ended" : "it was asked to end by a signal";
+    return input_has_ended ? "its standard input has ended" : "it received a stop signal";
   };
   std::optional<InputEnd> input_end;
   if (arguments.end_with_stdin)
     input_end.emplace(
         [&] {
-          StandardErrorLog().info("standard input has ended: leaving");
+          StandardErrorLog().info("standard input has ended: shutting down");
           input_has_ended = true;
           stop.request_stop();
         },
         kLeaving,
-        [&] { arguments.options.abandon("it has not left since its standard input has ended"); });
+        [&] {
+          arguments.options.abandon("it did not leave the job in time after standard input ended");
+        });
   StandardErrorLog standard_error;
   trainer::ServiceWatch::Parts parts{arguments.options.life};
   if (!arguments.server_listen.empty()) {

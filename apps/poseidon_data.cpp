@@ -75,7 +75,7 @@ void print_report(const PackReport& report, const std::string& output, bool json
   }
   std::cout << printable(output) << ": " << report.samples << " samples of " << report.classes
             << " classes";
-  if (report.skipped > 0) std::cout << ", " << report.skipped << " corrupt ones left out";
+  if (report.skipped > 0) std::cout << ", " << report.skipped << " skipped as corrupt";
   std::cout << "\n";
 }
 
@@ -88,7 +88,7 @@ std::filesystem::path own_folder() {
 std::vector<std::string> class_names(const std::string& file) {
   std::vector<std::string> names =
       opened_for_user([&] { return list_lines(read_list_file(file)); });
-  if (names.empty()) throw ConfigError(file + ": expected a class's name on each line, got none");
+  if (names.empty()) throw ConfigError(file + ": expected one class name per line, got none");
   for (const std::string& name : names)
     if (!is_utf8(name)) throw ConfigError(text(file, ": expected UTF-8, got ", printable(name)));
   return names;
@@ -277,7 +277,7 @@ void add_export(CLI::App& program, ExportFlags& flags) {
   const std::string program = (own_folder() / "poseidon-export-hdf5").string();
   execl(program.c_str(), program.c_str(), type.c_str(), flags.config.split.c_str(),
         flags.config.path.c_str(), flags.output.c_str(), nullptr);
-  throw ConfigError("export: takes poseidon-export-hdf5, which this build has not (docs/data.md)");
+  throw ConfigError("export: requires poseidon-export-hdf5, which this build lacks (docs/data.md)");
 }
 
 struct MakeFlags {

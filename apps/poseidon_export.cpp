@@ -66,15 +66,14 @@ void export_onnx(const ExportFlags& flags, Log& log) {
   std::string outputs;
   for (const std::string& name : report.outputs)
     outputs += (outputs.empty() ? "" : ", ") + printable(name);
-  print(
-      flags,
-      {{"output", flags.output},
-       {"opset", exporter::kOnnxOpset},
-       {"outputs", report.outputs},
-       {"nodes", report.nodes},
-       {"tensors", report.tensors}},
-      text("ONNX, operators of version ", exporter::kOnnxOpset, ", ", counted(report.nodes, "node"),
-           ", ", counted(report.tensors, "tensor"), ", outputs: ", outputs));
+  print(flags,
+        {{"output", flags.output},
+         {"opset", exporter::kOnnxOpset},
+         {"outputs", report.outputs},
+         {"nodes", report.nodes},
+         {"tensors", report.tensors}},
+        text("ONNX opset ", exporter::kOnnxOpset, ", ", counted(report.nodes, "node"), ", ",
+             counted(report.tensors, "tensor"), ", outputs: ", outputs));
 }
 
 int run(int count, char** arguments) {
@@ -84,11 +83,12 @@ int run(int count, char** arguments) {
   program.set_version_flag("--version", std::string("poseidon-export ") + POSEIDON_VERSION);
   program.footer("docs/import.md: conversion of each layer and tensor.");
   ExportFlags flags;
-  CLI::App* torchvision = add_command(program, "torchvision",
-                                      "write the state dict of a network that torchvision also has",
-                                      ".safetensors file to write", flags);
-  torchvision->add_option("--arch", flags.arch,
-                          "torchvision's name of the network; default: the network's own name");
+  CLI::App* torchvision = add_command(
+      program, "torchvision", "write the state dict of a network that torchvision also provides",
+      ".safetensors file to write", flags);
+  torchvision->add_option(
+      "--arch", flags.arch,
+      "torchvision's name of the network; default: the network's name in Poseidon");
   CLI::App* onnx = add_command(program, "onnx", "write the network in test phase as ONNX",
                                ".onnx file to write", flags);
   onnx->add_flag("--fold-batch-norm", flags.fold_batch_norm,

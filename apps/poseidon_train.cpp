@@ -103,8 +103,9 @@ void tune(const Job& job, const TrainOptions& options, Console& console) {
   const Json result = trainer::tune(job, console);
   write_file(file, result.dump(2) + "\n");
   if (options.json) return print(result, true, nullptr);
-  std::printf("%.1f ms a step by the fixed rule, %.1f ms by these choices: %s\n",
-              result["rule_ms"].get<double>(), result["tuned_ms"].get<double>(), file.c_str());
+  std::printf(
+      "%.1f ms per step with the fixed rule, %.1f ms with the tuned choices, written to %s\n",
+      result["rule_ms"].get<double>(), result["tuned_ms"].get<double>(), file.c_str());
 }
 
 /// Returns true if this process trains: a single local worker. Several workers run in separate
@@ -117,10 +118,9 @@ void check_slots(const Job& job, const TrainOptions& options) {
   if (options.ssh.hosts.empty()) return;
   const int64_t workers = job.config.cluster.workers, slots = trainer::slots_of(options.ssh.hosts);
   if (workers > slots)
-    throw ConfigError(text(options.hosts_file.string(), ": expected a slot for each of ", workers,
-                           " workers, got ", slots,
-                           "; add hosts or slots=N, or ask for fewer "
-                           "workers with --workers"));
+    throw ConfigError(text(options.hosts_file.string(), ": expected at least ", workers,
+                           " slots, one per worker, got ", slots,
+                           "; add hosts or slots=N, or reduce --workers"));
 }
 
 /// Only daemons (--external) can join later.
@@ -128,7 +128,8 @@ void check_later_members(const Job& job, const TrainOptions& options) {
   const trainer::ClusterConfig& cluster = job.config.cluster;
   const auto refuse = [&](const char* key, auto got) {
     throw ConfigError(text(job.file, ": /cluster/", key,
-                           ": expected --external beside it, since daemons join, got ", got));
+                           ": expected 0 without --external (only daemons can join later), got ",
+                           got));
   };
   if (options.external) return;
   if (cluster.max_workers > 0) refuse("max_workers", cluster.max_workers);
@@ -237,9 +238,9 @@ void check_threads(const Job& job) {
   over = true;
   over.notify_all();
   if (why.empty()) return;
-  throw ConfigError(text(job.file, ": /device/threads: expected at most ", threads.size(),
-                         ", as this process can start no more (", why, "; see ulimit -u), got ",
-                         wanted));
+  throw ConfigError(text(job.file, ": /device/threads: expected at most ", threads.size(), ", got ",
+                         wanted, ": this process cannot start more threads (", why,
+                         "; see ulimit -u)"));
 }
 
 int perform(const TrainOptions& options, Console& console) {

@@ -39,8 +39,9 @@ int signal_of(std::string name) {
         has(kInsistent, signal) || has(kAnnouncing, signal) || has(kFurther, signal);
     if (known != nullptr && name == known && usable) return signal;
   }
-  throw ConfigError("--stop-signals: expected names such as " + std::string(kDefaultStopSignals) +
-                    ", got " + name);
+  throw ConfigError("--stop-signals: expected signal names such as " +
+                    std::string(kDefaultStopSignals) + ", got " + name +
+                    ", which is unknown or not allowed");
 }
 
 }  // namespace
@@ -54,7 +55,8 @@ std::vector<int> read_stop_signals(const std::string& list) {
 
 std::string stopping_text(const std::string& signal, const std::string& what) {
   const bool insists = signal == "SIGINT" || signal == "SIGTERM" || signal == "SIGHUP";
-  return signal + ": " + what + (insists ? "; once more ends" : "; SIGINT twice ends") + " at once";
+  return signal + ": " + what + (insists ? "; a second " + signal : "; SIGINT twice") +
+         " ends the process at once";
 }
 
 StopSignals::StopSignals(std::function<void(const std::string& signal)> asked,

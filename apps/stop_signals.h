@@ -19,7 +19,8 @@ inline constexpr const char* kDefaultStopSignals = "USR1,USR2,XCPU";
 /// that is unknown or not allowed for this purpose.
 std::vector<int> read_stop_signals(const std::string& list);
 
-/// Returns a message such as "SIGTERM: stopping after this step; once more ends at once".
+/// Returns a message such as "SIGTERM: stopping after this step; a second SIGTERM ends the process
+/// at once".
 std::string stopping_text(const std::string& signal, const std::string& what);
 
 /// Receives signals as stop requests: SIGINT, SIGTERM, SIGHUP, and the signals in `others`.

@@ -53,7 +53,7 @@ void add_train_options(CLI::App& app, Arguments& arguments) {
   const auto option = [&](const char* name, auto& value, const char* doc) {
     return app.add_option(name, value, doc)->group(kTrainGroup);
   };
-  option("CONFIG", arguments.config, "job file; default with --resume: that of the run")
+  option("CONFIG", arguments.config, "job file; default with --resume: the job file of the run")
       ->type_name("FILE");
   option("--set", arguments.options.overrides, "override a value of the job")
       ->type_name("PATH=VALUE")
@@ -128,7 +128,8 @@ void add_cluster_options(CLI::App& app, Arguments& arguments) {
       ->check(whole_number(1));
   option("--servers", arguments.servers, "server processes, which sum gradients")
       ->check(whole_number(0));
-  flag("--replan", arguments.options.replan, "with --resume: make a new plan (may change bits)");
+  flag("--replan", arguments.options.replan,
+       "with --resume: make a new plan (rounding may differ)");
   flag("--external", arguments.external, "wait for daemons to join");
   option("--hosts", arguments.hosts,
          "start workers and servers by ssh on the hosts of this file, one line [user@]host[:port] "
@@ -149,7 +150,7 @@ void add_cluster_options(CLI::App& app, Arguments& arguments) {
       ->type_name("FILE");
   add_tls_options(app, arguments.options.tls, kClusterGroup);
   flag("--insecure", arguments.options.insecure,
-       "with --external: allow to listen beyond loopback without a secret or TLS");
+       "with --external: listen beyond loopback without a secret or TLS");
 }
 
 void add_output_options(CLI::App& app, Arguments& arguments) {
@@ -226,53 +227,51 @@ void check_hosts_arguments(const Arguments& arguments) {
   if (arguments.hosts.empty()) {
     for (const auto& [flag, value] : {std::pair{"--remote-folder ", arguments.remote_folder},
                                       {"--data-root ", arguments.data_root}})
-      if (!value.empty()) throw ConfigError(flag + value + ": expected --hosts FILE beside it");
+      if (!value.empty()) throw ConfigError(flag + value + " requires --hosts FILE");
     return;
   }
   const std::string given = "--hosts " + arguments.hosts;
   if (arguments.external)
     throw ConfigError(given +
-                      ": starts the processes, --external waits for them; expected one of "
-                      "the two");
+                      " and --external: expected one of the two; --hosts starts the processes, "
+                      "--external waits for daemons");
   if (arguments.listen.empty())
     throw ConfigError(given +
-                      ": expected --listen ADDR:PORT beside it, an address of this machine "
-                      "that the hosts reach; port 0: any that is free");
+                      " requires --listen ADDR:PORT, an address of this machine that the hosts "
+                      "can reach; port 0: any free port");
   const std::string host = comm::parse_address(arguments.listen).host;
   if (host == "0.0.0.0" || host == "::")
     throw ConfigError(
         "--listen " + arguments.listen +
-        ": expected one address of this machine, which the hosts reach, with --hosts");
+        ": with --hosts, expected one address of this machine that the hosts can reach");
 }
 
 void check_cluster_arguments(const Arguments& arguments) {
   check_hosts_arguments(arguments);
   if (arguments.external && arguments.listen.empty())
-    throw ConfigError("--external: expected --listen ADDR:PORT beside it, where daemons join");
+    throw ConfigError("--external requires --listen ADDR:PORT, the address where daemons join");
   if (!arguments.external && arguments.hosts.empty() && !arguments.listen.empty())
-    throw ConfigError(
-        "--listen " + arguments.listen +
-        ": expected --external or --hosts beside it; local processes need no address");
+    throw ConfigError("--listen " + arguments.listen +
+                      " requires --external or --hosts; local processes need no address");
   if (!arguments.external && !arguments.secret_file.empty())
     throw ConfigError("--secret-file " + arguments.secret_file +
-                      ": expected --external beside it; processes that are started from here have "
-                      "a secret of their own");
+                      " requires --external; processes that poseidon-train starts use a random "
+                      "secret");
   if (!arguments.external && arguments.options.insecure)
     throw ConfigError(
-        "--insecure: expected --external beside it; processes that are started from here have a "
-        "secret");
+        "--insecure requires --external; processes that poseidon-train starts use a random secret");
   if (!arguments.external && arguments.options.tls.given())
     throw ConfigError(
-        "--tls-certificate, --tls-key, --tls-authority: expected --external beside them; processes "
-        "that are started from here have a secret of their own, and no certificates");
+        "--tls-certificate, --tls-key and --tls-authority require --external; processes that "
+        "poseidon-train starts use a random secret and no certificates");
 }
 
 /// Returns the job's key for a flag of another program, or a replacement for a flag that this
 /// program lacks.
 std::string advice_on_flag(const std::string& flag, const std::string& value) {
   if (flag == "-q" || flag == "--quiet")
-    return "2>/dev/null, as messages go to standard error and results to standard output";
-  if (flag == "-v" || flag == "--verbose") return "--json, whose result has all there is to say";
+    return "2>/dev/null (messages go to standard error, results to standard output)";
+  if (flag == "-v" || flag == "--verbose") return "--json (prints the complete result)";
   std::string typed = flag.substr(std::min(flag.find_first_not_of('-'), flag.size()));
   std::ranges::replace(typed, '-', '_');
   const std::string path = trainer::nearest_job_path(typed);
@@ -316,7 +315,7 @@ std::string command_line(int count, char** values) {
 std::filesystem::path config_of(const Arguments& arguments) {
   if (!arguments.config.empty()) return arguments.config;
   if (!arguments.resume.empty()) return trainer::job_file_of(arguments.resume);
-  throw ConfigError("a job file is missing: poseidon-train CONFIG.json (see --help)");
+  throw ConfigError("expected a job file, got none: poseidon-train CONFIG.json (see --help)");
 }
 
 }  // namespace
@@ -345,17 +344,18 @@ std::optional<TrainOptions> parse_train_options(int count, char** values) {
   arguments.options.secret_file = arguments.secret_file;
   read_ssh_options(arguments);
   if (!arguments.resume.empty() && !arguments.weights.empty())
-    throw ConfigError("--resume goes on with its own weights: expected it or --weights, not both");
+    throw ConfigError(
+        "--resume continues with the checkpoint's weights; expected --resume or --weights, not "
+        "both");
   if (!arguments.times.empty() && arguments.options.action != Action::kPlan &&
       !arguments.device.starts_with(trainer::kReplayDevice))
-    throw ConfigError("--times " + arguments.times +
-                      ": expected --plan or --device replay beside it");
+    throw ConfigError("--times " + arguments.times + " requires --plan or --device replay");
   if (arguments.options.replan && arguments.resume.empty())
-    throw ConfigError("--replan: expected --resume beside it, whose choices it does not take");
+    throw ConfigError("--replan requires --resume; it replaces the plan of the resumed run");
   if (arguments.options.simulates && arguments.options.action != Action::kPlan)
-    throw ConfigError("--simulate: expected --plan beside it");
+    throw ConfigError("--simulate requires --plan");
   if (arguments.options.trace && arguments.options.action != Action::kTrain)
-    throw ConfigError("--trace: only a training run has one");
+    throw ConfigError("--trace: only training writes a trace; remove --trace or the other action");
   read_stop_signals(arguments.stop_signals);
   arguments.options.stop_signals = arguments.stop_signals;
   arguments.options.command = command_line(count, values);

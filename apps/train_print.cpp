@@ -65,7 +65,7 @@ std::string waits_text(const Json& waits) {
 /// Prints how each worker spent the time of its steps.
 void print_times(const Json& workers) {
   std::printf("\n%-10s %10s %14s %14s  %s\n", "seconds", "computing", "awaiting data",
-              "awaiting sums", "of which layers");
+              "awaiting sums", "longest waits by layer");
   for (size_t i = 0; i < std::min(workers.size(), kWorkersShown); ++i) {
     const Json& worker = workers[i];
     std::printf("worker %-3lld %10.2f %14.2f %14.2f  %s\n", worker["worker"].get<long long>(),
@@ -116,7 +116,7 @@ void print_worst_classes(const Json& all) {
 
 void print_confusions(const Json& confusions) {
   if (confusions.empty()) return;
-  std::printf("\n%-28s %-28s %10s\n", "class", "taken for", "samples");
+  std::printf("\n%-28s %-28s %10s\n", "class", "predicted class", "samples");
   for (size_t i = 0; i < std::min(confusions.size(), kClassesShown); ++i)
     std::printf("%-28s %-28s %10lld\n", text_of(confusions[i], "class").c_str(),
                 text_of(confusions[i], "taken_for").c_str(),
@@ -125,9 +125,9 @@ void print_confusions(const Json& confusions) {
 
 /// Omits entries of 0 bytes.
 void print_memory(const Json& memory) {
-  std::printf("\n%-28s %10s\n", "memory at a run's peak", "MiB");
+  std::printf("\n%-28s %10s\n", "estimated peak memory", "MiB");
   for (const auto& [key, bytes] : memory.items()) {
-    std::string name = key == "total_bytes" ? "total of a worker" : key;
+    std::string name = key == "total_bytes" ? "total per worker" : key;
     std::ranges::replace(name, '_', ' ');
     if (bytes != 0) std::printf("%-28s %10.1f\n", name.c_str(), mebibytes(bytes));
   }
@@ -169,11 +169,11 @@ void print_check(const Json& check) {
   for (const Json& layer : check["layers"]) {
     const Json& all = check["implementations"];
     const auto by = all.find(name_of(layer));
-    std::printf(
-        "%-28s %-14s %-20s %12lld  %s%s\n", name_of(layer).c_str(), text_of(layer, "type").c_str(),
-        shape_text(layer["output_shape"]).c_str(), layer["parameters"].get<long long>(),
-        by == all.end() ? "" : implementations_text(*by).c_str(),
-        layer.contains("phase") ? (" (" + text_of(layer, "phase") + " alone)").c_str() : "");
+    std::printf("%-28s %-14s %-20s %12lld  %s%s\n", name_of(layer).c_str(),
+                text_of(layer, "type").c_str(), shape_text(layer["output_shape"]).c_str(),
+                layer["parameters"].get<long long>(),
+                by == all.end() ? "" : implementations_text(*by).c_str(),
+                layer.contains("phase") ? (" (" + text_of(layer, "phase") + " only)").c_str() : "");
   }
   std::printf(
       "%s: %lld parameters (%.1f MiB), activations %.1f MiB for a batch of %lld\n",
@@ -192,18 +192,18 @@ void print_plan(const Json& plan) {
                 megabytes_text(layer["ps_bytes"]).c_str(),
                 megabytes_text(layer["sfb_bytes"]).c_str(), megabytes_text(layer["bytes"]).c_str(),
                 text_of(layer, "scheme").c_str());
-  std::printf("%s, %s, %g samples a worker: %s MB a node and step, sent and received\n",
+  std::printf("%s, %s, %g samples per worker: %s MB per node and step, sent and received\n",
               counted(plan["workers"].get<int64_t>(), "worker").c_str(),
               counted(plan["servers"].get<int64_t>(), "server").c_str(),
               plan["batch_per_worker"].get<double>(),
               megabytes_text(plan["bytes_per_node"]).c_str());
-  std::printf("%zu chunks; the fullest server holds %.3f times the mean\n", plan["chunks"].size(),
-              plan["hottest_shard_over_mean"].get<double>());
+  std::printf("%zu chunks; the largest server shard is %.3f times the mean\n",
+              plan["chunks"].size(), plan["hottest_shard_over_mean"].get<double>());
   if (const double step_ms = plan["predicted_step_ms"].get<double>(); step_ms > 0)
-    std::printf("a step is predicted to take %.2f ms, overlap: %s\n", step_ms,
+    std::printf("predicted step: %.2f ms, overlap: %s\n", step_ms,
                 text_of(plan, "overlap").c_str());
   if (plan.contains("simulated_step_ms"))
-    std::printf("a simulated one takes %.2f ms\n", plan["simulated_step_ms"].get<double>());
+    std::printf("simulated step: %.2f ms\n", plan["simulated_step_ms"].get<double>());
 }
 
 void print_timing(const Json& timing) {
@@ -223,7 +223,7 @@ void print_timing(const Json& timing) {
   const double all = forward + backward + update;
   std::printf(
       "%s, batch %lld, %lld threads: forward %.2f ms, backward %.2f ms, update %.2f ms; "
-      "%.1f samples/s; activations take %.1f MiB\n",
+      "%.1f samples/s; activations %.1f MiB\n",
       name_of(timing).c_str(), timing["batch"].get<long long>(), timing["threads"].get<long long>(),
       forward, backward, update, timing["batch"].get<double>() / all * 1000,
       mebibytes(timing["arena_bytes"]));
@@ -233,13 +233,13 @@ void print_test(const Json& test) {
   std::printf("%s: loss %.4f", text_of(test, "weights").c_str(), test["loss"].get<double>());
   if (test.contains("top1")) std::printf(", accuracy %.2f %%", 100 * test["top1"].get<double>());
   if (test.contains("top5")) std::printf(" (top 5: %.2f %%)", 100 * test["top5"].get<double>());
-  std::printf(" of %lld samples\n", test["samples"].get<long long>());
+  std::printf(" on %lld samples\n", test["samples"].get<long long>());
   print_worst_classes(test["classes"]);
   print_confusions(test["confusions"]);
 }
 
 void print_features(const Json& features) {
-  std::printf("%s: %lld samples by %s\n", text_of(features, "file").c_str(),
+  std::printf("%s: %lld samples, weights %s\n", text_of(features, "file").c_str(),
               features["samples"].get<long long>(), text_of(features, "weights").c_str());
   for (const Json& layer : features["layers"])
     std::printf("  %s  %s\n", text_of(layer, "name").c_str(), layer["shape"].dump().c_str());

@@ -95,7 +95,7 @@ TEST_CASE("a daemon that is asked to end tells the coordinator, and its state is
   CAPTURE(finished.err);
   CHECK(finished.code == 3);
   CHECK(finished.err.find("poseidon-train: worker 0 (127.0.0.1:") != std::string::npos);
-  CHECK(finished.err.find(": it was asked to end by a signal; the last checkpoint is ") !=
+  CHECK(finished.err.find(": it received a stop signal; the last checkpoint is ") !=
         std::string::npos);
   CHECK(leaving.wait().code == 0);
   server.send(SIGTERM);  // between two jobs

@@ -126,7 +126,7 @@ TEST_CASE("a second signal ends a run at once, and nothing is left behind") {
   const std::string address = coordinator_of(members);
   kill(members[0].pid, SIGSTOP);  // so that the step cannot end
   train.send(SIGINT);
-  CHECK(says(train, "SIGINT: stopping after this step; once more ends at once"));
+  CHECK(says(train, "SIGINT: stopping after this step; a second SIGINT ends the process at once"));
   std::this_thread::sleep_for(std::chrono::milliseconds(1500));
   train.send(SIGTERM);
   CHECK(train.wait().code == 1);

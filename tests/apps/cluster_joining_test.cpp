@@ -222,8 +222,10 @@ TEST_CASE("a job cannot have more workers than logical shards, or fewer than it 
         "needs the times of all workers, got 2\n");
   CHECK(refusal({"cluster.max_workers=2"}, true) ==
         "poseidon-train: " + (job.folder / "job.json").string() +
-            ": /cluster/max_workers: expected --external beside it, since daemons join, got 2\n");
+            ": /cluster/max_workers: expected 0 without --external (only daemons can join later), "
+            "got 2\n");
   CHECK(refusal({"cluster.gather_s=2"}, true) ==
         "poseidon-train: " + (job.folder / "job.json").string() +
-            ": /cluster/gather_s: expected --external beside it, since daemons join, got 2\n");
+            ": /cluster/gather_s: expected 0 without --external (only daemons can join later), got "
+            "2\n");
 }

@@ -113,7 +113,7 @@ TEST_CASE("a daemon whose computing hangs when its job is over ends") {
   CHECK(finished.err.find(" stalled in step ") != std::string::npos);
   CAPTURE(daemons[0].err());
   REQUIRE(within(30, [&] { return has_ended(daemons[0].process()); }));
-  CHECK(daemons[0].wait().err.find("the process is ended") != std::string::npos);
+  CHECK(daemons[0].wait().err.find("; the process exits") != std::string::npos);
   CHECK_FALSE(has_ended(daemons[1].process()));
   daemons[1].send(SIGKILL);
   daemons[1].wait();

@@ -51,7 +51,7 @@ TEST_CASE("poseidon-export takes a run, or one of its checkpoints") {
   const Finished of_checkpoint =
       run(folder, {"onnx", trained + "/checkpoints/step-3.state", model, "--force"});
   CHECK(of_checkpoint.out == model +
-                                 ": ONNX, operators of version 17, 4 nodes, 8 tensors, outputs: "
+                                 ": ONNX opset 17, 4 nodes, 8 tensors, outputs: "
                                  "fc\n");
   CHECK((made::read(model) == bytes));
   for (const char* command : {"onnx", "torchvision"}) {
@@ -79,7 +79,8 @@ TEST_CASE("poseidon-export: mistakes end with 2") {
   CHECK(run(folder, {"--help"}).code == 0);
   CHECK(run(folder, {"onnx"}).code == 2);
   CHECK(run(folder, {}).err ==
-        "poseidon-export: a command is missing, one of: torchvision, onnx (see poseidon-export "
+        "poseidon-export: expected a command, got none; commands: torchvision, onnx (see "
+        "poseidon-export "
         "--help)\n");
   CHECK(
       run(folder, {"onx", "a", "b"}).err ==

@@ -85,11 +85,11 @@ TEST_CASE("usage and config errors end with 2 and one line") {
             "--set optimizer.momentun=1: the job has no such key; did you mean "
             "optimizer.momentum?"));
   CHECK(has(refused({"--no-such-flag"}), "--no-such-flag"));
-  CHECK(has(refused({"--times", "t.json"}), "--times t.json: expected --plan or --device replay"));
-  CHECK(has(refused({"--external"}), "--external: expected --listen ADDR:PORT beside it"));
-  CHECK(has(refused({"--listen", "127.0.0.1:0"}), "expected --external or --hosts beside it"));
-  CHECK(has(refused({"--secret-file", "s"}), "--secret-file s: expected --external beside it"));
-  CHECK(has(refused({"--insecure"}), "--insecure: expected --external beside it"));
+  CHECK(has(refused({"--times", "t.json"}), "--times t.json requires --plan or --device replay"));
+  CHECK(has(refused({"--external"}), "--external requires --listen ADDR:PORT"));
+  CHECK(has(refused({"--listen", "127.0.0.1:0"}), "requires --external or --hosts"));
+  CHECK(has(refused({"--secret-file", "s"}), "--secret-file s requires --external"));
+  CHECK(has(refused({"--insecure"}), "--insecure requires --external"));
   CHECK(has(refused({"--external", "--listen", "nonsense"}), "got \"nonsense\""));
   for (const char* number : {"-1", "99999999999999999999", "3.5", "x", ""})
     CHECK(has(refused({"--max-steps", number}),
@@ -126,8 +126,8 @@ TEST_CASE("a flag of another program is answered with what replaces it here") {
         "unknown flag --momentum; did you mean --set optimizer.momentum=VALUE?");
   CHECK(refused({"--worker", "3"}) == "unknown flag --worker; did you mean --workers?");
   CHECK(refused({"-q"}) ==
-        "unknown flag -q; did you mean 2>/dev/null, as messages go to standard "
-        "error and results to standard output?");
+        "unknown flag -q; did you mean 2>/dev/null (messages go to standard error, results to "
+        "standard output)?");
   CHECK(refused({"--zzzzzz"}) == "unknown flag --zzzzzz");
   CHECK(refused({"one", "two"}) == "expected no further argument, got one two");
   const std::string digits(400, '9');
@@ -140,10 +140,10 @@ TEST_CASE("flags that say nothing or mean nothing are refused") {
   for (const char* flag : {"--device", "--output", "--resume", "--set"}) {
     const Finished finished = run(job, {flag, ""});
     CHECK(finished.code == 2);
-    CHECK(has(finished.err, std::string(flag) + ": expected a value, got an empty text"));
+    CHECK(has(finished.err, std::string(flag) + ": expected a value, got an empty string"));
   }
   CHECK(has(run(job, {"--replan"}).err,
-            "--replan: expected --resume beside it, whose choices it does not take"));
+            "--replan requires --resume; it replaces the plan of the resumed run"));
 }
 
 TEST_CASE("a run begins with what is trained on what, and warns of what is doubtful, once") {

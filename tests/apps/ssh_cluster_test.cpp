@@ -246,7 +246,7 @@ TEST_CASE("over ssh: a member that still looks for its coordinator leaves with t
                  hosts.job.folder);
   const Finished finished = member.wait();
   CHECK(finished.code == 0);
-  CHECK(has(finished.err, "standard input has ended: leaving"));
+  CHECK(has(finished.err, "standard input has ended: shutting down"));
 }
 
 TEST_CASE("over ssh: what cannot be is refused before anything runs") {
@@ -257,21 +257,20 @@ TEST_CASE("over ssh: what cannot be is refused before anything runs") {
     CHECK(finished.code == 2);
     return finished.err;
   };
-  CHECK(has(refused({"--hosts", file}),
-            "--hosts " + file +
-                ": expected --listen ADDR:PORT beside it, an address of this "
-                "machine that the hosts reach"));
+  CHECK(
+      has(refused({"--hosts", file}),
+          "--hosts " + file +
+              " requires --listen ADDR:PORT, an address of this machine that the hosts can reach"));
   CHECK(has(refused({"--hosts", file, "--listen", "0.0.0.0:7000"}),
-            "--listen 0.0.0.0:7000: expected one address of this machine, which the hosts reach"));
+            "--listen 0.0.0.0:7000: with --hosts, expected one address of this machine"));
   CHECK(has(refused({"--hosts", file, "--listen", "127.0.0.1:0", "--external"}),
             "expected one of the two"));
   CHECK(has(refused({"--hosts", file, "--listen", "127.0.0.1:0", "--secret-file", "s"}),
-            "--secret-file s: expected --external beside it"));
-  CHECK(
-      has(refused({"--data-root", "/data"}), "--data-root /data: expected --hosts FILE beside it"));
+            "--secret-file s requires --external"));
+  CHECK(has(refused({"--data-root", "/data"}), "--data-root /data requires --hosts FILE"));
   CHECK(has(refused({"--hosts", file, "--listen", "127.0.0.1:0", "--workers", "3"}),
-            file + ": expected a slot for each of 3 workers, got 2; add hosts or slots=N, or ask "
-                   "for fewer workers with --workers"));
+            file + ": expected at least 3 slots, one per worker, got 2; add hosts or slots=N, or "
+                   "reduce --workers"));
   CHECK(has(refused({"--hosts", file + "x", "--listen", "127.0.0.1:0"}), file + "x: "));
   trainer::write_text(file, "node1 slots\n");
   CHECK(has(refused({"--hosts", file, "--listen", "127.0.0.1:0"}),

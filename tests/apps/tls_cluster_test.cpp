@@ -65,7 +65,7 @@ TEST_CASE("TLS flags that cannot be are refused before anything starts") {
     CHECK(finished.code == 2);
     return finished.err;
   };
-  CHECK(refusal("poseidon-train", {config, "--tls-key", "x"}).find("expected --external beside") !=
+  CHECK(refusal("poseidon-train", {config, "--tls-key", "x"}).find(" require --external; ") !=
         std::string::npos);
   CHECK(refusal("poseidon-worker", {"--coordinator", "127.0.0.1:1", "--tls-key", "x"})
             .find("TLS requires --tls-certificate, --tls-key and --tls-authority") !=
