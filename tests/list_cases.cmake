@@ -8,7 +8,7 @@ cmake_minimum_required(VERSION 3.25)
 execute_process(COMMAND ${PROGRAM} --list-test-cases --reporters=xml --no-colors=true
                 OUTPUT_VARIABLE output ERROR_VARIABLE errors RESULT_VARIABLE result)
 if(NOT result EQUAL 0)
-  message(FATAL_ERROR "${PROGRAM} could not list its test cases (${result}):\n${output}${errors}")
+  message(FATAL_ERROR "${PROGRAM}: cannot list its test cases (${result}):\n${output}${errors}")
 endif()
 
 get_filename_component(program ${PROGRAM} NAME)

@@ -45,7 +45,7 @@ if(POSEIDON_SANITIZE)
 endif()
 if(POSEIDON_FUZZ)
   if(NOT CMAKE_CXX_COMPILER_ID MATCHES Clang)
-    message(FATAL_ERROR "POSEIDON_FUZZ=ON needs clang (libFuzzer), got ${CMAKE_CXX_COMPILER_ID}; "
+    message(FATAL_ERROR "POSEIDON_FUZZ=ON requires clang (libFuzzer), got ${CMAKE_CXX_COMPILER_ID}; "
       "use: cmake --preset asan")
   endif()
 endif()
@@ -56,7 +56,7 @@ endif()
 
 # Unity builds compile several sources as one. They take less than half the time, most of which is parsing headers.
 # Therefore names in unnamed namespaces must be unique within a library and within a test program.
-set(POSEIDON_BATCH 8 CACHE STRING "how many sources are compiled as one with POSEIDON_UNITY; more: a shorter first build")
+set(POSEIDON_BATCH 8 CACHE STRING "number of sources per unity source (POSEIDON_UNITY); more: shorter first build")
 set(CMAKE_UNITY_BUILD_BATCH_SIZE ${POSEIDON_BATCH})
 function(poseidon_unite target)
   set_property(TARGET ${target} PROPERTY UNITY_BUILD ${POSEIDON_UNITY})

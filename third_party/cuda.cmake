@@ -3,10 +3,10 @@
 # POSEIDON_CUDA=AUTO builds the GPU library if CMake finds nvcc of CUDA 13 or newer and cuDNN 9. ON fails if they are
 # missing. OFF does not build it. AUTO does not build it for sanitizers, fuzzing and coverage: these check host code,
 # and tests run the kernels on the host. Sets POSEIDON_WITH_CUDA.
-set(POSEIDON_CUDA AUTO CACHE STRING "the GPU half: AUTO (when CUDA and cuDNN are found), ON, OFF")
+set(POSEIDON_CUDA AUTO CACHE STRING "build the GPU library: AUTO (if CUDA and cuDNN are found), ON or OFF")
 set_property(CACHE POSEIDON_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(POSEIDON_CUDA_ARCHITECTURES "80;90;100" CACHE STRING
-  "compute capabilities that get code of their own; later ones compile that of the last when they load it")
+  "compute capabilities to compile for; newer GPUs compile the PTX of the last one when they load it")
 set(POSEIDON_WITH_CUDA OFF)
 if(NOT POSEIDON_CUDA MATCHES "^(AUTO|ON|OFF)$")
   message(FATAL_ERROR "POSEIDON_CUDA: expected AUTO, ON or OFF, got \"${POSEIDON_CUDA}\"")
@@ -68,10 +68,10 @@ endif()
 if(missing)
   list(JOIN missing ", " missing)
   if(POSEIDON_CUDA STREQUAL ON)
-    message(FATAL_ERROR "POSEIDON_CUDA=ON: the GPU half needs ${missing}; found: ${found}. "
-      "Configure with -DPOSEIDON_CUDA=OFF to build for the CPU alone.")
+    message(FATAL_ERROR "POSEIDON_CUDA=ON: the GPU library requires ${missing}; found: ${found}. "
+      "Configure with -DPOSEIDON_CUDA=OFF to build for the CPU only.")
   endif()
-  message(STATUS "GPU half: left out, it needs ${missing}; found: ${found}")
+  message(STATUS "GPU library: not built; it requires ${missing}; found: ${found}")
   return()
 endif()
 
@@ -105,4 +105,4 @@ find_library(CUDART_LIBRARY cudart_static HINTS ${cuda_root}/lib64 REQUIRED)
 mark_as_advanced(CUDART_LIBRARY)
 target_link_libraries(poseidon_cuda_packages INTERFACE CudnnFrontend::headers
   ${CUDNN_LIBRARY} ${CUBLASLT_LIBRARY} ${CUDART_LIBRARY} ${NVRTC_LIBRARY} ${CMAKE_DL_LIBS} rt)
-message(STATUS "GPU half: ${found}, for compute capabilities ${POSEIDON_CUDA_ARCHITECTURES}")
+message(STATUS "GPU library: ${found}, for compute capabilities ${POSEIDON_CUDA_ARCHITECTURES}")

@@ -4,7 +4,7 @@
 # all time, for v2, v3 and v4. core/isa.h selects one of them when a program starts.
 # -DPOSEIDON_LEVELS=here compiles the kernels only for the best level of this machine, which takes less time.
 # -DPOSEIDON_ARCH=native, or another value of -march, compiles everything only for that.
-set(POSEIDON_ARCH "" CACHE STRING "instruction set of everything (-march), for example native; empty: portable")
+set(POSEIDON_ARCH "" CACHE STRING "instruction set of all code (-march), for example native; empty: portable")
 
 set(POSEIDON_PORTABLE OFF)
 set(march "${POSEIDON_ARCH}")
@@ -23,7 +23,7 @@ endif()
 # The levels of the kernels in a portable build, and the best of these levels that this machine supports.
 set(all_levels v2 v3 v4)
 set(POSEIDON_LEVELS "${all_levels}" CACHE STRING
-  "x86-64 levels that the kernels of a portable build are for; here: the best level of this machine")
+  "x86-64 levels of the kernels in a portable build; here: the best level of this machine")
 set(POSEIDON_LEVEL_HERE v2)
 set(mark_of_v2 sse4_2)
 set(mark_of_v3 avx2)
@@ -39,7 +39,7 @@ if(POSEIDON_LEVELS STREQUAL here)
 endif()
 foreach(level ${POSEIDON_LEVELS})
   if(NOT level IN_LIST all_levels)
-    message(FATAL_ERROR "POSEIDON_LEVELS: expected here, or some of ${all_levels}, got \"${POSEIDON_LEVELS}\"")
+    message(FATAL_ERROR "POSEIDON_LEVELS: expected here, or levels of ${all_levels}, got \"${POSEIDON_LEVELS}\"")
   endif()
 endforeach()
 set(POSEIDON_ALL_LEVELS OFF)
@@ -101,7 +101,7 @@ function(poseidon_link_kernels name entry)
   foreach(level ${POSEIDON_LEVELS})
     set(whole ${CMAKE_CURRENT_BINARY_DIR}/${name}_${level}.o)
     add_custom_command(OUTPUT ${whole} VERBATIM COMMAND_EXPAND_LISTS
-      COMMENT "Making one object of ${name}_${level}"
+      COMMENT "Linking the objects of ${name}_${level} into one"
       COMMAND ${CMAKE_LINKER} -r --force-group-allocation $<TARGET_OBJECTS:${name}_${level}> -o ${whole}
       COMMAND ${CMAKE_OBJCOPY} --wildcard --keep-global-symbol=*2${level}*${entry}* ${whole}
       DEPENDS $<TARGET_OBJECTS:${name}_${level}>)
