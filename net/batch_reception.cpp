@@ -97,7 +97,7 @@ void BatchReception::set_labels(std::span<const int32_t> labels, std::span<const
 void BatchReception::check_whole(size_t values, size_t extras) const {
   check(static_cast<int64_t>(values) == places_.samples.shape.count() &&
             static_cast<int64_t>(extras) == count_of(places_.extras),
-        "a batch is set whole");
+        "the values cover the whole batch");
 }
 
 /// Auxiliary inputs follow the labels in received_.

@@ -30,13 +30,13 @@ std::string name_of(const Json& layer, const JsonPath& place) {
   if (!layer.contains("name")) fail_at(place, "\"name\" is missing");
   const Json& name = layer["name"];
   if (!name.is_string() || name.get<std::string>().empty())
-    fail_at(place.at("name"), "expected a text that is not empty, got " + shown(name));
+    fail_at(place.at("name"), "expected a non-empty string, got " + shown(name));
   const auto out = name.get<std::string>();
   if (out == kInputName)
-    fail_at(place.at("name"), "\"input\" means the network's (or the block's) input");
-  if (out == kLabelName) fail_at(place.at("name"), "\"label\" means the samples' labels");
+    fail_at(place.at("name"), "\"input\" is reserved for the input of the network or block");
+  if (out == kLabelName) fail_at(place.at("name"), "\"label\" is reserved for the samples' labels");
   if (out.find('.') != std::string::npos)
-    fail_at(place.at("name"), "a name holds no \".\", got " + shown(name));
+    fail_at(place.at("name"), "a name must not contain \".\", got " + shown(name));
   return out;
 }
 
@@ -48,7 +48,7 @@ Json factor_value(std::string factor, const BlockValues& values, const JsonPath&
     if (found != values.end()) return found->second;
     std::vector<std::string> names;
     for (const auto& [name, value] : values) names.push_back(name);
-    fail_at(place, "no parameter is named \"" + factor.substr(1) + "\"" +
+    fail_at(place, "the block has no parameter \"" + factor.substr(1) + "\"" +
                        suggestion(factor.substr(1), names));
   }
   int64_t number = 0;
@@ -67,9 +67,9 @@ Json evaluate(const std::string& expression, const BlockValues& values, const Js
     const size_t end = std::min(expression.find('*', start), expression.size());
     const Json value = factor_value(expression.substr(start, end - start), values, place);
     if (!value.is_number_integer())
-      fail_at(place, "expected integers to multiply, got " + shown(value));
+      fail_at(place, "expected an integer factor, got " + shown(value));
     if (__builtin_mul_overflow(product, value.get<int64_t>(), &product))
-      fail_at(place, "the product is too large");
+      fail_at(place, "the product exceeds 2^63");
     start = end + 1;
   }
   return product;
@@ -169,7 +169,7 @@ class Expander {
   std::string expand(const Json& layers, const JsonPath& place, const Scope& scope) {
     if (!layers.is_array()) fail_at(place, "expected a list of layers, got " + shown(layers));
     if (scope.depth > kMostNested)
-      fail_at(place, text("blocks are nested deeper than ", kMostNested));
+      fail_at(place, text("blocks are nested deeper than ", kMostNested, " levels"));
     Listing listing = listing_of(layers, place, scope);
     std::string previous = scope.input;
     for (Listed& layer : listing.layers)
@@ -182,7 +182,7 @@ class Expander {
     for (size_t i = 0; i < layers.size(); ++i) {
       const std::string name = name_of(layers[i], place.at(i));
       if (comes_from_outside(name))
-        fail_at(place.at(i).at("name"), "\"" + name + "\" means an input of the network");
+        fail_at(place.at(i).at("name"), "\"" + name + "\" is the name of an input of the network");
       Json layer = substituted(layers[i], scope.values, place.at(i));
       if (!takes_part(layer, place.at(i), scope)) {
         listing.elsewhere.insert(name);
@@ -200,7 +200,8 @@ class Expander {
     if (own && scope.phase && *own != *scope.phase)
       fail_at(place.at("phase"),
               text("expected \"", net::name_of(*scope.phase),
-                   "\", the phase of the block's use, or none, got ", shown(layer["phase"])));
+                   "\" (the phase of the layer that uses the block) or no \"phase\", got ",
+                   shown(layer["phase"])));
     return own.value_or(phase_) == phase_;
   }
 
@@ -223,7 +224,8 @@ class Expander {
     if (!layer.contains("type")) fail_at(place, "\"type\" is missing");
     if (layer["type"] == "block")
       return add_block(layer, place, scope, {full, shares, inputs, own ? own : scope.phase});
-    if (entries_.size() >= kMostLayers) fail_at(place, text("more than ", kMostLayers, " layers"));
+    if (entries_.size() >= kMostLayers)
+      fail_at(place, text("expected at most ", kMostLayers, " layers"));
     std::vector<std::string> defaulted = add_defaults(layer);
     entries_.push_back({std::move(layer), place, full, inputs, shares, std::move(defaulted)});
     return full;
@@ -247,7 +249,7 @@ class Expander {
                                  const Listing& known, std::vector<std::string> candidates) const {
     if (known.elsewhere.contains(name))
       fail_at(place, text("\"", name, "\" is not in phase \"", net::name_of(phase_),
-                          "\", which this layer is in"));
+                          "\", but this layer is"));
     candidates.insert(candidates.begin(), known.names.begin(), known.names.end());
     fail_at(place, "no layer is named \"" + name + "\"" + suggestion(name, candidates));
   }
@@ -318,7 +320,7 @@ class Expander {
       fields.raw("with", with, "values of the block's parameters");
       fields.integer("repeat", repeat, between(1, 10000), "number of copies, one after another");
     });
-    if (names.inputs.size() != 1) fail_at(place, "a block has one input");
+    if (names.inputs.size() != 1) fail_at(place, "expected exactly one input for a block");
     const Block& block = find_block(name, place);
     Scope inner{.prefix = "",
                 .input = names.inputs[0],

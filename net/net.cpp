@@ -30,7 +30,7 @@ struct PhaseRun {
           "a batch has a label for each sample");
     check(step.mixtures.empty() || (network.label_form() == LabelForm::kMixed &&
                                     std::ssize(step.mixtures) == 2 * network.batch()),
-          "a batch has two numbers for each sample where samples are mixtures, and else none");
+          "a batch of mixed samples has two numbers per sample, any other batch has none");
     for (const Node& node : network.nodes()) node.definition->check_labels(step);
   }
 
@@ -71,7 +71,7 @@ struct Net::State {
     parameters.take_memory();
     reception.take_memory(places());
     numbers =
-        device.allocate(sizeof(layers::StepParameters), MemoryKind::kDevice, "a step's numbers");
+        device.allocate(sizeof(layers::StepParameters), MemoryKind::kDevice, "step parameters");
     main.take_reports(device);
     if (tests) tests->take_reports(device);
   }

@@ -101,7 +101,7 @@ std::vector<size_t> execution_order(const std::vector<LayerEntry>& entries,
   for (size_t i = 0; i < entries.size(); ++i)
     if (waiting[i] != 0)
       fail_at(entries[i].place,
-              "the layer \"" + entries[i].name + "\" is its own input, by way of others (a cycle)");
+              "the layer \"" + entries[i].name + "\" is in a cycle of inputs, or depends on one");
   return order;
 }
 
@@ -158,8 +158,8 @@ void with_places_of(const LayerEntry& entry, const Action& action) {
     action();
   } catch (const JsonPathError& error) {
     if (const auto given = place_in_defaults(entry, error.place()))
-      fail_at(*given, text(error.message(), " (the layer \"", entry.name, "\" at ",
-                           entry.place.pointer, " took it)"));
+      fail_at(*given, text(error.message(), " (inherited by the layer \"", entry.name, "\" at ",
+                           entry.place.pointer, ")"));
     fail_at(error.place(), error.message() + what_is_from_defaults(entry, error.message()));
   }
 }
@@ -178,8 +178,8 @@ std::vector<std::string> inputs_of(const LayerEntry& entry, const layers::Defini
   if (label < 0) return inputs;
   if (std::ssize(inputs) == label) inputs.emplace_back(kLabelName);
   if (std::ssize(inputs) == label + 1 && inputs.back() != kLabelName)
-    fail_at(entry.place, text("the input \"", inputs.back(),
-                              "\" of the loss is not \"label\", the samples' labels"));
+    fail_at(entry.place, text("expected \"label\" (the samples' labels) as the last input, got \"",
+                              inputs.back(), "\""));
   return inputs;
 }
 
@@ -189,8 +189,8 @@ void check_takes_mixtures(const Node& node, const JsonPath& place) {
   if (std::ranges::count(node.inputs, kNetworkLabel) == 0 || node.definition->takes_mixtures())
     return;
   fail_at(place, text("a layer of type ", node.definition->type(),
-                      " knows one label of each sample, but the job's \"mix\" makes mixtures of "
-                      "two: expected softmax_loss or accuracy"));
+                      " supports one label per sample, but \"mix\" in the job combines two: "
+                      "expected softmax_loss or accuracy"));
 }
 
 void mark_what_reaches_a_loss(std::vector<Node>& nodes) {
@@ -229,17 +229,19 @@ void check_trained(const Node& node, const Network& trained, const JsonPath& pla
   const std::optional<int> index = trained.index_of(name);
   if (!index)
     fail_at(place,
-            text("\"", name, "\" is in phase \"test\" alone and has ", own,
-                 ", which nothing trains: expected \"shares\", or a layer of its name in phase "
-                 "\"train\" whose parameters it takes"));
+            text("\"", name, "\" is only in phase \"test\", so no layer trains its tensors (", own,
+                 "): expected \"shares\", or a layer with the same name in phase \"train\""));
   const auto whole_text = [](const Node& each) {
     const std::string tensors = tensors_text(each);
-    return text(each.definition->type(), " with ", tensors.empty() ? "none of its own" : tensors);
+    return text(each.definition->type(), " with ",
+                tensors.empty() ? "no separate tensors" : tensors);
   };
   const std::string expected = whole_text(trained.nodes()[static_cast<size_t>(*index)]);
   if (const std::string got = whole_text(node); got != expected)
-    fail_at(place, text("\"", name, "\" has the parameters of the layer of its name in training: ",
-                        "expected ", expected, ", got ", got));
+    fail_at(place, text("\"", name,
+                        "\" uses the parameters of the layer with the same name in phase "
+                        "\"train\": expected ",
+                        expected, ", got ", got));
 }
 
 }  // namespace
@@ -380,7 +382,7 @@ Node Network::read_layer(const LayerEntry& entry) const {
     shapes.push_back(shape_of(node.inputs.back()));
     if (node.inputs.back() >= 0 &&
         !nodes_[static_cast<size_t>(node.inputs.back())].definition->scalars().empty())
-      fail_at(entry.place, "\"" + input + "\", which reports scalars, cannot be read by a layer");
+      fail_at(entry.place, "\"" + input + "\" reports scalars, so no layer can read it");
   }
   if (label_form_ == LabelForm::kMixed) check_takes_mixtures(node, entry.place);
   with_places_of(entry, [&] { node.output = infer(*node.definition, shapes, entry.place); });
@@ -403,14 +405,14 @@ void Network::share(Node& node, int owner, const JsonPath& place) {
                         "\": ", why));
   };
   if (mine.type() != theirs.type())
-    refuse(text("expected a layer of type ", mine.type(), ", got one of type ", theirs.type()));
+    refuse(text("expected a layer of type ", mine.type(), ", got type ", theirs.type()));
   if (!mine.statistics().empty()) refuse("layers of this type have running statistics");
   const auto own = mine.parameters(), shared = theirs.parameters();
   if (own.size() != shared.size())
-    refuse(text("expected ", own.size(), " of them, got ", shared.size()));
+    refuse(text("expected ", own.size(), " parameters, got ", shared.size()));
   for (size_t i = 0; i < own.size(); ++i)
     if (!(own[i].shape == shared[i].shape))
-      refuse(text("expected its ", own[i].name, " to be ", own[i].shape.text(), ", got ",
+      refuse(text("expected ", own[i].name, " of shape ", own[i].shape.text(), ", got ",
                   shared[i].shape.text()));
   node.shares = owner;
   other.is_shared = true;

@@ -199,7 +199,8 @@ ParameterMemory Parameters::memory() const {
 
 void Parameters::take_memory() {
   values_ = taken(floats_of(*this), kValues, "parameters");
-  if (versions_ == 2) next_values_ = taken(floats_of(*this, true), kNextValues, "a second version");
+  if (versions_ == 2)
+    next_values_ = taken(floats_of(*this, true), kNextValues, "the second version of parameters");
   if (training_)
     gradients_ =
         taken(floats_of(*this) + shared_floats(*this, network_, program_), kGradients, "gradients");
@@ -234,10 +235,9 @@ TensorMemory Parameters::taken(size_t floats, size_t kind, const char* what) con
   } catch (const OutOfMemory&) {
     const auto size = [this](const Parameter& parameter) { return packed_count(parameter); };
     const Parameter& largest = *std::ranges::max_element(parameters_, {}, size);
-    throw OutOfMemory(text(network_.file(), ": ", bytes_text(size(largest) * sizeof(float)),
-                           " for \"", largest.name, "\", the largest part of ",
-                           bytes_text(TensorMemory::bytes(floats, kind)), " for ", what,
-                           ", cannot be had"));
+    throw OutOfMemory(text(network_.file(), ": out of memory: \"", largest.name, "\" needs ",
+                           bytes_text(size(largest) * sizeof(float)), ", the largest part of ",
+                           bytes_text(TensorMemory::bytes(floats, kind)), " for ", what));
   }
 }
 

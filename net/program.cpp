@@ -20,7 +20,7 @@ void check_same_order(const Call& call, const Call& owner) {
       throw ConfigError(text("[", call.definition->type(), " '", call.definition->name,
                              "'] cannot share the parameters of \"", owner.definition->name, "\"",
                              call.definition->name == owner.definition->name ? " in training" : "",
-                             ": here both would keep them in different orders"));
+                             ": on this device the two layers store them in different orders"));
   }
 }
 
@@ -72,22 +72,23 @@ Program::Program(const Network& network, layers::LayerFactory& factory, const Op
 /// Throws ConfigError for layers that cannot write factors.
 void Program::check_factored() const {
   check(options_.factored.empty() || options_.factor_rows > 0,
-        "layers that give factors are told how many samples are stacked");
+        "Options::factor_rows is set if Options::factored is not empty");
   for (const std::string& name : options_.factored) {
     const auto node = std::ranges::find_if(
         network_.nodes(), [&](const Node& other) { return other.definition->name == name; });
     if (node == network_.nodes().end())
-      throw ConfigError(text("no layer is named \"", name, "\", so it cannot give factors"));
+      throw ConfigError(
+          text("no layer is named \"", name, "\": expected a layer that can send factors"));
     const layers::Definition& definition = *node->definition;
     const auto refuse = [&](const char* reason) {
       throw ConfigError(text("[", definition.type(), " '", name, "'] ", reason));
     };
     if (!node->factors())
-      refuse("gives no factors: only linear layers do, whose parameters no other layer has");
+      refuse("cannot send factors: expected a linear layer that shares no parameters");
     if (std::ranges::all_of(definition.parameters(), [](const layers::ParameterSpec& spec) {
           return spec.learning_rate_multiplier == 0;
         }))
-      refuse("gives no factors: its learning rate is 0");
+      refuse("cannot send factors: its learning rate is 0");
   }
 }
 

@@ -36,12 +36,12 @@ void Programs::fail_to_take() const {
   const Program& program = tests_ && tests_->wants(piece) ? *tests_ : main_;
   const std::string bytes = bytes_text(arena_.bytes_of(piece));
   const std::string wanted =
-      purpose.call < 0 ? bytes + " for the input"
+      purpose.call < 0 ? "the input needs " + bytes
                        : text("layer \"", program.name_of(program.calls()[at(purpose.call)]),
-                              "\": ", bytes, " for its ", purpose.what);
-  throw OutOfMemory(text(network_.file(), ": ", wanted, " with a batch of ", network_.batch(),
-                         ", the largest part of ", bytes_text(arena_.bytes()),
-                         " for activations, cannot be had"));
+                              "\" needs ", bytes, " for its ", purpose.what);
+  throw OutOfMemory(text(network_.file(), ": out of memory: ", wanted, " with a batch of ",
+                         network_.batch(), ", the largest part of ", bytes_text(arena_.bytes()),
+                         " for activations"));
 }
 
 Program::Input Programs::input() const {

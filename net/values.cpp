@@ -39,7 +39,7 @@ std::vector<float> Values::canonical(const Parameter& parameter) const {
 
 void Values::set_canonical(const Parameter& parameter, std::span<const float> values) {
   check(static_cast<int64_t>(values.size()) == parameter.spec.shape.count(),
-        "a parameter is set whole");
+        "the values cover the whole parameter");
   write_packed(parameter, values, parameter.value());
 }
 
@@ -62,19 +62,19 @@ bool Values::canonical_is_packed(const Parameter& parameter) const {
 
 void Values::canonical_gradient(const Parameter& parameter, std::span<float> out) const {
   check(static_cast<int64_t>(out.size()) == parameter.spec.shape.count(),
-        "a gradient is read whole");
+        "the caller reads the whole gradient");
   parameters_.layer_of(parameter).unpack(parameter.index, parameter.gradient.data(), out.data());
 }
 
 void Values::canonical_value(const Parameter& parameter, std::span<float> out) const {
   check(static_cast<int64_t>(out.size()) == parameter.spec.shape.count(),
-        "a parameter is read whole");
+        "the caller reads the whole parameter");
   parameters_.layer_of(parameter).unpack(parameter.index, parameter.value().data(), out.data());
 }
 
 void Values::gradient_from_canonical(const Parameter& parameter, std::span<const float> values) {
   check(static_cast<int64_t>(values.size()) == parameter.spec.shape.count(),
-        "a gradient is set whole");
+        "the values cover the whole gradient");
   parameters_.layer_of(parameter).pack(parameter.index, values.data(), parameter.gradient.data());
 }
 

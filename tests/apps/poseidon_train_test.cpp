@@ -53,7 +53,7 @@ TEST_CASE("memory that cannot be had is told with layer and batch, after a warni
   const Finished batch = limited("--set data.batch_per_worker=4000000");
   CHECK(batch.code == 1);
   CHECK(has(batch.err, "warning: 1 worker of this run will need about "));
-  CHECK(has(batch.err, (job.folder / "tiny_network.json").string() + ": layer \""));
+  CHECK(has(batch.err, (job.folder / "tiny_network.json").string() + ": out of memory: layer \""));
   CHECK(has(batch.err, " with a batch of 4000000, the largest part of "));
   CHECK(has(batch.err, " are available: reduce data.batch_per_worker from 4000000 to "));
   CHECK(has(batch.err, ", which fits; \"device.precision\": \"bf16\" needs less\n"));
@@ -66,8 +66,8 @@ TEST_CASE("memory that cannot be had is told with layer and batch, after a warni
   const Finished weights = limited("--set data.batch_per_worker=1");
   CHECK(weights.code == 1);
   CHECK(has(weights.err,
-            ": 2.6 GB for \"ip.weight\", the largest part of 2.6 GB for parameters, "
-            "cannot be had; "));
+            ": out of memory: \"ip.weight\" needs 2.6 GB, the largest part of 2.6 GB for "
+            "parameters; "));
   CHECK(has(weights.err, " are available, too little for any batch\n"));
 }
 #endif

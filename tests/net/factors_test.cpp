@@ -204,14 +204,14 @@ TEST_CASE("shapes of factors are known of linear layers, those that give none in
 TEST_CASE("layers that can give no factors are refused") {
   CHECK_THROWS_WITH(
       Bench({"relu"}),
-      "[relu 'relu'] gives no factors: only linear layers do, whose parameters no other layer "
-      "has");
-  CHECK_THROWS_WITH(Bench({"hiden"}), "no layer is named \"hiden\", so it cannot give factors");
+      "[relu 'relu'] cannot send factors: expected a linear layer that shares no parameters");
+  CHECK_THROWS_WITH(Bench({"hiden"}),
+                    "no layer is named \"hiden\": expected a layer that can send factors");
   CHECK_THROWS_WITH(Bench({"top"}, 1, R"({"name": "n", "input": {"channels": 70}, "layers": [
       {"name": "hidden", "type": "linear", "outputs": 300},
       {"name": "top", "type": "linear", "outputs": 5, "learning_rate_multipliers": [0, 0]},
       {"name": "loss", "type": "softmax_loss"}]})"),
-                    "[linear 'top'] gives no factors: its learning rate is 0");
+                    "[linear 'top'] cannot send factors: its learning rate is 0");
   Bench bench({});
   CHECK_THROWS_AS(Net(bench.network, *bench.factory, {.factored = {"hidden"}}), LogicError);
 }

@@ -109,9 +109,10 @@ TEST_CASE("labels are an input of losses that need not be named, and of nothing 
                      {"name": "loss", "type": "euclidean_loss", "inputs": ["f", "label"]})"));
   CHECK(regression.nodes()[1].inputs == std::vector<int>{0, kNetworkLabel});
   CHECK(error_of(with_loss(R"({"name": "loss", "type": "softmax_loss", "inputs": ["f", "f"]})"))
-            .find("\"f\" of the loss is not \"label\"") != std::string::npos);
+            .find("expected \"label\" (the samples' labels) as the last input, got \"f\"") !=
+        std::string::npos);
   CHECK(error_of(with_layers(R"({"name": "label", "type": "relu"})"))
-            .find("\"label\" means the samples' labels") != std::string::npos);
+            .find("\"label\" is reserved for the samples' labels") != std::string::npos);
 }
 
 TEST_CASE("further inputs have a name and a shape, and layers read them as any other tensor") {
@@ -153,7 +154,7 @@ TEST_CASE("what is wrong with further inputs is told where it stands") {
   CHECK(with_inputs(R"({"name": "a"})").find("/inputs/0: \"shape\" is missing") !=
         std::string::npos);
   CHECK(with_inputs(R"({"name": "f", "shape": [2]})") ==
-        "n.json: /layers/0/name: \"f\" means an input of the network");
+        "n.json: /layers/0/name: \"f\" is the name of an input of the network");
   CHECK(with_inputs(R"({"name": "pose", "shape": [2]})",
                     R"(, {"name": "g", "type": "relu", "input": "pos"})")
             .find("no layer is named \"pos\"; did you mean \"pose\"?") != std::string::npos);
@@ -170,8 +171,8 @@ TEST_CASE("labels of mixtures have three rows, which not every layer knows") {
   CHECK(network.shape_of(kNetworkLabel) == Shape{3, 2});
   CHECK(poseidon::error_of<ConfigError>(
             [&] { mixed(R"({"name": "loss", "type": "hinge_loss"})"); }) ==
-        "n.json: /layers/1: a layer of type hinge_loss knows one label of each sample, but the "
-        "job's \"mix\" makes mixtures of two: expected softmax_loss or accuracy");
+        "n.json: /layers/1: a layer of type hinge_loss supports one label per sample, but "
+        "\"mix\" in the job combines two: expected softmax_loss or accuracy");
 }
 
 TEST_CASE("layers that share have parameters once") {
@@ -200,13 +201,13 @@ TEST_CASE("layers that cannot share are named") {
   };
   says(refused(R"({"name": "a", "type": "linear", "outputs": 5},
                   {"name": "b", "type": "linear", "outputs": 6, "input": "input", "shares": "a"})"),
-       "\"b\" cannot share the parameters of \"a\": expected its weight to be 6x");
+       "\"b\" cannot share the parameters of \"a\": expected weight of shape 6x");
   says(refused(R"({"name": "a", "type": "linear", "outputs": 5, "bias": false},
                   {"name": "b", "type": "linear", "outputs": 5, "input": "input", "shares": "a"})"),
-       "expected 2 of them, got 1");
+       "expected 2 parameters, got 1");
   says(refused(R"({"name": "a", "type": "relu"},
                   {"name": "b", "type": "linear", "outputs": 5, "input": "input", "shares": "a"})"),
-       "expected a layer of type linear, got one of type relu");
+       "expected a layer of type linear, got type relu");
   says(refused(R"({"name": "a", "type": "batch_norm"},
                   {"name": "b", "type": "batch_norm", "input": "input", "shares": "a"})"),
        "layers of this type have running statistics");
@@ -215,7 +216,7 @@ TEST_CASE("layers that cannot share are named") {
        "no layer is named \"bb\"; did you mean \"b\"?");
   says(refused(R"({"name": "a", "type": "linear", "outputs": 5, "shares": "b"},
                   {"name": "b", "type": "linear", "outputs": 5, "shares": "a"})"),
-       "(a cycle)");
+       "in a cycle of inputs");
 }
 
 TEST_CASE("blocks are expanded with parameters, products, repetition and their own inputs") {
@@ -260,7 +261,7 @@ TEST_CASE("mistakes are named with their place") {
   CHECK(
       error_of(with_layers(
           R"({"name": "a", "type": "relu", "input": "b"}, {"name": "b", "type": "relu", "input": "a"})")) ==
-      "n.json: /layers/0: the layer \"a\" is its own input, by way of others (a cycle)");
+      "n.json: /layers/0: the layer \"a\" is in a cycle of inputs, or depends on one");
   CHECK(error_of(with_layers("")) == "n.json: /layers: a network needs at least one layer");
   CHECK(
       error_of(with_layers(R"({"name": "c", "type": "convolution", "outputs": 4, "kernel": 9})")) ==
@@ -276,7 +277,7 @@ TEST_CASE("mistakes are named with their place") {
       error_of(
           with_layers(
               R"({"name": "f", "type": "linear", "outputs": 2}, {"name": "l", "type": "softmax_loss"}, {"name": "r", "type": "relu"})"))
-          .find("cannot be read by a layer") != std::string::npos);
+          .find("reports scalars, so no layer can read it") != std::string::npos);
 }
 
 TEST_CASE("what is wrong under defaults is named there, not at a layer") {
@@ -295,7 +296,7 @@ TEST_CASE("a wrong value under defaults is named there, with the layer that took
     return error_of(with_layers(layer, "\"defaults\": " + defaults + ", "));
   };
   const std::string convolution = R"({"name": "c", "type": "convolution", "outputs": 4})";
-  const std::string taken = " (the layer \"c\" at /layers/0 took it)";
+  const std::string taken = " (inherited by the layer \"c\" at /layers/0)";
   CHECK(refused(R"({"convolution": {"kernel": "three"}})", convolution) ==
         "n.json: /defaults/convolution/kernel: expected an integer >= 1, got \"three\"" + taken);
   CHECK(refused(R"({"convolution": {"kernel": [3, 0]}})", convolution) ==
@@ -326,8 +327,8 @@ TEST_CASE("a wrong value under defaults that a layer of a block took, is named t
                               "blocks": {"x": {"layers": [{"name": "r", "type": "relu"}]}}, )"));
   CHECK(
       error ==
-      "n.json: /defaults/relu/slope: expected a number >= 0, got \"steep\" (the layer \"b.0.r\" at "
-      "/blocks/x/layers/0 took it)");
+      "n.json: /defaults/relu/slope: expected a number >= 0, got \"steep\" (inherited by the layer "
+      "\"b.0.r\" at /blocks/x/layers/0)");
 }
 
 TEST_CASE("more multipliers than parameters, and a filler upside down, are refused") {

@@ -213,13 +213,13 @@ TEST_CASE("what a layer reads is in each phase that it is in") {
   CHECK(
       refusal(R"({"name": "a", "type": "tanh"}, {"name": "d", "phase": "train", "type": "dropout"},
                    {"name": "b", "input": "d", "type": "tanh"})") ==
-      "n.json: /layers/2/input: \"d\" is not in phase \"test\", which this layer is in");
+      "n.json: /layers/2/input: \"d\" is not in phase \"test\", but this layer is");
   CHECK(refusal(R"({"name": "a", "type": "tanh"}, {"name": "d", "phase": "test", "type": "tanh"},
                    {"name": "s", "inputs": ["a", "d"], "type": "eltwise"})") ==
-        "n.json: /layers/2/inputs: \"d\" is not in phase \"train\", which this layer is in");
+        "n.json: /layers/2/inputs: \"d\" is not in phase \"train\", but this layer is");
   CHECK(refusal(R"({"name": "a", "phase": "train", "type": "linear", "outputs": 3},
                    {"name": "b", "input": "input", "type": "linear", "outputs": 3, "shares": "a"})") ==
-        "n.json: /layers/1/shares: \"a\" is not in phase \"test\", which this layer is in");
+        "n.json: /layers/1/shares: \"a\" is not in phase \"test\", but this layer is");
   CHECK(refusal(R"({"name": "a", "phase": "tset", "type": "tanh"})") ==
         "n.json: /layers/0/phase: expected one of \"train\", \"test\", \"both\", got \"tset\"; did "
         "you mean \"test\"?");
@@ -239,21 +239,21 @@ TEST_CASE("what is wrong in tests alone is said with its place") {
 }
 
 TEST_CASE("tests have no parameters but those that are trained") {
-  CHECK(refusal(R"({"name": "a", "type": "tanh"},
+  CHECK(
+      refusal(R"({"name": "a", "type": "tanh"},
                    {"name": "f", "phase": "test", "type": "linear", "outputs": 5})") ==
-        "n.json: /layers/1: \"f\" is in phase \"test\" alone and has weight 5x192, bias 5, which "
-        "nothing trains: expected \"shares\", or a layer of its name in phase \"train\" whose "
-        "parameters it takes");
+      "n.json: /layers/1: \"f\" is only in phase \"test\", so no layer trains its tensors (weight "
+      "5x192, bias 5): expected \"shares\", or a layer with the same name in phase \"train\"");
   CHECK(
       refusal(R"({"name": "f", "phase": "train", "type": "linear", "outputs": 5},
                    {"name": "f", "phase": "test", "input": "input", "type": "linear", "outputs": 6})") ==
-      "n.json: /layers/1: \"f\" has the parameters of the layer of its name in training: expected "
-      "linear with weight 5x192, bias 5, got linear with weight 6x192, bias 6");
+      "n.json: /layers/1: \"f\" uses the parameters of the layer with the same name in phase "
+      "\"train\": expected linear with weight 5x192, bias 5, got linear with weight 6x192, bias 6");
   CHECK(
       refusal(R"({"name": "p", "phase": "train", "type": "pooling", "kernel": 2, "stride": 2},
                    {"name": "f", "type": "linear", "outputs": 5})") ==
-      "n.json: /layers/1: \"f\" has the parameters of the layer of its name in training: expected "
-      "linear with weight 5x48, bias 5, got linear with weight 5x192, bias 5");
+      "n.json: /layers/1: \"f\" uses the parameters of the layer with the same name in phase "
+      "\"train\": expected linear with weight 5x48, bias 5, got linear with weight 5x192, bias 5");
   const Network shared = phased(R"({"name": "f", "type": "linear", "outputs": 5},
     {"name": "g", "phase": "test", "input": "input", "type": "linear", "outputs": 5, "shares": "f"},
     {"name": "loss", "input": "f", "type": "softmax_loss"})");
@@ -281,8 +281,8 @@ TEST_CASE("a block may be used in one phase, and hold layers of one") {
   CHECK(refusal(R"({"name": "a", "type": "tanh"},
                    {"name": "x", "phase": "train", "type": "block", "block": "bad"})",
                 blocks) ==
-        "n.json: /blocks/bad/layers/1/phase: expected \"train\", the phase of the block's use, or "
-        "none, got \"test\"");
+        "n.json: /blocks/bad/layers/1/phase: expected \"train\" (the phase of the layer that uses "
+        "the block) or no \"phase\", got \"test\"");
 }
 
 TEST_CASE("the summary says which layers are in one phase alone") {
