@@ -14,8 +14,8 @@ Shape Argmax::infer(std::span<const Shape> inputs) {
   input = inputs[0];
   constexpr int64_t kMost = 1 << 24;  // fp32 holds every integer up to this one
   if (input.sample_count() > kMost)
-    fail(text("a sample has ", input.sample_count(), " elements, of more than ", kMost,
-              " not every place is a number of fp32"));
+    fail(text("a sample has ", input.sample_count(), " elements; expected at most ", kMost,
+              ", because indices are fp32"));
   if (top_k > input.sample_count())
     fail(text("\"top_k\": ", top_k, ", but a sample has only ", input.sample_count(), " elements (",
               input.text(), ")"));

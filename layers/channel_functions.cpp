@@ -40,7 +40,7 @@ void Scale::describe(Fields& fields) {
 
 Shape Scale::infer(std::span<const Shape> inputs) {
   if (inputs.empty() || inputs.size() > 2)
-    fail(text("expected 1 input, or 2 where the second one is the factor, got ", inputs.size()));
+    fail(text("expected 1 or 2 inputs (the second is the factor), got ", inputs.size()));
   ChannelFunction::infer(inputs.first(1));
   given_channels = 0;
   if (inputs.size() == 1) return input;
@@ -48,9 +48,8 @@ Shape Scale::infer(std::span<const Shape> inputs) {
   const bool fits = factor.samples() == input.samples() && factor.area() == 1 &&
                     (factor.channels() == input.channels() || factor.channels() == 1);
   if (!fits)
-    fail(text("expected a factor for each sample and channel, ", input.samples(), "x",
-              input.channels(), "x1x1, or for each sample, ", input.samples(), "x1x1x1, got ",
-              factor.text()));
+    fail(text("expected a factor per sample and channel (", input.samples(), "x", input.channels(),
+              "x1x1) or per sample (", input.samples(), "x1x1x1), got ", factor.text()));
   given_channels = factor.channels();
   return input;
 }

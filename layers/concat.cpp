@@ -5,7 +5,7 @@
 namespace poseidon::layers {
 
 Shape Concat::infer(std::span<const Shape> inputs) {
-  if (inputs.empty()) fail("expected one input or more, got none");
+  if (inputs.empty()) fail("expected at least 1 input, got 0");
   Shape output = inputs[0];
   if (output.rank() < 2) fail(text("expected inputs with channels, got ", output.text()));
   output[1] = 0;

@@ -24,14 +24,14 @@ void ConvolutionKeys::describe_keys(Fields& fields, std::string_view stride_doc,
 std::string ConvolutionKeys::fault(const Shape& input) const {
   if (input.rank() != 4) return text("expected an input with height and width, got ", input.text());
   if (input.channels() % groups != 0)
-    return text("input has ", input.channels(), " channels, which \"groups\": ", groups,
-                " does not divide");
+    return text("input has ", input.channels(),
+                " channels, not a multiple of \"groups\": ", groups);
   if (outputs % groups != 0)
     return text("\"outputs\": ", outputs, " is not a multiple of \"groups\": ", groups);
   constexpr int64_t kMost = 1 << 20;  // keeps arithmetic from overflowing
   for (const auto& pair : {kernel, stride, padding.before, padding.after, dilation})
     if (pair[0] > kMost || pair[1] > kMost)
-      return text("kernel, stride, padding and dilation are at most ", kMost);
+      return text("expected kernel, stride, padding and dilation of at most ", kMost);
   return "";
 }
 

@@ -19,9 +19,9 @@ Shape Crop::infer(std::span<const Shape> inputs) {
   for (int axis = 0; axis < 2; ++axis) {
     const int64_t first = offset[static_cast<size_t>(axis)], wanted = output[2 + axis];
     if (first + wanted > input[2 + axis])
-      fail(text(wanted, axis == 0 ? " rows" : " columns", " from ", first, " on are to be taken, ",
-                "but the first input has only ", input[2 + axis], " (", inputs[0].text(), " and ",
-                inputs[1].text(), ")"));
+      fail(text("cannot crop ", wanted, axis == 0 ? " rows" : " columns", " from offset ", first,
+                ": the first input has only ", input[2 + axis], " (inputs ", inputs[0].text(),
+                " and ", inputs[1].text(), ")"));
   }
   return output;
 }

@@ -19,7 +19,7 @@ Shape Deconvolution::infer(std::span<const Shape> inputs) {
     const int64_t whole = (input[2 + axis] - 1) * stride[i] + window(i);
     if (whole <= padding.sum(i))
       fail(text("the output has ", whole, axis == 0 ? " rows" : " columns",
-                ", of which \"padding\" cuts off ", padding.sum(i)));
+                ", but \"padding\" removes ", padding.sum(i)));
     output[2 + axis] = whole - padding.sum(i);
   }
   static_cast<ConvolutionKeys&>(convolution) = *this;

@@ -9,7 +9,7 @@ void Dropout::describe(Fields& fields) {
 
 Shape Dropout::infer(std::span<const Shape> inputs) {
   expect_inputs(inputs, 1);
-  if (probability >= 1) fail("\"probability\": 1 would drop everything, expected less than 1");
+  if (probability >= 1) fail("\"probability\": expected a number < 1, got 1");
   return inputs[0];
 }
 

@@ -9,7 +9,7 @@ void Eltwise::describe(Fields& fields) {
 }
 
 Shape Eltwise::infer(std::span<const Shape> inputs) {
-  if (inputs.size() < 2) fail(text("expected two inputs or more, got ", inputs.size()));
+  if (inputs.size() < 2) fail(text("expected at least 2 inputs, got ", inputs.size()));
   for (size_t i = 1; i < inputs.size(); ++i)
     if (!(inputs[i] == inputs[0]))
       fail(

@@ -50,7 +50,7 @@ std::string Filler::problem_with(const Shape& shape) const {
   if (type == FillerType::kUniform && minimum > maximum)
     return text("expected \"minimum\" <= \"maximum\", got ", minimum, " and ", maximum);
   if (type == FillerType::kBilinear && (shape.rank() != 4 || shape[2] != shape[3]))
-    return text("\"bilinear\" expected a weight with square kernels, got ", shape.text());
+    return text("\"bilinear\" requires a weight with square kernels, got ", shape.text());
   return {};
 }
 

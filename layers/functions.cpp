@@ -16,8 +16,7 @@ void Clip::describe(Fields& fields) {
 
 Shape Clip::infer(std::span<const Shape> inputs) {
   if (minimum > maximum)
-    fail(text("expected a \"minimum\" that is not above \"maximum\", got ", minimum, " and ",
-              maximum));
+    fail(text("expected \"minimum\" <= \"maximum\", got ", minimum, " and ", maximum));
   return Function::infer(inputs);
 }
 
@@ -38,7 +37,7 @@ void Log::describe(Fields& fields) {
 }
 
 Shape Log::infer(std::span<const Shape> inputs) {
-  if (base == 1) fail("there are no logarithms to the \"base\" 1, expected another");
+  if (base == 1) fail("\"base\": expected a number other than 1, got 1");
   return Function::infer(inputs);
 }
 

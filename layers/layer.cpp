@@ -72,11 +72,11 @@ Bindings to_be_added(std::span<const float> values, std::span<float> sums) {
 }
 
 void Layer::write_factors(const Bindings&, const FactorMemory&) {
-  throw LogicError("this layer gives no factors");
+  throw LogicError("this layer type has no factors");
 }
 
 void Layer::rebuild(const FactorMemory&, const Bindings&, const GradientSink*) {
-  throw LogicError("this layer gives no factors");
+  throw LogicError("this layer type has no factors");
 }
 
 void Layer::give_gradient(int index, const float* canonical, const Bindings& memory,

@@ -13,8 +13,8 @@ Shape ElementLoss::infer(std::span<const Shape> inputs) {
   const Shape& values = inputs[0];
   if (has_targets() && (inputs[1].samples() != values.samples() ||
                         inputs[1].sample_count() != values.sample_count()))
-    fail(text("values and targets must have as many elements, got ", values.text(), " and ",
-              inputs[1].text()));
+    fail(text("values and targets must have equal numbers of samples and elements, got ",
+              values.text(), " and ", inputs[1].text()));
   if (!has_targets() && (values.rank() < 2 || values.area() != 1))
     fail(text("expected scores of shape samples x classes, got ", values.text()));
   samples = values.samples();
@@ -32,7 +32,7 @@ void check_classes(const Definition& definition, const StepContext& step, int64_
       throw RunError(text("[", definition.type(), " '", definition.name, "'] sample ",
                           step.numbers->first_sample + static_cast<int64_t>(i), " of step ",
                           step.numbers->step, ": label ", label, " is out of range, expected 0 to ",
-                          classes - 1, " (the network tells ", classes, " classes apart)"));
+                          classes - 1, " (the network has ", classes, " classes)"));
   };
   for (size_t i = 0; i < step.labels.size(); ++i) check_class(i, step.labels[i]);
   for (size_t i = 0; i < step.mixtures.size() / 2; ++i)

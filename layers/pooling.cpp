@@ -28,7 +28,7 @@ Shape Pooling::infer(std::span<const Shape> inputs) {
   if (windows[0] != 0 || windows[1] != 0) return infer_even();
   if (global) {
     if (kernel[0] != 0 || padding != Sides{})
-      fail("\"global\" takes the whole input: \"kernel\" and \"padding\" do not go with it");
+      fail("\"global\" pools the whole input: remove \"kernel\" and \"padding\"");
     kernel = {input.height(), input.width()};
     stride = {1, 1};
   }
@@ -36,10 +36,10 @@ Shape Pooling::infer(std::span<const Shape> inputs) {
   constexpr int64_t kMost = 1 << 20;  // keeps the arithmetic below from overflowing
   for (const auto& pair : {kernel, stride, padding.before, padding.after})
     if (pair[0] > kMost || pair[1] > kMost)
-      fail(text("kernel, stride and padding are at most ", kMost));
+      fail(text("expected kernel, stride and padding of at most ", kMost));
   for (int axis = 0; axis < 2; ++axis) {
     const auto i = static_cast<size_t>(axis);
-    if (kernel[i] == 0) fail("\"kernel\" is missing (or \"global\": true)");
+    if (kernel[i] == 0) fail("expected \"kernel\" of at least 1, \"global\": true, or \"windows\"");
     const int64_t most = std::max(padding.before[i], padding.after[i]);
     if (most >= kernel[i])
       fail(text("\"padding\" must be smaller than the kernel, got ", most, " with kernel ",
@@ -60,9 +60,9 @@ Shape Pooling::infer_even() {
   using Pair = std::array<int64_t, 2>;
   if (global || kernel != Pair{0, 0} || stride != Pair{1, 1} || padding != Sides{})
     fail(
-        "\"windows\" share the whole input: \"kernel\", \"stride\", \"padding\" and \"global\" do "
-        "not go with them");
-  if (method != PoolingMethod::kAverage) fail("\"windows\" are for the method \"average\"");
+        "\"windows\" covers the whole input: remove \"kernel\", \"stride\", \"padding\" and "
+        "\"global\"");
+  if (method != PoolingMethod::kAverage) fail("\"windows\" requires \"method\": \"average\"");
   output = {input.samples(), input.channels(), windows[0], windows[1]};
   constexpr int64_t kMost = int64_t{1} << 31;  // limits windows * cells, which GPU code computes
   for (int axis = 0; axis < 2; ++axis) {

@@ -3,7 +3,7 @@
 namespace poseidon::layers {
 
 Shape Silence::infer(std::span<const Shape> inputs) {
-  if (inputs.empty()) fail("expected one input or more, got none");
+  if (inputs.empty()) fail("expected at least 1 input, got 0");
   return {inputs[0].samples(), 1};
 }
 

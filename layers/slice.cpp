@@ -15,8 +15,8 @@ Shape Slice::infer(std::span<const Shape> inputs) {
   if (output.rank() < 2) fail(text("expected an input with channels, got ", output.text()));
   if (end == 0) end = output.channels();
   if (begin >= end || end > output.channels())
-    fail(text("channels ", begin, " to ", end, " are to be taken, but the input has ",
-              output.channels(), " (", output.text(), ")"));
+    fail(text("channels ", begin, " to ", end, " are not a range of the input's ",
+              output.channels(), " channels (", output.text(), ")"));
   output[1] = end - begin;
   return output;
 }

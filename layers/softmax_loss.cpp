@@ -15,8 +15,9 @@ Shape SoftmaxLoss::infer(std::span<const Shape> inputs) {
   expect_inputs(inputs, 2);
   const Shape& scores = inputs[0];
   if (scores.rank() < 2 || scores.area() != 1)
-    fail(text("expected scores of shape samples x classes, got ", scores.text(),
-              scores.rank() == 4 ? " (a pooling or linear layer missing before it?)" : ""));
+    fail(text(
+        "expected scores of shape samples x classes, got ", scores.text(),
+        scores.rank() == 4 ? " (is a pooling or linear layer missing before this layer?)" : ""));
   samples = scores.samples();
   classes = scores.channels();
   mixed = inputs[1].count() > samples;

@@ -22,7 +22,7 @@ constexpr Built kBuilt[] = {POSEIDON_BACKENDS};
 
 Backend make_cpu_backend(int threads, DataType activations) {
   const auto* built = std::ranges::find(kBuilt, isa(), &Built::isa);
-  check(built != std::end(kBuilt), "kernels of this instruction set are in the build");
+  check(built != std::end(kBuilt), "the build contains kernels of this instruction set");
   return built->make(threads, activations);
 }
 

@@ -86,8 +86,8 @@ class CpuConvolution final : public PackedWeightLayer {
                                              const PassMakers& makers) {
     const std::string& asked = request.choice.*pass;
     if (!asked.empty() && asked != kDirect && asked != kWinograd && asked != kProduct)
-      throw ConfigError(text("[convolution '", name_, "'] the algorithm \"", asked,
-                             "\" is chosen, a CPU has \"", kDirect, "\", \"", kProduct, "\" and \"",
+      throw ConfigError(text("[convolution '", name_, "'] unknown algorithm \"", asked,
+                             "\": on a CPU, expected \"", kDirect, "\", \"", kProduct, "\" or \"",
                              kWinograd, "\""));
     choice_.*pass = asked;
     const bool by_winograd =

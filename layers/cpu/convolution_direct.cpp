@@ -193,7 +193,7 @@ std::unique_ptr<ConvolutionPass> make_direct_backward_data(const ConvolutionPart
       parts.formats, parts.onednn.any_weight_of(parts.formats.type), parts.forward);
   if (is_own_depthwise(parts, description)) return make_depthwise_backward_data(parts);
   if (product_is_better(parts, description)) return nullptr;
-  check(description.has_value(), "oneDNN gives every convolution a backward-data pass");
+  check(description.has_value(), "oneDNN has a backward-data pass for every convolution");
   return std::make_unique<DirectBackwardData>(parts, *description);
 }
 
@@ -205,7 +205,7 @@ std::unique_ptr<ConvolutionPass> make_direct_backward_weights(const ConvolutionP
         parts.formats, parts.onednn.any_weight_of(DataType::kFp32), parts.forward);
   if (is_own_depthwise(parts, description)) return make_depthwise_backward_weights(parts);
   if (product_is_better(parts, description)) return nullptr;
-  check(description.has_value(), "oneDNN gives every convolution a backward-weights pass");
+  check(description.has_value(), "oneDNN has a backward-weights pass for every convolution");
   return std::make_unique<DirectBackwardWeights>(parts, *description);
 }
 

@@ -61,8 +61,7 @@ ConvolutionParts choose_parts(CpuDevice& device, const Convolution& convolution,
   const ConvolutionFormats formats = formats_of_product(device, convolution, type);
   const auto reference = onednn.forward(formats, onednn.any_weight_of(type), wish.training);
   if (!reference)
-    throw LogicError(
-        text("[convolution '", convolution.name, "'] oneDNN has no implementation at all"));
+    throw LogicError(text("[convolution '", convolution.name, "'] oneDNN has no implementation"));
   ConvolutionParts parts = parts_in(device, convolution, onednn, wish, formats, *reference);
   if (type == DataType::kFp32) parts.kept_weight = product_weight(onednn);
   return parts;

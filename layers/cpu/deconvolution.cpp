@@ -89,8 +89,8 @@ class CpuDeconvolution final : public PackedWeightLayer {
                                              PassMaker direct, PassMaker product) {
     const std::string& asked = request.choice.*pass;
     if (!asked.empty() && asked != kDirect && asked != kProduct)
-      throw ConfigError(text("[deconvolution '", name_, "'] the algorithm \"", asked,
-                             "\" is chosen, a CPU has \"", kDirect, "\" and \"", kProduct, "\""));
+      throw ConfigError(text("[deconvolution '", name_, "'] unknown algorithm \"", asked,
+                             "\": on a CPU, expected \"", kDirect, "\" or \"", kProduct, "\""));
     choice_.*pass = asked;
     return make_direct_or_product(parts_, choice_.*pass, direct, product);
   }

@@ -345,8 +345,8 @@ class CpuPooling final : public CpuLayer {
     needs_.scratch_bytes = planes_.scratch_bytes();
     if (pooling_.takes_one_cell() && request.training) {
       if (pooling_.kernel[0] * pooling_.kernel[1] > UINT16_MAX)
-        throw ConfigError(text("[pooling '", name_, "'] windows of more than ", UINT16_MAX,
-                               " cells cannot be trained"));
+        throw ConfigError(text("[pooling '", name_, "'] training supports windows of at most ",
+                               UINT16_MAX, " cells"));
       needs_.workspace_bytes = planes_.bytes_of_places();
     }
   }
@@ -363,7 +363,7 @@ class CpuPooling final : public CpuLayer {
   }
 
   void backward(const StepContext& step, const Bindings& memory) override {
-    check(pooling_.has_gradient(step.phase), "the gradient of a pooling that has one");
+    check(pooling_.has_gradient(step.phase), "the pooling has a gradient in this phase");
     if (!memory.input_gradients[0]) return;
     const Tensor& gradient = combined_gradient(memory, std::nullopt);
     switch (pooling_.method) {

@@ -324,7 +324,7 @@ std::unique_ptr<Winograd> Winograd::make(const WinogradGeometry& geometry, DataT
   return with_element_of(activations, [&](auto element) -> std::unique_ptr<Winograd> {
     using Element = decltype(element);
     if (geometry.kernel == 3) return std::make_unique<WinogradOf<3, Element>>(geometry, threads);
-    check(geometry.kernel == 5, "Winograd's method is made for kernels of 3 and of 5");
+    check(geometry.kernel == 5, "Winograd's method supports kernels of 3 and 5");
     return std::make_unique<WinogradOf<5, Element>>(geometry, threads);
   });
 }

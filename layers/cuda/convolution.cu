@@ -32,9 +32,9 @@ class CudaConvolution final : public CudaLayer {
         bias_gradient_(making.device, request.output_shape.samples() * request.output_shape.area(),
                        request.output_shape.channels(), type_) {
     if (!request.choice.layout.empty())
-      throw ConfigError(text("[", request.definition.type(), " '", name_, "'] the layout \"",
-                             request.choice.layout,
-                             "\" is chosen, and there is no choice of it on a GPU"));
+      throw ConfigError(text(
+          "[", request.definition.type(), " '", name_, "'] the layout \"", request.choice.layout,
+          "\" is chosen, but a GPU has no choice of layouts; remove \"layout\" from the choices"));
     forward_ = plan(kForward, request.choice);
     if (request.training) {
       backward_weights_ = plan(kBackwardWeights, request.choice);

@@ -13,9 +13,9 @@ constexpr const char* kFileName = "libposeidon_cuda.so";
 fs::path find_file(const fs::path& folder) {
   for (const fs::path& file : {folder / ".." / "lib" / kFileName, folder / kFileName})
     if (std::error_code error; fs::exists(file, error)) return file.lexically_normal();
-  throw ConfigError(text("this build has no GPU half: there is no ",
+  throw ConfigError(text("this build has no GPU library: there is no ",
                          (folder / ".." / "lib" / kFileName).lexically_normal().string(),
-                         " (docs/gpu.md says how it is built)"));
+                         " (docs/gpu.md describes how to build it)"));
 }
 
 /// The message of the dynamic loader for the last call.
@@ -28,9 +28,9 @@ void* open_file(const fs::path& file) {
   // RTLD_NODELETE: objects that the library made may outlive any handle, and their code is in it.
   void* opened = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (opened == nullptr)
-    throw ConfigError(text("the GPU half cannot be loaded: ", loader_text(),
-                           "; it needs cuDNN 9 and cuBLASLt of CUDA 13, whose folders "
-                           "LD_LIBRARY_PATH may name (docs/gpu.md)"));
+    throw ConfigError(text("cannot load the GPU library: ", loader_text(),
+                           "; install cuDNN 9 and cuBLASLt of CUDA 13, or add their folders "
+                           "to LD_LIBRARY_PATH (docs/gpu.md)"));
   return opened;
 }
 
@@ -38,7 +38,7 @@ template <class Entry>
 Entry entry_of(void* opened, const fs::path& file, const char* name) {
   void* found = dlsym(opened, name);
   if (found == nullptr)
-    throw ConfigError(text(file.string(), " is not the GPU half of Poseidon: ", loader_text()));
+    throw ConfigError(text(file.string(), " is not Poseidon's GPU library: ", loader_text()));
   return reinterpret_cast<Entry>(found);
 }
 
@@ -51,7 +51,7 @@ const Library& open_library(const fs::path& folder) {
   const std::string got = entry_of<BuildEntry>(opened, file, kBuildEntry)();
   if (got != expected)
     throw ConfigError(
-        text(file.string(), " is of another build: expected ", expected, ", got ", got));
+        text(file.string(), " belongs to another build: expected ", expected, ", got ", got));
   return *entry_of<LibraryEntry>(opened, file, kLibraryEntry)();
 }
 

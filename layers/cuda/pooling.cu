@@ -22,8 +22,8 @@ class CudaPooling final : public CudaLayer {
         cells_(pooling_.kernel[0] * pooling_.kernel[1]) {
     if (!pooling_.takes_one_cell() || !request.training) return;
     if (cells_ > UINT16_MAX)
-      throw ConfigError(text("[pooling '", name_, "'] windows of more than ", UINT16_MAX,
-                             " cells cannot be trained"));
+      throw ConfigError(text("[pooling '", name_, "'] training supports windows of at most ",
+                             UINT16_MAX, " cells"));
     // Forward stores the place of each selected cell. Backward then reads one place for each window
     // that contains a cell. That is much less than all cells of these windows, and the input need
     // not be kept.
@@ -54,7 +54,7 @@ class CudaPooling final : public CudaLayer {
   }
 
   void backward(const StepContext& step, const Bindings& memory) override {
-    check(pooling_.has_gradient(step.phase), "the gradient of a pooling that has one");
+    check(pooling_.has_gradient(step.phase), "the pooling has a gradient in this phase");
     if (!memory.input_gradients[0]) return;
     const Tensor& gradient = combined_gradient(device_, memory, std::nullopt);
     with_kernels([&](auto element, auto width, auto place) {

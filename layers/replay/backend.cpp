@@ -54,7 +54,7 @@ class ReplayFactory final : public LayerFactory {
   bool fuses_residual(const Definition&) const override { return false; }
   void add(std::span<const float>, std::span<float>) override {}
   std::unique_ptr<Layer> make_reorder(const Shape&, Format, Format) override {
-    throw LogicError("replayed layers have one format");
+    throw LogicError("replayed layers support only one format");
   }
 
  private:

@@ -290,7 +290,7 @@ TEST_CASE("--devices lists what computes here, or says in a line why no GPU does
   CHECK(devices["cpu"]["cores"].get<int>() > 0);
   if (!devices["gpus"].empty()) return;
   const auto why = devices["why_no_gpus"].get<std::string>();
-  CHECK((has(why, "this machine") || has(why, "this build has no GPU half")));
+  CHECK((has(why, "this machine") || has(why, "this build has no GPU library")));
   const Finished words = Program("poseidon-train", {"--devices"}, job.folder).wait();
   CHECK(std::ranges::count(words.out, '\n') == 2);
 }

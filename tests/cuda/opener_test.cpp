@@ -18,30 +18,30 @@ std::string error_with(const char* name) {
 
 }  // namespace
 
-TEST_CASE("GPU half: a build without one says so") {
+TEST_CASE("GPU library: a build without one says so") {
   CHECK(error_of<ConfigError>([] { open_library("/nowhere/bin"); }) ==
-        "this build has no GPU half: there is no /nowhere/lib/libposeidon_cuda.so (docs/gpu.md "
-        "says how it is built)");
+        "this build has no GPU library: there is no /nowhere/lib/libposeidon_cuda.so (docs/gpu.md "
+        "describes how to build it)");
 }
 
-TEST_CASE("GPU half: what it lacks is named") {
+TEST_CASE("GPU library: what it lacks is named") {
   const std::string said = error_with("lacks");
-  CHECK_MESSAGE(said.starts_with("the GPU half cannot be loaded: libmet_absent.so: cannot open "
+  CHECK_MESSAGE(said.starts_with("cannot load the GPU library: libmet_absent.so: cannot open "
                                  "shared object file"),
                 said);
-  CHECK(said.ends_with("whose folders LD_LIBRARY_PATH may name (docs/gpu.md)"));
+  CHECK(said.ends_with("or add their folders to LD_LIBRARY_PATH (docs/gpu.md)"));
   CHECK(said.find('\n') == std::string::npos);
 }
 
-TEST_CASE("GPU half: another build, or something else, is refused") {
+TEST_CASE("GPU library: another build, or something else, is refused") {
   const std::string other = error_with("other_build");
-  CHECK_MESSAGE(other.find("is of another build: expected ") != std::string::npos, other);
+  CHECK_MESSAGE(other.find("belongs to another build: expected ") != std::string::npos, other);
   CHECK(other.ends_with(", got 0.0.1, another compiler"));
   const std::string stranger = error_with("stranger");
-  CHECK_MESSAGE(stranger.find(" is not the GPU half of Poseidon: ") != std::string::npos, stranger);
+  CHECK_MESSAGE(stranger.find(" is not Poseidon's GPU library: ") != std::string::npos, stranger);
 }
 
-TEST_CASE("GPU half: the program catches what it throws as what it is") {
+TEST_CASE("GPU library: the program catches what it throws as what it is") {
   const Library& library = open_library(met("throws"));
   CHECK(error_of<ConfigError>([&] { library.gpus(); }) == "from the library: config");
   CHECK(error_of<OutOfMemory>([&] { library.make_backend({.index = 0, .settings = {}}); }) ==
@@ -59,7 +59,7 @@ TEST_CASE("GPU half: the program catches what it throws as what it is") {
 }
 
 #ifdef POSEIDON_WITH_CUDA
-TEST_CASE("GPU half: this build's opens, and says what GPUs there are or why there are none") {
+TEST_CASE("GPU library: this build's opens, and says what GPUs there are or why there are none") {
   const Library& library = open_library();
   const std::string why = error_of<ConfigError>([&] { library.gpus(); });
   CAPTURE(why);

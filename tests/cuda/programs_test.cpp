@@ -180,8 +180,8 @@ TEST_CASE("programs on a played GPU: choices that it does not know are refused i
             .find("[convolution 'conv'] the plan \"eng1_k2=0\" is chosen, which the host does not "
                   "have") != std::string::npos);
   CHECK(refusal({{"layout", "blocked16"}})
-            .find("[convolution 'conv'] the layout \"blocked16\" is chosen, and there is no choice "
-                  "of it on a GPU") != std::string::npos);
+            .find("[convolution 'conv'] the layout \"blocked16\" is chosen, but a GPU has no "
+                  "choice of layouts; remove \"layout\" from the choices") != std::string::npos);
 }
 
 TEST_CASE("programs on a played GPU: a GPU that is not there is refused in a line") {

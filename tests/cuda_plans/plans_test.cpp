@@ -129,8 +129,8 @@ TEST_CASE("a plan can be asked for by its name") {
           text("[convolution 'conv2'] forward of 32x96x27x27 to 32x256x27x27, kernel 5x5, stride "
                "1x1, padding 2x2, dilation 1x1, groups 2, bf16, on ",
                gpu.name(), " by cuDNN ", layers::cuda::cudnn_version(),
-               ": the plan \"eng99_k2=0\" is chosen, which is not among those that cuDNN proposes "
-               "(--tune chooses anew, and so does --replan)"));
+               ": cannot use the chosen plan \"eng99_k2=0\": cuDNN does not propose it, or cannot "
+               "build it; choose another plan with --tune, or with --resume and --replan"));
   }
 }
 
@@ -165,8 +165,9 @@ TEST_CASE("with fp32 a plan that rounds is refused by its name") {
     if (const auto& plan = rounding.plan(problem, name)->plan();
         plan.tensor_cores || plan.rounds_factors) {
       ++refused;
-      CHECK(error_of<ConfigError>([&] { exact.plan(problem, name); }).find("is chosen, which") !=
-            std::string::npos);
+      CHECK(error_of<ConfigError>([&] {
+              exact.plan(problem, name);
+            }).find("\": it rounds its inputs") != std::string::npos);
     }
   CHECK(refused > 0);
 }
@@ -182,9 +183,9 @@ TEST_CASE("nondeterministic plans are offered where they are allowed, and only t
     if (any.plan(problem, name)->plan().nondeterministic) {
       ++nondeterministic;
       CHECK(error_of<ConfigError>([&] { careful.plan(problem, name); })
-                .ends_with("the plan \"" + name +
-                           "\" is chosen, which is not deterministic, as device.deterministic asks "
-                           "for (--tune chooses anew, and so does --replan)"));
+                .ends_with("the chosen plan \"" + name +
+                           "\": it is not deterministic, but device.deterministic is true; choose "
+                           "another plan with --tune, or with --resume and --replan"));
     }
   CHECK(nondeterministic > 0);
 }
@@ -215,5 +216,5 @@ TEST_CASE("a product says what memory it touches, and needs its GPU to run") {
 TEST_CASE("properties that are no GPU's are refused") {
   CHECK(error_of<ConfigError>([] { CudnnDevice::described("nothing", "{}"); })
             .starts_with("cuDNN " + layers::cuda::cudnn_version() +
-                         " does not take these properties of nothing: {}: "));
+                         " rejects these properties of nothing: {}: "));
 }

@@ -71,6 +71,6 @@ TEST_CASE("argmax: what does not fit") {
   CHECK_THROWS_WITH(define(argmax(7, false), {{2, 6}}),
                     "[argmax 'best'] \"top_k\": 7, but a sample has only 6 elements (2x6)");
   CHECK_THROWS_WITH(define(argmax(1, false), {{1, 2, 4096, 4096}}),
-                    "[argmax 'best'] a sample has 33554432 elements, of more than 16777216 not "
-                    "every place is a number of fp32");
+                    "[argmax 'best'] a sample has 33554432 elements; expected at most 16777216, "
+                    "because indices are fp32");
 }

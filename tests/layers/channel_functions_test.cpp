@@ -191,8 +191,8 @@ TEST_CASE("prelu, scale and bias: bad inputs") {
   CHECK_THROWS_WITH(define({{"type", "prelu"}, {"name", "p"}}, {{2}}),
                     "[prelu 'p'] expected an input with channels, got 2");
   CHECK_THROWS_WITH(define({{"type", "scale"}, {"name", "s"}}, {{2, 3}, {2, 3}, {2, 3}}),
-                    "[scale 's'] expected 1 input, or 2 where the second one is the factor, got 3");
+                    "[scale 's'] expected 1 or 2 inputs (the second is the factor), got 3");
   CHECK_THROWS_WITH(define({{"type", "scale"}, {"name", "s"}}, {{2, 3, 4, 4}, {2, 3, 4, 1}}),
-                    "[scale 's'] expected a factor for each sample and channel, 2x3x1x1, or for "
-                    "each sample, 2x1x1x1, got 2x3x4x1");
+                    "[scale 's'] expected a factor per sample and channel (2x3x1x1) or per "
+                    "sample (2x1x1x1), got 2x3x4x1");
 }

@@ -136,6 +136,6 @@ TEST_CASE("convolution: an algorithm of another device is refused") {
       .choice = {
           .layout = "", .forward = "", .backward_data = "eng1_k2=0", .backward_weights = ""}};
   CHECK(error_of<ConfigError>([&] { LayerRunner runner(layer); }) ==
-        "[convolution 'conv'] the algorithm \"eng1_k2=0\" is chosen, a CPU has \"direct\", "
-        "\"product\" and \"winograd\"");
+        "[convolution 'conv'] unknown algorithm \"eng1_k2=0\": on a CPU, expected \"direct\", "
+        "\"product\" or \"winograd\"");
 }

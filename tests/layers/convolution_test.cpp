@@ -129,9 +129,8 @@ TEST_CASE("convolution: bad geometry") {
   };
   CHECK_THROWS_WITH(refuse({{"outputs", 4}, {"kernel", 3}}, {2, 10}),
                     "[convolution 'conv'] expected an input with height and width, got 2x10");
-  CHECK_THROWS_WITH(
-      refuse({{"outputs", 4}, {"kernel", 3}, {"groups", 2}}, {1, 3, 5, 5}),
-      "[convolution 'conv'] input has 3 channels, which \"groups\": 2 does not divide");
+  CHECK_THROWS_WITH(refuse({{"outputs", 4}, {"kernel", 3}, {"groups", 2}}, {1, 3, 5, 5}),
+                    "[convolution 'conv'] input has 3 channels, not a multiple of \"groups\": 2");
   CHECK_THROWS_WITH(refuse({{"outputs", 5}, {"kernel", 3}, {"groups", 2}}, {1, 4, 5, 5}),
                     "[convolution 'conv'] \"outputs\": 5 is not a multiple of \"groups\": 2");
   CHECK_THROWS_WITH(refuse({{"outputs", 4}, {"kernel", {3, 7}}}, {1, 4, 5, 5}),

@@ -60,12 +60,10 @@ TEST_CASE("crop: what does not fit") {
   CHECK_THROWS_WITH(define(crop(0, 0), {{1, 2, 3, 3}}), "[crop 'crop'] expected 2 inputs, got 1");
   CHECK_THROWS_WITH(define(crop(0, 0), {{1, 2, 3, 3}, {1, 2}}),
                     "[crop 'crop'] expected inputs with height and width, got 1x2x3x3 and 1x2");
-  CHECK_THROWS_WITH(
-      define(crop(1, 0), {{1, 2, 3, 3}, {1, 1, 3, 2}}),
-      "[crop 'crop'] 3 rows from 1 on are to be taken, but the first input has only 3 "
-      "(1x2x3x3 and 1x1x3x2)");
-  CHECK_THROWS_WITH(
-      define(crop(0, 2), {{1, 2, 3, 3}, {1, 1, 3, 2}}),
-      "[crop 'crop'] 2 columns from 2 on are to be taken, but the first input has only "
-      "3 (1x2x3x3 and 1x1x3x2)");
+  CHECK_THROWS_WITH(define(crop(1, 0), {{1, 2, 3, 3}, {1, 1, 3, 2}}),
+                    "[crop 'crop'] cannot crop 3 rows from offset 1: the first input has only 3 "
+                    "(inputs 1x2x3x3 and 1x1x3x2)");
+  CHECK_THROWS_WITH(define(crop(0, 2), {{1, 2, 3, 3}, {1, 1, 3, 2}}),
+                    "[crop 'crop'] cannot crop 2 columns from offset 2: the first input has only "
+                    "3 (inputs 1x2x3x3 and 1x1x3x2)");
 }

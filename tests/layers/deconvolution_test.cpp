@@ -151,12 +151,11 @@ TEST_CASE("deconvolution: bad geometry") {
   };
   CHECK_THROWS_WITH(refuse({{"outputs", 4}, {"kernel", 3}}, {2, 10}),
                     "[deconvolution 'up'] expected an input with height and width, got 2x10");
-  CHECK_THROWS_WITH(
-      refuse({{"outputs", 4}, {"kernel", 3}, {"groups", 2}}, {1, 3, 5, 5}),
-      "[deconvolution 'up'] input has 3 channels, which \"groups\": 2 does not divide");
+  CHECK_THROWS_WITH(refuse({{"outputs", 4}, {"kernel", 3}, {"groups", 2}}, {1, 3, 5, 5}),
+                    "[deconvolution 'up'] input has 3 channels, not a multiple of \"groups\": 2");
   CHECK_THROWS_WITH(refuse({{"outputs", 5}, {"kernel", 3}, {"groups", 2}}, {1, 4, 5, 5}),
                     "[deconvolution 'up'] \"outputs\": 5 is not a multiple of \"groups\": 2");
   CHECK_THROWS_WITH(refuse({{"outputs", 4}, {"kernel", 3}, {"padding", {0, 2}}}, {1, 4, 5, 2}),
-                    "[deconvolution 'up'] the output has 4 columns, of which \"padding\" cuts "
-                    "off 4");
+                    "[deconvolution 'up'] the output has 4 columns, but \"padding\" "
+                    "removes 4");
 }

@@ -95,5 +95,5 @@ TEST_CASE("dropout: does nothing in testing") {
 
 TEST_CASE("dropout: a probability of 1 is refused") {
   CHECK_THROWS_WITH(define({{"type", "dropout"}, {"name", "d"}, {"probability", 1}}, {{2, 3}}),
-                    "[dropout 'd'] \"probability\": 1 would drop everything, expected less than 1");
+                    "[dropout 'd'] \"probability\": expected a number < 1, got 1");
 }

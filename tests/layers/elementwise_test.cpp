@@ -103,7 +103,7 @@ TEST_CASE("eltwise: only some inputs want a gradient") {
 
 TEST_CASE("eltwise: bad inputs") {
   CHECK_THROWS_WITH(define({{"type", "eltwise"}, {"name", "add"}}, {{2, 3}}),
-                    "[eltwise 'add'] expected two inputs or more, got 1");
+                    "[eltwise 'add'] expected at least 2 inputs, got 1");
   CHECK_THROWS_WITH(define({{"type", "eltwise"}, {"name", "add"}}, {{2, 3}, {2, 4}}),
                     "[eltwise 'add'] inputs must have equal shapes, got 2x3 and 2x4");
 }
@@ -122,7 +122,7 @@ TEST_CASE("concat: gradients, with whole blocks and with parts of blocks") {
 
 TEST_CASE("concat: bad inputs") {
   CHECK_THROWS_WITH(define({{"type", "concat"}, {"name", "join"}}, {}),
-                    "[concat 'join'] expected one input or more, got none");
+                    "[concat 'join'] expected at least 1 input, got 0");
   CHECK_THROWS_WITH(
       define({{"type", "concat"}, {"name", "join"}}, {{2, 3, 4, 4}, {2, 3, 5, 4}}),
       "[concat 'join'] inputs may differ only in their channels, got 2x3x4x4 and 2x3x5x4");

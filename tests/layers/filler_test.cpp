@@ -72,8 +72,8 @@ TEST_CASE("gaussian: sparse") {
 
 TEST_CASE("fillers: what they cannot fill") {
   CHECK(Filler::of(FillerType::kBilinear).problem_with({2, 3}) ==
-        "\"bilinear\" expected a weight with square kernels, got 2x3");
+        "\"bilinear\" requires a weight with square kernels, got 2x3");
   CHECK(Filler::of(FillerType::kBilinear).problem_with({2, 1, 3, 4}) ==
-        "\"bilinear\" expected a weight with square kernels, got 2x1x3x4");
+        "\"bilinear\" requires a weight with square kernels, got 2x1x3x4");
   CHECK(Filler::of(FillerType::kBilinear).problem_with({2, 1, 4, 4}).empty());
 }

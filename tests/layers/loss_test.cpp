@@ -130,8 +130,8 @@ TEST_CASE("accuracy: whether the label is among the best") {
 
 TEST_CASE("losses: what cannot be is refused") {
   CHECK_THROWS_WITH(define({{"type", "euclidean_loss"}, {"name", "loss"}}, {{2, 10}, {2, 9}}),
-                    "[euclidean_loss 'loss'] values and targets must have as many elements, got "
-                    "2x10 and 2x9");
+                    "[euclidean_loss 'loss'] values and targets must have equal numbers of "
+                    "samples and elements, got 2x10 and 2x9");
   CHECK_THROWS_WITH(define({{"type", "euclidean_loss"}, {"name", "loss"}}, {{2, 10}}),
                     "[euclidean_loss 'loss'] expected 2 inputs, got 1");
   CHECK_THROWS_WITH(define({{"type", "hinge_loss"}, {"name", "loss"}}, {{2, 10, 3, 3}, {2, 1}}),
@@ -148,10 +148,10 @@ TEST_CASE("losses: what cannot be is refused") {
   CHECK_THROWS_WITH(
       of_outside.forward(random_inputs(of_outside, outside, 0)),
       "[infogain_loss 'loss'] sample 0 of step 3: label 2 is out of range, expected 0 "
-      "to 1 (the network tells 2 classes apart)");
+      "to 1 (the network has 2 classes)");
   LayerCase layer = loss_case({{"type", "accuracy"}}, {{4, 5}}, kClasses);
   LayerRunner runner(layer);
   CHECK_THROWS_WITH(runner.forward(random_inputs(runner, layer, 0)),
                     "[accuracy 'loss'] sample 2 of step 3: label 6 is out of range, expected 0 to "
-                    "4 (the network tells 5 classes apart)");
+                    "4 (the network has 5 classes)");
 }

@@ -392,19 +392,21 @@ TEST_CASE("pooling: bad geometry") {
   const auto refuse = [](Json fields, Shape input) { define(pooling(std::move(fields)), {input}); };
   CHECK_THROWS_WITH(refuse({{"kernel", 2}}, {2, 10}),
                     "[pooling 'pool'] expected an input with height and width, got 2x10");
-  CHECK_THROWS_WITH(refuse(Json::object(), {1, 1, 4, 4}),
-                    "[pooling 'pool'] \"kernel\" is missing (or \"global\": true)");
-  CHECK_THROWS_WITH(refuse({{"kernel", 2}, {"global", true}}, {1, 1, 4, 4}),
-                    "[pooling 'pool'] \"global\" takes the whole input: \"kernel\" and \"padding\" "
-                    "do not go with it");
+  CHECK_THROWS_WITH(
+      refuse(Json::object(), {1, 1, 4, 4}),
+      "[pooling 'pool'] expected \"kernel\" of at least 1, \"global\": true, or \"windows\"");
+  CHECK_THROWS_WITH(
+      refuse({{"kernel", 2}, {"global", true}}, {1, 1, 4, 4}),
+      "[pooling 'pool'] \"global\" pools the whole input: remove \"kernel\" and \"padding\"");
   CHECK_THROWS_WITH(
       refuse({{"kernel", 2}, {"padding", 2}}, {1, 1, 4, 4}),
       "[pooling 'pool'] \"padding\" must be smaller than the kernel, got 2 with kernel 2");
-  CHECK_THROWS_WITH(refuse({{"method", "average"}, {"windows", 2}, {"stride", 2}}, {1, 1, 4, 4}),
-                    "[pooling 'pool'] \"windows\" share the whole input: \"kernel\", \"stride\", "
-                    "\"padding\" and \"global\" do not go with them");
+  CHECK_THROWS_WITH(
+      refuse({{"method", "average"}, {"windows", 2}, {"stride", 2}}, {1, 1, 4, 4}),
+      "[pooling 'pool'] \"windows\" covers the whole input: remove \"kernel\", \"stride\", "
+      "\"padding\" and \"global\"");
   CHECK_THROWS_WITH(refuse({{"windows", 2}}, {1, 1, 4, 4}),
-                    "[pooling 'pool'] \"windows\" are for the method \"average\"");
+                    "[pooling 'pool'] \"windows\" requires \"method\": \"average\"");
   CHECK_THROWS_WITH(
       refuse({{"method", "average"}, {"windows", {2, 5}}}, {1, 1, 4, 4}),
       "[pooling 'pool'] expected 1 to 4 \"windows\" over the columns of the input, got 5");

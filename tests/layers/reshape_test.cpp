@@ -56,15 +56,17 @@ TEST_CASE("reshape: what does not fit") {
                     "[reshape 'view'] \"shape\": expected [features] or [channels, height, width], "
                     "got 2 numbers");
   CHECK_THROWS_WITH(refuse({-1, -1, 2}, {1, 6}),
-                    "[reshape 'view'] \"shape\": more than one number is -1");
-  CHECK_THROWS_WITH(refuse({2, 0, 3}, {1, 6}),
-                    "[reshape 'view'] \"shape\": number 2 is 0, as the input has it, but the input "
-                    "is 1x6");
+                    "[reshape 'view'] \"shape\": expected -1 at most once");
+  CHECK_THROWS_WITH(
+      refuse({2, 0, 3}, {1, 6}),
+      "[reshape 'view'] \"shape\": number 2 is 0 (copies the input's extent), but the "
+      "input has shape 1x6");
   CHECK_THROWS_WITH(refuse({4, -1, 1}, {1, 6}),
-                    "[reshape 'view'] \"shape\": 4 elements do not divide the input's 6 (1x6)");
+                    "[reshape 'view'] \"shape\": the product of the other numbers, 4, does not "
+                    "divide the 6 elements of a sample (input 1x6)");
   CHECK_THROWS_WITH(refuse({7}, {2, 6}),
-                    "[reshape 'view'] \"shape\": a sample of 2x7 has 7 elements, the input's has 6 "
-                    "(2x6)");
+                    "[reshape 'view'] \"shape\": an output of shape 2x7 has 7 elements per sample, "
+                    "but the input has 6 (2x6)");
   CHECK_THROWS_WITH(refuse({1 << 30, 1 << 30, 1 << 30}, {1, 6}),
-                    "[reshape 'view'] \"shape\": it has too many elements");
+                    "[reshape 'view'] \"shape\": the product of the numbers exceeds 2^63");
 }

@@ -29,5 +29,5 @@ TEST_CASE("silence: takes inputs of any shape in any layout, and gives zeros") {
 }
 
 TEST_CASE("silence: needs an input") {
-  CHECK_THROWS_WITH(define(kSilence, {}), "[silence 'layer'] expected one input or more, got none");
+  CHECK_THROWS_WITH(define(kSilence, {}), "[silence 'layer'] expected at least 1 input, got 0");
 }

@@ -65,7 +65,8 @@ TEST_CASE("slice: bad inputs") {
                     "[slice 'layer'] expected an input with channels, got 7");
   CHECK_THROWS_WITH(
       define(slice(2, 9), {{4, 8, 3, 3}}),
-      "[slice 'layer'] channels 2 to 9 are to be taken, but the input has 8 (4x8x3x3)");
-  CHECK_THROWS_WITH(define(slice(8, 0), {{4, 8}}),
-                    "[slice 'layer'] channels 8 to 8 are to be taken, but the input has 8 (4x8)");
+      "[slice 'layer'] channels 2 to 9 are not a range of the input's 8 channels (4x8x3x3)");
+  CHECK_THROWS_WITH(
+      define(slice(8, 0), {{4, 8}}),
+      "[slice 'layer'] channels 8 to 8 are not a range of the input's 8 channels (4x8)");
 }

@@ -107,7 +107,7 @@ TEST_CASE("softmax_loss: tests know no mixtures, and a second label must be a cl
   LayerRunner runner(mixed);
   CHECK_THROWS_WITH(runner.forward(values),
                     "[softmax_loss 'loss'] sample 1 of step 3: label 7 is out of range, expected 0 "
-                    "to 6 (the network tells 7 classes apart)");
+                    "to 6 (the network has 7 classes)");
 }
 
 TEST_CASE("softmax_loss: loss, and whether the label is the best or among five") {
@@ -149,12 +149,12 @@ TEST_CASE("softmax_loss: a label out of range is named") {
   CHECK_THROWS_WITH(
       runner.forward(random_inputs(runner, layer, 0)),
       "[softmax_loss 'loss'] sample 42 of step 3: label 7 is out of range, expected 0 "
-      "to 6 (the network tells 7 classes apart)");
+      "to 6 (the network has 7 classes)");
 }
 
 TEST_CASE("softmax_loss: bad scores") {
   CHECK_THROWS_WITH(
       define({{"type", "softmax_loss"}, {"name", "loss"}}, {{2, 10, 3, 3}, {2, 1}}),
       "[softmax_loss 'loss'] expected scores of shape samples x classes, got 2x10x3x3 "
-      "(a pooling or linear layer missing before it?)");
+      "(is a pooling or linear layer missing before this layer?)");
 }

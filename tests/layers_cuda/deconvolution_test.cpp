@@ -78,6 +78,6 @@ TEST_CASE("cuda deconvolution: each pass by the plan that is chosen for it") {
   layer.choice.layout = "channels_last";
   CHECK_THROWS_WITH(
       LayerRunner{layer},
-      "[deconvolution 'up'] the layout \"channels_last\" is chosen, and there is no choice of "
-      "it on a GPU");
+      "[deconvolution 'up'] the layout \"channels_last\" is chosen, but a GPU has no choice of "
+      "layouts; remove \"layout\" from the choices");
 }

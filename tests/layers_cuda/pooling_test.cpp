@@ -90,5 +90,5 @@ TEST_CASE("pooling of GPUs: keeps nothing where it is not trained") {
 TEST_CASE("pooling of GPUs: windows that are too large to be trained") {
   Json fields{{"name", "pool"}, {"kernel", 256}};
   CHECK_THROWS_WITH(LayerRunner(pooling_case(fields, "max", {1, 1, 256, 256})),
-                    "[pooling 'pool'] windows of more than 65535 cells cannot be trained");
+                    "[pooling 'pool'] training supports windows of at most 65535 cells");
 }

@@ -272,7 +272,7 @@ std::unique_ptr<Product> CublasltMatrices::plan(const MatrixProblem& problem) co
   if (allowed.empty())
     throw ConfigError(text(matrix_text(problem), ": cuBLASLt has no algorithm that is ",
                            settings_.deterministic ? "deterministic and " : "",
-                           "as precise as device.precision asks for"));
+                           "as precise as device.precision requires"));
   return planned_matrix(handle_, description, allowed.front());
 }
 
@@ -283,7 +283,9 @@ std::unique_ptr<Product> CublasltMatrices::plan(const MatrixProblem& problem,
     if (algorithm_name(proposed.algo) == name)
       return planned_matrix(handle_, description, proposed);
   throw ConfigError(
-      text(matrix_text(problem), ": there is no algorithm \"", name, "\" that is allowed"));
+      text(matrix_text(problem), ": cannot use the chosen algorithm \"", name,
+           "\": cuBLASLt does not propose it; choose another one with --tune, or with "
+           "--resume and --replan"));
 }
 
 std::vector<std::string> CublasltMatrices::alternatives(const MatrixProblem& problem) const {

@@ -207,7 +207,7 @@ class ConvolutionOperation final : public Operation {
 
   void issue(const poseidon::cuda::Executor& executor) const override {
     cudnnHandle_t handle = plan_->handle.get();
-    check(handle != nullptr, "a convolution is run that was planned without its GPU");
+    check(handle != nullptr, "a convolution that was planned without a GPU cannot run");
     const cudnnStatus_t set = cudnnSetStream(handle, static_cast<cudaStream_t>(executor.stream));
     if (set != CUDNN_STATUS_SUCCESS)
       throw RunError(text(plan_->title, ": ", cudnnGetErrorString(set)));
@@ -268,13 +268,14 @@ std::string CudnnConvolutions::why_not(const ConvolutionProblem& problem,
                                        const ConvolutionPlan& plan) const {
   const bool strict = settings_.precision == Precision::kFp32 && problem.type == DataType::kFp32;
   if (strict && (plan.tensor_cores || plan.rounds_factors))
-    return "rounds what device.precision \"fp32\" must not round";
-  if (plan.rounds_sums) return "rounds sums";
+    return "rounds its inputs, but device.precision is \"fp32\"";
+  if (plan.rounds_sums) return "rounds partial sums";
   if (settings_.deterministic && plan.nondeterministic)
-    return "is not deterministic, as device.deterministic asks for";
+    return "is not deterministic, but device.deterministic is true";
   const size_t bytes = with_alignment(narrow_bytes(problem) + plan.workspace_bytes);
   if (bytes > most_workspace_bytes(problem))
-    return text("takes ", bytes, " bytes of workspace, at most ", most_workspace_bytes(problem));
+    return text("needs ", bytes, " bytes of workspace; the limit is ",
+                most_workspace_bytes(problem));
   return "";
 }
 
@@ -283,17 +284,17 @@ std::unique_ptr<CudnnConvolution> CudnnConvolutions::plan(const ConvolutionProbl
   for (int64_t i = 0; i < graph->get_execution_plan_count(); ++i)
     if (auto plan = graph->build(i); plan && why_not(problem, *plan).empty())
       return planned(problem, device_, std::move(*plan), std::move(graph));
-  throw ConfigError(text(problem_text(problem, device_), ": none of its ",
-                         graph->get_execution_plan_count(), " plans is ",
+  throw ConfigError(text(problem_text(problem, device_), ": none of the ",
+                         graph->get_execution_plan_count(), " plans of cuDNN is ",
                          settings_.deterministic ? "deterministic, " : "",
-                         "as precise as device.precision asks for and within ",
+                         "as precise as device.precision requires and within ",
                          most_workspace_bytes(problem), " bytes of workspace"));
 }
 
 std::unique_ptr<CudnnConvolution> CudnnConvolutions::plan(const ConvolutionProblem& problem,
                                                           std::string_view name) const {
   auto graph = std::make_shared<ConvolutionGraph>(problem, device_);
-  std::string fault = "which is not among those that cuDNN proposes";
+  std::string fault = "cuDNN does not propose it, or cannot build it";
   for (int64_t i = 0; i < graph->get_execution_plan_count(); ++i) {
     std::string proposed;
     if (graph->get_plan_name_at_index(i, proposed).is_bad() || proposed != name) continue;
@@ -301,10 +302,11 @@ std::unique_ptr<CudnnConvolution> CudnnConvolutions::plan(const ConvolutionProbl
     if (!plan) continue;
     const std::string why = why_not(problem, *plan);
     if (why.empty()) return planned(problem, device_, std::move(*plan), std::move(graph));
-    fault = "which " + why;
+    fault = "it " + why;
   }
-  throw ConfigError(text(problem_text(problem, device_), ": the plan \"", name, "\" is chosen, ",
-                         fault, " (--tune chooses anew, and so does --replan)"));
+  throw ConfigError(text(problem_text(problem, device_), ": cannot use the chosen plan \"", name,
+                         "\": ", fault,
+                         "; choose another plan with --tune, or with --resume and --replan"));
 }
 
 std::vector<std::string> CudnnConvolutions::alternatives(const ConvolutionProblem& problem) const {

@@ -35,15 +35,15 @@ CudnnDevice CudnnDevice::described(const std::string& name, const std::string& p
   auto described = std::make_shared<cudnn_frontend::DeviceProperties>();
   auto status = described->deserialize({properties.begin(), properties.end()});
   if (status.is_bad())
-    throw ConfigError(text("cuDNN ", cudnn_version(), " does not take these properties of ", name,
-                           ": ", properties, ": ", status.get_message()));
+    throw ConfigError(text("cuDNN ", cudnn_version(), " rejects these properties of ", name, ": ",
+                           properties, ": ", status.get_message()));
   return {name, std::move(described), nullptr};
 }
 
 std::string CudnnDevice::properties_json() const {
   std::vector<uint8_t> json;
   if (auto status = properties_->serialize(json); status.is_bad())
-    throw RunError(text("cuDNN ", cudnn_version(), " does not give the properties of ", name_, ": ",
+    throw RunError(text("cuDNN ", cudnn_version(), " cannot report the properties of ", name_, ": ",
                         status.get_message()));
   return {json.begin(), json.end()};
 }
