@@ -18,7 +18,7 @@ import training
 HERE = pathlib.Path(__file__).resolve().parent
 COLUMNS = [record.column("job", "job"), record.column("accuracy", "test accuracy, %", 2),
            record.column("steps", "steps"), record.column("rate", "samples/s", 0),
-           record.column("seconds", "whole run, s", 0)]
+           record.column("seconds", "total time, s", 0)]
 
 
 def row_of(job, more, summary, batch):

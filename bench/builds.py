@@ -15,8 +15,8 @@ import record
 import training
 
 COLUMNS = [record.column("network", "network"), record.column("batch", "batch", 0),
-           record.column("threads", "threads", 0), record.column("beside_ms", "that build ms", 1, spread=True),
-           record.column("build_ms", "this one ms", 1, spread=True),
+           record.column("threads", "threads", 0), record.column("beside_ms", "baseline ms", 1, spread=True),
+           record.column("build_ms", "build ms", 1, spread=True),
            record.column("times_as_fast", "times as fast", 3, bold=True, spread=True)]
 
 

@@ -23,12 +23,13 @@ import training
 CASES = [("lenet", "lenet-digits", 64, 150), ("cifar10_quick", "cifar10_quick-random", 100, 40),
          ("alexnet", "alexnet-random", 32, 4)]
 LOADS = [0, 1, 2]
-NOTE = "samples a second over all steps"
+NOTE = "samples per second over all steps"
 COLUMNS = [record.column("network", "network"), record.column("load", "other processes", 0),
            record.column("peer_rate", "PyTorch samples/s", 0),
            record.column("poseidon_rate", "Poseidon samples/s", 0, spread=True),
            record.column("times_as_fast", "times as fast", 2, bold=True, spread=True),
-           record.column("alone_rate", "one thread alone", 0), record.column("part_of_alone", "of that", 2)]
+           record.column("alone_rate", "one thread, idle machine", 0),
+           record.column("part_of_alone", "ratio to one thread", 2)]
 
 
 @contextlib.contextmanager
@@ -77,7 +78,7 @@ def row_of(case, load, times):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default=training.HERE.parent / "build" / "release")
-    parser.add_argument("--python", default=sys.executable, help="an interpreter that imports torch")
+    parser.add_argument("--python", default=sys.executable, help="Python interpreter with PyTorch")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--networks", default=",".join(case[0] for case in CASES))

@@ -35,9 +35,9 @@ WARM_UP = 3  # steps that are not measured
 SETTLES_S = 60  # limit for the replacement of the last killed members
 COLUMNS = [record.column("run", "run"), record.column("minutes", "minutes", 1), record.column("steps", "steps", 0),
            record.column("images", "images/s", 0, spread=True),
-           record.column("part", "part of undisturbed", 2, bold=True, spread=True),
-           record.column("killed", "killed", 0), record.column("losses", "lost", 0),
-           record.column("joins", "joined", 0), record.column("replayed", "steps made again", 0),
+           record.column("part", "ratio to undisturbed", 2, bold=True, spread=True),
+           record.column("killed", "killed", 0), record.column("losses", "failed", 0),
+           record.column("joins", "joined", 0), record.column("replayed", "steps repeated", 0),
            record.column("pause", "longest pause, s", 2), record.column("pauses", "all pauses, s", 1)]
 
 
@@ -111,13 +111,13 @@ class Crowd:
     def summary(self):
         self.train.send_signal(signal.SIGTERM)  # a process that a shell script runs in the background ignores SIGINT
         if self.train.wait() != 0:
-            sys.exit(f"churn: poseidon-train ended with {self.train.returncode}")
+            sys.exit(f"churn: poseidon-train exited with {self.train.returncode}")
         return json.loads((self.output / "summary.json").read_text(encoding="utf-8"))
 
 
 def follow(crowd, options, numbers):
     """Returns the measured steps and seconds. With `numbers`, a random generator, kills members meanwhile."""
-    crowd.wait(BEGINS_S, lambda: crowd.steps() >= WARM_UP, "the job does not begin")
+    crowd.wait(BEGINS_S, lambda: crowd.steps() >= WARM_UP, f"the job ended, or did not start within {BEGINS_S} s")
     first, begun = crowd.steps(), time.monotonic()
     end, due = begun + 60 * options.minutes, begun + options.every
     while time.monotonic() < end:
@@ -125,7 +125,7 @@ def follow(crowd, options, numbers):
             crowd.replace(numbers.randrange(len(crowd.members)))
             due += options.every
         if crowd.train.poll() is not None:
-            sys.exit(f"churn: the job ended: {crowd.said.read_text(encoding='utf-8')[-3000:]}")
+            sys.exit(f"churn: the job ended early: {crowd.said.read_text(encoding='utf-8')[-3000:]}")
         time.sleep(0.05)
     return crowd.steps() - first, time.monotonic() - begun
 
@@ -134,7 +134,8 @@ def measure(options, folder, times, name, numbers=None):
     with Crowd(options, folder, name) as crowd:
         crowd.start(times)
         steps, seconds = follow(crowd, options, numbers)
-        crowd.wait(SETTLES_S, lambda: crowd.count(" has joined\n") >= len(crowd.killed), "not all were replaced")
+        crowd.wait(SETTLES_S, lambda: crowd.count(" has joined\n") >= len(crowd.killed),
+                   f"the job ended, or not all killed members were replaced within {SETTLES_S} s")
         summary = crowd.summary()
     return {"minutes": seconds / 60, "steps": steps, "images": steps * options.batch * options.workers / seconds,
             "killed": len(crowd.killed), "losses": len(summary["losses"]), "joins": len(summary["joins"]),
@@ -156,16 +157,16 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, default=HERE.parent / "build" / "release")
     parser.add_argument("--workers", type=int, default=64)
     parser.add_argument("--servers", type=int, default=16)
-    parser.add_argument("--minutes", type=float, default=10, help="of each run")
-    parser.add_argument("--rounds", type=int, default=1, help="each of both runs, one after the other")
-    parser.add_argument("--every", type=float, default=30, help="seconds between two losses")
+    parser.add_argument("--minutes", type=float, default=10, help="minutes of each run")
+    parser.add_argument("--rounds", type=int, default=1, help="rounds; each has an undisturbed and a disturbed run")
+    parser.add_argument("--every", type=float, default=30, help="seconds between two kills")
     parser.add_argument("--device", choices=("replay", "cpu"), default="replay")
-    parser.add_argument("--batch", type=int, default=8, help="samples of each worker")
-    parser.add_argument("--seed", type=int, default=1, help="of who is killed")
-    parser.add_argument("--port", type=int, default=7300, help="of the coordinator, on loopback")
+    parser.add_argument("--batch", type=int, default=8, help="samples per worker")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the choice of killed members")
+    parser.add_argument("--port", type=int, default=7300, help="port of the coordinator, on loopback")
     record.add_options(parser, "churn")
     options = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("churn: ended by a signal"))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("churn: stopped by SIGTERM"))
     netlab.BATCHES[NETWORK] = options.batch
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
@@ -178,7 +179,8 @@ def main():
             row_of(f"one killed every {options.every:g} s", disturbed, undisturbed)]
     print("\n".join([*record.head(COLUMNS), *(record.line(COLUMNS, row) for row in rows)]))
     if rows[1]["losses"] != rows[1]["killed"] or rows[1]["joins"] < rows[1]["killed"]:
-        sys.exit("churn: who was killed is not who was lost and replaced")
+        sys.exit(f"churn: expected {rows[1]['killed']} failed members and at least as many joiners, "
+                 f"got {rows[1]['losses']} and {rows[1]['joins']}")
     record.write(options, COLUMNS, rows)
 
 

@@ -49,7 +49,7 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, default=HERE.parent / "build" / "release")
     parser.add_argument("--networks", default=",".join(BATCHES))
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--repeats", type=int, default=7, help="passes that a layer's time is the median of")
+    parser.add_argument("--repeats", type=int, default=7, help="timed passes per layer; the median counts")
     record.add_options(parser, "convolution")
     options = parser.parse_args()
     rounds = {name: [] for name in options.networks.split(",")}

@@ -174,19 +174,19 @@ def describe(geometry):
     words += [f"{key} {geometry[key]}" for key in ("stride", "dilation", "padding") if
               any(number != (key != "padding") for number in geometry[key])]
     words += [f"{geometry['groups']} groups"] if geometry["groups"] > 1 else []
-    return ", ".join(words + (["first"] if geometry["first"] else []))
+    return ", ".join(words + (["first layer"] if geometry["first"] else []))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default=HERE.parent / "build" / "release")
     parser.add_argument("--kind", choices=["convolution", "pooling"], default="convolution")
-    parser.add_argument("--seed", type=int, help="of the first geometry; default: by the clock")
+    parser.add_argument("--seed", type=int, help="seed of the first geometry; default: from the clock")
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--bf16", action="store_true")
-    parser.add_argument("--isa", help="of ours; PyTorch is held to AVX2 with x86-64-v3")
+    parser.add_argument("--isa", help="instruction-set level of Poseidon; x86-64-v3 also limits PyTorch to AVX2")
     options = parser.parse_args()
     if options.isa == "x86-64-v3":
         os.environ |= {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2"}
@@ -198,9 +198,9 @@ def main():
         results.append(compare(draw(seed, options.kind), options))
     ratios = sorted(result["ratio"] for result in results)
     print(f"{len(results)} {options.kind}s from seed {first}, {options.threads} threads, PyTorch {torch.__version__}")
-    print(f"our time / PyTorch's: median {statistics.median(ratios):.2f}, over 1.2: "
+    print(f"Poseidon's time / PyTorch's: median {statistics.median(ratios):.2f}, over 1.2: "
           f"{sum(r > 1.2 for r in ratios)}, over 2: {sum(r > 2 for r in ratios)}, worst {ratios[-1]:.2f}\n")
-    print("| ratio | ours ms | PyTorch ms | geometry |\n|---:|---:|---:|---|")
+    print("| ratio | Poseidon ms | PyTorch ms | geometry |\n|---:|---:|---:|---|")
     for result in sorted(results, key=lambda each: -each["ratio"])[:10]:
         print(f"| {result['ratio']:.2f} | {result['ours']:.3f} | {result['theirs']:.3f} "
               f"| {describe(result['geometry'])} |")

@@ -70,10 +70,10 @@ def drawn(options):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release")
-    parser.add_argument("--isa", help="as of poseidon-train")
+    parser.add_argument("--isa", help="instruction-set level, as for poseidon-train")
     parser.add_argument("--precision", help="device.precision of all jobs")
-    parser.add_argument("--seed", type=int, default=1, help="of the first random geometry")
-    parser.add_argument("--count", type=int, default=60, help="of random geometries")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the first random geometry")
+    parser.add_argument("--count", type=int, default=60, help="number of random geometries")
     options = parser.parse_args()
     slow = []
     print(f"| network | {' | '.join(PASSES.values())} | layers |\n|---|---|---|---|---|")
@@ -88,10 +88,10 @@ def main():
         slow += [f"{geometry}: {name}" for name in passes if is_reference(name)]
         for name in passes:
             seen[name] = seen.get(name, 0) + 1
-    print(f"\n{options.count} random geometries from seed {options.seed}, passes by:")
+    print(f"\n{options.count} random geometries from seed {options.seed}, passes by implementation:")
     for name, passes in sorted(seen.items(), key=lambda each: -each[1]):
         print(f"  {passes:4} {name}")
-    sys.exit("reference code:\n" + "\n".join(slow) if slow else 0)
+    sys.exit("oneDNN's reference code computes these passes:\n" + "\n".join(slow) if slow else 0)
 
 
 if __name__ == "__main__":

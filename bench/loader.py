@@ -25,7 +25,7 @@ from PIL import Image, features
 import record
 
 COLUMNS = [record.column("what", "loader"), record.column("rate", "samples/s", 0, spread=True),
-           record.column("ratio", "times Pillow", 2, spread=True)]
+           record.column("ratio", "times as fast as Pillow", 2, spread=True)]
 ABOUT = "JPEG photographs to normalized samples of 224 x 224, on one core"
 MEAN = numpy.array([123.675, 116.28, 103.53], numpy.float32)
 STD = numpy.array([58.395, 57.12, 57.375], numpy.float32)
@@ -87,8 +87,8 @@ def row_of(name, values, peer):
 
 def main():
     flags = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    flags.add_argument("--program", required=True, help="bench_loader")
-    flags.add_argument("--photographs", required=True, help=".tar of JPEG files")
+    flags.add_argument("--program", required=True, help="path of bench_loader")
+    flags.add_argument("--photographs", required=True, help="tar file of JPEG images")
     flags.add_argument("--rounds", type=int, default=5)
     flags.add_argument("--seconds", type=float, default=3)
     record.add_options(flags, "loader")
@@ -104,7 +104,7 @@ def main():
         for name, run in runs.items():
             rates[name].append(run())
     rows = [row_of(name, values, rates["Pillow"]) for name, values in rates.items()]
-    for kind, name in (("small", "Poseidon, 32 x 32 pixels"), ("digits", "Poseidon, digits that it draws")):
+    for kind, name in (("small", "Poseidon, 32 x 32 pixels"), ("digits", "Poseidon, generated digits")):
         rows.append({"what": name, "rate": record.figure([[our_rate(given.program, kind, 1)]])})
     print("\n".join([*record.head(COLUMNS), *(record.line(COLUMNS, row) for row in rows)]))
     peer = f"Pillow {PIL.__version__} (libjpeg-turbo {features.version('libjpeg_turbo')})"

@@ -116,7 +116,8 @@ int main(int count, char** words) {
     CpuDevice device(count > 1 ? std::atoi(words[1]) : 1);
     const int repeats = count > 2 ? std::atoi(words[2]) : 9;
     std::printf(
-        "%d threads\n\n| outputs x inputs | samples | own GFLOP/s | oneDNN GFLOP/s | own / oneDNN "
+        "%d threads\n\n| outputs x inputs | samples | Poseidon GFLOP/s | oneDNN GFLOP/s | Poseidon "
+        "/ oneDNN "
         "|\n|---|---:|---:|---:|---:|\n",
         device.threads());
     for (const FactorShape& shape :

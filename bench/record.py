@@ -30,8 +30,8 @@ GENERATIONS = [("AuthenticAMD", 25, 0x10, 0x1f, "Zen 4"), ("AuthenticAMD", 25, 0
 
 def add_options(parser, claim):
     parser.add_argument("--record", type=pathlib.Path, metavar="DIR",
-                        help="write the result of record into a folder of this one, usually bench/results")
-    parser.add_argument("--claim", default=claim, help="the name of that file; default: %(default)s")
+                        help="write the results file DIR/MACHINE/CLAIM.json; DIR is usually bench/results")
+    parser.add_argument("--claim", default=claim, help="name of the results file; default: %(default)s")
 
 
 def column(key, title, digits=None, bold=False, spread=False):

@@ -20,8 +20,8 @@ import tempfile
 import record
 
 HERE = pathlib.Path(__file__).resolve().parent
-COLUMNS = [record.column("job", "job"), record.column("seconds", "whole run, s", 1),
-           record.column("losses", "members lost"), record.column("replayed", "steps made again"),
+COLUMNS = [record.column("job", "job"), record.column("seconds", "total time, s", 1),
+           record.column("losses", "failed members"), record.column("replayed", "steps repeated"),
            record.column("pause", "longest pause, s", 3), record.column("accuracy", "test accuracy, %", 2),
            record.column("bits", "weights (SHA-256)")]
 STEP = re.compile(r"^step (\d+)/")
@@ -88,7 +88,7 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, default=HERE.parent / "build" / "release")
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--servers", type=int, default=4)
-    parser.add_argument("--every", type=int, default=200, help="steps between two losses")
+    parser.add_argument("--every", type=int, default=200, help="steps between two kills")
     parser.add_argument("--losses", type=int, default=6)
     record.add_options(parser, "recovery")
     options, more = parser.parse_known_args()
@@ -96,10 +96,10 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         undisturbed = run(options, more, pathlib.Path(folder) / "undisturbed", [])
         disturbed = run(options, more, pathlib.Path(folder) / "disturbed", victims(options))
-    rows = [row_of(f"{name}, undisturbed", undisturbed), row_of(f"{name}, with losses", disturbed)]
+    rows = [row_of(f"{name}, undisturbed", undisturbed), row_of(f"{name}, with failures", disturbed)]
     print("\n".join([*record.head(COLUMNS), *(record.line(COLUMNS, row) for row in rows)]))
     if undisturbed["weights_sha256"] != disturbed["weights_sha256"]:
-        sys.exit("the weights are not those of the undisturbed run")
+        sys.exit("recovery: the weights differ from those of the undisturbed run")
     record.write(options, COLUMNS, rows)
 
 

@@ -2,7 +2,7 @@
 """Writes the tables of the documents from the results files in bench/results.
 
     python3 bench/report.py            rewrites the tables and the figures in sentences
-    python3 bench/report.py --check    says what it would rewrite, a line for each difference; exit code 1 if any
+    python3 bench/report.py --check    lists what it would change, one line each; exit code 1 if any
 
 A table is between two comments. The first comment names its results files. One table has the rows of all of them:
 
@@ -45,7 +45,7 @@ class Results:
         """The content of the results file MACHINE/CLAIM."""
         path = self.folder / f"{name}.json"
         if not path.is_file():
-            raise ReportError(f"there is no bench/results/{name}.json")
+            raise ReportError(f"bench/results/{name}.json is missing")
         return json.loads(path.read_text(encoding="utf-8"))
 
     def values(self, names, key, **wanted):
@@ -146,7 +146,7 @@ def circumstances(one):
 
 def summary(results, names):
     """One row for each file: its subject, and the figures of its headline row."""
-    lines = ["| what | measured | by | on, at commit |", "|---|---|---|---|"]
+    lines = ["| measurement | result | command | machine, commit |", "|---|---|---|---|"]
     for one in map(results.file, names):
         row = one["rows"][one["headline"]]
         figures = [f"{record.cell(column, row[column['key']])} {column['title']}" for column in one["columns"]
@@ -224,7 +224,7 @@ def check(root):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="only say what differs")
+    parser.add_argument("--check", action="store_true", help="list the differences, write nothing")
     options = parser.parse_args()
     if options.check:
         faults = check(record.ROOT)

@@ -14,7 +14,7 @@ import record
 import training
 
 HERE = pathlib.Path(__file__).resolve().parent
-ABOUT = "the simulated network of {} workers and as many servers, on one core"
+ABOUT = "simulated network of {} workers and as many servers, on one core"
 COLUMNS = [record.column("workers", "workers", 0), record.column("messages", "messages", 0),
            record.column("rate", "messages/s", 0, spread=True)]
 

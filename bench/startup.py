@@ -17,7 +17,7 @@ import record
 
 HERE = pathlib.Path(__file__).resolve().parent
 COLUMNS = [record.column("seconds", "seconds", 2, spread=True)]
-ABOUT = "LeNet, from the start of the process to the end of a run of one step"
+ABOUT = "LeNet, process start to end of a one-step run"
 
 
 def main():

@@ -146,17 +146,17 @@ def row_of(precision, case, threads, times, memory):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default=HERE.parent / "build" / "release")
-    parser.add_argument("--python", default=sys.executable, help="an interpreter that imports torch")
+    parser.add_argument("--python", default=sys.executable, help="Python interpreter with PyTorch")
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--zoo", action="store_true", help="every network, by batches of 8")
-    parser.add_argument("--networks", help="which of them; default: all")
+    parser.add_argument("--zoo", action="store_true", help="every network of configs/networks, with batches of 8")
+    parser.add_argument("--networks", help="networks to measure; default: all")
     parser.add_argument("--isa", choices=LEVELS)
     parser.add_argument("--precision", choices=PEERS, default="fp32")
     record.add_options(parser, "training")
     options = parser.parse_args()
     if options.isa and options.precision != "fp32":
-        parser.error("--isa is for fp32")
+        parser.error("--isa requires --precision fp32")
     cases = ZOO if options.zoo else CASES
     networks = options.networks.split(",") if options.networks else [case[0] for case in cases]
     rows, version, columns = [], "", columns_of(options)
@@ -171,7 +171,7 @@ def main():
             print(record.line(columns, rows[-1]), flush=True)
     ratios = [row["times_as_fast"]["median"] for row in rows]
     print(f"\nGeometric mean: {statistics.geometric_mean(ratios):.2f} times as fast as PyTorch {version} "
-          f"(its fastest mode), least {min(ratios):.2f}.")
+          f"(its fastest mode), lowest {min(ratios):.2f}.")
     if options.zoo:
         rows = record.with_kept(options, rows, ("network", "threads"))
     record.write(options, columns, rows, without=["--networks"] if options.zoo else [], peer=f"PyTorch {version}")

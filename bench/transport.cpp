@@ -49,7 +49,7 @@ Plan plan_of_chunks() {
     request.layers.push_back(std::move(layer));
   }
   Plan plan = make_plan(request);
-  check(plan.chunks.size() == kLayers, "each layer is one chunk");
+  check(plan.chunks.size() == kLayers, "each layer has exactly one chunk");
   return plan;
 }
 
@@ -105,7 +105,7 @@ class End : public Machine {
   void wake() override {}
 
   static std::span<std::byte> memory_of(const Destination& placement) {
-    check(placement.accepted, "a frame that the plan asks for is taken");
+    check(placement.accepted, "the receiver accepts each frame of the plan");
     return placement.memory;
   }
 
@@ -170,7 +170,7 @@ class Gradients final : public ExchangeMemory {
   }
   void check_summed(uint32_t layer) const {
     for (size_t i = 0; i < kElements; i += kSliceElements)
-      check(layers_[layer][i] == kWorkers, "a sum is the sum over the workers");
+      check(layers_[layer][i] == kWorkers, "each sum contains the gradients of all workers");
   }
 
  private:

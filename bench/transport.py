@@ -3,7 +3,7 @@
 
     python3 bench/transport.py [--program build/release/bin/bench_transport] [--rounds 5] [--seconds 3]
          [--beside PROGRAM] [--record bench/results]
-    sudo python3 bench/transport.py --rate 200    over a link of so many Mb/s, shaped both ways (network namespaces)
+    sudo python3 bench/transport.py --rate 200    over a link of 200 Mb/s, shaped both ways (network namespaces)
 
 Two workers in one process send gradients in chunks of 2 MiB to a shard in a second process. The shard adds them and
 sends the sums back. This is the code that trains, without the computation. It runs with a secret, so that frames have
@@ -39,7 +39,7 @@ lab.PREFIX = "psdt"  # avoids a conflict with a netlab that may be running
 CORES = sorted(os.sched_getaffinity(0))
 COLUMNS = [record.column("what", "program"), record.column("rate", "GB/s, both ways", 3, spread=True),
            record.column("worker", "worker, CPU s/GB", 3), record.column("shard", "shard, CPU s/GB", 3),
-           record.column("ratio", "Poseidon / it", 2, spread=True)]
+           record.column("ratio", "Poseidon / program", 2, spread=True)]
 LINK_COLUMNS = [*COLUMNS, record.column("link", "% of the link's rate", 1, spread=True)]
 
 
@@ -110,26 +110,26 @@ def peer_round(place, seconds, *more):
 def main():
     flags = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     flags.add_argument("--program", default=HERE.parent / "build" / "release" / "bin" / "bench_transport")
-    flags.add_argument("--beside", help="bench_transport of another build, which runs in the same rounds")
+    flags.add_argument("--beside", help="bench_transport of another build, to compare in the same rounds")
     flags.add_argument("--rounds", type=int, default=5)
     flags.add_argument("--seconds", type=int, default=3)
-    flags.add_argument("--rate", type=int, default=0, help="Mb/s of a shaped link; 0: loopback")
+    flags.add_argument("--rate", type=int, default=0, help="rate of the shaped link in Mb/s; 0: loopback")
     flags.add_argument("--congestion", default="",
-                       help="of a shaped link: congestion control on its hosts; default: the system's")
+                       help="TCP congestion control on the shaped link; default: the system's")
     record.add_options(flags, "transport")
     given = flags.parse_args()
     if not shutil.which("iperf3"):
-        sys.exit("iperf3 is not installed; on Debian and Ubuntu: apt-get install iperf3")
+        sys.exit("transport: iperf3 is not installed; on Debian and Ubuntu: apt-get install iperf3")
     with contextlib.ExitStack() as stack:
         place = ShapedLink(stack.enter_context(lab.Lab(2, given.rate, given.congestion))) if given.rate else Loopback()
         measures = {"iperf3 --bidir -l 1M": lambda: peer_round(place, given.seconds)}
         if not given.rate:
-            measures["the same, -C reno"] = lambda: peer_round(place, given.seconds, "-C", "reno")
+            measures["iperf3 --bidir -l 1M -C reno"] = lambda: peer_round(place, given.seconds, "-C", "reno")
         secret = "a secret of the benchmark's"
         measures["Poseidon"] = lambda: our_round(place, given.program, given.seconds, secret)
         measures["Poseidon, no secret"] = lambda: our_round(place, given.program, given.seconds)
         if given.beside:
-            measures["that build"] = lambda: our_round(place, given.beside, given.seconds, secret)
+            measures["other build"] = lambda: our_round(place, given.beside, given.seconds, secret)
         rounds = [{name: measure() for name, measure in measures.items()} for _ in range(given.rounds)]
     show(rounds, given)
 

@@ -344,7 +344,7 @@ int main(int count, char** arguments) {
   try {
     std::cout << measure(options).dump() << '\n';
   } catch (const ConfigError& error) {
-    std::cerr << "nothing to measure: " << error.what() << '\n';
+    std::cerr << "bench_gpu: cannot measure: " << error.what() << '\n';
     return 2;
   } catch (const std::exception& error) {
     std::cerr << "bench_gpu: " << error.what() << '\n';

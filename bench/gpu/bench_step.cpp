@@ -121,7 +121,7 @@ int main(int count, char** arguments) {
                       {"pieces_ms", step_milliseconds(request, cuda::Graphs::kNone)}};
     std::cout << result.dump() << '\n';
   } catch (const ConfigError& error) {
-    std::cerr << "nothing to measure: " << error.what() << '\n';
+    std::cerr << "bench_step: cannot measure: " << error.what() << '\n';
     return 2;
   } catch (const std::exception& error) {
     std::cerr << "bench_step: " << error.what() << '\n';

@@ -35,11 +35,13 @@ bool CountingDriver::Memory::has(const void* data) const {
 
 Buffer CountingDriver::allocate(size_t bytes, MemoryKind place, std::string_view purpose) {
   if (place == MemoryKind::kStaging) return Buffer(bytes, purpose);
-  if (bytes > available()) throw OutOfMemory(text(bytes, " bytes for ", purpose));
+  if (bytes > available())
+    throw OutOfMemory(text("out of memory: cannot allocate ", bytes, " bytes for ", purpose));
   const size_t reserved = std::max<size_t>(bytes, 1);
   void* data =
       ::mmap(nullptr, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (data == MAP_FAILED) throw OutOfMemory(text("addresses for ", purpose));
+  if (data == MAP_FAILED)
+    throw OutOfMemory(text("out of memory: cannot reserve addresses for ", purpose));
   auto* begin = static_cast<std::byte*>(data);
   memory_->beginnings[begin + reserved] = begin;
   memory_->taken += bytes;

@@ -54,7 +54,7 @@ class Bench:
     def program(self, name):
         path = self.settings.programs / name
         if not path.exists():
-            raise Skipped(f"{path} is not there")
+            raise Skipped(f"{path} does not exist")
         return str(path)
 
     def run(self, command, limit=600, accept=(0,), environment=None):
@@ -62,7 +62,7 @@ class Bench:
         it."""
         limit = min(limit, self.left())
         if limit < 1:
-            raise ProgramFailed("no time is left")
+            raise ProgramFailed("the time limit of the stage is reached")
         begin = time.monotonic()
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace",
                                    env={**os.environ, **(environment or {})}, start_new_session=True)
@@ -72,13 +72,13 @@ class Bench:
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             output, errors = process.communicate()
-            code = "stopped at its limit"
+            code = "stopped at its time limit"
         entry = {"command": " ".join(map(str, command)), "exit": code, "seconds": round(time.monotonic() - begin, 2)}
         if code not in accept:
             entry["said"] = (errors + output)[-TAIL:]
         self.commands.append(entry)
         if code not in accept:
-            last = (errors.strip() or output.strip() or "nothing said").splitlines()[-1]
+            last = (errors.strip() or output.strip() or "no output").splitlines()[-1]
             raise ProgramFailed(f"{pathlib.Path(command[0]).name}: exit {code}: {last[:300]}", output)
         return output
 
@@ -111,7 +111,7 @@ def cut(value):
         command.pop("said", None)
     if len(json.dumps(value)) <= MOST_BYTES:
         return value
-    return {**{key: value[key] for key in ("stage", "status", "summary", "seconds")}, "results": "too large to keep"}
+    return {**{key: value[key] for key in ("stage", "status", "summary", "seconds")}, "results": "too large to store"}
 
 
 def run_stage(stage, settings, seconds, earlier):

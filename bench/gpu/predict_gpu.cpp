@@ -72,8 +72,9 @@ int check_documents(const fs::path& sources, const std::vector<Prediction>& pred
   const bool same = has_lines(file, lines) && contents_of(file) == lines;
   const bool stated = has_lines(sources / "docs/gpu.md", table_of(predictions));
   if (same && stated) return 0;
-  std::cerr << "What is predicted has changed: predict_gpu writes both anew, the first as it is, "
-               "the second with --table\n";
+  std::cerr
+      << "The predictions have changed. Write docs/gpu-predictions.tsv with predict_gpu SOURCES, "
+         "and the table of docs/gpu.md with predict_gpu SOURCES --table\n";
   return 1;
 }
 

@@ -56,7 +56,7 @@ std::string lines_of(const std::vector<Prediction>& predictions) {
 
 std::string table_of(const std::vector<Prediction>& predictions) {
   std::string table =
-      "| network | batch | precision | GPU ms | batch comes up, ms | samples/s | bound by memory | "
+      "| network | batch | precision | GPU ms | upload ms | samples/s | bound by memory | "
       "memory GB | longest kernels |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n";
   for (const Prediction& each : predictions)
     table +=

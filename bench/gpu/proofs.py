@@ -41,7 +41,7 @@ def write(folder, library, ran):
     import kernel_code  # pylint: disable=import-outside-toplevel  # it is in the sources only, not in archives
     gpu = passed_on_a_gpu(folder)
     if gpu is None:
-        sys.exit(f"first_light: {folder}: not all cases of parity passed on a GPU")
+        sys.exit(f"first_light: {folder}: expected a parity stage that passed on a GPU")
     # c++filt demangles symbols, not types. The symbol of a type's name contains the type.
     types = [f"_ZTS{name}" for name in ran.read_text(encoding="utf-8").split()]
 

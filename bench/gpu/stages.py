@@ -91,7 +91,7 @@ def ceilings(bench, _):
     measured["peak_tflops"] = peaks
     said = (f"copy {measured['copies']['device_gbs']:.0f} GB/s, launch {measured['launch_us']:.1f} us, products "
             + ", ".join(f"{name} {peak:.1f}" for name, peak in peaks.items())
-            + f" TFLOP/s; {count - len(below)} of {count} kernels at {BAR_OF_COPY:.0%} of the copy")
+            + f" TFLOP/s; {count - len(below)} of {count} kernels reach {BAR_OF_COPY:.0%} of the copy bandwidth")
     return measured, not below or bench.settings.is_cpu, said
 
 
@@ -140,7 +140,7 @@ def parity(bench, _):
     wrong = [row["name"] for row in results["alone"] if not row.get("passed", False)]
     results["wrong"] = wrong
     said = f"{len(listed) - len(wrong)} of {len(listed)} cases pass"
-    return results, not wrong and bool(listed), said + (f"; not: {'; '.join(wrong[:5])}" if wrong else "")
+    return results, not wrong and bool(listed), said + (f"; failed: {'; '.join(wrong[:5])}" if wrong else "")
 
 
 def written_job(bench, name, network, batch, size, classes, rate=0.01):
@@ -181,7 +181,7 @@ def steps(bench, _):
              for network, batch in (("resnet18", 8), ("resnet50", 4))]
     for network, make in jobs[:1] if bench.settings.dry_run else jobs:
         if not (configs / "networks" / f"{network}.json").exists():
-            results.append({"name": network, "skipped": "there is no such network"})
+            results.append({"name": network, "skipped": "the network file does not exist"})
             continue
         try:
             passed &= three_steps(bench, make(), network, results)
@@ -207,8 +207,8 @@ def hashes(bench, _):
             return {"precision": precision, "runs": runs, "hashes": sorted(set(found))}
         attempt(results, f"{network} {precision}", all_runs)
     passed = all(len(row.get("hashes", [])) == 1 for row in results)
-    return results, passed, ", ".join(f"{row['name']}: {len(row.get('hashes', []))} hash(es) of {runs} runs"
-                                      for row in results)
+    return results, passed, ", ".join(
+        f"{row['name']}: {len(row.get('hashes', []))} different weight hash(es) in {runs} runs" for row in results)
 
 
 def hash_of_devices(bench, devices, steps_taken):
@@ -250,14 +250,14 @@ def together(bench, _):
     passed &= attempt(results, "one worker, the device twice", twice)
     passed &= attempt(results, "the device and a CPU", lambda: beside_cpu(bench, steps_taken))
     passed &= len(results[0].get("hashes", [])) == 1 and results[1].get("steps") == steps_taken
-    return results, passed, (f"twice the same device: {len(results[0].get('hashes', []))} hash(es); beside a CPU: "
+    return results, passed, (f"same device twice: {len(results[0].get('hashes', []))} weight hash(es); with a CPU: "
                              f"{results[1].get('steps', 'no')} steps with equal replicas")
 
 
 def sanitizer(bench, _):
     tool = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
     if bench.settings.is_cpu or not pathlib.Path(tool).exists():
-        raise Skipped("compute-sanitizer is not there")
+        raise Skipped("compute-sanitizer is not installed")
     job, results, passed = bench.settings.configs / "lenet-digits.json", [], True
     sets = ["train.steps=2", "data.batch_per_worker=8", "data.test.samples=16"]
     program = bench.program("test_layers_gpu")
@@ -369,7 +369,7 @@ def trace(bench, _):
     passed &= all(row["sent_ms"] > 0 and (bench.settings.dry_run or (
         row["hidden"] > 0.5 and row["waited"] <= BAR_OF_WAITING)) for row in told)
     return results, passed, ", ".join(
-        f"{row['name']}: {row['hidden']:.0%} of {row['sent_ms']:.1f} ms of sending lies beside computing, which waits "
+        f"{row['name']}: {row['hidden']:.0%} of {row['sent_ms']:.1f} ms of sending overlaps computation, which waits "
         f"{row['waited']:.1%} of the time" for row in told)
 
 
@@ -429,7 +429,7 @@ def largest_common(bench, job, network, batches, precision, with_peer):
             row["pytorch"] = peer
             best = max((peer[mode] for mode in ("eager", "compiled") if mode in peer), default=0)
             if not best and batch != batches[-1]:
-                why.append(f"batch {batch}: PyTorch fails")
+                why.append(f"batch {batch}: PyTorch failed")
                 continue
             row["of_pytorch"] = row["samples_per_second"] / best if best else None
         return {**row, **({"tried": why} if why else {})}
@@ -463,7 +463,7 @@ def peers(bench, _):
                      (f" ({row['of_pytorch']:.2f} x)" if row.get("of_pytorch") else "")
                      for row in results if "samples_per_second" in row)
     return results, passed and all("error" not in row for row in results), \
-        said + ("" if with_peer else "; no PyTorch here")
+        said + ("" if with_peer else "; PyTorch is not available")
 
 
 STAGES = (

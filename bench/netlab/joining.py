@@ -8,8 +8,8 @@ Hosts are network namespaces of this machine (lab.py), each with a link of the g
 job with parameter servers runs on all hosts except the last one. After three steps, a worker on the last host joins.
 Layers and updates only sleep (device `replay`). Parameters and optimizer state have their real size and cross the
 links. The pause is `lost_s` of the joiner's first view: from the end of the previous view to the first step of the new
-one. "values / link" is the time of parameters and momentum on the joiner's link, at the rate that iperf3 reaches.
-"whole join" begins at the start of the joiner's process.
+one. "transfer at link rate" is the time of parameters and momentum on the joiner's link, at the rate that iperf3
+reaches. "total join" begins at the start of the joiner's process.
 """
 import argparse
 import json
@@ -29,10 +29,10 @@ import replay  # noqa: E402
 
 BEFORE, BEHIND = 3, 3  # steps without and with the joiner
 COLUMNS = [record.column("network", "network"), record.column("link", "link Mb/s", 0),
-           record.column("iperf3", "iperf3 Mb/s", 0), record.column("megabytes", "values, MB", 0),
-           record.column("step_s", "step before, s", 2), record.column("pause_s", "pause, s", 2, bold=True),
-           record.column("link_s", "values / link, s", 2), record.column("ratio", "pause / that", 2),
-           record.column("join_s", "whole join, s", 2)]
+           record.column("iperf3", "iperf3 Mb/s", 0), record.column("megabytes", "state, MB", 0),
+           record.column("step_s", "step before join, s", 2), record.column("pause_s", "pause, s", 2, bold=True),
+           record.column("link_s", "transfer at link rate, s", 2), record.column("ratio", "pause / transfer", 2),
+           record.column("join_s", "total join, s", 2)]
 
 
 def steps_of(metrics):
@@ -43,7 +43,7 @@ def steps_of(metrics):
 def wait_for(condition, process):
     while not condition():
         if process.poll() is not None:
-            sys.exit(f"joining: poseidon-train ended with {process.returncode}")
+            sys.exit(f"joining: poseidon-train exited with {process.returncode}")
         time.sleep(0.05)
 
 
@@ -123,7 +123,7 @@ def main():
     parser.add_argument("--hosts", type=int, default=3)
     record.add_options(parser, "joining")
     options = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("joining: ended by a signal"))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("joining: stopped by SIGTERM"))
     rows = []
     print("\n".join(record.head(COLUMNS)), flush=True)
     with tempfile.TemporaryDirectory() as folder:

@@ -20,7 +20,7 @@ def need_root():
         sys.exit("netlab: network namespaces need root; run it with sudo")
     for program in ("ip", "tc"):
         if shutil.which(program) is None:
-            sys.exit(f"netlab: {program} is missing; it is in Debian's iproute2")
+            sys.exit(f"netlab: {program} is missing; install iproute2")
 
 
 def command(*words):
@@ -78,7 +78,8 @@ class Lab:
         except RuntimeError:
             self.remove()
             with open("/proc/sys/net/ipv4/tcp_allowed_congestion_control", encoding="ascii") as allowed:
-                sys.exit(f"--congestion {self.congestion}: namespaces may use only {allowed.read().strip()}")
+                sys.exit(f"netlab: --congestion {self.congestion}: expected one that network namespaces may use: "
+                         f"{allowed.read().strip()}")
 
     def shape(self, where, device):
         # A token bucket of 1/250 s, and a queue of at most 20 ms, as in a switch.

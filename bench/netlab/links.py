@@ -95,7 +95,7 @@ def main():
                                       watch=Sampling(ends, samples).follow)
     rows = rates(samples, ends.seen[-2], ends.seen[-1], options.parts)
     print("\n".join([*record.head(COLUMNS), *(record.line(COLUMNS, row) for row in rows)]))
-    print(f"the steps: {', '.join(f'{step:.0f}' for step in steps)} ms")
+    print(f"steps: {', '.join(f'{step:.0f}' for step in steps)} ms")
 
 
 if __name__ == "__main__":

@@ -46,7 +46,7 @@ VARIANTS = {
 COLUMNS = [record.column("network", "network"), record.column("link", "link Mb/s", 0),
            record.column("iperf3", "iperf3 Mb/s", 0), record.column("variant", "variant"),
            record.column("step_ms", "step ms", 0, spread=True), record.column("best_ms", "best possible ms", 0),
-           record.column("part_of_best", "part of it", 2, spread=True), record.column("ddp_ms", "DDP ms", 0),
+           record.column("part_of_best", "best / step", 2, spread=True), record.column("ddp_ms", "DDP ms", 0),
            record.column("times_as_fast", "times as fast", 2, bold=True, spread=True)]
 
 
@@ -126,7 +126,7 @@ def poseidon_steps(lab, options, network, overrides, folder, steps, more=(), wat
             lab.kill()
     _, err = train.communicate()
     if train.returncode not in (0, -signal.SIGKILL):
-        sys.exit(f"netlab: poseidon-train ended with {train.returncode}: {err[-1500:]}")
+        sys.exit(f"netlab: poseidon-train exited with {train.returncode}: {err[-1500:]}")
     for member in members:
         member.wait()
     records = [json.loads(line) for line in (output / "metrics.jsonl").read_text().splitlines()]
@@ -173,19 +173,19 @@ def row_of(name, rounds):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default=HERE.parent.parent / "build" / "release")
-    parser.add_argument("--python", default="", help="an interpreter that imports torch; without it, no peer")
+    parser.add_argument("--python", default="", help="Python interpreter with PyTorch; default: no comparison")
     parser.add_argument("--rates", default="200,1000")
-    parser.add_argument("--congestion", default="", help="TCP's congestion control on all hosts, reno for example")
+    parser.add_argument("--congestion", default="", help="TCP congestion control on all hosts, for example reno")
     parser.add_argument("--networks", default="alexnet,vgg11,resnet50")
-    parser.add_argument("--variants", default=";".join(VARIANTS), help="with semicolons between them")
-    parser.add_argument("--servers-apart", action="store_true", help="servers in processes of their own")
+    parser.add_argument("--variants", default=";".join(VARIANTS), help="variants, separated by semicolons")
+    parser.add_argument("--servers-apart", action="store_true", help="run each server in a separate process")
     parser.add_argument("--steps", type=int, default=6)
     parser.add_argument("--peer-steps", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=1)
     record.add_options(parser, "netlab")
     options = parser.parse_args()
     # sys.exit() also removes the namespaces if a signal ends the script.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("netlab: ended by a signal"))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("netlab: stopped by SIGTERM"))
     rows, version = [], ""
     print("\n".join(record.head(COLUMNS)), flush=True)
     for rate in map(int, options.rates.split(",")):

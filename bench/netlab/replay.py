@@ -41,10 +41,10 @@ WARM_UP = 2  # steps that do not count: they touch new memory, and connections s
 COLUMNS = [record.column("network", "network"), record.column("hosts", "hosts", 0),
            record.column("link", "link Mb/s", 0), record.column("iperf3", "iperf3 Mb/s", 0),
            record.column("variant", "variant"), record.column("step_ms", "step ms", 0, spread=True),
-           record.column("best_ms", "best possible ms", 0), record.column("part_of_best", "part of it", 2, bold=True),
+           record.column("best_ms", "best possible ms", 0), record.column("part_of_best", "best / step", 2, bold=True),
            record.column("simulated_ms", "simulated ms", 0), record.column("simulated_part", "simulated / step", 2),
            record.column("cores_in_use", "cores in use", 2),
-           record.column("part_with_processor", "part of best with them", 2)]
+           record.column("part_with_processor", "best with cores / step", 2)]
 KEYS = ("network", "hosts", "link", "variant")
 
 
@@ -135,7 +135,7 @@ def one_lab_parser(description):
     parser.add_argument("--rate", type=int, default=200)
     parser.add_argument("--steps", type=int, default=4)
     parser.add_argument("--variant", default="auto")
-    parser.add_argument("--congestion", default="", help="TCP's congestion control on all hosts, reno for example")
+    parser.add_argument("--congestion", default="", help="TCP congestion control on all hosts, for example reno")
     return parser
 
 
@@ -157,16 +157,16 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default=HERE.parent.parent / "build" / "release")
     parser.add_argument("--rates", default="100,200,1000")
-    parser.add_argument("--congestion", default="", help="TCP's congestion control on all hosts, reno for example")
+    parser.add_argument("--congestion", default="", help="TCP congestion control on all hosts, for example reno")
     parser.add_argument("--networks", default="vgg19:4,alexnet:8,resnet50:16")
-    parser.add_argument("--variants", default="ps;sfb;auto;auto, bf16", help="with semicolons between them")
-    parser.add_argument("--seconds", type=float, default=10, help="of steps in a cell, which has two at least")
+    parser.add_argument("--variants", default="ps;sfb;auto;auto, bf16", help="variants, separated by semicolons")
+    parser.add_argument("--seconds", type=float, default=10, help="seconds of steps in a cell; at least two steps")
     parser.add_argument("--state", type=pathlib.Path, default=pathlib.Path("netlab-replay.jsonl"))
     record.add_options(parser, "replay")
     options = parser.parse_args()
     options.servers_apart = False
     netlab.BATCHES.update({network: BATCH for network, _, _ in cells(options)})
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("replay: ended by a signal"))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("replay: stopped by SIGTERM"))
     state, rows = State(options.state), []
     print("\n".join(record.head(COLUMNS)), flush=True)
     with tempfile.TemporaryDirectory() as folder:

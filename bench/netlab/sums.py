@@ -22,7 +22,7 @@ import netlab  # noqa: E402
 import record  # noqa: E402
 import replay  # noqa: E402
 
-COLUMNS = [record.column("layer", "layer"), record.column("sum_ms", "contributed to summed, ms", 0),
+COLUMNS = [record.column("layer", "layer"), record.column("sum_ms", "contribution to sum, ms", 0),
            record.column("longest_ms", "longest, ms", 0)]
 
 
@@ -46,7 +46,7 @@ def latencies(trace):
 
 def main():
     parser = replay.one_lab_parser(__doc__)
-    parser.add_argument("--times", type=pathlib.Path, help="of --time --json; without it they are measured")
+    parser.add_argument("--times", type=pathlib.Path, help="output file of --time --json; default: measure the layers")
     record.add_options(parser, "sums")
     options = replay.options_of_one_lab(parser)
     with tempfile.TemporaryDirectory() as folder, Lab(options.hosts, options.rate, options.congestion) as lab:

@@ -69,7 +69,7 @@ TEST_CASE("prediction: the memory of the counting GPU is addresses, and no more 
   const Buffer staging = driver.allocate(1000, MemoryKind::kStaging, "something");
   CHECK(driver.available() == 400'000);
   CHECK(error_of<OutOfMemory>([&] { driver.allocate(400'001, MemoryKind::kDevice, "much"); }) ==
-        "400001 bytes for much");
+        "out of memory: cannot allocate 400001 bytes for much");
   const cuda::Stream stream = driver.make_stream(cuda::Urgency::kUsual);
   auto* inside = static_cast<std::byte*>(device.data()) + 599'999;
   driver.copy(stream, device.data(), inside, 1);
