@@ -24,7 +24,7 @@ build_step() {
   local minutes=$1 begin=$SECONDS log status=0 targets=()
   shift
   [ "$#" -eq 0 ] || targets=(--target "$@")
-  printf 'Building: the first time about %d minutes on %d processor cores\n' \
+  printf 'Building: a first build takes about %d minutes on %d processor cores\n' \
     $(((minutes + $(nproc) - 1) / $(nproc))) "$(nproc)"
   if [ -t 1 ]; then
     cmake --build --preset release "${targets[@]}"

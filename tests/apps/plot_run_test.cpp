@@ -37,7 +37,7 @@ TEST_CASE("plot-run: a name with & and <, a torn line, a config that is not ther
   write_text(job.folder / "metrics.jsonl", train_line(1, 2) + train_line(2, 1) + "{\"type\":\"tr");
   const Finished drawn = plot(job);
   CHECK(drawn.code == 0);
-  CHECK(has(drawn.err, "a line that is no record is left out"));
+  CHECK(has(drawn.err, "skipping a line that is not a record"));
   CHECK(has(read_text(job.folder / "loss.svg"), ">cats &amp; &lt;dogs&gt;</text>"));
   for (const char* config : {"{\"name\"", "[1]"}) {
     write_text(job.folder / "config.json", config);
@@ -59,7 +59,7 @@ TEST_CASE("plot-run: what cannot be drawn is said in one line") {
   const std::string metrics = (job.folder / "metrics.jsonl").string();
   CHECK(refused() == "plot-run: " + metrics + ": cannot be read: No such file or directory\n");
   write_text(metrics, "");
-  CHECK(refused() == "plot-run: " + metrics + ": no training steps in it\n");
+  CHECK(refused() == "plot-run: " + metrics + ": expected training steps, got none\n");
 }
 
 TEST_CASE("plot-run: no file is overwritten unasked") {
