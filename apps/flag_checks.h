@@ -24,9 +24,9 @@ inline CLI::Validator whole_number(int64_t least,
     const auto [end, fault] = std::from_chars(given.data(), given.data() + given.size(), value);
     const bool whole = fault == std::errc() && end == given.data() + given.size();
     if (whole && value >= least && value <= most) return "";
-    constexpr size_t kMostShown = 40;
-    const bool cut = given.size() > kMostShown;
-    return "expected a whole number " + range + ", got " + given.substr(0, kMostShown) +
+    constexpr size_t kMaxShown = 40;
+    const bool cut = given.size() > kMaxShown;
+    return "expected a whole number " + range + ", got " + given.substr(0, kMaxShown) +
            (cut ? "..." : "");
   };
   return CLI::Validator(refusal, "", "whole number");

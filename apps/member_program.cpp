@@ -12,10 +12,10 @@
 
 #include "apps/command_line.h"
 #include "apps/flag_checks.h"
-#include "apps/input_end.h"
 #include "apps/isa_option.h"
 #include "apps/run_program.h"
 #include "apps/service_manager.h"
+#include "apps/stdin_watcher.h"
 #include "apps/stop_signals.h"
 #include "apps/tls_options.h"
 #include "comm/wire/address.h"
@@ -41,7 +41,7 @@ struct Arguments {
   std::string server_listen, server_advertise;
   std::string data_root, run_directory;
   /// Heartbeats of the server in a worker's process; null: no server.
-  std::shared_ptr<trainer::Heartbeat> server_life;
+  std::shared_ptr<trainer::Heartbeat> server_heartbeat;
   std::string stop_signals = kDefaultStopSignals;
   int64_t join_timeout = 0;
   int64_t workers_on_host = 1;
@@ -138,7 +138,7 @@ void add_options(CLI::App& app, Arguments& arguments, bool computes) {
 
 using OneJob = MemberEnd (*)(const MemberOptions&, Log&);
 
-int take_part_in_jobs(const Arguments& arguments, MemberOptions options, OneJob one_job, Log& log) {
+int run_jobs(const Arguments& arguments, MemberOptions options, OneJob one_job, Log& log) {
   while (true) {
     const MemberEnd end = one_job(options, log);
     if (options.stop.stop_requested()) return 0;
@@ -147,10 +147,10 @@ int take_part_in_jobs(const Arguments& arguments, MemberOptions options, OneJob 
     options.pause = kBetweenJobs;
     // A worker that stores an in-memory checkpoint waits for a job at least until the checkpoint
     // expires.
-    if (options.keeper != nullptr && arguments.join_timeout > 0)
+    if (options.checkpoint_store != nullptr && arguments.join_timeout > 0)
       options.join_timeout =
           std::max(arguments.options.join_timeout,
-                   options.keeper->left(trainer::InMemoryCheckpointStore::Clock::now()));
+                   options.checkpoint_store->left(trainer::InMemoryCheckpointStore::Clock::now()));
   }
 }
 
@@ -165,8 +165,8 @@ int run_node(const char* name, const Arguments& arguments, OneJob one_job) {
     try {
       StandardErrorLog standard_error;
       OnceLog log(standard_error, who);
-      const int code = take_part_in_jobs(arguments, options, job, log);
-      options.life->over();
+      const int code = run_jobs(arguments, options, job, log);
+      options.heartbeat->over();
       return code;
     } catch (...) {
       // The other half of the node would wait forever.
@@ -174,8 +174,8 @@ int run_node(const char* name, const Arguments& arguments, OneJob one_job) {
     }
   };
   MemberOptions server = arguments.options;
-  server.keeper = nullptr;
-  server.life = arguments.server_life;
+  server.checkpoint_store = nullptr;
+  server.heartbeat = arguments.server_heartbeat;
   server.listen = arguments.server_listen;
   server.advertise = arguments.server_advertise;
   if (server.advertise.empty() && !arguments.options.advertise.empty())
@@ -203,14 +203,14 @@ void complete(Arguments& arguments, const char* name, bool computes) {
   options.join_timeout = std::chrono::seconds(arguments.join_timeout);
   options.abandon = [name](const std::string& why) {
     std::fprintf(stderr, "%s: %s; the process exits\n", name, why.c_str());
-    std::_Exit(static_cast<int>(MemberEnd::kPeerLost));
+    std::_Exit(static_cast<int>(MemberEnd::kPeerFailed));
   };
   options.secret = secret_of(arguments.secret_file, log);
   if (options.threads == 0 && arguments.workers_on_host > 1)
     options.threads = std::max<int64_t>(1, available_cores() / arguments.workers_on_host);
   options.run_directory = arguments.run_directory;
   if (!arguments.once && computes)
-    options.keeper = std::make_shared<trainer::InMemoryCheckpointStore>();
+    options.checkpoint_store = std::make_shared<trainer::InMemoryCheckpointStore>();
   if (!arguments.device.empty())
     options.devices = trainer::devices_of_this_machine(arguments.device);
   if (!arguments.data_root.empty()) options.data_root = trainer::DataRoot(arguments.data_root);
@@ -238,9 +238,9 @@ int run(const char* name, const char* description, bool computes, int count, cha
   arguments.options.why_stopped = [&input_has_ended] {
     return input_has_ended ? "its standard input has ended" : "it received a stop signal";
   };
-  std::optional<InputEnd> input_end;
+  std::optional<StdinWatcher> stdin_watcher;
   if (arguments.end_with_stdin)
-    input_end.emplace(
+    stdin_watcher.emplace(
         [&] {
           StandardErrorLog().info("standard input has ended: shutting down");
           input_has_ended = true;
@@ -251,16 +251,16 @@ int run(const char* name, const char* description, bool computes, int count, cha
           arguments.options.abandon("it did not leave the job in time after standard input ended");
         });
   StandardErrorLog standard_error;
-  trainer::ServiceWatch::Parts parts{arguments.options.life};
+  trainer::ServiceManagerReporter::Parts parts{arguments.options.heartbeat};
   if (!arguments.server_listen.empty()) {
     arguments.options.neighbours = comm::make_neighbours();
-    arguments.server_life = std::make_shared<trainer::Heartbeat>("server: ");
-    parts.push_back(arguments.server_life);
+    arguments.server_heartbeat = std::make_shared<trainer::Heartbeat>("server: ");
+    parts.push_back(arguments.server_heartbeat);
   }
   const auto watch = watched_by_manager(parts, arguments.options.stop, standard_error);
   if (!arguments.server_listen.empty()) return run_node(name, arguments, one_job);
   OnceLog log(standard_error, "");
-  return take_part_in_jobs(arguments, arguments.options, one_job, log);
+  return run_jobs(arguments, arguments.options, one_job, log);
 }
 
 }  // namespace

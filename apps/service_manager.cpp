@@ -31,13 +31,13 @@ std::chrono::microseconds watchdog_period() {
 
 }  // namespace
 
-std::unique_ptr<trainer::ServiceWatch> watched_by_manager(trainer::ServiceWatch::Parts parts,
-                                                          std::stop_token stop, Log& log) {
+std::unique_ptr<trainer::ServiceManagerReporter> watched_by_manager(
+    trainer::ServiceManagerReporter::Parts parts, std::stop_token stop, Log& log) {
   const char* address = std::getenv("NOTIFY_SOCKET");
   if (address == nullptr) return nullptr;
   try {
-    return std::make_unique<trainer::ServiceWatch>(address, watchdog_period(), std::move(parts),
-                                                   std::move(stop));
+    return std::make_unique<trainer::ServiceManagerReporter>(address, watchdog_period(),
+                                                             std::move(parts), std::move(stop));
   } catch (...) {
     log.warning(message_of(std::current_exception()));
     return nullptr;

@@ -4,14 +4,14 @@
 #include <stop_token>
 
 #include "core/log.h"
-#include "trainer/member/service_watch.h"
+#include "trainer/member/service_manager_reporter.h"
 
 namespace poseidon::apps {
 
 /// Creates a watch that reports `parts` to the service manager in the environment (NOTIFY_SOCKET,
 /// WATCHDOG_USEC, WATCHDOG_PID: sd_notify(3), sd_watchdog_enabled(3)). Returns null if the
 /// environment names no manager. If the manager cannot be reached, logs a warning and returns null.
-std::unique_ptr<trainer::ServiceWatch> watched_by_manager(trainer::ServiceWatch::Parts parts,
-                                                          std::stop_token stop, Log& log);
+std::unique_ptr<trainer::ServiceManagerReporter> watched_by_manager(
+    trainer::ServiceManagerReporter::Parts parts, std::stop_token stop, Log& log);
 
 }  // namespace poseidon::apps

@@ -69,7 +69,7 @@ class SamplePreparer {
   struct Memory {
     Sample sample;
     TransformScratchPtr scratch = make_transform_scratch();
-    std::vector<float> partner;  ///< prepared values of the second sample (mixup, CutMix)
+    std::vector<float> second_sample;  ///< prepared values of the second sample (mixup, CutMix)
   };
 
   /// Fills `out` from sample `wanted`, or with OnError::kSkip from the next good sample. Returns
@@ -142,7 +142,7 @@ class SamplePreparer {
 
 /// Memory of one batch. During preparation, each thread writes only to the samples of its chunk.
 struct Slot {
-  Buffer values, extras, labels, mixtures;
+  Buffer values, extras, labels, mixup_labels;
   std::vector<int64_t> indices;
   Batch batch;
   int64_t chunks_left = 0;
@@ -250,7 +250,7 @@ Loader::Ring::Ring(const Dataset& dataset, const Transform& transform, const Loa
     if (extras_.count() > 0)
       slot.extras = take_memory(options_.memory, largest * extras_.count() * sizeof(float));
     slot.labels = take_memory(options_.memory, largest * sizeof(int32_t));
-    if (mixer_) slot.mixtures = take_memory(options_.memory, 2 * largest * sizeof(float));
+    if (mixer_) slot.mixup_labels = take_memory(options_.memory, 2 * largest * sizeof(float));
     slot.indices.resize(largest);
   }
   for (int i = 0; i < options_.threads; ++i) threads_.emplace_back([this] { run(); });
@@ -317,7 +317,7 @@ void Loader::Ring::start_batch(Slot& slot, int64_t sequence) {
     batch.values.floats = slot.values.as<float>().first(count * sample_count_);
   batch.extras = slot.extras.as<float>().first(count * extras_.count());
   batch.labels = slot.labels.as<int32_t>().first(count);
-  if (mixer_) batch.mixtures = slot.mixtures.as<float>().first(2 * count);
+  if (mixer_) batch.mixup_labels = slot.mixup_labels.as<float>().first(2 * count);
   batch.indices = std::span(slot.indices).first(count);
 }
 
@@ -363,25 +363,25 @@ void Loader::Ring::mix_sample(Slot& slot, size_t at, OrderedSample sample,
                               SamplePreparer::Memory& memory) {
   int32_t& label = slot.labels.as<int32_t>()[at];
   int32_t second = label;
-  double share = 0;
-  const auto mixture =
+  double lambda = 0;
+  const auto decision =
       mixer_->draw({static_cast<uint64_t>(sample.epoch), static_cast<uint64_t>(sample.index)});
-  if (mixture) {
-    memory.partner.resize(sample_count_);
-    preparer_.prepare({sample.epoch, mixture->partner}, {.values = memory.partner, .pixels = {}},
-                      memory);
-    mixer_->mix(*mixture, memory.partner, place_of(slot, at).values);
-    extras_.mix(memory.sample, mixture->share, extras_place_of(slot, at));
+  if (decision) {
+    memory.second_sample.resize(sample_count_);
+    preparer_.prepare({sample.epoch, decision->second_sample},
+                      {.values = memory.second_sample, .pixels = {}}, memory);
+    mixer_->mix(*decision, memory.second_sample, place_of(slot, at).values);
+    extras_.mix(memory.sample, decision->lambda, extras_place_of(slot, at));
     second = memory.sample.label;
-    share = second == label ? 0 : mixture->share;
-    if (share > 0.5) {
+    lambda = second == label ? 0 : decision->lambda;
+    if (lambda > 0.5) {
       std::swap(label, second);
-      share = 1 - share;
+      lambda = 1 - lambda;
     }
   }
-  const std::span<float> mixtures = slot.mixtures.as<float>();
-  mixtures[at] = static_cast<float>(second);
-  mixtures[slot.batch.labels.size() + at] = static_cast<float>(share);
+  const std::span<float> mixup_labels = slot.mixup_labels.as<float>();
+  mixup_labels[at] = static_cast<float>(second);
+  mixup_labels[slot.batch.labels.size() + at] = static_cast<float>(lambda);
 }
 
 void Loader::Ring::finish_chunk(const Chunk& chunk, int64_t replaced, std::exception_ptr error) {

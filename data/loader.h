@@ -69,7 +69,7 @@ struct Batch {
   /// label of each sample, as whole numbers, then the weight of each second label. `labels`
   /// contains the labels with the larger weight. The second weight is 0 if a sample is not mixed or
   /// both labels are equal.
-  std::span<const float> mixtures;
+  std::span<const float> mixup_labels;
   std::span<const int64_t> indices;
 };
 

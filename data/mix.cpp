@@ -37,7 +37,7 @@ double next_log_gamma(RandomStream& random, double shape) {
 }
 
 /// Beta(a, a): x / (x + y) for two Gamma(a) random numbers x and y.
-double next_share(RandomStream& random, double a) {
+double next_lambda(RandomStream& random, double a) {
   const double one = next_log_gamma(random, a), other = next_log_gamma(random, a);
   return 1 / (1 + std::exp(other - one));
 }
@@ -53,7 +53,7 @@ std::array<int64_t, 2> cut(int64_t extent, int64_t middle, double part) {
 }  // namespace
 
 // Draws the numbers that all methods need first, so no option changes the numbers of another.
-std::optional<Mixture> Mixer::draw(SampleKey key) const {
+std::optional<MixDecision> Mixer::draw(SampleKey key) const {
   RandomStream random(seed_, RandomPurpose::kMixing, key.epoch, key.index);
   const bool mixed = static_cast<double>(random.next_uniform()) < config_.probability;
   const bool second_way = (random.next_word() >> 31) != 0;
@@ -62,32 +62,34 @@ std::optional<Mixture> Mixer::draw(SampleKey key) const {
   const auto middle_x = random.next_below(static_cast<uint32_t>(output_[2]));
   if (!mixed || samples_ < 2) return std::nullopt;
   const uint64_t others = static_cast<uint64_t>(samples_) - 1;
-  Mixture mixture{.partner = static_cast<int64_t>((key.index + 1 + (high << 32 | low) % others) %
-                                                  static_cast<uint64_t>(samples_))};
+  MixDecision decision{.second_sample =
+                           static_cast<int64_t>((key.index + 1 + (high << 32 | low) % others) %
+                                                static_cast<uint64_t>(samples_))};
   const bool cuts = config_.cutmix > 0 && (config_.mixup == 0 || second_way);
-  mixture.share = next_share(random, cuts ? config_.cutmix : config_.mixup);
+  decision.lambda = next_lambda(random, cuts ? config_.cutmix : config_.mixup);
   if (cuts) {
-    const double side = std::sqrt(mixture.share);
+    const double side = std::sqrt(decision.lambda);
     const auto rows = cut(output_[1], middle_y, side), columns = cut(output_[2], middle_x, side);
-    mixture.part = Box{rows[0], columns[0], rows[1], columns[1]};
-    mixture.share =
+    decision.part = Box{rows[0], columns[0], rows[1], columns[1]};
+    decision.lambda =
         static_cast<double>(rows[1] * columns[1]) / static_cast<double>(output_[1] * output_[2]);
   }
-  return mixture;
+  return decision;
 }
 
-void Mixer::mix(const Mixture& mixture, std::span<const float> partner,
+void Mixer::mix(const MixDecision& decision, std::span<const float> second_sample,
                 std::span<float> values) const {
-  if (!mixture.part) {
-    const auto share = static_cast<float>(mixture.share), rest = 1 - share;
-    for (size_t i = 0; i < values.size(); ++i) values[i] = rest * values[i] + share * partner[i];
+  if (!decision.part) {
+    const auto lambda = static_cast<float>(decision.lambda), rest = 1 - lambda;
+    for (size_t i = 0; i < values.size(); ++i)
+      values[i] = rest * values[i] + lambda * second_sample[i];
     return;
   }
-  const Box& part = *mixture.part;
+  const Box& part = *decision.part;
   for (int64_t c = 0; c < output_[0]; ++c)
     for (int64_t y = part.top; y < part.top + part.height; ++y) {
       const int64_t first = (c * output_[1] + y) * output_[2] + part.left;
-      std::copy_n(partner.begin() + first, part.width, values.begin() + first);
+      std::copy_n(second_sample.begin() + first, part.width, values.begin() + first);
     }
 }
 

@@ -11,9 +11,9 @@
 namespace poseidon::data {
 
 /// The second sample of mixup or CutMix, and its weight.
-struct Mixture {
-  int64_t partner = 0;  ///< index of the second sample
-  double share = 0;     ///< lambda: weight of the second sample, 0 to 1
+struct MixDecision {
+  int64_t second_sample = 0;  ///< index of the second sample
+  double lambda = 0;          ///< weight of the second sample, 0 to 1
   /// CutMix: the region copied from the second sample. None: mixup, each value is a weighted mean.
   std::optional<Box> part = {};
 };
@@ -28,9 +28,10 @@ class Mixer {
       : config_(config), output_(output), seed_(seed), samples_(samples) {}
 
   /// Returns nullopt if the sample is not mixed.
-  std::optional<Mixture> draw(SampleKey key) const;
-  /// Mixes `partner`, the values of the second sample, into `values`.
-  void mix(const Mixture& mixture, std::span<const float> partner, std::span<float> values) const;
+  std::optional<MixDecision> draw(SampleKey key) const;
+  /// Mixes `second_sample`, the values of the second sample, into `values`.
+  void mix(const MixDecision& decision, std::span<const float> second_sample,
+           std::span<float> values) const;
 
  private:
   MixConfig config_;

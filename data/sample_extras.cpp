@@ -49,10 +49,10 @@ void SampleExtras::clear(const Place& place) const {
   for (const Part& part : parts_) std::ranges::fill(values_of(part, place), 0.0F);
 }
 
-void SampleExtras::mix(const Sample& partner, double share, const Place& place) const {
-  const auto second = static_cast<float>(share), first = 1 - second;
+void SampleExtras::mix(const Sample& second_sample, double lambda, const Place& place) const {
+  const auto second = static_cast<float>(lambda), first = 1 - second;
   for (const Part& part : parts_) {
-    const std::span<const std::byte> bytes = bytes_of(part, partner);
+    const std::span<const std::byte> bytes = bytes_of(part, second_sample);
     const std::span<float> values = values_of(part, place);
     for (size_t i = 0; i < values.size(); ++i) {
       float other = 0;

@@ -25,8 +25,9 @@ class SampleExtras {
   void put(const Sample& sample, const Place& place) const;
   /// Writes zeros. Used for batch entries without a sample.
   void clear(const Place& place) const;
-  /// Mixes the second sample's values into those at `place`. `share` is the second sample's weight.
-  void mix(const Sample& partner, double share, const Place& place) const;
+  /// Mixes the second sample's values into those at `place`. `lambda` is the second sample's
+  /// weight.
+  void mix(const Sample& second_sample, double lambda, const Place& place) const;
 
  private:
   struct Part {

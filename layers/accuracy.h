@@ -11,7 +11,7 @@ inline constexpr size_t kMostRanks = 8;
 
 /// For each k of `top_k`: 1 if the label is among the k best scores of the sample, else 0. Scores
 /// are (n, classes) or (n, classes, 1, 1). If scores are equal, the class with the lower index
-/// ranks first. If samples are mixed (StepContext::mixtures), the label with the larger weight
+/// ranks first. If samples are mixed (StepContext::mixup_labels), the label with the larger weight
 /// counts. The layer has no gradient.
 class Accuracy final : public Definition {
  public:

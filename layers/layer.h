@@ -84,8 +84,8 @@ class Definition {
   /// last input, and a network file may omit it. The labels are (samples, 1) with integer values,
   /// and stay there until backward.
   virtual int label_input() const { return -1; }
-  /// Whether the layer supports mixed samples (StepContext::mixtures). If samples are mixed, its
-  /// label input is (3, samples). The rows are the labels with the larger weight, the second
+  /// Whether the layer supports mixed samples (StepContext::mixup_labels). If samples are mixed,
+  /// its label input is (3, samples). The rows are the labels with the larger weight, the second
   /// labels, and the weights of the second labels.
   virtual bool takes_mixtures() const { return false; }
   /// Whether it is a loss whose first input has the scores of classes.
@@ -152,7 +152,7 @@ struct StepContext {
   /// Host memory. Set if the job mixes pairs of samples (mixup, CutMix): the second labels of all
   /// samples, then lambda, the weights of these labels, 0 to 1/2. Empty: no sample is mixed. Layers
   /// read them only in training.
-  std::span<const float> mixtures = {};
+  std::span<const float> mixup_labels = {};
   float loss_scale = 1;  ///< 1 / samples of the global batch
 };
 

@@ -35,8 +35,8 @@ void check_classes(const Definition& definition, const StepContext& step, int64_
                           classes - 1, " (the network has ", classes, " classes)"));
   };
   for (size_t i = 0; i < step.labels.size(); ++i) check_class(i, step.labels[i]);
-  for (size_t i = 0; i < step.mixtures.size() / 2; ++i)
-    check_class(i, static_cast<int32_t>(step.mixtures[i]));
+  for (size_t i = 0; i < step.mixup_labels.size() / 2; ++i)
+    check_class(i, static_cast<int32_t>(step.mixup_labels[i]));
 }
 
 void ContrastiveLoss::describe(Fields& fields) {

@@ -56,7 +56,7 @@ void BatchReception::set(std::span<const float> values, std::span<const float> e
 }
 
 Event BatchReception::set(const BatchValues& values, std::span<const float> extras,
-                          std::span<const int32_t> labels, std::span<const float> mixtures) {
+                          std::span<const int32_t> labels, std::span<const float> mixup_labels) {
   if (device_.shares_memory()) {
     set(values.floats, extras);
     return {};
@@ -65,30 +65,31 @@ Event BatchReception::set(const BatchValues& values, std::span<const float> extr
   const Tensor& kept = places_.labels;
   have_labels_ = kept && writer_ != nullptr;
   if (!have_labels_) labels = {};
-  if (!have_labels_ || kept.shape.count() == std::ssize(labels)) mixtures = {};
+  if (!have_labels_ || kept.shape.count() == std::ssize(labels)) mixup_labels = {};
   const std::span<std::byte> room = values_received().first(values.bytes().size());
   const std::span<int32_t> label_room = received_.as<int32_t>().first(labels.size());
-  const std::span<float> mixture_room =
-      received_.as<float>().subspan(labels.size(), mixtures.size());
+  const std::span<float> mixup_room =
+      received_.as<float>().subspan(labels.size(), mixup_labels.size());
   const Event came = device_.beside(DeviceStream::kReceive, taken_, [&] {
     device_.copy(values.bytes(), room);
     if (!extras.empty()) device_.copy(extras, extras_received());
     if (!labels.empty()) device_.copy(std::as_bytes(labels), std::as_writable_bytes(label_room));
-    if (!mixtures.empty()) device_.copy(mixtures, mixture_room);
+    if (!mixup_labels.empty()) device_.copy(mixup_labels, mixup_room);
   });
   device_.await(came);
   if (!labels.empty()) writer_->write_labels(label_room, kept);
-  if (!mixtures.empty())
-    device_.copy(mixture_room, {kept.as<float>() + labels.size(), mixtures.size()});
+  if (!mixup_labels.empty())
+    device_.copy(mixup_room, {kept.as<float>() + labels.size(), mixup_labels.size()});
   write_input(values.at(room), extras_received());
   return came;
 }
 
-void BatchReception::set_labels(std::span<const int32_t> labels, std::span<const float> mixtures) {
+void BatchReception::set_labels(std::span<const int32_t> labels,
+                                std::span<const float> mixup_labels) {
   const Tensor& kept = places_.labels;
   if (!kept || have_labels_) return;
   std::vector<float> values(labels.begin(), labels.end());
-  values.insert(values.end(), mixtures.begin(), mixtures.end());
+  values.insert(values.end(), mixup_labels.begin(), mixup_labels.end());
   values.resize(static_cast<size_t>(kept.shape.count()));
   const auto bytes = std::as_bytes(std::span(values));
   device_.write(bytes, {kept.as<std::byte>(), bytes.size()});

@@ -39,13 +39,13 @@ class BatchReception {
   /// values of the first auxiliary input, then those of the next one.
   void set(std::span<const float> values, std::span<const float> extras);
   /// Receives a batch from staging memory, which the caller may reuse after the returned event.
-  /// Labels and mixup data `mixtures` (layers::StepContext) come with the batch under three
+  /// Labels and mixup data `mixup_labels` (layers::StepContext) come with the batch under three
   /// conditions: the device has its own memory, a layer reads labels, and `writer` is not null.
   Event set(const BatchValues& values, std::span<const float> extras,
-            std::span<const int32_t> labels, std::span<const float> mixtures);
+            std::span<const int32_t> labels, std::span<const float> mixup_labels);
   /// Receives labels and mixup data from any host memory, unless they came with the batch. If the
-  /// label form is kMixed but `mixtures` is empty, all second samples have weight 0.
-  void set_labels(std::span<const int32_t> labels, std::span<const float> mixtures);
+  /// label form is kMixed but `mixup_labels` is empty, all second samples have weight 0.
+  void set_labels(std::span<const int32_t> labels, std::span<const float> mixup_labels);
 
  private:
   std::span<float> extras_received() const;

@@ -28,8 +28,8 @@ struct PhaseRun {
   void check_labels(const layers::StepContext& step) const {
     check(!network.reads_labels() || std::ssize(step.labels) == network.batch(),
           "a batch has a label for each sample");
-    check(step.mixtures.empty() || (network.label_form() == LabelForm::kMixed &&
-                                    std::ssize(step.mixtures) == 2 * network.batch()),
+    check(step.mixup_labels.empty() || (network.label_form() == LabelForm::kMixed &&
+                                        std::ssize(step.mixup_labels) == 2 * network.batch()),
           "a batch of mixed samples has two numbers per sample, any other batch has none");
     for (const Node& node : network.nodes()) node.definition->check_labels(step);
   }
@@ -137,7 +137,7 @@ BatchReception& Net::reception() { return state_->reception; }
 layers::StepContext Net::on_device(const layers::StepContext& step) {
   state_->run_of(step.phase).check_labels(step);
   state_->device.write(std::as_bytes(std::span(step.numbers, 1)), state_->numbers.as<std::byte>());
-  state_->reception.set_labels(step.labels, step.mixtures);
+  state_->reception.set_labels(step.labels, step.mixup_labels);
   return state_->there(step);
 }
 

@@ -14,17 +14,17 @@ using layers::StepContext;
 
 class CountedLayer final : public Layer {
  public:
-  CountedLayer(std::unique_ptr<Layer> layer, std::string type, Tally& tally)
-      : layer_(std::move(layer)), type_(std::move(type)), tally_(tally) {
+  CountedLayer(std::unique_ptr<Layer> layer, std::string type, CostCounter& cost_counter)
+      : layer_(std::move(layer)), type_(std::move(type)), cost_counter_(cost_counter) {
     needs_ = layer_->needs();
   }
 
   void forward(const StepContext& step, const Bindings& memory) override {
-    const Tally::Part part(tally_, type_ + " forward");
+    const CostCounter::Part part(cost_counter_, type_ + " forward");
     layer_->forward(step, memory);
   }
   void backward(const StepContext& step, const Bindings& memory) override {
-    const Tally::Part part(tally_, type_ + " backward");
+    const CostCounter::Part part(cost_counter_, type_ + " backward");
     layer_->backward(step, memory);
   }
   void write_factors(const Bindings& memory, const FactorMemory& factors) override {
@@ -51,13 +51,13 @@ class CountedLayer final : public Layer {
  private:
   const std::unique_ptr<Layer> layer_;
   const std::string type_;
-  Tally& tally_;
+  CostCounter& cost_counter_;
 };
 
 class CountedFactory final : public LayerFactory {
  public:
-  CountedFactory(std::unique_ptr<LayerFactory> factory, Tally& tally)
-      : factory_(std::move(factory)), tally_(tally) {}
+  CountedFactory(std::unique_ptr<LayerFactory> factory, CostCounter& cost_counter)
+      : factory_(std::move(factory)), cost_counter_(cost_counter) {}
 
   Device& device() override { return factory_->device(); }
   std::unique_ptr<Layer> make(const LayerRequest& request) override {
@@ -78,18 +78,18 @@ class CountedFactory final : public LayerFactory {
 
  private:
   std::unique_ptr<Layer> counted(std::unique_ptr<Layer> layer, const std::string& type) {
-    return std::make_unique<CountedLayer>(std::move(layer), type, tally_);
+    return std::make_unique<CountedLayer>(std::move(layer), type, cost_counter_);
   }
 
   const std::unique_ptr<LayerFactory> factory_;
-  Tally& tally_;
+  CostCounter& cost_counter_;
 };
 
 }  // namespace
 
 std::unique_ptr<LayerFactory> make_counted_factory(std::unique_ptr<LayerFactory> factory,
-                                                   Tally& tally) {
-  return std::make_unique<CountedFactory>(std::move(factory), tally);
+                                                   CostCounter& cost_counter) {
+  return std::make_unique<CountedFactory>(std::move(factory), cost_counter);
 }
 
 }  // namespace poseidon::bench

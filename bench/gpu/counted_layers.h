@@ -2,14 +2,14 @@
 
 #include <memory>
 
-#include "bench/gpu/tally.h"
+#include "bench/gpu/cost_counter.h"
 #include "layers/layer.h"
 
 namespace poseidon::bench {
 
-/// Wraps a layer factory. `tally` then counts the work of each layer under its type and pass:
-/// "convolution forward". `tally` must outlive the returned factory and its layers.
+/// Wraps a layer factory. `cost_counter` then counts the work of each layer under its type and
+/// pass: "convolution forward". `cost_counter` must outlive the returned factory and its layers.
 std::unique_ptr<layers::LayerFactory> make_counted_factory(
-    std::unique_ptr<layers::LayerFactory> factory, Tally& tally);
+    std::unique_ptr<layers::LayerFactory> factory, CostCounter& cost_counter);
 
 }  // namespace poseidon::bench

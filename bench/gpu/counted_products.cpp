@@ -1,6 +1,6 @@
 #include "bench/gpu/counted_products.h"
 
-#include "bench/gpu/counting_driver.h"
+#include "bench/gpu/cost_model_driver.h"
 #include "core/bf16.h"
 
 namespace poseidon::bench {
@@ -14,12 +14,12 @@ using layers::cuda::Product;
 using layers::cuda::ProductMemory;
 using Pass = ConvolutionProblem::Pass;
 
-/// The bytes that a product reads and writes, and its other demand.
+/// The bytes that a product reads and writes, and its other cost.
 struct Counts {
   std::string name;
   size_t first_bytes = 0, second_bytes = 0, bias_bytes = 0, result_bytes = 0;
   size_t narrow_bytes = 0;  ///< of a bf16 result that a second kernel widens; 0: none
-  Demand demand;
+  Cost cost;
 };
 
 class CountedProductOperation final : public CountedOperation {
@@ -28,7 +28,7 @@ class CountedProductOperation final : public CountedOperation {
       : counts_(std::move(counts)), memory_(memory) {}
 
   std::string name() const override { return counts_->name; }
-  Demand demand() const override { return counts_->demand; }
+  Cost cost() const override { return counts_->cost; }
   void issue(const cuda::Executor&) const override {}
   void visit(cuda::MemoryVisitor& visitor) const override {
     visitor.reads(memory_.first, counts_->first_bytes);
@@ -77,8 +77,8 @@ Counts counts_of(const ConvolutionProblem& problem, Arithmetic arithmetic) {
                           geometry.kernel[0] * geometry.kernel[1];
   const size_t input = bytes(geometry.input.count()), output = bytes(geometry.output.count());
   Counts counts{.name = convolution_name(problem.pass),
-                .demand = {.flop = 2 * static_cast<double>(geometry.multiply_adds()),
-                           .arithmetic = arithmetic}};
+                .cost = {.flop = 2 * static_cast<double>(geometry.multiply_adds()),
+                         .arithmetic = arithmetic}};
   counts.first_bytes = problem.pass == Pass::kForward ? input : output;
   counts.second_bytes = problem.pass == Pass::kBackwardWeights ? input : bytes(weights);
   counts.result_bytes = problem.pass == Pass::kForward ? output : input;
@@ -86,7 +86,7 @@ Counts counts_of(const ConvolutionProblem& problem, Arithmetic arithmetic) {
   counts.result_bytes = static_cast<size_t>(weights) * sizeof(float);
   if (problem.type != DataType::kBf16) return counts;
   counts.narrow_bytes = bytes(weights);
-  counts.demand.launches = 2;
+  counts.cost.launches = 2;
   return counts;
 }
 
@@ -100,9 +100,9 @@ Counts counts_of(const MatrixProblem& problem, Arithmetic arithmetic) {
       .second_bytes = bytes(problem.depth, problem.columns),
       .bias_bytes = problem.bias ? bytes(1, problem.columns) : 0,
       .result_bytes = bytes(problem.rows, problem.columns),
-      .demand = {.flop = 2.0 * static_cast<double>(problem.rows) *
-                         static_cast<double>(problem.columns) * static_cast<double>(problem.depth),
-                 .arithmetic = arithmetic}};
+      .cost = {.flop = 2.0 * static_cast<double>(problem.rows) *
+                       static_cast<double>(problem.columns) * static_cast<double>(problem.depth),
+               .arithmetic = arithmetic}};
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 
 namespace poseidon::bench {
 
-/// Products that are never computed. They report the least demand of each product on a GPU: one
+/// Products that are never computed. They report the least cost of each product on a GPU: one
 /// read of each factor, one write of the result, and the operations of the product's definition.
 /// Additional work of a library's algorithm, for example in its workspace, is not counted.
 class CountedProducts final : public layers::cuda::Products {

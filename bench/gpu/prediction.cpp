@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "bench/gpu/cost_model_driver.h"
 #include "bench/gpu/counted_layers.h"
 #include "bench/gpu/counted_products.h"
-#include "bench/gpu/counting_driver.h"
 #include "layers/cuda/cuda_layer.h"
 #include "layers/cuda/update.h"
 #include "trainer/step/backends.h"
@@ -17,14 +17,14 @@ namespace {
 
 /// Turns graphs off. A layer does not issue the operations in a graph itself, so they could not be
 /// counted under that layer.
-layers::Backend make_counting_backend(cuda::Settings settings, Tally& tally) {
+layers::Backend make_counting_backend(cuda::Settings settings, CostCounter& cost_counter) {
   settings.graphs = cuda::Graphs::kNone;
   auto device =
-      std::make_unique<cuda::CudaDevice>(std::make_unique<CountingDriver>(tally), settings);
+      std::make_unique<cuda::CudaDevice>(std::make_unique<CostModelDriver>(cost_counter), settings);
   auto factory =
       make_counted_factory(layers::cuda::make_cuda_factory(
                                *device, std::make_unique<CountedProducts>(settings.precision)),
-                           tally);
+                           cost_counter);
   auto updater = layers::cuda::make_cuda_updater(*device);
   return {std::move(device), std::move(factory), std::move(updater)};
 }
@@ -32,10 +32,10 @@ layers::Backend make_counting_backend(cuda::Settings settings, Tally& tally) {
 /// The single worker of a job. Its steps have the order of a training loop.
 class CountedWorker {
  public:
-  CountedWorker(const trainer::Job& job, const GpuRates& rates, Tally& tally)
-      : tally_(tally),
-        engine_(make_counting_backend(trainer::gpu_of(job.config.device).settings, tally), job, {},
-                log_),
+  CountedWorker(const trainer::Job& job, const GpuRates& rates, CostCounter& cost_counter)
+      : cost_counter_(cost_counter),
+        engine_(make_counting_backend(trainer::gpu_of(job.config.device).settings, cost_counter),
+                job, {}, log_),
         optimizer_(job.config.optimizer, engine_.net(), engine_.updater()),
         exchange_(engine_.net(), engine_.updater(), 1),
         schedule_(job.config.optimizer.schedule, 0.01, 2, 1, "/optimizer/schedule"),
@@ -50,7 +50,7 @@ class CountedWorker {
   size_t memory_bytes() const { return memory_bytes_; }
 
   void step(int64_t number) {
-    const Tally::Part part(tally_, kOtherPart);
+    const CostCounter::Part part(cost_counter_, kOtherPart);
     upload();
     net::Net& net = engine_.net();
     const layers::StepParameters numbers{.step = number};
@@ -68,15 +68,15 @@ class CountedWorker {
 
  private:
   void upload() {
-    const Tally::Part part(tally_, kUploadPart);
+    const CostCounter::Part part(cost_counter_, kUploadPart);
     engine_.net().set_input(input_, extras_);
   }
   void update(int64_t number) {
-    const Tally::Part part(tally_, kUpdatePart);
+    const CostCounter::Part part(cost_counter_, kUpdatePart);
     while (const auto layer = exchange_.arrived()) updates_.make(*layer, number);
   }
 
-  Tally& tally_;
+  CostCounter& cost_counter_;
   SilentLog log_;
   trainer::Engine engine_;
   trainer::Optimizer optimizer_;
@@ -94,11 +94,11 @@ Prediction predict(const trainer::Job& job, const GpuRates& rates) {
   Prediction prediction{.network = job.network->name(),
                         .precision = job.config.device.precision,
                         .batch = job.config.shard_batch(),
-                        .tally = Tally(rates)};
-  CountedWorker worker(job, rates, prediction.tally);
+                        .cost_counter = CostCounter(rates)};
+  CountedWorker worker(job, rates, prediction.cost_counter);
   worker.step(0);
   // The prediction does not contain the work that only a first step does.
-  prediction.tally.clear();
+  prediction.cost_counter.clear();
   worker.step(1);
   prediction.memory_bytes = worker.memory_bytes();
   return prediction;
@@ -106,14 +106,14 @@ Prediction predict(const trainer::Job& job, const GpuRates& rates) {
 
 double Prediction::compute_seconds() const {
   double seconds = 0;
-  for (const auto& [key, work] : tally.works())
+  for (const auto& [key, work] : cost_counter.works())
     if (key != std::pair<std::string, std::string>(kUploadPart, kUploadKernel))
       seconds += work.seconds;
   return seconds;
 }
 
 double Prediction::upload_seconds() const {
-  const auto& works = tally.works();
+  const auto& works = cost_counter.works();
   const auto upload = works.find({kUploadPart, kUploadKernel});
   return upload == works.end() ? 0 : upload->second.seconds;
 }

@@ -3,17 +3,17 @@
 #include <string>
 #include <vector>
 
-#include "bench/gpu/tally.h"
+#include "bench/gpu/cost_counter.h"
 #include "trainer/job/job.h"
 
 namespace poseidon::bench {
 
-/// The demand of one worker's training step on a GPU: forward, backward and updates. It is counted
+/// The cost of one worker's training step on a GPU: forward, backward and updates. It is counted
 /// from the operations that the trainer issues to a driver that executes nothing.
 struct Prediction {
   std::string network, precision;
   int64_t batch = 0;
-  Tally tally;
+  CostCounter cost_counter;
   size_t memory_bytes = 0;
 
   /// The time of all work on the GPU, executed sequentially.

@@ -2,7 +2,7 @@
 #include <cstdio>
 #include <map>
 
-#include "bench/gpu/counting_driver.h"
+#include "bench/gpu/cost_model_driver.h"
 #include "bench/gpu/prediction.h"
 #include "core/error.h"
 
@@ -33,7 +33,7 @@ std::string lines_of_all(const Prediction& prediction, const char* kind,
 /// The three slowest kernels, each with its percentage of the GPU time.
 std::string longest(const Prediction& prediction) {
   std::vector<std::pair<double, std::string>> kernels;
-  for (const auto& [name, work] : prediction.tally.by_kernel())
+  for (const auto& [name, work] : prediction.cost_counter.by_kernel())
     if (name != kUploadKernel) kernels.emplace_back(-work.seconds, name);
   std::ranges::sort(kernels);
   std::string named;
@@ -48,8 +48,8 @@ std::string longest(const Prediction& prediction) {
 std::string lines_of(const std::vector<Prediction>& predictions) {
   std::string lines = "network\tbatch\tprecision\tkind\tname\tcalls\tMB\tGFLOP\tmicroseconds\n";
   for (const Prediction& prediction : predictions) {
-    lines += lines_of_all(prediction, "part", prediction.tally.by_part());
-    lines += lines_of_all(prediction, "kernel", prediction.tally.by_kernel());
+    lines += lines_of_all(prediction, "part", prediction.cost_counter.by_part());
+    lines += lines_of_all(prediction, "kernel", prediction.cost_counter.by_kernel());
   }
   return lines;
 }
@@ -59,12 +59,12 @@ std::string table_of(const std::vector<Prediction>& predictions) {
       "| network | batch | precision | GPU ms | upload ms | samples/s | bound by memory | "
       "memory GB | longest kernels |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n";
   for (const Prediction& each : predictions)
-    table +=
-        text("| ", each.network, " | ", each.batch, " | ", each.precision, " | ",
-             fixed(1e3 * each.compute_seconds(), 2), " | ", fixed(1e3 * each.upload_seconds(), 2),
-             " | ", fixed(each.samples_per_second(), 0), " | ",
-             fixed(100 * each.tally.all().memory_seconds / each.compute_seconds(), 0), " % | ",
-             fixed(static_cast<double>(each.memory_bytes) / 1e9, 1), " | ", longest(each), " |\n");
+    table += text(
+        "| ", each.network, " | ", each.batch, " | ", each.precision, " | ",
+        fixed(1e3 * each.compute_seconds(), 2), " | ", fixed(1e3 * each.upload_seconds(), 2), " | ",
+        fixed(each.samples_per_second(), 0), " | ",
+        fixed(100 * each.cost_counter.all().memory_seconds / each.compute_seconds(), 0), " % | ",
+        fixed(static_cast<double>(each.memory_bytes) / 1e9, 1), " | ", longest(each), " |\n");
   return table;
 }
 

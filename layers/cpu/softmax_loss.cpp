@@ -15,11 +15,11 @@ double sum_of(const float* values, int64_t count) {
   return sum;
 }
 
-/// The labels of a sample. `share` is lambda, the weight of the second label; 0: the sample is not
+/// The labels of a sample. `lambda` is the weight of the second label; 0: the sample is not
 /// mixed.
 struct SampleLabels {
   int64_t label, second;
-  float share;
+  float lambda;
 };
 
 /// The workspace has the probabilities, so backward is one pass and does not read the scores.
@@ -69,9 +69,9 @@ class CpuSoftmaxLoss final : public CpuLayer {
     for (int64_t c = 0; c < classes; ++c) probabilities[c] *= inverse;
     const auto largest = static_cast<double>(row.largest), smoothing = loss_.label_smoothing;
     double at_label = static_cast<double>(scores[labels.label]) - largest;
-    if (labels.share > 0)
-      at_label += static_cast<double>(labels.share) * (static_cast<double>(scores[labels.second]) -
-                                                       static_cast<double>(scores[labels.label]));
+    if (labels.lambda > 0)
+      at_label += static_cast<double>(labels.lambda) * (static_cast<double>(scores[labels.second]) -
+                                                        static_cast<double>(scores[labels.label]));
     double expected = (1 - smoothing) * at_label;
     if (smoothing > 0)
       expected += smoothing * (sum_of(scores, classes) / static_cast<double>(classes) - largest);
@@ -87,11 +87,11 @@ class CpuSoftmaxLoss final : public CpuLayer {
     const float everywhere = smoothing / static_cast<float>(loss_.classes);
 #pragma omp simd
     for (int64_t c = 0; c < loss_.classes; ++c) target[c] = scale * (probabilities[c] - everywhere);
-    const auto put = [&](int64_t label, float share) {
-      target[label] = scale * (probabilities[label] - everywhere - share * (1 - smoothing));
+    const auto put = [&](int64_t label, float lambda) {
+      target[label] = scale * (probabilities[label] - everywhere - lambda * (1 - smoothing));
     };
-    if (labels.share > 0) put(labels.second, labels.share);
-    put(labels.label, 1 - labels.share);
+    if (labels.lambda > 0) put(labels.second, labels.lambda);
+    put(labels.label, 1 - labels.lambda);
   }
 
   const SoftmaxLoss& loss_;

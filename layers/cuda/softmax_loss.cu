@@ -24,7 +24,7 @@ struct SampleLabels {
   POSEIDON_DEVICE uint32_t second(int64_t sample) const {
     return static_cast<uint32_t>(labels[samples + sample]);
   }
-  POSEIDON_DEVICE float share(int64_t sample) const {
+  POSEIDON_DEVICE float lambda(int64_t sample) const {
     return mixed ? labels[2 * int64_t{samples} + sample] : 0;
   }
 };
@@ -80,9 +80,9 @@ struct SoftmaxLossForwardKernel {
   POSEIDON_DEVICE float loss_of(const Thread& thread, Shared& shared, const float* row,
                                 int64_t sample, const RowSum& sum) const {
     const double largest = sum.largest, own = row[labels.label(sample)];
-    const double share = labels.share(sample);
+    const double lambda = labels.lambda(sample);
     double score = own - largest;
-    if (share > 0) score += share * (static_cast<double>(row[labels.second(sample)]) - own);
+    if (lambda > 0) score += lambda * (static_cast<double>(row[labels.second(sample)]) - own);
     double expected = at_label * score;
     if (everywhere > 0) {
       double all = 0;
@@ -118,9 +118,9 @@ struct SoftmaxLossBackwardKernel {
     if (c >= classes) return;
     const int64_t at = int64_t{sample} * classes + c;
     float distance = probabilities[at] - everywhere;
-    const float share = labels.share(sample);
-    if (c == labels.label(sample)) distance -= (1 - share) * at_label;
-    if (share > 0 && c == labels.second(sample)) distance -= share * at_label;
+    const float lambda = labels.lambda(sample);
+    if (c == labels.label(sample)) distance -= (1 - lambda) * at_label;
+    if (lambda > 0 && c == labels.second(sample)) distance -= lambda * at_label;
     gradient[at] = scale * distance;
   }
 

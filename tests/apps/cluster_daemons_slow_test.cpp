@@ -112,7 +112,7 @@ TEST_CASE("between two jobs a daemon's port stays its own") {
   REQUIRE(says(server, "the job is done"));
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
   for (int i = 0; i < 100; ++i) {
-    CHECK(somebody_listens(place));
+    CHECK(is_listening(place));
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
 }

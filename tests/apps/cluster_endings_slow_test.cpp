@@ -65,7 +65,7 @@ void check_nothing_left(const TinyJob& job, const std::vector<Process>& members,
     CAPTURE(each.name);
     CHECK(within(10, [&] { return has_ended(each.pid); }));
   }
-  CHECK_FALSE(somebody_listens(address));
+  CHECK_FALSE(is_listening(address));
   if (!fs::exists(job.folder / "run")) return;
   for (const auto& entry : fs::recursive_directory_iterator(job.folder / "run"))
     CHECK(entry.path().extension() != ".tmp");

@@ -87,14 +87,14 @@ class Round {
     std::vector<Process> members = members_of(train.process(), run_);
     if (members.size() != kWorkers + kServers) return end_early(train);
     address_ = word_after(command_of(members[0].pid), "--coordinator");
-    const Process victim = choose(members, train);
+    const Process target = choose(members, train);
     const auto struck = Clock::now();
-    kill(victim.pid, fault_.signal);
-    std::erase_if(members, [&](const Process& each) { return each.pid == victim.pid; });
+    kill(target.pid, fault_.signal);
+    std::erase_if(members, [&](const Process& each) { return each.pid == target.pid; });
     if (fault_.role == Role::kCoordinator)
       see_members_end(members, train);
     else
-      see_train_end(members, victim, train);
+      see_train_end(members, target, train);
     const double seconds = std::chrono::duration<double>(Clock::now() - struck).count();
     if (seconds > 1.3 * fault_.timeout_s + slack_seconds())
       complain("it took " + std::to_string(seconds) + " s");
@@ -145,39 +145,39 @@ class Round {
     }
   }
 
-  void see_train_end(const std::vector<Process>& survivors, const Process& victim, Program& train) {
+  void see_train_end(const std::vector<Process>& survivors, const Process& target, Program& train) {
     if (!within(60, [&] { return has_ended(train.process()); })) complain("poseidon-train hangs");
     train.send(SIGKILL);
     const Finished finished = train.wait();
-    // The job may already be done if the victim had sent all its data.
+    // The job may already be done if the target had sent all its data.
     if (finished.code == 0) return;
     if (finished.code != 3) complain("exit code " + std::to_string(finished.code));
     const size_t line = finished.err.find("poseidon-train: ");
     const std::string said = line == std::string::npos ? finished.err : finished.err.substr(line);
-    if (!said.starts_with("poseidon-train: " + victim.name + " (127.0.0.1:") ||
+    if (!said.starts_with("poseidon-train: " + target.name + " (127.0.0.1:") ||
         said.find(" failed in step ") == std::string::npos ||
         (said.find("/checkpoints/step-") == std::string::npos && !in_first_steps(said)) ||
         std::count(said.begin(), said.end(), '\n') != 1)
       complain("it says: " + said);
-    see_named(survivors, victim.name);
-    see_awaited(said, victim);
+    see_named(survivors, target.name);
+    see_awaited(said, target);
     for (const Process& each : survivors)
       if (!has_ended(each.pid)) complain(each.name + " is left");
-    if (!has_ended(victim.pid)) complain("the victim is left");
+    if (!has_ended(target.pid)) complain("the victim is left");
   }
 
   /// The message must name the data that a survivor awaited from a stopped server. Does not apply
   /// to a server without chunks.
-  void see_awaited(const std::string& said, const Process& victim) {
+  void see_awaited(const std::string& said, const Process& target) {
     const Json chunks = Json::parse(read_text(run_ / "plan.json"))["chunks"];
     const bool holds = std::any_of(chunks.begin(), chunks.end(), [&](const Json& chunk) {
-      return victim.name == "server " + std::to_string(chunk["server"].get<int>());
+      return target.name == "server " + std::to_string(chunk["server"].get<int>());
     });
     const bool in_the_end = said.find(" in step " + std::to_string(kSteps + 1)) != said.npos;
     if (fault_.signal != SIGSTOP || !holds || in_the_end) return;
     const size_t place = said.find(" awaited the sum of \"");
-    if (place == said.npos || said.find(" from " + victim.name + ";", place) == said.npos)
-      complain("who awaited what from " + victim.name + "? " + said);
+    if (place == said.npos || said.find(" from " + target.name + ";", place) == said.npos)
+      complain("who awaited what from " + target.name + "? " + said);
   }
 
   void see_members_end(const std::vector<Process>& survivors, Program& train) {
@@ -204,7 +204,7 @@ class Round {
   }
 
   void see_nothing_left() {
-    if (somebody_listens(address_)) complain("somebody listens at " + address_);
+    if (is_listening(address_)) complain("somebody listens at " + address_);
     for (const auto& entry : fs::recursive_directory_iterator(run_))
       if (entry.path().extension() == ".tmp") complain(entry.path().string() + " is left");
   }
@@ -244,17 +244,17 @@ std::string strike_early(const TinyJob& job, int signal, unsigned seed, unsigned
                              "--set", "cluster.timeout_s=" + std::to_string(kTimeout)});
   Program train("poseidon-train", words, folder);
   const std::string name = (seed % 2 == 0 ? "worker " : "server ") + std::to_string(seed / 2 % 2);
-  Process victim;
+  Process target;
   if (!within(10, [&] {
         for (const Process& each : members_of(train.process(), run))
-          if (each.name == name) victim = each;
-        return victim.pid != 0;
+          if (each.name == name) target = each;
+        return target.pid != 0;
       }))
     return name + " is not started";
   if (delay_ms > 0) std::this_thread::sleep_for(std::chrono::milliseconds(random() % delay_ms));
   const bool began = train.err().find("begin with step") != std::string::npos;
   const auto struck = Clock::now();
-  kill(victim.pid, signal);
+  kill(target.pid, signal);
   const Finished finished = train.wait();
   const double seconds = std::chrono::duration<double>(Clock::now() - struck).count();
   if (began || finished.code == 0) return "";
@@ -265,11 +265,11 @@ std::string strike_early(const TinyJob& job, int signal, unsigned seed, unsigned
   if (finished.code != 3) wrong += "exit code " + std::to_string(finished.code) + "; ";
   if (!said.starts_with(at) || said.find(" failed ") == said.npos) wrong += "it says: " + said;
   if (signal == SIGKILL && (said.find("it was ended by signal 9 (see ") == said.npos ||
-                            said.find(victim.log.filename().string()) == said.npos))
+                            said.find(target.log.filename().string()) == said.npos))
     wrong += "it does not say how: " + said;
   if (seconds > (signal == SIGKILL ? 0 : kJoinDeadline) + slack_seconds())
     wrong += "it took " + std::to_string(seconds) + " s";
-  if (!has_ended(victim.pid)) wrong += "the victim is left";
+  if (!has_ended(target.pid)) wrong += "the victim is left";
   return wrong;
 }
 

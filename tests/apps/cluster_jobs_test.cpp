@@ -58,9 +58,9 @@ void wait_for(const Program& train, const std::string& words) {
   REQUIRE(within(60, [&] { return train.err().find(words) != std::string::npos; }));
 }
 
-void lose(const Program& train, const fs::path& folder, const std::string& victim) {
+void lose(const Program& train, const fs::path& folder, const std::string& target) {
   for (const Process& each : members_of(train.process(), folder / "run"))
-    if (each.name == victim) kill(each.pid, SIGKILL);
+    if (each.name == target) kill(each.pid, SIGKILL);
 }
 
 }  // namespace
@@ -85,11 +85,11 @@ TEST_CASE("a whole job of LeNet that a signal ends") {
 }
 
 TEST_CASE("a whole job of LeNet that a lost process ends") {
-  for (const char* victim : {"worker 1", "server 0"}) {
+  for (const char* target : {"worker 1", "server 0"}) {
     const TinyJob place;
     Program train = start(place.folder, "sfb", "1000000", "stop");
     wait_for(train, "step 4/");
-    lose(train, place.folder, victim);
+    lose(train, place.folder, target);
     const Finished finished = train.wait();
     CHECK(finished.code == 3);
     check_clean(place.folder, finished);

@@ -126,10 +126,10 @@ TEST_CASE("a daemon joins a job that runs, behind a step that nobody makes again
 TEST_CASE("a daemon takes the place of one that was killed") {
   GrowingCluster cluster({"a", "b"});
   const Json undisturbed = cluster.undisturbed();
-  Program& victim = cluster.worker("c");
+  Program& target = cluster.worker("c");
   Program train = cluster.train("3");
   REQUIRE(says(train, "begin with step"));
-  victim.send(SIGKILL);
+  target.send(SIGKILL);
   CHECK(says(train, "2 workers and 1 server continue with step"));
   cluster.worker("d");
   CHECK(says(train, "3 workers and 1 server continue with step"));
@@ -165,14 +165,14 @@ TEST_CASE("a worker that stood still and is back finds that it was lost, and joi
 TEST_CASE("a daemon that finds the job full is told so once, and waits for a place") {
   GrowingCluster cluster({"a", "b"}, kMoreSteps);
   const Json undisturbed = cluster.undisturbed();
-  Program& victim = cluster.worker("c");
+  Program& target = cluster.worker("c");
   Program train = cluster.train("3");
   REQUIRE(says(train, "begin with step"));
   Program& spare = cluster.worker("d", {});
   const std::string full = "the job already has its maximum of 3 workers";
   CHECK(says(train, full));
   CHECK(says(spare, "not admitted: " + full));
-  victim.send(SIGKILL);
+  target.send(SIGKILL);
   CHECK(says(train, "has joined"));
   const Json summary = cluster.check_result(train, undisturbed);
   CHECK(summary["joins"].size() == 1);

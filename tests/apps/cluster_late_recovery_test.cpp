@@ -29,14 +29,14 @@ RecoveryJob late_job(const std::string& scheme, int staleness, int checkpoint_ev
 }
 
 /// Runs one round. Returns the first step of the second view, counted from 1.
-int begins_again_with(const RecoveryJob& job, const Json& undisturbed, const Blow& blow) {
+int restarts_with(const RecoveryJob& job, const Json& undisturbed, const FaultInjection& fault) {
   RecoveryRound round(job, undisturbed, "one");
-  CHECK(round.go({blow}) == "");
+  CHECK(round.go({fault}) == "");
   const Json views = round.summary()["views"];
   CAPTURE(views.dump());
   REQUIRE(views.size() == 2);
   CHECK(views[1]["lost"].size() == 1);
-  CHECK(round.summary()["losses"][0]["who"] == blow.victim);
+  CHECK(round.summary()["losses"][0]["who"] == fault.target);
   CHECK(views[1]["replayed_steps"].get<int>() >= 0);
   return views[1]["first_step"].get<int>();
 }
@@ -45,11 +45,11 @@ int begins_again_with(const RecoveryJob& job, const Json& undisturbed, const Blo
 
 TEST_CASE("with late sums a job goes on from its last checkpoint, to the bits of one undisturbed") {
   for (const auto& lost : {std::pair("ps", "worker 0"), {"sfb", "worker 1"}, {"ps", "server 0"}}) {
-    const char* victim = lost.second;
-    CAPTURE(victim);
+    const char* target = lost.second;
+    CAPTURE(target);
     const RecoveryJob job = late_job(lost.first, 2, kEvery);
-    const int step = begins_again_with(
-        job, job.undisturbed(), {.victim = victim, .after_ms = 5, .behind_checkpoint = kEvery});
+    const int step = restarts_with(job, job.undisturbed(),
+                                   {.target = target, .after_ms = 5, .after_checkpoint = kEvery});
     CHECK(step > 1);
     CHECK(step % kEvery == 1);
   }
@@ -57,7 +57,7 @@ TEST_CASE("with late sums a job goes on from its last checkpoint, to the bits of
 
 TEST_CASE("with late sums a job that has no checkpoint yet begins anew after a loss") {
   const RecoveryJob job = late_job("auto", 1, 10 * kLateSteps);
-  CHECK(begins_again_with(job, job.undisturbed(), {.victim = "worker 2", .after_ms = 100}) == 1);
+  CHECK(restarts_with(job, job.undisturbed(), {.target = "worker 2", .after_ms = 100}) == 1);
 }
 
 namespace {
@@ -87,15 +87,15 @@ struct ResumedJob {
 TEST_CASE("a run that was resumed with sums in flight goes back to what it was resumed from") {
   const ResumedJob resumed(10 * kLateSteps);
   RecoveryRound round(resumed.job, resumed.undisturbed, "resumed", 7);
-  CHECK(round.go({{.victim = "worker 1", .after_ms = 100}}) == "");
+  CHECK(round.go({{.target = "worker 1", .after_ms = 100}}) == "");
   CHECK(round.summary()["views"][1]["first_step"] == 8);
 }
 
 TEST_CASE("from a later checkpoint on such a run goes back to the step that all have") {
   const ResumedJob resumed(kEvery);
   RecoveryRound round(resumed.job, resumed.undisturbed, "later", 7);
-  CHECK(round.go({{.victim = "worker 1", .behind_checkpoint = kEvery},
-                  {.victim = "server 0", .after_ms = 50}}) == "");
+  CHECK(round.go({{.target = "worker 1", .after_checkpoint = kEvery},
+                  {.target = "server 0", .after_ms = 50}}) == "");
   const Json views = round.summary()["views"];
   CAPTURE(views.dump());
   REQUIRE(views.size() >= 2);
@@ -108,10 +108,10 @@ TEST_CASE("who is lost while all are given the values of a checkpoint is done wi
   for (const int after_ms : {3, 4, 5, 6, 7, 8}) {
     CAPTURE(after_ms);
     RecoveryRound round(resumed.job, resumed.undisturbed, "given-" + std::to_string(after_ms), 7);
-    CHECK(round.go({{.victim = "worker 1", .behind_checkpoint = kEvery},
-                    {.victim = "server 0",
+    CHECK(round.go({{.target = "worker 1", .after_checkpoint = kEvery},
+                    {.target = "server 0",
                      .after_ms = after_ms,
-                     .behind_line = "continues without it"}}) == "");
+                     .after_line = "continues without it"}}) == "");
   }
 }
 
@@ -169,16 +169,16 @@ TEST_CASE("a job goes on from the checkpoint before where the last one is damage
     const std::string state = undisturbed_state(cluster);
     for (const char* name : {"a", "s"})
       cluster.start(*name == 'a' ? "poseidon-worker" : "poseidon-server", name, {"--once"});
-    Program& victim = cluster.start("poseidon-worker", "b", {"--once"});
+    Program& target = cluster.start("poseidon-worker", "b", {"--once"});
     Program train = cluster.train("run", words_of_daemons());
     const std::filesystem::path folder = cluster.job.folder / "run/checkpoints";
     REQUIRE(eventually([&] { return steps_in(folder).size() >= 2; }));
-    victim.send(SIGSTOP);  // all other nodes wait for the victim now
+    target.send(SIGSTOP);  // all other nodes wait for the target now
     const std::vector<int64_t> steps = final_steps(folder);
     for (const int64_t step : steps)
       if (all_are_damaged || step == steps.back())
         flip_a_bit(folder / text("step-", step, ".safetensors"));
-    victim.send(SIGKILL);
+    target.send(SIGKILL);
     const Finished finished = train.wait();
     CAPTURE(finished.err);
     REQUIRE(finished.code == 0);

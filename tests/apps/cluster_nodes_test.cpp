@@ -113,7 +113,7 @@ TEST_CASE("a server that cannot listen ends the worker that has it") {
   Cluster cluster;
   const std::string taken = free_address();
   cluster.start("poseidon-server", "server", {"--listen", taken});
-  REQUIRE(within(20, [&] { return somebody_listens(taken); }));
+  REQUIRE(within(20, [&] { return is_listening(taken); }));
   const Finished finished =
       cluster.start("poseidon-worker", "node", {"--server-listen", taken}).wait();
   CHECK(finished.code == 1);

@@ -13,7 +13,7 @@ namespace {
 constexpr int kSteps = 3000;
 
 /// One to three faults that leave at least one server and one worker.
-std::vector<Blow> blows_of(unsigned seed, int signal) {
+std::vector<FaultInjection> faults_of(unsigned seed, int signal) {
   std::mt19937 random(seed);
   std::vector<std::string> members{"worker 0", "worker 1", "worker 2"};
   std::shuffle(members.begin(), members.end(), random);
@@ -21,13 +21,13 @@ std::vector<Blow> blows_of(unsigned seed, int signal) {
   members.push_back("server " + std::to_string(random() % 2));
   std::shuffle(members.begin(), members.end(), random);
   members.resize(1 + random() % members.size());
-  std::vector<Blow> blows;
-  for (const std::string& victim : members)
+  std::vector<FaultInjection> faults;
+  for (const std::string& target : members)
     // Some faults follow closely, during a reconfiguration.
-    blows.push_back({.victim = victim,
-                     .signal = signal,
-                     .after_ms = static_cast<int>(random() % (random() % 2 == 0 ? 10 : 400))});
-  return blows;
+    faults.push_back({.target = target,
+                      .signal = signal,
+                      .after_ms = static_cast<int>(random() % (random() % 2 == 0 ? 10 : 400))});
+  return faults;
 }
 
 void play(unsigned rounds, int signal, unsigned first_seed, const std::string& scheme) {
@@ -35,7 +35,7 @@ void play(unsigned rounds, int signal, unsigned first_seed, const std::string& s
   const Json undisturbed = job.undisturbed();
   for (unsigned seed = first_seed; seed < first_seed + rounds; ++seed) {
     CAPTURE(seed);
-    CHECK(RecoveryRound(job, undisturbed, std::to_string(seed)).go(blows_of(seed, signal)) == "");
+    CHECK(RecoveryRound(job, undisturbed, std::to_string(seed)).go(faults_of(seed, signal)) == "");
   }
 }
 

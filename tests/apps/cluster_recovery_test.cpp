@@ -15,22 +15,22 @@ namespace {
 /// Long enough for a fault during the job, and short enough for a test.
 constexpr int kSteps = test::kIsSanitized ? 600 : 2000;
 
-void goes_on_without(const std::string& victim, const std::string& scheme) {
+void goes_on_without(const std::string& target, const std::string& scheme) {
   const RecoveryJob job(kSteps, scheme);
   const Json undisturbed = job.undisturbed();
   RecoveryRound round(job, undisturbed, "one");
-  CHECK(round.go({{.victim = victim, .after_ms = 200}}) == "");
+  CHECK(round.go({{.target = target, .after_ms = 200}}) == "");
   const Json views = round.summary()["views"];
   CAPTURE(views.dump());
   REQUIRE(views.size() == 2);
   REQUIRE(views[1]["lost"].size() == 1);
-  CHECK(views[1]["lost"][0].get<std::string>().starts_with(victim + " (127.0.0.1:"));
+  CHECK(views[1]["lost"][0].get<std::string>().starts_with(target + " (127.0.0.1:"));
   CHECK(views[1]["first_step"].get<int>() > 1);
   CHECK(views[1]["replayed_steps"].get<int>() <= 2);
   CHECK(views[1]["lost_s"].get<double>() < 10);
   const Json& losses = round.summary()["losses"];
   REQUIRE(losses.size() == 1);
-  CHECK(losses[0]["who"] == victim);
+  CHECK(losses[0]["who"] == target);
   CHECK(losses[0]["view"] == 1);
   CHECK(losses[0]["why"] == views[1]["lost"][0]);
   CHECK(losses[0]["at_s"].get<double>() < round.summary()["wall_seconds"].get<double>());

@@ -79,7 +79,7 @@ class Applicant final : public comm::MemberHost, public comm::PayloadReceiver {
   }
   /// The coordinator's answer.
   std::string answer() {
-    trainer::take_part(options_, *transport_, *member_, inbox_, end_, log_);
+    trainer::join_and_run(options_, *transport_, *member_, inbox_, end_, log_);
     return answer_;
   }
 
@@ -375,5 +375,5 @@ TEST_CASE("SIGTERM while daemons are waited for ends with 1, and the port is fre
   CHECK(finished.code == 1);
   CHECK(has(finished.err, "stopped before the first step; there is no checkpoint yet"));
   CHECK(worker.wait().code == 1);
-  CHECK_FALSE(somebody_listens(cluster.address));
+  CHECK_FALSE(is_listening(cluster.address));
 }

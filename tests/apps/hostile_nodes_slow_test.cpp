@@ -32,9 +32,9 @@ bool has(const std::string& text, const std::string& words) {
 }
 
 /// One end of a connection that sends arbitrary messages after a valid handshake.
-class Talker {
+class ScriptedPeer {
  public:
-  explicit Talker(comm::PeerIdentity self)
+  explicit ScriptedPeer(comm::PeerIdentity self)
       : node_({.listen = "127.0.0.1:0", .self = std::move(self), .secret = cluster_secret()}) {}
 
   std::string address() const { return node_.address(); }
@@ -105,12 +105,12 @@ class WrongCoordinator {
   explicit WrongCoordinator(const std::string& program, int64_t steps = 5)
       : job(tiny.load(
             {"cluster.workers=1", "cluster.servers=1", "train.steps=" + std::to_string(steps)})),
-        talker(std::in_place,
-               comm::PeerIdentity{
-                   .role = comm::Role::kCoordinator, .rank = 0, .view = 1, .address = ""}) {
+        peer(std::in_place,
+             comm::PeerIdentity{
+                 .role = comm::Role::kCoordinator, .rank = 0, .view = 1, .address = ""}) {
     trainer::write_text(tiny.folder / "secret", std::string(32, 's'));
     std::vector<std::string> words{"--coordinator",
-                                   talker->address(),
+                                   peer->address(),
                                    "--secret-file",
                                    (tiny.folder / "secret").string(),
                                    "--once",
@@ -118,8 +118,8 @@ class WrongCoordinator {
                                    "20"};
     if (program == "poseidon-worker") words.insert(words.end(), {"--threads", "1"});
     daemon.emplace(program, words, tiny.folder);
-    talker->accept();
-    address = talker->hears("join")["address"].get<std::string>();
+    peer->accept();
+    address = peer->hears("join")["address"].get<std::string>();
   }
   ~WrongCoordinator() {
     if (!daemon) return;
@@ -128,12 +128,12 @@ class WrongCoordinator {
   }
 
   void welcome() {
-    talker->say(comm::Welcome{
+    peer->say(comm::Welcome{
         .rank = 0, .timeout_s = 5, .job = trainer::write_job_message(trainer::job_message(job))});
   }
   void until_prepared() {
     welcome();
-    talker->hears("prepared");
+    peer->hears("prepared");
   }
   Json published() const {
     return trainer::write_published_plan(
@@ -142,7 +142,7 @@ class WrongCoordinator {
          .last_step = job.config.train.steps});
   }
   void publish(const Json& plan) {
-    talker->say(
+    peer->say(
         comm::Planned{.view = 1, .roster = {{comm::Role::kWorker, 0, address}}, .plan = plan});
   }
   void until_planned() {
@@ -151,16 +151,16 @@ class WrongCoordinator {
   }
   void until_running() {
     until_planned();
-    talker->hears("note", "tensors");
-    talker->note("values", {{"tensors", Json::array()}});
-    talker->hears("ready");
-    talker->say(comm::Start{0});
-    talker->hears("note", "step");
+    peer->hears("note", "tensors");
+    peer->note("values", {{"tensors", Json::array()}});
+    peer->hears("ready");
+    peer->say(comm::Start{0});
+    peer->hears("note", "step");
   }
   /// Closes the connection, waits until the daemon has ended by itself, and returns its messages.
   std::string words_at_end() {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    talker.reset();
+    peer.reset();
     const pid_t process = daemon->process();
     CHECK(eventually([&] { return has_exited(process); }));
     const Finished finished = daemon->wait();
@@ -174,7 +174,7 @@ class WrongCoordinator {
 
   const trainer::TinyJob tiny;
   trainer::Job job;
-  std::optional<Talker> talker;
+  std::optional<ScriptedPeer> peer;
   std::optional<Program> daemon;
   std::string address;
 
@@ -203,13 +203,13 @@ void survive(const std::string& program, const std::vector<Attack>& attacks) {
 
 const std::vector<Attack>& attacks_on_all() {
   static const std::vector<Attack> kAttacks{
-      {"no message", [](auto& w) { w.talker->say(std::string("\xff\x00{", 3)); }},
-      {"a list", [](auto& w) { w.talker->say(std::string("[1, 2]")); }},
-      {"an unknown type", [](auto& w) { w.talker->say(std::string(R"({"type": "go"})")); }},
-      {"no job", [](auto& w) { w.talker->say(comm::Welcome{.rank = 0, .timeout_s = 5}); }},
+      {"no message", [](auto& w) { w.peer->say(std::string("\xff\x00{", 3)); }},
+      {"a list", [](auto& w) { w.peer->say(std::string("[1, 2]")); }},
+      {"an unknown type", [](auto& w) { w.peer->say(std::string(R"({"type": "go"})")); }},
+      {"no job", [](auto& w) { w.peer->say(comm::Welcome{.rank = 0, .timeout_s = 5}); }},
       {"a plan without a job",
        [](auto& w) {
-         w.talker->say(comm::Welcome{.rank = 0, .timeout_s = 5});
+         w.peer->say(comm::Welcome{.rank = 0, .timeout_s = 5});
          w.publish(w.published());
        }},
       {"a plan too early",
@@ -220,12 +220,12 @@ const std::vector<Attack>& attacks_on_all() {
       {"a clock with a list",
        [](auto& w) {
          w.until_prepared();
-         w.talker->note("clock", Json::array({1}));
+         w.peer->note("clock", Json::array({1}));
        }},
       {"an unknown note",
        [](auto& w) {
          w.until_prepared();
-         w.talker->note("step", Json::object());
+         w.peer->note("step", Json::object());
        }},
       {"an empty plan",
        [](auto& w) {
@@ -263,8 +263,8 @@ const std::vector<Attack>& attacks_on_all() {
        }},
       {"tensors before the plan", [](auto& w) {
          w.until_prepared();
-         w.talker->tensor(0, 64);
-         w.talker->tensor(1u << 31, comm::kSliceBytes);
+         w.peer->tensor(0, 64);
+         w.peer->tensor(1u << 31, comm::kSliceBytes);
        }}};
   return kAttacks;
 }
@@ -277,19 +277,19 @@ TEST_CASE("a worker refuses what a wrong coordinator says until it computes") {
           {{"no values before the plan",
             [](auto& w) {
               w.until_prepared();
-              w.talker->note("values", {{"tensors", Json::array()}});
+              w.peer->note("values", {{"tensors", Json::array()}});
             }},
            {"values before the plan",
             [](auto& w) {
               w.until_prepared();
-              w.talker->note("values", {{"tensors", {0}}});
+              w.peer->note("values", {{"tensors", {0}}});
             }},
            {"a save without a computation",
             [](auto& w) {
               w.until_prepared();
-              w.talker->say(comm::Failed{{.who = {}, .address = "", .why = "no", .awaited = ""}});
-              w.talker->say(comm::Save{0});
-              w.talker->say(comm::Save{7});
+              w.peer->say(comm::Failed{{.who = {}, .address = "", .why = "no", .awaited = ""}});
+              w.peer->say(comm::Save{0});
+              w.peer->say(comm::Save{7});
             }},
            {"steps that have no order", [](auto& w) {
               w.until_prepared();
@@ -308,22 +308,22 @@ TEST_CASE("a worker that computes outlives what a wrong coordinator says") {
           {{"values while it runs",
             [](auto& w) {
               w.until_running();
-              w.talker->note("values", {{"tensors", {0}}});
+              w.peer->note("values", {{"tensors", {0}}});
             }},
            {"a save of another step",
             [](auto& w) {
               w.until_running();
-              w.talker->say(comm::Failed{{.who = {}, .address = "", .why = "no", .awaited = ""}});
-              w.talker->say(comm::Save{1'000'000'000});
+              w.peer->say(comm::Failed{{.who = {}, .address = "", .why = "no", .awaited = ""}});
+              w.peer->say(comm::Save{1'000'000'000});
             }},
            {"a halt far away",
             [](auto& w) {
               w.until_running();
-              w.talker->say(comm::Halt{1'000'000'000'000});
+              w.peer->say(comm::Halt{1'000'000'000'000});
             }},
            {"dismissed", [](auto& w) {
               w.until_running();
-              w.talker->say(comm::Dismissed{});
+              w.peer->say(comm::Dismissed{});
             }}});
 }
 
@@ -333,10 +333,10 @@ TEST_CASE("values that a worker does not have, or has had, are refused") {
     CAPTURE(tensors.dump());
     WrongCoordinator wrong("poseidon-worker");
     wrong.until_planned();
-    wrong.talker->hears("note", "tensors");
-    wrong.talker->note("values", {{"tensors", tensors}});
-    wrong.talker->tensor(0, 360);
-    wrong.talker->tensor(0, 360);
+    wrong.peer->hears("note", "tensors");
+    wrong.peer->note("values", {{"tensors", tensors}});
+    wrong.peer->tensor(0, 360);
+    wrong.peer->tensor(0, 360);
     wrong.words_at_end();
   }
 }
@@ -350,7 +350,7 @@ TEST_CASE("nothing is written into a folder that a plan names") {
   Json plan = wrong.published();
   plan["run_directory"] = wrong.tiny.folder.string();
   wrong.publish(plan);
-  CHECK(has(wrong.talker->hears("lost")["why"].get<std::string>(), "run_directory"));
+  CHECK(has(wrong.peer->hears("lost")["why"].get<std::string>(), "run_directory"));
   wrong.words_at_end();
   CHECK(trainer::read_text(folder / "precious.tmp") == "precious");
   CHECK(std::distance(std::filesystem::directory_iterator(folder), {}) == 1);
@@ -365,7 +365,7 @@ class WrongWorkers {
   WrongWorkers() : train(cluster.train("run")) {
     REQUIRE(says(train, "waiting for"));
     cluster.start("poseidon-server", "server", {"--once"});
-    for (Talker& worker : workers) {
+    for (ScriptedPeer& worker : workers) {
       worker.connect(cluster.address);
       worker.say(comm::Join{.role = comm::Role::kWorker,
                             .address = worker.address(),
@@ -374,7 +374,7 @@ class WrongWorkers {
     }
   }
   void prepare(const std::string& samples) {
-    for (Talker& worker : workers) {
+    for (ScriptedPeer& worker : workers) {
       worker.note(
           "device",
           {{"device", "cpu"}, {"arithmetic", "of this test"}, {"threads", 1}, {"devices", "cpu"}});
@@ -393,8 +393,8 @@ class WrongWorkers {
 
   Cluster cluster;
   Program train;
-  std::array<Talker, 2> workers{Talker({.role = comm::Role::kWorker, .address = ""}),
-                                Talker({.role = comm::Role::kWorker, .address = ""})};
+  std::array<ScriptedPeer, 2> workers{ScriptedPeer({.role = comm::Role::kWorker, .address = ""}),
+                                      ScriptedPeer({.role = comm::Role::kWorker, .address = ""})};
 };
 
 }  // namespace
@@ -503,27 +503,27 @@ TEST_CASE("a worker takes or refuses any message of a coordinator, and ends with
   for (uint32_t seed = 0; seed < 300; ++seed) {
     CAPTURE(seed);
     std::mt19937 random(seed);
-    std::optional<Talker> talker(
+    std::optional<ScriptedPeer> peer(
         std::in_place,
         comm::PeerIdentity{.role = comm::Role::kCoordinator, .rank = 0, .view = 1, .address = ""});
-    trainer::MemberOptions options{.coordinator = talker->address(),
+    trainer::MemberOptions options{.coordinator = peer->address(),
                                    .secret = cluster_secret(),
                                    .join_timeout = std::chrono::seconds(20),
                                    .threads = 1};
     SilentLog log;
     auto end = std::async(std::launch::async, [&] { return run_worker(options, log); });
-    talker->accept();
-    std::vector<Json> script = whole_job(job, talker->hears("join")["address"].get<std::string>());
+    peer->accept();
+    std::vector<Json> script = whole_job(job, peer->hears("join")["address"].get<std::string>());
     // One message of the job is wrong. Most rounds get some way into the job.
     const size_t wrong = random() % script.size();
     mutate(script[wrong], random);
     if (random() % 4 == 0) std::swap(script[wrong], script[random() % script.size()]);
     for (size_t i = 0; i < script.size(); ++i) {
-      talker->say(script[i].dump());
-      if (i < std::size(kAnswers)) talker->may_hear(kAnswers[i]);
+      peer->say(script[i].dump());
+      if (i < std::size(kAnswers)) peer->may_hear(kAnswers[i]);
     }
-    if (random() % 4 == 0) talker->tensor(static_cast<uint32_t>(random() % 12), 360);
-    talker.reset();
+    if (random() % 4 == 0) peer->tensor(static_cast<uint32_t>(random() % 12), 360);
+    peer.reset();
     REQUIRE(end.wait_for(std::chrono::seconds(60)) == std::future_status::ready);
     CHECK_NOTHROW(end.get());
   }

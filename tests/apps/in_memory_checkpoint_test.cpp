@@ -3,7 +3,7 @@
 
 #include <sstream>
 
-#include "tests/apps/lost_coordinator.h"
+#include "tests/apps/failed_coordinator.h"
 #include "tests/support/sanitizers.h"
 
 using namespace poseidon;
@@ -11,7 +11,7 @@ using namespace poseidon::apps;
 namespace fs = std::filesystem;
 
 TEST_CASE("a coordinator that is killed without a checkpoint loses no step of its daemons") {
-  LostCoordinator lost;
+  FailedCoordinator lost;
   const Json whole = lost.undisturbed();
   lost.kill_coordinator_after("40");
   const int64_t kept = std::max(lost.kept_by(0), lost.kept_by(1));
@@ -52,7 +52,7 @@ TEST_CASE("steps and tests that daemons made while the coordinator was gone have
                        "--set", test::kShortTimeout,
                        "--set", test::kIsSanitized ? "train.steps=1500" : "train.steps=6000",
                        "--set", "train.checkpoint_every=100000"};
-  LostCoordinator lost(settings);
+  FailedCoordinator lost(settings);
   const Json whole = lost.undisturbed();
   {
     Program train = lost.start_until("40");

@@ -76,7 +76,7 @@ inline bool within(double seconds, const std::function<bool()>& condition) {
 }
 
 /// Whether a process listens at "127.0.0.1:PORT".
-inline bool somebody_listens(const std::string& address) {
+inline bool is_listening(const std::string& address) {
   const std::string port = address.substr(address.rfind(':') + 1);
   char wanted[16];
   std::snprintf(wanted, sizeof wanted, "0100007F:%04X", std::stoi(port));

@@ -74,12 +74,12 @@ struct RecoveryJob {
 };
 
 /// A fault of one member.
-struct Blow {
-  std::string victim;  ///< "worker 1"
+struct FaultInjection {
+  std::string target;  ///< "worker 1"
   int signal = SIGKILL;
-  int after_ms = 0;               ///< delay after the start of the job, or after the previous fault
-  int64_t behind_checkpoint = 0;  ///< wait for the checkpoint of this step first; 0: none
-  std::string behind_line = "";   ///< wait for this line of poseidon-train first
+  int after_ms = 0;              ///< delay after the start of the job, or after the previous fault
+  int64_t after_checkpoint = 0;  ///< wait for the checkpoint of this step first; 0: none
+  std::string after_line = "";   ///< wait for this line of poseidon-train first
 };
 
 /// One run of the job with faults. Collects complaints.
@@ -95,21 +95,21 @@ class RecoveryRound {
         run_(folder_ / "run") {}
 
   /// Returns lines of complaint; "" if there are none.
-  std::string go(const std::vector<Blow>& blows) {
+  std::string go(const std::vector<FaultInjection>& faults) {
     std::filesystem::create_directories(folder_);
     Program train("poseidon-train", job_.words(3, run_), folder_);
     if (!within(30, [&] { return train.err().find("begin with step") != std::string::npos; }))
       complain("it never began");
     const std::vector<Process> members = members_of(train.process(), run_);
-    int struck = 0;
-    for (const Blow& blow : blows) struck += strike(train, members, blow);
+    int injected = 0;
+    for (const FaultInjection& fault : faults) injected += inject(train, members, fault);
     if (!within(120, [&] { return has_ended(train.process()); })) complain("poseidon-train hangs");
     train.send(SIGKILL);
     const Finished finished = train.wait();
     if (finished.code != 0)
       complain("exit code " + std::to_string(finished.code) + ": " + finished.err);
     else
-      see(Json::parse(finished.out), struck);
+      see(Json::parse(finished.out), injected);
     for (const Process& each : members)
       if (!has_ended(each.pid)) complain(each.name + " is left");
     return complaints_;
@@ -120,16 +120,17 @@ class RecoveryRound {
  private:
   void complain(const std::string& what) { complaints_ += what + "\n"; }
 
-  int strike(const Program& train, const std::vector<Process>& members, const Blow& blow) {
-    if (!within(60, [&] { return train.err().find(blow.behind_line) != std::string::npos; }))
-      complain("it never said: " + blow.behind_line);
-    const auto state = run_ / "checkpoints" / text("step-", blow.behind_checkpoint, ".state");
-    if (blow.behind_checkpoint > 0 && !within(60, [&] { return std::filesystem::exists(state); }))
+  int inject(const Program& train, const std::vector<Process>& members,
+             const FaultInjection& fault) {
+    if (!within(60, [&] { return train.err().find(fault.after_line) != std::string::npos; }))
+      complain("it never said: " + fault.after_line);
+    const auto state = run_ / "checkpoints" / text("step-", fault.after_checkpoint, ".state");
+    if (fault.after_checkpoint > 0 && !within(60, [&] { return std::filesystem::exists(state); }))
       complain("there is no " + state.string());
-    std::this_thread::sleep_for(std::chrono::milliseconds(blow.after_ms));
+    std::this_thread::sleep_for(std::chrono::milliseconds(fault.after_ms));
     for (const Process& each : members)
-      if (each.name == blow.victim && !has_ended(each.pid)) {
-        kill(each.pid, blow.signal);
+      if (each.name == fault.target && !has_ended(each.pid)) {
+        kill(each.pid, fault.signal);
         return 1;
       }
     return 0;
@@ -137,7 +138,7 @@ class RecoveryRound {
 
   /// Compares the result. Fewer failures than faults are allowed: a fault after the end of the job
   /// has no effect.
-  void see(const Json& summary, int struck) {
+  void see(const Json& summary, int injected) {
     summary_ = summary;
     for (const char* key : {"weights_sha256", "state_sha256", "train_loss"})
       if (summary[key] != undisturbed_[key])
@@ -146,7 +147,7 @@ class RecoveryRound {
     const Json& views = summary["views"];
     size_t lost = 0;
     for (const Json& view : views) lost += view.value("lost", Json::array()).size();
-    if (lost > static_cast<size_t>(struck))
+    if (lost > static_cast<size_t>(injected))
       complain("more are lost than were struck: " + views.dump());
     if (views.back()["workers"].get<size_t>() + views.back()["servers"].get<size_t>() + lost != 5)
       complain("views: " + views.dump());

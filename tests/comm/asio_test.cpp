@@ -5,7 +5,7 @@
 
 #include "core/error.h"
 #include "tests/comm/asio_node.h"
-#include "tests/support/lines.h"
+#include "tests/support/warning_log.h"
 
 using namespace poseidon;
 using namespace poseidon::comm;
@@ -388,7 +388,7 @@ TEST_CASE("listening beyond loopback needs a secret, or courage") {
       "--secret-file or --tls-certificate, or --insecure on an isolated network",
       ConfigError);
   options.insecure = true;
-  const auto log = std::make_shared<Lines>();
+  const auto log = std::make_shared<WarningLog>();
   options.log = log;
   CHECK(AsioTransport(options).address().starts_with("0.0.0.0:"));
   CHECK(log->lines() ==

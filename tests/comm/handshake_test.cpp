@@ -8,7 +8,7 @@
 #include "core/error.h"
 #include "core/file.h"
 #include "core/secret.h"
-#include "tests/support/lines.h"
+#include "tests/support/warning_log.h"
 
 using namespace poseidon;
 using namespace poseidon::comm;
@@ -239,7 +239,7 @@ TEST_CASE("a secret in the first line of a pipe, which is read no further and st
 TEST_CASE("security: a secret that others may read is warned of") {
   const std::string path = std::filesystem::temp_directory_path() / "poseidon_open_secret_test";
   write_file(path, "0123456789abcdef");
-  Lines log;
+  WarningLog log;
   using std::filesystem::perms;
   std::filesystem::permissions(path, perms::owner_read | perms::owner_write);
   CHECK(read_secret(path, log) == kSecret);

@@ -73,8 +73,8 @@ class QuietMember final : public MemberHost, public PayloadReceiver {
 };
 
 /// A worker with a connection to its coordinator. The test plays the coordinator.
-struct LonelyMember {
-  LonelyMember()
+struct TestMember {
+  TestMember()
       : member({.role = Role::kWorker, .coordinator = "head:1", .address = "", .facts = {}},
                transport, host, host) {
     member.join();
@@ -129,8 +129,8 @@ class QuietCoordinator final : public JobPlanner, public CheckpointReceiver, pub
 
 /// A coordinator of at least two workers, at connections 1, 2 and so on. The test plays the
 /// workers.
-struct Crowd {
-  explicit Crowd(bool recovers = false, uint16_t count = 2, uint16_t most = 0)
+struct TestCoordinator {
+  explicit TestCoordinator(bool recovers = false, uint16_t count = 2, uint16_t most = 0)
       : workers(count),
         coordinator({.workers = count,
                      .servers = 0,
@@ -189,7 +189,7 @@ Plan plan_of_two() {
 }  // namespace
 
 TEST_CASE("a member is presented as what it has become as soon as it takes part") {
-  LonelyMember lonely;
+  TestMember lonely;
   lonely.hears(Welcome{.rank = 1});
   CHECK(name_of(lonely.transport.presented) == "worker 1");
   CHECK(lonely.transport.presented.view == 1);
@@ -197,7 +197,7 @@ TEST_CASE("a member is presented as what it has become as soon as it takes part"
 }
 
 TEST_CASE("who is none of the job is not let in, and does not end it when it goes") {
-  LonelyMember lonely;
+  TestMember lonely;
   lonely.hears(Welcome{.rank = 0, .workers = 3, .servers = 1});
   lonely.member.prepared({});
   const auto caller = [](Role role, int32_t rank) {
@@ -226,18 +226,18 @@ TEST_CASE("who is none of the job is not let in, and does not end it when it goe
 }
 
 TEST_CASE("a plan for a node that is not prepared is refused") {
-  LonelyMember lonely;
+  TestMember lonely;
   lonely.hears(Welcome{.rank = 0});
   lonely.hears(Planned{.view = 1, .roster = {}});
   CHECK(lonely.host.happened == "welcomed failed: it sent a plan before this node was prepared ");
 }
 
 TEST_CASE("who was let in may be refused until it has a plan, and not any more then") {
-  LonelyMember newcomer;
+  TestMember newcomer;
   newcomer.hears(Welcome{.rank = 0});
   newcomer.hears(Refused{"go away"});
   CHECK(newcomer.host.happened == "welcomed refused ");
-  LonelyMember lonely;
+  TestMember lonely;
   lonely.hears(Welcome{.rank = 0});
   lonely.member.prepared({});
   lonely.hears(Planned{.view = 1, .roster = {}});
@@ -247,7 +247,7 @@ TEST_CASE("who was let in may be refused until it has a plan, and not any more t
 }
 
 TEST_CASE("what comes before its time changes nothing") {
-  LonelyMember lonely;
+  TestMember lonely;
   for (int round = 0; round < 2; ++round) {
     lonely.hears(Start{0});
     lonely.hears(Save{5});
@@ -262,10 +262,10 @@ TEST_CASE("what comes before its time changes nothing") {
 }
 
 TEST_CASE("silence that no clock can count, and words that nobody knows, end the part in a job") {
-  LonelyMember lonely;
+  TestMember lonely;
   lonely.hears(Welcome{.rank = 0, .timeout_s = 1e300});
   CHECK(lonely.host.happened.find("/timeout_s: expected") != std::string::npos);
-  LonelyMember other;
+  TestMember other;
   const std::string body = R"({"type": "plann"})";
   other.member.received(1, {.kind = FrameKind::kControl}, std::as_bytes(std::span(body)));
   CHECK(other.host.happened ==
@@ -273,7 +273,7 @@ TEST_CASE("silence that no clock can count, and words that nobody knows, end the
 }
 
 TEST_CASE("who proves itself and never asks to take part is not kept") {
-  Crowd crowd;
+  TestCoordinator crowd;
   crowd.join(1);
   for (ConnectionId id = 3; id < 603; ++id)
     crowd.coordinator.opened(id, {.role = Role::kWorker, .address = ""});
@@ -289,14 +289,14 @@ TEST_CASE("who proves itself and never asks to take part is not kept") {
 }
 
 TEST_CASE("who asks for another role than it has proved does not join") {
-  Crowd crowd;
+  TestCoordinator crowd;
   crowd.hears(1, Join{.role = Role::kServer, .address = "", .facts = {{"build", "ours"}}});
   CHECK(crowd.host.refusals ==
         std::vector<std::string>{"the node requests a role other than that of its handshake"});
 }
 
 TEST_CASE("who does not tell its build, or tells of more, does not join") {
-  Crowd crowd;
+  TestCoordinator crowd;
   crowd.join(1, {});
   crowd.join(2, {{"build", "ours"}, {"mood", "bad"}});
   CHECK(crowd.host.members == 0);
@@ -305,7 +305,7 @@ TEST_CASE("who does not tell its build, or tells of more, does not join") {
 }
 
 TEST_CASE("a worker that does not tell a fact is none of the job") {
-  Crowd crowd;
+  TestCoordinator crowd;
   for (ConnectionId id : {1u, 2u}) crowd.join(id);
   crowd.hears(1, Prepared{{{"samples", "10"}}});
   crowd.hears(2, Prepared{});
@@ -315,7 +315,7 @@ TEST_CASE("a worker that does not tell a fact is none of the job") {
 }
 
 TEST_CASE("digests of one worker that others do not follow have an end") {
-  Crowd crowd;
+  TestCoordinator crowd;
   crowd.begin();
   for (int64_t step = 1; step < 3000; ++step)
     crowd.hears(1, Digest{.step = step, .values = {7, 8}});
@@ -326,7 +326,7 @@ TEST_CASE("digests of one worker that others do not follow have an end") {
 }
 
 TEST_CASE("a digest has as many tensors as a worker can have") {
-  Crowd crowd;
+  TestCoordinator crowd;
   crowd.begin();
   crowd.hears(1, Digest{.step = 1, .values = std::vector<int64_t>(100'000, 1)});
   crowd.hears(2, Digest{.step = 1, .values = {7, 8}});
@@ -335,7 +335,7 @@ TEST_CASE("a digest has as many tensors as a worker can have") {
 }
 
 TEST_CASE("digests agree once, also where a worker repeats its own") {
-  Crowd crowd;
+  TestCoordinator crowd;
   crowd.begin();
   for (int64_t step = 1; step <= 10'000; ++step)
     for (const ConnectionId from : {1u, 1u, 2u, 2u})
@@ -345,7 +345,7 @@ TEST_CASE("digests agree once, also where a worker repeats its own") {
 }
 
 TEST_CASE("an offer to halt that nobody asked for halts nobody") {
-  Crowd crowd;
+  TestCoordinator crowd;
   crowd.begin();
   const size_t before = crowd.transport.said.size();
   for (ConnectionId id : {1u, 2u}) crowd.hears(id, HaltOffer{3});
@@ -353,7 +353,7 @@ TEST_CASE("an offer to halt that nobody asked for halts nobody") {
 }
 
 TEST_CASE("of workers that cannot save each is asked once, and the job ends all the same") {
-  Crowd crowd;
+  TestCoordinator crowd;
   crowd.begin();
   crowd.host.wants_state = true;
   crowd.hears(2, Lost{{.kind = NodeFailure::Kind::kError,
@@ -370,7 +370,7 @@ TEST_CASE("of workers that cannot save each is asked once, and the job ends all 
 }
 
 TEST_CASE("a worker that is asked to end gives its state before it goes") {
-  Crowd crowd;
+  TestCoordinator crowd;
   crowd.begin();
   crowd.host.wants_state = true;
   crowd.hears(2, Lost{{.kind = NodeFailure::Kind::kLeft,
@@ -390,7 +390,7 @@ TEST_CASE("a worker that is asked to end gives its state before it goes") {
 
 TEST_CASE("a step that a lost worker has not reported is made again where all can go back") {
   for (const int64_t least : {4, 5}) {
-    Crowd crowd(true);
+    TestCoordinator crowd(true);
     crowd.begin();
     crowd.hears(1, Note{.about = "step", .step = 5, .content = Json::object()});
     crowd.hears(2, Note{.about = "step", .step = 4, .content = Json::object()});
@@ -406,7 +406,7 @@ TEST_CASE("a step that a lost worker has not reported is made again where all ca
 }
 
 TEST_CASE("what a worker that drifted has spoilt is not saved when the job ends after all") {
-  Crowd crowd(true, 3);
+  TestCoordinator crowd(true, 3);
   crowd.begin();
   crowd.host.wants_state = true;
   for (ConnectionId id : {1u, 2u, 3u})
@@ -423,7 +423,7 @@ TEST_CASE("what a worker that drifted has spoilt is not saved when the job ends 
 }
 
 TEST_CASE("a step is named to go back to when the host has read its checkpoint") {
-  Crowd crowd(true, 3);
+  TestCoordinator crowd(true, 3);
   crowd.begin();
   crowd.drift(5);
   CHECK(crowd.host.restores == 0);
@@ -438,7 +438,7 @@ TEST_CASE("a step is named to go back to when the host has read its checkpoint")
 }
 
 TEST_CASE("a checkpoint that has been read too late for a job is of no use to it") {
-  Crowd crowd(true, 3);
+  TestCoordinator crowd(true, 3);
   crowd.begin();
   crowd.drift(5);
   for (ConnectionId id : {1u, 2u}) crowd.hears(id, LeftView{.step = 5, .least = 5});
@@ -448,7 +448,7 @@ TEST_CASE("a checkpoint that has been read too late for a job is of no use to it
 }
 
 TEST_CASE("a job admits no node of a host on which a worker has drifted") {
-  Crowd crowd(true, 3, 5);
+  TestCoordinator crowd(true, 3, 5);
   crowd.begin();
   crowd.come(8, "host3:7");  // still opens its data when the divergence is found
   CHECK(crowd.host.refusals.empty());
@@ -482,7 +482,7 @@ TEST_CASE("a member that has drifted in a job does not ask to take part in it ag
 }
 
 TEST_CASE("a node that does not take part yet may send little at once") {
-  Crowd crowd(true, 2, 3);
+  TestCoordinator crowd(true, 2, 3);
   for (const ConnectionId id : {1u, 2u, 8u})
     CHECK(crowd.coordinator.most_control_bytes(id) == 64 * 1024);
   crowd.begin();
@@ -500,13 +500,13 @@ TEST_CASE("long texts of a node that asks to take part are neither shown nor kep
                            Join{.address = "a:1", .facts = {{"build", longer.substr(0, 900)}}},
                            Join{.address = "a:1", .facts = {{longer.substr(0, 900), "b"}}},
                            Join{.address = "a:1", .facts = many}}) {
-    Crowd crowd;
+    TestCoordinator crowd;
     crowd.hears(1, join);
     REQUIRE(crowd.host.refusals.size() == 1);
     CHECK(crowd.host.refusals[0].size() < 250);
     CHECK(crowd.transport.said.back().size() < 300);
   }
-  Crowd crowd;
+  TestCoordinator crowd;
   const std::string body = "{\"type\": \"join\", \"" + longer + "\": 1}";
   crowd.coordinator.received(1, {.kind = FrameKind::kControl, .view = 1},
                              std::as_bytes(std::span(body)));
@@ -515,7 +515,7 @@ TEST_CASE("long texts of a node that asks to take part are neither shown nor kep
 }
 
 TEST_CASE("of many that have proved themselves and ask for nothing, the oldest have to go") {
-  Crowd crowd;
+  TestCoordinator crowd;
   for (ConnectionId id = 10; id < 400; ++id) {
     crowd.transport.time += 1ms;
     crowd.coordinator.opened(id, {.role = Role::kWorker, .address = ""});
@@ -526,7 +526,7 @@ TEST_CASE("of many that have proved themselves and ask for nothing, the oldest h
 }
 
 TEST_CASE("a note that cannot be read costs the member that has sent it, and not the job") {
-  Crowd crowd(true, 3);
+  TestCoordinator crowd(true, 3);
   crowd.begin();
   crowd.coordinator.report_unreadable({Role::kWorker, 2}, 7, "of another view");
   CHECK(crowd.transport.closed.empty());
@@ -539,7 +539,7 @@ TEST_CASE("a note that cannot be read costs the member that has sent it, and not
 }
 
 TEST_CASE("a joiner that says that it is busy, and is never ready, holds up nobody for long") {
-  Crowd crowd(true, 2, 3);
+  TestCoordinator crowd(true, 2, 3);
   crowd.begin();
   crowd.come(8, "host8:1");
   crowd.hears(8, Prepared{{{"samples", "10"}}});
@@ -577,7 +577,7 @@ TEST_CASE("ids of members do not run out, however many nodes have joined and gon
 }
 
 TEST_CASE("who reports itself as lost is believed") {
-  Crowd crowd(true);
+  TestCoordinator crowd(true);
   crowd.begin();
   crowd.hears(2, Lost{{.kind = NodeFailure::Kind::kPeer,
                        .who = {Role::kWorker, 1},
@@ -650,7 +650,7 @@ TEST_CASE("a plan's chunk has no more slices than can be counted") {
 }
 
 TEST_CASE("a second node at an address in use is refused, and hears which node has it") {
-  Crowd crowd;
+  TestCoordinator crowd;
   crowd.hears(1,
               Join{.role = Role::kWorker, .address = "node1:7001", .facts = {{"build", "ours"}}});
   crowd.hears(2,
@@ -668,7 +668,7 @@ TEST_CASE("a second node at an address in use is refused, and hears which node h
 }
 
 TEST_CASE("a member that is lost in three attempts to prepare the job ends it") {
-  Crowd crowd;
+  TestCoordinator crowd;
   crowd.join(1);
   crowd.join(2);
   ConnectionId last = 2;

@@ -8,7 +8,7 @@
 #include "comm/asio/refusal_log.h"
 #include "comm/membership/failed_joins.h"
 #include "core/error.h"
-#include "tests/support/lines.h"
+#include "tests/support/warning_log.h"
 
 using namespace poseidon;
 using namespace poseidon::comm;
@@ -28,6 +28,11 @@ TEST_CASE("each reason why a node is not reached has a remedy") {
   CHECK(remedy_of("refused by the peer: server 0 was called, this is server 1", "node2:7002",
                   "n") == "set a different --advertise on each node");
   CHECK(remedy_of(kOnlySmallMessages, "node2:7002", "node1").starts_with("set the same MTU"));
+  for (const char* answer :
+       {"refused by the peer: worker 1 has another view",
+        "the two ends have different secrets: use the same secret file on both",
+        "this node rejects the peer's TLS certificate: it has expired"})
+    CHECK(remedy_of(answer, "127.0.0.1:7002", "node1") == "");
 }
 
 TEST_CASE("who cannot reach a coordinator is asked about the firewall and its port") {
@@ -39,7 +44,7 @@ TEST_CASE("who cannot reach a coordinator is asked about the firewall and its po
 }
 
 TEST_CASE("refusals of one host for one reason become a line with a count, at growing intervals") {
-  Lines log;
+  WarningLog log;
   RefusalLog refusals(log);
   std::vector<int> told;
   for (int second = 0; second < 1000; ++second) {
@@ -53,7 +58,7 @@ TEST_CASE("refusals of one host for one reason become a line with a count, at gr
 }
 
 TEST_CASE("whatever strangers say, there is one line a second and little memory") {
-  Lines log;
+  WarningLog log;
   RefusalLog refusals(log);
   for (int i = 0; i < 5000; ++i)
     refusals.report(text("10.0.0.", i, ":1"), text("reason ", i), i * 10ms);

@@ -3,7 +3,7 @@
 #include "core/error.h"
 #include "tests/comm/asio_node.h"
 #include "tests/support/certificates.h"
-#include "tests/support/lines.h"
+#include "tests/support/warning_log.h"
 
 using namespace poseidon;
 using namespace poseidon::comm;
@@ -42,7 +42,7 @@ struct Refusal {
   std::string worker, server;
 };
 Refusal refusal(const TlsFiles& servers, const TlsFiles& workers) {
-  const auto log = std::make_shared<Lines>();
+  const auto log = std::make_shared<WarningLog>();
   AsioOptions options = options_of(Role::kServer, servers);
   options.log = log;
   Node server(options), worker(options_of(Role::kWorker, workers));
@@ -148,7 +148,7 @@ TEST_CASE("tls: a certificate that has expired, or is not valid yet, is named by
 
 TEST_CASE("tls: who has no certificate, or an older TLS only, is not let in") {
   const auto greet = [&](const std::string& words) {
-    const auto log = std::make_shared<Lines>();
+    const auto log = std::make_shared<WarningLog>();
     AsioOptions options = options_of(Role::kServer, server_files());
     options.log = log;
     Node server(options);
@@ -171,7 +171,7 @@ TEST_CASE("tls: one end that speaks it and one that does not") {
   says(plain_worker.worker, "a TLS alert: the peer uses TLS, this node does not");
   // Strangers that send arbitrary first bytes: no message of OpenSSL must appear in the log.
   for (const char first : {'\0', 'G', 'P'}) {
-    const auto log = std::make_shared<Lines>();
+    const auto log = std::make_shared<WarningLog>();
     AsioOptions options = options_of(Role::kServer, server_files());
     options.log = log;
     Node server(options);

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "core/error.h"
-#include "tests/core/made_up_system.h"
+#include "tests/core/fake_system_files.h"
 
 using namespace poseidon;
 
@@ -36,7 +36,7 @@ std::string stat_of(int core, double user, double system, double idle) {
 
 TEST_CASE("what others use of the cores, and what nobody does") {
   const int core = a_core();
-  MadeUpSystem system("0::/\n");
+  FakeSystemFiles system("0::/\n");
   system.add("proc/stat", stat_of(core, 1000, 100, 5000));
   CoreUseMeter meter(system.root());
   CHECK(!meter.since_last().has_value());
@@ -49,7 +49,7 @@ TEST_CASE("what others use of the cores, and what nobody does") {
 
 TEST_CASE("what this process computes is no other's") {
   const int core = a_core();
-  MadeUpSystem system("0::/\n");
+  FakeSystemFiles system("0::/\n");
   system.add("proc/stat", stat_of(core, 1000, 100, 5000));
   CoreUseMeter meter(system.root());
   const clock_t begin = clock();

@@ -6,28 +6,28 @@
 #include <cmath>
 #include <thread>
 
-#include "tests/core/made_up_system.h"
+#include "tests/core/fake_system_files.h"
 
 using namespace poseidon;
 
 namespace {
 
-double quota_of(const MadeUpSystem& system) { return cpu_quota(system.root()); }
+double quota_of(const FakeSystemFiles& system) { return cpu_quota(system.root()); }
 
 }  // namespace
 
 TEST_CASE("a process without control groups, or without a quota, has no limit") {
   CHECK(std::isinf(cpu_quota("/does/not/exist")));
-  CHECK(std::isinf(quota_of(MadeUpSystem("0::/\n"))));
+  CHECK(std::isinf(quota_of(FakeSystemFiles("0::/\n"))));
   CHECK(std::isinf(
-      quota_of(MadeUpSystem("0::/job\n").add("sys/fs/cgroup/job/cpu.max", "max 100000\n"))));
-  CHECK(std::isinf(quota_of(MadeUpSystem("1:cpu:/job\n")
+      quota_of(FakeSystemFiles("0::/job\n").add("sys/fs/cgroup/job/cpu.max", "max 100000\n"))));
+  CHECK(std::isinf(quota_of(FakeSystemFiles("1:cpu:/job\n")
                                 .add("sys/fs/cgroup/cpu/job/cpu.cfs_quota_us", "-1\n")
                                 .add("sys/fs/cgroup/cpu/job/cpu.cfs_period_us", "100000\n"))));
 }
 
 TEST_CASE("the smallest quota of all enclosing control groups counts") {
-  MadeUpSystem system("0::/slice/job\n");
+  FakeSystemFiles system("0::/slice/job\n");
   system.add("sys/fs/cgroup/slice/job/cpu.max", "400000 100000\n");
   CHECK(quota_of(system) == 4.0);
   system.add("sys/fs/cgroup/slice/cpu.max", "150000 100000\n");
@@ -35,12 +35,12 @@ TEST_CASE("the smallest quota of all enclosing control groups counts") {
 }
 
 TEST_CASE("a container sees its own group at the root of the hierarchy") {
-  CHECK(quota_of(MadeUpSystem("0::/host/path/of/the/container\n")
+  CHECK(quota_of(FakeSystemFiles("0::/host/path/of/the/container\n")
                      .add("sys/fs/cgroup/cpu.max", "200000 100000\n")) == 2.0);
 }
 
 TEST_CASE("quotas of version 1 count, beside hierarchies of other controllers") {
-  CHECK(quota_of(MadeUpSystem("9:name=systemd:/\n3:cpuset:/job\n2:cpu,cpuacct:/job\n0::/\n")
+  CHECK(quota_of(FakeSystemFiles("9:name=systemd:/\n3:cpuset:/job\n2:cpu,cpuacct:/job\n0::/\n")
                      .add("sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_quota_us", "50000\n")
                      .add("sys/fs/cgroup/cpu,cpuacct/job/cpu.cfs_period_us", "25000\n")) == 2.0);
 }

@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include "tests/core/made_up_system.h"
+#include "tests/core/fake_system_files.h"
 
 using namespace poseidon;
 
@@ -15,14 +15,14 @@ namespace {
 constexpr size_t kGigabyte = 1000 * 1000 * 1000;
 
 /// A machine with 8 GB of available memory.
-MadeUpSystem& with_memory(MadeUpSystem& system) {
+FakeSystemFiles& with_memory(FakeSystemFiles& system) {
   return system.add("proc/meminfo",
                     "MemTotal:       16000000 kB\nMemAvailable:    7812500 kB\nBuffers: 1 kB\n");
 }
 
 size_t available_with(const std::string& groups,
                       const std::vector<std::pair<std::string, std::string>>& files) {
-  MadeUpSystem system(groups);
+  FakeSystemFiles system(groups);
   with_memory(system);
   for (const auto& [file, content] : files) system.add("sys/fs/cgroup/" + file, content);
   return available_memory(system.root());

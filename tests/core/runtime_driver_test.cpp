@@ -14,13 +14,13 @@
 #include "core/cuda/runtime/gpus.h"
 #include "core/error.h"
 #include "core/trace.h"
-#include "tests/support/cuda_runtime/made_up_cuda.h"
+#include "tests/support/cuda_runtime/emulated_cuda_runtime.h"
 #include "tests/support/error_of.h"
 
 using namespace poseidon;
 using namespace poseidon::cuda;
-using poseidon::test::made_up_cuda;
-using poseidon::test::MadeUpCuda;
+using poseidon::test::emulated_cuda_runtime;
+using poseidon::test::EmulatedCudaRuntime;
 
 namespace {
 
@@ -32,7 +32,7 @@ class Work final : public Operation {
   std::string name() const override { return name_; }
   void visit(MemoryVisitor&) const override {}
   void issue(const Executor& executor) const override {
-    MadeUpCuda::launch(static_cast<cudaStream_t>(executor.stream), work_);
+    EmulatedCudaRuntime::launch(static_cast<cudaStream_t>(executor.stream), work_);
   }
 
  private:
@@ -59,13 +59,13 @@ std::unique_ptr<const Operation> work(
 
 /// A machine with one GPU. The destructor checks that the test has freed everything.
 struct Machine {
-  Machine() { made_up_cuda().reset(); }
+  Machine() { emulated_cuda_runtime().reset(); }
   ~Machine() {
-    made_up_cuda().sticky = cudaSuccess;
-    CHECK(made_up_cuda().allocations == 0);
-    CHECK(made_up_cuda().events == 0);
-    CHECK(made_up_cuda().streams == 0);
-    CHECK(made_up_cuda().graphs == 0);
+    emulated_cuda_runtime().sticky = cudaSuccess;
+    CHECK(emulated_cuda_runtime().allocations == 0);
+    CHECK(emulated_cuda_runtime().events == 0);
+    CHECK(emulated_cuda_runtime().streams == 0);
+    CHECK(emulated_cuda_runtime().graphs == 0);
   }
 };
 
@@ -77,7 +77,7 @@ std::string error_of_gpus() {
 
 TEST_CASE("GPUs: they are listed, and what keeps them from use is told in a line") {
   const Machine machine;
-  made_up_cuda().gpus = 2;
+  emulated_cuda_runtime().gpus = 2;
   const GpuList list = list_gpus();
   CHECK(list.driver == "13.0");
   REQUIRE(list.gpus.size() == 2);
@@ -88,12 +88,12 @@ TEST_CASE("GPUs: they are listed, and what keeps them from use is told in a line
         "GPU 2: this machine has 2 GPUs, counted from 0");
   CHECK(error_of<ConfigError>([] { RuntimeDriver{-1}; }) ==
         "GPU -1: this machine has 2 GPUs, counted from 0");
-  made_up_cuda().gpus = 0;
+  emulated_cuda_runtime().gpus = 0;
   CHECK(error_of_gpus() == "this machine has no visible NVIDIA GPU");
-  made_up_cuda().driver_version = 12040;
+  emulated_cuda_runtime().driver_version = 12040;
   CHECK(error_of_gpus() == "this machine's NVIDIA driver is too old: expected one for CUDA " +
                                list.runtime + " or newer, got one for CUDA 12.4");
-  made_up_cuda().driver_version = 0;
+  emulated_cuda_runtime().driver_version = 0;
   CHECK(error_of_gpus() == "this machine has no NVIDIA driver");
   CHECK(error_of<ConfigError>([] { RuntimeDriver{0}; }) == "this machine has no NVIDIA driver");
 }
@@ -201,7 +201,7 @@ TEST_CASE("RuntimeDriver: a launch that fails names the operation, and later one
   const Machine machine;
   RuntimeDriver driver(0);
   const Stream stream = driver.make_stream(Urgency::kUsual);
-  made_up_cuda().launch_error = cudaErrorInvalidValue;
+  emulated_cuda_runtime().launch_error = cudaErrorInvalidValue;
   CHECK(error_of<RunError>([&] { driver.issue(stream, work("relu forward")); }) ==
         "GPU 0: launch: made up (cudaErrorMadeUp); the last operation issued was 'relu forward'");
   CHECK(error_of<RunError>([&] { driver.issue(stream, work("relu forward")); }) == "");
@@ -216,7 +216,7 @@ TEST_CASE("RuntimeDriver: a kernel that fails is told by whatever comes next, an
     std::promise<void> gate;
     driver.issue(stream, work("pooling", [opened = gate.get_future().share()] {
                    opened.wait();
-                   made_up_cuda().sticky = cudaErrorIllegalAddress;
+                   emulated_cuda_runtime().sticky = cudaErrorIllegalAddress;
                  }));
     const auto mark = driver.record(stream);
     std::atomic<bool> ran = false;
@@ -256,14 +256,14 @@ TEST_CASE("RuntimeDriver: a graph is not done when it is made, and each time it 
   nodes[0].operation = work("first", [&] { ++values[0]; });
   nodes[1] = {.operation = nullptr, .from = values.data(), .to = copied.data(), .bytes = 8};
   nodes[2].operation = work("last", [&] { seen.push_back(copied[0]); });
-  const int launches = made_up_cuda().graph_launches;
+  const int launches = emulated_cuda_runtime().graph_launches;
   const auto graph = driver.make_graph(stream, nodes);
   driver.record(stream)->wait();
   CHECK(seen.empty());
   for (int i = 0; i < 3; ++i) driver.issue(stream, graph);
   driver.record(stream)->wait();
   CHECK(seen == std::vector<int>{2, 3, 4});
-  CHECK(made_up_cuda().graph_launches - launches == 3);
+  CHECK(emulated_cuda_runtime().graph_launches - launches == 3);
 }
 
 TEST_CASE("RuntimeDriver: what fails in a graph is named, and the stream goes on") {
@@ -272,7 +272,7 @@ TEST_CASE("RuntimeDriver: what fails in a graph is named, and the stream goes on
   const Stream stream = driver.make_stream(Urgency::kUsual);
   std::vector<GraphNode> nodes(1);
   nodes[0].operation = work("relu forward");
-  made_up_cuda().launch_error = cudaErrorInvalidValue;
+  emulated_cuda_runtime().launch_error = cudaErrorInvalidValue;
   CHECK(error_of<RunError>([&] { driver.make_graph(stream, nodes); }) ==
         "GPU 0: launch: made up (cudaErrorMadeUp); the last operation issued was 'relu forward'");
   // Memory allocation is not allowed during a graph capture.
@@ -292,7 +292,7 @@ TEST_CASE("RuntimeDriver: work of a graph that fails is told with its last opera
   std::promise<void> gate;
   nodes[0].operation = work("pooling", [opened = gate.get_future().share()] {
     opened.wait();
-    made_up_cuda().sticky = cudaErrorIllegalAddress;
+    emulated_cuda_runtime().sticky = cudaErrorIllegalAddress;
   });
   const auto graph = driver.make_graph(stream, nodes);
   driver.issue(stream, graph);

@@ -4,7 +4,7 @@
 
 #include <doctest/doctest.h>
 
-#include "tests/support/gpu/played_backend.h"
+#include "tests/support/gpu/emulated_gpu_backend.h"
 #include "tests/trainer/made_training.h"
 #include "tests/trainer/tiny_job.h"
 
@@ -28,7 +28,7 @@ std::vector<Told> told_by(layers::Backend backend) {
   Training training(std::move(backend), job, {.versions = 2}, -1, 0, &trace);
   for (int step = 0; step < kSteps; ++step) training.loop.step();
   training.loop.finish();
-  training.loop.settle_for_checkpoint();
+  training.loop.drain_for_checkpoint();
   std::vector<Told> told;
   for (const TraceRecorder::Span& span : trace.spans(1))
     if (trace.labels()[span.label].track == "device")
@@ -45,7 +45,7 @@ int64_t count(const std::vector<Told>& all, const std::string& what, const std::
 
 TEST_CASE("a GPU's own times: no gap between spans, one of each kind for each layer and shard") {
   for (const uint64_t seed : {0, 7}) {
-    const std::vector<Told> told = told_by(test::make_played_backend({.seed = seed}));
+    const std::vector<Told> told = told_by(test::make_emulated_gpu_backend({.seed = seed}));
     REQUIRE(told.size() > 1);
     for (size_t i = 0; i < told.size(); ++i) {
       CHECK(told[i].span.begin_ns <= told[i].span.end_ns);

@@ -4,7 +4,7 @@
 
 #include "core/bf16.h"
 #include "data/random_dataset.h"
-#include "tests/cuda/played_jobs.h"
+#include "tests/cuda/emulated_gpu_jobs.h"
 #include "tests/support/device_memory.h"
 #include "tests/support/folders.h"
 #include "tests/trainer/made_training.h"
@@ -12,7 +12,7 @@
 
 using namespace poseidon;
 using namespace poseidon::trainer;
-using poseidon::test::make_played_backend;
+using poseidon::test::make_emulated_gpu_backend;
 
 namespace {
 
@@ -35,7 +35,7 @@ struct TwoForms {
 
 struct Written {
   explicit Written(DataType type)
-      : backend(make_played_backend(
+      : backend(make_emulated_gpu_backend(
             {}, {.precision =
                      type == DataType::kBf16 ? cuda::Precision::kBf16 : cuda::Precision::kFp32})),
         input(backend.factory->make_batch_input()) {}
@@ -117,7 +117,7 @@ namespace {
 /// All values that a few steps change. Batches are pixels if `pixels` is set and the transform
 /// keeps them.
 std::vector<float> train_on(const Job& job, bool pixels, uint64_t seed, cuda::Precision precision) {
-  Training training(make_played_backend({.seed = seed}, {.precision = precision}), job);
+  Training training(make_emulated_gpu_backend({.seed = seed}, {.precision = precision}), job);
   const data::LoaderOptions options{
       .seed = 3,
       .global_batch = job.config.global_batch(),
@@ -132,17 +132,17 @@ std::vector<float> train_on(const Job& job, bool pixels, uint64_t seed, cuda::Pr
                      .shards = training.shards});
   for (int step = 0; step < 4; ++step) loop.step();
   loop.finish();
-  loop.settle();
+  loop.drain();
   return training.state();
 }
 
 }  // namespace
 
 TEST_CASE("a training on pixels has the bits of one on values, in every order") {
-  for (const PlayedNetwork& network : {kPlayedNetworks[3], kPlayedNetworks[4]})
+  for (const EmulatedGpuNetwork& network : {kEmulatedGpuNetworks[3], kEmulatedGpuNetworks[4]})
     for (const cuda::Precision precision : {cuda::Precision::kFp32, cuda::Precision::kBf16}) {
-      const PlayedJob played(network);
-      const Job job = played.load({"cluster.logical_shards=2"});
+      const EmulatedGpuJob gpu_job(network);
+      const Job job = gpu_job.load({"cluster.logical_shards=2"});
       const std::vector<float> expected = train_on(job, false, 0, precision);
       for (uint64_t seed = 0; seed < 4; ++seed)
         CHECK(train_on(job, true, seed, precision) == expected);
@@ -150,10 +150,10 @@ TEST_CASE("a training on pixels has the bits of one on values, in every order") 
 }
 
 TEST_CASE("a first layer reads the input as it is written, and only another needs a copy") {
-  const auto copies_of_input = [](const PlayedNetwork& network) {
-    const PlayedJob played(network);
-    const Job job = played.load();
-    Training training(make_played_backend({}), job);
+  const auto copies_of_input = [](const EmulatedGpuNetwork& network) {
+    const EmulatedGpuJob gpu_job(network);
+    const Job job = gpu_job.load();
+    Training training(make_emulated_gpu_backend({}), job);
     SilentLog log;
     return std::ranges::count(time_on_random_values(job, training.engine.net(), 1, log),
                               "reorder of the input", &net::Timing::name);
@@ -164,11 +164,11 @@ TEST_CASE("a first layer reads the input as it is written, and only another need
 }
 
 TEST_CASE("batches that come one after another, before anything is read, are kept apart") {
-  const PlayedJob played({kOfImages, kImages});
-  const Job job = played.load();
+  const EmulatedGpuJob gpu_job({kOfImages, kImages});
+  const Job job = gpu_job.load();
   std::vector<float> expected;
   for (uint64_t seed = 0; seed < 6; ++seed) {
-    Training training(make_played_backend({.seed = seed}), job);
+    Training training(make_emulated_gpu_backend({.seed = seed}), job);
     net::Net& net = training.engine.net();
     for (int step = 0; step < 3; ++step) {
       const data::Batch& batch = training.loader.next();

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "tests/cuda/played_jobs.h"
+#include "tests/cuda/emulated_gpu_jobs.h"
 #include "tests/support/sanitizers.h"
 #include "tests/trainer/made_training.h"
 #include "tests/trainer/tiny_job.h"
@@ -12,7 +12,7 @@
 using namespace poseidon;
 using namespace poseidon::trainer;
 using poseidon::test::kIsSanitized;
-using poseidon::test::make_played_backend;
+using poseidon::test::make_emulated_gpu_backend;
 
 namespace {
 
@@ -29,10 +29,10 @@ std::vector<float> train_alone(layers::Backend backend, const Job& job, const Se
   Training training(std::move(backend), job, setup.options(2), -1, staleness);
   for (int step = 0; step < 5; ++step) {
     training.loop.step();
-    training.loop.settle_for_checkpoint();
+    training.loop.drain_for_checkpoint();
   }
   training.loop.finish();
-  training.loop.settle();
+  training.loop.drain();
   return training.state();
 }
 
@@ -50,16 +50,16 @@ TEST_CASE("a training on a played GPU comes close to the CPU's") {
   const TinyJob tiny;
   const Job job = tiny.load();
   for (const Setup& setup : kSetups)
-    CHECK(largest_difference(train_alone(make_played_backend({}), job, setup, 0),
+    CHECK(largest_difference(train_alone(make_emulated_gpu_backend({}), job, setup, 0),
                              train_alone(make_backend(job), job, setup, 0)) < 1e-4);
 }
 
 TEST_CASE("a training with mixed samples on a played GPU comes close to the CPU's") {
   const TinyJob tiny;
   const Job job = tiny.load({kMixed});
-  CHECK(largest_difference(train_alone(make_played_backend({}), job, {}, 0),
+  CHECK(largest_difference(train_alone(make_emulated_gpu_backend({}), job, {}, 0),
                            train_alone(make_backend(job), job, {}, 0)) < 1e-4);
-  CHECK(largest_difference(train_alone(make_played_backend({}), tiny.load(), {}, 0),
+  CHECK(largest_difference(train_alone(make_emulated_gpu_backend({}), tiny.load(), {}, 0),
                            train_alone(make_backend(job), job, {}, 0)) > 1e-3);
 }
 
@@ -72,16 +72,18 @@ TEST_CASE("a training on a played GPU has the same bits in every order") {
   for (const Setup& setup : setups)
     for (const int64_t staleness : {0, 2}) {
       const Job job = tiny.load(setup.overrides);
-      const std::vector<float> plain = train_alone(make_played_backend({}), job, setup, staleness);
+      const std::vector<float> plain =
+          train_alone(make_emulated_gpu_backend({}), job, setup, staleness);
       for (uint64_t seed = 1; seed <= kOrders; ++seed)
-        CHECK(train_alone(make_played_backend({.seed = seed}), job, setup, staleness) == plain);
+        CHECK(train_alone(make_emulated_gpu_backend({.seed = seed}), job, setup, staleness) ==
+              plain);
     }
 }
 
 TEST_CASE("workers on played GPUs have the same bits in every order, by any scheme") {
   size_t number = 0;
-  for (const PlayedNetwork& network : kPlayedNetworks) {
-    const PlayedJob played(network);
+  for (const EmulatedGpuNetwork& network : kEmulatedGpuNetworks) {
+    const EmulatedGpuJob gpu_job(network);
     for (const Cluster& cluster : kClusters) {
       if (number++ % kEvery != 0) continue;
       CAPTURE(std::string(network.network).substr(0, 24));
@@ -90,9 +92,9 @@ TEST_CASE("workers on played GPUs have the same bits in every order, by any sche
       CAPTURE(cluster.devices);
       CAPTURE(cluster.with_cpus);
       CAPTURE(cluster.staleness);
-      const std::vector<int64_t> plain = train_played(played, cluster, 0);
+      const std::vector<int64_t> plain = train_on_emulated_gpu(gpu_job, cluster, 0);
       for (uint64_t seed = 1; seed <= kOrders; ++seed)
-        CHECK(train_played(played, cluster, seed) == plain);
+        CHECK(train_on_emulated_gpu(gpu_job, cluster, seed) == plain);
     }
   }
 }
@@ -104,25 +106,26 @@ TEST_CASE("a step takes no memory, and the host waits for nothing but its losses
     if (job.config.optimizer.clip_norm > 0)
       continue;  // clipping waits for the norm of the gradients
     std::atomic<int64_t> allocations = 0, host_waits = 0;
-    Training training(make_played_backend({.allocations = &allocations, .host_waits = &host_waits}),
-                      job, setup.options(2));
+    Training training(
+        make_emulated_gpu_backend({.allocations = &allocations, .host_waits = &host_waits}), job,
+        setup.options(2));
     for (int step = 0; step < 2; ++step) training.loop.step();
     const int64_t taken = allocations, waited = host_waits;
     constexpr int kSteps = 6;
     for (int step = 0; step < kSteps; ++step) training.loop.step();
     CHECK(allocations == taken);
     CHECK(host_waits - waited == kSteps * job.config.logical_shards());
-    training.loop.settle();
+    training.loop.drain();
   }
 }
 
 TEST_CASE("GPUs of one worker have the bits of as many workers") {
-  const PlayedJob tiny({kSmallResNet});
+  const EmulatedGpuJob tiny({kSmallResNet});
   for (const char* scheme : {"ps", "sfb"})
     for (const int staleness : {0, 1}) {
-      const std::vector<int64_t> apart = train_played(tiny, {scheme, 4, 2, staleness}, 1);
-      CHECK(train_played(tiny, {scheme, 1, 0, staleness, 4, 4}, 2) == apart);
-      CHECK(train_played(tiny, {scheme, 2, 1, staleness, 4, 2}, 3) == apart);
+      const std::vector<int64_t> apart = train_on_emulated_gpu(tiny, {scheme, 4, 2, staleness}, 1);
+      CHECK(train_on_emulated_gpu(tiny, {scheme, 1, 0, staleness, 4, 4}, 2) == apart);
+      CHECK(train_on_emulated_gpu(tiny, {scheme, 2, 1, staleness, 4, 2}, 3) == apart);
     }
 }
 
@@ -130,13 +133,13 @@ namespace {
 
 /// The number of stream waits of GPU `gpu`, an index among those of all workers. `dropped`: the
 /// wait to leave out; -1: none.
-int64_t count_waits(const PlayedJob& played, const Cluster& cluster, size_t gpu, int64_t dropped,
-                    std::string& said) {
+int64_t count_waits(const EmulatedGpuJob& gpu_job, const Cluster& cluster, size_t gpu,
+                    int64_t dropped, std::string& said) {
   std::atomic<int64_t> waits = 0;
   said = error_of<LogicError>([&] {
-    train_together(job_of(played, cluster), {.steps = 3}, [&](size_t device) {
-      if (device != gpu) return played_device(cluster, device, {});
-      return make_played_backend({.dropped_wait = dropped, .waits = &waits});
+    train_in_parallel(job_of(gpu_job, cluster), {.steps = 3}, [&](size_t device) {
+      if (device != gpu) return emulated_gpu_device(cluster, device, {});
+      return make_emulated_gpu_backend({.dropped_wait = dropped, .waits = &waits});
     });
   });
   return waits;
@@ -145,8 +148,8 @@ int64_t count_waits(const PlayedJob& played, const Cluster& cluster, size_t gpu,
 }  // namespace
 
 TEST_CASE("a wait of streams that is left out is found, whichever it is") {
-  const PlayedJob floats({kSmallResNet}), pixels({kOfImages, kImages});
-  for (const PlayedJob* played : {&floats, &pixels})
+  const EmulatedGpuJob floats({kSmallResNet}), pixels({kOfImages, kImages});
+  for (const EmulatedGpuJob* gpu_job : {&floats, &pixels})
     for (const Cluster& cluster : kClusters) {
       CAPTURE(std::string(cluster.scheme));
       CAPTURE(cluster.workers);
@@ -157,14 +160,14 @@ TEST_CASE("a wait of streams that is left out is found, whichever it is") {
       for (size_t gpu = 0; gpu < static_cast<size_t>(cluster.devices); ++gpu) {
         CAPTURE(gpu);
         std::string said;
-        const int64_t waits = count_waits(*played, cluster, gpu, -1, said);
+        const int64_t waits = count_waits(*gpu_job, cluster, gpu, -1, said);
         CHECK(said == "");
         CHECK(waits > 10);
         for (int64_t wait = 0; wait < waits; wait += kIsSanitized ? 199 : 1) {
           CAPTURE(wait);
           // A wait is not needed if the host already knows that the work is done. So another run
           // can have fewer waits.
-          if (count_waits(*played, cluster, gpu, wait, said) > wait) CHECK(said != "");
+          if (count_waits(*gpu_job, cluster, gpu, wait, said) > wait) CHECK(said != "");
         }
       }
     }

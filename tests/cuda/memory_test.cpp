@@ -5,7 +5,7 @@
 #include "core/cpu/cpu_device.h"
 #include "layers/cpu/cpu_layer.h"
 #include "layers/cpu/update.h"
-#include "tests/cuda/played_jobs.h"
+#include "tests/cuda/emulated_gpu_jobs.h"
 #include "trainer/step/engine.h"
 #include "trainer/step/optimizer.h"
 
@@ -39,7 +39,9 @@ layers::Backend small_cpu(size_t memory) {
   return {std::move(device), std::move(factory), layers::cpu::make_cpu_updater()};
 }
 
-layers::Backend small_gpu(size_t memory) { return test::make_played_backend({.memory = memory}); }
+layers::Backend small_gpu(size_t memory) {
+  return test::make_emulated_gpu_backend({.memory = memory});
+}
 
 /// The error when the job's net and optimizer are made; "" if there is enough memory for both.
 std::string fault_of(layers::Backend backend, const Job& job, const net::Net::Options& options) {

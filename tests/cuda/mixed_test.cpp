@@ -5,7 +5,7 @@
 #include <map>
 
 #include "layers/cpu/backend.h"
-#include "tests/cuda/played_jobs.h"
+#include "tests/cuda/emulated_gpu_jobs.h"
 
 using namespace poseidon;
 using namespace poseidon::trainer;
@@ -16,7 +16,8 @@ namespace {
 MakeBackend by_turns(bool gpu_first) {
   return [gpu_first](size_t number) {
     const bool gpu = (number % 2 == 0) == gpu_first;
-    return gpu ? test::make_played_backend({}) : layers::cpu::make_cpu_backend(1, DataType::kFp32);
+    return gpu ? test::make_emulated_gpu_backend({})
+               : layers::cpu::make_cpu_backend(1, DataType::kFp32);
   };
 }
 
@@ -39,12 +40,12 @@ Course course_of(const Job& job, int64_t steps, const MakeBackend& backend) {
   Course course(static_cast<size_t>(job.config.cluster.workers));
   JoinedJob all(job, {.steps = steps,
                       .assignment = uneven(job),
-                      .settled = [&](size_t worker, const std::vector<int64_t>& digests,
+                      .drained = [&](size_t worker, const std::vector<int64_t>& digests,
                                      const StepReport& report) {
                         course.worker_digests[worker].push_back(digests);
                         if (worker == 0) course.losses.push_back(report.shards[0].loss);
                       }});
-  train_together(all, backend);
+  train_in_parallel(all, backend);
   return course;
 }
 

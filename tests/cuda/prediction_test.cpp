@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "bench/gpu/counting_driver.h"
+#include "bench/gpu/cost_model_driver.h"
 #include "bench/gpu/prediction.h"
 #include "core/error.h"
 #include "tests/trainer/tiny_job.h"
@@ -36,7 +36,7 @@ Prediction prediction(const std::string& precision) {
 }
 
 Work kernel(const Prediction& prediction, const std::string& name) {
-  const auto kernels = prediction.tally.by_kernel();
+  const auto kernels = prediction.cost_counter.by_kernel();
   INFO(name);
   REQUIRE(kernels.contains(name));
   return kernels.at(name);
@@ -45,26 +45,26 @@ Work kernel(const Prediction& prediction, const std::string& name) {
 }  // namespace
 
 TEST_CASE("prediction: an operation takes as long as its memory or its arithmetic, and a launch") {
-  Tally tally(kRates);
+  CostCounter cost_counter(kRates);
   {
-    const Tally::Part part(tally, "outer");
-    tally.add("copy", {.bytes = 2e6});
-    const Tally::Part inner(tally, "inner");
-    tally.add("product", {.bytes = 1e6, .flop = 8e6, .arithmetic = Arithmetic::kTf32});
-    tally.add("product", {.flop = 8e6, .arithmetic = Arithmetic::kBf16, .launches = 2});
+    const CostCounter::Part part(cost_counter, "outer");
+    cost_counter.add("copy", {.bytes = 2e6});
+    const CostCounter::Part inner(cost_counter, "inner");
+    cost_counter.add("product", {.bytes = 1e6, .flop = 8e6, .arithmetic = Arithmetic::kTf32});
+    cost_counter.add("product", {.flop = 8e6, .arithmetic = Arithmetic::kBf16, .launches = 2});
   }
-  tally.add("upload", {.host_bytes = 1e6});
-  CHECK(tally.by_kernel().at("copy").seconds == doctest::Approx(2e-3 + 1e-6));
-  CHECK(tally.by_kernel().at("product").seconds == doctest::Approx(4e-3 + 2e-3 + 3e-6));
-  CHECK(tally.by_kernel().at("upload").seconds == doctest::Approx(1e-2 + 1e-6));
-  CHECK(tally.by_part().at("inner").calls == 2);
-  CHECK(tally.by_part().at("outer").calls == 1);
-  CHECK(tally.all().memory_seconds == doctest::Approx(2e-3 + 1e-6));
+  cost_counter.add("upload", {.host_bytes = 1e6});
+  CHECK(cost_counter.by_kernel().at("copy").seconds == doctest::Approx(2e-3 + 1e-6));
+  CHECK(cost_counter.by_kernel().at("product").seconds == doctest::Approx(4e-3 + 2e-3 + 3e-6));
+  CHECK(cost_counter.by_kernel().at("upload").seconds == doctest::Approx(1e-2 + 1e-6));
+  CHECK(cost_counter.by_part().at("inner").calls == 2);
+  CHECK(cost_counter.by_part().at("outer").calls == 1);
+  CHECK(cost_counter.all().memory_seconds == doctest::Approx(2e-3 + 1e-6));
 }
 
 TEST_CASE("prediction: the memory of the counting GPU is addresses, and no more than it has") {
-  Tally tally(kRates);
-  CountingDriver driver(tally);
+  CostCounter cost_counter(kRates);
+  CostModelDriver driver(cost_counter);
   Buffer device = driver.allocate(600'000, MemoryKind::kDevice, "something");
   const Buffer staging = driver.allocate(1000, MemoryKind::kStaging, "something");
   CHECK(driver.available() == 400'000);
@@ -75,9 +75,9 @@ TEST_CASE("prediction: the memory of the counting GPU is addresses, and no more 
   driver.copy(stream, device.data(), inside, 1);
   driver.copy(stream, staging.data(), device.data(), 1000);
   driver.copy(stream, device.data(), staging.data(), 10);
-  CHECK(tally.by_kernel().at("copy").bytes == 2);
-  CHECK(tally.by_kernel().at(kUploadKernel).bytes == 1000);
-  CHECK(tally.by_kernel().at("copy from the GPU").bytes == 10);
+  CHECK(cost_counter.by_kernel().at("copy").bytes == 2);
+  CHECK(cost_counter.by_kernel().at(kUploadKernel).bytes == 1000);
+  CHECK(cost_counter.by_kernel().at("copy from the GPU").bytes == 10);
   device = Buffer();
   CHECK(driver.available() == 1'000'000);
 }
@@ -92,7 +92,7 @@ TEST_CASE("prediction: a step of a small network is what can be counted by hand"
   CHECK(forward.seconds == doctest::Approx(forward.flop / 1e9 + 1e-6));
   CHECK(kernel(fp32, "convolution's weight gradient").bytes == 4 * (kInput + kWeight + kOutput));
   // The input of a network needs no gradient.
-  CHECK(!fp32.tally.by_kernel().contains("convolution's input gradient"));
+  CHECK(!fp32.cost_counter.by_kernel().contains("convolution's input gradient"));
   CHECK(kernel(fp32, "matrix product").calls == 3);
   CHECK(kernel(fp32, "matrix product").flop == 3 * 2 * 8 * 80 * 3);
   // Each pass also reads the step parameters.
@@ -107,7 +107,7 @@ TEST_CASE("prediction: a step of a small network is what can be counted by hand"
         4 * kInput + 8 * 4 + sizeof(layers::StepParameters) + kNumbers);
   CHECK(fp32.upload_seconds() == doctest::Approx(4 * kInput / 1e8 + 1e-6));
   CHECK(fp32.step_seconds() == std::max(fp32.compute_seconds(), fp32.upload_seconds()));
-  CHECK(fp32.tally.by_part().at("convolution forward").calls == 2);  // product and bias
+  CHECK(fp32.cost_counter.by_part().at("convolution forward").calls == 2);  // product and bias
 }
 
 TEST_CASE("prediction: bf16 halves what a convolution moves, and its weight gradient is widened") {

@@ -7,8 +7,8 @@
 #include "data/record_set.h"
 #include "data/tar.h"
 #include "data/web_dataset.h"
-#include "tests/data/kept_log.h"
 #include "tests/data/made_files.h"
+#include "tests/data/recording_log.h"
 #include "tests/support/error_of.h"
 
 using namespace poseidon;
@@ -57,7 +57,7 @@ Packed pack(const std::filesystem::path& input, const std::string& prefix = "") 
   options.inputs = {input};
   options.output = folder / "out";
   options.prefix = prefix;
-  KeptLog log;
+  RecordingLog log;
   const PackReport report = pack_samples(options, log, kQuiet);
   return {report, log.sorted()};
 }

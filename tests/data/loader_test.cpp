@@ -14,8 +14,8 @@
 #include "data/mix.h"
 #include "data/order.h"
 #include "data/random_dataset.h"
-#include "tests/data/kept_log.h"
 #include "tests/data/made_files.h"
+#include "tests/data/recording_log.h"
 #include "tests/support/error_of.h"
 
 using namespace poseidon;
@@ -60,7 +60,7 @@ struct Copy {
   size_t shard;
   std::vector<float> pixels;
   std::vector<int32_t> labels;
-  std::vector<float> mixtures;
+  std::vector<float> mixup_labels;
   std::vector<int64_t> indices;
   bool operator==(const Copy&) const = default;
 };
@@ -73,7 +73,7 @@ Copy copy_of(const Batch& batch) {
           batch.shard,
           {batch.values.floats.begin(), batch.values.floats.end()},
           {batch.labels.begin(), batch.labels.end()},
-          {batch.mixtures.begin(), batch.mixtures.end()},
+          {batch.mixup_labels.begin(), batch.mixup_labels.end()},
           {batch.indices.begin(), batch.indices.end()}};
 }
 
@@ -209,7 +209,7 @@ TEST_CASE("loader: corrupt samples are named once, counted and replaced by the n
   LoaderOptions options = options_for(9, 3);
   options.on_error = OnError::kSkip;
   options.shuffle = false;
-  KeptLog log;
+  RecordingLog log;
   Loader loader(dataset, transform, options, log);
   for (int step = 0; step < 3; ++step) {
     const Copy batch = copy_of(loader.next());
@@ -291,7 +291,7 @@ class FolderLoader {
   std::vector<std::string> warnings() { return log_.sorted(); }
 
  private:
-  KeptLog log_;
+  RecordingLog log_;
   std::unique_ptr<Dataset> dataset_;
   std::unique_ptr<Transform> transform_;
   std::unique_ptr<Loader> loader_;
@@ -346,7 +346,7 @@ TEST_CASE("loader: of very many corrupt samples the first hundred are named") {
   const Transform transform = plain_transform();
   LoaderOptions options = options_for(300, 2);
   options.on_error = OnError::kSkip;
-  KeptLog log;
+  RecordingLog log;
   Loader loader(dataset, transform, options, log);
   loader.next();
   CHECK(loader.corrupt_samples() == 150);
@@ -492,31 +492,31 @@ TEST_CASE("loader: samples are mixed with others, and the label of the larger sh
   const Mixer mixer(*transform.mix(), {1, 1, 1}, 1, 10);
   int swapped = 0, alone = 0;
   for (const Copy& batch : load(dataset, transform, options_for(4, 1), 20)) {
-    REQUIRE(batch.mixtures.size() == 8);
+    REQUIRE(batch.mixup_labels.size() == 8);
     for (size_t i = 0; i < 4; ++i) {
       const auto own = static_cast<float>(batch.indices[i]);
       const auto epoch = static_cast<uint64_t>((batch.step * 4 + static_cast<int64_t>(i)) / 10);
-      const auto mixture = mixer.draw({epoch, static_cast<uint64_t>(batch.indices[i])});
+      const auto decision = mixer.draw({epoch, static_cast<uint64_t>(batch.indices[i])});
       const auto label = static_cast<int32_t>(batch.indices[i] % 3);
-      if (!mixture) {
+      if (!decision) {
         ++alone;
         CHECK(batch.pixels[i] == own);
         CHECK(batch.labels[i] == label);
-        CHECK(batch.mixtures[i] == static_cast<float>(label));
-        CHECK(batch.mixtures[4 + i] == 0);
+        CHECK(batch.mixup_labels[i] == static_cast<float>(label));
+        CHECK(batch.mixup_labels[4 + i] == 0);
         continue;
       }
-      const auto share = static_cast<float>(mixture->share);
+      const auto lambda = static_cast<float>(decision->lambda);
       // A compiler may fuse either product with the addition.
-      const float sum = (1 - share) * own + share * static_cast<float>(mixture->partner);
+      const float sum = (1 - lambda) * own + lambda * static_cast<float>(decision->second_sample);
       CHECK(batch.pixels[i] == doctest::Approx(sum));
-      const auto other = static_cast<int32_t>(mixture->partner % 3);
-      const bool swaps = mixture->share > 0.5 && other != label;
+      const auto other = static_cast<int32_t>(decision->second_sample % 3);
+      const bool swaps = decision->lambda > 0.5 && other != label;
       swapped += swaps ? 1 : 0;
       CHECK(batch.labels[i] == (swaps ? other : label));
-      CHECK(batch.mixtures[i] == static_cast<float>(swaps ? label : other));
-      const double second = other == label ? 0 : swaps ? 1 - mixture->share : mixture->share;
-      CHECK(batch.mixtures[4 + i] == static_cast<float>(second));
+      CHECK(batch.mixup_labels[i] == static_cast<float>(swaps ? label : other));
+      const double second = other == label ? 0 : swaps ? 1 - decision->lambda : decision->lambda;
+      CHECK(batch.mixup_labels[4 + i] == static_cast<float>(second));
     }
   }
   CHECK(swapped > 5);
@@ -545,8 +545,8 @@ TEST_CASE(
       const size_t at = i < 3 ? i : i - 3, count = part.labels.size();
       CHECK(part.pixels[at] == whole[step].pixels[i]);
       CHECK(part.labels[at] == whole[step].labels[i]);
-      CHECK(part.mixtures[at] == whole[step].mixtures[i]);
-      CHECK(part.mixtures[count + at] == whole[step].mixtures[7 + i]);
+      CHECK(part.mixup_labels[at] == whole[step].mixup_labels[i]);
+      CHECK(part.mixup_labels[count + at] == whole[step].mixup_labels[7 + i]);
     }
 }
 
@@ -555,7 +555,7 @@ TEST_CASE("loader: tests are never mixed") {
   LoaderOptions options = options_for(5, 1);
   options.phase = Phase::kTest;
   const Copy batch = load(dataset, mixing_transform(Phase::kTest), options, 1).front();
-  CHECK(batch.mixtures.empty());
+  CHECK(batch.mixup_labels.empty());
   CHECK(batch.pixels == std::vector<float>{0, 1, 2, 3, 4});
   CHECK(batch.labels == std::vector<int32_t>{0, 1, 2, 0, 1});
 }
@@ -642,14 +642,14 @@ TEST_CASE("loader: extras are mixed by the shares of their samples") {
   const auto batches = load_extras(*dataset, transform, options_for(4, 1), 5);
   for (int64_t position = 0; position < 20; ++position) {
     const OrderedSample sample = order.at(position);
-    const auto mixture =
+    const auto decision =
         mixer.draw({static_cast<uint64_t>(sample.epoch), static_cast<uint64_t>(sample.index)});
-    const float share = mixture ? static_cast<float>(mixture->share) : 0;
+    const float lambda = decision ? static_cast<float>(decision->lambda) : 0;
     const std::vector<float> own = extras_of(*dataset, sample.index),
-                             other = extras_of(*dataset, mixture ? mixture->partner : 0);
+                             other = extras_of(*dataset, decision ? decision->second_sample : 0);
     const auto at = static_cast<size_t>(position % 4);
     CHECK(batches[static_cast<size_t>(position / 4)][2 * at] ==
-          doctest::Approx((1 - share) * own[9] + share * other[9]));
+          doctest::Approx((1 - lambda) * own[9] + lambda * other[9]));
   }
 }
 

@@ -19,14 +19,14 @@ Mixer mixer_of(const MixConfig& config, int64_t samples = 100, uint64_t seed = 3
   return {config, {3, 20, 30}, seed, samples};
 }
 
-/// The mixtures of 4,000 samples.
-std::vector<Mixture> drawn(const MixConfig& config) {
+/// The decisions of 4,000 samples.
+std::vector<MixDecision> drawn(const MixConfig& config) {
   const Mixer mixer = mixer_of(config);
-  std::vector<Mixture> mixtures;
+  std::vector<MixDecision> decisions;
   for (uint64_t epoch = 0; epoch < 40; ++epoch)
     for (uint64_t index = 0; index < 100; ++index)
-      if (const auto mixture = mixer.draw({epoch, index})) mixtures.push_back(*mixture);
-  return mixtures;
+      if (const auto decision = mixer.draw({epoch, index})) decisions.push_back(*decision);
+  return decisions;
 }
 
 double mean_of(const std::vector<double>& values) {
@@ -41,12 +41,12 @@ TEST_CASE("mix: shares have the mean and the variance of Beta(a, a)") {
   for (const double a : {0.01, 0.2, 1.0, 5.0, 100.0}) {
     CAPTURE(a);
     std::vector<double> shares, squares;
-    for (const Mixture& mixture : drawn(config_of(a, 0))) {
-      CHECK_FALSE(mixture.part);
-      CHECK(mixture.share >= 0);
-      CHECK(mixture.share <= 1);
-      shares.push_back(mixture.share);
-      squares.push_back((mixture.share - 0.5) * (mixture.share - 0.5));
+    for (const MixDecision& decision : drawn(config_of(a, 0))) {
+      CHECK_FALSE(decision.part);
+      CHECK(decision.lambda >= 0);
+      CHECK(decision.lambda <= 1);
+      shares.push_back(decision.lambda);
+      squares.push_back((decision.lambda - 0.5) * (decision.lambda - 0.5));
     }
     const double variance = 1 / (4 * (2 * a + 1));
     CHECK(shares.size() == 4000);
@@ -57,10 +57,10 @@ TEST_CASE("mix: shares have the mean and the variance of Beta(a, a)") {
 
 TEST_CASE("mix: what is drawn is a function of seed, epoch and sample") {
   const MixConfig config = config_of(0.4, 1);
-  const auto same = [](const Mixture& a, const Mixture& b) {
-    return a.partner == b.partner && a.share == b.share && a.part == b.part;
+  const auto same = [](const MixDecision& a, const MixDecision& b) {
+    return a.second_sample == b.second_sample && a.lambda == b.lambda && a.part == b.part;
   };
-  const Mixture one = mixer_of(config).draw({2, 7}).value();
+  const MixDecision one = mixer_of(config).draw({2, 7}).value();
   CHECK(same(mixer_of(config).draw({2, 7}).value(), one));
   CHECK_FALSE(same(mixer_of(config).draw({3, 7}).value(), one));
   CHECK_FALSE(same(mixer_of(config).draw({2, 8}).value(), one));
@@ -72,7 +72,7 @@ TEST_CASE("mix: the partner is any other sample") {
   for (uint64_t index = 0; index < 5; ++index) {
     std::vector<int> times(5);
     for (uint64_t epoch = 0; epoch < 400; ++epoch)
-      ++times[static_cast<size_t>(mixer.draw({epoch, index})->partner)];
+      ++times[static_cast<size_t>(mixer.draw({epoch, index})->second_sample)];
     for (size_t other = 0; other < 5; ++other) {
       if (other == index)
         CHECK(times[other] == 0);
@@ -86,24 +86,25 @@ TEST_CASE("mix: the partner is any other sample") {
 TEST_CASE("mix: a sample is mixed with the probability, and by each way one half of the times") {
   CHECK(drawn(config_of(1, 1, 0)).empty());
   CHECK(std::abs(std::ssize(drawn(config_of(1, 1, 0.3))) - 1200) < 100);
-  const std::vector<Mixture> both = drawn(config_of(1, 1));
-  const auto cut = std::ranges::count_if(both, [](const Mixture& m) { return m.part.has_value(); });
+  const std::vector<MixDecision> both = drawn(config_of(1, 1));
+  const auto cut =
+      std::ranges::count_if(both, [](const MixDecision& m) { return m.part.has_value(); });
   CHECK(std::abs(cut - 2000) < 150);
-  for (const Mixture& mixture : drawn(config_of(0, 1))) CHECK(mixture.part.has_value());
+  for (const MixDecision& decision : drawn(config_of(0, 1))) CHECK(decision.part.has_value());
 }
 
 TEST_CASE("mix: a cut lies in the image, and its part of the area is the share") {
   double largest = 0;
-  for (const Mixture& mixture : drawn(config_of(0, 1))) {
-    const Box& part = *mixture.part;
+  for (const MixDecision& decision : drawn(config_of(0, 1))) {
+    const Box& part = *decision.part;
     REQUIRE(part.top >= 0);
     REQUIRE(part.left >= 0);
     REQUIRE(part.height >= 0);
     REQUIRE(part.width >= 0);
     REQUIRE(part.top + part.height <= 20);
     REQUIRE(part.left + part.width <= 30);
-    CHECK(mixture.share == static_cast<double>(part.height * part.width) / 600);
-    largest = std::max(largest, mixture.share);
+    CHECK(decision.lambda == static_cast<double>(part.height * part.width) / 600);
+    largest = std::max(largest, decision.lambda);
   }
   CHECK(largest > 0.8);
 }
@@ -116,10 +117,10 @@ TEST_CASE("mix: values are means, or the other's within the part") {
   }
   const Mixer mixer(config_of(1, 1), {2, 3, 4}, 1, 9);
   std::vector<float> mixed = own;
-  mixer.mix({.partner = 2, .share = 0.25}, other, mixed);
+  mixer.mix({.second_sample = 2, .lambda = 0.25}, other, mixed);
   for (size_t i = 0; i < own.size(); ++i) CHECK(mixed[i] == 0.75F * own[i] + 0.25F * other[i]);
   mixed = own;
-  mixer.mix({.partner = 2, .share = 0.5, .part = Box{1, 2, 2, 1}}, other, mixed);
+  mixer.mix({.second_sample = 2, .lambda = 0.5, .part = Box{1, 2, 2, 1}}, other, mixed);
   for (size_t i = 0; i < own.size(); ++i) {
     const bool in_part = i / 4 % 3 >= 1 && i % 4 == 2;
     CHECK(mixed[i] == (in_part ? other[i] : own[i]));

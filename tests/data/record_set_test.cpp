@@ -8,8 +8,8 @@
 #include "data/loader.h"
 #include "data/record_writer.h"
 #include "data/shard_files.h"
-#include "tests/data/kept_log.h"
 #include "tests/data/made_files.h"
+#include "tests/data/recording_log.h"
 #include "tests/support/error_of.h"
 
 using namespace poseidon;
@@ -334,7 +334,7 @@ class RecordLoader {
     return options;
   }
 
-  KeptLog log_;
+  RecordingLog log_;
   std::unique_ptr<Dataset> dataset_;
   Transform transform_;
   Loader loader_;

@@ -11,14 +11,14 @@
 #include "layers/registry.h"
 #include "tests/exporter/made_weights.h"
 #include "tests/exporter/read_model.h"
-#include "tests/importer/said.h"
+#include "tests/importer/recording_log.h"
 #include "tests/support/error_of.h"
 #include "tests/support/folders.h"
 
 namespace poseidon::exporter {
 namespace {
 
-using Said = importer::made::Said;
+using RecordingLog = importer::made::RecordingLog;
 using made::ReadModel;
 using made::Weights;
 using Floats = std::vector<float>;
@@ -46,7 +46,7 @@ std::vector<std::byte> bytes_of(const WireWriter& writer) {
 }
 
 ReadModel exported(const Weights& weights, const OnnxExport& asked = {}) {
-  Said said;
+  RecordingLog said;
   const TrainedWeights trained(weights.path(), "", said);
   return made::read_model(bytes_of(encode(make_onnx_model(trained, asked))));
 }
@@ -223,7 +223,7 @@ TEST_CASE("further inputs are inputs of the model, but for those that losses alo
 
 TEST_CASE("the file is the model, and told of") {
   const Weights weights(network_of(Json::parse(R"([{"name": "a", "type": "bias"}])")));
-  Said said;
+  RecordingLog said;
   const TrainedWeights trained(weights.path(), "", said);
   const OnnxReport report = export_onnx(trained, {}, weights.folder / "model.onnx");
   CHECK(report.nodes == 1);

@@ -8,14 +8,14 @@
 #include "tests/data/made_files.h"
 #include "tests/exporter/made_state.h"
 #include "tests/exporter/made_weights.h"
-#include "tests/importer/said.h"
+#include "tests/importer/recording_log.h"
 #include "tests/support/error_of.h"
 
 namespace poseidon::exporter {
 namespace {
 
 using data::made::Folder;
-using Said = importer::made::Said;
+using RecordingLog = importer::made::RecordingLog;
 
 /// The bytes of a tensor in the file.
 data::made::Bytes bytes_of(const trainer::SafetensorsFile& file, const std::string& name) {
@@ -51,7 +51,7 @@ TEST_CASE("what is exported again is the same state dict, bit for bit and in ord
   json["layers"][json["layers"].size() - 2]["outputs"] = 10;
   const net::Network network(json, "n.json", 1);
   made::write_state(given, importer::state_tensors(arch, network));
-  Said said;
+  RecordingLog said;
   const importer::ImportReport imported = importer::import_torchvision(
       {.arch = "mobilenet_v2", .weights = given, .output = folder / "out", .classes = 10}, said);
   CHECK(imported.parameters == network.parameter_count());
@@ -74,7 +74,7 @@ TEST_CASE("what is exported again is the same state dict, bit for bit and in ord
 
 TEST_CASE("without imported counts the batches are those of the checkpoint's steps, here none") {
   const made::Weights weights(narrow_resnet());
-  Said said;
+  RecordingLog said;
   const TrainedWeights trained(weights.path(), "", said);
   export_torchvision(trained, {.arch = "", .output = weights.folder / "out"}, said);
   const trainer::SafetensorsFile file(weights.folder / "out");
@@ -91,7 +91,7 @@ TEST_CASE("another epsilon than torchvision's is told") {
     Json json = narrow_resnet();
     json["defaults"]["batch_norm"]["epsilon"] = Json::parse(epsilon);
     const made::Weights weights(json);
-    Said said;
+    RecordingLog said;
     const TrainedWeights trained(weights.path(), "", said);
     export_torchvision(trained, {.arch = "resnet18", .output = weights.folder / "out"}, said);
     return said.warnings;
@@ -108,7 +108,7 @@ TEST_CASE("weights that are none, or of another network, are refused") {
   const Json json = Json::parse(
       R"({"name": "n", "input": {"channels": 1}, "layers": [{"name": "a", "type": "linear", "outputs": 2}]})");
   const made::Weights weights(json);
-  Said said;
+  RecordingLog said;
   const auto fault = [&](const std::filesystem::path& source,
                          const std::filesystem::path& network = "") {
     std::string message = error_of<ConfigError>([&] { TrainedWeights(source, network, said); });

@@ -12,7 +12,7 @@
 #include "net/net.h"
 #include "tests/data/made_files.h"
 #include "tests/exporter/made_state.h"
-#include "tests/importer/said.h"
+#include "tests/importer/recording_log.h"
 #include "tests/support/folders.h"
 #include "trainer/state/run_tensors.h"
 
@@ -25,7 +25,7 @@ std::vector<float> imported_scores(const std::string& name) {
   const importer::TorchvisionArch& arch = importer::torchvision_arch(name);
   const net::Network shipped(importer::shipped_network(arch.network), name, 1);
   made::write_state(folder / "state", importer::state_tensors(arch, shipped));
-  importer::made::Said said;
+  importer::made::RecordingLog said;
   importer::import_torchvision(
       {.arch = name, .weights = folder / "state", .output = folder / "out"}, said);
   const net::Network network(folder / "out/network.json", 1);

@@ -24,10 +24,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       if (ssh_command(host, {"w"}).size() < 5) std::abort();
     }
     const int64_t workers = std::min<int64_t>(slots_of(hosts), 64);
-    const HostDeal deal(hosts, workers, 2);
+    const HostAssignment assignment(hosts, workers, 2);
     for (uint16_t rank = 0; rank < workers; ++rank)
-      if (deal.workers_beside({comm::Role::kWorker, rank}) < 1) std::abort();
-    if (deal.host_of({comm::Role::kServer, 1}).name.empty()) std::abort();
+      if (assignment.workers_on_host({comm::Role::kWorker, rank}) < 1) std::abort();
+    if (assignment.host_of({comm::Role::kServer, 1}).name.empty()) std::abort();
   } catch (const ConfigError&) {
   }
   return 0;

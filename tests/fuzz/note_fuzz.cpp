@@ -54,7 +54,7 @@ void take(int64_t, const TensorsNote& note) {
   check_tensors(note.list, network(), optimizer, 1);
 }
 
-void take(int64_t, const KeptNote& note) {
+void take(int64_t, const CheckpointOfferNote& note) {
   OptimizerConfig optimizer;
   check_tensors(note.list, network(), optimizer, note.state.in_flight);
 }
@@ -90,8 +90,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const comm::ControlMessage message(std::as_bytes(std::span(data, size)));
     if (!message.is<comm::Note>()) return 0;
     const auto note = message.as<comm::Note>();
-    dispatch<TimesNote, KeptNote, TensorsNote, ClassesNote, StepNote, TestNote, TrafficNote,
-             TraceNote, ClockNote>(note, [&](const auto& content) { take(note.step, content); });
+    dispatch<TimesNote, CheckpointOfferNote, TensorsNote, ClassesNote, StepNote, TestNote,
+             TrafficNote, TraceNote, ClockNote>(
+        note, [&](const auto& content) { take(note.step, content); });
   } catch (const ConfigError&) {
     // Refused with a reason, as it should be.
   }

@@ -14,7 +14,7 @@
 #include "net/net.h"
 #include "tests/data/made_files.h"
 #include "tests/importer/caffe_encoder.h"
-#include "tests/importer/said.h"
+#include "tests/importer/recording_log.h"
 #include "tests/support/error_of.h"
 #include "tests/support/folders.h"
 #include "trainer/state/run_tensors.h"
@@ -78,7 +78,7 @@ struct Import {
 
   Folder folder;
   CaffeImport asked;
-  made::Said said;
+  made::RecordingLog said;
 };
 
 Floats counting(size_t count, float first = 1) {

@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "core/error.h"
-#include "tests/importer/said.h"
+#include "tests/importer/recording_log.h"
 #include "tests/support/error_of.h"
 #include "trainer/job/config.h"
 
@@ -33,7 +33,7 @@ struct Job {
     trainer::read_job_config(json, "job.json");
   }
 
-  made::Said said;
+  made::RecordingLog said;
   Remarks remarks;
   TextMessage solver;
   std::unique_ptr<CaffeNetwork> network;
@@ -155,7 +155,7 @@ TEST_CASE("solvers: what is missing or wrong is named with its place") {
 
 TEST_CASE("shapes of samples: what tells them, and what is asked where nothing does") {
   const auto shape = [](const std::string& text) {
-    made::Said said;
+    made::RecordingLog said;
     Remarks remarks(said, false);
     const CaffeNetwork network(text + "layer { name: 'a' type: 'TanH' bottom: 'data' top: 'a' }",
                                "n.prototxt");

@@ -4,7 +4,7 @@
 
 #include "layers/registry.h"
 #include "net/network.h"
-#include "tests/importer/said.h"
+#include "tests/importer/recording_log.h"
 
 namespace poseidon::importer {
 namespace {
@@ -17,7 +17,7 @@ struct Case {
 
 /// Our keys for a Caffe layer.
 MappedLayer mapped(const Case& each) {
-  made::Said said;
+  made::RecordingLog said;
   Remarks remarks(said, false);
   const CaffeNetwork network("layer { name: 'a' type: '" + each.type + "' " + each.fields + " }",
                              "n.prototxt");

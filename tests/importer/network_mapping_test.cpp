@@ -5,7 +5,7 @@
 #include "core/error.h"
 #include "importer/further_inputs.h"
 #include "layers/registry.h"
-#include "tests/importer/said.h"
+#include "tests/importer/recording_log.h"
 #include "tests/support/error_of.h"
 
 namespace poseidon::importer {
@@ -25,7 +25,7 @@ struct Mapped {
   std::string layer(size_t i = 0) const { return imported.json["layers"].at(i).dump(); }
   size_t layers() const { return imported.layers.size(); }
 
-  made::Said said;
+  made::RecordingLog said;
   Remarks remarks;
   CaffeNetwork network;
   ImportedNetwork imported;
@@ -443,7 +443,7 @@ std::string mapped_inputs(const std::string& data, const std::vector<AuxiliaryIn
   const std::string layers = data + one("InnerProduct", "inner_product_param { num_output: 2 }") +
                              "layer { name: 'g' type: 'InnerProduct' bottom: '" + blob +
                              "' top: 'g' inner_product_param { num_output: 2 } }\n";
-  made::Said said;
+  made::RecordingLog said;
   Remarks remarks(said, false);
   const CaffeNetwork network(layers, "n.prototxt");
   const ImportedNetwork imported = map_network(network, {3, 8, 8}, remarks, extras);

@@ -10,7 +10,7 @@
 #include "importer/torchvision_import.h"
 #include "importer/torchvision_state.h"
 #include "tests/data/made_files.h"
-#include "tests/importer/said.h"
+#include "tests/importer/recording_log.h"
 #include "tests/support/error_of.h"
 #include "tests/support/folders.h"
 
@@ -144,7 +144,7 @@ TEST_CASE("an import that is refused leaves nothing") {
   const TorchvisionImport asked{.arch = "vgg11",
                                 .weights = made_file(folder, {{.name = "x", .type = "F32"}}),
                                 .output = folder / "out"};
-  made::Said said;
+  made::RecordingLog said;
   const std::string message = error_of<ConfigError>([&] { import_torchvision(asked, said); });
   CHECK(message.find("missing: features.0.weight (F32 64x3x3x3), features.0.bias (F32 64)") !=
         std::string::npos);
@@ -157,7 +157,7 @@ TEST_CASE("names of wrappers are removed, and half precision is taken") {
   const Folder folder;
   const std::vector<trainer::StoredTensor> tensors{
       {.name = "module.features.0.weight", .type = "BF16", .shape = {64, 3, 3, 3}}};
-  made::Said said;
+  made::RecordingLog said;
   const std::string message = error_of<ConfigError>([&] {
     import_torchvision(
         {.arch = "vgg11", .weights = made_file(folder, tensors), .output = folder / "out"}, said);

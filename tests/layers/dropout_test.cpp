@@ -28,7 +28,7 @@ TEST_CASE("dropout: gradients") {
 
 TEST_CASE("dropout: what is dropped follows from seed, step, name, sample and element alone") {
   const Shape shape{3, 37, 5, 7};
-  layers::StepParameters numbers = kUsualNumbers;
+  layers::StepParameters numbers = kTestStepParameters;
   numbers.first_sample = 56;
   const auto definition = define(kJson, {shape});
   const auto& dropout = static_cast<const layers::Dropout&>(*definition);

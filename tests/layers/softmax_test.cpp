@@ -56,11 +56,11 @@ TEST_CASE("softmax_loss: gradients, weighted and smoothed") {
 namespace {
 
 /// Mixup: the second labels 1, 5, 6, 3, then their weights. The last two samples are not mixed.
-const std::array<float, 8> kMixtures{1, 5, 6, 3, 0.3F, 0.5F, 0, 0};
+const std::array<float, 8> kMixupLabels{1, 5, 6, 3, 0.3F, 0.5F, 0, 0};
 
 LayerCase mixed_case(Json json) {
   LayerCase layer = loss_case(std::move(json));
-  layer.step.mixtures = kMixtures;
+  layer.step.mixup_labels = kMixupLabels;
   return layer;
 }
 
@@ -75,14 +75,14 @@ TEST_CASE("softmax_loss: of a mixture each label has its share, and the first is
   const LayerCase mixed = mixed_case({{"label_smoothing", 0.1}});
   LayerCase of_first = mixed, of_second = mixed;
   const std::array<int32_t, 4> seconds{1, 5, 6, 3};
-  of_first.step.mixtures = of_second.step.mixtures = {};
+  of_first.step.mixup_labels = of_second.step.mixup_labels = {};
   of_second.step.labels = seconds;
   const LayerInputs values = random_inputs(LayerRunner(of_first), of_first, 0);
   const LayerResults got = LayerRunner(mixed).run(values),
                      first = LayerRunner(of_first).run(values),
                      second = LayerRunner(of_second).run(values);
   const auto between = [&](size_t sample, float a, float b) {
-    const float share = kMixtures[4 + sample];
+    const float share = kMixupLabels[4 + sample];
     return doctest::Approx((1 - share) * a + share * b).epsilon(1e-5);
   };
   for (size_t n = 0; n < 4; ++n) {
@@ -99,11 +99,11 @@ TEST_CASE("softmax_loss: tests know no mixtures, and a second label must be a cl
   LayerCase mixed = mixed_case({});
   mixed.step.phase = layers::Phase::kTest;
   LayerCase plain = mixed;
-  plain.step.mixtures = {};
+  plain.step.mixup_labels = {};
   const LayerInputs values = random_inputs(LayerRunner(plain), plain, 0);
   CHECK(LayerRunner(mixed).forward(values) == LayerRunner(plain).forward(values));
   const std::array<float, 8> outside{1, 7, 6, 3, 0.3F, 0.5F, 0, 0};
-  mixed.step.mixtures = outside;
+  mixed.step.mixup_labels = outside;
   LayerRunner runner(mixed);
   CHECK_THROWS_WITH(runner.forward(values),
                     "[softmax_loss 'loss'] sample 1 of step 3: label 7 is out of range, expected 0 "

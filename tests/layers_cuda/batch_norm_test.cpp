@@ -3,7 +3,7 @@
 
 #include <doctest/doctest.h>
 
-#include "tests/layers_cuda/beside_cpu.h"
+#include "tests/layers_cuda/compare_with_cpu.h"
 
 using namespace poseidon;
 using namespace poseidon::test;
@@ -22,7 +22,7 @@ LayerCase case_of(const Shape& shape, std::optional<float> relu, bool residual) 
 void check(const LayerCase& layer, size_t contributions) {
   CAPTURE(layer.inputs[0].text());
   CAPTURE(contributions);
-  check_beside_cpu(layer, random_inputs(LayerRunner(layer), layer, contributions));
+  check_against_cpu(layer, random_inputs(LayerRunner(layer), layer, contributions));
 }
 
 /// Compares all results of both devices, including the contributions to statistics.

@@ -1,4 +1,4 @@
-#include "tests/layers_cuda/beside_cpu.h"
+#include "tests/layers_cuda/compare_with_cpu.h"
 #include "tests/support/sanitizers.h"
 
 using namespace poseidon;

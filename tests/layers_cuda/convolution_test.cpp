@@ -4,7 +4,7 @@
 
 #include <numeric>
 
-#include "tests/layers_cuda/beside_cpu.h"
+#include "tests/layers_cuda/compare_with_cpu.h"
 
 using namespace poseidon;
 using namespace poseidon::test;
@@ -20,7 +20,7 @@ LayerCase convolution_of(Json fields, Shape input, std::optional<float> relu = s
 void check(const LayerCase& layer, size_t contributions = 1) {
   CAPTURE(layer.json.dump());
   CAPTURE(layer.inputs[0].text());
-  check_beside_cpu(layer, random_inputs(LayerRunner(layer), layer, contributions));
+  check_against_cpu(layer, random_inputs(LayerRunner(layer), layer, contributions));
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // Branches of the GPU's kernels that the tests for all devices do not reach.
 
-#include "tests/layers_cuda/beside_cpu.h"
+#include "tests/layers_cuda/compare_with_cpu.h"
 
 using namespace poseidon;
 using namespace poseidon::test;
@@ -16,7 +16,7 @@ LayerCase deconvolution_of(Json fields, Shape input) {
 void check(const LayerCase& layer, size_t contributions = 1) {
   CAPTURE(layer.json.dump());
   CAPTURE(layer.inputs[0].text());
-  check_beside_cpu(layer, random_inputs(LayerRunner(layer), layer, contributions));
+  check_against_cpu(layer, random_inputs(LayerRunner(layer), layer, contributions));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "tests/layers_cuda/beside_cpu.h"
+#include "tests/layers_cuda/compare_with_cpu.h"
 
 using namespace poseidon;
 using namespace poseidon::test;

@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "tests/layers_cuda/beside_cpu.h"
+#include "tests/layers_cuda/compare_with_cpu.h"
 
 using namespace poseidon;
 using namespace poseidon::test;
@@ -17,7 +17,7 @@ void check(const Json& fields, Shape input, std::optional<float> relu, size_t co
   CAPTURE(json.dump());
   CAPTURE(contributions);
   const LayerCase layer{.json = json, .inputs = {input}, .relu = relu};
-  check_beside_cpu(layer, random_inputs(LayerRunner(layer), layer, contributions));
+  check_against_cpu(layer, random_inputs(LayerRunner(layer), layer, contributions));
 }
 
 /// Results of a layer with factors over several batches.

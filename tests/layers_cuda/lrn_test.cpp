@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "tests/layers_cuda/beside_cpu.h"
+#include "tests/layers_cuda/compare_with_cpu.h"
 
 using namespace poseidon;
 using namespace poseidon::test;
@@ -15,7 +15,7 @@ void check(const char* region, int64_t size, const Shape& shape, double beta) {
   CAPTURE(json.dump());
   CAPTURE(shape.text());
   const LayerCase layer{.json = json, .inputs = {shape}};
-  check_beside_cpu(layer, random_inputs(LayerRunner(layer), layer, 1));
+  check_against_cpu(layer, random_inputs(LayerRunner(layer), layer, 1));
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 #include <cmath>
 #include <limits>
 
-#include "tests/layers_cuda/beside_cpu.h"
+#include "tests/layers_cuda/compare_with_cpu.h"
 
 using namespace poseidon;
 using namespace poseidon::test;

@@ -1,6 +1,6 @@
 // Layers that move or count elements: GPU kernels compared with the CPU's.
 
-#include "tests/layers_cuda/beside_cpu.h"
+#include "tests/layers_cuda/compare_with_cpu.h"
 
 using namespace poseidon;
 using namespace poseidon::test;

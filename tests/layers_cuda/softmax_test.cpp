@@ -5,7 +5,7 @@
 
 #include <limits>
 
-#include "tests/layers_cuda/beside_cpu.h"
+#include "tests/layers_cuda/compare_with_cpu.h"
 
 using namespace poseidon;
 using namespace poseidon::test;
@@ -37,7 +37,7 @@ TEST_CASE("softmax on a GPU: rows of warps and of blocks") {
     CAPTURE(shape.text());
     const LayerCase layer{.json = {{"type", "softmax"}}, .inputs = {shape}};
     for (const size_t contributions : {1, 3})
-      check_beside_cpu(layer, random_inputs(LayerRunner(layer), layer, contributions));
+      check_against_cpu(layer, random_inputs(LayerRunner(layer), layer, contributions));
   }
 }
 
@@ -107,15 +107,15 @@ TEST_CASE("softmax_loss on a GPU: a confident and right answer keeps its small l
 TEST_CASE("softmax_loss on a GPU: mixtures as the CPU's") {
   for (const int64_t classes : {10, 256, 1000}) {
     std::vector<int32_t> labels;
-    std::vector<float> mixtures, shares;
+    std::vector<float> mixup_labels, shares;
     for (int64_t n = 0; n < 11; ++n) {
       labels.push_back(static_cast<int32_t>(n * 977 % classes));
-      mixtures.push_back(static_cast<float>((n * 977 + 1 + n % 7) % classes));
+      mixup_labels.push_back(static_cast<float>((n * 977 + 1 + n % 7) % classes));
       shares.push_back(static_cast<float>(n % 5) / 8);
     }
-    mixtures.insert(mixtures.end(), shares.begin(), shares.end());
+    mixup_labels.insert(mixup_labels.end(), shares.begin(), shares.end());
     LayerCase layer = loss_case(classes, labels, {{"label_smoothing", 0.1}});
-    layer.step.mixtures = mixtures;
+    layer.step.mixup_labels = mixup_labels;
     const LayerInputs values = random_inputs(LayerRunner(layer), layer, 0);
     check_same_as_cpu(layer, values, 1e-5);
     layer.step.phase = layers::Phase::kTest;

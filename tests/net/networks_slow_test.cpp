@@ -135,7 +135,7 @@ void check_near(double got, double exact, double distance_of_pytorch, double flo
 }
 
 /// 1e-6 times the norm of the gradient of all parameters.
-double nothing_beside(const Json& gradients) {
+double noise_floor(const Json& gradients) {
   double squares = 0;
   for (const Json& each : gradients) squares += std::pow(each[0].get<double>(), 2);
   return 1e-6 * std::sqrt(squares);
@@ -159,7 +159,7 @@ void compare(const net::Network& network, const Json& golden, const net::Choices
   net.values().initialize(1);
   compute(net, network);
   check_near(weighted_loss(net), golden["loss"], golden["distance"], floor, 0);
-  const double nothing = nothing_beside(golden["gradients"]);
+  const double nothing = noise_floor(golden["gradients"]);
   CHECK(net.parameters().size() == golden["gradients"].size());
   for (const net::Parameter& parameter : net.parameters()) {
     CAPTURE(parameter.name);

@@ -4,7 +4,7 @@
 
 #include "comm/membership/drift.h"
 #include "comm/simulation/job.h"
-#include "tests/simulation/seeds/regroup.h"
+#include "tests/simulation/seeds/reconfiguration.h"
 
 using namespace poseidon::comm;
 
@@ -78,7 +78,7 @@ namespace {
 
 /// The replica of worker 1 diverges after the checkpoint of step 10.
 SimulatedJobOptions job_that_goes_back(int64_t workers) {
-  SimulatedJobOptions options = regrouping_job(workers, 2, workers + 2, SchemeRule::kPs);
+  SimulatedJobOptions options = reconfiguration_job(workers, 2, workers + 2, SchemeRule::kPs);
   options.steps = 30;
   options.agree_every = 10;
   options.digest_every = 1;
@@ -113,7 +113,7 @@ TEST_CASE("a host on which a worker has drifted does not join again, and another
     options.arrivals = {{.at_event = 3 * event}};
     if (same_host) options.arrivals[0].host_of = NodeId{Role::kWorker, 1};
     const SimulatedJobResult result = run_job(options);
-    CHECK(fault_in_regrouping(options, result) == "");
+    CHECK(fault_in_reconfiguration(options, result) == "");
     CHECK(result.outcome->finished);
     CHECK(result.joined == (same_host ? 0 : 1));
   }
@@ -125,7 +125,7 @@ TEST_CASE("after a drift a damaged checkpoint is passed over") {
   for (const std::vector<int64_t>& damaged : {std::vector<int64_t>{20}, {20, 10}}) {
     options.damaged = damaged;
     const SimulatedJobResult result = run_job(options);
-    CHECK(fault_in_regrouping(options, result) == "");
+    CHECK(fault_in_reconfiguration(options, result) == "");
     CHECK(result.outcome->finished);
     CHECK(result.began_after == std::vector<int64_t>{damaged.size() == 1 ? 10 : 0});
   }

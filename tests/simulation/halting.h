@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "comm/simulation/model.h"
-#include "tests/simulation/seeds/regroup.h"
+#include "tests/simulation/seeds/reconfiguration.h"
 #include "tests/simulation/seeds/scenario.h"
 
 namespace poseidon::comm {

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "comm/simulation/model.h"
-#include "tests/simulation/seeds/regroup.h"
+#include "tests/simulation/seeds/reconfiguration.h"
 #include "tests/simulation/seeds/scenario.h"
 #include "tests/support/sanitizers.h"
 
@@ -20,7 +20,7 @@ constexpr NodeId server(uint16_t rank) { return {Role::kServer, rank}; }
 
 SimulatedJobOptions growing_job(int64_t workers, int64_t servers, int64_t shards,
                                 SchemeRule scheme) {
-  SimulatedJobOptions options = regrouping_job(workers, servers, shards, scheme);
+  SimulatedJobOptions options = reconfiguration_job(workers, servers, shards, scheme);
   options.max_workers = static_cast<uint16_t>(shards);
   options.max_servers = static_cast<uint16_t>(servers + 1);
   options.steps = 12;
@@ -51,7 +51,7 @@ size_t join_everywhere(SimulatedJobOptions options, Role role, uint64_t stride) 
     options.arrivals = {{.role = role, .at_event = event}};
     const SimulatedJobResult result = run_job(options);
     CAPTURE(description(options));
-    CHECK(fault_in_regrouping(options, result) == "");
+    CHECK(fault_in_reconfiguration(options, result) == "");
     REQUIRE(result.outcome.has_value());
     CHECK(result.outcome->finished);
     CHECK(result.step_ends.size() == steps);  // no step is repeated
@@ -78,7 +78,7 @@ TEST_CASE("several who come at once join together") {
                       {.role = Role::kServer, .at_event = third + 1},
                       {.role = Role::kWorker, .at_event = third + 2}};
   const SimulatedJobResult result = run_job(options);
-  CHECK(fault_in_regrouping(options, result) == "");
+  CHECK(fault_in_reconfiguration(options, result) == "");
   CHECK(result.joined == 3);
   CHECK(result.view == 2);
   CHECK(result.steps.size() == 4);
@@ -95,7 +95,7 @@ TEST_CASE("who comes after a loss brings the job back to full strength") {
                         {.role = Role::kServer, .at_event = third + later}};
     const SimulatedJobResult result = run_job(options);
     CAPTURE(description(options));
-    CHECK(fault_in_regrouping(options, result) == "");
+    CHECK(fault_in_reconfiguration(options, result) == "");
     CHECK(result.outcome->finished);
     CHECK(result.joined == 2);
     REQUIRE(result.steps.contains(3));
@@ -111,7 +111,7 @@ TEST_CASE("who comes while the others regroup joins them") {
     options.arrivals = {{.role = Role::kWorker, .at_event = third - 20 + later}};
     const SimulatedJobResult result = run_job(options);
     CAPTURE(description(options));
-    CHECK(fault_in_regrouping(options, result) == "");
+    CHECK(fault_in_reconfiguration(options, result) == "");
     CHECK(result.outcome->finished);
     CHECK(result.joined == 1);
   }
@@ -127,7 +127,7 @@ TEST_CASE("who is lost while it joins, or gives its values, is left behind") {
       options.faults = {{.at_event = third + later, .a = lost}};
       const SimulatedJobResult result = run_job(options);
       CAPTURE(description(options));
-      CHECK(fault_in_regrouping(options, result) == "");
+      CHECK(fault_in_reconfiguration(options, result) == "");
       CHECK(result.outcome->finished);
       again += result.view > 2 ? 1 : 0;
     }
@@ -143,7 +143,7 @@ TEST_CASE("without anybody who has the values, newcomers cannot go on") {
     options.faults = {{.at_event = third + later, .a = worker(0)}};
     const SimulatedJobResult result = run_job(options);
     CAPTURE(description(options));
-    CHECK(fault_in_regrouping(options, result) == "");
+    CHECK(fault_in_reconfiguration(options, result) == "");
     ended_early |= !result.outcome->finished && result.joined == 1;
   }
   CHECK(ended_early);
@@ -226,7 +226,7 @@ TEST_CASE("a newcomer is no witness for a worker that drifts, and goes back to a
     options.arrivals = {{.at_event = event}, {.at_event = event + 1}, {.at_event = event + 2}};
     const SimulatedJobResult result = run_job(options);
     CAPTURE(description(options));
-    CHECK(fault_in_regrouping(options, result) == "");
+    CHECK(fault_in_reconfiguration(options, result) == "");
     CHECK(result.outcome->finished);
     for (const NodeFailure& why : result.regrouped) {
       if (why.kind == NodeFailure::Kind::kJoined) continue;
@@ -250,14 +250,14 @@ TEST_CASE("a job begins without those who have not come in time, and they join i
   options.max_servers = 2;
   options.absent = {worker(1), server(1)};
   const SimulatedJobResult fewer = run_job(options);
-  CHECK(fault_in_regrouping(options, fewer) == "");
+  CHECK(fault_in_reconfiguration(options, fewer) == "");
   CHECK(fewer.outcome->finished);
   CHECK(fewer.view == 1);
   CHECK(fewer.steps.size() == 3);
   options.arrivals = {{.role = Role::kServer, .at_event = fewer.events / 2},
                       {.role = Role::kWorker, .at_event = fewer.events / 2}};
   const SimulatedJobResult all = run_job(options);
-  CHECK(fault_in_regrouping(options, all) == "");
+  CHECK(fault_in_reconfiguration(options, all) == "");
   CHECK(all.outcome->finished);
   CHECK(all.joined == 2);
   CHECK(all.steps.size() == 4);
@@ -282,6 +282,6 @@ TEST_CASE("by many seeds: nodes come, and others are lost, at any moment") {
   for (uint64_t seed = 1; seed <= 50; seed += kStride) {
     const SimulatedJobOptions options = joining_scenario(seed);
     CAPTURE(description(options));
-    CHECK(fault_in_regrouping(options, run_job(options)) == "");
+    CHECK(fault_in_reconfiguration(options, run_job(options)) == "");
   }
 }

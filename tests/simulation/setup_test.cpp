@@ -5,7 +5,7 @@
 #include <doctest/doctest.h>
 
 #include "comm/wire/reachability.h"
-#include "tests/simulation/seeds/regroup.h"
+#include "tests/simulation/seeds/reconfiguration.h"
 #include "tests/simulation/seeds/scenario.h"
 #include "tests/simulation/seeds/setup.h"
 #include "tests/support/sanitizers.h"
@@ -19,7 +19,7 @@ constexpr NodeId worker(uint16_t rank) { return {Role::kWorker, rank}; }
 constexpr NodeId server(uint16_t rank) { return {Role::kServer, rank}; }
 
 SimulatedJobResult run_with(Fault::Kind kind, NodeId a, NodeId b, SchemeRule scheme) {
-  SimulatedJobOptions options = regrouping_job(3, 2, 5, scheme);
+  SimulatedJobOptions options = reconfiguration_job(3, 2, 5, scheme);
   options.faults = {{.kind = kind, .a = a, .b = b}};
   const SimulatedJobResult result = run_job(options);
   CAPTURE(description(options));
@@ -59,7 +59,7 @@ TEST_CASE("members between which large messages are lost end the job before its 
 }
 
 TEST_CASE("a job starts over links of 0.1 Mbit/s") {
-  SimulatedJobOptions options = regrouping_job(2, 1, 2, SchemeRule::kPs);
+  SimulatedJobOptions options = reconfiguration_job(2, 1, 2, SchemeRule::kPs);
   options.network.bytes_per_second = 12'500;
   options.timeout = std::chrono::seconds(10);
   const SimulatedJobResult result = run_job(options);

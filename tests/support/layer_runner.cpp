@@ -71,7 +71,7 @@ void LayerRunner::add_label_input() {
   if (label != std::ssize(case_.inputs)) return;
   label_ = label;
   const int64_t samples = std::ssize(case_.step.labels);
-  case_.inputs.push_back(case_.step.mixtures.empty() ? Shape{samples, 1} : Shape{3, samples});
+  case_.inputs.push_back(case_.step.mixup_labels.empty() ? Shape{samples, 1} : Shape{3, samples});
 }
 
 bool LayerRunner::wants_gradient(size_t input) const {
@@ -104,7 +104,7 @@ void LayerRunner::bind(const LayerInputs& values, Memory& memory) const {
     bound.inputs.push_back(device.take_tensor(case_.inputs[i], needs().input_formats[i]));
     if (static_cast<int>(i) == label_) {
       Values labels(case_.step.labels.begin(), case_.step.labels.end());
-      labels.insert(labels.end(), case_.step.mixtures.begin(), case_.step.mixtures.end());
+      labels.insert(labels.end(), case_.step.mixup_labels.begin(), case_.step.mixup_labels.end());
       device.store(labels, bound.inputs.back());
     } else {
       device.store(values.inputs[i], bound.inputs.back());

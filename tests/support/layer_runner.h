@@ -12,7 +12,7 @@
 namespace poseidon::test {
 
 /// Step parameters with an arbitrary seed and step.
-inline constexpr layers::StepParameters kUsualNumbers{.seed = 7, .step = 3};
+inline constexpr layers::StepParameters kTestStepParameters{.seed = 7, .step = 3};
 
 /// One layer and the way in which a test makes and calls it.
 struct LayerCase {
@@ -28,7 +28,7 @@ struct LayerCase {
   std::vector<bool> input_needs_gradient = {};  ///< empty: all
   layers::Choice choice = {};
   layers::StepContext step = {};  ///< LayerRunner sets `numbers` from the next field
-  layers::StepParameters numbers = kUsualNumbers;
+  layers::StepParameters numbers = kTestStepParameters;
   LayerBackendMaker backend = make_layer_backend;
 };
 

@@ -6,7 +6,7 @@
 
 #include <thread>
 
-#include "trainer/step/job_lost.h"
+#include "trainer/step/job_failed.h"
 
 using poseidon::trainer::Arrivals;
 using poseidon::trainer::JobFailed;
@@ -34,7 +34,7 @@ TEST_CASE("a long wait that ends with the job has no end to tell") {
   arrivals.on_long_wait([&] { told += "begins "; }, [&] { told += "ends "; });
   std::jthread later([&] {
     std::this_thread::sleep_for(1500ms);
-    arrivals.lose("gone");
+    arrivals.set_failed("gone");
   });
   CHECK_THROWS_AS(arrivals.wait(), JobFailed);
   CHECK(told == "begins ");

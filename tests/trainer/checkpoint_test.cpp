@@ -48,7 +48,7 @@ void damage(const fs::path& path, size_t at) {
 }
 
 /// A log that keeps warnings.
-struct KeptLog final : Log {
+struct RecordingLog final : Log {
   void info(std::string_view) override {}
   void warning(std::string_view message) override { warnings.emplace_back(message); }
   std::vector<std::string> warnings;
@@ -152,7 +152,7 @@ TEST_CASE("the newest whole checkpoint is taken, and the damaged ones are named"
   Memory memory;
   for (int64_t step : {5, 10, 9, 20})
     write_checkpoint(folder.folder, state_of(step), memory.tensors());
-  KeptLog log;
+  RecordingLog log;
   CHECK(open_checkpoint(folder.folder, log)->state().step == 20);
   CHECK(log.warnings.empty());
   damage(folder.folder / "step-20.state", 40);

@@ -4,11 +4,11 @@
 
 #include <future>
 
-#include "tests/support/lines.h"
+#include "tests/support/warning_log.h"
 #include "tests/trainer/tiny_job.h"
 #include "trainer/state/send_window.h"
 #include "trainer/step/cluster_exchange.h"
-#include "trainer/step/job_lost.h"
+#include "trainer/step/job_failed.h"
 
 using namespace poseidon;
 using namespace poseidon::trainer;
@@ -156,7 +156,7 @@ struct SavedRun {
   const TinyJob job;
   const Job loaded = job.load();
   RunDirectory directory{job.folder / "run", true};
-  Lines log;
+  WarningLog log;
   ClusterCheckpoints checkpoints{directory, 0, [](int64_t) { return RunState(); },
                                  [](uint16_t, int64_t) {}};
 };
@@ -186,13 +186,13 @@ TEST_CASE("a job goes back to the last intact checkpoint, whatever has happened 
 
 TEST_CASE("a worker copies no more than a window of its checkpoint at a time") {
   SendWindow window(100 * sizeof(float));
-  auto large = window.lend(1000);  // the only buffer may be larger than the window
-  auto waiting = std::async(std::launch::async, [&] { return window.lend(60); });
+  auto large = window.allocate(1000);  // the only buffer may be larger than the window
+  auto waiting = std::async(std::launch::async, [&] { return window.allocate(60); });
   CHECK(waiting.wait_for(std::chrono::milliseconds(20)) == std::future_status::timeout);
   large.reset();
   const auto small = waiting.get();
-  const auto another = window.lend(40);
-  auto more = std::async(std::launch::async, [&] { return window.lend(1); });
+  const auto another = window.allocate(40);
+  auto more = std::async(std::launch::async, [&] { return window.allocate(1); });
   CHECK(more.wait_for(std::chrono::milliseconds(20)) == std::future_status::timeout);
   window.end();
   CHECK_THROWS_AS(more.get(), JobFailed);
@@ -209,6 +209,6 @@ TEST_CASE("a worker begins no checkpoint while the one before is not written") {
   next.get();
   window.end();
   CHECK_THROWS_AS(window.wait_until_written(), JobFailed);
-  window.begin_anew();
+  window.reopen();
   window.begin(9);
 }

@@ -17,7 +17,7 @@ JobConfig job_with(const std::vector<std::string>& words) {
   Json json = parse_json(kTinyJob, "job.json");
   apply_overrides(json, words, "/where");
   const JobConfig config = read_job_config(json, "job.json");
-  refuse_what_is_not_built(config, "job.json");
+  refuse_unsupported(config, "job.json");
   return config;
 }
 
@@ -126,7 +126,7 @@ TEST_CASE("comments and notes change nothing of a job") {
   write_text(noted.folder / "job.json", with_notes(kTinyJob));
   write_text(noted.folder / "tiny_network.json", with_notes(kTinyNetwork));
   const Job one = plain.load(), other = noted.load();
-  CHECK(config_hash(one.decisive_part()) == config_hash(other.decisive_part()));
+  CHECK(config_hash(one.result_settings_json()) == config_hash(other.result_settings_json()));
   CHECK(one.network->json() == other.network->json());
   noted.run("run", {"train.steps=1"});
   for (const char* file : {"run/config.json", "run/network.json"}) {
@@ -212,7 +212,7 @@ TEST_CASE("a resolved job means the same") {
 TEST_CASE("the config hash leaves out paths, threads and name") {
   const Json network = parse_json(kTinyNetwork, "network.json");
   const auto hash = [&](const std::vector<std::string>& words) {
-    return config_hash(decisive(job_with(words), network));
+    return config_hash(result_settings(job_with(words), network));
   };
   const std::string first = hash({});
   CHECK(hash({"name=other"}) == first);
@@ -230,13 +230,13 @@ TEST_CASE("the config hash leaves out paths, threads and name") {
   CHECK(hash({"train.seed=8"}) != first);
   CHECK(hash({"optimizer.momentum=0.8"}) != first);
   CHECK(hash({"comm.wire=bf16"}) != first);
-  CHECK(config_hash(decisive(job_with({}), Json::object())) != first);
+  CHECK(config_hash(result_settings(job_with({}), Json::object())) != first);
 }
 
 TEST_CASE(
     "the config hash has the numbers that follow from the number of workers, not that number") {
   const auto hash = [&](const std::vector<std::string>& words) {
-    return config_hash(decisive(job_with(words), Json::object()));
+    return config_hash(result_settings(job_with(words), Json::object()));
   };
   const std::string four =
       hash({"data.global_batch=24", "cluster.workers=4", "cluster.logical_shards=4"});
@@ -304,7 +304,7 @@ TEST_CASE("a test set with other classes than the training set is refused") {
     json["data"]["test"] = {{"type", "images"}, {"path", (job.folder / test).string()}};
     write_text(job.folder / "job.json", json.dump());
     SilentLog log;
-    return error_of<ConfigError>([&] { look_at_data(job.load(), log); });
+    return error_of<ConfigError>([&] { inspect_data(job.load(), log); });
   };
   const std::string place = (job.folder / "job.json").string() + ": /data/test: ";
   CHECK(refused("train") == "");

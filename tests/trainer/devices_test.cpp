@@ -37,7 +37,7 @@ Job job_of_split(const TinyJob& tiny, const Split& split, std::vector<std::strin
 constexpr int64_t kJoinedSteps = 4;
 
 std::vector<std::vector<int64_t>> bits_of(const Job& job) {
-  return train_together(job, {.steps = kJoinedSteps}, [&](size_t) { return make_backend(job); });
+  return train_in_parallel(job, {.steps = kJoinedSteps}, [&](size_t) { return make_backend(job); });
 }
 
 /// Forwards all calls to another GradientExchange.
@@ -50,8 +50,8 @@ class Beside : public GradientExchange {
   void release(int layer) override { other_->release(layer); }
   std::optional<int> arrived() override { return other_->arrived(); }
   void wait() override { other_->wait(); }
-  void give(int layer, int64_t step, const layers::GradientSink* sink) override {
-    other_->give(layer, step, sink);
+  void deliver(int layer, int64_t step, const layers::GradientSink* sink) override {
+    other_->deliver(layer, step, sink);
   }
   int64_t slot(int layer, int64_t step) const override { return other_->slot(layer, step); }
 
@@ -76,15 +76,15 @@ class Failing final : public Beside {
 class Misreading final : public Beside {
  public:
   using Beside::Beside;
-  void give(int layer, int64_t step, const layers::GradientSink* sink) override {
-    if (sink == nullptr) return Beside::give(layer, step, sink);
+  void deliver(int layer, int64_t step, const layers::GradientSink* sink) override {
+    if (sink == nullptr) return Beside::deliver(layer, step, sink);
     const layers::GradientSink doubled = [sink](int place, int64_t first,
                                                 std::span<const float> piece) {
       std::vector<float> twice(piece.begin(), piece.end());
       for (float& value : twice) value *= 2;
       (*sink)(place, first, twice);
     };
-    Beside::give(layer, step, &doubled);
+    Beside::deliver(layer, step, &doubled);
   }
 };
 
@@ -201,7 +201,7 @@ TEST_CASE("a device that fails ends the run, by its own message") {
                 std::make_unique<Failing>(std::move(exchange), contributions));
           };
           CHECK(error_of<RunError>([&] {
-                  train_together(all, [&](size_t) { return make_backend(job); });
+                  train_in_parallel(all, [&](size_t) { return make_backend(job); });
                 }) == "this device has had enough");
         }
       }
@@ -212,7 +212,7 @@ TEST_CASE("a device that cannot be made is the worker's error, and the others en
   for (const size_t failing : {0, 1, 2}) {
     const Job job = job_of_split(tiny, {1, 3}, {"cluster.logical_shards=4"});
     CHECK(error_of<ConfigError>([&] {
-            train_together(job, {.steps = 1}, [&](size_t device) {
+            train_in_parallel(job, {.steps = 1}, [&](size_t device) {
               if (device == failing) throw ConfigError("there is no such device");
               return make_backend(job);
             });
@@ -239,10 +239,10 @@ TEST_CASE("devices that come to other values are found") {
     if (number == 0) return exchange;
     return std::unique_ptr<GradientExchange>(std::make_unique<Misreading>(std::move(exchange)));
   };
-  CHECK(
-      error_of<RunError>([&] { train_together(all, [&](size_t) { return make_backend(job); }); }) ==
-      "after step 1 the devices of worker 0 (cpu, cpu) have different values of \"conv.weight\": "
-      "device 1 (counted from 0) differs from device 0");
+  CHECK(error_of<RunError>(
+            [&] { train_in_parallel(all, [&](size_t) { return make_backend(job); }); }) ==
+        "after step 1 the devices of worker 0 (cpu, cpu) have different values of \"conv.weight\": "
+        "device 1 (counted from 0) differs from device 0");
 }
 
 TEST_CASE("a worker may have other devices than the job says, also of another kind") {

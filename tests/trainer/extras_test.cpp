@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "tests/support/walled_device.h"
+#include "tests/support/guarded_device.h"
 #include "tests/trainer/made_training.h"
 #include "tests/trainer/small_networks.h"
 #include "tests/trainer/tiny_job.h"
@@ -48,17 +48,17 @@ TEST_CASE("further inputs reach a device whose memory is out of reach as those o
   const Job job = tiny.load(with_extras({"cluster.logical_shards=2"}));
   const net::Net::Options two_versions{.versions = 2};
   Training open(job, two_versions);
-  Training walled(testing::make_walled_backend(), job, two_versions);
+  Training guarded(testing::make_guarded_backend(), job, two_versions);
   SilentLog log;
   const PreparedData data = open_test_data(job, open.data, log);
   for (int step = 0; step < 4; ++step) {
-    CHECK(walled.loop.step().mean.loss == open.loop.step().mean.loss);
-    open.loop.settle();
-    walled.loop.settle();
-    CHECK(evaluate(walled.engine.net(), data, {.seed = 3}, log)->mean.loss ==
+    CHECK(guarded.loop.step().mean.loss == open.loop.step().mean.loss);
+    open.loop.drain();
+    guarded.loop.drain();
+    CHECK(evaluate(guarded.engine.net(), data, {.seed = 3}, log)->mean.loss ==
           evaluate(open.engine.net(), data, {.seed = 3}, log)->mean.loss);
   }
-  CHECK(walled.state() == open.state());
+  CHECK(guarded.state() == open.state());
 }
 
 TEST_CASE("mixed samples have mixed further inputs, and cutmix is refused") {

@@ -91,31 +91,31 @@ TEST_CASE("security: what ssh or a shell would take for something else is no hos
 
 TEST_CASE("workers fill the slots of the hosts in order, a server beside each") {
   const std::vector<Host> hosts = parse_hosts("a slots=2\nb\nc slots=3\n", "hosts");
-  const HostDeal deal(hosts, 4, 4);
+  const HostAssignment assignment(hosts, 4, 4);
   const std::vector<std::string> expected{"a", "a", "b", "c"};
   for (uint16_t rank = 0; rank < expected.size(); ++rank) {
     CAPTURE(rank);
-    CHECK(deal.host_of(worker(rank)).name == expected[rank]);
-    CHECK(deal.host_of(server(rank)).name == expected[rank]);
+    CHECK(assignment.host_of(worker(rank)).name == expected[rank]);
+    CHECK(assignment.host_of(server(rank)).name == expected[rank]);
   }
-  CHECK(deal.workers_beside(worker(0)) == 2);
-  CHECK(deal.workers_beside(server(1)) == 2);
-  CHECK(deal.workers_beside(worker(3)) == 1);
+  CHECK(assignment.workers_on_host(worker(0)) == 2);
+  CHECK(assignment.workers_on_host(server(1)) == 2);
+  CHECK(assignment.workers_on_host(worker(3)) == 1);
 }
 
 TEST_CASE("servers that are fewer or more than the workers are spread over them") {
   const std::vector<Host> hosts = parse_hosts("a slots=2\nb slots=2\n", "hosts");
-  const HostDeal fewer(hosts, 4, 2);
+  const HostAssignment fewer(hosts, 4, 2);
   CHECK(fewer.host_of(server(0)).name == "a");
   CHECK(fewer.host_of(server(1)).name == "b");
-  const HostDeal more(hosts, 3, 6);
+  const HostAssignment more(hosts, 3, 6);
   CHECK(more.host_of(server(3)).name == "a");
   CHECK(more.host_of(server(4)).name == "b");
 }
 
 TEST_CASE("a host that is named twice has the slots of both lines") {
-  const HostDeal deal(parse_hosts("a\nb\na\n", "hosts"), 3, 0);
-  CHECK(deal.host_of(worker(0)).name == "a");
-  CHECK(deal.host_of(worker(1)).name == "b");
-  CHECK(deal.host_of(worker(2)).name == "a");
+  const HostAssignment assignment(parse_hosts("a\nb\na\n", "hosts"), 3, 0);
+  CHECK(assignment.host_of(worker(0)).name == "a");
+  CHECK(assignment.host_of(worker(1)).name == "b");
+  CHECK(assignment.host_of(worker(2)).name == "a");
 }

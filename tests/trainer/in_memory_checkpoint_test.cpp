@@ -69,28 +69,28 @@ TEST_CASE("a copy of a step holds all that a checkpoint of it would, whatever be
 }
 
 TEST_CASE("a step is kept for its own run, until another takes its place, or its time is over") {
-  InMemoryCheckpointStore keeper;
+  InMemoryCheckpointStore checkpoint_store;
   const InMemoryCheckpointStore::Clock::time_point now{};
-  CHECK(keeper.of("one") == nullptr);
-  CHECK(keeper.left(now) == 0s);
-  keeper.keep(step_of("one", 7), now + 2500ms);
-  REQUIRE(keeper.of("one") != nullptr);
-  CHECK(keeper.of("one")->state.step == 7);
-  CHECK(keeper.of("two") == nullptr);
-  CHECK(keeper.left(now) == 3s);
-  keeper.drop("two");
-  CHECK(keeper.of("one") != nullptr);
-  CHECK(keeper.give_up(now + 2499ms) == "");
-  CHECK(keeper.give_up(now + 2500ms) ==
+  CHECK(checkpoint_store.of("one") == nullptr);
+  CHECK(checkpoint_store.left(now) == 0s);
+  checkpoint_store.keep(step_of("one", 7), now + 2500ms);
+  REQUIRE(checkpoint_store.of("one") != nullptr);
+  CHECK(checkpoint_store.of("one")->state.step == 7);
+  CHECK(checkpoint_store.of("two") == nullptr);
+  CHECK(checkpoint_store.left(now) == 3s);
+  checkpoint_store.drop("two");
+  CHECK(checkpoint_store.of("one") != nullptr);
+  CHECK(checkpoint_store.give_up(now + 2499ms) == "");
+  CHECK(checkpoint_store.give_up(now + 2500ms) ==
         "dropped the in-memory checkpoint of step 7: its run was not resumed in time");
-  CHECK(keeper.of("one") == nullptr);
-  CHECK(keeper.give_up(now + 1h) == "");
+  CHECK(checkpoint_store.of("one") == nullptr);
+  CHECK(checkpoint_store.give_up(now + 1h) == "");
 
-  keeper.keep(step_of("one", 8), now + 1s);
-  keeper.keep(step_of("two", 3), now + 9s);
-  CHECK(keeper.of("one") == nullptr);
-  CHECK(keeper.give_up(now + 2s) == "");
-  keeper.drop("two");
-  CHECK(keeper.of("two") == nullptr);
-  CHECK(keeper.left(now) == 0s);
+  checkpoint_store.keep(step_of("one", 8), now + 1s);
+  checkpoint_store.keep(step_of("two", 3), now + 9s);
+  CHECK(checkpoint_store.of("one") == nullptr);
+  CHECK(checkpoint_store.give_up(now + 2s) == "");
+  checkpoint_store.drop("two");
+  CHECK(checkpoint_store.of("two") == nullptr);
+  CHECK(checkpoint_store.left(now) == 0s);
 }

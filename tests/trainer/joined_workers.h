@@ -18,16 +18,16 @@
 #include "trainer/run/worker_computation.h"
 #include "trainer/state/checkpoint.h"
 #include "trainer/step/cluster_exchange.h"
-#include "trainer/step/job_lost.h"
+#include "trainer/step/job_failed.h"
 
 /// The workers and servers of a job in one process, for tests of the results.
 namespace poseidon::trainer {
 
 /// Members of a job in this process. It replaces their I/O threads: all work runs under one lock. A
 /// frame is delivered after the task that sends it has returned.
-class Hub {
+class InProcessNetwork {
  public:
-  explicit Hub(const comm::Plan& plan, int64_t first_step = 0) {
+  explicit InProcessNetwork(const comm::Plan& plan, int64_t first_step = 0) {
     for (uint32_t rank = 0; rank < plan.servers(); ++rank) {
       outlets_.push_back(
           std::make_unique<Wire>(*this, comm::NodeId{comm::Role::kServer, uint16_t(rank)}));
@@ -52,8 +52,8 @@ class Hub {
     workers_[rank] = nullptr;
   }
   /// Fails the job at all workers, so that no wait blocks. Any thread may call it.
-  void lose(const std::string& why) {
-    for (ClusterExchange* worker : workers_) worker->lose(why);
+  void set_failed(const std::string& why) {
+    for (ClusterExchange* worker : workers_) worker->set_failed(why);
   }
   /// Runs the task and delivers its frames. Any thread may call it.
   void post(const std::function<void()>& task) {
@@ -74,7 +74,7 @@ class Hub {
   };
   class Wire final : public comm::Outlet {
    public:
-    Wire(Hub& hub, comm::NodeId self) : hub_(hub), self_(self) {}
+    Wire(InProcessNetwork& hub, comm::NodeId self) : hub_(hub), self_(self) {}
     void send(comm::NodeId to, const comm::FrameHeader& header, comm::Payload payload,
               comm::Priority) override {
       hub_.frames_.push_back({self_, to, header, std::move(payload)});
@@ -82,7 +82,7 @@ class Hub {
     }
 
    private:
-    Hub& hub_;
+    InProcessNetwork& hub_;
     comm::NodeId self_;
   };
 
@@ -116,7 +116,7 @@ struct RunPart {
   /// Called by each worker's thread after each step, with the digests of all tensors of a
   /// checkpoint. The loop is drained first. Null: the loop is not drained between steps.
   std::function<void(size_t worker, const std::vector<int64_t>& digests, const StepReport& report)>
-      settled = nullptr;
+      drained = nullptr;
 };
 
 /// Makes a device. `number`: index of the device among those of all workers.
@@ -148,7 +148,7 @@ struct JoinedJob {
   const comm::Plan plan;
   const PreparedData data;
   const PublishedPlan published;
-  Hub hub;
+  InProcessNetwork hub;
   /// Wraps the gradient exchange of a device. `number`: index of the device among those of all
   /// workers.
   std::function<std::unique_ptr<GradientExchange>(size_t number, std::unique_ptr<GradientExchange>)>
@@ -175,7 +175,7 @@ class JoinedWorker {
                    return all.before(number_of(all, rank, device),
                                      exchange_.make_end(device, net, updater));
                  },
-             .lose = [this](const std::string& why) { exchange_.lose(why); }},
+             .set_failed = [this](const std::string& why) { exchange_.set_failed(why); }},
             all.log) {}
 
   ClusterExchange& exchange() { return exchange_; }
@@ -227,12 +227,12 @@ inline std::vector<int64_t> train_worker(const JoinedJob& all, WorkerComputation
   if (part.resumed != nullptr) part.resumed->restore(worker.tensors());
   while (worker.steps_done() < part.stop) {
     const StepReport report = worker.step();
-    if (part.settled == nullptr) continue;
-    worker.settle_for_checkpoint();
-    part.settled(worker.part().rank, tensor_digests(worker.tensors(), worker.in_flight()), report);
+    if (part.drained == nullptr) continue;
+    worker.drain_for_checkpoint();
+    part.drained(worker.part().rank, tensor_digests(worker.tensors(), worker.in_flight()), report);
   }
   if (part.stop == part.steps) worker.finish();
-  if (!part.folder.empty()) worker.settle_for_checkpoint();
+  if (!part.folder.empty()) worker.drain_for_checkpoint();
   worker.compare_devices();
   if (!part.folder.empty() && worker.part().rank == 0) {
     RunState state = worker.state_after(part.stop);
@@ -244,13 +244,13 @@ inline std::vector<int64_t> train_worker(const JoinedJob& all, WorkerComputation
 
 /// Runs a part of a run. Returns the CRC-32C of each tensor, by worker. Throws the first error of
 /// any worker.
-inline std::vector<std::vector<int64_t>> train_together(JoinedJob& all,
-                                                        const MakeBackend& backend) {
+inline std::vector<std::vector<int64_t>> train_in_parallel(JoinedJob& all,
+                                                           const MakeBackend& backend) {
   const auto workers = static_cast<size_t>(all.plan.workers());
   std::vector<std::unique_ptr<JoinedWorker>> joined(workers);
   std::vector<std::vector<int64_t>> digests(workers);
   FirstError errors;
-  std::barrier together(static_cast<std::ptrdiff_t>(workers));
+  std::barrier barrier(static_cast<std::ptrdiff_t>(workers));
   {
     std::vector<std::jthread> threads;
     for (size_t rank = 0; rank < workers; ++rank)
@@ -259,16 +259,16 @@ inline std::vector<std::vector<int64_t>> train_together(JoinedJob& all,
           joined[rank] = std::make_unique<JoinedWorker>(all, uint32_t(rank), backend);
         };
         errors.holds(make, [](const char*) {});
-        together.arrive_and_wait();
+        barrier.arrive_and_wait();
         const bool all_made =
             std::ranges::all_of(joined, [](const auto& worker) { return worker != nullptr; });
         if (all_made && rank == 0)
           for (const auto& worker : joined) all.hub.join(worker->exchange());
-        together.arrive_and_wait();
+        barrier.arrive_and_wait();
         if (all_made)
           errors.holds([&] { digests[rank] = train_worker(all, joined[rank]->computation()); },
-                       [&](const char* why) { all.hub.lose(why); });
-        together.arrive_and_wait();
+                       [&](const char* why) { all.hub.set_failed(why); });
+        barrier.arrive_and_wait();
         if (all_made) all.hub.leave(static_cast<uint32_t>(rank));
         joined[rank].reset();
       });
@@ -277,10 +277,10 @@ inline std::vector<std::vector<int64_t>> train_together(JoinedJob& all,
   return digests;
 }
 
-inline std::vector<std::vector<int64_t>> train_together(const Job& job, const RunPart& part,
-                                                        const MakeBackend& backend) {
+inline std::vector<std::vector<int64_t>> train_in_parallel(const Job& job, const RunPart& part,
+                                                           const MakeBackend& backend) {
   JoinedJob all(job, part);
-  return train_together(all, backend);
+  return train_in_parallel(all, backend);
 }
 
 }  // namespace poseidon::trainer

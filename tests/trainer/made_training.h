@@ -21,9 +21,9 @@ namespace poseidon::trainer {
 /// throws after this number of arrivals; negative: never.
 class LateExchange final : public GradientExchange {
  public:
-  LateExchange(net::Net& net, layers::Updater& updater, int64_t shards, Lateness lateness,
-               int64_t arrivals)
-      : local_(net, updater, shards, lateness), arrivals_left_(arrivals) {}
+  LateExchange(net::Net& net, layers::Updater& updater, int64_t shards,
+               StalenessOptions staleness_options, int64_t arrivals)
+      : local_(net, updater, shards, staleness_options), arrivals_left_(arrivals) {}
 
   void begin_backward(int64_t shard) override { local_.begin_backward(shard); }
   void contribute_statistics(int64_t shard) override { local_.contribute_statistics(shard); }
@@ -43,8 +43,8 @@ class LateExchange final : public GradientExchange {
     polls_ = 0;
     local_.wait();
   }
-  void give(int layer, int64_t step, const layers::GradientSink* sink) override {
-    local_.give(layer, step, sink);
+  void deliver(int layer, int64_t step, const layers::GradientSink* sink) override {
+    local_.deliver(layer, step, sink);
   }
   int64_t slot(int layer, int64_t step) const override { return local_.slot(layer, step); }
 

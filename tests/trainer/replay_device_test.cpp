@@ -48,10 +48,10 @@ TEST_CASE("a step takes as long as its layers, reorders and updates were measure
   const Job job = replayed(tiny, times(1, 2, 3));
   Training training(job);
   training.loop.step();
-  training.loop.settle();
+  training.loop.drain();
   const auto start = std::chrono::steady_clock::now();
   for (int step = 0; step < 10; ++step) training.loop.step();
-  training.loop.settle();
+  training.loop.drain();
   const double step_ms = milliseconds_since(start) / 10;
   CHECK(step_ms >= 12.9);  // 4 x 1 + 3 x 2 + 3
   CHECK(step_ms < 40);     // a busy machine may be slower
@@ -76,8 +76,8 @@ TEST_CASE("what a replayed step leaves is the same wherever it is computed, and 
   for (int step = 0; step < 3; ++step) {
     CHECK(one.loop.step().mean.loss == 1);
     other.loop.step();
-    one.loop.settle();
-    other.loop.settle();
+    one.loop.drain();
+    other.loop.drain();
     CHECK(one.state() == other.state());
     CHECK(one.state() != before);
     before = one.state();
@@ -91,7 +91,7 @@ TEST_CASE("values that no update looks at stay, in whichever of the two versions
   const std::vector<float> first = training.state();
   for (int step = 0; step < 3; ++step) {
     training.loop.step();
-    training.loop.settle();
+    training.loop.drain();
     const std::vector<float> now = training.state();
     REQUIRE(now.size() == first.size());
     size_t changed = 0;

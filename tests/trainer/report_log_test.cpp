@@ -47,7 +47,7 @@ TEST_CASE("reports of an earlier view are not kept") {
 
 TEST_CASE("reports that nobody acknowledges take bounded memory: the oldest go first") {
   ReportLog log;
-  const auto large = comm::payload_of(std::string(ReportLog::kMostBytes / 8, 'x'));
+  const auto large = comm::payload_of(std::string(ReportLog::kMaxBytes / 8, 'x'));
   for (int64_t step = 1; step <= 100; ++step) log.add(step, false, large);
   add_step(log, 101);
   const Messages kept = log.messages(101);

@@ -157,11 +157,11 @@ TEST_CASE("room for a checkpoint is looked for before the first step") {
 TEST_CASE("checkpoints that are on the disk at once are those kept, the best, and the next") {
   const TrainConfig all{.checkpoint_every = 10, .keep_checkpoints = 0};
   const TrainConfig two{.checkpoint_every = 10, .keep_checkpoints = 2};
-  CHECK(most_new_checkpoints({}, 100, 0) == 1);
-  CHECK(most_new_checkpoints(all, 100, 5) == 11);
-  CHECK(most_new_checkpoints(two, 100, 0) == 4);
-  CHECK(most_new_checkpoints(two, 100, 3) == 1);
-  CHECK(most_new_checkpoints(two, 10, 0) == 2);
+  CHECK(max_new_checkpoints({}, 100, 0) == 1);
+  CHECK(max_new_checkpoints(all, 100, 5) == 11);
+  CHECK(max_new_checkpoints(two, 100, 0) == 4);
+  CHECK(max_new_checkpoints(two, 100, 3) == 1);
+  CHECK(max_new_checkpoints(two, 10, 0) == 2);
 }
 
 TEST_CASE("a failed start leaves no folder") {

@@ -23,7 +23,7 @@ std::vector<std::vector<float>> undisturbed(const Job& job, const net::Net::Opti
   std::vector<std::vector<float>> states{training.state()};
   for (int64_t step = 0; step < steps; ++step) {
     training.loop.step();
-    training.loop.settle();
+    training.loop.drain();
     states.push_back(training.state());
   }
   return states;
@@ -38,7 +38,7 @@ TEST_CASE("two versions give the bits of one") {
     const std::vector<std::vector<float>> expected = undisturbed(job, setup.options(1), 4);
     Training training(job, setup.options(2));
     for (int step = 0; step < 4; ++step) training.loop.step();
-    training.loop.settle();
+    training.loop.drain();
     CHECK(training.loop.last_complete_step() == 4);
     CHECK(training.state() == expected[4]);
   }
@@ -55,7 +55,7 @@ TEST_CASE("whenever the exchange fails, the last complete step can be had back")
       Training training(job, setup.options(2), arrivals);
       const std::string error = error_of<RunError>([&] {
         for (int64_t step = 0; step < kSteps; ++step) training.loop.step();
-        training.loop.settle();
+        training.loop.drain();
       });
       if (error.empty()) break;
       ++failures;
@@ -93,7 +93,7 @@ TEST_CASE(
         continue;
       }
       ++whole;
-      training.loop.settle();
+      training.loop.drain();
       CHECK(training.state() == expected[static_cast<size_t>(done)]);
     }
   }
@@ -113,16 +113,16 @@ TEST_CASE("what goes back, by a step too where it can, goes on to the bits of an
         Training training(job, setup.options(2), arrivals);
         CHECK(error_of<RunError>([&] {
                 for (int64_t step = 0; step < kSteps; ++step) training.loop.step();
-                training.loop.settle();
+                training.loop.drain();
               }) == "a peer is lost");
         const int64_t complete = training.loop.last_complete_step();
-        const int64_t step = least ? training.loop.least_complete_step() : complete;
+        const int64_t step = least ? training.loop.earliest_revertible_step() : complete;
         steps_taken_back += complete - step;
         training.loop.revert_to(step);
         CHECK(training.state() == expected[static_cast<size_t>(step)]);
         LaterView later(training, job, step);
         while (later.loop.steps_done() < kSteps) later.loop.step();
-        later.loop.settle();
+        later.loop.drain();
         CHECK(training.state() == expected[kSteps]);
       }
     // A step can be taken back until the first update of the next step: at its first sum, or at any
@@ -171,7 +171,7 @@ TEST_CASE("layers that learn nothing may stand anywhere") {
       for (const net::Parameter& each : training.engine.net().parameters())
         before.push_back(training.engine.net().values().canonical(each));
       for (int step = 0; step < 3; ++step) training.loop.step();
-      training.loop.settle();
+      training.loop.drain();
       for (size_t i = 0; i < before.size(); ++i) {
         const net::Parameter& each = training.engine.net().parameters()[i];
         CAPTURE(each.name);
@@ -189,7 +189,7 @@ TEST_CASE("a frozen bias stays as it is where the weight's gradient comes from f
     const Job job = tiny.load({std::string("optimizer.type=") + rule});
     Training training(job, {.factored = {"ip"}, .factor_rows = 8});
     for (int step = 0; step < 2; ++step) training.loop.step();
-    training.loop.settle();
+    training.loop.drain();
     const std::span<net::Parameter> parameters = training.engine.net().parameters();
     const std::vector<float> bias = training.engine.net().values().canonical(parameters[1]);
     CHECK(parameters[1].name == "ip.bias");
@@ -207,7 +207,7 @@ TEST_CASE("smoothing as near to 1 as is allowed moves every weight as the rule s
     net::Net& net = training.engine.net();
     const std::vector<float> before = net.values().canonical(net.parameters()[0]);
     training.loop.step();
-    training.loop.settle();
+    training.loop.drain();
     const std::vector<float> after = net.values().canonical(net.parameters()[0]);
     double longest = 0;
     for (size_t i = 0; i < before.size(); ++i)
@@ -349,7 +349,7 @@ TEST_CASE("with staleness each step is computed with exactly the sums that it ma
         CHECK(report.learning_rate == training.schedule.learning_rate(step));
       }
       CHECK(losses == expected);
-      training.loop.settle();
+      training.loop.drain();
       plain.apply_until(kSteps - staleness);
       CHECK(training.loop.last_complete_step() == kSteps - staleness);
       CHECK(training.state() == plain.state());
@@ -381,14 +381,14 @@ TEST_CASE("with staleness, whenever the exchange fails, the last complete step c
     expected.push_back(undisturbed.state());
     for (int64_t step = 0; step < kSteps; ++step) {
       undisturbed.loop.step();
-      undisturbed.loop.settle();
+      undisturbed.loop.drain();
       if (step >= kStaleness) expected.push_back(undisturbed.state());
     }
     for (int64_t arrivals = 0; arrivals < 3 * (kSteps - kStaleness); ++arrivals) {
       Training training(job, setup.options(2), arrivals, kStaleness);
       CHECK(error_of<RunError>([&] {
               for (int64_t step = 0; step < kSteps; ++step) training.loop.step();
-              training.loop.settle();
+              training.loop.drain();
             }) == "a peer is lost");
       training.loop.revert_to(training.loop.last_complete_step());
       // Sums arrive before their use is allowed. Sums of later steps count as arrivals too.
@@ -412,12 +412,12 @@ TEST_CASE("what is kept for a checkpoint goes on to the same bits, with any stal
       for (int64_t step = 0; step < kSteps; ++step) {
         unbroken.loop.step();
         kept.loop.step();
-        kept.loop.settle_for_checkpoint();
+        kept.loop.drain_for_checkpoint();
         CHECK(kept.sums.steps() == std::min(step + 1, staleness));
       }
       unbroken.loop.finish();
       kept.loop.finish();
-      kept.loop.settle_for_checkpoint();
+      kept.loop.drain_for_checkpoint();
       CHECK(kept.sums.steps() == 0);
       CHECK(kept.state() == unbroken.state());
     }

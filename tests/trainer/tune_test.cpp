@@ -17,7 +17,7 @@ Choice choice(const char* forward, const char* data, const char* weights, const 
 
 /// A net of two layers with a fixed time for each algorithm, plus `layout_ms` for a layout other
 /// than the rule's.
-class MadeUpNet {
+class FakeTimedNet {
  public:
   TimedChoices time(const net::Choices& choices) {
     ++nets;
@@ -55,7 +55,7 @@ class MadeUpNet {
 }  // namespace
 
 TEST_CASE("tune: of each pass of each layer the fastest is taken, whatever came last") {
-  MadeUpNet net;
+  FakeTimedNet net;
   const Alternatives alternatives{
       {"a",
        {choice("quicker", "rule", "rule"), choice("quick", "rule", "rule"),
@@ -69,21 +69,21 @@ TEST_CASE("tune: of each pass of each layer the fastest is taken, whatever came 
 }
 
 TEST_CASE("tune: what is faster by no more than the noise is not taken") {
-  MadeUpNet net;
+  FakeTimedNet net;
   net.ms["quick"] = 9.5;
   CHECK(net.best({{"a", {choice("quick", "rule", "rule")}}}).choices == net.rule);
   CHECK(net.nets == 2);
 }
 
 TEST_CASE("tune: an alternative that does not run is left out") {
-  MadeUpNet net;
+  FakeTimedNet net;
   const TimedChoices best =
       net.best({{"a", {choice("broken", "rule", "rule"), choice("rule", "rule", "quick")}}});
   CHECK(best.choices.at("a") == choice("rule", "rule", "quick"));
 }
 
 TEST_CASE("tune: another layout is tried for all layers at once, and taken where it pays") {
-  MadeUpNet net;
+  FakeTimedNet net;
   const Alternatives alternatives{{"a", {choice("rule", "rule", "rule", "channels_last")}}};
   CHECK(net.best(alternatives).choices == net.rule);
   net.layout_ms = -5;

@@ -42,14 +42,14 @@ TEST_CASE("a run's losses are listed with who, when and why, and what they cost 
   const auto begun = ViewRecords::Clock::now();
   views.add(plan_of(3, 2), 0, 0);
   views.started(begun);
-  views.lose(failure_of({comm::Role::kWorker, 1}, 7), "worker 1 failed", begun + 10s);
+  views.record_failure(failure_of({comm::Role::kWorker, 1}, 7), "worker 1 failed", begun + 10s);
   // A view that ends before its first step because of another failure. The downtime continues.
   views.add(plan_of(2, 2), 6, 7);
-  views.lose(failure_of({comm::Role::kServer, 0}, 7), "server 0 failed", begun + 11s);
+  views.record_failure(failure_of({comm::Role::kServer, 0}, 7), "server 0 failed", begun + 11s);
   views.started(begun + 11s);
   views.add(plan_of(2, 1), 6, 6);
   views.started(begun + 13s);
-  views.lose(failure_of({comm::Role::kWorker, 0}, 20), "worker 0 failed", begun + 20s);
+  views.record_failure(failure_of({comm::Role::kWorker, 0}, 20), "worker 0 failed", begun + 20s);
   views.add(plan_of(1, 1), 18, 20);
   views.started(begun + 20500ms);
   Json summary;
@@ -76,7 +76,7 @@ TEST_CASE("who joins is listed with the view and the step that it begins with") 
   const auto begun = ViewRecords::Clock::now();
   views.add(plan_of(2, 1), 0, 0);
   views.started(begun);
-  views.let_in(begun + 10s);
+  views.admit(begun + 10s);
   views.join({comm::Role::kWorker, 2}, "host:7001");
   views.join({comm::Role::kServer, 1}, "host:7002");
   views.add(plan_of(3, 2), 12, 12);
@@ -102,10 +102,10 @@ TEST_CASE("who was to join and is lost before the first step has joined a view t
   const auto begun = ViewRecords::Clock::now();
   views.add(plan_of(2, 1), 0, 0);
   views.started(begun);
-  views.let_in(begun + 1s);
+  views.admit(begun + 1s);
   views.join({comm::Role::kWorker, 2}, "host:7001");
   views.add(plan_of(3, 1), 12, 12);
-  views.lose(failure_of({comm::Role::kWorker, 2}, 13), "worker 2 failed", begun + 2s);
+  views.record_failure(failure_of({comm::Role::kWorker, 2}, 13), "worker 2 failed", begun + 2s);
   views.add(plan_of(2, 1), 12, 12);
   views.started(begun + 3s);
   Json summary;
@@ -125,7 +125,7 @@ TEST_CASE("the workers that computed are listed with their addresses and steps, 
   views.started(
       begun,
       {{Role::kWorker, 0, "a:1", 0}, {Role::kWorker, 1, "b:1", 1}, {Role::kServer, 0, "c:1", 0}});
-  views.lose(failure_of({Role::kWorker, 0}, 7), "worker 0 failed", begun);
+  views.record_failure(failure_of({Role::kWorker, 0}, 7), "worker 0 failed", begun);
   // The remaining worker has a new rank. A joiner gets id 2.
   views.add(plan_of(2, 1), 6, 7);
   views.started(begun, {{Role::kWorker, 0, "b:1", 1}, {Role::kWorker, 1, "a:1", 2}});

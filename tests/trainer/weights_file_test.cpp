@@ -14,7 +14,7 @@ using namespace poseidon::trainer;
 namespace {
 
 /// A log that keeps all lines.
-class Said final : public Log {
+class CapturedLog final : public Log {
  public:
   void info(std::string_view message) override { lines += std::string(message) + "\n"; }
   void warning(std::string_view message) override { info(message); }
@@ -74,7 +74,7 @@ TEST_CASE("weights in half precision, with the names of a wrapper, are taken and
   const MatchReport match = load_weights(path, target.tensors());
   CHECK(target.weight == std::vector<float>{1, 0, 2, 1});
   CHECK(target.bias == std::vector<float>{1, -1});
-  Said said;
+  CapturedLog said;
   report_match(path, match, said);
   CHECK(
       said.lines ==
@@ -99,14 +99,14 @@ TEST_CASE("a list of names that do not fit ends after five") {
     tensors.push_back({name, "F32", {1}, std::string(4, '\0')});
   const fs::path path = file_of(job, tensors);
   Target target;
-  Said said;
+  CapturedLog said;
   report_match(path, load_weights(path, target.tensors()), said);
   CHECK(said.lines.find("not used: a, b, c, d, e and 2 more\n") != std::string::npos);
 }
 
 TEST_CASE("--weights of a run is its newest checkpoint, of an import its file") {
   const TinyJob job;
-  Said said;
+  CapturedLog said;
   job.run("run", {"train.checkpoint_every=4"});
   CHECK(weights_file_of(job.folder / "run", said) ==
         job.folder / "run/checkpoints/step-9.safetensors");

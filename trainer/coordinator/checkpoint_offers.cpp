@@ -17,8 +17,8 @@ void renumber_keys(std::map<uint16_t, Value>& all, const std::vector<uint16_t>& 
 
 }  // namespace
 
-void CheckpointOffers::add(uint16_t worker, KeptNote kept) {
-  KeptReports& reports = reports_[worker];
+void CheckpointOffers::add(uint16_t worker, CheckpointOfferNote kept) {
+  SavedReports& reports = reports_[worker];
   reports.rank = kept.rank;
   reports.plan = kept.state.plan;
   offers_[worker] = std::move(kept);
@@ -30,8 +30,8 @@ void CheckpointOffers::add_report(uint16_t worker, std::string message) {
   if (found != reports_.end()) found->second.add(std::move(message));
 }
 
-std::vector<KeptReports> CheckpointOffers::reports() const {
-  std::vector<KeptReports> all;
+std::vector<SavedReports> CheckpointOffers::reports() const {
+  std::vector<SavedReports> all;
   for (const auto& [worker, reports] : reports_) all.push_back(reports);
   return all;
 }
@@ -46,7 +46,7 @@ void CheckpointOffers::give_up(uint16_t worker) {
   const auto offer = offers_.find(worker);
   if (offer != offers_.end()) given_up_[worker] = offer->second.state.step;
   offers_.erase(worker);
-  if (keeper_ == worker) keeper_.reset();
+  if (chosen_worker_ == worker) chosen_worker_.reset();
 }
 
 bool CheckpointOffers::is_too_late(uint16_t worker, int64_t step) const {
@@ -58,29 +58,29 @@ void CheckpointOffers::forget(uint16_t worker) {
   offers_.erase(worker);
   reports_.erase(worker);
   given_up_.erase(worker);
-  if (keeper_ == worker) keeper_.reset();
+  if (chosen_worker_ == worker) chosen_worker_.reset();
 }
 
-const KeptNote* CheckpointOffers::choose(int64_t step) {
-  keeper_.reset();
-  const KeptNote* latest = nullptr;
+const CheckpointOfferNote* CheckpointOffers::choose(int64_t step) {
+  chosen_worker_.reset();
+  const CheckpointOfferNote* latest = nullptr;
   for (const auto& [worker, offer] : offers_)
     if (offer.state.step > (latest == nullptr ? step : latest->state.step)) {
-      keeper_ = worker;
+      chosen_worker_ = worker;
       latest = &offer;
     }
   return latest;
 }
 
-const KeptNote* CheckpointOffers::asked_of(uint16_t worker, int64_t step) const {
-  if (keeper_ != worker) return nullptr;
-  const KeptNote& offer = offers_.at(worker);
+const CheckpointOfferNote* CheckpointOffers::asked_of(uint16_t worker, int64_t step) const {
+  if (chosen_worker_ != worker) return nullptr;
+  const CheckpointOfferNote& offer = offers_.at(worker);
   return offer.state.step == step ? &offer : nullptr;
 }
 
 void CheckpointOffers::fetched(uint16_t worker) {
   offers_.erase(worker);
-  keeper_.reset();
+  chosen_worker_.reset();
 }
 
 }  // namespace poseidon::trainer

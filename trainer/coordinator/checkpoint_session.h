@@ -25,14 +25,14 @@ class CheckpointSession final : public comm::CheckpointReceiver {
   void not_saved(uint16_t worker, const std::string& why) override;
 
   /// A joiner has built its net, and waits for its values.
-  void hand_over_to(uint16_t worker);
+  void transfer_state_to(uint16_t worker);
   /// A worker has sent a checkpoint. Throws ConfigError if it is incomplete; the worker has then
   /// failed.
   void take(uint16_t worker, const comm::Note& note);
   /// The job has failed.
-  void failed(const comm::NodeFailure& loss) {
-    side_.handover.end();
-    drifted_ = !comm::survivors_count(loss);
+  void failed(const comm::NodeFailure& node_failure) {
+    side_.state_transfer.end();
+    drifted_ = !comm::survivors_count(node_failure);
   }
 
  private:

@@ -59,8 +59,8 @@ class ChildProcesses {
 class ChildLauncher : public Launcher {
  public:
   /// `logs`: folder of the log files.
-  ChildLauncher(Gathering gathering, std::filesystem::path logs)
-      : Launcher(std::move(gathering)), children_(std::move(logs)) {}
+  ChildLauncher(JoinOptions join_options, std::filesystem::path logs)
+      : Launcher(std::move(join_options)), children_(std::move(logs)) {}
 
   std::vector<Ended> ended() override { return children_.ended(); }
   std::string end_of(comm::NodeId node) const override { return children_.end_of(node); }

@@ -19,14 +19,14 @@ void ClusterCheckpoints::end_with(const Checkpoint& checkpoint, const Json& list
   note_digests(tensors, checkpoint.state().in_flight);
 }
 
-const Checkpoint* ClusterCheckpoints::hold(const Job& job, int64_t most_in_flight, Log& log) {
+const Checkpoint* ClusterCheckpoints::hold(const Job& job, int64_t max_in_flight, Log& log) {
   held_.reset();
   const int64_t step = queue_.hold().step;
   if (step == 0) {
     log.info("there is no checkpoint yet: the job restarts from its initial values");
     return nullptr;
   }
-  held_ = intact_checkpoint(job, files_.last(), most_in_flight, log);
+  held_ = intact_checkpoint(job, files_.last(), max_in_flight, log);
   if (held_ == nullptr)
     begin_from({}, "");
   else if (held_->state().step != step)

@@ -38,8 +38,8 @@ class ClusterCheckpoints {
   void trust_survivors() { queue_.trust_survivors(); }
   /// The job goes back to the last intact checkpoint. Returns it, read and verified; null if the
   /// job restarts from its initial values. That checkpoint remains the last one until release().
-  /// `most_in_flight`: limit on the number of steps in flight in that checkpoint.
-  const Checkpoint* hold(const Job& job, int64_t most_in_flight, Log& log);
+  /// `max_in_flight`: limit on the number of steps in flight in that checkpoint.
+  const Checkpoint* hold(const Job& job, int64_t max_in_flight, Log& log);
   /// The job has gone back to that checkpoint. Returns it.
   std::shared_ptr<const Checkpoint> release();
   /// Writes an in-memory checkpoint of an earlier session, which a worker has sent with its state.

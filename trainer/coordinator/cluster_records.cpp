@@ -55,7 +55,7 @@ ClusterRecords::ClusterRecords(const Job& job, const RunOptions& options, RunDir
   if (resumed_ != nullptr) checkpoints_.begin_from(saved_step(*resumed_), resumed_->weights_file());
 }
 
-void ClusterRecords::begin(DecidedPlan decided, const std::vector<KeptReports>& kept) {
+void ClusterRecords::begin(DecidedPlan decided, const std::vector<SavedReports>& kept) {
   decided_ = std::move(decided);
   if (!decided_.no_factors.empty())
     console_.warning(decided_.no_factors);
@@ -83,7 +83,7 @@ void ClusterRecords::begin(DecidedPlan decided, const std::vector<KeptReports>& 
                                  .epoch_samples = samples,
                                  .scalars = ScalarKeys(job_.network->scalars()),
                                  .test_scalars = ScalarKeys(job_.network->in_test().scalars())};
-  write_kept_reports(kept, job_, metrics, directory_, console_);
+  write_saved_reports(kept, job_, metrics, directory_, console_);
   report_.emplace(decided_.plan, directory_, metrics, console_);
 }
 
@@ -223,8 +223,8 @@ void ClusterRecords::take_checkpoint(uint16_t worker, int64_t step,
   write_checkpoints([&] { checkpoints_.take(worker, step, tensors, sent); });
 }
 
-void ClusterRecords::take_kept_step(uint16_t worker, const RunState& state, TensorStore& tensors,
-                                    const SentCheckpoint& sent) {
+void ClusterRecords::write_memory_checkpoint(uint16_t worker, const RunState& state,
+                                             TensorStore& tensors, const SentCheckpoint& sent) {
   checkpoints_.put(state, tensors, sent);
   console_.info(text("fetched the in-memory checkpoint of step ", state.step, " from worker ",
                      worker, " and wrote it to ", checkpoints_.last().string()));
@@ -243,9 +243,10 @@ void ClusterRecords::agreed(int64_t step, const std::vector<int64_t>& digest) {
   write_checkpoints([&] { checkpoints_.agreed(step, digest); });
 }
 
-void ClusterRecords::lost(const comm::NodeFailure& loss) {
+void ClusterRecords::lost(const comm::NodeFailure& node_failure) {
   lost_ = true;
-  if (comm::survivors_count(loss)) write_checkpoints([this] { checkpoints_.trust_survivors(); });
+  if (comm::survivors_count(node_failure))
+    write_checkpoints([this] { checkpoints_.trust_survivors(); });
 }
 
 /// A checkpoint that cannot be written ends the job, and all members are told why. If the job has

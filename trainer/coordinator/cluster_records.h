@@ -11,8 +11,8 @@
 #include "trainer/coordinator/cluster_report.h"
 #include "trainer/coordinator/cluster_trace.h"
 #include "trainer/coordinator/first_values.h"
-#include "trainer/coordinator/kept_reports.h"
 #include "trainer/coordinator/run_plan.h"
+#include "trainer/coordinator/saved_reports.h"
 #include "trainer/coordinator/view_records.h"
 #include "trainer/messages/notes.h"
 #include "trainer/report/console.h"
@@ -29,7 +29,7 @@ class ClusterRecords {
                  CoordinatorIo& io, Console& console, std::shared_ptr<const Checkpoint> resumed);
 
   /// The plan is decided. `kept`: reports to an earlier coordinator of this run.
-  void begin(DecidedPlan decided, const std::vector<KeptReports>& kept);
+  void begin(DecidedPlan decided, const std::vector<SavedReports>& kept);
   /// All members have begun the first step of a view.
   void started(ViewRecords::Clock::time_point when, const std::vector<comm::RosterEntry>& members);
   /// Reads the checkpoint to which all members go back, and passes its step to the I/O thread.
@@ -40,11 +40,11 @@ class ClusterRecords {
   void take_checkpoint(uint16_t worker, int64_t step, const std::shared_ptr<TensorStore>& tensors,
                        const SentCheckpoint& sent);
   /// Writes a worker's in-memory checkpoint to a file; the run continues from it.
-  void take_kept_step(uint16_t worker, const RunState& state, TensorStore& tensors,
-                      const SentCheckpoint& sent);
+  void write_memory_checkpoint(uint16_t worker, const RunState& state, TensorStore& tensors,
+                               const SentCheckpoint& sent);
   void agreed(int64_t step, const std::vector<int64_t>& digest);
   /// The job has failed. Survivors may still send their last complete step.
-  void lost(const comm::NodeFailure& loss);
+  void lost(const comm::NodeFailure& node_failure);
 
   bool has_started() const { return started_; }
   /// The first step that not all workers have reported, counted from 1; 0 before the first.

@@ -27,7 +27,7 @@ constexpr auto kTick = std::chrono::milliseconds(100);
 constexpr auto kGracePeriod = std::chrono::seconds(5);
 /// Before the first step, members have nothing to finish.
 constexpr auto kGracePeriodBefore = std::chrono::milliseconds(200);
-constexpr double kLeastJoinSeconds = 5;
+constexpr double kMinJoinSeconds = 5;
 /// A child tries for one join timeout to connect to this process. Joining of all members takes
 /// longer.
 constexpr int kJoinDeadlines = 3;
@@ -39,7 +39,7 @@ comm::Time duration_of(double seconds) {
 /// For processes that this one starts.
 std::chrono::seconds join_timeout(const Job& job) {
   return std::chrono::seconds(
-      static_cast<int64_t>(std::ceil(std::max(kLeastJoinSeconds, job.config.cluster.timeout_s))));
+      static_cast<int64_t>(std::ceil(std::max(kMinJoinSeconds, job.config.cluster.timeout_s))));
 }
 
 /// Servers come first: they need less time until they can be reached.
@@ -93,7 +93,7 @@ class ClusterRun final : public JobWatcher {
   void given_up(comm::NodeId node) override { launcher_->kill(ids_.of(node)); }
   void ended(const comm::Outcome& outcome) override { ending_.end(outcome); }
 
-  void look_at_data_and_memory();
+  void inspect_data_and_memory();
   void introduce(const KnownData& data);
   void begin();
   Json job_message() const;
@@ -105,7 +105,7 @@ class ClusterRun final : public JobWatcher {
   void report_missing();
   Json finish();
   [[noreturn]] void fail();
-  std::string how_it_was_lost(const comm::NodeFailure& loss) const;
+  std::string failure_text(const comm::NodeFailure& loss) const;
   double wall_seconds() const;
 
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
@@ -136,15 +136,15 @@ ClusterRun::ClusterRun(const Job& job, const RunOptions& options, const ClusterO
                                         .join_timeout = join_timeout(job)})),
       records_(job, options, directory_, io_, console,
                first_checkpoint(job, options, goes_on(options, cluster), console)),
-      io_(launcher_->gathering(), first_plan(job, options, records_.resumed()), console,
+      io_(launcher_->join_options(), first_plan(job, options, records_.resumed()), console,
           [this](std::exception_ptr failure) {
             inbox_.post(
-                [this, failure] { ending_.lose_transport(failure, records_.step_under_way()); });
+                [this, failure] { ending_.transport_failed(failure, records_.step_under_way()); });
           }) {}
 
 Json ClusterRun::go() {
-  if (launcher_->gathering().on_this_host)
-    look_at_data_and_memory();
+  if (launcher_->join_options().on_this_host)
+    inspect_data_and_memory();
   else
     introduce({});
   if (!options_.weights.empty()) check_weights_file(options_.weights);
@@ -161,9 +161,9 @@ Json ClusterRun::go() {
 
 /// Local children have the same data and memory as this process. Errors and warnings of this
 /// process are clearer than those of several children.
-void ClusterRun::look_at_data_and_memory() {
+void ClusterRun::inspect_data_and_memory() {
   const comm::Plan& plan = io_.plan().plan();
-  const KnownData data = look_at_data(job_, console_);
+  const KnownData data = inspect_data(job_, console_);
   MemoryEstimate estimate =
       estimate_memory(job_, plan, net_options(job_, io_.plan().published(), plan, 2));
   estimate.data = data.bytes;
@@ -181,16 +181,16 @@ void ClusterRun::introduce(const KnownData& data) {
 
 /// Starts the children before this process has other threads.
 void ClusterRun::begin() {
-  const Gathering& gathering = launcher_->gathering();
+  const JoinOptions& join_options = launcher_->join_options();
   const comm::Plan& plan = io_.plan().plan();
-  if (gathering.by_themselves)
+  if (join_options.members_are_daemons)
     console_.info(text("waiting for ", counted(plan.workers(), "worker"), " and ",
                        counted(plan.servers(), "server"), " at ", io_.address()));
   waiting_.begin(std::chrono::steady_clock::now().time_since_epoch());
   launcher_->start(members_of(plan), io_.address());
   io_.begin({.job = job_,
              .options = options_,
-             .gathering = gathering,
+             .join_options = join_options,
              .job_message = job_message(),
              .run = directory_.id(),
              .goes_on = goes_on(options_, cluster_),
@@ -209,10 +209,10 @@ Json ClusterRun::job_message() const {
 }
 
 comm::Coordinator::Options ClusterRun::coordinator_options() const {
-  const bool by_themselves = launcher_->gathering().by_themselves;
+  const bool members_are_daemons = launcher_->join_options().members_are_daemons;
   const comm::Plan& plan = io_.plan().plan();
   const ClusterConfig& cluster = job_.config.cluster;
-  const bool grows = by_themselves && (cluster.max_workers > 0 || cluster.gather_s > 0);
+  const bool grows = members_are_daemons && (cluster.max_workers > 0 || cluster.gather_s > 0);
   const auto most = [&](int64_t count) { return static_cast<uint16_t>(grows ? count : 0); };
   return {.workers = static_cast<uint16_t>(plan.workers()),
           .servers = static_cast<uint16_t>(plan.servers()),
@@ -220,13 +220,13 @@ comm::Coordinator::Options ClusterRun::coordinator_options() const {
           .timeout = duration_of(cluster.timeout_s),
           .stall_timeout = duration_of(cluster.stall_timeout_s),
           .gather_timeout =
-              by_themselves ? comm::Time{0} : comm::Time{kJoinDeadlines * join_timeout(job_)},
-          .gather = by_themselves ? duration_of(cluster.gather_s) : comm::Time{0},
-          .replaces_members = by_themselves,
+              members_are_daemons ? comm::Time{0} : comm::Time{kJoinDeadlines * join_timeout(job_)},
+          .gather = members_are_daemons ? duration_of(cluster.gather_s) : comm::Time{0},
+          .replaces_members = members_are_daemons,
           .recovers = cluster.recover == Recovery::kContinue,
           .min_workers = static_cast<uint16_t>(cluster.min_workers),
-          .max_workers = most(cluster.most_workers()),
-          .max_servers = most(cluster.most_servers())};
+          .max_workers = most(cluster.worker_limit()),
+          .max_servers = most(cluster.server_limit())};
 }
 
 void ClusterRun::loop() {
@@ -254,7 +254,7 @@ void ClusterRun::attempt(Action action) {
 void ClusterRun::take_turn() {
   inbox_.run_one(Inbox::Clock::now() + kTick);
   // A member that ends before it has a connection is not noticed otherwise.
-  if (!ending_.is_lost())
+  if (!ending_.job_has_failed())
     for (const Launcher::Ended& member : launcher_->ended())
       io_.post([member](CoordinatorSide& io) {
         io.coordinator->report_absent(member.node, member.how);
@@ -268,7 +268,7 @@ void ClusterRun::take_turn() {
 /// While members have not joined, logs the missing ones, at growing intervals.
 void ClusterRun::report_missing() {
   const auto now = std::chrono::steady_clock::now();
-  if (!launcher_->gathering().by_themselves || records_.has_started() ||
+  if (!launcher_->join_options().members_are_daemons || records_.has_started() ||
       !waiting_.is_due(now.time_since_epoch()))
     return;
   const auto minutes = std::chrono::duration<double, std::ratio<60>>(now - start_).count();
@@ -282,17 +282,17 @@ void ClusterRun::report_missing() {
 }
 
 void ClusterRun::lost(const comm::NodeFailure& loss) {
-  ending_.lose(loss);
+  ending_.record_failure(loss);
   // A silent process may be stopped, and would never end by itself.
-  if (end_of(loss) == MemberEnd::kPeerLost) launcher_->kill(ids_.of(loss.who));
+  if (end_of(loss) == MemberEnd::kPeerFailed) launcher_->kill(ids_.of(loss.who));
   records_.lost(loss);
 }
 
 void ClusterRun::regrouping(const comm::NodeFailure& loss, ViewRecords::Clock::time_point when) {
-  if (loss.kind == comm::NodeFailure::Kind::kJoined) return records_.views().let_in(when);
+  if (loss.kind == comm::NodeFailure::Kind::kJoined) return records_.views().admit(when);
   if (loss.kind != comm::NodeFailure::Kind::kLeft) launcher_->kill(ids_.of(loss.who));
-  const std::string why = how_it_was_lost(loss);
-  records_.views().lose(loss, why, when);
+  const std::string why = failure_text(loss);
+  records_.views().record_failure(loss, why, when);
   console_.warning(
       text(why, "; the job continues without ",
            loss.kind == comm::NodeFailure::Kind::kUnreached ? comm::name_of(loss.who) : "it"));
@@ -322,7 +322,7 @@ void ClusterRun::regrouped(const comm::Survivors& left, const std::vector<comm::
 
 Json ClusterRun::finish() {
   console_.finish();
-  ending_.settle(records_.step_under_way());
+  ending_.apply_own_failure(records_.step_under_way());
   if (!ending_.outcome().finished) fail();
   ClusterRecords::Results results = records_.results(wall_seconds(), "");
   records_.write(results);
@@ -339,7 +339,7 @@ void ClusterRun::fail() {
     if (halted_) throw RunError("stopped before the first step" + last);
     if (ending_.failure()) std::rethrow_exception(ending_.failure());
   }
-  const std::string why = how_it_was_lost(ending_.outcome().loss);
+  const std::string why = failure_text(ending_.outcome().loss);
   if (records_.has_started()) {
     const ClusterRecords::Results known = records_.results(wall_seconds(), why);
     attempt([&] { records_.write(known); });  // the disk may have caused the failure
@@ -347,12 +347,12 @@ void ClusterRun::fail() {
   }
   if (const int64_t saved = records_.checkpoints().saved_step(); saved > 0)
     last += "; to resume: " + resume_command(directory_.path(), options_, saved);
-  if (end_of(ending_.outcome().loss) == MemberEnd::kPeerLost) throw PeerFailed(why + last);
+  if (end_of(ending_.outcome().loss) == MemberEnd::kPeerFailed) throw PeerFailed(why + last);
   throw RunError(why + last);
 }
 
 /// The reason from the coordinator, plus the exit status of a member that this process has started.
-std::string ClusterRun::how_it_was_lost(const comm::NodeFailure& loss) const {
+std::string ClusterRun::failure_text(const comm::NodeFailure& loss) const {
   const bool may_have_ended = loss.kind == comm::NodeFailure::Kind::kPeer;
   const std::string end = may_have_ended ? launcher_->end_of(ids_.of(loss.who)) : "";
   return loss.message() + (end.empty() || end == loss.why ? "" : "; " + end);

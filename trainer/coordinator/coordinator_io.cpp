@@ -2,19 +2,23 @@
 
 namespace poseidon::trainer {
 
-CoordinatorIo::CoordinatorIo(const Gathering& gathering, RunPlan plan, Log& log,
+CoordinatorIo::CoordinatorIo(const JoinOptions& join_options, RunPlan plan, Log& log,
                              std::function<void(std::exception_ptr)> failed)
-    : side_{.plan = std::move(plan), .kept = {}, .reception = {}, .handover = {}, .restored = {}} {
+    : side_{.plan = std::move(plan),
+            .kept = {},
+            .reception = {},
+            .state_transfer = {},
+            .restored = {}} {
   comm::AsioOptions listening;
-  listening.listen = gathering.listen;
+  listening.listen = join_options.listen;
   listening.self = {.role = comm::Role::kCoordinator,
                     .rank = 0,
                     .view = 1,
                     .job = comm::make_job_id(),
                     .address = ""};
-  listening.secret = gathering.secret;
-  listening.tls = gathering.tls;
-  listening.insecure = gathering.insecure;
+  listening.secret = join_options.secret;
+  listening.tls = join_options.tls;
+  listening.insecure = join_options.insecure;
   listening.log = std::shared_ptr<Log>(&log, [](Log*) {});
   listening.on_failure = std::move(failed);
   transport_ = std::make_unique<comm::AsioTransport>(std::move(listening));

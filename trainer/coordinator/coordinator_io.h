@@ -15,7 +15,7 @@ class CoordinatorIo {
  public:
   /// Starts to listen. `failed` is called in the I/O thread when that thread fails. `log` must
   /// outlive it. Throws ConfigError, RunError.
-  CoordinatorIo(const Gathering& gathering, RunPlan plan, Log& log,
+  CoordinatorIo(const JoinOptions& join_options, RunPlan plan, Log& log,
                 std::function<void(std::exception_ptr)> failed);
   ~CoordinatorIo() { stop(); }
 

@@ -13,7 +13,7 @@ constexpr size_t kMostSaid = 256;
 void CoordinatorSession::refused(const std::string& address, const std::string& why) {
   if (is_new_refusal(address, why))
     setting_.warn(text("a node at ", address, " is not admitted: ", why));
-  if (!setting_.gathering.by_themselves)
+  if (!setting_.join_options.members_are_daemons)
     side_.coordinator->report_error(text("the node at ", address, ": ", why));
 }
 
@@ -30,7 +30,7 @@ void CoordinatorSession::joined(comm::NodeId node, const std::string& address) {
     side_.plan.forget(node.rank);
     side_.reception.forget(node.rank);
   }
-  if (!setting_.gathering.by_themselves) return;
+  if (!setting_.join_options.members_are_daemons) return;
   const std::string missing = side_.coordinator->missing();
   setting_.inform(text(comm::name_of(node), " joined from ", address,
                        missing.empty() ? "" : text("; waiting for ", missing)));
@@ -54,14 +54,14 @@ void CoordinatorSession::noted(comm::NodeId node, const comm::Note& note) {
         });
   } else if (note.about == DeviceNote::kAbout && worker) {
     side_.plan.add_device(node.rank, read_note<DeviceNote>(note));
-  } else if (note.about == KeptNote::kAbout && worker) {
+  } else if (note.about == CheckpointOfferNote::kAbout && worker) {
     planner_.take_offer(node, note);
-  } else if (note.about == KeptReportNote::kAbout && worker) {
+  } else if (note.about == SavedReportNote::kAbout && worker) {
     planner_.take_report(node, note);
   } else if (note.about == TimesNote::kAbout && worker && side_.plan.measures()) {
     side_.plan.add_times(node.rank, read_note<TimesNote>(note));
-  } else if (note.about == TensorsNote::kAbout && worker && side_.handover.is_due()) {
-    checkpoints_.hand_over_to(node.rank);
+  } else if (note.about == TensorsNote::kAbout && worker && side_.state_transfer.is_due()) {
+    checkpoints_.transfer_state_to(node.rank);
   } else if (note.about == SentCheckpoint::kAbout && worker) {
     checkpoints_.take(node.rank, note);
   } else {
@@ -69,14 +69,15 @@ void CoordinatorSession::noted(comm::NodeId node, const comm::Note& note) {
   }
 }
 
-void CoordinatorSession::regrouping(const comm::NodeFailure& loss) {
-  setting_.inbox.post(
-      [this, loss, when = ViewRecords::Clock::now()] { setting_.watcher.regrouping(loss, when); });
+void CoordinatorSession::regrouping(const comm::NodeFailure& node_failure) {
+  setting_.inbox.post([this, node_failure, when = ViewRecords::Clock::now()] {
+    setting_.watcher.regrouping(node_failure, when);
+  });
 }
 
-void CoordinatorSession::failed(const comm::NodeFailure& loss) {
-  checkpoints_.failed(loss);
-  setting_.inbox.post([this, loss] { setting_.watcher.lost(loss); });
+void CoordinatorSession::failed(const comm::NodeFailure& node_failure) {
+  checkpoints_.failed(node_failure);
+  setting_.inbox.post([this, node_failure] { setting_.watcher.lost(node_failure); });
 }
 
 /// The process may be stopped, and would never end by itself.

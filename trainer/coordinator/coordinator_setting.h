@@ -19,9 +19,10 @@ class JobWatcher {
  public:
   virtual ~JobWatcher() = default;
   /// The job fails with this failure.
-  virtual void lost(const comm::NodeFailure& loss) = 0;
+  virtual void lost(const comm::NodeFailure& node_failure) = 0;
   /// The job continues without a failed member, or with joiners.
-  virtual void regrouping(const comm::NodeFailure& loss, ViewRecords::Clock::time_point when) = 0;
+  virtual void regrouping(const comm::NodeFailure& node_failure,
+                          ViewRecords::Clock::time_point when) = 0;
   /// Members of the next view: `left` have the ranks from 0 on in their order, followed by
   /// `joined`.
   virtual void regrouped(const comm::Survivors& left,
@@ -36,7 +37,7 @@ struct CoordinatorSide {
   RunPlan plan;
   CheckpointOffers kept;
   CheckpointReception reception;
-  comm::StateTransfer handover;
+  comm::StateTransfer state_transfer;
   std::optional<comm::SavedStep> restored;   ///< the checkpoint from which the next view begins
   comm::Coordinator* coordinator = nullptr;  ///< set before the thread begins
 
@@ -52,7 +53,7 @@ struct CoordinatorSide {
 struct CoordinatorSetting {
   const Job& job;
   const RunOptions& options;
-  const Gathering& gathering;
+  const JoinOptions& join_options;
   Json job_message;  ///< the JobMessage with which a member opens the job
   std::string run;   ///< RunDirectory::id()
   bool goes_on;      ///< resume from the latest step that any process has

@@ -12,8 +12,8 @@ namespace poseidon::trainer {
 
 namespace {
 
-constexpr uint64_t kMostBytes = 1 << 20;
-constexpr int64_t kMostSlots = 4096;
+constexpr uint64_t kMaxBytes = 1 << 20;
+constexpr int64_t kMaxSlots = 4096;
 constexpr std::string_view kBlank = " \t\r";
 constexpr const char* kForm = "expected [user@]host[:port] [slots=N] [address=A]";
 constexpr const char* kHostForm = "expected [user@]host[:port], with an IPv6 address in brackets";
@@ -89,7 +89,7 @@ class HostLine {
 
   void set(Host& host, std::string_view word) const {
     if (word.starts_with("slots=")) {
-      host.slots = positive_number(word.substr(word.find('=') + 1), kMostSlots);
+      host.slots = positive_number(word.substr(word.find('=') + 1), kMaxSlots);
       if (host.slots == 0) refuse("expected slots=N with N from 1 to 4096", word);
     } else if (word.starts_with("address=")) {
       host.address = word.substr(word.find('=') + 1);
@@ -125,7 +125,7 @@ std::vector<Host> parse_hosts(std::string_view text_of_file, const std::string& 
 
 std::vector<Host> read_hosts(const std::filesystem::path& file) {
   std::vector<std::byte> bytes;
-  read_file(file, kMostBytes, bytes);
+  read_file(file, kMaxBytes, bytes);
   return parse_hosts({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, file.string());
 }
 
@@ -135,7 +135,7 @@ int64_t slots_of(const std::vector<Host>& hosts) {
   return slots;
 }
 
-HostDeal::HostDeal(std::vector<Host> hosts, int64_t workers, int64_t servers)
+HostAssignment::HostAssignment(std::vector<Host> hosts, int64_t workers, int64_t servers)
     : hosts_(std::move(hosts)), servers_(servers), workers_on_(hosts_.size()) {
   check(workers >= 1 && workers <= slots_of(hosts_), "there are fewer slots than workers");
   size_t host = 0;
@@ -146,7 +146,7 @@ HostDeal::HostDeal(std::vector<Host> hosts, int64_t workers, int64_t servers)
   }
 }
 
-size_t HostDeal::index_of(comm::NodeId node) const {
+size_t HostAssignment::index_of(comm::NodeId node) const {
   const size_t workers = host_of_worker_.size();
   const bool is_worker = node.role == comm::Role::kWorker;
   return host_of_worker_[is_worker ? node.rank

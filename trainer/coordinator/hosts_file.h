@@ -30,14 +30,14 @@ int64_t slots_of(const std::vector<Host>& hosts);
 
 /// Assigns the workers and servers of a job to hosts. Workers fill the hosts' slots in the order of
 /// the file. Servers are spread evenly over the workers, and run on their hosts.
-class HostDeal {
+class HostAssignment {
  public:
   /// Requires at least as many slots as workers.
-  HostDeal(std::vector<Host> hosts, int64_t workers, int64_t servers);
+  HostAssignment(std::vector<Host> hosts, int64_t workers, int64_t servers);
 
   const Host& host_of(comm::NodeId node) const { return hosts_[index_of(node)]; }
   /// Number of workers on that member's host.
-  int64_t workers_beside(comm::NodeId node) const { return workers_on_[index_of(node)]; }
+  int64_t workers_on_host(comm::NodeId node) const { return workers_on_[index_of(node)]; }
 
  private:
   size_t index_of(comm::NodeId node) const;

@@ -25,11 +25,11 @@ std::unique_ptr<Launcher> make_launcher(const ClusterOptions& cluster, LaunchOpt
   if (!cluster.ssh.hosts.empty())
     return std::make_unique<SshLauncher>(cluster.ssh, cluster.listen, std::move(options));
   if (!cluster.external) return std::make_unique<LocalLauncher>(std::move(options));
-  return std::make_unique<NoLauncher>(Gathering{.listen = cluster.listen,
-                                                .secret = cluster.secret,
-                                                .tls = cluster.tls,
-                                                .insecure = cluster.insecure,
-                                                .by_themselves = true});
+  return std::make_unique<NoLauncher>(JoinOptions{.listen = cluster.listen,
+                                                  .secret = cluster.secret,
+                                                  .tls = cluster.tls,
+                                                  .insecure = cluster.insecure,
+                                                  .members_are_daemons = true});
 }
 
 }  // namespace poseidon::trainer

@@ -15,7 +15,7 @@ namespace poseidon::trainer {
 struct ClusterOptions;
 
 /// How the coordinator reaches the members of a job.
-struct Gathering {
+struct JoinOptions {
   std::string listen = {};  ///< "HOST:PORT" of the coordinator for members
   comm::Secret secret = {};
   comm::TlsFiles tls = {};
@@ -23,7 +23,7 @@ struct Gathering {
   /// Members are daemons. They join at any time, may be replaced until the job begins, and may have
   /// an in-memory checkpoint of the run. Otherwise this process starts all members, and a refused
   /// member is an error of the job.
-  bool by_themselves = false;
+  bool members_are_daemons = false;
   /// Members use this machine's memory and data, so this process can check them first.
   bool on_this_host = false;
 };
@@ -37,12 +37,12 @@ class Launcher {
     std::string how;  ///< "it ended with exit code 2 (see LOG): last line of its log"
   };
 
-  explicit Launcher(Gathering gathering) : gathering_(std::move(gathering)) {}
+  explicit Launcher(JoinOptions join_options) : join_options_(std::move(join_options)) {}
   virtual ~Launcher() = default;
   Launcher(const Launcher&) = delete;
   Launcher& operator=(const Launcher&) = delete;
 
-  const Gathering& gathering() const { return gathering_; }
+  const JoinOptions& join_options() const { return join_options_; }
 
   /// Starts members that connect to their coordinator at "host:port". Throws RunError if one cannot
   /// be started. Call it before this process has other threads.
@@ -58,7 +58,7 @@ class Launcher {
   virtual void wait(std::chrono::milliseconds grace) = 0;
 
  private:
-  const Gathering gathering_;
+  const JoinOptions join_options_;
 };
 
 struct LaunchOptions {

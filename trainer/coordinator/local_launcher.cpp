@@ -45,7 +45,7 @@ void LocalLauncher::start(const std::vector<comm::NodeId>& members,
                           const std::string& coordinator) {
   const int64_t workers = count_of(comm::Role::kWorker, members);
   for (const comm::NodeId member : members) {
-    Descriptor secret = secret_file(gathering().secret);
+    Descriptor secret = secret_file(join_options().secret);
     std::vector<std::string> command = member_command({.node = member,
                                                        .folder = program_folder(),
                                                        .coordinator = coordinator,

@@ -36,16 +36,16 @@ void PlanSession::measured_link(const comm::LinkRate& rate, bool one_host) {
 }
 
 std::optional<uint16_t> PlanSession::fetch_kept_step() {
-  const KeptNote* kept = side_.kept.choose(first_step());
+  const CheckpointOfferNote* kept = side_.kept.choose(first_step());
   if (kept == nullptr) return std::nullopt;
   side_.reception.expect(kept->list);
-  side_.coordinator->note(*side_.kept.keeper(), write_note(FetchNote{}, kept->state.step));
-  return side_.kept.keeper();
+  side_.coordinator->note(*side_.kept.chosen_worker(), write_note(FetchNote{}, kept->state.step));
+  return side_.kept.chosen_worker();
 }
 
 /// A step of another job is useless here, but not an error of the worker.
 void PlanSession::take_offer(comm::NodeId worker, const comm::Note& note) {
-  auto kept = read_note<KeptNote>(note);
+  auto kept = read_note<CheckpointOfferNote>(note);
   if (!setting_.goes_on || kept.run != setting_.run || kept.state.step != note.step)
     throw ConfigError("an in-memory checkpoint that was not requested");
   const Job& job = setting_.job;
@@ -61,7 +61,7 @@ void PlanSession::take_offer(comm::NodeId worker, const comm::Note& note) {
 }
 
 void PlanSession::take_report(comm::NodeId worker, const comm::Note& note) {
-  auto kept = read_note<KeptReportNote>(note);
+  auto kept = read_note<SavedReportNote>(note);
   if (!setting_.goes_on) throw ConfigError("a kept report that was not requested");
   side_.kept.add_report(worker.rank, std::move(kept.report));
 }
@@ -132,7 +132,7 @@ std::optional<Json> PlanSession::plan_again(const comm::Survivors& left,
   const size_t receiving = restored ? 0 : side_.coordinator->members().count_without_values();
   plan.go_on(left, joined, restored.value_or(comm::SavedStep{.step = step}), restored.has_value(),
              static_cast<int64_t>(receiving));
-  side_.handover.begin_view(side_.coordinator->view(), receiving);
+  side_.state_transfer.begin_view(side_.coordinator->view(), receiving);
   setting_.inbox.post(
       [this, left, joined,
        next = NextView{

@@ -5,20 +5,20 @@
 namespace poseidon::trainer {
 
 bool RunEnding::fail(const std::exception_ptr& failure) {
-  if (failure_ || loss_) return false;
+  if (failure_ || node_failure_) return false;
   failure_ = failure;
   return true;
 }
 
-void RunEnding::lose_transport(const std::exception_ptr& failure, int64_t step) {
+void RunEnding::transport_failed(const std::exception_ptr& failure, int64_t step) {
   if (!failure_) failure_ = failure;
-  if (loss_)
-    outcome_ = {.finished = false, .loss = *loss_, .saved_step = {}};
+  if (node_failure_)
+    outcome_ = {.finished = false, .loss = *node_failure_, .saved_step = {}};
   else
     end_by_failure(message_of(failure), step);
 }
 
-void RunEnding::settle(int64_t step) {
+void RunEnding::apply_own_failure(int64_t step) {
   if (outcome_->finished && failure_) end_by_failure(message_of(failure_), step);
 }
 

@@ -15,16 +15,16 @@ class RunEnding {
   /// fail.
   bool fail(const std::exception_ptr& failure);
   /// The coordinator reports that the job has failed.
-  void lose(const comm::NodeFailure& loss) { loss_ = loss; }
+  void record_failure(const comm::NodeFailure& node_failure) { node_failure_ = node_failure; }
   /// The I/O thread has failed: no member can be reached. `step`: the step in progress.
-  void lose_transport(const std::exception_ptr& failure, int64_t step);
+  void transport_failed(const std::exception_ptr& failure, int64_t step);
   /// The coordinator reports that the job is over.
   void end(const comm::Outcome& outcome) { outcome_ = outcome; }
   /// Makes the run fail if this process has failed, although all members are done.
-  void settle(int64_t step);
+  void apply_own_failure(int64_t step);
 
   bool is_over() const { return outcome_.has_value(); }
-  bool is_lost() const { return loss_.has_value(); }
+  bool job_has_failed() const { return node_failure_.has_value(); }
   /// Valid once it is over.
   const comm::Outcome& outcome() const { return *outcome_; }
   /// Failure of this process; may be null.
@@ -34,7 +34,7 @@ class RunEnding {
   void end_by_failure(const std::string& why, int64_t step);
 
   std::exception_ptr failure_;
-  std::optional<comm::NodeFailure> loss_;
+  std::optional<comm::NodeFailure> node_failure_;
   std::optional<comm::Outcome> outcome_;
 };
 

@@ -47,27 +47,27 @@ SshLauncher::SshLauncher(SshOptions ssh, const std::string& listen, LaunchOption
       options_(std::move(options)) {}
 
 void SshLauncher::start(const std::vector<comm::NodeId>& members, const std::string& coordinator) {
-  const HostDeal deal(ssh_.hosts, count_of(comm::Role::kWorker, members),
-                      count_of(comm::Role::kServer, members));
+  const HostAssignment assignment(ssh_.hosts, count_of(comm::Role::kWorker, members),
+                                  count_of(comm::Role::kServer, members));
   for (const comm::NodeId member : members) {
-    SecretInput input = secret_input(gathering().secret);
-    children_.start(member, {.arguments = ssh_command(deal.host_of(member),
-                                                      command_of(member, coordinator, deal)),
+    SecretInput input = secret_input(join_options().secret);
+    children_.start(member, {.arguments = ssh_command(assignment.host_of(member),
+                                                      command_of(member, coordinator, assignment)),
                              .input = std::move(input.out)});
     inputs_.push_back(std::move(input.in));
   }
 }
 
 std::vector<std::string> SshLauncher::command_of(comm::NodeId node, const std::string& coordinator,
-                                                 const HostDeal& deal) const {
-  const Host& host = deal.host_of(node);
+                                                 const HostAssignment& assignment) const {
+  const Host& host = assignment.host_of(node);
   std::vector<std::string> command =
       member_command({.node = node,
                       .folder = ssh_.programs.empty() ? program_folder() : ssh_.programs,
                       .coordinator = coordinator,
                       .join_timeout = options_.join_timeout,
                       .threads = options_.threads,
-                      .workers_on_host = deal.workers_beside(node)});
+                      .workers_on_host = assignment.workers_on_host(node)});
   command.insert(command.end(), {"--listen", anywhere(host), "--advertise",
                                  comm::to_string({.host = host.address, .port = 0}),
                                  "--secret-file", "-", "--end-with-stdin"});

@@ -21,7 +21,7 @@ class SshLauncher final : public ChildLauncher {
 
  private:
   std::vector<std::string> command_of(comm::NodeId node, const std::string& coordinator,
-                                      const HostDeal& deal) const;
+                                      const HostAssignment& assignment) const;
 
   const SshOptions ssh_;
   const LaunchOptions options_;

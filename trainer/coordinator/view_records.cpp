@@ -32,19 +32,19 @@ void ViewRecords::add(const comm::Plan& plan, int64_t first_step, int64_t made) 
   views_.push_back(std::move(view));
 }
 
-void ViewRecords::lose(const comm::NodeFailure& loss, const std::string& why,
-                       Clock::time_point when) {
-  let_in(when);
+void ViewRecords::record_failure(const comm::NodeFailure& node_failure, const std::string& why,
+                                 Clock::time_point when) {
+  admit(when);
   lost_.push_back(why);
-  losses_.push_back({{"who", comm::name_of(loss.who)},
-                     {"address", loss.address},
+  losses_.push_back({{"who", comm::name_of(node_failure.who)},
+                     {"address", node_failure.address},
                      {"view", views_.size()},
-                     {"step", loss.step},
+                     {"step", node_failure.step},
                      {"at_s", seconds(when - begun_)},
                      {"why", why}});
 }
 
-void ViewRecords::let_in(Clock::time_point when) {
+void ViewRecords::admit(Clock::time_point when) {
   if (!ended_since_) ended_since_ = when;
 }
 

@@ -23,9 +23,10 @@ class ViewRecords {
   /// A view with this plan continues after `first_step` steps; `made` steps had been made before.
   void add(const comm::Plan& plan, int64_t first_step, int64_t made);
   /// A member of the present view has failed, for this reason.
-  void lose(const comm::NodeFailure& loss, const std::string& why, Clock::time_point when);
+  void record_failure(const comm::NodeFailure& node_failure, const std::string& why,
+                      Clock::time_point when);
   /// The present view ends because others join.
-  void let_in(Clock::time_point when);
+  void admit(Clock::time_point when);
   /// A node joins the next view as `who`.
   void join(comm::NodeId who, const std::string& address);
   /// All members of the present view have begun their steps.

@@ -36,7 +36,7 @@ Json test(const Job& job, const RunOptions& options, Console& console) {
                {"loss", result->mean.loss},
                {"samples_per_second", static_cast<double>(result->samples) / result->seconds}});
   const ScalarKeys keys(network.scalars());
-  for (const auto& [key, value] : keys.told(result->mean)) json[key] = value;
+  for (const auto& [key, value] : keys.named_values(result->mean)) json[key] = value;
   return json;
 }
 

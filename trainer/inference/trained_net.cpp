@@ -10,7 +10,7 @@
 #include "trainer/report/test_progress.h"
 #include "trainer/state/resume.h"
 #include "trainer/state/run_tensors.h"
-#include "trainer/step/averages.h"
+#include "trainer/step/ema.h"
 
 namespace poseidon::trainer {
 

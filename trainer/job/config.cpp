@@ -252,7 +252,7 @@ JobConfig read_job_config(const Json& json, const std::string& file, JobUse use)
   return config;
 }
 
-void refuse_what_is_not_built(const JobConfig& config, const std::string& file) {
+void refuse_unsupported(const JobConfig& config, const std::string& file) {
   const JsonPath device{file, "/device"};
   if (config.device.precision == kTf32Precision && config.device.type != kCudaDevice)
     fail_at(device.at("precision"), "expected \"fp32\" or \"bf16\" for \"" + config.device.type +
@@ -298,7 +298,7 @@ Json resolved(JobConfig config) {
   return json;
 }
 
-Json decisive(const JobConfig& config, const Json& network) {
+Json result_settings(const JobConfig& config, const Json& network) {
   Json json = resolved(config);
   json.erase("name");
   // The numbers of members and the transport do not change the result: all sums follow one tree.
@@ -325,8 +325,8 @@ Json decisive(const JobConfig& config, const Json& network) {
   return json;
 }
 
-std::string config_hash(const Json& decisive_part) {
-  const std::string contents = decisive_part.dump();
+std::string config_hash(const Json& result_settings_json) {
+  const std::string contents = result_settings_json.dump();
   return sha256_hex(std::as_bytes(std::span(contents)));
 }
 

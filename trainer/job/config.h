@@ -102,10 +102,10 @@ struct ClusterConfig {
   int64_t max_workers = 0;    ///< 0: no node may join a running job
   double gather_s = 0;        ///< seconds; 0: the job begins when all members are present
 
-  int64_t most_workers() const { return std::max(workers, max_workers); }
+  int64_t worker_limit() const { return std::max(workers, max_workers); }
   /// With 0 servers, as many as workers.
-  int64_t most_servers() const {
-    return servers == 0 || servers == workers ? most_workers() : servers;
+  int64_t server_limit() const {
+    return servers == 0 || servers == workers ? worker_limit() : servers;
   }
 
   void describe(Fields& fields);
@@ -153,7 +153,7 @@ enum class JobUse : uint8_t {
 JobConfig read_job_config(const Json& json, const std::string& file, JobUse use = JobUse::kRun);
 
 /// Throws ConfigError for settings that no device of this version supports.
-void refuse_what_is_not_built(const JobConfig& config, const std::string& file);
+void refuse_unsupported(const JobConfig& config, const std::string& file);
 
 /// Steps of the whole job, on a dataset of `samples`. Throws ConfigError.
 int64_t steps_of(const TrainConfig& train, int64_t batch, int64_t samples);
@@ -163,9 +163,9 @@ Json resolved(JobConfig config);
 
 /// The settings that decide the result: `resolved` without paths, threads and name, with the
 /// network in place of its path. Two runs with equal hashes of it can be the same run.
-Json decisive(const JobConfig& config, const Json& network);
+Json result_settings(const JobConfig& config, const Json& network);
 /// SHA-256 as 64 hexadecimal digits.
-std::string config_hash(const Json& decisive_part);
+std::string config_hash(const Json& result_settings_json);
 
 /// The JSON Schema of job files, and of network files.
 Json job_schema();

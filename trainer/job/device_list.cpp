@@ -15,8 +15,8 @@ namespace {
 
 /// Parses the number after the colon, as in "cuda:1".
 int64_t index_of(const std::string& given, const std::string& number) {
-  constexpr size_t kMostDigits = 3;
-  if (number.empty() || number.size() > kMostDigits ||
+  constexpr size_t kMaxDigits = 3;
+  if (number.empty() || number.size() > kMaxDigits ||
       number.find_first_not_of("0123456789") != std::string::npos)
     refuse_device(given,
                   "expected an index >= 0 after \":\", as in cuda:1, got \"" + number + "\"");

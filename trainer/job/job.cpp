@@ -111,7 +111,7 @@ Job job_of(const Json& json, const JobSource& source, Log& log) {
   Job job{.file = source.file.string(), .config = {}, .network = nullptr};
   job.config = read_job_config(json, job.file, source.use);
   if (job.config.name.empty()) job.config.name = source.file.stem().string();
-  if (source.use == JobUse::kRun) refuse_what_is_not_built(job.config, job.file);
+  if (source.use == JobUse::kRun) refuse_unsupported(job.config, job.file);
   Schedule(job.config.optimizer.schedule, 1, 1, 1, job.file + ": /optimizer/schedule");
   resolve_paths(job.config, source, log);
   return job;
@@ -275,7 +275,7 @@ KnownData known_data(const PreparedData& train, const PreparedData& test) {
   return known;
 }
 
-KnownData look_at_data(const Job& job, Log& log) {
+KnownData inspect_data(const Job& job, Log& log) {
   const data::DatasetConfig& train = job.config.data.train;
   const data::DatasetConfig& test = job.config.data.test;
   const auto there = [](const std::string& path) { return path.empty() || fs::exists(path); };

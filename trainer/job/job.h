@@ -41,7 +41,7 @@ struct Job {
   std::optional<DeviceConfig> own_device = {};
 
   const DeviceConfig& device() const { return own_device ? *own_device : config.device; }
-  Json decisive_part() const { return decisive(config, network->json()); }
+  Json result_settings_json() const { return result_settings(config, network->json()); }
 };
 
 /// Reads job and network, and resolves paths. Throws ConfigError.

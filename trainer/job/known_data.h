@@ -18,6 +18,6 @@ KnownData known_data(const PreparedData& train, const PreparedData& test);
 
 /// Opens all of the job's datasets whose files exist, as a run does. load_job has already warned of
 /// missing ones. Throws ConfigError, RunError.
-KnownData look_at_data(const Job& job, Log& log);
+KnownData inspect_data(const Job& job, Log& log);
 
 }  // namespace poseidon::trainer

@@ -21,9 +21,9 @@ using net::Network;
 using net::Node;
 
 /// Collects the findings of the rules.
-class Doubts {
+class SettingWarnings {
  public:
-  explicit Doubts(const Job& job) : job_(job) {}
+  explicit SettingWarnings(const Job& job) : job_(job) {}
 
   void in_job(const std::string& pointer, const std::string& message) {
     all_.push_back(job_.file + ": " + pointer + ": " + message);
@@ -81,7 +81,7 @@ bool are_of_unit_range(const std::vector<double>& values, double neutral) {
          std::ranges::all_of(values, [&](double v) { return v > 0 && v <= 1 && v != neutral; });
 }
 
-void mean_of_unit_range(const RunFacts& facts, Doubts& doubts) {
+void mean_of_unit_range(const RunFacts& facts, SettingWarnings& doubts) {
   for (const Part& part : prepared_parts(facts)) {
     const data::TransformConfig& transform = part.config.transform;
     if (!has_pixels(part) || !are_of_unit_range(transform.mean, 0)) continue;
@@ -92,7 +92,7 @@ void mean_of_unit_range(const RunFacts& facts, Doubts& doubts) {
   }
 }
 
-void deviation_of_unit_range(const RunFacts& facts, Doubts& doubts) {
+void deviation_of_unit_range(const RunFacts& facts, SettingWarnings& doubts) {
   constexpr double kLeastScale = 0.5;
   for (const Part& part : prepared_parts(facts)) {
     const data::TransformConfig& transform = part.config.transform;
@@ -106,7 +106,7 @@ void deviation_of_unit_range(const RunFacts& facts, Doubts& doubts) {
 }
 
 /// The reverse mistake: pixels are scaled to 0 to 1, and then divided by the deviation of 0 to 255.
-void pixels_scaled_twice(const RunFacts& facts, Doubts& doubts) {
+void pixels_scaled_twice(const RunFacts& facts, SettingWarnings& doubts) {
   constexpr double kLeastRange = 0.05;
   for (const Part& part : prepared_parts(facts)) {
     const data::TransformConfig& transform = part.config.transform;
@@ -122,7 +122,7 @@ void pixels_scaled_twice(const RunFacts& facts, Doubts& doubts) {
 }
 
 /// The transforms of training and test samples differ in more than augmentation.
-void other_values_in_tests(const RunFacts& facts, Doubts& doubts) {
+void other_values_in_tests(const RunFacts& facts, SettingWarnings& doubts) {
   const DataConfig& data = facts.job.config.data;
   if (!data.has_test || !data.test.has_transform) return;
   const data::TransformConfig &train = data.train.transform, &test = data.test.transform;
@@ -146,7 +146,7 @@ bool same_place(const data::DatasetConfig& one, const data::DatasetConfig& other
   return !generated || (one.seed == other.seed && one.samples == other.samples);
 }
 
-void tests_on_training_set(const RunFacts& facts, Doubts& doubts) {
+void tests_on_training_set(const RunFacts& facts, SettingWarnings& doubts) {
   const DataConfig& data = facts.job.config.data;
   if (!data.has_test) return;
   const bool known = facts.data.train && facts.data.test;
@@ -158,7 +158,7 @@ void tests_on_training_set(const RunFacts& facts, Doubts& doubts) {
                   "generalization; expected other samples");
 }
 
-void batch_beyond_training_set(const RunFacts& facts, Doubts& doubts) {
+void batch_beyond_training_set(const RunFacts& facts, SettingWarnings& doubts) {
   const int64_t samples = facts.samples(), batch = facts.job.config.global_batch();
   if (samples == 0 || batch <= samples) return;
   const double epochs = static_cast<double>(batch) / static_cast<double>(samples);
@@ -208,7 +208,7 @@ bool feeds_weights(const Network& network, const Readers& readers, size_t index)
   return false;
 }
 
-void weights_of_zeros(const RunFacts& facts, Doubts& doubts) {
+void weights_of_zeros(const RunFacts& facts, SettingWarnings& doubts) {
   if (facts.has_weights || facts.resumed) return;
   const std::vector<std::string> names = layers_of_zeros(*facts.job.network);
   if (names.empty()) return;
@@ -217,7 +217,7 @@ void weights_of_zeros(const RunFacts& facts, Doubts& doubts) {
                          "equal; expected a \"weight_filler\" such as xavier or he"));
 }
 
-void batch_norm_of_one_value(const RunFacts& facts, Doubts& doubts) {
+void batch_norm_of_one_value(const RunFacts& facts, SettingWarnings& doubts) {
   const JobConfig& config = facts.job.config;
   for (const Node& node : facts.job.network->nodes()) {
     const auto* norm = dynamic_cast<const layers::BatchNorm*>(node.definition.get());
@@ -231,7 +231,7 @@ void batch_norm_of_one_value(const RunFacts& facts, Doubts& doubts) {
   }
 }
 
-void softmax_twice(const RunFacts& facts, Doubts& doubts) {
+void softmax_twice(const RunFacts& facts, SettingWarnings& doubts) {
   for (const Node& node : facts.job.network->nodes()) {
     if (node.inputs.empty() || node.inputs[0] < 0) continue;
     const Node& before = facts.job.network->nodes()[static_cast<size_t>(node.inputs[0])];
@@ -253,7 +253,7 @@ std::set<std::string> read_layers(const Network& network) {
   return names;
 }
 
-void outputs_that_no_layer_reads(const RunFacts& facts, Doubts& doubts) {
+void outputs_that_no_layer_reads(const RunFacts& facts, SettingWarnings& doubts) {
   const Network& network = *facts.job.network;
   std::set<std::string> read = read_layers(network);
   read.merge(read_layers(network.in_test()));
@@ -268,7 +268,7 @@ void outputs_that_no_layer_reads(const RunFacts& facts, Doubts& doubts) {
                          "\"test\" if it is an output of the network"));
 }
 
-void accuracy_that_is_always_one(const RunFacts& facts, Doubts& doubts) {
+void accuracy_that_is_always_one(const RunFacts& facts, SettingWarnings& doubts) {
   std::set<std::string> told;
   const Network& trained = *facts.job.network;
   for (const Network* network : {&trained, &trained.in_test()})
@@ -283,7 +283,7 @@ void accuracy_that_is_always_one(const RunFacts& facts, Doubts& doubts) {
     }
 }
 
-void dropout_of_nearly_all(const RunFacts& facts, Doubts& doubts) {
+void dropout_of_nearly_all(const RunFacts& facts, SettingWarnings& doubts) {
   constexpr double kMost = 0.9;
   for (const Node& node : facts.job.network->nodes()) {
     const auto* dropout = dynamic_cast<const layers::Dropout*>(node.definition.get());
@@ -295,7 +295,7 @@ void dropout_of_nearly_all(const RunFacts& facts, Doubts& doubts) {
 
 // ---- steps and learning rates
 
-void rate_of_zero(const RunFacts& facts, Doubts& doubts) {
+void rate_of_zero(const RunFacts& facts, SettingWarnings& doubts) {
   if (facts.job.config.optimizer.learning_rate == 0)
     return doubts.in_job("/optimizer/learning_rate", "is 0: nothing is learned");
   const auto learns = [](const Node& node) {
@@ -319,7 +319,7 @@ double length_in_unit(const RunFacts& facts) {
          static_cast<double>(facts.samples());
 }
 
-void schedule_beyond_the_end(const RunFacts& facts, Doubts& doubts) {
+void schedule_beyond_the_end(const RunFacts& facts, SettingWarnings& doubts) {
   const ScheduleConfig& schedule = facts.job.config.optimizer.schedule;
   const double length = length_in_unit(facts);
   if (length <= 0) return;
@@ -340,7 +340,7 @@ void schedule_beyond_the_end(const RunFacts& facts, Doubts& doubts) {
                   text(short_number(*late), " is never reached: ", ends));
 }
 
-void intervals_beyond_the_end(const RunFacts& facts, Doubts& doubts) {
+void intervals_beyond_the_end(const RunFacts& facts, SettingWarnings& doubts) {
   const TrainConfig& train = facts.job.config.train;
   const int64_t steps = facts.steps();
   const std::string only = steps == 0 ? "" : text("the job ends after step ", steps, ": ");
@@ -356,7 +356,7 @@ void intervals_beyond_the_end(const RunFacts& facts, Doubts& doubts) {
 }
 
 /// A schedule that depends on the end of the job has another rate after the end has changed.
-void rate_that_jumps(const RunFacts& facts, Doubts& doubts) {
+void rate_that_jumps(const RunFacts& facts, SettingWarnings& doubts) {
   constexpr double kMost = 2;
   const int64_t steps = facts.steps();
   if (!facts.resumed || steps == 0 || facts.resumed->step >= steps) return;
@@ -376,7 +376,7 @@ void rate_that_jumps(const RunFacts& facts, Doubts& doubts) {
            "optimizer.learning_rate avoids it"));
 }
 
-using Rule = void (*)(const RunFacts&, Doubts&);
+using Rule = void (*)(const RunFacts&, SettingWarnings&);
 constexpr Rule kRules[] = {
     mean_of_unit_range,
     deviation_of_unit_range,
@@ -416,7 +416,7 @@ std::vector<std::string> layers_of_zeros(const Network& network) {
 }
 
 std::vector<std::string> doubtful_settings(const RunFacts& facts) {
-  Doubts doubts(facts.job);
+  SettingWarnings doubts(facts.job);
   for (const Rule rule : kRules) rule(facts, doubts);
   return doubts.take();
 }

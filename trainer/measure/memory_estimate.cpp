@@ -68,7 +68,7 @@ size_t bytes_of_copies(const Job& job, net::Net& net) {
     all += bytes * (1 + (parameter.learned ? kept : 0));
   }
   return net.parameters().versions() == 1 ? largest
-                                          : std::max(largest, std::min(all, kMostBytesOnTheWay));
+                                          : std::max(largest, std::min(all, kMaxBytesInFlight));
 }
 
 /// Only the first device tests.
@@ -146,7 +146,7 @@ Json check_job(const Job& job, bool has_weights, Log& log) {
                  .factor_rows = plan.global_batch},
                 log);
   MemoryEstimate memory = estimate_in(job, plan, engine);
-  const KnownData data = look_at_data(job, log);
+  const KnownData data = inspect_data(job, log);
   memory.data = data.bytes;
   Json result = job.network->summary();
   result["memory"] = memory.json();

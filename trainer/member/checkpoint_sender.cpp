@@ -7,7 +7,7 @@
 namespace poseidon::trainer {
 
 CheckpointSender::CheckpointSender(WorkerSession& session, ProgressReporter& progress)
-    : session_(session), progress_(progress), window_(kMostBytesOnTheWay) {}
+    : session_(session), progress_(progress), window_(kMaxBytesInFlight) {}
 
 void CheckpointSender::send(int64_t step, const RunTensors& tensors, int64_t in_flight) {
   progress_.waits("the previous checkpoint to be written");
@@ -16,7 +16,8 @@ void CheckpointSender::send(int64_t step, const RunTensors& tensors, int64_t in_
   ++number_;
   const std::vector<const NamedTensor*> all = in_order(tensors, in_flight);
   for (uint32_t index = 0; index < all.size(); ++index) {
-    progress_.sign("sending a checkpoint", index, static_cast<int64_t>(all.size()), "tensors");
+    progress_.report_activity("sending a checkpoint", index, static_cast<int64_t>(all.size()),
+                              "tensors");
     send_tensor(step, index, *all[index]);
   }
   const SentCheckpoint sent{
@@ -30,7 +31,7 @@ void CheckpointSender::send(int64_t step, const RunTensors& tensors, int64_t in_
 /// Copies one tensor at a time: there may be no memory for a copy of all.
 void CheckpointSender::send_tensor(int64_t step, uint32_t index, const NamedTensor& tensor) {
   const size_t count = tensor.count();
-  std::shared_ptr<float[]> memory = window_.lend(count);
+  std::shared_ptr<float[]> memory = window_.allocate(count);
   const std::span values(memory.get(), count);
   tensor.get(values);
   session_.post([this, index, step, number = number_.load(),
@@ -57,9 +58,9 @@ void CheckpointSender::end() {
   window_.end();
 }
 
-void CheckpointSender::begin_anew() {
+void CheckpointSender::reopen() {
   sent_step_ = -1;
-  window_.begin_anew();
+  window_.reopen();
 }
 
 }  // namespace poseidon::trainer

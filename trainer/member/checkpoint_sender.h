@@ -29,7 +29,7 @@ class CheckpointSender {
   /// Blocks until the last checkpoint is written. Throws JobFailed after end().
   void wait_until_written();
   /// Undoes end(), for the checkpoint of a survivor after the job has failed.
-  void begin_anew();
+  void reopen();
 
   // Called by any thread.
   void written(int64_t step) { window_.written(step); }

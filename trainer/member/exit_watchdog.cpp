@@ -11,8 +11,8 @@ constexpr auto kMostForAWatchTick = 2 * kWatchTick;
 
 }  // namespace
 
-ExitWatchdog::ExitWatchdog(GiveUp give_up) : give_up_(std::move(give_up)) {
-  if (give_up_) thread_ = std::thread([this] { watch(); });
+ExitWatchdog::ExitWatchdog(OnTimeout on_timeout) : on_timeout_(std::move(on_timeout)) {
+  if (on_timeout_) thread_ = std::thread([this] { watch(); });
 }
 
 ExitWatchdog::~ExitWatchdog() {
@@ -24,7 +24,7 @@ ExitWatchdog::~ExitWatchdog() {
   if (thread_.joinable()) thread_.join();
 }
 
-void ExitWatchdog::expect(Clock::duration period, std::string why) {
+void ExitWatchdog::arm(Clock::duration period, std::string why) {
   {
     MutexLock lock(mutex_);
     left_ = period;
@@ -33,12 +33,12 @@ void ExitWatchdog::expect(Clock::duration period, std::string why) {
   changed_.notify_all();
 }
 
-void ExitWatchdog::rest() {
+void ExitWatchdog::disarm() {
   MutexLock lock(mutex_);
   left_.reset();
 }
 
-/// If expect() is called during the wait, the wait is subtracted from the new period too.
+/// If arm() is called during the wait, the wait is subtracted from the new period too.
 void ExitWatchdog::wait_a_while() {
   if (!left_) return changed_.wait(mutex_);
   const auto begin = Clock::now();
@@ -54,7 +54,7 @@ void ExitWatchdog::watch() {
     if (over_) return;
     why = why_;
   }
-  give_up_(why);
+  on_timeout_(why);
 }
 
 }  // namespace poseidon::trainer

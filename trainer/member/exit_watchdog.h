@@ -20,45 +20,47 @@ class ExitWatchdog {
  public:
   using Clock = std::chrono::steady_clock;
   /// Called in the watchdog's thread. If it is null, nothing is watched.
-  using GiveUp = std::function<void(const std::string& why)>;
+  using OnTimeout = std::function<void(const std::string& why)>;
 
-  explicit ExitWatchdog(GiveUp give_up);
+  explicit ExitWatchdog(OnTimeout on_timeout);
   /// Everything has ended in time.
   ~ExitWatchdog();
   ExitWatchdog(const ExitWatchdog&) = delete;
   ExitWatchdog& operator=(const ExitWatchdog&) = delete;
 
-  /// Calls GiveUp unless the destructor or another call comes within `period`. `why` describes what
-  /// has not happened. Called by any thread.
-  void expect(Clock::duration period, std::string why);
+  /// Calls OnTimeout unless the destructor or another call comes within `period`. `why` describes
+  /// what has not happened. Called by any thread.
+  void arm(Clock::duration period, std::string why);
   /// Disarms the watchdog.
-  void rest();
+  void disarm();
 
  private:
   void watch();
   void wait_a_while() REQUIRES(mutex_);
 
-  const GiveUp give_up_;
+  const OnTimeout on_timeout_;
   Mutex mutex_;
   Condition changed_;
-  std::optional<Clock::duration> left_ GUARDED_BY(mutex_);  ///< until GiveUp
+  std::optional<Clock::duration> left_ GUARDED_BY(mutex_);  ///< until OnTimeout
   std::string why_ GUARDED_BY(mutex_);
   bool over_ GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 
 /// The time that the compute thread gets to stop. A step cannot be interrupted and may be long.
-class ComputingGrace {
+class StopTimeout {
  public:
   /// Reports the duration of a step. Called by the compute thread.
-  void took(double ms) { longest_ms_ = std::max<int64_t>(longest_ms_, static_cast<int64_t>(ms)); }
+  void add_step_time(double ms) {
+    longest_ms_ = std::max<int64_t>(longest_ms_, static_cast<int64_t>(ms));
+  }
   /// Called by any thread.
   ExitWatchdog::Clock::duration period() const {
-    return std::max(kLeast, std::chrono::milliseconds(4 * longest_ms_));
+    return std::max(kMinPeriod, std::chrono::milliseconds(4 * longest_ms_));
   }
 
  private:
-  static constexpr std::chrono::milliseconds kLeast{5000};
+  static constexpr std::chrono::milliseconds kMinPeriod{5000};
   std::atomic<int64_t> longest_ms_ = 0;
 };
 

@@ -4,7 +4,7 @@
 
 namespace poseidon::trainer {
 
-void Heartbeat::seeks() {
+void Heartbeat::set_searching() {
   joined("");
   does({.doing = "looking for a coordinator", .unit = {}, .waits = true});
 }
@@ -17,13 +17,13 @@ void Heartbeat::joined(std::string member) {
 void Heartbeat::does(const comm::Progress& progress) {
   MutexLock lock(mutex_);
   doing_ = progress;
-  signed_at_ = Clock::now();
+  last_beat_ = Clock::now();
   has_begun_ = true;
 }
 
-void Heartbeat::signs() {
+void Heartbeat::beat() {
   MutexLock lock(mutex_);
-  signed_at_ = Clock::now();
+  last_beat_ = Clock::now();
 }
 
 void Heartbeat::over() {
@@ -33,19 +33,19 @@ void Heartbeat::over() {
   doing_ = {.doing = "done", .unit = {}};
 }
 
-void Heartbeat::reach_by(Post post) {
+void Heartbeat::set_post(Post post) {
   MutexLock lock(mutex_);
   post_ = std::move(post);
 }
 
 void Heartbeat::ask() {
   MutexLock lock(mutex_);
-  if (post_ && doing_.waits) post_([this] { sign_for_who_waits(); });
+  if (post_ && doing_.waits) post_([this] { beat_while_waiting(); });
 }
 
-void Heartbeat::sign_for_who_waits() {
+void Heartbeat::beat_while_waiting() {
   MutexLock lock(mutex_);
-  if (doing_.waits) signed_at_ = Clock::now();
+  if (doing_.waits) last_beat_ = Clock::now();
 }
 
 bool Heartbeat::has_begun() const {
@@ -53,9 +53,9 @@ bool Heartbeat::has_begun() const {
   return has_begun_;
 }
 
-bool Heartbeat::signed_after(Clock::time_point time) const {
+bool Heartbeat::beat_after(Clock::time_point time) const {
   MutexLock lock(mutex_);
-  return over_ || signed_at_ > time;
+  return over_ || last_beat_ > time;
 }
 
 std::string Heartbeat::status() const {

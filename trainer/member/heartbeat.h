@@ -23,25 +23,27 @@ class Heartbeat {
 
   // Called by the part.
   /// It searches for a coordinator, and is not in a job.
-  void seeks();
+  void set_searching();
   /// It has joined a job: "worker 0 of the job \"lenet\"".
   void joined(std::string member);
   /// The present activity of its main thread, which begins or continues.
   void does(const comm::Progress& progress);
-  void signs();
+  void beat();
   /// Its last job is over; no further heartbeat is expected.
   void over();
 
   /// During its lifetime, tasks reach the part's I/O thread through `post`, which must not block.
-  class Reach {
+  class PostScope {
    public:
-    Reach(Heartbeat& signs, Post post) : signs_(signs) { signs_.reach_by(std::move(post)); }
-    ~Reach() { signs_.reach_by(nullptr); }
-    Reach(const Reach&) = delete;
-    Reach& operator=(const Reach&) = delete;
+    PostScope(Heartbeat& beat, Post post) : heartbeat_(beat) {
+      heartbeat_.set_post(std::move(post));
+    }
+    ~PostScope() { heartbeat_.set_post(nullptr); }
+    PostScope(const PostScope&) = delete;
+    PostScope& operator=(const PostScope&) = delete;
 
    private:
-    Heartbeat& signs_;
+    Heartbeat& heartbeat_;
   };
 
   // Called by the watchdog.
@@ -49,20 +51,20 @@ class Heartbeat {
   void ask();
   bool has_begun() const;
   /// Whether there was a heartbeat after `time`, or none is expected.
-  bool signed_after(Clock::time_point time) const;
+  bool beat_after(Clock::time_point time) const;
   /// Example: "testing, 120 of 500 batches (worker 0 of the job \"lenet\")".
   std::string status() const;
 
  private:
-  void reach_by(Post post);
-  void sign_for_who_waits();
+  void set_post(Post post);
+  void beat_while_waiting();
 
   const std::string who_;
   mutable Mutex mutex_;
   Post post_ GUARDED_BY(mutex_);
   comm::Progress doing_ GUARDED_BY(mutex_);
   std::string member_ GUARDED_BY(mutex_);
-  Clock::time_point signed_at_ GUARDED_BY(mutex_){};
+  Clock::time_point last_beat_ GUARDED_BY(mutex_){};
   bool has_begun_ GUARDED_BY(mutex_) = false, over_ GUARDED_BY(mutex_) = false;
 };
 

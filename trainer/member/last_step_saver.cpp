@@ -18,26 +18,26 @@ LastStepSaver::LastStepSaver(const MemberOptions& options, Log& log)
     : options_(options), log_(log), run_lock_(RunDirectoryLock::text_in(options.run_directory)) {}
 
 InMemoryCheckpoint* LastStepSaver::kept(const std::string& run) const {
-  return options_.keeper == nullptr ? nullptr : options_.keeper->of(run);
+  return options_.checkpoint_store == nullptr ? nullptr : options_.checkpoint_store->of(run);
 }
 
 void LastStepSaver::drop(const std::string& run) {
-  if (options_.keeper != nullptr) options_.keeper->drop(run);
+  if (options_.checkpoint_store != nullptr) options_.checkpoint_store->drop(run);
 }
 
 void LastStepSaver::keep(const WorkerTraining& training, const PreparedJob& job, int64_t step,
-                         const comm::NodeFailure& loss, std::vector<std::string> reports) {
+                         const comm::NodeFailure& node_failure, std::vector<std::string> reports) {
   const double seconds = job.job.config.cluster.rejoin_s;
-  if (options_.keeper == nullptr || seconds <= 0 || step <= training.first_step()) return;
-  if (!comm::survivors_count(loss)) return;
+  if (options_.checkpoint_store == nullptr || seconds <= 0 || step <= training.first_step()) return;
+  if (!comm::survivors_count(node_failure)) return;
   try {
     InMemoryCheckpoint kept =
         copy_step(job.message.run, training.state_after(step), training.tensors());
     kept.rank = job.rank;
     kept.reports = std::move(reports);
-    options_.keeper->keep(std::move(kept),
-                          InMemoryCheckpointStore::Clock::now() +
-                              std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000)));
+    options_.checkpoint_store->keep(
+        std::move(kept), InMemoryCheckpointStore::Clock::now() +
+                             std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000)));
     log_.info(text("keeps an in-memory checkpoint of step ", step, " of \"", job.job.config.name,
                    "\" for ", seconds, " s; to resume its run: poseidon-train --resume"));
   } catch (...) {

@@ -26,7 +26,7 @@ class LastStepSaver {
   /// Stores the step at which `training` stopped: the coordinator may have failed, or have had no
   /// room for a checkpoint. `reports` are those of the last steps, which it may not have recorded.
   void keep(const WorkerTraining& training, const PreparedJob& job, int64_t step,
-            const comm::NodeFailure& loss, std::vector<std::string> reports);
+            const comm::NodeFailure& node_failure, std::vector<std::string> reports);
   /// The coordinator has failed. A child process of the coordinator writes the checkpoint into the
   /// run directory in its place. All survivors of a step have the same bytes, so any of them may
   /// write first.

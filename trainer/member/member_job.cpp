@@ -22,7 +22,7 @@ Job open_job_message(const JobMessage& message, const MemberOptions& options) {
   Job job{.file = message.file,
           .config = read_job_config(message.config, message.file),
           .network = nullptr};
-  refuse_what_is_not_built(job.config, message.file);
+  refuse_unsupported(job.config, message.file);
   data::DatasetConfig &train = job.config.data.train, &test = job.config.data.test;
   for (std::string* path :
        {&train.path, &train.transform.mean_image, &test.path, &test.transform.mean_image})

@@ -37,8 +37,9 @@ constexpr auto kLook = std::chrono::seconds(1);
 
 /// Drops an in-memory checkpoint whose time has expired.
 void give_up_kept_step(const MemberOptions& options, Log& log) {
-  if (options.keeper == nullptr) return;
-  const std::string given_up = options.keeper->give_up(InMemoryCheckpointStore::Clock::now());
+  if (options.checkpoint_store == nullptr) return;
+  const std::string given_up =
+      options.checkpoint_store->give_up(InMemoryCheckpointStore::Clock::now());
   if (!given_up.empty()) log.info(given_up);
 }
 
@@ -55,16 +56,16 @@ void refuse_unnamed(const MemberOptions& options) {
 
 }  // namespace
 
-MemberEnd take_part(const MemberOptions& options, comm::AsioTransport& transport,
-                    comm::Member& member, Inbox& inbox, const std::optional<MemberEnd>& end,
-                    Log& log) {
+MemberEnd join_and_run(const MemberOptions& options, comm::AsioTransport& transport,
+                       comm::Member& member, Inbox& inbox, const std::optional<MemberEnd>& end,
+                       Log& log) {
   const Stopping stopping(transport);
   try {
     transport.start(member);
-    Heartbeat& life = *options.life;
-    const Heartbeat::Reach reach(
-        life, [&](std::function<void()> task) { transport.post(std::move(task)); });
-    life.seeks();
+    Heartbeat& heartbeat = *options.heartbeat;
+    const Heartbeat::PostScope reach(
+        heartbeat, [&](std::function<void()> task) { transport.post(std::move(task)); });
+    heartbeat.set_searching();
     transport.post([&member] { member.join(); });
     const std::stop_callback leaving(options.stop, [&] {
       transport.post([&member, why = options.why_stopped()] { member.leave(why); });
@@ -72,7 +73,8 @@ MemberEnd take_part(const MemberOptions& options, comm::AsioTransport& transport
     while (!end) {
       inbox.run_one(Inbox::Clock::now() + kLook);
       give_up_kept_step(options, log);
-      transport.post([&life] { life.signs(); });  // heartbeat: both threads have come this far
+      transport.post(
+          [&heartbeat] { heartbeat.beat(); });  // heartbeat: both threads have come this far
     }
     return *end;
   } catch (...) {

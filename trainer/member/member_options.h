@@ -38,12 +38,12 @@ struct MemberOptions {
   std::stop_token stop = {};             ///< asks it to leave, which ends the job cleanly
   /// The reason that other members are told when it leaves. Called in the thread that requests the
   /// stop.
-  std::function<std::string()> why_stopped = [] { return "it was asked to end by a signal"; };
+  std::function<std::string()> why_stopped = [] { return "it received a stop signal"; };
   /// Ends the process if its part in a job is over but the compute thread hangs. Called by any
   /// thread. Null: waits for that thread.
   std::function<void(const std::string& why)> abandon = nullptr;
   /// Receives this part's heartbeats. Never null.
-  std::shared_ptr<Heartbeat> life = std::make_shared<Heartbeat>();
+  std::shared_ptr<Heartbeat> heartbeat = std::make_shared<Heartbeat>();
   // For a worker.
   /// The job in which its replica has diverged, and which it does not join again; zeros: none.
   /// Never null.
@@ -52,7 +52,7 @@ struct MemberOptions {
   std::optional<DeviceList> devices = std::nullopt;  ///< used instead of the job's
   DataRoot data_root = {};
   /// Stores the last complete step of a run that ended early; null: it is not stored.
-  std::shared_ptr<InMemoryCheckpointStore> keeper = nullptr;
+  std::shared_ptr<InMemoryCheckpointStore> checkpoint_store = nullptr;
   /// Run directory of the coordinator that started this process. The worker writes a checkpoint
   /// there if the coordinator has failed. "": it writes none.
   std::filesystem::path run_directory = {};
@@ -74,8 +74,8 @@ comm::Member::Options joining_options(const MemberOptions& options, comm::Role r
 
 /// Joins the job, and runs tasks from the inbox until `end` has a value. Logs an exception and
 /// reports it to the coordinator. An exception ends this part in the job, not the process.
-MemberEnd take_part(const MemberOptions& options, comm::AsioTransport& transport,
-                    comm::Member& member, Inbox& inbox, const std::optional<MemberEnd>& end,
-                    Log& log);
+MemberEnd join_and_run(const MemberOptions& options, comm::AsioTransport& transport,
+                       comm::Member& member, Inbox& inbox, const std::optional<MemberEnd>& end,
+                       Log& log);
 
 }  // namespace poseidon::trainer

@@ -18,8 +18,9 @@ class ProgressReporter {
 
   explicit ProgressReporter(Report report) : report_(std::move(report)) {}
 
-  /// sign("testing", 120, 500, "batches"). May be called frequently.
-  void sign(std::string_view doing, int64_t done = 0, int64_t of = 0, std::string_view unit = "") {
+  /// report_activity("testing", 120, 500, "batches"). May be called frequently.
+  void report_activity(std::string_view doing, int64_t done = 0, int64_t of = 0,
+                       std::string_view unit = "") {
     const bool same = doing == last_.doing && !last_.waits;
     if (same && Clock::now() - reported_at_ < kPause) return;
     say({.doing = std::string(doing), .done = done, .of = of, .unit = std::string(unit)});

@@ -6,7 +6,7 @@ void ReportLog::add(int64_t step, bool is_test, comm::Payload encoded) {
   const MutexLock lock(mutex_);
   bytes_ += encoded.bytes.size();
   entries_.push_back({step, is_test, std::move(encoded)});
-  while (bytes_ > kMostBytes) drop_oldest();
+  while (bytes_ > kMaxBytes) drop_oldest();
 }
 
 void ReportLog::drop_oldest() {

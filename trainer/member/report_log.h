@@ -16,7 +16,7 @@ namespace poseidon::trainer {
 /// dropped first. Thread-safe.
 class ReportLog {
  public:
-  static constexpr size_t kMostBytes = size_t{16} << 20;
+  static constexpr size_t kMaxBytes = size_t{16} << 20;
 
   /// Adds the sent report of `step`; `encoded` is the message.
   void add(int64_t step, bool is_test, comm::Payload encoded);

@@ -32,8 +32,8 @@ class ServerRun final : public comm::MemberHost {
   void noted(const comm::Note& note) override;
   void concluded() override;
   int64_t step_under_way() override { return std::max(begun_step_, payload_.step_under_way()); }
-  void regroup(const comm::NodeFailure& loss) override;
-  void failed(const comm::NodeFailure& loss, bool alone) override;
+  void regroup(const comm::NodeFailure& node_failure) override;
+  void failed(const comm::NodeFailure& node_failure, bool alone) override;
   void dismissed() override;
 
   void over(MemberEnd end);
@@ -46,7 +46,7 @@ class ServerRun final : public comm::MemberHost {
   const std::unique_ptr<comm::AsioTransport> transport_;
   const std::unique_ptr<comm::Member> member_;
   std::optional<MemberEnd> end_;  ///< used by the main thread
-  std::optional<comm::NodeFailure> loss_;
+  std::optional<comm::NodeFailure> node_failure_;
   Job job_;
   bool began_ = false;      ///< the first step has begun
   int64_t begun_step_ = 0;  ///< first step of the last view, from 1; 0 before the first view
@@ -63,7 +63,9 @@ ServerRun::ServerRun(const MemberOptions& options, Log& log)
           std::make_unique<comm::Member>(joining_options(options, comm::Role::kServer, *transport_),
                                          *transport_, *this, payload_)) {}
 
-MemberEnd ServerRun::go() { return take_part(options_, *transport_, *member_, inbox_, end_, log_); }
+MemberEnd ServerRun::go() {
+  return join_and_run(options_, *transport_, *member_, inbox_, end_, log_);
+}
 
 void ServerRun::over(MemberEnd end) {
   inbox_.post([this, end] { end_ = end; });
@@ -84,8 +86,8 @@ void ServerRun::welcomed(uint16_t rank, const Json& job) {
     job_.network = std::make_unique<net::Network>(
         message.network, message.network_file, job_.config.shard_batch(), label_form(job_.config));
     log_.info(text("joined the job \"", job_.config.name, "\" as server ", rank));
-    options_.life->joined(text("server ", rank, " of the job \"", job_.config.name, "\""));
-    options_.life->does({.doing = "waiting for the job to begin", .unit = {}, .waits = true});
+    options_.heartbeat->joined(text("server ", rank, " of the job \"", job_.config.name, "\""));
+    options_.heartbeat->does({.doing = "waiting for the job to begin", .unit = {}, .waits = true});
     member_->prepared({});
   });
 }
@@ -111,7 +113,7 @@ void ServerRun::started(uint64_t first_step) {
   began_ = true;
   begun_step_ = static_cast<int64_t>(first_step) + 1;
   log_.info(text("begins with step ", first_step + 1));
-  options_.life->does({.doing = "summing gradients", .unit = {}, .waits = true});
+  options_.heartbeat->does({.doing = "summing gradients", .unit = {}, .waits = true});
 }
 
 void ServerRun::noted(const comm::Note& note) {
@@ -126,26 +128,26 @@ void ServerRun::concluded() {
 }
 
 /// A server has no values to restore: a repeated step begins with new sums.
-void ServerRun::regroup(const comm::NodeFailure& loss) {
-  tell_of_next_view(loss, log_);
+void ServerRun::regroup(const comm::NodeFailure& node_failure) {
+  log_next_view(node_failure, log_);
   payload_.close();
   member_->coordinator().left_view(0, 0);
 }
 
-void ServerRun::failed(const comm::NodeFailure& loss, bool alone) {
-  loss_ = loss;
-  log_.warning(end_text(loss, {comm::Role::kServer, member_->rank()}));
+void ServerRun::failed(const comm::NodeFailure& node_failure, bool alone) {
+  node_failure_ = node_failure;
+  log_.warning(end_text(node_failure, {comm::Role::kServer, member_->rank()}));
   if (!alone) {
     payload_.report(member_->coordinator());
     return member_->coordinator().stopped(0);
   }
   member_->leave();
-  over(end_of(loss));
+  over(end_of(node_failure));
 }
 
 void ServerRun::dismissed() {
-  if (began_ && !loss_) log_.info("the job is done");
-  over(loss_ ? end_of(*loss_) : MemberEnd::kDone);
+  if (began_ && !node_failure_) log_.info("the job is done");
+  over(node_failure_ ? end_of(*node_failure_) : MemberEnd::kDone);
 }
 
 }  // namespace

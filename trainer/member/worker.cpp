@@ -22,8 +22,8 @@ struct Worker {
 
 MemberEnd run_worker(const MemberOptions& options, Log& log) {
   Worker worker(options, log);
-  return take_part(options, worker.session.transport(), worker.session.member(), worker.inbox,
-                   worker.task.end(), log);
+  return join_and_run(options, worker.session.transport(), worker.session.member(), worker.inbox,
+                      worker.task.end(), log);
 }
 
 }  // namespace poseidon::trainer

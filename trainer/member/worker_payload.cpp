@@ -16,10 +16,10 @@ void WorkerPayload::announce(const comm::Note& note) {
     wanted[static_cast<size_t>(index)] = memory[static_cast<size_t>(index)];
   }
   intake_.emplace(std::move(wanted));
-  tell_when_complete();
+  notify_when_complete();
 }
 
-void WorkerPayload::tell_when_complete() const {
+void WorkerPayload::notify_when_complete() const {
   if (intake_->complete()) listener_.all_came();
 }
 
@@ -57,7 +57,7 @@ void WorkerPayload::received(comm::NodeId from, const comm::FrameHeader& header)
   if (from.role == comm::Role::kCoordinator) {
     if (!intake_->received() || !intake_->has(header.key)) return;
     listener_.tensor_came(header.key);
-    return tell_when_complete();
+    return notify_when_complete();
   }
   if (trace_) trace_->arrived(from, header);
   exchange_->exchange().received(from, header);

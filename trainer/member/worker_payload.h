@@ -59,7 +59,7 @@ class WorkerPayload final : public comm::PayloadReceiver {
   const FlowTrace* trace() const { return trace_.get(); }
 
  private:
-  void tell_when_complete() const;
+  void notify_when_complete() const;
 
   const Listener listener_;
   std::shared_ptr<TensorStore> values_;

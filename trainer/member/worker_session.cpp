@@ -72,7 +72,7 @@ void WorkerSession::noted(const comm::Note& note) {
                        },
                        [&](const WrittenNote&) { task_.sender().written(note.step); },
                        [&](const FetchNote&) {
-                         inbox_.post([this, step = note.step] { task_.give_step(step); });
+                         inbox_.post([this, step = note.step] { task_.send_step(step); });
                        },
                        [&](const RecordedNote&) { task_.reports().acknowledge(note.step); }});
 }
@@ -87,7 +87,7 @@ void WorkerSession::pause(int64_t step) {
 
 void WorkerSession::end_computing(const std::string& why) {
   if (exchange_ != nullptr) {
-    exchange_->lose(why);
+    exchange_->set_failed(why);
     limit_->end();
   }
   task_.sender().end();
@@ -103,19 +103,19 @@ void WorkerSession::close_view() {
   limit_ = nullptr;
 }
 
-void WorkerSession::regroup(const comm::NodeFailure& loss) {
-  end_computing(loss.message());
+void WorkerSession::regroup(const comm::NodeFailure& node_failure) {
+  end_computing(node_failure.message());
   close_view();
-  inbox_.post([this, loss] { task_.leave_view(loss); });
+  inbox_.post([this, node_failure] { task_.leave_view(node_failure); });
 }
 
-void WorkerSession::failed(const comm::NodeFailure& loss, bool alone) {
-  end_computing(loss.message());
-  task_.must_end_soon("the job has failed, but its computation did not stop");
-  if (loss.kind == comm::NodeFailure::Kind::kDrift &&
-      loss.who == comm::NodeId{comm::Role::kWorker, member_->rank()})
+void WorkerSession::failed(const comm::NodeFailure& node_failure, bool alone) {
+  end_computing(node_failure.message());
+  task_.start_exit_timeout("the job has failed, but its computation did not stop");
+  if (node_failure.kind == comm::NodeFailure::Kind::kDrift &&
+      node_failure.who == comm::NodeId{comm::Role::kWorker, member_->rank()})
     inbox_.post([this, job = member_->job()] { task_.avoid(job); });
-  inbox_.post([this, loss, alone] { task_.end_after(loss, alone); });
+  inbox_.post([this, node_failure, alone] { task_.end_after(node_failure, alone); });
 }
 
 void WorkerSession::save(int64_t step) {

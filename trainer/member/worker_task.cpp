@@ -8,7 +8,7 @@
 #include "trainer/member/worker_session.h"
 #include "trainer/messages/device_note.h"
 #include "trainer/messages/facts.h"
-#include "trainer/step/job_lost.h"
+#include "trainer/step/job_failed.h"
 
 namespace poseidon::trainer {
 
@@ -32,9 +32,9 @@ WorkerTask::WorkerTask(const MemberOptions& options, WorkerSession& session, Log
     : options_(options),
       session_(session),
       log_(log),
-      end_watch_(options.abandon),
+      exit_watchdog_(options.abandon),
       progress_([&session, &options](const comm::Progress& progress) {
-        options.life->does(progress);
+        options.heartbeat->does(progress);
         session.post(
             [progress](WorkerSession& self) { self.member().coordinator().progress(progress); });
       }),
@@ -58,7 +58,7 @@ void WorkerTask::guarded(Action action) {
 
 void WorkerTask::over(MemberEnd end) {
   if (!end_) end_ = end;
-  must_end_soon("the threads of the job did not end");
+  start_exit_timeout("the threads of the job did not end");
 }
 
 void WorkerTask::prepare(uint16_t rank, const Json& job) {
@@ -67,9 +67,9 @@ void WorkerTask::prepare(uint16_t rank, const Json& job) {
     job_.message = read_job_message(job);
     job_.job = open_job_message(job_.message, options_);
     log_.info(text("joined the job \"", job_.job.config.name, "\" as worker ", rank));
-    options_.life->joined(text("worker ", rank, " of the job \"", job_.job.config.name, "\""));
+    options_.heartbeat->joined(text("worker ", rank, " of the job \"", job_.job.config.name, "\""));
     open_data_sets();
-    offer_kept_step();
+    offer_checkpoint();
     build_ahead();
     report_prepared();
   });
@@ -77,11 +77,11 @@ void WorkerTask::prepare(uint16_t rank, const Json& job) {
 
 void WorkerTask::open_data_sets() {
   const Job& job = job_.job;
-  progress_.sign("opening the training set");
+  progress_.report_activity("opening the training set");
   job_.train_data = open_data(job, DataPart::kTrain, log_);
-  progress_.sign("opening the test set");
+  progress_.report_activity("opening the test set");
   job_.test_data = open_test_data(job, job_.train_data, log_);
-  progress_.sign("timing layers");
+  progress_.report_activity("timing layers");
   // Times the fixed rule: the choices are published later, with the plan.
   if (job_.message.times_layers)
     session_.note(TimesNote{
@@ -90,24 +90,24 @@ void WorkerTask::open_data_sets() {
 }
 
 /// Offers the in-memory checkpoint: the coordinator may have failed before it received that step.
-void WorkerTask::offer_kept_step() {
+void WorkerTask::offer_checkpoint() {
   if (!job_.message.goes_on) return;
   const InMemoryCheckpoint* kept = last_step_.kept(job_.message.run);
   if (kept == nullptr) return;
-  session_.note(KeptNote{.run = kept->run,
-                         .rank = kept->rank,
-                         .state = kept->state,
-                         .list = tensor_list(kept->tensors->tensors())},
+  session_.note(CheckpointOfferNote{.run = kept->run,
+                                    .rank = kept->rank,
+                                    .state = kept->state,
+                                    .list = tensor_list(kept->tensors->tensors())},
                 kept->state.step);
   for (const std::string& report : kept->reports)
-    session_.note(KeptReportNote{report}, kept->state.step);
+    session_.note(SavedReportNote{report}, kept->state.step);
 }
 
 /// A joiner of a running job allocates its net before the others wait for it. Its rank is not known
 /// yet, so it uses the plan of worker 0.
 void WorkerTask::build_ahead() {
   if (job_.message.plan.is_null()) return;
-  progress_.sign("building the net");
+  progress_.report_activity("building the net");
   const uint16_t rank = std::exchange(job_.rank, uint16_t{0});
   make_training(job_.message.plan);
   job_.rank = rank;
@@ -119,7 +119,7 @@ void WorkerTask::make_training(const Json& plan) {
                                                                        .sent = reports_,
                                                                        .progress = progress_,
                                                                        .sender = sender_,
-                                                                       .grace = grace_,
+                                                                       .grace = stop_timeout_,
                                                                        .log = log_});
 }
 
@@ -129,20 +129,20 @@ void WorkerTask::report_prepared() {
                     WorkerSession& session) { session.member().prepared(facts); });
 }
 
-void WorkerTask::give_step(int64_t step) {
+void WorkerTask::send_step(int64_t step) {
   guarded([&] {
     if (training_ != nullptr) {
       training_->send_checkpoint(step);
       sender_.forget_sent();
     } else {
-      give_kept_step(step);
+      send_memory_checkpoint(step);
     }
     progress_.waits("other nodes to prepare");
   });
 }
 
 /// The worker keeps the step even if the job fails during the transfer.
-void WorkerTask::give_kept_step(int64_t step) {
+void WorkerTask::send_memory_checkpoint(int64_t step) {
   const InMemoryCheckpoint* kept = last_step_.kept(job_.message.run);
   if (kept == nullptr || kept->state.step != step)
     throw ConfigError(text("it requests the in-memory checkpoint of step ", step,
@@ -154,10 +154,10 @@ void WorkerTask::build(const comm::Planned& planned, uint16_t rank) {
   guarded([&] {
     job_.rank = rank;
     if (training_ != nullptr) {
-      progress_.sign("reverting to the last common step");
+      progress_.report_activity("reverting to the last common step");
       return training_->go_on(read_published_plan(planned.plan));
     }
-    progress_.sign("building the net");
+    progress_.report_activity("building the net");
     make_training(planned.plan);
     training_->announce();
   });
@@ -177,41 +177,41 @@ void WorkerTask::train() {
   guarded([&] { training_->train(); });
 }
 
-void WorkerTask::leave_view(const comm::NodeFailure& loss) {
-  tell_of_next_view(loss, log_);
-  sender_.begin_anew();
+void WorkerTask::leave_view(const comm::NodeFailure& node_failure) {
+  log_next_view(node_failure, log_);
+  sender_.reopen();
   progress_.waits("other nodes to leave the view");
   // A worker that could not build its net has already reported that.
   const int64_t step = training_ == nullptr ? 0 : training_->last_complete_step();
-  const int64_t least = training_ == nullptr ? 0 : training_->least_complete_step();
+  const int64_t least = training_ == nullptr ? 0 : training_->earliest_revertible_step();
   session_.post([step, least](WorkerSession& session) { session.left_view(step, least); });
 }
 
-void WorkerTask::end_after(const comm::NodeFailure& loss, bool alone) {
-  loss_ = loss;
-  end_watch_.rest();
-  sender_.begin_anew();
-  log_.warning(end_text(loss, {comm::Role::kWorker, job_.rank}));
-  stopped_step_ = training_ != nullptr ? training_->cease() : 0;
+void WorkerTask::end_after(const comm::NodeFailure& node_failure, bool alone) {
+  node_failure_ = node_failure;
+  exit_watchdog_.disarm();
+  sender_.reopen();
+  log_.warning(end_text(node_failure, {comm::Role::kWorker, job_.rank}));
+  stopped_step_ = training_ != nullptr ? training_->stop_computing() : 0;
   if (!alone) {
     if (began_) training_->report_traffic_and_trace();
     return session_.post([step = stopped_step_](WorkerSession& session) { session.stopped(step); });
   }
-  end_watch_.expect(LastStepSaver::kGracePeriod, "its checkpoint could not be written");
+  exit_watchdog_.arm(LastStepSaver::kGracePeriod, "its checkpoint could not be written");
   // Before the first step the net may have no values, and there is nothing new to save.
   if (began_) last_step_.write(*training_, stopped_step_);
   keep_last_step();
   session_.post([](WorkerSession& session) { session.member().leave(); });
-  over(end_of(loss));
+  over(end_of(node_failure));
 }
 
 void WorkerTask::keep_last_step() {
-  if (!began_ || !loss_) return;
-  end_watch_.expect(LastStepSaver::kGracePeriod, "its last complete step could not be copied");
+  if (!began_ || !node_failure_) return;
+  exit_watchdog_.arm(LastStepSaver::kGracePeriod, "its last complete step could not be copied");
   wait_for_posts(session_);
   // Includes reports of later steps: another worker may have completed a step that this worker has
   // only computed.
-  last_step_.keep(*training_, job_, stopped_step_, *loss_, reports_.messages(INT64_MAX));
+  last_step_.keep(*training_, job_, stopped_step_, *node_failure_, reports_.messages(INT64_MAX));
 }
 
 void WorkerTask::save(int64_t step) {
@@ -228,9 +228,9 @@ void WorkerTask::save(int64_t step) {
 }
 
 void WorkerTask::dismissed() {
-  if (began_ && !loss_) log_.info("the job is done");
+  if (began_ && !node_failure_) log_.info("the job is done");
   keep_last_step();
-  over(loss_ ? end_of(*loss_) : MemberEnd::kDone);
+  over(node_failure_ ? end_of(*node_failure_) : MemberEnd::kDone);
 }
 
 }  // namespace poseidon::trainer

@@ -31,16 +31,16 @@ class WorkerTask {
   void prepare(uint16_t rank, const Json& job);
   /// Sends a step to the coordinator. Before the plan it is this worker's in-memory checkpoint. In
   /// a running job it is the step after which a view begins, for the joiners.
-  void give_step(int64_t step);
+  void send_step(int64_t step);
   /// Builds the net for the plan of a view, in which this worker has rank `rank`.
   void build(const comm::Planned& planned, uint16_t rank);
   void take_value(int64_t index);
   void begin_with_values();
   void train();
   /// The job continues in another view, because a member has failed or others join.
-  void leave_view(const comm::NodeFailure& loss);
+  void leave_view(const comm::NodeFailure& node_failure);
   /// The job has failed. `alone`: the coordinator has failed too.
-  void end_after(const comm::NodeFailure& loss, bool alone);
+  void end_after(const comm::NodeFailure& node_failure, bool alone);
   /// The coordinator requests a survivor's last complete step.
   void save(int64_t step);
   void dismissed();
@@ -54,14 +54,14 @@ class WorkerTask {
   /// The reports that the coordinator has not acknowledged.
   ReportLog& reports() { return reports_; }
   /// Ends the process if this thread does not end in time; `why` describes what has not ended.
-  void must_end_soon(const char* why) { end_watch_.expect(grace_.period(), why); }
+  void start_exit_timeout(const char* why) { exit_watchdog_.arm(stop_timeout_.period(), why); }
 
  private:
   template <class Action>
   void guarded(Action action);
   void open_data_sets();
-  void offer_kept_step();
-  void give_kept_step(int64_t step);
+  void offer_checkpoint();
+  void send_memory_checkpoint(int64_t step);
   void keep_last_step();
   void build_ahead();
   void report_prepared();
@@ -70,8 +70,8 @@ class WorkerTask {
   const MemberOptions& options_;
   WorkerSession& session_;
   Log& log_;
-  ExitWatchdog end_watch_;  ///< destroyed last: it watches the end of the other members
-  ComputingGrace grace_;
+  ExitWatchdog exit_watchdog_;  ///< destroyed last: it watches the end of the other members
+  StopTimeout stop_timeout_;
   ProgressReporter progress_;
   CheckpointSender sender_;
   LastStepSaver last_step_;
@@ -80,7 +80,7 @@ class WorkerTask {
   std::unique_ptr<WorkerTraining> training_;  ///< once there is a plan
   bool began_ = false;                        ///< the first step has begun
   int64_t stopped_step_ = 0;                  ///< after a failure: the last complete step
-  std::optional<comm::NodeFailure> loss_;
+  std::optional<comm::NodeFailure> node_failure_;
   std::optional<MemberEnd> end_;
 };
 

@@ -6,7 +6,7 @@
 #include "trainer/plan/sync_plan.h"
 #include "trainer/report/trace_file.h"
 #include "trainer/step/backends.h"
-#include "trainer/step/job_lost.h"
+#include "trainer/step/job_failed.h"
 
 namespace poseidon::trainer {
 
@@ -39,15 +39,16 @@ WorkerTraining::WorkerTraining(const PreparedJob& job, const PublishedPlan& publ
               [this](size_t device, net::Net& net, layers::Updater& updater) {
                 return view_->exchange.make_end(device, net, updater);
               },
-          .lose = [this](const std::string& why) { view_->exchange.lose(why); }},
+          .set_failed = [this](const std::string& why) { view_->exchange.set_failed(why); }},
       reports.log);
 }
 
 std::shared_ptr<WorkerView> WorkerTraining::make_view(const PublishedPlan& published) {
   return std::make_shared<WorkerView>(
       job_, published, reports_.session,
-      DeviceExchange::Signs{.works = [this] { reports_.progress.sign("training"); },
-                            .waits = [this] { reports_.progress.waits("sums"); }});
+      DeviceExchange::ActivityCallbacks{
+          .works = [this] { reports_.progress.report_activity("training"); },
+          .waits = [this] { reports_.progress.waits("sums"); }});
 }
 
 WorkerPart WorkerTraining::part() const {
@@ -57,7 +58,7 @@ WorkerPart WorkerTraining::part() const {
           .data = job_.train_data,
           .rank = job_.rank,
           .trace = trace_.get(),
-          .between_passes = [this](int64_t step) { compare_in_turn(step); }};
+          .between_passes = [this](int64_t step) { compare_rotating_digests(step); }};
 }
 
 void WorkerTraining::announce() {
@@ -80,7 +81,7 @@ void WorkerTraining::announce() {
 }
 
 void WorkerTraining::take_value(int64_t index) {
-  reports_.progress.sign("receiving initial values");
+  reports_.progress.report_activity("receiving initial values");
   TensorStore::Entry& came = values_->entries()[static_cast<size_t>(index)];
   in_order(computation_->tensors(), view_->published.in_flight)[static_cast<size_t>(index)]->set(
       came.values());
@@ -111,7 +112,7 @@ void WorkerTraining::go_on(const PublishedPlan& published) {
   if (!has_values_) first_step_ = published.first_step;
   reports_.session.post([before = std::exchange(view_, make_view(published))](WorkerSession&) {});
   computation_->plan(part());
-  if (published.restored && published.first_step == 0) computation_->begin_anew();
+  if (published.restored && published.first_step == 0) computation_->restore_initial_values();
   if (!keeps_values) return announce();
   begin_with_values();
 }
@@ -129,7 +130,7 @@ void WorkerTraining::train() {
 bool WorkerTraining::begin(int64_t done) {
   const StepLimit::Next next = view_->limit.begin(done);
   if (next == StepLimit::Next::kPause) {
-    computation_->settle_for_checkpoint();
+    computation_->drain_for_checkpoint();
     reports_.progress.waits("joiners");
     reports_.session.post(
         [done](WorkerSession& session) { session.member().coordinator().paused(done); });
@@ -137,12 +138,12 @@ bool WorkerTraining::begin(int64_t done) {
   }
   const bool begins = next == StepLimit::Next::kBegin;
   if (!begins && view_->limit.ended()) throw JobFailed("the job has failed");
-  if (begins) reports_.progress.sign("training");
+  if (begins) reports_.progress.report_activity("training");
   return begins;
 }
 
 void WorkerTraining::trained(StepReport report) {
-  reports_.grace.took(report.times.all_ms());
+  reports_.grace.add_step_time(report.times.all_ms());
   report.layer_wait_ms = view_->exchange.by_layer_of_plan(report.layer_wait_ms);
   reports_.session.post(
       [&sent = reports_.sent, report = std::move(report)](WorkerSession& session) {
@@ -152,8 +153,8 @@ void WorkerTraining::trained(StepReport report) {
 }
 
 /// Sends the digests of all tensors and sums in flight for the replica divergence check.
-void WorkerTraining::settled(int64_t step) {
-  settled_step_ = step;
+void WorkerTraining::drained(int64_t step) {
+  drained_step_ = step;
   comm::Digest digest{.step = step,
                       .turn = comm::Digest::kAll,
                       .values = tensor_digests(computation_->tensors(), computation_->in_flight())};
@@ -163,12 +164,12 @@ void WorkerTraining::settled(int64_t step) {
 }
 
 /// Sends the digests of some tensors, with which the step after `step` is computed.
-void WorkerTraining::compare_in_turn(int64_t step) const {
+void WorkerTraining::compare_rotating_digests(int64_t step) const {
   const int64_t every = job_.job.config.cluster.digest_every;
-  if (every == 0 || step % every != 0 || step == settled_step_) return;
+  if (every == 0 || step % every != 0 || step == drained_step_) return;
   if (step == view_->published.first_step) return;  // all tensors were compared there
   comm::Digest digest{.step = step, .turn = step / every % comm::kDigestTurns, .values = {}};
-  digest.values = tensor_digests_in_turn(computation_->tensors(), digest.turn, comm::kDigestTurns);
+  digest.values = rotating_tensor_digests(computation_->tensors(), digest.turn, comm::kDigestTurns);
   reports_.session.post([digest = std::move(digest)](WorkerSession& session) {
     session.member().coordinator().digest(digest);
   });
@@ -188,7 +189,7 @@ void WorkerTraining::send_checkpoint(int64_t step) {
 
 bool WorkerTraining::testing(int64_t done, int64_t of) {
   if (view_->limit.ended()) throw JobFailed("the job has failed");
-  reports_.progress.sign("testing", done, of, "batches");
+  reports_.progress.report_activity("testing", done, of, "batches");
   return true;
 }
 
@@ -197,7 +198,7 @@ void WorkerTraining::tested(int64_t step, const TestSums& sums) {
                             WorkerSession& session) { send_report(session, sent, note); });
 }
 
-int64_t WorkerTraining::cease() {
+int64_t WorkerTraining::stop_computing() {
   const int64_t step = last_complete_step();
   computation_->revert_to(step);
   return step;

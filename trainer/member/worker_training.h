@@ -25,7 +25,7 @@ class WorkerTraining final : public RunSink {
     ReportLog& sent;
     ProgressReporter& progress;
     CheckpointSender& sender;
-    ComputingGrace& grace;
+    StopTimeout& grace;
     Log& log;
   };
   /// Builds the net. `job` must outlive it. Throws ConfigError, RunError.
@@ -42,7 +42,7 @@ class WorkerTraining final : public RunSink {
 
   // The job continues in another view.
   int64_t last_complete_step() const { return computation_->last_complete_step(); }
-  int64_t least_complete_step() const { return computation_->least_complete_step(); }
+  int64_t earliest_revertible_step() const { return computation_->earliest_revertible_step(); }
   /// Goes back to the step after which the next view begins, and prepares its plan; train() makes
   /// its steps. If the values are those of a checkpoint, they arrive like initial values. Throws
   /// ConfigError, RunError.
@@ -50,7 +50,7 @@ class WorkerTraining final : public RunSink {
 
   // After a failure that ends the job.
   /// Stops computing: goes back to the last complete step, and returns it.
-  int64_t cease();
+  int64_t stop_computing();
   /// Sends a checkpoint. Worker 0 does this regularly, and for joiners. After a failure the
   /// coordinator may ask any worker. Throws JobFailed if the checkpoint is no longer needed,
   /// RunError for non-finite values.
@@ -64,8 +64,8 @@ class WorkerTraining final : public RunSink {
  private:
   bool begin(int64_t done) override;
   void trained(StepReport report) override;
-  void settling() override { reports_.progress.sign("comparing replicas"); }
-  void settled(int64_t step) override;
+  void draining() override { reports_.progress.report_activity("comparing replicas"); }
+  void drained(int64_t step) override;
   void checkpoint(int64_t step) override;
   bool testing(int64_t done, int64_t of) override;
   void tested(int64_t step, const TestSums& sums) override;
@@ -73,12 +73,12 @@ class WorkerTraining final : public RunSink {
 
   std::shared_ptr<WorkerView> make_view(const PublishedPlan& published);
   WorkerPart part() const;
-  void compare_in_turn(int64_t step) const;
+  void compare_rotating_digests(int64_t step) const;
 
   const PreparedJob& job_;
   const Reports reports_;
   int64_t first_step_;
-  int64_t settled_step_ = -1;             ///< the last step after which all tensors were compared
+  int64_t drained_step_ = -1;             ///< the last step after which all tensors were compared
   std::unique_ptr<TraceRecorder> trace_;  ///< only with --trace
   std::shared_ptr<WorkerView> view_;
   std::unique_ptr<WorkerComputation> computation_;

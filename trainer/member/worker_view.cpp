@@ -5,7 +5,7 @@
 namespace poseidon::trainer {
 
 WorkerView::WorkerView(const PreparedJob& job, const PublishedPlan& published_,
-                       WorkerSession& session, DeviceExchange::Signs signs)
+                       WorkerSession& session, DeviceExchange::ActivityCallbacks activity)
     : published(published_),
       plan(read_sync_plan(published, job.job, {comm::Role::kWorker, job.rank})),
       limit(published.first_step, published.last_step),
@@ -13,7 +13,7 @@ WorkerView::WorkerView(const PreparedJob& job, const PublishedPlan& published_,
                static_cast<uint64_t>(published.first_step), [&session](std::function<void()> task) {
                  session.transport().post(std::move(task));
                }) {
-  exchange.watch(std::move(signs));
+  exchange.watch(std::move(activity));
 }
 
 }  // namespace poseidon::trainer

@@ -14,7 +14,7 @@ namespace poseidon::trainer {
 struct WorkerView {
   /// `session` must outlive it. Throws ConfigError for a plan that is not for this job.
   WorkerView(const PreparedJob& job, const PublishedPlan& published, WorkerSession& session,
-             DeviceExchange::Signs signs);
+             DeviceExchange::ActivityCallbacks activity);
 
   const PublishedPlan published;
   const comm::Plan plan;

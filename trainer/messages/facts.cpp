@@ -19,7 +19,7 @@ constexpr const char* kTrainingSamples = "the number of training samples";
 /// The first difference is reported, so numbers of samples come before fingerprints.
 std::vector<comm::Fact> facts_of(const Job& job, const PreparedData& train,
                                  const PreparedData& test) {
-  std::vector<comm::Fact> facts{{"the hash of the job", config_hash(job.decisive_part())},
+  std::vector<comm::Fact> facts{{"the hash of the job", config_hash(job.result_settings_json())},
                                 {kTrainingSamples, std::to_string(train.dataset->size())},
                                 {"the training set", train.dataset->fingerprint()}};
   if (test.dataset == nullptr) return facts;

@@ -4,22 +4,23 @@
 
 namespace poseidon::trainer {
 
-MemberEnd end_of(const comm::NodeFailure& loss) {
-  const bool own_error =
-      loss.kind == comm::NodeFailure::Kind::kError || loss.kind == comm::NodeFailure::Kind::kDrift;
-  return own_error ? MemberEnd::kFailed : MemberEnd::kPeerLost;
+MemberEnd end_of(const comm::NodeFailure& node_failure) {
+  const bool own_error = node_failure.kind == comm::NodeFailure::Kind::kError ||
+                         node_failure.kind == comm::NodeFailure::Kind::kDrift;
+  return own_error ? MemberEnd::kFailed : MemberEnd::kPeerFailed;
 }
 
-std::string end_text(const comm::NodeFailure& loss, comm::NodeId self) {
-  if (loss.kind == comm::NodeFailure::Kind::kDrift && loss.who == self)
-    return loss.message() + "; this node does not rejoin this job: check its memory and processor";
-  const bool given_up =
-      loss.kind == comm::NodeFailure::Kind::kPeer || loss.kind == comm::NodeFailure::Kind::kStall;
-  if (!given_up || loss.who != self) return loss.message();
-  return "the coordinator removed this node from the job: " + loss.message();
+std::string end_text(const comm::NodeFailure& node_failure, comm::NodeId self) {
+  if (node_failure.kind == comm::NodeFailure::Kind::kDrift && node_failure.who == self)
+    return node_failure.message() +
+           "; this node does not rejoin this job: check its memory and processor";
+  const bool given_up = node_failure.kind == comm::NodeFailure::Kind::kPeer ||
+                        node_failure.kind == comm::NodeFailure::Kind::kStall;
+  if (!given_up || node_failure.who != self) return node_failure.message();
+  return "the coordinator removed this node from the job: " + node_failure.message();
 }
 
-void tell_of_next_view(const comm::NodeFailure& why, Log& log) {
+void log_next_view(const comm::NodeFailure& why, Log& log) {
   if (why.kind == comm::NodeFailure::Kind::kJoined) return log.info(why.message());
   log.warning(
       text(why.message(), "; the job continues without ",

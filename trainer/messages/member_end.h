@@ -8,17 +8,17 @@
 namespace poseidon::trainer {
 
 /// Outcome of a process's part in a job; the values are exit codes.
-enum class MemberEnd : int { kDone = 0, kFailed = 1, kRefused = 2, kPeerLost = 3 };
+enum class MemberEnd : int { kDone = 0, kFailed = 1, kRefused = 2, kPeerFailed = 3 };
 
 /// The outcome for a node failure. A node's own error or replica divergence is kFailed, not
-/// kPeerLost.
-MemberEnd end_of(const comm::NodeFailure& loss);
+/// kPeerFailed.
+MemberEnd end_of(const comm::NodeFailure& node_failure);
 
 /// Message of member `self` about the failure that ends its part in the job. If the coordinator has
 /// removed `self`, for example after it was stopped for a while, the message says so.
-std::string end_text(const comm::NodeFailure& loss, comm::NodeId self);
+std::string end_text(const comm::NodeFailure& node_failure, comm::NodeId self);
 
 /// Logs why the job continues in another view: a member has failed, or others have joined.
-void tell_of_next_view(const comm::NodeFailure& why, Log& log);
+void log_next_view(const comm::NodeFailure& why, Log& log);
 
 }  // namespace poseidon::trainer

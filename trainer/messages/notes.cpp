@@ -37,7 +37,7 @@ void TensorsNote::describe(Fields& fields) {
   fields.integer("threads", threads, between(1, 1 << 16), "that compute", kRequired);
 }
 
-void KeptNote::describe(Fields& fields) {
+void CheckpointOfferNote::describe(Fields& fields) {
   fields.text("run", run, "whose step it is", kRequired);
   fields.integer("rank", rank, between(0, 65535), "of the worker then", kRequired);
   fields.object(
@@ -45,7 +45,7 @@ void KeptNote::describe(Fields& fields) {
   fields.raw("list", list, "of a checkpoint's tensors", kRequired);
 }
 
-void KeptReportNote::describe(Fields& fields) {
+void SavedReportNote::describe(Fields& fields) {
   fields.text("report", report, "a note of a step or a test", kRequired);
 }
 

@@ -35,7 +35,7 @@ struct TensorsNote {
 
 /// Worker to coordinator, before it is prepared: it holds an in-memory checkpoint of the run and
 /// can send it.
-struct KeptNote {
+struct CheckpointOfferNote {
   static constexpr const char* kAbout = "kept";
   std::string run;   ///< RunDirectory::id()
   int64_t rank = 0;  ///< rank of the worker in that run's last view
@@ -44,9 +44,9 @@ struct KeptNote {
   void describe(Fields& fields);
 };
 
-/// Worker to coordinator, after KeptNote: a report of that run's last steps. The worker sent it to
-/// an earlier coordinator, which may not have recorded it.
-struct KeptReportNote {
+/// Worker to coordinator, after CheckpointOfferNote: a report of that run's last steps. The worker
+/// sent it to an earlier coordinator, which may not have recorded it.
+struct SavedReportNote {
   static constexpr const char* kAbout = "kept_report";
   std::string report;  ///< an encoded note with StepNote or TestNote
   void describe(Fields& fields);

@@ -21,8 +21,8 @@ bool decides_by_time(const Job& job, const std::optional<comm::Plan>& earlier) {
          job.config.cluster.workers > 1 && !earlier;
 }
 
-bool deals_by_speed(const Job& job, const comm::PlanRequest& request,
-                    const std::optional<comm::Plan>& earlier) {
+bool assigns_by_speed(const Job& job, const comm::PlanRequest& request,
+                      const std::optional<comm::Plan>& earlier) {
   const ClusterConfig& cluster = job.config.cluster;
   const bool keeps = earlier && comm::keeps_assignment(request, *earlier);
   return cluster.balance == Balance::kSpeed && cluster.workers > 1 && !keeps;
@@ -77,7 +77,7 @@ MeasuredPlan::MeasuredPlan(const Job& job, const Checkpoint* resumed, bool repla
       request_(plan_request(job)),
       earlier_(earlier_plan(job, request_, resumed, replan)),
       by_time_(decides_by_time(job, earlier_)),
-      by_speed_(deals_by_speed(job, request_, earlier_)),
+      by_speed_(assigns_by_speed(job, request_, earlier_)),
       wants_link_(by_time_ && job.config.comm.link_mbps <= 0) {}
 
 void MeasuredPlan::take_measurements(const MeasuredPlan& other) {
@@ -88,7 +88,7 @@ void MeasuredPlan::take_measurements(const MeasuredPlan& other) {
 bool MeasuredPlan::wanted(const Job& job, const Checkpoint* resumed, bool replan) {
   const comm::PlanRequest request = plan_request(job);
   const std::optional<comm::Plan> earlier = earlier_plan(job, request, resumed, replan);
-  return decides_by_time(job, earlier) || deals_by_speed(job, request, earlier);
+  return decides_by_time(job, earlier) || assigns_by_speed(job, request, earlier);
 }
 
 comm::Plan MeasuredPlan::provisional() const {
@@ -104,7 +104,7 @@ comm::Plan MeasuredPlan::provisional() const {
 
 comm::Plan MeasuredPlan::make() {
   if (times_.empty()) throw ConfigError("no worker has reported its layer times");
-  if (by_speed_) deal_by_speed();
+  if (by_speed_) assign_by_speed();
   add_longest_times();
   if (link_) add_link(times_.begin()->second.threads);
   return sync_plan(request_, earlier_);
@@ -117,7 +117,7 @@ void MeasuredPlan::add_link(double threads) {
     request_.processor_ns_per_byte = link_->processor_ns_per_byte / threads;
 }
 
-void MeasuredPlan::deal_by_speed() {
+void MeasuredPlan::assign_by_speed() {
   std::vector<comm::WorkerPace> paces;
   for (const auto& [worker, times] : times_)
     paces.push_back(

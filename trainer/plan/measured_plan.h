@@ -45,7 +45,7 @@ class MeasuredPlan {
 
  private:
   void add_link(double threads);
-  void deal_by_speed();
+  void assign_by_speed();
   void add_longest_times();
 
   const double limit_mbps_;

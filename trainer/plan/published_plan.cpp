@@ -180,8 +180,8 @@ comm::Plan read_sync_plan(const PublishedPlan& published, const Job& job, comm::
     if (got > most)
       fail_at(place.at(key), text("expected at most ", most, " as in the job, got ", got));
   };
-  at_most("workers", plan.workers(), job.config.cluster.most_workers());
-  at_most("servers", plan.servers(), job.config.cluster.most_servers());
+  at_most("workers", plan.workers(), job.config.cluster.worker_limit());
+  at_most("servers", plan.servers(), job.config.cluster.server_limit());
   same("logical_shards", plan.logical_shards(), asked.logical_shards);
   same("global_batch", plan.global_batch, asked.global_batch);
   same("staleness", plan.staleness, asked.staleness);
@@ -210,12 +210,12 @@ Schedule schedule_of(const Job& job, int64_t steps, int64_t samples) {
 
 RunState run_state(const Job& job, const PublishedPlan& published, const Schedule& schedule,
                    int64_t step, const net::Choices& choices, const std::string& dataset) {
-  const Json decisive = job.decisive_part();
+  const Json result_settings = job.result_settings_json();
   return {.step = step,
           .samples = step * job.config.global_batch(),
           .learning_rate = schedule.learning_rate(step),
-          .config_hash = config_hash(decisive),
-          .config = decisive,
+          .config_hash = config_hash(result_settings),
+          .config = result_settings,
           .choices = choices_json(choices),
           .plan = published.plan,
           .dataset = dataset};

@@ -14,8 +14,8 @@ namespace poseidon::trainer {
 namespace {
 
 constexpr std::string_view kClear = "\r\033[K";
-constexpr size_t kMostEarlyLines = 1000;
-constexpr uint64_t kMostLogBytes = uint64_t{16} << 20;
+constexpr size_t kMaxEarlyLines = 1000;
+constexpr uint64_t kMaxLogBytes = uint64_t{16} << 20;
 
 void put(const std::string& bytes) {
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, bytes.data(), bytes.size());
@@ -87,11 +87,11 @@ void Console::close_log() {
 
 void Console::append(const std::string& line) {
   if (!log_) {
-    if (log_path_.empty() && early_.size() < kMostEarlyLines) early_.push_back(line);
+    if (log_path_.empty() && early_.size() < kMaxEarlyLines) early_.push_back(line);
     return;
   }
   try {
-    if (log_bytes_ > kMostLogBytes) {
+    if (log_bytes_ > kMaxLogBytes) {
       std::error_code failure;
       std::filesystem::rename(log_path_, log_path_.string() + ".1", failure);
       log_.emplace(log_path_);

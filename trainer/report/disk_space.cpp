@@ -64,7 +64,7 @@ CheckpointBytes checkpoint_bytes(const Json& list, int64_t in_flight) {
           .state = bytes_in("optimizer") + bytes_in("sums") * static_cast<uint64_t>(in_flight)};
 }
 
-uint64_t most_new_checkpoints(const TrainConfig& train, int64_t steps, int64_t existing) {
+uint64_t max_new_checkpoints(const TrainConfig& train, int64_t steps, int64_t existing) {
   const int64_t written = train.checkpoint_every > 0 ? steps / train.checkpoint_every + 1 : 1;
   // All other existing checkpoints are removed after the first new one.
   const int64_t kept = train.keep_checkpoints > 0 ? train.keep_checkpoints + 2 - existing : written;
@@ -82,7 +82,7 @@ void check_disk_space(const std::filesystem::path& run, const CheckpointBytes& b
     throw ConfigError(text(run.string(), ": the disk has ", bytes_text(disk.available),
                            " left, but a checkpoint of this run needs ", bytes_text(one),
                            "; free space, or set --output to a folder on another disk"));
-  const uint64_t most = most_new_checkpoints(train, steps, checkpoints_in(run));
+  const uint64_t most = max_new_checkpoints(train, steps, checkpoints_in(run));
   if (disk.available / one < most)
     log.warning(text(run.string(), ": the disk has ", bytes_text(disk.available), " left, but ",
                      counted(most, "more checkpoint"), " of ", bytes_text(one),

@@ -21,7 +21,7 @@ CheckpointBytes checkpoint_bytes(const Json& list, int64_t in_flight);
 
 /// Maximum number of checkpoints that a run of `steps` more steps adds to `existing` ones at one
 /// time: the kept ones, the best one, and the one being written.
-uint64_t most_new_checkpoints(const TrainConfig& train, int64_t steps, int64_t existing);
+uint64_t max_new_checkpoints(const TrainConfig& train, int64_t steps, int64_t existing);
 
 /// Throws ConfigError if the disk of folder `run` has no room for one checkpoint, or if the file
 /// size limit is below its larger file. Warns if there is no room for all checkpoints of `steps`

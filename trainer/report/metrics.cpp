@@ -54,9 +54,9 @@ std::string formatted(const char* format, Values... values) {
 }
 
 /// Adds the layers' scalars to a line of metrics.jsonl and to the scalars for TensorBoard.
-void add_told(const std::vector<Scalar>& told, const std::string& group, Json& line,
+void add_told(const std::vector<Scalar>& named_values, const std::string& group, Json& line,
               std::vector<Scalar>& scalars) {
-  for (const auto& [key, value] : told) {
+  for (const auto& [key, value] : named_values) {
     line[key] = value;
     scalars.emplace_back(group + key, value);
   }
@@ -143,7 +143,7 @@ void Metrics::write_line() {
   std::vector<Scalar> scalars{{"train/loss", report.mean.loss},
                               {"train/learning_rate", report.learning_rate},
                               {"train/samples_per_second", rate}};
-  add_told(options_.scalars.told(report.mean), "train/", line, scalars);
+  add_told(options_.scalars.named_values(report.mean), "train/", line, scalars);
   append(line, scalars);
   if (console_.live())
     console_.record(progress_line(report));
@@ -188,7 +188,7 @@ void Metrics::tested(int64_t step, const TestResult& result) {
   Json line{
       {"type", "test"}, {"step", step}, {"loss", result.mean.loss}, {"samples", result.samples}};
   std::vector<Scalar> scalars{{"test/loss", result.mean.loss}};
-  add_told(options_.test_scalars.told(result.mean), "test/", line, scalars);
+  add_told(options_.test_scalars.named_values(result.mean), "test/", line, scalars);
   append(line, scalars);
   console_.info(
       formatted("step %lld: test loss %.4f", static_cast<long long>(step), result.mean.loss) +

@@ -23,7 +23,7 @@ namespace {
 
 constexpr const char* kRunFile = "run.json";
 constexpr size_t kIdBytes = 16;
-constexpr uint64_t kMostIdBytes = 4096;
+constexpr uint64_t kMaxIdBytes = 4096;
 
 std::string make_id() {
   std::array<std::byte, kIdBytes> bytes{};
@@ -35,7 +35,7 @@ std::string make_id() {
 std::string read_id(const fs::path& file) {
   if (!fs::exists(file)) return "";
   std::vector<std::byte> bytes;
-  read_file(file, kMostIdBytes, bytes);
+  read_file(file, kMaxIdBytes, bytes);
   std::string id;
   read_fields(
       parse_json({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, file.string()),

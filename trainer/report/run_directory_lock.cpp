@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* kName = "run.lock";
-constexpr uint64_t kMostLockBytes = 4096;
+constexpr uint64_t kMaxLockBytes = 4096;
 
 std::string host_name() {
   std::array<char, 256> name{};
@@ -58,7 +58,7 @@ std::string RunDirectoryLock::text_in(const fs::path& run) {
   if (!fs::is_regular_file(run / kName, failure)) return "";
   std::vector<std::byte> bytes;
   try {
-    read_file(run / kName, kMostLockBytes, bytes);
+    read_file(run / kName, kMaxLockBytes, bytes);
   } catch (const ConfigError& error) {
     throw RunError(error.what());  // the file belongs to this run, not to the user
   }

@@ -18,7 +18,7 @@ ScalarKeys::ScalarKeys(const std::vector<net::ReportedScalar>& scalars) : count_
     keys_.push_back({scalars[i].layer + "/" + scalars[i].name, i});
 }
 
-std::vector<Scalar> ScalarKeys::told(const SampleSums& mean) const {
+std::vector<Scalar> ScalarKeys::named_values(const SampleSums& mean) const {
   std::vector<Scalar> out;
   for (const Key& key : keys_)
     if (key.index < mean.scalars.size()) out.emplace_back(key.name, mean.scalars[key.index]);

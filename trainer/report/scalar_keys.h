@@ -21,7 +21,7 @@ class ScalarKeys {
   /// Number of scalars per sample.
   size_t count() const { return count_; }
   /// Each key with its value in `mean`; keys without a value are left out.
-  std::vector<Scalar> told(const SampleSums& mean) const;
+  std::vector<Scalar> named_values(const SampleSums& mean) const;
   /// The value under one key.
   std::optional<double> find(const std::string& key, const SampleSums& mean) const;
 

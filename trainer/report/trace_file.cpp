@@ -12,7 +12,7 @@ namespace {
 constexpr size_t kSpansOfNote = 20000;  // about a megabyte of JSON
 constexpr size_t kNumbersOfSpan = TraceNote::kNumbersOfSpan;
 /// For one node: two threads, twice if a job fails at its end, and their labels.
-constexpr size_t kMostTraceBytes = size_t{64} << 20;
+constexpr size_t kMaxTraceBytes = size_t{64} << 20;
 constexpr size_t kClockSamples = 64;
 
 double microseconds(int64_t ns) { return static_cast<double>(ns) / 1000; }
@@ -130,7 +130,7 @@ void TraceCollection::add(comm::NodeId node, const TraceNote& note) {
   bytes += note.spans.size() * sizeof(int64_t);
   for (const TraceNote::Label& label : note.labels)
     bytes += sizeof label + label.track.size() + label.category.size() + label.name.size();
-  if (bytes > kMostTraceBytes) refuse(text("of more than ", kMostTraceBytes, " bytes"));
+  if (bytes > kMaxTraceBytes) refuse(text("of more than ", kMaxTraceBytes, " bytes"));
   if (note.spans.size() % kNumbersOfSpan != 0)
     refuse(text("with ", note.spans.size(), " numbers for spans, expected a multiple of ",
                 kNumbersOfSpan));

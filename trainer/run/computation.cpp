@@ -62,7 +62,7 @@ void Computation::plan(const WorkerPart& part, comm::Part shards, const MakeExch
                        Log& log) {
   const PublishedPlan& published = part.published;
   sums.begin_with(published.first_step - published.in_flight, published.in_flight);
-  stands_at = published.first_step;
+  steps_done = published.first_step;
   steps.exchange = make_exchange(engine.net(), engine.updater());
   steps.loader = std::make_unique<data::Loader>(*part.data.dataset, *part.data.transform,
                                                 loader_options(part, shards, engine.net()), log);
@@ -72,14 +72,14 @@ void Computation::plan(const WorkerPart& part, comm::Part shards, const MakeExch
 
 /// Destroys in reverse order: each object reads the one created before it.
 void Computation::end_plan(std::optional<int64_t> step) {
-  stands_at = step.value_or(last_complete_step());
-  revert_to(stands_at);
+  steps_done = step.value_or(last_complete_step());
+  revert_to(steps_done);
   steps.loop.reset();
   steps.loader.reset();
   steps.exchange.reset();
 }
 
-void Computation::begin_anew(const Job& job) {
+void Computation::restore_initial_values(const Job& job) {
   engine.net().values().initialize(static_cast<uint64_t>(job.config.train.seed));
   const auto clear = [](const NamedTensor& tensor) {
     tensor.set(std::vector<float>(tensor.count()));
@@ -90,11 +90,11 @@ void Computation::begin_anew(const Job& job) {
 }
 
 int64_t Computation::last_complete_step() const {
-  return steps.loop != nullptr ? steps.loop->last_complete_step() : stands_at;
+  return steps.loop != nullptr ? steps.loop->last_complete_step() : steps_done;
 }
 
-int64_t Computation::least_complete_step() const {
-  return steps.loop != nullptr ? steps.loop->least_complete_step() : stands_at;
+int64_t Computation::earliest_revertible_step() const {
+  return steps.loop != nullptr ? steps.loop->earliest_revertible_step() : steps_done;
 }
 
 void Computation::revert_to(int64_t step) {

@@ -52,11 +52,11 @@ struct Computation {
   /// `steps`.
   void end_plan(std::optional<int64_t> step);
   /// Restores the initial values.
-  void begin_anew(const Job& job);
+  void restore_initial_values(const Job& job);
 
   // As in TrainingLoop. Without `steps`: the step at which they would begin.
   int64_t last_complete_step() const;
-  int64_t least_complete_step() const;
+  int64_t earliest_revertible_step() const;
   void revert_to(int64_t step);
 
   Engine engine;
@@ -65,7 +65,7 @@ struct Computation {
   RunTensors tensors;
   Schedule schedule;
   PlannedSteps steps;
-  int64_t stands_at = 0;  ///< without `steps`: number of steps done
+  int64_t steps_done = 0;  ///< without `steps`: number of steps done
 };
 
 }  // namespace poseidon::trainer

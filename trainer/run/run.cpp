@@ -36,7 +36,7 @@ class Run final : public RunSink {
   void build();
   std::unique_ptr<GradientExchange> make_exchange(size_t device, net::Net& net,
                                                   layers::Updater& updater);
-  std::function<void(const std::string&)> lose();
+  std::function<void(const std::string&)> set_failed();
   void open_directory();
   void restore();
   void take_weights();
@@ -77,7 +77,7 @@ class Run final : public RunSink {
   PublishedPlan published_;
   TestProgress test_progress_{console_, "testing"};
   TraceRecorder trace_;
-  std::unique_ptr<DevicesAlone> alone_;  ///< null for one device
+  std::unique_ptr<SingleWorkerExchange> alone_;  ///< null for one device
   std::unique_ptr<WorkerComputation> computation_;
   std::optional<RunReport> report_;
 };
@@ -141,7 +141,7 @@ void Run::fail(RunLoop& loop, const std::exception_ptr& failure) {
 
 /// Returns the reason of a failure, "" on success.
 std::string Run::save_last_step(RunLoop& loop) {
-  if (alone_ != nullptr) alone_->exchange().forget_loss();
+  if (alone_ != nullptr) alone_->exchange().clear_failure();
   try {
     if (loop.save_last_step()) return "";
     return text(
@@ -167,8 +167,8 @@ void Run::build() {
   warn_of_memory(job_, estimate_memory(job_, plan_, net), 1, console_);
   const size_t devices = job_.device().indices.size();
   if (devices > 1)
-    alone_ = std::make_unique<DevicesAlone>(plan_, devices,
-                                            static_cast<uint64_t>(published_.first_step));
+    alone_ = std::make_unique<SingleWorkerExchange>(plan_, devices,
+                                                    static_cast<uint64_t>(published_.first_step));
   computation_ = std::make_unique<WorkerComputation>(
       WorkerPart{.job = job_,
                  .published = published_,
@@ -182,7 +182,7 @@ void Run::build() {
               [this](size_t device, net::Net& made, layers::Updater& updater) {
                 return make_exchange(device, made, updater);
               },
-          .lose = lose()},
+          .set_failed = set_failed()},
       console_);
   if (alone_ != nullptr) alone_->open();
 }
@@ -192,12 +192,12 @@ std::unique_ptr<GradientExchange> Run::make_exchange(size_t device, net::Net& ne
   if (alone_ != nullptr) return alone_->exchange().make_end(device, net, updater);
   return std::make_unique<LocalExchange>(
       net, updater, plan_.logical_shards(),
-      Lateness{.staleness = plan_.staleness, .first_step = published_.first_step});
+      StalenessOptions{.staleness = plan_.staleness, .first_step = published_.first_step});
 }
 
-std::function<void(const std::string&)> Run::lose() {
+std::function<void(const std::string&)> Run::set_failed() {
   if (alone_ == nullptr) return nullptr;
-  return [this](const std::string& why) { alone_->exchange().lose(why); };
+  return [this](const std::string& why) { alone_->exchange().set_failed(why); };
 }
 
 void Run::open_directory() {

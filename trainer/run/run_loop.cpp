@@ -3,10 +3,10 @@
 namespace poseidon::trainer {
 
 bool RunLoop::go(bool again) {
-  if (again) do_what_is_due();
+  if (again) run_due_work();
   while (sink_.begin(steps_done())) {
     sink_.trained(computation_.step());
-    do_what_is_due();
+    run_due_work();
   }
   checkpoint();
   const bool halted = sink_.halted();
@@ -14,20 +14,20 @@ bool RunLoop::go(bool again) {
   return halted;
 }
 
-void RunLoop::do_what_is_due() {
+void RunLoop::run_due_work() {
   const TrainConfig& train = computation_.part().job.config.train;
   if (is_due(train.checkpoint_every)) checkpoint();
   if (is_due(train.test_every)) test();
 }
 
-void RunLoop::settle() {
-  if (settled_step_ == steps_done()) return;
-  sink_.settling();
+void RunLoop::drain() {
+  if (drained_step_ == steps_done()) return;
+  sink_.draining();
   if (steps_done() == computation_.part().published.steps) computation_.finish();
-  computation_.settle_for_checkpoint();
+  computation_.drain_for_checkpoint();
   computation_.compare_devices();
-  settled_step_ = steps_done();
-  sink_.settled(steps_done());
+  drained_step_ = steps_done();
+  sink_.drained(steps_done());
 }
 
 std::optional<int64_t> RunLoop::save_last_step() {
@@ -37,7 +37,7 @@ std::optional<int64_t> RunLoop::save_last_step() {
 }
 
 void RunLoop::checkpoint() {
-  settle();
+  drain();
   sink_.checkpoint(steps_done());
 }
 
@@ -48,7 +48,7 @@ bool RunLoop::was_tested() const {
 }
 
 void RunLoop::test() {
-  settle();
+  drain();
   if (test_.dataset == nullptr || tested_step_ == steps_done() || was_tested()) return;
   tested_step_ = steps_done();
   const WorkerPart& part = computation_.part();
@@ -62,7 +62,7 @@ void RunLoop::test() {
       .parts = part.plan.logical_shards(),
       .own_parts = {.first = own.first, .count = own.count}};
   std::optional<TestSums> sums;
-  computation_.with_averages(
+  computation_.with_ema(
       [&] { sums = evaluate_part(computation_.engine().net(), test_, options, log_); });
   if (sums) sink_.tested(steps_done(), *sums);
 }

@@ -19,12 +19,12 @@ class RunSink {
   virtual bool begin(int64_t done) = 0;
   virtual void trained(StepReport report) = 0;
   /// Called before all pending updates are made.
-  virtual void settling() {}
+  virtual void draining() {}
   /// All updates up to `step` are made. At the end of the job this includes late ones; otherwise
   /// the sums that stay in flight are saved. So replicas may be compared. Called once for each
   /// step.
-  virtual void settled(int64_t /*step*/) {}
-  /// A checkpoint of `step` is due, after settled(). At the end of a run it may be called twice.
+  virtual void drained(int64_t /*step*/) {}
+  /// A checkpoint of `step` is due, after drained(). At the end of a run it may be called twice.
   virtual void checkpoint(int64_t step) = 0;
   /// Called before each batch of a test. Returns whether to continue the test.
   virtual bool testing(int64_t done, int64_t of) = 0;
@@ -52,8 +52,8 @@ class RunLoop {
  private:
   int64_t steps_done() const { return computation_.steps_done(); }
   bool is_due(int64_t every) const { return every > 0 && steps_done() % every == 0; }
-  void do_what_is_due();
-  void settle();
+  void run_due_work();
+  void drain();
   void checkpoint();
   bool was_tested() const;
   void test();
@@ -62,7 +62,7 @@ class RunLoop {
   const PreparedData& test_;
   RunSink& sink_;
   Log& log_;
-  int64_t settled_step_ = -1, tested_step_ = -1;
+  int64_t drained_step_ = -1, tested_step_ = -1;
 };
 
 }  // namespace poseidon::trainer

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/error.h"
-#include "trainer/step/device_parts.h"
+#include "trainer/step/device_reducer.h"
 
 namespace poseidon::trainer {
 
@@ -60,7 +60,7 @@ WorkerComputation::~WorkerComputation() { end(); }
 void WorkerComputation::make(const WorkerPart& part, const net::Net::Options& options) {
   const auto make_one = [&](size_t device) {
     devices_[device] = std::make_unique<Computation>(makers_.backend(device), options, part,
-                                                     device == 0 ? log_ : said_by_the_first_);
+                                                     device == 0 ? log_ : first_device_log_);
   };
   make_one(0);
   threads_.run(make_one, 1);
@@ -88,7 +88,7 @@ void WorkerComputation::plan(const WorkerPart& with) {
   };
   plan_one(0);
   threads_.run(plan_one, 1);
-  if (makers_.lose) threads_.on_failure(makers_.lose);
+  if (makers_.set_failed) threads_.on_failure(makers_.set_failed);
 }
 
 /// Device 0 ends last: the others read its memory.
@@ -98,8 +98,8 @@ void WorkerComputation::end_plan(std::optional<int64_t> step) {
   devices_[0]->end_plan(step);
 }
 
-void WorkerComputation::begin_anew() {
-  threads_.run([this](size_t device) { devices_[device]->begin_anew(part().job); });
+void WorkerComputation::restore_initial_values() {
+  threads_.run([this](size_t device) { devices_[device]->restore_initial_values(part().job); });
 }
 
 void WorkerComputation::end() {
@@ -113,8 +113,8 @@ StepReport WorkerComputation::step() {
   return report_of_devices(std::move(reports), part().plan.global_batch);
 }
 
-void WorkerComputation::settle_for_checkpoint() {
-  threads_.run([this](size_t device) { devices_[device]->steps.loop->settle_for_checkpoint(); });
+void WorkerComputation::drain_for_checkpoint() {
+  threads_.run([this](size_t device) { devices_[device]->steps.loop->drain_for_checkpoint(); });
 }
 
 void WorkerComputation::finish() {
@@ -146,15 +146,15 @@ int64_t WorkerComputation::last_complete_step() const {
   return step_of(*std::ranges::min_element(devices_, {}, step_of));
 }
 
-int64_t WorkerComputation::least_complete_step() const {
-  const auto step_of = [](const auto& device) { return device->least_complete_step(); };
+int64_t WorkerComputation::earliest_revertible_step() const {
+  const auto step_of = [](const auto& device) { return device->earliest_revertible_step(); };
   return step_of(*std::ranges::max_element(devices_, {}, step_of));
 }
 
-void WorkerComputation::with_averages(const std::function<void()>& use) {
+void WorkerComputation::with_ema(const std::function<void()>& use) {
   Ema* averages = first().optimizer.averages();
   if (averages != nullptr && steps_done() > in_flight())
-    averages->lend(use);
+    averages->with_ema(use);
   else
     use();
 }

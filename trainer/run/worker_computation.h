@@ -22,7 +22,7 @@ class WorkerComputation {
     /// Called for the first device before all others.
     std::function<std::unique_ptr<GradientExchange>(size_t, net::Net&, layers::Updater&)> exchange;
     /// Wakes all devices that wait for sums after one device has failed. May be null.
-    std::function<void(const std::string& why)> lose = nullptr;
+    std::function<void(const std::string& why)> set_failed = nullptr;
   };
 
   /// The objects that `part` refers to must outlive the steps. Throws ConfigError, RunError.
@@ -39,36 +39,36 @@ class WorkerComputation {
   /// Continues with another plan. Its objects must outlive the steps. Throws ConfigError, RunError.
   void plan(const WorkerPart& part);
   /// Restores the initial values.
-  void begin_anew();
+  void restore_initial_values();
 
   // As in TrainingLoop, for all devices.
   StepReport step();
-  void settle_for_checkpoint();
+  void drain_for_checkpoint();
   void finish();
   void revert_to(int64_t step);
   /// After step() has thrown: abandons the step in progress. Returns the last complete step, to
-  /// which settle_for_checkpoint() then brings the parameters. Returns nullopt if an update of a
+  /// which drain_for_checkpoint() then brings the parameters. Returns nullopt if an update of a
   /// later step has begun: the parameters then belong to no step.
   std::optional<int64_t> abandon_step();
   /// The last step that is complete on all devices. All devices can go back to it: each contributes
   /// to every sum, so none is far ahead.
   int64_t last_complete_step() const;
   /// The earliest step to which all devices can go back.
-  int64_t least_complete_step() const;
+  int64_t earliest_revertible_step() const;
   int64_t steps_done() const { return first().steps.loop->steps_done(); }
 
   /// Throws RunError if a device's values differ from the first device's. All devices must be
-  /// settled.
+  /// drained.
   void compare_devices();
   /// Reads from the first device, writes to all.
   const RunTensors& tensors() const { return tensors_; }
   /// The state that a checkpoint of `step` stores besides the tensors.
   RunState state_after(int64_t step);
-  /// Steps whose sums stay in flight; valid when settled.
+  /// Steps whose sums stay in flight; valid when drained.
   int64_t in_flight() const { return first().sums.steps(); }
   /// Calls `use`, which tests on the first device. During the call the net holds the EMA, if the
-  /// job has one and any update was made. All devices must be settled.
-  void with_averages(const std::function<void()>& use);
+  /// job has one and any update was made. All devices must be drained.
+  void with_ema(const std::function<void()>& use);
   const WorkerPart& part() const { return *part_; }
   Engine& engine() { return first().engine; }
 
@@ -80,7 +80,7 @@ class WorkerComputation {
   const Makers makers_;
   Log& log_;
   std::unique_ptr<const WorkerPart> part_;  ///< of the current plan
-  SilentLog said_by_the_first_;
+  SilentLog first_device_log_;
   std::vector<std::unique_ptr<Computation>> devices_;
   DeviceThreads threads_;
   RunTensors tensors_;

@@ -152,8 +152,8 @@ std::vector<int64_t> tensor_digests(const RunTensors& tensors, int64_t in_flight
   return digests_of(in_order(tensors, in_flight));
 }
 
-std::vector<int64_t> tensor_digests_in_turn(const RunTensors& tensors, int64_t turn,
-                                            int64_t turns) {
+std::vector<int64_t> rotating_tensor_digests(const RunTensors& tensors, int64_t turn,
+                                             int64_t turns) {
   const std::vector<const NamedTensor*> all = in_order(tensors, 0);
   std::vector<const NamedTensor*> due;
   for (auto i = static_cast<size_t>(turn); i < all.size(); i += static_cast<size_t>(turns))

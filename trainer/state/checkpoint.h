@@ -53,7 +53,8 @@ std::vector<const NamedTensor*> in_order(const RunTensors& tensors, int64_t in_f
 std::vector<int64_t> tensor_digests(const RunTensors& tensors, int64_t in_flight);
 /// CRC-32C of the tensors turn, turn + turns, turn + 2 turns, ... in the order of in_order(),
 /// without sums.
-std::vector<int64_t> tensor_digests_in_turn(const RunTensors& tensors, int64_t turn, int64_t turns);
+std::vector<int64_t> rotating_tensor_digests(const RunTensors& tensors, int64_t turn,
+                                             int64_t turns);
 
 /// Conditions for writing a checkpoint.
 struct WritingRules {

@@ -61,13 +61,13 @@ std::unique_ptr<Checkpoint> resumed_checkpoint(const Job& job, const std::filesy
 }
 
 std::unique_ptr<Checkpoint> intact_checkpoint(const Job& job, const std::filesystem::path& newest,
-                                              int64_t most_in_flight, Log& log) {
+                                              int64_t max_in_flight, Log& log) {
   try {
     std::unique_ptr<Checkpoint> found = resumed_checkpoint(job, newest, log);
     const int64_t in_flight = found->state().in_flight;
-    if (in_flight <= most_in_flight) return found;
+    if (in_flight <= max_in_flight) return found;
     throw ConfigError(text(found->weights_file().string(), ": carries the sums of ", in_flight,
-                           " steps, expected at most ", most_in_flight));
+                           " steps, expected at most ", max_in_flight));
   } catch (const ConfigError& error) {
     log.warning(text("no checkpoint is intact: ", error.what(),
                      "; the job restarts from its initial values"));
@@ -88,7 +88,7 @@ ResumedAt resumed_at(const RunState& state) {
 }
 
 void warn_of_changes(const RunState& state, const Job& job, Log& log) {
-  const std::string changed = changes(state.config, job.decisive_part());
+  const std::string changed = changes(state.config, job.result_settings_json());
   if (!changed.empty())
     log.warning(
         "the job was changed since the checkpoint, so the result differs from that of an "

@@ -19,9 +19,9 @@ std::unique_ptr<Checkpoint> resumed_checkpoint(const Job& job, const std::filesy
 
 /// Opens the checkpoint with the weights file `newest`, to which a run goes back. If it is damaged,
 /// opens the latest earlier intact one in its folder. Returns null with a warning if there is none,
-/// or if it holds the sums of more than `most_in_flight` steps.
+/// or if it holds the sums of more than `max_in_flight` steps.
 std::unique_ptr<Checkpoint> intact_checkpoint(const Job& job, const std::filesystem::path& newest,
-                                              int64_t most_in_flight, Log& log);
+                                              int64_t max_in_flight, Log& log);
 
 /// Throws ConfigError if the samples used so far are not a whole number of this job's steps.
 /// `named` is the user's argument.

@@ -54,7 +54,7 @@ NamedTensor tensor_of(net::Net& net, const Optimizer::State& state) {
               }};
 }
 
-NamedTensor average_of(NamedTensor tensor, net::Net& net, const Ema& averages, size_t index) {
+NamedTensor ema_of(NamedTensor tensor, net::Net& net, const Ema& averages, size_t index) {
   const net::Parameter& parameter = net.parameters()[index];
   tensor.name = Ema::name_of(tensor.name);
   tensor.get = [&, index](std::span<float> out) {
@@ -66,8 +66,7 @@ NamedTensor average_of(NamedTensor tensor, net::Net& net, const Ema& averages, s
   return tensor;
 }
 
-NamedTensor average_of_statistic(NamedTensor tensor, net::Net& net, const Ema& averages,
-                                 size_t index) {
+NamedTensor ema_of_statistic(NamedTensor tensor, net::Net& net, const Ema& averages, size_t index) {
   tensor.name = Ema::name_of(tensor.name);
   tensor.get = [&, index](std::span<float> out) {
     net.device().read(std::as_bytes(averages.of_statistic(index)), std::as_writable_bytes(out));
@@ -78,14 +77,14 @@ NamedTensor average_of_statistic(NamedTensor tensor, net::Net& net, const Ema& a
   return tensor;
 }
 
-void add_averages(net::Net& net, const Ema& averages, RunTensors& tensors) {
+void add_ema(net::Net& net, const Ema& averages, RunTensors& tensors) {
   const std::vector<NamedTensor> followed = tensors.weights;
   for (size_t i = 0; i < followed.size(); ++i)
     if (i >= tensors.parameters)
       tensors.weights.push_back(
-          average_of_statistic(followed[i], net, averages, i - tensors.parameters));
+          ema_of_statistic(followed[i], net, averages, i - tensors.parameters));
     else if (net.parameters()[i].learned)
-      tensors.weights.push_back(average_of(followed[i], net, averages, i));
+      tensors.weights.push_back(ema_of(followed[i], net, averages, i));
 }
 
 /// The entry from which a tensor is set; null if the file has none.
@@ -135,7 +134,7 @@ RunTensors weights_of(net::Net& net) {
 
 RunTensors tensors_of(net::Net& net, Optimizer& optimizer) {
   RunTensors tensors = weights_of(net);
-  if (const Ema* averages = optimizer.averages()) add_averages(net, *averages, tensors);
+  if (const Ema* averages = optimizer.averages()) add_ema(net, *averages, tensors);
   for (const Optimizer::State& state : optimizer.states())
     tensors.optimizer.push_back(tensor_of(net, state));
   return tensors;

@@ -17,7 +17,7 @@ static_assert(std::endian::native == std::endian::little, "files are little-endi
 
 namespace {
 
-constexpr uint64_t kMostHeaderBytes = 16 << 20;
+constexpr uint64_t kMaxHeaderBytes = 16 << 20;
 
 const std::map<std::string, uint64_t> kBytesOfType{
     {"F64", 8}, {"F32", 4}, {"F16", 2},     {"BF16", 2},    {"I64", 8},
@@ -83,7 +83,7 @@ void SafetensorsFile::read_header() {
   if (file_.size() < sizeof length)
     fail(text("is not a safetensors file: it has only ", file_.size(), " bytes"));
   file_.read(0, std::as_writable_bytes(std::span(&length, 1)));
-  if (length > kMostHeaderBytes || length > file_.size() - sizeof length)
+  if (length > kMaxHeaderBytes || length > file_.size() - sizeof length)
     fail(text("is not a safetensors file, or is truncated: its header would have ", length,
               " bytes, the file has ", file_.size()));
   std::string header(length, '\0');

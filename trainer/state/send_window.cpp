@@ -1,25 +1,25 @@
 #include "trainer/state/send_window.h"
 
-#include "trainer/step/job_lost.h"
+#include "trainer/step/job_failed.h"
 
 namespace poseidon::trainer {
 
 void SendWindow::State::release(size_t bytes) {
   {
     MutexLock lock(mutex);
-    on_the_way -= bytes;
+    in_flight -= bytes;
   }
   changed.notify_all();
 }
 
-std::shared_ptr<float[]> SendWindow::lend(size_t count) {
+std::shared_ptr<float[]> SendWindow::allocate(size_t count) {
   const size_t bytes = count * sizeof(float);
   {
     MutexLock lock(state_->mutex);
-    while (!state_->ended && state_->on_the_way > 0 && state_->on_the_way + bytes > most_)
+    while (!state_->ended && state_->in_flight > 0 && state_->in_flight + bytes > most_)
       state_->changed.wait(state_->mutex);
     if (state_->ended) throw JobFailed("the job has failed");
-    state_->on_the_way += bytes;
+    state_->in_flight += bytes;
   }
   const auto give_back = [state = state_, bytes](float* values) {
     delete[] values;
@@ -61,7 +61,7 @@ void SendWindow::end() {
   state_->changed.notify_all();
 }
 
-void SendWindow::begin_anew() {
+void SendWindow::reopen() {
   MutexLock lock(state_->mutex);
   state_->ended = false;
   state_->unwritten = -1;

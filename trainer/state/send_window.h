@@ -9,19 +9,19 @@
 namespace poseidon::trainer {
 
 /// Limit on bytes of a checkpoint that are copied but not yet sent.
-inline constexpr size_t kMostBytesOnTheWay = size_t{64} << 20;
+inline constexpr size_t kMaxBytesInFlight = size_t{64} << 20;
 
 /// Limits the memory of a worker's checkpoints on their way to the coordinator. The compute thread
 /// blocks while the limit is reached, and while the previous checkpoint is not written. Other
 /// threads report that a checkpoint was written.
 class SendWindow {
  public:
-  /// lend() does not block while at most `most` bytes are in flight, or none.
+  /// allocate() does not block while at most `most` bytes are in flight, or none.
   explicit SendWindow(size_t most) : state_(std::make_shared<State>()), most_(most) {}
 
   /// Returns uninitialized memory for `count` values. It counts as in flight until its last owner
   /// releases it. Blocks until there is room. Throws JobFailed after end().
-  std::shared_ptr<float[]> lend(size_t count);
+  std::shared_ptr<float[]> allocate(size_t count);
 
   /// Begins a checkpoint. Blocks until the previous one is written. Throws JobFailed after end().
   void begin(int64_t step);
@@ -33,14 +33,14 @@ class SendWindow {
   void end();
   /// Undoes end(), for the checkpoint of a survivor. That one is acknowledged at the very end of
   /// the job.
-  void begin_anew();
+  void reopen();
 
  private:
   /// Shared with the lent memory, which may outlive the window.
   struct State {
     Mutex mutex;
     Condition changed;
-    size_t on_the_way GUARDED_BY(mutex) = 0;
+    size_t in_flight GUARDED_BY(mutex) = 0;
     int64_t unwritten GUARDED_BY(mutex) = -1;  ///< step of the checkpoint in progress; -1: none
     bool ended GUARDED_BY(mutex) = false;
 

@@ -4,7 +4,7 @@
 #include <map>
 
 #include "core/error.h"
-#include "trainer/step/averages.h"
+#include "trainer/step/ema.h"
 
 namespace poseidon::trainer {
 

@@ -1,6 +1,6 @@
 #include "trainer/step/arrivals.h"
 
-#include "trainer/step/job_lost.h"
+#include "trainer/step/job_failed.h"
 
 namespace poseidon::trainer {
 
@@ -20,7 +20,7 @@ void Arrivals::push(uint32_t layer) {
 
 std::optional<uint32_t> Arrivals::take() {
   MutexLock lock(mutex_);
-  if (lost_) throw JobFailed(*lost_);
+  if (failure_) throw JobFailed(*failure_);
   if (layers_.empty()) return std::nullopt;
   const uint32_t layer = layers_.front();
   layers_.pop_front();
@@ -30,7 +30,7 @@ std::optional<uint32_t> Arrivals::take() {
 /// Returns whether the wait lasted beyond `notice`.
 bool Arrivals::wait_for_layer(Clock::time_point notice) {
   bool is_long = false;
-  while (!lost_ && layers_.empty()) {
+  while (!failure_ && layers_.empty()) {
     if (is_long) {
       changed_.wait(mutex_);
     } else if (!changed_.wait_until(mutex_, notice)) {
@@ -45,24 +45,24 @@ void Arrivals::wait() {
   const Clock::time_point notice = Clock::now() + kLongWait;
   MutexLock lock(mutex_);
   const bool was_long = wait_for_layer(notice);
-  if (lost_) throw JobFailed(*lost_);
+  if (failure_) throw JobFailed(*failure_);
   if (was_long) long_wait_ends_();
 }
 
 void Arrivals::check_alive() {
   MutexLock lock(mutex_);
-  if (lost_) throw JobFailed(*lost_);
+  if (failure_) throw JobFailed(*failure_);
 }
 
-void Arrivals::lose(const std::string& why) {
+void Arrivals::set_failed(const std::string& why) {
   MutexLock lock(mutex_);
-  if (!lost_) lost_ = why;
+  if (!failure_) failure_ = why;
   changed_.notify_all();
 }
 
-void Arrivals::forget_loss() {
+void Arrivals::clear_failure() {
   MutexLock lock(mutex_);
-  lost_.reset();
+  failure_.reset();
 }
 
 }  // namespace poseidon::trainer

@@ -17,15 +17,15 @@ class Arrivals {
  public:
   void push(uint32_t layer);
   /// Removes and returns the layer that arrived first; nullopt if the queue is empty. take(),
-  /// wait() and check_alive() throw JobFailed after lose().
+  /// wait() and check_alive() throw JobFailed after set_failed().
   std::optional<uint32_t> take();
   /// Blocks until the queue holds a layer.
   void wait();
   void check_alive();
   /// Marks the job as failed and wakes all waiting threads. Any thread may call it.
-  void lose(const std::string& why);
-  /// Undoes lose(). The layers that had arrived before it can then be taken.
-  void forget_loss();
+  void set_failed(const std::string& why);
+  /// Undoes set_failed(). The layers that had arrived before it can then be taken.
+  void clear_failure();
 
   /// `begins` is called after wait() has blocked for one second, `ends` when such a long wait ends
   /// with a layer. Set both before the first wait.
@@ -42,7 +42,7 @@ class Arrivals {
   Mutex mutex_;
   Condition changed_;
   std::deque<uint32_t> layers_ GUARDED_BY(mutex_);
-  std::optional<std::string> lost_ GUARDED_BY(mutex_);
+  std::optional<std::string> failure_ GUARDED_BY(mutex_);
 };
 
 }  // namespace poseidon::trainer

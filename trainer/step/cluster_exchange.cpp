@@ -27,22 +27,23 @@ std::unique_ptr<GradientExchange> ClusterExchange::make_end(size_t device, net::
                                                             layers::Updater& updater) {
   auto end = std::make_unique<DeviceExchange>(
       net, updater, plan_, OwnShards(plan_, rank_, device, devices_.size()), first_step_,
-      devices_[0], [this](const std::vector<DevicePart>& given) { take(given); },
-      device == 0 ? signs_ : DeviceExchange::Signs{});
+      devices_[0], [this](const std::vector<DeviceContribution>& given) { take(given); },
+      device == 0 ? activity_ : DeviceExchange::ActivityCallbacks{});
   devices_[device] = end.get();
   return end;
 }
 
 /// Called by any thread that follows a device's work. Posts the completed shard ranges to the I/O
 /// thread.
-void ClusterExchange::take(const std::vector<DevicePart>& given) {
-  std::vector<DevicePart> complete;
-  for (const DevicePart& each : given)
-    if (const std::optional<DevicePart> part = parts_.add(each)) complete.push_back(*part);
+void ClusterExchange::take(const std::vector<DeviceContribution>& given) {
+  std::vector<DeviceContribution> complete;
+  for (const DeviceContribution& each : given)
+    if (const std::optional<DeviceContribution> part = parts_.add(each)) complete.push_back(*part);
   if (complete.empty()) return;
   post_([this, complete = std::move(complete)] {
     if (exchange_ == nullptr) return;
-    for (const DevicePart& part : complete) exchange_->contribute(part.layer, part.contribution());
+    for (const DeviceContribution& part : complete)
+      exchange_->contribute(part.layer, part.contribution());
   });
 }
 
@@ -54,21 +55,23 @@ void ClusterExchange::open(uint32_t view, comm::Outlet& outlet) {
       });
 }
 
-void ClusterExchange::lose(const std::string& why) {
-  for (DeviceExchange* device : devices_) device->lose(why);
+void ClusterExchange::set_failed(const std::string& why) {
+  for (DeviceExchange* device : devices_) device->set_failed(why);
 }
 
-void ClusterExchange::forget_loss() {
-  for (DeviceExchange* device : devices_) device->forget_loss();
+void ClusterExchange::clear_failure() {
+  for (DeviceExchange* device : devices_) device->clear_failure();
 }
 
-DevicesAlone::DevicesAlone(const comm::Plan& plan, size_t devices, uint64_t first_step)
+SingleWorkerExchange::SingleWorkerExchange(const comm::Plan& plan, size_t devices,
+                                           uint64_t first_step)
     : exchange_(plan, 0, devices, first_step, [this](const std::function<void()>& task) {
         MutexLock lock(mutex_);
         task();
       }) {}
 
-void DevicesAlone::send(comm::NodeId, const comm::FrameHeader&, comm::Payload, comm::Priority) {
+void SingleWorkerExchange::send(comm::NodeId, const comm::FrameHeader&, comm::Payload,
+                                comm::Priority) {
   throw LogicError("a worker alone sends nothing");
 }
 

@@ -33,7 +33,7 @@ class ClusterExchange final : public comm::ExchangeMemory {
                                              layers::Updater& updater);
   /// Callbacks of the first device's compute thread. Set them before the exchange of device 0 is
   /// created.
-  void watch(DeviceExchange::Signs signs) { signs_ = std::move(signs); }
+  void watch(DeviceExchange::ActivityCallbacks activity) { activity_ = std::move(activity); }
   /// Reorders values from the order of Parameters::summed_layers() to the order of the plan's
   /// layers.
   std::vector<double> by_layer_of_plan(std::span<const double> of_net) const {
@@ -60,28 +60,28 @@ class ClusterExchange final : public comm::ExchangeMemory {
     return devices_[0]->layer(layer).factors(which, step);
   }
   /// Makes present and future waits of all devices fail.
-  void lose(const std::string& why);
-  /// Undoes lose(), so that the sums that had arrived before it can still be used.
-  void forget_loss();
+  void set_failed(const std::string& why);
+  /// Undoes set_failed(), so that the sums that had arrived before it can still be used.
+  void clear_failure();
 
  private:
-  void take(const std::vector<DevicePart>& given);
+  void take(const std::vector<DeviceContribution>& given);
 
   const comm::Plan& plan_;
   const uint32_t rank_;
   const uint64_t first_step_;
   const Post post_;
-  DeviceExchange::Signs signs_;
-  DeviceParts parts_;
+  DeviceExchange::ActivityCallbacks activity_;
+  DeviceReducer parts_;
   std::vector<DeviceExchange*> devices_;
   std::unique_ptr<comm::WorkerExchange> exchange_;
 };
 
 /// The sums of a single worker with several devices. Nothing is sent. The contributing thread
 /// itself does the work of the I/O thread.
-class DevicesAlone final : public comm::Outlet {
+class SingleWorkerExchange final : public comm::Outlet {
  public:
-  DevicesAlone(const comm::Plan& plan, size_t devices, uint64_t first_step);
+  SingleWorkerExchange(const comm::Plan& plan, size_t devices, uint64_t first_step);
 
   ClusterExchange& exchange() { return exchange_; }
   /// Call it after the exchanges of all devices exist.

@@ -4,17 +4,18 @@
 #include <numeric>
 
 #include "core/error.h"
-#include "trainer/step/job_lost.h"
+#include "trainer/step/job_failed.h"
 
 namespace poseidon::trainer {
 
 DeviceExchange::DeviceExchange(net::Net& net, layers::Updater& updater, const comm::Plan& plan,
                                const OwnShards& shards, uint64_t first_step,
-                               const DeviceExchange* first, Give give, Signs signs)
+                               const DeviceExchange* first, Deliver deliver,
+                               ActivityCallbacks activity)
     : net_(net),
       plan_(plan),
-      give_(std::move(give)),
-      signs_(std::move(signs)),
+      deliver_(std::move(deliver)),
+      activity_(std::move(activity)),
       own_(shards),
       announced_(
           std::ranges::count_if(net.parameters().summed_layers(),
@@ -30,7 +31,7 @@ DeviceExchange::DeviceExchange(net::Net& net, layers::Updater& updater, const co
   }
   for (const int node : net.parameters().summed_layers())
     if (!layer_of_node_.contains(node)) throw ConfigError("the plan lacks a layer with parameters");
-  arrivals_.on_long_wait(signs_.waits, signs_.works);
+  arrivals_.on_long_wait(activity_.waits, activity_.works);
 }
 
 void DeviceExchange::begin_backward(int64_t shard) {
@@ -57,35 +58,35 @@ void DeviceExchange::contribute(int node, int64_t shard) {
 /// Copies on the send stream, so that the device's passes continue meanwhile.
 void DeviceExchange::contribute(std::span<const uint32_t> layers, int64_t shard,
                                 WorkerLayer::What what, const Event& made) {
-  signs_.works();
-  std::vector<DevicePart> all;
+  activity_.works();
+  std::vector<DeviceContribution> all;
   const Event sent = net_.device().beside(DeviceStream::kSend, made, [&] {
     for (const uint32_t layer : layers)
-      for (const DevicePart& each : layers_[layer]->contribute(step_, shard, what))
+      for (const DeviceContribution& each : layers_[layer]->contribute(step_, shard, what))
         all.push_back(each);
   });
   for (const uint32_t layer : layers) sent_[layer] = sent;
-  if (!all.empty()) hand_over({sent, std::move(all)});
+  if (!all.empty()) enqueue_delivery({sent, std::move(all)});
 }
 
 /// This device has delivered all contributions to the step.
 void DeviceExchange::end_step() {
   contributed_ = 0;
   ++step_;
-  for (HandOver& each : held_back_) give_when_done(std::move(each));
+  for (PendingDelivery& each : held_back_) deliver_when_done(std::move(each));
   held_back_.clear();
 }
 
 /// Delivers the parts after the device has written them.
-void DeviceExchange::give_when_done(HandOver all) {
-  hand_overs_.add(all.when, [this, parts = std::move(all.parts)] { give_(parts); });
+void DeviceExchange::deliver_when_done(PendingDelivery all) {
+  completion_queue_.add(all.when, [this, parts = std::move(all.parts)] { deliver_(parts); });
 }
 
-void DeviceExchange::hand_over(HandOver all) {
+void DeviceExchange::enqueue_delivery(PendingDelivery all) {
   if (plan_.overlap == comm::Overlap::kNone)
     held_back_.push_back(std::move(all));
   else
-    give_when_done(std::move(all));
+    deliver_when_done(std::move(all));
 }
 
 void DeviceExchange::wait() {
@@ -109,8 +110,8 @@ std::optional<int> DeviceExchange::arrived() {
   return layer ? std::optional(nodes_[*layer]) : std::nullopt;
 }
 
-void DeviceExchange::give(int node, int64_t step, const layers::GradientSink* sink) {
-  layers_[layer_of_node_.at(node)]->give(static_cast<uint64_t>(step), sink);
+void DeviceExchange::deliver(int node, int64_t step, const layers::GradientSink* sink) {
+  layers_[layer_of_node_.at(node)]->deliver(static_cast<uint64_t>(step), sink);
 }
 
 std::vector<double> DeviceExchange::by_layer_of_plan(std::span<const double> of_net) const {

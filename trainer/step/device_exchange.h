@@ -11,7 +11,7 @@
 #include "net/net.h"
 #include "trainer/step/arrivals.h"
 #include "trainer/step/completion_queue.h"
-#include "trainer/step/device_parts.h"
+#include "trainer/step/device_reducer.h"
 #include "trainer/step/exchange.h"
 #include "trainer/step/worker_layer.h"
 
@@ -23,10 +23,10 @@ namespace poseidon::trainer {
 class DeviceExchange final : public GradientExchange {
  public:
   /// Receives contributions to the sums of the worker, in any thread.
-  using Give = std::function<void(const std::vector<DevicePart>&)>;
+  using Deliver = std::function<void(const std::vector<DeviceContribution>&)>;
   /// `works` is called by the compute thread at each contribution, `waits` after it has waited for
   /// sums for one second.
-  struct Signs {
+  struct ActivityCallbacks {
     std::function<void()> works = [] {}, waits = [] {};
   };
 
@@ -35,9 +35,9 @@ class DeviceExchange final : public GradientExchange {
   /// Throws ConfigError if the plan is not for this net.
   DeviceExchange(net::Net& net, layers::Updater& updater, const comm::Plan& plan,
                  const OwnShards& shards, uint64_t first_step, const DeviceExchange* first,
-                 Give give, Signs signs);
+                 Deliver deliver, ActivityCallbacks activity);
 
-  // The functions below throw JobFailed after lose().
+  // The functions below throw JobFailed after set_failed().
   void begin_backward(int64_t shard) override;
   void contribute_statistics(int64_t shard) override;
   void contribute(int layer, int64_t shard) override;
@@ -45,7 +45,7 @@ class DeviceExchange final : public GradientExchange {
   std::optional<int> arrived() override;
   /// If the device itself has failed, throws the device's error instead.
   void wait() override;
-  void give(int layer, int64_t step, const layers::GradientSink* sink) override;
+  void deliver(int layer, int64_t step, const layers::GradientSink* sink) override;
   int64_t slot(int layer, int64_t step) const override {
     return layers_[layer_of_node_.at(layer)]->slot(static_cast<uint64_t>(step));
   }
@@ -60,38 +60,38 @@ class DeviceExchange final : public GradientExchange {
   /// The sums of a layer of the plan have arrived.
   void has_arrived(uint32_t layer) { arrivals_.push(layer); }
   /// Makes present and future waits fail.
-  void lose(const std::string& why) { arrivals_.lose(why); }
-  void forget_loss() { arrivals_.forget_loss(); }
+  void set_failed(const std::string& why) { arrivals_.set_failed(why); }
+  void clear_failure() { arrivals_.clear_failure(); }
 
  private:
   /// Contributions that are delivered once the device has reached an event.
-  struct HandOver {
+  struct PendingDelivery {
     Event when;
-    std::vector<DevicePart> parts;
+    std::vector<DeviceContribution> parts;
   };
 
   void contribute(std::span<const uint32_t> layers, int64_t shard, WorkerLayer::What what,
                   const Event& made);
   void end_step();
-  void hand_over(HandOver all);
-  void give_when_done(HandOver all);
+  void enqueue_delivery(PendingDelivery all);
+  void deliver_when_done(PendingDelivery all);
 
   net::Net& net_;
   const comm::Plan& plan_;
-  const Give give_;
-  const Signs signs_;
+  const Deliver deliver_;
+  const ActivityCallbacks activity_;
   const OwnShards own_;
   const int64_t announced_;  ///< layers whose gradients the backward pass announces
   std::vector<std::unique_ptr<WorkerLayer>> layers_;  ///< in order of the plan
   std::vector<int> nodes_;  ///< by layer of the plan: its layer in the net
   std::map<int, uint32_t> layer_of_node_;
-  uint64_t step_;                    ///< step in progress
-  int64_t contributed_ = 0;          ///< layers announced so far in the last own shard
-  std::vector<Event> sent_;          ///< by layer of the plan: its contributions have been read
-  std::vector<HandOver> held_back_;  ///< without overlap: until the end of the step
-  Arrivals arrivals_;                ///< layer indices of the plan
-  CompletionQueue hand_overs_{
-      [this] { lose("a device has failed"); }};  ///< last member: destroyed first
+  uint64_t step_;            ///< step in progress
+  int64_t contributed_ = 0;  ///< layers announced so far in the last own shard
+  std::vector<Event> sent_;  ///< by layer of the plan: its contributions have been read
+  std::vector<PendingDelivery> held_back_;  ///< without overlap: until the end of the step
+  Arrivals arrivals_;                       ///< layer indices of the plan
+  CompletionQueue completion_queue_{
+      [this] { set_failed("a device has failed"); }};  ///< last member: destroyed first
 };
 
 }  // namespace poseidon::trainer

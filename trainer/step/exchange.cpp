@@ -16,8 +16,8 @@ bool summed(const net::Net& net, const net::Parameter& parameter) {
 }  // namespace
 
 LocalExchange::LocalExchange(net::Net& net, layers::Updater& updater, int64_t shards,
-                             Lateness lateness)
-    : net_(net), shards_(shards), step_(lateness.first_step - 1) {
+                             StalenessOptions staleness_options)
+    : net_(net), shards_(shards), step_(staleness_options.first_step - 1) {
   for (const net::Parameter& parameter : net.parameters())
     gradients_.emplace_back(net.device(), updater,
                             summed(net, parameter) ? parameter.gradient.size() : 0, shards);
@@ -27,12 +27,12 @@ LocalExchange::LocalExchange(net::Net& net, layers::Updater& updater, int64_t sh
     if (const auto shape = net.factor_shape(layer))
       factors_.try_emplace(layer, net.device(), *shape, shards * net.input_shape().samples(),
                            MemoryKind::kDevice);
-  if (lateness.staleness == 0) return;
-  kept_.resize(static_cast<size_t>(lateness.staleness + 1));
+  if (staleness_options.staleness == 0) return;
+  buffered_sums_.resize(static_cast<size_t>(staleness_options.staleness + 1));
   const auto memory = [&](size_t bytes) {
     return net.device().allocate(bytes, MemoryKind::kDevice, "late sums");
   };
-  for (KeptSums& sums : kept_) {
+  for (BufferedSums& sums : buffered_sums_) {
     for (const net::Parameter& parameter : net.parameters())
       sums.gradients.push_back(memory(parameter.learned ? parameter.gradient.size_bytes() : 0));
     for (const net::Statistic& statistic : net.parameters().statistics())
@@ -41,16 +41,16 @@ LocalExchange::LocalExchange(net::Net& net, layers::Updater& updater, int64_t sh
 }
 
 size_t LocalExchange::bytes(net::Net& net, int64_t shards, int64_t staleness) {
-  const auto kept = staleness == 0 ? 0 : static_cast<size_t>(staleness + 1);
+  const auto buffered_sums = staleness == 0 ? 0 : static_cast<size_t>(staleness + 1);
   size_t bytes = 0;
   for (const net::Parameter& parameter : net.parameters()) {
     const size_t elements = net.parameters().packed_count(parameter);
-    if (parameter.learned) bytes += kept * elements * sizeof(float);
+    if (parameter.learned) bytes += buffered_sums * elements * sizeof(float);
     if (summed(net, parameter)) bytes += ShardTree::bytes(elements, shards);
   }
   for (const net::Statistic& statistic : net.parameters().statistics()) {
     const auto elements = static_cast<size_t>(statistic.spec.shape.count());
-    bytes += kept * elements * sizeof(float) + ShardTree::bytes(elements, shards);
+    bytes += buffered_sums * elements * sizeof(float) + ShardTree::bytes(elements, shards);
   }
   for (const int layer : net.parameters().summed_layers())
     if (const auto shape = net.factor_shape(layer))
@@ -68,7 +68,7 @@ void LocalExchange::contribute_statistics(int64_t shard) {
   for (size_t i = 0; i < statistics_.size(); ++i)
     statistics_[i].add(shard, net_.parameters().statistics()[i].contribution);
   if (shard < shards_ - 1) return;
-  if (!kept_.empty()) keep_statistics();
+  if (!buffered_sums_.empty()) buffer_statistics();
   for (const int layer : net_.parameters().summed_layers())
     if (!net_.parameters().announces(layer)) has_arrived(layer);
 }
@@ -77,7 +77,7 @@ void LocalExchange::contribute(int layer, int64_t shard) {
   const bool last = shard == shards_ - 1;
   if (!factors_.contains(layer)) sum_gradients(layer, shard);
   if (!last) return;
-  if (!kept_.empty()) keep_gradients(layer);
+  if (!buffered_sums_.empty()) buffer_gradients(layer);
   has_arrived(layer);
 }
 
@@ -86,20 +86,20 @@ void LocalExchange::has_arrived(int layer) {
   arrived_.push_back(layer);
 }
 
-void LocalExchange::keep_statistics() {
+void LocalExchange::buffer_statistics() {
   for (size_t i = 0; i < net_.parameters().statistics().size(); ++i)
     net_.device().copy(net_.parameters().statistics()[i].contribution,
-                       kept(step_).statistics[i].as<float>());
+                       buffered_sums(step_).statistics[i].as<float>());
 }
 
-void LocalExchange::keep_gradients(int layer) {
+void LocalExchange::buffer_gradients(int layer) {
   const auto factors = factors_.find(layer);
   if (factors != factors_.end()) net_.rebuild(layer, factors->second.all());
   for (const int index : net_.parameters().of(layer)) {
     const net::Parameter& parameter = net_.parameters()[static_cast<size_t>(index)];
     if (parameter.learned)
       net_.device().copy(parameter.gradient,
-                         kept(step_).gradients[static_cast<size_t>(index)].as<float>());
+                         buffered_sums(step_).gradients[static_cast<size_t>(index)].as<float>());
   }
 }
 
@@ -121,10 +121,10 @@ void LocalExchange::wait() {
   check(!arrived_.empty(), "a layer is awaited whose gradient was not contributed");
 }
 
-void LocalExchange::give(int layer, int64_t step, const layers::GradientSink* sink) {
+void LocalExchange::deliver(int layer, int64_t step, const layers::GradientSink* sink) {
   const auto factors = factors_.find(layer);
-  if (!kept_.empty())
-    load_kept(layer, step);
+  if (!buffered_sums_.empty())
+    load_buffered_sums(layer, step);
   else if (factors != factors_.end())
     return net_.rebuild(layer, factors->second.all(), sink);
   if (sink == nullptr) return;
@@ -134,15 +134,15 @@ void LocalExchange::give(int layer, int64_t step, const layers::GradientSink* si
   }
 }
 
-void LocalExchange::load_kept(int layer, int64_t step) {
+void LocalExchange::load_buffered_sums(int layer, int64_t step) {
   for (const int index : net_.parameters().of(layer)) {
     const net::Parameter& parameter = net_.parameters()[static_cast<size_t>(index)];
     if (parameter.learned)
-      net_.device().copy(kept(step).gradients[static_cast<size_t>(index)].as<float>(),
+      net_.device().copy(buffered_sums(step).gradients[static_cast<size_t>(index)].as<float>(),
                          parameter.gradient);
   }
   for (const int index : net_.parameters().statistics_of(layer))
-    net_.device().copy(kept(step).statistics[static_cast<size_t>(index)].as<float>(),
+    net_.device().copy(buffered_sums(step).statistics[static_cast<size_t>(index)].as<float>(),
                        net_.parameters().statistics()[static_cast<size_t>(index)].contribution);
 }
 

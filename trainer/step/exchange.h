@@ -43,14 +43,14 @@ class GradientExchange {
   /// pieces, or, if it is null, into the net's gradient memory. Sums of contributions to statistics
   /// go into the net's memory. The sums are valid until the layer contributes to step + 1 +
   /// staleness.
-  virtual void give(int layer, int64_t step, const layers::GradientSink* sink) = 0;
+  virtual void deliver(int layer, int64_t step, const layers::GradientSink* sink) = 0;
   /// Index of the buffer that holds the layer's sums of `step`. For two steps with equal slots,
-  /// give() issues the same work on the same memory.
+  /// deliver() issues the same work on the same memory.
   virtual int64_t slot(int layer, int64_t step) const = 0;
 };
 
 /// Staleness of sums.
-struct Lateness {
+struct StalenessOptions {
   int64_t staleness = 0;
   int64_t first_step = 0;  ///< the first step that has contributions
 };
@@ -60,7 +60,8 @@ struct Lateness {
 /// once.
 class LocalExchange final : public GradientExchange {
  public:
-  LocalExchange(net::Net& net, layers::Updater& updater, int64_t shards, Lateness lateness = {});
+  LocalExchange(net::Net& net, layers::Updater& updater, int64_t shards,
+                StalenessOptions staleness_options = {});
   /// Bytes of memory of the exchange. The net need not have allocated its memory.
   static size_t bytes(net::Net& net, int64_t shards, int64_t staleness);
 
@@ -70,23 +71,25 @@ class LocalExchange final : public GradientExchange {
   void release(int layer) override { net_.device().await(made_[layer]); }
   std::optional<int> arrived() override;
   void wait() override;
-  void give(int layer, int64_t step, const layers::GradientSink* sink) override;
+  void deliver(int layer, int64_t step, const layers::GradientSink* sink) override;
   int64_t slot(int, int64_t step) const override {
-    return kept_.empty() ? 0 : step % std::ssize(kept_);
+    return buffered_sums_.empty() ? 0 : step % std::ssize(buffered_sums_);
   }
 
  private:
   /// The sums of one step in packed order: one for each parameter and each statistic.
-  struct KeptSums {
+  struct BufferedSums {
     std::vector<Buffer> gradients, statistics;
   };
 
   void sum_gradients(int layer, int64_t shard);
   void has_arrived(int layer);
-  void keep_gradients(int layer);
-  void keep_statistics();
-  void load_kept(int layer, int64_t step);
-  KeptSums& kept(int64_t step) { return kept_[static_cast<size_t>(step) % kept_.size()]; }
+  void buffer_gradients(int layer);
+  void buffer_statistics();
+  void load_buffered_sums(int layer, int64_t step);
+  BufferedSums& buffered_sums(int64_t step) {
+    return buffered_sums_[static_cast<size_t>(step) % buffered_sums_.size()];
+  }
 
   net::Net& net_;
   int64_t shards_;
@@ -94,8 +97,8 @@ class LocalExchange final : public GradientExchange {
   std::map<int, StackedFactors> factors_;          ///< by layer
   std::map<int, Event> made_;                      ///< by layer: after its newest sums
   std::deque<int> arrived_;
-  int64_t step_;                ///< the newest step that has contributions
-  std::vector<KeptSums> kept_;  ///< with staleness: sums of the steps in flight
+  int64_t step_;                             ///< the newest step that has contributions
+  std::vector<BufferedSums> buffered_sums_;  ///< with staleness: sums of the steps in flight
 };
 
 }  // namespace poseidon::trainer

@@ -59,14 +59,14 @@ void FactoredLayer::begin_backward(uint64_t step, int64_t shard) {
   net_.set_factor_memory(node_, written_ ? written_->all() : of_step(step).from(row));
 }
 
-std::vector<DevicePart> FactoredLayer::contribute(uint64_t step, int64_t shard, What what) {
+std::vector<DeviceContribution> FactoredLayer::contribute(uint64_t step, int64_t shard, What what) {
   if (what == What::kStatistics) return {};
   if (written_)
     written_->copy_to(of_step(step), own_.first_row[static_cast<size_t>(shard)], net_.device());
   return {{.layer = index_, .step = step, .part = {own_.number_of(shard), 1}}};
 }
 
-void FactoredLayer::give(uint64_t step, const layers::GradientSink* sink) {
+void FactoredLayer::deliver(uint64_t step, const layers::GradientSink* sink) {
   net_.rebuild(node_, of_step(step).all(), sink);
 }
 

@@ -19,8 +19,8 @@ class FactoredLayer final : public WorkerLayer {
   static size_t bytes(net::Net& net, const comm::Plan& plan, uint32_t index, const OwnShards& own);
 
   void begin_backward(uint64_t step, int64_t shard) override;
-  std::vector<DevicePart> contribute(uint64_t step, int64_t shard, What what) override;
-  void give(uint64_t step, const layers::GradientSink* sink) override;
+  std::vector<DeviceContribution> contribute(uint64_t step, int64_t shard, What what) override;
+  void deliver(uint64_t step, const layers::GradientSink* sink) override;
   int64_t slot(uint64_t step) const override;
   std::span<float> factors(uint32_t which, uint64_t step) override;
 

@@ -16,7 +16,7 @@ LayerUpdates::LayerUpdates(net::Net& net, Optimizer& optimizer, GradientExchange
       schedule_(schedule),
       sums_(sums),
       logical_shards_(logical_shards),
-      repeats_(net.device().make_graph_capture()) {}
+      graph_capture_(net.device().make_graph_capture()) {}
 
 void LayerUpdates::make(int layer, int64_t step) {
   // Before the step parameters are copied, the step's first work on this stream. So the copy is
@@ -26,14 +26,14 @@ void LayerUpdates::make(int layer, int64_t step) {
   const bool whole = gradients_come_whole();
   if (whole && !optimizer_.clips()) load_sums(layer);
   if (optimizer_.has_trust()) optimizer_.begin(*step_, layer);
-  if (repeats_->records())
-    repeats_->issue(key_of(layer, whole), [&] { issue(layer, whole); });
+  if (graph_capture_->records())
+    graph_capture_->issue(key_of(layer, whole), [&] { issue(layer, whole); });
   else
     issue(layer, whole);
   flip(layer);
 }
 
-void LayerUpdates::take_back(int layer) {
+void LayerUpdates::revert(int layer) {
   check(net_.parameters().versions() == 2, "a revert needs two versions of the parameters");
   flip(layer);
   step_.reset();
@@ -61,7 +61,7 @@ void LayerUpdates::load_sums(int layer) {
   if (sums_ != nullptr && sums_->holds(step_->step))
     sums_->load(step_->step, layer);
   else
-    exchange_.give(layer, step_->step, nullptr);
+    exchange_.deliver(layer, step_->step, nullptr);
 }
 
 /// The issued work depends on device memory, on the current version, and on the memory of the sums.
@@ -96,7 +96,7 @@ void LayerUpdates::update_in_pieces(int layer) {
     const auto index = static_cast<size_t>(parameters[static_cast<size_t>(place)]);
     if (net_.parameters()[index].learned) optimizer_.update(index, first, piece);
   };
-  exchange_.give(layer, step_->step, &update);
+  exchange_.deliver(layer, step_->step, &update);
 }
 
 void LayerUpdates::flip(int layer) {

@@ -26,7 +26,7 @@ class LayerUpdates {
   /// layer is updated for the next.
   void make(int layer, int64_t step);
   /// Reverts the layer's last update. Needs two versions (net::Net::Options::versions).
-  void take_back(int layer);
+  void revert(int layer);
 
  private:
   void begin(int64_t step);
@@ -43,7 +43,7 @@ class LayerUpdates {
   const Schedule& schedule_;
   const SumsInFlight* sums_;
   const int64_t logical_shards_;
-  const std::unique_ptr<GraphCapture> repeats_;
+  const std::unique_ptr<GraphCapture> graph_capture_;
   std::optional<UpdateStep> step_;  ///< common to all updates of the newest step
 };
 

@@ -19,7 +19,8 @@ inline data::BatchMemory memory_for(net::Net& net) {
 /// Sets the batch that the loader returned last as the net's input. The loader keeps its memory
 /// until the device has read it.
 inline void set_input(net::Net& net, const data::Batch& batch, data::Loader& loader) {
-  loader.keep_until(net.reception().set(batch.values, batch.extras, batch.labels, batch.mixtures));
+  loader.keep_until(
+      net.reception().set(batch.values, batch.extras, batch.labels, batch.mixup_labels));
 }
 
 }  // namespace poseidon::trainer

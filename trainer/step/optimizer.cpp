@@ -43,9 +43,10 @@ Optimizer::Optimizer(const OptimizerConfig& config, net::Net& net, layers::Updat
       net_(net),
       updater_(updater),
       states_of_parameter_(net.parameters().size()),
-      numbers_(net.parameters().size()),
-      numbers_there_(net.device().allocate(numbers_.size() * sizeof(layers::UpdateParameters),
-                                           MemoryKind::kDevice, "the optimizer's numbers")) {
+      update_parameters_(net.parameters().size()),
+      device_update_parameters_(
+          net.device().allocate(update_parameters_.size() * sizeof(layers::UpdateParameters),
+                                MemoryKind::kDevice, "the optimizer's numbers")) {
   const std::span<const char* const> names = config.state_names();
   for (size_t kind = 0; kind < kinds_of_state(config, net); ++kind)
     memory_.emplace_back(net.device(), learned_floats(net), kKindsOfNet + kind,
@@ -73,7 +74,7 @@ Optimizer::Optimizer(const OptimizerConfig& config, net::Net& net, layers::Updat
 
 void Optimizer::begin(const UpdateStep& step) {
   if (averages_) averages_->begin(step.step);
-  write_numbers(0, numbers_.size(), step);
+  write_update_parameters(0, update_parameters_.size(), step);
 }
 
 /// Parameters of a layer have consecutive indices.
@@ -81,15 +82,17 @@ void Optimizer::begin(const UpdateStep& step, int layer) {
   if (averages_) averages_->begin(step.step);
   const std::span<const int> parameters = net_.parameters().of(layer);
   if (!parameters.empty())
-    write_numbers(static_cast<size_t>(parameters.front()), parameters.size(), step);
+    write_update_parameters(static_cast<size_t>(parameters.front()), parameters.size(), step);
 }
 
-void Optimizer::write_numbers(size_t first, size_t count, const UpdateStep& step) {
+void Optimizer::write_update_parameters(size_t first, size_t count, const UpdateStep& step) {
   for (size_t index = first; index < first + count; ++index)
-    if (net_.parameters()[index].learned) numbers_[index] = numbers(index, step);
+    if (net_.parameters()[index].learned)
+      update_parameters_[index] = update_parameters(index, step);
   net_.device().write(
-      std::as_bytes(std::span(numbers_).subspan(first, count)),
-      std::as_writable_bytes(numbers_there_.as<layers::UpdateParameters>().subspan(first, count)));
+      std::as_bytes(std::span(update_parameters_).subspan(first, count)),
+      std::as_writable_bytes(
+          device_update_parameters_.as<layers::UpdateParameters>().subspan(first, count)));
 }
 
 void Optimizer::update(size_t index, int64_t first, std::span<const float> gradient) {
@@ -107,8 +110,9 @@ void Optimizer::update(size_t index, int64_t first, std::span<const float> gradi
     memory.state[i] = piece(states[i].versions.current());
     memory.new_state[i] = piece(states[i].versions.next());
   }
-  updater_.update(form_, &numbers_there_.as<const layers::UpdateParameters>()[index], memory);
-  if (averages_) averages_->follow(index, first, gradient.size());
+  updater_.update(form_, &device_update_parameters_.as<const layers::UpdateParameters>()[index],
+                  memory);
+  if (averages_) averages_->update(index, first, gradient.size());
 }
 
 void Optimizer::update(size_t index) {
@@ -120,7 +124,7 @@ void Optimizer::track(const net::Statistic& statistic, int64_t shards) {
   updater_.track({.momentum = static_cast<float>(statistic.spec.momentum),
                   .share = 1 / static_cast<float>(shards)},
                  statistic.value(), statistic.contribution, statistic.next());
-  if (averages_) averages_->follow(statistic);
+  if (averages_) averages_->update(statistic);
 }
 
 void Optimizer::flip(int layer) {
@@ -129,13 +133,13 @@ void Optimizer::flip(int layer) {
   if (averages_) averages_->flip(layer);
 }
 
-layers::UpdateParameters Optimizer::numbers(size_t index, const UpdateStep& step) {
+layers::UpdateParameters Optimizer::update_parameters(size_t index, const UpdateStep& step) {
   const net::Parameter& parameter = net_.parameters()[index];
   const auto real = [](double value) { return static_cast<float>(value); };
   const double decay = config_.weight_decay * parameter.spec.decay_multiplier;
   const double updates = static_cast<double>(step.step) + 1;
   const bool shrinks = form_.rule == UpdateRule::kAdamW;
-  layers::UpdateParameters numbers{
+  layers::UpdateParameters update_parameters{
       .learning_rate = real(step.learning_rate * parameter.spec.learning_rate_multiplier),
       .l2 = shrinks ? 0 : real(decay),
       .l1 = real(config_.l1_decay * parameter.spec.decay_multiplier),
@@ -150,22 +154,22 @@ layers::UpdateParameters Optimizer::numbers(size_t index, const UpdateStep& step
       .correction2 = real(1 - std::pow(config_.beta2, updates)),
       .epsilon = real(config_.adam_epsilon)};
   switch (form_.rule) {
-    case UpdateRule::kAdaGrad: numbers.epsilon = real(config_.adagrad_epsilon); break;
+    case UpdateRule::kAdaGrad: update_parameters.epsilon = real(config_.adagrad_epsilon); break;
     case UpdateRule::kRmsProp:
-      numbers.smoothing = real(config_.rmsprop_smoothing);
-      numbers.one_minus_smoothing = real(1 - config_.rmsprop_smoothing);
-      numbers.momentum = real(config_.rmsprop_momentum);
-      numbers.epsilon = real(config_.rmsprop_epsilon);
+      update_parameters.smoothing = real(config_.rmsprop_smoothing);
+      update_parameters.one_minus_smoothing = real(1 - config_.rmsprop_smoothing);
+      update_parameters.momentum = real(config_.rmsprop_momentum);
+      update_parameters.epsilon = real(config_.rmsprop_epsilon);
       break;
     case UpdateRule::kAdaDelta:
-      numbers.smoothing = real(config_.adadelta_smoothing);
-      numbers.one_minus_smoothing = real(1 - config_.adadelta_smoothing);
-      numbers.epsilon = real(config_.adadelta_epsilon);
+      update_parameters.smoothing = real(config_.adadelta_smoothing);
+      update_parameters.one_minus_smoothing = real(1 - config_.adadelta_smoothing);
+      update_parameters.epsilon = real(config_.adadelta_epsilon);
       break;
-    case UpdateRule::kLars: numbers.trust = real(trust_of(parameter, decay)); break;
+    case UpdateRule::kLars: update_parameters.trust = real(trust_of(parameter, decay)); break;
     default: break;
   }
-  return numbers;
+  return update_parameters;
 }
 
 /// Device memory for a tensor in canonical order.

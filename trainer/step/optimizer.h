@@ -11,7 +11,7 @@
 #include "net/tensor_memory.h"
 #include "net/tensor_versions.h"
 #include "trainer/job/optimizer_config.h"
-#include "trainer/step/averages.h"
+#include "trainer/step/ema.h"
 
 namespace poseidon::trainer {
 
@@ -72,8 +72,8 @@ class Optimizer {
   Ema* averages() { return averages_ ? &*averages_ : nullptr; }
 
  private:
-  layers::UpdateParameters numbers(size_t index, const UpdateStep& step);
-  void write_numbers(size_t first, size_t count, const UpdateStep& step);
+  layers::UpdateParameters update_parameters(size_t index, const UpdateStep& step);
+  void write_update_parameters(size_t first, size_t count, const UpdateStep& step);
   double trust_of(const net::Parameter& parameter, double decay);
   std::span<float> scratch(const net::Parameter& parameter);
   double gradient_norm(const net::Parameter& parameter);
@@ -86,8 +86,9 @@ class Optimizer {
   std::vector<net::TensorMemory> memory_;  ///< by state, first version before second version
   std::vector<State> states_;
   std::vector<std::span<State>> states_of_parameter_;
-  std::vector<layers::UpdateParameters> numbers_;  ///< by parameter; host copy of numbers_there_
-  Buffer numbers_there_;                           ///< device memory from which updates read them
+  std::vector<layers::UpdateParameters>
+      update_parameters_;            ///< by parameter; host copy of device_update_parameters_
+  Buffer device_update_parameters_;  ///< device memory from which updates read them
   Buffer scratch_;
   std::optional<Ema> averages_;
 };

@@ -87,8 +87,8 @@ size_t SummedLayer::bytes(net::Net& net, const comm::Plan& plan, uint32_t index,
 
 /// Adds one shard's tensors to the trees of their shard range. Returns the ranges that are
 /// complete.
-std::vector<DevicePart> SummedLayer::contribute(uint64_t step, int64_t shard, What what) {
-  std::vector<DevicePart> complete;
+std::vector<DeviceContribution> SummedLayer::contribute(uint64_t step, int64_t shard, What what) {
+  std::vector<DeviceContribution> complete;
   const size_t index = own_.part_of(shard);
   const comm::Part part = own_.parts[index];
   const int64_t within = int64_t{own_.number_of(shard)} - part.first;
@@ -123,7 +123,7 @@ void SummedLayer::copy_canonical(const Tensor& tensor, std::span<float> to) cons
     net_.values().canonical_gradient(*tensor.parameter, to);
 }
 
-void SummedLayer::give(uint64_t step, const layers::GradientSink* sink) {
+void SummedLayer::deliver(uint64_t step, const layers::GradientSink* sink) {
   for (uint32_t t = 0; t < tensors_.size(); ++t) {
     const Tensor& tensor = tensors_[t];
     const std::span<float> of_step = sum(t, step);

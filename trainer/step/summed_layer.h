@@ -19,8 +19,8 @@ class SummedLayer final : public WorkerLayer {
               const OwnShards& own, WorkerLayer* first);
   static size_t bytes(net::Net& net, const comm::Plan& plan, uint32_t index, const OwnShards& own);
 
-  std::vector<DevicePart> contribute(uint64_t step, int64_t shard, What what) override;
-  void give(uint64_t step, const layers::GradientSink* sink) override;
+  std::vector<DeviceContribution> contribute(uint64_t step, int64_t shard, What what) override;
+  void deliver(uint64_t step, const layers::GradientSink* sink) override;
   int64_t slot(uint64_t step) const override { return static_cast<int64_t>(step % steps_); }
   std::span<float> sum(uint32_t tensor, uint64_t step) override;
 

@@ -96,7 +96,7 @@ void TrainingLoop::run_shard(size_t shard, StepReport& report) {
   const layers::StepContext context{.phase = layers::Phase::kTrain,
                                     .numbers = &numbers,
                                     .labels = batch.labels,
-                                    .mixtures = batch.mixtures,
+                                    .mixup_labels = batch.mixup_labels,
                                     .loss_scale = 1 / static_cast<float>(options_.global_batch)};
   net_.forward(context, [this](int layer) {
     device_trace_.comes_to_gate();
@@ -105,7 +105,7 @@ void TrainingLoop::run_shard(size_t shard, StepReport& report) {
   });
   device_trace_.ends_forward();
   if (shard == 0 && options_.between_passes) {
-    settle();  // for layers that the forward pass has not waited for
+    drain();  // for layers that the forward pass has not waited for
     options_.between_passes(steps_done());
   }
   const auto number = static_cast<int64_t>(shard);
@@ -226,12 +226,12 @@ void TrainingLoop::update(size_t index) {
   updating_ = false;
 }
 
-void TrainingLoop::settle() {
+void TrainingLoop::drain() {
   for (const int layer : net_.parameters().summed_layers()) open_gate(layer);
 }
 
-void TrainingLoop::settle_for_checkpoint() {
-  settle();
+void TrainingLoop::drain_for_checkpoint() {
+  drain();
   device_trace_.collect_all();
   if (options_.sums == nullptr) return;
   SumsInFlight& sums = *options_.sums;
@@ -239,7 +239,7 @@ void TrainingLoop::settle_for_checkpoint() {
   for (int64_t step = last_complete_step() + sums.steps(); step < steps_done(); ++step) {
     for (size_t index = 0; index < labels_.size(); ++index) {
       await_sums(index, step);
-      exchange_.give(layer_at(index), step, nullptr);
+      exchange_.deliver(layer_at(index), step, nullptr);
       sums.keep(step, layer_at(index));
     }
     sums.add_step();
@@ -248,13 +248,13 @@ void TrainingLoop::settle_for_checkpoint() {
 
 void TrainingLoop::finish() {
   machine_.finish();
-  settle();
+  drain();
 }
 
 void TrainingLoop::revert_to(int64_t step) {
   if (options_.sums != nullptr) options_.sums->begin_with(0, 0);
   for (const size_t index : machine_.revert_to(step)) {
-    updates_.take_back(layer_at(index));
+    updates_.revert(layer_at(index));
     std::ranges::rotate(read_[index], read_[index].end() - 1);
   }
 }

@@ -60,9 +60,9 @@ class TrainingLoop {
 
   /// Brings the parameters to the values with which the next step is computed. Call it before they
   /// are read from outside. Without staleness, it waits for all sums and updates in flight.
-  void settle();
-  /// Calls settle(), and waits for the sums that stay in flight. Options::sums then holds them.
-  void settle_for_checkpoint();
+  void drain();
+  /// Calls drain(), and waits for the sums that stay in flight. Options::sums then holds them.
+  void drain_for_checkpoint();
   /// Applies the sums of all steps done, at the end of the job.
   void finish();
 
@@ -70,14 +70,14 @@ class TrainingLoop {
   /// The last step for which all layers are updated, including statistics.
   int64_t last_complete_step() const { return machine_.complete(); }
   /// The earliest step to which revert_to() can go back.
-  int64_t least_complete_step() const { return machine_.least_complete(); }
+  int64_t earliest_revertible_step() const { return machine_.least_complete(); }
   /// Sets parameters, optimizer state and statistics to those after `step` steps, from
-  /// least_complete_step() to last_complete_step(). It is for a failed exchange. Needs two versions
-  /// if a layer must go back. Sums in flight are dropped, and steps_done() is `step`. Exchange and
-  /// loader are at another step, so this loop makes no further step. A new loop on the same net and
-  /// optimizer does.
+  /// earliest_revertible_step() to last_complete_step(). It is for a failed exchange. Needs two
+  /// versions if a layer must go back. Sums in flight are dropped, and steps_done() is `step`.
+  /// Exchange and loader are at another step, so this loop makes no further step. A new loop on the
+  /// same net and optimizer does.
   void revert_to(int64_t step);
-  /// Abandons the steps after `step` when one of them has failed. settle() then brings the
+  /// Abandons the steps after `step` when one of them has failed. drain() then brings the
   /// parameters to the values with which step `step` + 1 is computed. Returns false if an update of
   /// a later step has begun: the parameters then belong to no step. This loop makes no further
   /// step.

@@ -9,7 +9,7 @@
 
 #include "layers/update.h"
 #include "net/net.h"
-#include "trainer/step/device_parts.h"
+#include "trainer/step/device_reducer.h"
 
 namespace poseidon::trainer {
 
@@ -44,9 +44,9 @@ class WorkerLayer {
   virtual void begin_backward(uint64_t, int64_t) {}
   /// Contributes a shard's values from the net's memory, which may be overwritten after the call.
   /// Returns the shard ranges that these values complete.
-  virtual std::vector<DevicePart> contribute(uint64_t step, int64_t shard, What what) = 0;
-  /// Delivers the layer's sums of a step. See GradientExchange::give.
-  virtual void give(uint64_t step, const layers::GradientSink* sink) = 0;
+  virtual std::vector<DeviceContribution> contribute(uint64_t step, int64_t shard, What what) = 0;
+  /// Delivers the layer's sums of a step. See GradientExchange::deliver.
+  virtual void deliver(uint64_t step, const layers::GradientSink* sink) = 0;
   /// See GradientExchange::slot.
   virtual int64_t slot(uint64_t step) const = 0;
 

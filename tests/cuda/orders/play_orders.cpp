@@ -7,7 +7,7 @@
 #include <map>
 
 #include "core/philox.h"
-#include "tests/cuda/played_jobs.h"
+#include "tests/cuda/emulated_gpu_jobs.h"
 
 namespace poseidon::trainer {
 
@@ -18,13 +18,13 @@ class Jobs {
  public:
   /// The fault of this order of work; "" if there is none.
   std::string fault_of(uint64_t seed) {
-    const size_t number = seed % (kPlayedNetworks.size() * kClusters.size());
-    const PlayedJob played(kPlayedNetworks[number % kPlayedNetworks.size()]);
-    const Cluster& cluster = kClusters[number / kPlayedNetworks.size()];
+    const size_t number = seed % (kEmulatedGpuNetworks.size() * kClusters.size());
+    const EmulatedGpuJob gpu_job(kEmulatedGpuNetworks[number % kEmulatedGpuNetworks.size()]);
+    const Cluster& cluster = kClusters[number / kEmulatedGpuNetworks.size()];
     try {
-      if (!plain_.contains(number)) plain_[number] = train_played(played, cluster, 0);
-      return train(played, cluster, seed) == plain_[number] ? ""
-                                                            : "other bits than in the plain order";
+      if (!plain_.contains(number)) plain_[number] = train_on_emulated_gpu(gpu_job, cluster, 0);
+      return train(gpu_job, cluster, seed) == plain_[number] ? ""
+                                                             : "other bits than in the plain order";
     } catch (const std::exception& error) {
       return error.what();
     }
@@ -33,13 +33,13 @@ class Jobs {
  private:
   /// Many runs stop at a random step and continue with another number of workers if the job allows
   /// it.
-  static std::vector<int64_t> train(const PlayedJob& played, const Cluster& cluster,
+  static std::vector<int64_t> train(const EmulatedGpuJob& gpu_job, const Cluster& cluster,
                                     uint64_t seed) {
     RandomStream random(seed, RandomPurpose::kGeneration, 2, 0);
-    const int64_t stop = random.next_below(kPlayedSteps);
-    if (stop == 0) return train_played(played, cluster, seed);
+    const int64_t stop = random.next_below(kEmulatedGpuSteps);
+    if (stop == 0) return train_on_emulated_gpu(gpu_job, cluster, seed);
     const int workers = 1 + static_cast<int>(random.next_below(5));
-    return train_in_two(played, cluster, other_cluster(cluster, workers), stop, seed);
+    return train_in_two(gpu_job, cluster, other_cluster(cluster, workers), stop, seed);
   }
 
   std::map<size_t, std::vector<int64_t>> plain_;

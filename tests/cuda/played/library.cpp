@@ -4,13 +4,13 @@
 
 #include <cstdlib>
 
-#include "tests/support/gpu/played_backend.h"
+#include "tests/support/gpu/emulated_gpu_backend.h"
 
 namespace poseidon::layers::cuda {
 
 namespace {
 
-class PlayedLibrary final : public Library {
+class EmulatedGpuLibrary final : public Library {
  public:
   poseidon::cuda::GpuList gpus() const override {
     return {.gpus = {{.name = "a played GPU", .memory_bytes = 1 << 30, .major = 9, .minor = 0}},
@@ -26,8 +26,8 @@ class PlayedLibrary final : public Library {
     const char* order = std::getenv("POSEIDON_PLAYED_ORDER");
     const uint64_t seed = order == nullptr ? 1 : std::strtoull(order, nullptr, 10);
     poseidon::cuda::Settings settings = request.settings;
-    settings.graphs = test::kPlayedSettings.graphs;
-    return test::make_played_backend({.seed = seed}, settings);
+    settings.graphs = test::kEmulatedGpuSettings.graphs;
+    return test::make_emulated_gpu_backend({.seed = seed}, settings);
   }
 };
 
@@ -42,6 +42,6 @@ extern "C" __attribute__((visibility("default"))) const char* poseidon_cuda_buil
 
 extern "C" __attribute__((visibility("default"))) const poseidon::layers::cuda::Library*
 poseidon_cuda_library() {
-  static const poseidon::layers::cuda::PlayedLibrary library;
+  static const poseidon::layers::cuda::EmulatedGpuLibrary library;
   return &library;
 }

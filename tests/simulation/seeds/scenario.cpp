@@ -167,8 +167,8 @@ bool goes_on_in_a_step(const SimulatedJobOptions& options, uint16_t rank) {
 /// Limit on the time from the first sign of a node failure to the end of the job. For each affected
 /// node the job may wait for its timeout, and then for the end of its work.
 Time longest_end(const SimulatedJobOptions& options) {
-  const auto struck = static_cast<int64_t>(options.faults.size() + options.hangs.size());
-  return options.timeout / 2 + struck * (options.timeout * 11 / 10 + 6s);
+  const auto failed_nodes = static_cast<int64_t>(options.faults.size() + options.hangs.size());
+  return options.timeout / 2 + failed_nodes * (options.timeout * 11 / 10 + 6s);
 }
 
 Time time_to_end(const SimulatedJobResult& result) {

@@ -6,7 +6,7 @@
 
 #include "comm/wire/reachability.h"
 #include "core/error.h"
-#include "tests/simulation/seeds/regroup.h"
+#include "tests/simulation/seeds/reconfiguration.h"
 
 namespace poseidon::comm {
 
@@ -74,7 +74,7 @@ SimulatedJobOptions setup_scenario(uint64_t seed) {
   };
   const int64_t workers = pick(2, 4), servers = pick(1, 3);
   SimulatedJobOptions options =
-      regrouping_job(workers, servers, workers + 2, static_cast<SchemeRule>(pick(0, 2)));
+      reconfiguration_job(workers, servers, workers + 2, static_cast<SchemeRule>(pick(0, 2)));
   options.seed = seed;
   options.steps = 8;
   options.network.jitter = std::chrono::microseconds(pick(0, 2000));

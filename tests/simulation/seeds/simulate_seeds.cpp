@@ -13,7 +13,7 @@
 #include <string>
 
 #include "comm/membership/states.h"
-#include "tests/simulation/seeds/regroup.h"
+#include "tests/simulation/seeds/reconfiguration.h"
 #include "tests/simulation/seeds/scenario.h"
 #include "tests/simulation/seeds/setup.h"
 
@@ -64,7 +64,7 @@ std::string run(uint64_t seed, const Arguments& arguments) {
     SimulatedJobOptions options = arguments.setup   ? setup_scenario(seed)
                                   : arguments.joins ? joining_scenario(seed)
                                   : arguments.late  ? late_scenario(seed)
-                                  : regroups        ? regrouping_scenario(seed)
+                                  : regroups        ? reconfiguration_scenario(seed)
                                                     : scenario(seed);
     about = description(options);
     if (verbose) std::cout << about << std::endl;
@@ -72,7 +72,7 @@ std::string run(uint64_t seed, const Arguments& arguments) {
       options.on_event = [](const std::string& line) { std::cout << line << "\n"; };
     const SimulatedJobResult result = run_job(options);
     fault = arguments.setup ? fault_in_setup(options, result)
-            : regroups      ? fault_in_regrouping(options, result)
+            : regroups      ? fault_in_reconfiguration(options, result)
                             : fault_in(options, result);
     if (verbose) {
       for (const auto& [state, since] : result.states)

@@ -79,10 +79,10 @@ class Logger final : public MemoryVisitor {
 
 }  // namespace
 
-class FakeDriver::MachineMark final : public Mark,
-                                      public std::enable_shared_from_this<MachineMark> {
+class FakeDriver::MachineEvent final : public Mark,
+                                       public std::enable_shared_from_this<MachineEvent> {
  public:
-  explicit MachineMark(std::shared_ptr<Machine> machine) : machine_(std::move(machine)) {}
+  explicit MachineEvent(std::shared_ptr<Machine> machine) : machine_(std::move(machine)) {}
 
   bool reached() const override;
   void wait() const override;
@@ -136,7 +136,7 @@ class FakeDriver::Machine {
     advance();
   }
 
-  void record(size_t stream, const std::shared_ptr<MachineMark>& mark) {
+  void record(size_t stream, const std::shared_ptr<MachineEvent>& mark) {
     const std::lock_guard lock(mutex_);
     Lane& lane = streams_[stream];
     lane.clock.join(host_);
@@ -145,7 +145,7 @@ class FakeDriver::Machine {
     advance();
   }
 
-  void wait(size_t stream, const std::shared_ptr<const MachineMark>& mark) {
+  void wait(size_t stream, const std::shared_ptr<const MachineEvent>& mark) {
     const std::lock_guard lock(mutex_);
     if (options_.waits != nullptr) ++*options_.waits;
     if (waits_++ == options_.dropped_wait) return;
@@ -155,19 +155,19 @@ class FakeDriver::Machine {
     advance();
   }
 
-  bool observe(const MachineMark& mark) {
+  bool observe(const MachineEvent& mark) {
     const std::lock_guard lock(mutex_);
     advance();
     if (mark.is_reached) host_learns(mark.clock);
     return mark.is_reached;
   }
 
-  bool has_come_to(const MachineMark& mark) {
+  bool has_come_to(const MachineEvent& mark) {
     const std::lock_guard lock(mutex_);
     return mark.is_reached;
   }
 
-  void wait(const MachineMark& mark) {
+  void wait(const MachineEvent& mark) {
     const std::lock_guard lock(mutex_);
     if (options_.host_waits != nullptr && !host_.includes(mark.clock)) ++*options_.host_waits;
     while (!mark.is_reached) {
@@ -177,7 +177,7 @@ class FakeDriver::Machine {
     host_learns(mark.clock);
   }
 
-  void then(const MachineMark& mark, std::function<void()> task) {
+  void then(const MachineEvent& mark, std::function<void()> task) {
     {
       const std::lock_guard lock(mutex_);
       if (!mark.is_reached) {
@@ -208,7 +208,7 @@ class FakeDriver::Machine {
   /// An operation, an event to record, or an event to wait for.
   struct Item {
     std::shared_ptr<const Operation> operation;
-    std::shared_ptr<const MachineMark> mark, awaited;
+    std::shared_ptr<const MachineEvent> mark, awaited;
   };
   struct Lane {
     std::deque<Item> items;
@@ -258,7 +258,7 @@ class FakeDriver::Machine {
     memory_.host_knows(clock);
   }
 
-  void reach(const MachineMark& mark) {
+  void reach(const MachineEvent& mark) {
     mark.is_reached = true;
     // The event's tasks know that it is reached. The thread that issues work does not.
     if (!mark.tasks.empty()) memory_.host_knows(mark.clock);
@@ -316,9 +316,9 @@ class FakeDriver::Machine {
 
 /// Reading a timestamp is not a wait, so it does not add to the operations that the host knows to
 /// be complete.
-class FakeDriver::MachineMoment final : public Timestamp {
+class FakeDriver::MachineTimestamp final : public Timestamp {
  public:
-  MachineMoment(std::shared_ptr<Machine> machine, std::shared_ptr<const MachineMark> mark)
+  MachineTimestamp(std::shared_ptr<Machine> machine, std::shared_ptr<const MachineEvent> mark)
       : machine_(std::move(machine)), mark_(std::move(mark)) {}
 
   bool reached() const override { return machine_->has_come_to(*mark_); }
@@ -329,12 +329,12 @@ class FakeDriver::MachineMoment final : public Timestamp {
 
  private:
   const std::shared_ptr<Machine> machine_;
-  const std::shared_ptr<const MachineMark> mark_;
+  const std::shared_ptr<const MachineEvent> mark_;
 };
 
-bool FakeDriver::MachineMark::reached() const { return machine_->observe(*this); }
-void FakeDriver::MachineMark::wait() const { machine_->wait(*this); }
-void FakeDriver::MachineMark::then(std::function<void()> task) const {
+bool FakeDriver::MachineEvent::reached() const { return machine_->observe(*this); }
+void FakeDriver::MachineEvent::wait() const { machine_->wait(*this); }
+void FakeDriver::MachineEvent::then(std::function<void()> task) const {
   machine_->then(*this, std::move(task));
 }
 
@@ -400,19 +400,19 @@ void FakeDriver::issue(Stream stream, const std::shared_ptr<const Graph>& graph)
 }
 
 std::shared_ptr<const Mark> FakeDriver::record(Stream stream) {
-  auto mark = std::make_shared<MachineMark>(machine_);
+  auto mark = std::make_shared<MachineEvent>(machine_);
   machine_->record(static_cast<size_t>(stream), mark);
   return mark;
 }
 
 std::shared_ptr<const Timestamp> FakeDriver::moment(Stream stream) {
-  auto mark = std::make_shared<MachineMark>(machine_);
+  auto mark = std::make_shared<MachineEvent>(machine_);
   machine_->record(static_cast<size_t>(stream), mark);
-  return std::make_shared<MachineMoment>(machine_, std::move(mark));
+  return std::make_shared<MachineTimestamp>(machine_, std::move(mark));
 }
 
 void FakeDriver::wait(Stream stream, const std::shared_ptr<const Mark>& mark) {
-  machine_->wait(static_cast<size_t>(stream), std::static_pointer_cast<const MachineMark>(mark));
+  machine_->wait(static_cast<size_t>(stream), std::static_pointer_cast<const MachineEvent>(mark));
 }
 
 }  // namespace poseidon::cuda

@@ -50,8 +50,8 @@ class FakeDriver final : public Driver {
 
  private:
   class Machine;
-  class MachineMark;
-  class MachineMoment;
+  class MachineEvent;
+  class MachineTimestamp;
 
   /// `counted`: bytes of the allocation that count as device memory.
   Buffer plain(size_t bytes, size_t counted);

@@ -24,13 +24,13 @@ using Numbers = std::vector<double>;
 constexpr size_t kWorkspaceBytes = 1000, kMoreWorkspaceBytes = 2500;
 
 /// A dense array: element count and data type.
-struct Matter {
+struct DenseArray {
   int64_t count = 0;
   DataType type = DataType::kFp32;
   size_t bytes() const { return static_cast<size_t>(count) * bytes_of(type); }
 };
 
-Numbers load(const void* from, const Matter& matter) {
+Numbers load(const void* from, const DenseArray& matter) {
   const auto count = static_cast<size_t>(matter.count);
   if (matter.type == DataType::kFp32) {
     const auto* numbers = static_cast<const float*>(from);
@@ -58,9 +58,9 @@ class Computation {
  public:
   virtual ~Computation() = default;
   virtual std::string name() const = 0;
-  virtual Matter first() const = 0;
-  virtual Matter second() const = 0;
-  virtual Matter result() const = 0;
+  virtual DenseArray first() const = 0;
+  virtual DenseArray second() const = 0;
+  virtual DenseArray result() const = 0;
   virtual int64_t bias() const { return 0; }  ///< elements; 0: no bias
   virtual Numbers compute(const Numbers& first, const Numbers& second, const float* bias) const = 0;
 };
@@ -125,11 +125,11 @@ class ConvolutionComputation final : public Computation {
       : pass_(problem.pass), geometry_(problem.geometry), type_(problem.type) {}
 
   std::string name() const override { return "convolution of the host"; }
-  Matter first() const override { return pass_ == Pass::kForward ? input() : output(); }
-  Matter second() const override {
+  DenseArray first() const override { return pass_ == Pass::kForward ? input() : output(); }
+  DenseArray second() const override {
     return pass_ == Pass::kBackwardWeights ? input() : weight(type_);
   }
-  Matter result() const override {
+  DenseArray result() const override {
     if (pass_ == Pass::kBackwardWeights) return weight(DataType::kFp32);
     return pass_ == Pass::kForward ? output() : input();
   }
@@ -156,9 +156,9 @@ class ConvolutionComputation final : public Computation {
  private:
   static size_t at(int64_t index) { return static_cast<size_t>(index); }
 
-  Matter input() const { return {geometry_.input.count(), type_}; }
-  Matter output() const { return {geometry_.output.count(), type_}; }
-  Matter weight(DataType type) const {
+  DenseArray input() const { return {geometry_.input.count(), type_}; }
+  DenseArray output() const { return {geometry_.output.count(), type_}; }
+  DenseArray weight(DataType type) const {
     return {geometry_.outputs * depth_of_group() * geometry_.kernel[0] * geometry_.kernel[1], type};
   }
   int64_t depth_of_group() const { return geometry_.input.channels() / geometry_.groups; }
@@ -206,9 +206,9 @@ class MatrixComputation final : public Computation {
   explicit MatrixComputation(const MatrixProblem& problem) : problem_(problem) {}
 
   std::string name() const override { return "matrix product of the host"; }
-  Matter first() const override { return {problem_.rows * problem_.depth}; }
-  Matter second() const override { return {problem_.depth * problem_.columns}; }
-  Matter result() const override { return {problem_.rows * problem_.columns}; }
+  DenseArray first() const override { return {problem_.rows * problem_.depth}; }
+  DenseArray second() const override { return {problem_.depth * problem_.columns}; }
+  DenseArray result() const override { return {problem_.rows * problem_.columns}; }
   int64_t bias() const override { return problem_.bias ? problem_.columns : 0; }
 
   Numbers compute(const Numbers& first, const Numbers& second, const float* bias) const override {

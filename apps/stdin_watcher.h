@@ -1,0 +1,33 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <thread>
+
+#include "core/file.h"
+
+namespace poseidon::apps {
+
+/// Watches for the end of standard input in a separate thread. A process that was started over a
+/// connection detects in this way that the connection is closed. Discards all input.
+class StdinWatcher {
+ public:
+  /// Calls `ended` at the end of the input. Calls `overdue` if this object still exists a time of
+  /// `grace` later. Both calls run in the watching thread.
+  StdinWatcher(std::function<void()> ended, std::chrono::milliseconds grace,
+               std::function<void()> overdue);
+  ~StdinWatcher();
+  StdinWatcher(const StdinWatcher&) = delete;
+  StdinWatcher& operator=(const StdinWatcher&) = delete;
+
+ private:
+  void look();
+  bool input_ends() const;
+
+  const std::function<void()> ended_, overdue_;
+  const std::chrono::milliseconds grace_;
+  Descriptor over_, end_;  ///< a pipe; the destructor closes `end_` to wake the thread
+  std::thread thread_;
+};
+
+}  // namespace poseidon::apps

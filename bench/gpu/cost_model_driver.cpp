@@ -1,0 +1,92 @@
+#include "bench/gpu/cost_model_driver.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+
+#include "core/error.h"
+
+namespace poseidon::bench {
+
+namespace {
+
+/// An event that has always been reached, since no work is ever pending.
+class ReachedMark final : public cuda::Mark {
+ public:
+  bool reached() const override { return true; }
+  void wait() const override {}
+  void then(std::function<void()> task) const override { task(); }
+};
+
+class ByteCount final : public cuda::MemoryVisitor {
+ public:
+  void reads(const void*, size_t bytes) override { total += static_cast<double>(bytes); }
+  void writes(const void*, size_t bytes) override { total += static_cast<double>(bytes); }
+  double total = 0;
+};
+
+}  // namespace
+
+bool CostModelDriver::Memory::has(const void* data) const {
+  const auto* byte = static_cast<const std::byte*>(data);
+  const auto next = beginnings.upper_bound(byte);
+  return next != beginnings.end() && next->second <= byte;
+}
+
+Buffer CostModelDriver::allocate(size_t bytes, MemoryKind place, std::string_view purpose) {
+  if (place == MemoryKind::kStaging) return Buffer(bytes, purpose);
+  if (bytes > available())
+    throw OutOfMemory(text("out of memory: cannot allocate ", bytes, " bytes for ", purpose));
+  const size_t reserved = std::max<size_t>(bytes, 1);
+  void* data =
+      ::mmap(nullptr, reserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (data == MAP_FAILED)
+    throw OutOfMemory(text("out of memory: cannot reserve addresses for ", purpose));
+  auto* begin = static_cast<std::byte*>(data);
+  memory_->beginnings[begin + reserved] = begin;
+  memory_->taken += bytes;
+  return Buffer(data, bytes, [memory = memory_, reserved](void* released, size_t size) {
+    memory->beginnings.erase(static_cast<std::byte*>(released) + reserved);
+    memory->taken -= size;
+    ::munmap(released, reserved);
+  });
+}
+
+size_t CostModelDriver::available() const {
+  return static_cast<size_t>(cost_counter_.rates().memory_bytes) - memory_->taken;
+}
+
+void CostModelDriver::issue(cuda::Stream, std::unique_ptr<const cuda::Operation> operation) {
+  count(*operation);
+}
+
+void CostModelDriver::issue(cuda::Stream stream, const std::shared_ptr<const cuda::Graph>& graph) {
+  for (const cuda::GraphNode& node : graph->nodes())
+    if (node.operation != nullptr)
+      count(*node.operation);
+    else
+      copy(stream, node.from, node.to, node.bytes);
+}
+
+void CostModelDriver::count(const cuda::Operation& operation) {
+  Cost cost;
+  if (const auto* counted = dynamic_cast<const CountedOperation*>(&operation))
+    cost = counted->cost();
+  ByteCount bytes;
+  operation.visit(bytes);
+  cost.bytes = bytes.total;
+  cost_counter_.add(operation.name(), cost);
+}
+
+void CostModelDriver::copy(cuda::Stream, const void* from, void* to, size_t bytes) {
+  const auto count = static_cast<double>(bytes);
+  if (!memory_->has(from)) return cost_counter_.add(kUploadKernel, {.host_bytes = count});
+  if (!memory_->has(to)) return cost_counter_.add("copy from the GPU", {.host_bytes = count});
+  cost_counter_.add("copy", {.bytes = 2 * count});
+}
+
+std::shared_ptr<const cuda::Mark> CostModelDriver::record(cuda::Stream) {
+  return std::make_shared<const ReachedMark>();
+}
+
+}  // namespace poseidon::bench

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <map>
+#include <memory>
+
+#include "bench/gpu/cost_counter.h"
+#include "core/cuda/driver.h"
+
+namespace poseidon::bench {
+
+/// The name that the cost counter uses for a copy from host memory.
+inline constexpr const char* kUploadKernel = "copy to the GPU";
+
+/// An operation that reports its cost of arithmetic and launches: a product.
+class CountedOperation : public cuda::Operation {
+ public:
+  /// The cost without bytes. visit() reports these.
+  virtual Cost cost() const = 0;
+};
+
+/// A driver that executes nothing and counts the issued operations. Its device memory is reserved
+/// address space that cannot be read or written.
+class CostModelDriver final : public cuda::Driver {
+ public:
+  /// `cost_counter` must outlive it.
+  explicit CostModelDriver(CostCounter& cost_counter)
+      : cost_counter_(cost_counter), memory_(std::make_shared<Memory>()) {}
+
+  Buffer allocate(size_t bytes, MemoryKind place, std::string_view purpose) override;
+  size_t available() const override;
+  cuda::Stream make_stream(cuda::Urgency) override { return static_cast<cuda::Stream>(streams_++); }
+  void issue(cuda::Stream stream, std::unique_ptr<const cuda::Operation> operation) override;
+  void copy(cuda::Stream stream, const void* from, void* to, size_t bytes) override;
+  std::shared_ptr<const cuda::Graph> make_graph(cuda::Stream,
+                                                std::vector<cuda::GraphNode> nodes) override {
+    return std::make_shared<const cuda::Graph>(std::move(nodes));
+  }
+  void issue(cuda::Stream stream, const std::shared_ptr<const cuda::Graph>& graph) override;
+  std::shared_ptr<const cuda::Mark> record(cuda::Stream stream) override;
+  std::shared_ptr<const Timestamp> moment(cuda::Stream) override { return nullptr; }
+  void wait(cuda::Stream, const std::shared_ptr<const cuda::Mark>&) override {}
+
+ private:
+  void count(const cuda::Operation& operation);
+
+  /// The allocated ranges of device memory, by their ends.
+  struct Memory {
+    std::map<const std::byte*, const std::byte*> beginnings;
+    size_t taken = 0;
+    bool has(const void* data) const;
+  };
+
+  CostCounter& cost_counter_;
+  std::shared_ptr<Memory> memory_;  ///< buffers may outlive the driver
+  uint32_t streams_ = 0;
+};
+
+}  // namespace poseidon::bench

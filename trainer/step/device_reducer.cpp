@@ -1,0 +1,91 @@
+#include "trainer/step/device_reducer.h"
+
+#include <algorithm>
+
+#include "comm/wire/number_format.h"
+#include "core/error.h"
+#include "core/even_parts.h"
+
+namespace poseidon::trainer {
+
+namespace {
+
+/// All logical shards in ranges: those of the worker's devices, and the shards before and after the
+/// worker's.
+std::vector<comm::Part> ranges_around(comm::Part worker, size_t devices, comm::Part all) {
+  std::vector<comm::Part> ranges = shards_of_devices(worker, devices);
+  const uint32_t end = worker.first + worker.count;
+  if (worker.first > 0) ranges.push_back({0, worker.first});
+  if (end < all.count) ranges.push_back({end, all.count - end});
+  return ranges;
+}
+
+}  // namespace
+
+std::vector<comm::Part> shards_of_devices(comm::Part worker, size_t devices) {
+  if (worker.count < devices)
+    throw ConfigError(text("a worker has ", worker.count, " logical shards for its ", devices,
+                           " devices: expected at least one for each (cluster.logical_shards)"));
+  std::vector<comm::Part> all;
+  for (size_t device = 0; device < devices; ++device) {
+    const IndexRange own =
+        even_part(worker.count, static_cast<int64_t>(devices), static_cast<int64_t>(device));
+    all.push_back(
+        {worker.first + static_cast<uint32_t>(own.first), static_cast<uint32_t>(own.count)});
+  }
+  return all;
+}
+
+DeviceReducer::DeviceReducer(const comm::Plan& plan, uint32_t rank, size_t devices,
+                             comm::ExchangeMemory& sums)
+    : tree_(ranges_around(plan.assignment.shards_of(rank), devices, plan.assignment.everything())),
+      parts_(plan.assignment.parts_of(rank)),
+      everything_(plan.assignment.everything()),
+      sums_(sums) {}
+
+bool DeviceReducer::is_of_worker(comm::Part part) const {
+  return std::ranges::find(parts_, part) != parts_.end();
+}
+
+std::optional<DeviceContribution> DeviceReducer::add(DeviceContribution part) {
+  if (part.values.empty()) return part;  // factors are not added
+  int32_t node = tree_.leaf_of(part.part);
+  check(node >= 0, "a device contributes only its own parts");
+  while (!is_of_worker(part.part)) {
+    node = tree_.nodes()[static_cast<size_t>(node)].parent;
+    const std::optional<std::span<float>> other = other_half(part, node);
+    if (!other) return std::nullopt;
+    part = sum_of(part, *other, tree_.nodes()[static_cast<size_t>(node)].part);
+  }
+  return part;
+}
+
+/// Returns the other half if it was stored before; otherwise stores `part` for it.
+std::optional<std::span<float>> DeviceReducer::other_half(const DeviceContribution& part,
+                                                          int32_t node) {
+  MutexLock lock(mutex_);
+  const auto [half, is_first] =
+      halves_.try_emplace({part.layer, part.tensor, part.step, node}, part.values);
+  if (is_first) return std::nullopt;
+  const std::span<float> other = half->second;
+  halves_.erase(half);
+  return other;
+}
+
+/// Addition of two floats is commutative, so either half may come first. A device neither reads nor
+/// writes its contribution until the sum has arrived. So one of the halves can hold the sum until
+/// it is sent. A sum over all shards arrives at once. It gets separate memory: some devices may
+/// read it while others already write contributions to the next step.
+DeviceContribution DeviceReducer::sum_of(const DeviceContribution& part, std::span<float> other,
+                                         comm::Part whole) const {
+  DeviceContribution sum = part;
+  sum.part = whole;
+  if (whole == everything_) {
+    sum.values = sums_.sum(part.layer, part.tensor, part.step);
+    std::ranges::copy(part.values, sum.values.begin());
+  }
+  comm::add_into(sum.values, other);
+  return sum;
+}
+
+}  // namespace poseidon::trainer

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <span>
+#include <tuple>
+#include <vector>
+
+#include "comm/exchange/exchange_memory.h"
+#include "comm/exchange/layer_sum.h"
+#include "comm/plan/shard_parts.h"
+#include "core/mutex.h"
+
+namespace poseidon::trainer {
+
+/// Splits the logical shards of a worker among its devices. The ranges are contiguous, and their
+/// sizes differ by one at most. Throws ConfigError if there are fewer shards than devices.
+std::vector<comm::Part> shards_of_devices(comm::Part worker, size_t devices);
+
+/// A contribution of a device to the sum of a tensor: the sum of a shard range. The summation may
+/// add into its memory until the full sum has arrived. For an SFB layer it stands for the factors
+/// of one shard, whose memory is elsewhere.
+struct DeviceContribution {
+  uint32_t layer = 0, tensor = 0;  ///< indices in the plan
+  uint64_t step = 0;
+  comm::Part part;
+  std::span<float> values = {};
+
+  comm::Contribution contribution() const {
+    return {.step = step, .tensor = tensor, .part = part, .values = values};
+  }
+};
+
+/// Combines the contributions of one worker's devices. When both halves of a node of the fixed tree
+/// exist, it adds them, up to the worker's own shard ranges. So the order of additions does not
+/// depend on the number of devices. Called by any thread; the thread that delivers the second half
+/// adds.
+class DeviceReducer {
+ public:
+  /// `sums` provides the memory for a sum over all logical shards, which only a single worker
+  /// makes.
+  DeviceReducer(const comm::Plan& plan, uint32_t rank, size_t devices, comm::ExchangeMemory& sums);
+
+  /// Returns the worker's shard range that `part` completes; nullopt while its other half is
+  /// missing.
+  std::optional<DeviceContribution> add(DeviceContribution part);
+
+ private:
+  /// Layer, tensor, step, and the tree node to which the half belongs.
+  using HalfOf = std::tuple<uint32_t, uint32_t, uint64_t, int32_t>;
+
+  bool is_of_worker(comm::Part part) const;
+  std::optional<std::span<float>> other_half(const DeviceContribution& part, int32_t node);
+  DeviceContribution sum_of(const DeviceContribution& part, std::span<float> other,
+                            comm::Part whole) const;
+
+  const comm::PartTree tree_;
+  const std::vector<comm::Part> parts_;  ///< shard ranges of the worker
+  const comm::Part everything_;
+  comm::ExchangeMemory& sums_;
+  Mutex mutex_;
+  std::map<HalfOf, std::span<float>> halves_ GUARDED_BY(mutex_);  ///< wait for their other half
+};
+
+}  // namespace poseidon::trainer
