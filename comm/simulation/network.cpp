@@ -7,6 +7,36 @@
 
 namespace poseidon::comm {
 
+namespace {
+
+std::string description(const Event& event, NetworkState& state, FrameTraffic& traffic) {
+  const auto what = [&]() -> std::string {
+    switch (event.kind) {
+      case Event::Kind::kDeliver: return "receives " + traffic.description(event.index);
+      case Event::Kind::kOpen: {
+        const int target = state.connections[event.index].node[1];
+        return "connects to " + (target < 0 ? "no node" : state.node(target).address);
+      }
+      case Event::Kind::kReportClosed: return text("learns that a connection ended: ", event.why);
+      case Event::Kind::kWake: return "wakes at a deadline";
+      case Event::Kind::kAction: return "completes work";
+      case Event::Kind::kSent: return "";
+    }
+    return "";
+  };
+  const bool of_host = event.kind == Event::Kind::kSent;
+  const SimulatedNode* node = of_host ? nullptr : &state.node(event.node);
+  const double ms = std::chrono::duration<double, std::milli>(state.queue.now()).count();
+  return text(ms, " ms: ",
+              of_host ? text("a frame has left host ", event.node)
+                      : node->address + " " + what() +
+                            (node->crashed  ? " (dropped: it has crashed)"
+                             : node->paused ? " (delayed: it is paused)"
+                                            : ""));
+}
+
+}  // namespace
+
 class SimulatedNetwork::NodeTransport final : public Transport {
  public:
   NodeTransport(SimulatedNetwork& network, int node) : network_(network), node_(node) {}
@@ -192,37 +222,11 @@ bool SimulatedNetwork::run(Time until) {
     if (state_.queue.next_at() > until) return false;
     const Event event = state_.queue.take();
     if (hook_) hook_(events_);
-    if (describe_) describe_(description(event));
+    if (describe_) describe_(text("event ", events_, ", ", description(event, state_, traffic_)));
     ++events_;
     if (happens(event)) dispatch(event);
   }
   return true;
-}
-
-std::string SimulatedNetwork::description(const Event& event) {
-  const auto what = [&]() -> std::string {
-    switch (event.kind) {
-      case Event::Kind::kDeliver: return "receives " + traffic_.description(event.index);
-      case Event::Kind::kOpen: {
-        const int target = state_.connections[event.index].node[1];
-        return "connects to " + (target < 0 ? "no node" : state_.node(target).address);
-      }
-      case Event::Kind::kReportClosed: return text("learns that a connection ended: ", event.why);
-      case Event::Kind::kWake: return "wakes at a deadline";
-      case Event::Kind::kAction: return "completes work";
-      case Event::Kind::kSent: return "";
-    }
-    return "";
-  };
-  const bool of_host = event.kind == Event::Kind::kSent;
-  const SimulatedNode* node = of_host ? nullptr : &state_.node(event.node);
-  const double ms = std::chrono::duration<double, std::milli>(now()).count();
-  return text("event ", events_, ", ", ms, " ms: ",
-              of_host ? text("a frame has left host ", event.node)
-                      : node->address + " " + what() +
-                            (node->crashed  ? " (dropped: it has crashed)"
-                             : node->paused ? " (delayed: it is paused)"
-                                            : ""));
 }
 
 /// Drops events of a crashed process, and holds back events of a paused one.

@@ -67,7 +67,6 @@ class SimulatedNetwork {
   void close(uint32_t connection, int closer, const char* why, bool tell_closer);
   bool happens(const Event& event);
   void dispatch(const Event& event);
-  std::string description(const Event& event);
 
   NetworkState state_;
   FrameTraffic traffic_;
