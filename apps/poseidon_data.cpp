@@ -3,7 +3,9 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <filesystem>
 #include <functional>
 #include <iostream>
@@ -277,6 +279,8 @@ void add_export(CLI::App& program, ExportFlags& flags) {
   const std::string program = (own_folder() / "poseidon-export-hdf5").string();
   execl(program.c_str(), program.c_str(), type.c_str(), flags.config.split.c_str(),
         flags.config.path.c_str(), flags.output.c_str(), nullptr);
+  if (errno != ENOENT)
+    throw RunError(text("export: ", program, " cannot be started: ", std::strerror(errno)));
   throw ConfigError("export: requires poseidon-export-hdf5, which this build lacks (docs/data.md)");
 }
 

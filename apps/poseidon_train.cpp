@@ -240,7 +240,7 @@ void check_threads(const Job& job) {
   if (why.empty()) return;
   throw ConfigError(text(job.file, ": /device/threads: expected at most ", threads.size(), ", got ",
                          wanted, ": this process cannot start more threads (", why,
-                         "; see ulimit -u)"));
+                         "; see ulimit -u and ulimit -v)"));
 }
 
 int perform(const TrainOptions& options, Console& console) {

@@ -40,8 +40,8 @@ int signal_of(std::string name) {
     if (known != nullptr && name == known && usable) return signal;
   }
   throw ConfigError("--stop-signals: expected signal names such as " +
-                    std::string(kDefaultStopSignals) + ", got " + name +
-                    ", which is unknown or not allowed");
+                    std::string(kDefaultStopSignals) + ", got \"" + name +
+                    "\", which is unknown or not allowed");
 }
 
 }  // namespace

@@ -18,8 +18,8 @@ Shape Linear::infer(std::span<const Shape> input_shapes) {
   expect_inputs(input_shapes, 1);
   samples = input_shapes[0].samples();
   inputs = input_shapes[0].sample_count();
-  constexpr int64_t kMostWeights = int64_t{1} << 31;
-  if (inputs > kMostWeights / outputs)
+  constexpr int64_t kMaxWeights = (int64_t{1} << 31) - 1;
+  if (inputs > kMaxWeights / outputs)
     fail(text("a weight of ", outputs, " x ", inputs, " has 2^31 elements or more"));
   return {samples, outputs};
 }

@@ -92,7 +92,7 @@ void Connection::begin_handshake() {
 
 bool Connection::take_handshake(FrameKind kind, std::span<const std::byte> body) {
   if (kind == FrameKind::kRefusal) {
-    fail(handshake_.initiates() ? "refused by the peer: " + printable(body) : printable(body));
+    fail(handshake_.initiates() ? kRefusedByPeer + printable(body) : printable(body));
     return false;
   }
   HandshakeStep step = handshake_.take(

@@ -19,6 +19,7 @@
 #include "comm/asio/refusal_log.h"
 #include "comm/asio/tls_stream.h"
 #include "comm/wire/address.h"
+#include "comm/wire/reachability.h"
 #include "core/error.h"
 
 namespace poseidon::comm {
@@ -160,7 +161,7 @@ class AsioTransport::Driver final : public ChannelOwner {
     if (why.empty()) why = machine_->refusal(call.identity);
     if (!why.empty()) {
       refusals_.report(call.identity.address, why);
-      return LocalChannel::refuse(call.caller, "refused by the peer: " + why);
+      return LocalChannel::refuse(call.caller, kRefusedByPeer + why);
     }
     const ConnectionId id = next_id_++;
     const auto channel = std::make_shared<LocalChannel>(*this, id, io_, call.identity.address);

@@ -186,7 +186,9 @@ std::string Suspicion::unreached_text(NodeId node) const {
   for (size_t i = 0; i < told; ++i) out += (i == 0 ? "" : "; ") + all[i].text();
   if (told < all.size()) out += text("; further unreachable addresses: ", all.size() - told);
   const Report& first = *all[0].first;
-  return text(out, "; ", remedy_of(first.loss.why, first.loss.address, host_of(first.by_address)));
+  const std::string remedy =
+      remedy_of(first.loss.why, first.loss.address, host_of(first.by_address));
+  return text(out, remedy.empty() ? "" : "; ", remedy);
 }
 
 }  // namespace poseidon::comm

@@ -18,6 +18,11 @@ bool has(const std::string& text, const char* words) {
   return text.find(words) != std::string::npos;
 }
 
+/// Whether the peer has answered, so that neither firewall nor address is the reason.
+bool has_answered(const std::string& why) {
+  return why.starts_with(kRefusedByPeer) || has(why, "TLS") || has(why, "secret");
+}
+
 }  // namespace
 
 bool is_loopback_host(const std::string& host) {
@@ -53,6 +58,7 @@ std::string remedy_of(const std::string& why, const std::string& address,
     return text("make ", host, " known to ", caller, " (DNS or /etc/hosts), or ", reached);
   if (has(why, kLoopbackName) && host != caller)
     return text("correct ", host, " in /etc/hosts of ", caller, ", or ", reached);
+  if (has_answered(why)) return "";
   if (is_loopback_host(host))
     return text(host,
                 " is loopback, which other machines cannot reach: start that node with --listen "

@@ -10,6 +10,7 @@ inline constexpr const char* kCallRefused = "connection refused";
 inline constexpr const char* kNoAnswer = "no answer within ";  ///< a time follows
 inline constexpr const char* kUnknownName = "its name cannot be resolved";
 inline constexpr const char* kLoopbackName = "its name resolves to loopback here";
+inline constexpr const char* kRefusedByPeer = "refused by the peer: ";  ///< a reason follows
 inline constexpr const char* kOnlySmallMessages =
     "small messages arrive, large ones do not (path MTU?)";
 
@@ -25,7 +26,8 @@ std::string question_about(const std::string& why, const std::string& address);
 bool is_mere_end(const std::string& why);
 
 /// The remedy if the host `caller` cannot reach `address` for the reason `why`: "open port 7002 on
-/// node2, or give --advertise an address that node1 reaches".
+/// node2, or set --advertise to an address that node1 can reach". "" if the peer has answered: its
+/// reason states the remedy.
 std::string remedy_of(const std::string& why, const std::string& address,
                       const std::string& caller);
 

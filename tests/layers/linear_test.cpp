@@ -36,4 +36,6 @@ TEST_CASE("linear: gradients with a fused relu") {
 TEST_CASE("linear: bad geometry") {
   CHECK_THROWS_WITH(define({{"type", "linear"}, {"name", "fc"}, {"outputs", 1 << 24}}, {{1, 256}}),
                     "[linear 'fc'] a weight of 16777216 x 256 has 2^31 elements or more");
+  CHECK_THROWS_WITH(define({{"type", "linear"}, {"name", "fc"}, {"outputs", 1 << 24}}, {{1, 128}}),
+                    "[linear 'fc'] a weight of 16777216 x 128 has 2^31 elements or more");
 }
