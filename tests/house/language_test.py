@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Checks the language of comments, documents and commit subjects.
+"""Checks the language of comments, messages, documents and commit subjects.
 
     language_test.py [--report]      --report prints a line for each document
 
-* language.json lists words with a better replacement. Comments of C++ and CUDA sources and documents may not contain
-  them. "except" of a word lists regular expressions of correct uses.
+* language.json lists words with a better replacement. Comments of C++ and CUDA sources, texts of several words in
+  product code, names of test cases and documents may not contain them. "except" of a word lists regular expressions of
+  correct uses.
 * A document has a median of at most 15 words a sentence, and at most 3 % of its sentences have more than 30 words.
 * A commit subject is "area: imperative verb object", at most 72 characters. Checked are the commits after BASE.
 """
@@ -34,6 +35,20 @@ def comments(text):
         outside = re.sub(r'"(?:[^"\\]|\\.)*"', '""', line)
         if found := re.search(r"//[/!]?<?(.*)$", outside):
             yield number, found.group(1)
+
+
+def texts(text):
+    """(line number, text) of string literals with several words, which messages and descriptions are made of."""
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.lstrip().startswith(("//", "#include")):
+            for found in re.finditer(r'"((?:[^"\\]|\\.)*)"', line):
+                if " " in found.group(1).strip():
+                    yield number, found.group(1)
+
+
+def test_names(text):
+    for found in re.finditer(r'\b(?:TEST_CASE|SUBCASE)\(((?:\s*"(?:[^"\\]|\\.)*")+)', text):
+        yield text.count("\n", 0, found.start()) + 1, "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', found.group(1)))
 
 
 def prose(text):
@@ -91,7 +106,12 @@ def faults_of_subjects(subjects):
 def faults_of_project(report):
     rules = json.loads((ROOT / "tests" / "house" / "language.json").read_text())
     for path in git("ls-files", "*.h", "*.cpp", "*.cu", "*.cuh"):
-        yield from words_to_replace(path, comments((ROOT / path).read_text()), rules)
+        text = (ROOT / path).read_text()
+        yield from words_to_replace(path, comments(text), rules)
+        if not path.startswith("tests/"):
+            yield from words_to_replace(path, texts(text), rules)
+        else:
+            yield from words_to_replace(path, test_names(text), rules)
     for path in git("ls-files", "*.md"):
         if path not in SKIPPED:
             yield from faults_of_document(path, (ROOT / path).read_text(), rules, report)
@@ -100,6 +120,8 @@ def faults_of_project(report):
 
 def check_itself():
     """The faults that the checks must find, and texts that are correct."""
+    assert list(texts('f("it goes on", "name");\n// "a comment"\n')) == [(1, "it goes on")]
+    assert list(test_names('int a;\nTEST_CASE("a job "\n          "ends") {')) == [(2, "a job ends")]
     rules = [{"words": "anew", "say": "again", "why": "archaic", "except": ["named anew"]}]
     assert list(comments('int a;  // begins anew\nf("http://x anew");\n')) == [(1, " begins anew")]
     assert len(list(words_to_replace("a.h", [(1, "begins anew"), (2, "`anew` is a key"), (3, "a book named anew")], rules))) == 1

@@ -113,7 +113,7 @@ void ClusterRecords::go_on(const NextView& next) {
   report_->note_events(views_.events());
   checkpoints_.go_back_to(first_step);
   if (!next.published.restored) return;
-  // The values of steps after the checkpoint are lost, and may have been wrong. So their reports
+  // The steps after the checkpoint are repeated. Their values may have been wrong, so their reports
   // are discarded.
   report_->forget_after(first_step);
   values_ = {};
