@@ -15,11 +15,11 @@
 #include "apps/command_line.h"
 #include "apps/flag_checks.h"
 #include "apps/run_program.h"
+#include "core/as_config_error.h"
 #include "core/error.h"
 #include "core/file.h"
 #include "core/json.h"
 #include "core/log.h"
-#include "core/opened_for_user.h"
 #include "core/printable.h"
 #include "data/dataset_config.h"
 #include "data/digits.h"
@@ -89,7 +89,7 @@ std::filesystem::path own_folder() {
 /// Reads the names of classes, one per line.
 std::vector<std::string> class_names(const std::string& file) {
   std::vector<std::string> names =
-      opened_for_user([&] { return list_lines(read_list_file(file)); });
+      as_config_error([&] { return list_lines(read_list_file(file)); });
   if (names.empty()) throw ConfigError(file + ": expected one class name per line, got none");
   for (const std::string& name : names)
     if (!is_utf8(name)) throw ConfigError(text(file, ": expected UTF-8, got ", printable(name)));
@@ -111,7 +111,7 @@ void pack(PackFlags& flags, Log& log) {
   if (flags.shuffle_seed >= 0) options.shuffle_seed = static_cast<uint64_t>(flags.shuffle_seed);
   if (!flags.classes_from.empty())
     options.classes =
-        opened_for_user([&] { return open_record_set(flags.classes_from)->classes(); });
+        as_config_error([&] { return open_record_set(flags.classes_from)->classes(); });
   if (!flags.class_names.empty()) options.classes = class_names(flags.class_names);
   print_report(pack_samples(options, log, live_line("packed")), flags.output, flags.json);
 }
@@ -210,7 +210,7 @@ Json extras_json(const std::vector<AuxiliaryInput>& extras) {
 void info(InfoFlags& flags, Log& log) {
   DatasetConfig& config = flags.config;
   config.type = flags.type.empty() ? guess_type(config.path) : flags.type;
-  const auto dataset = opened_for_user([&] { return open_dataset(config); });
+  const auto dataset = as_config_error([&] { return open_dataset(config); });
   const DatasetDescription& about = dataset->description();
   for (const std::string& remark : about.remarks) log.warning(text(about.source, ": ", remark));
   const Shape shape =

@@ -13,7 +13,7 @@
 #include "core/json.h"
 #include "core/log.h"
 #include "core/printable.h"
-#include "importer/further_inputs.h"
+#include "importer/auxiliary_inputs.h"
 #include "importer/import.h"
 #include "importer/torchvision_import.h"
 
@@ -120,7 +120,7 @@ void import_caffe(const CaffeFlags& flags) {
     }
   }
   for (const std::string& extra : flags.extras)
-    asked.extras.push_back(importer::parse_extra(extra));
+    asked.extras.push_back(importer::parse_auxiliary_input(extra));
   StandardErrorLog log;
   print_report(importer::import_caffe(asked, log), flags.output, flags.json);
 }

@@ -68,7 +68,7 @@ void run(const std::string& file, int64_t batch, int threads, int repeats) {
     const int passes = backward_passes(timing, first);
     const double backward =
         passes * 2e-6 * static_cast<double>(timing.multiply_adds) / timing.backward_ms;
-    const layers::Choice& choice = choices.at(timing.name);
+    const layers::AlgorithmChoice& choice = choices.at(timing.name);
     std::printf("| %s | %s, %s, %s | %.0f | %.0f | %.0f | %.0f |\n", timing.name.c_str(),
                 choice.forward.c_str(),
                 choice.backward_data.empty() ? "-" : choice.backward_data.c_str(),

@@ -117,14 +117,15 @@ class Device {
   virtual void read(std::span<const std::byte> from, std::span<std::byte> host) = 0;
   /// Copies from any host memory to device or staging memory. The caller may reuse `host` at once.
   virtual void write(std::span<const std::byte> host, std::span<std::byte> to) = 0;
-  /// An event at the end of all work issued so far to the current stream. Within beside(), the
-  /// current stream is the one of the lane.
+  /// An event at the end of all work issued so far to the current stream. Within issue_on_stream(),
+  /// the current stream is the one of the lane.
   virtual Event record() = 0;
   /// Calls `issue` and sends the work that it issues to the stream `lane`. That work starts after
   /// `after`. It has no other order relative to later work, except through await(). Returns the
   /// event at its end, or `after` if `issue` issues no work. A device without additional streams
   /// does the work in the usual order.
-  virtual Event beside(DeviceStream, const Event& /*after*/, const std::function<void()>& issue) {
+  virtual Event issue_on_stream(DeviceStream, const Event& /*after*/,
+                                const std::function<void()>& issue) {
     issue();
     return record();
   }
@@ -137,7 +138,7 @@ class Device {
   }
   /// A timestamp at the end of all work issued so far, to be read later. Null if work is done when
   /// a call returns.
-  virtual std::shared_ptr<const Timestamp> moment() { return nullptr; }
+  virtual std::shared_ptr<const Timestamp> record_timestamp() { return nullptr; }
   /// Number of host threads that compute.
   virtual int threads() const = 0;
 };

@@ -14,7 +14,7 @@ struct IndexRange {
 
 /// Divides `count` items into `parts` contiguous parts of nearly equal size, larger parts first.
 /// Returns the indices of part `index`.
-constexpr IndexRange even_part(int64_t count, int64_t parts, int64_t index) {
+constexpr IndexRange even_range(int64_t count, int64_t parts, int64_t index) {
   const int64_t each = count / parts, more = count % parts;
   return {.first = index * each + std::min(index, more), .count = each + (index < more ? 1 : 0)};
 }

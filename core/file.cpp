@@ -201,7 +201,7 @@ void write_file(const fs::path& path, std::string_view contents) {
   file.commit();
 }
 
-void remove_half_done(const fs::path& folder) {
+void remove_temporary_files(const fs::path& folder) {
   std::error_code ignored;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored))
     if (entry.path().extension() == kTemporary) fs::remove(entry.path(), ignored);

@@ -108,7 +108,7 @@ class AtomicFile {
 };
 
 /// Removes the temporary files of killed writers (AtomicFile) from a folder.
-void remove_half_done(const std::filesystem::path& folder);
+void remove_temporary_files(const std::filesystem::path& folder);
 
 /// Writes a small file atomically, with AtomicFile.
 void write_file(const std::filesystem::path& path, std::string_view contents);

@@ -87,9 +87,9 @@ std::string reason(const std::string& what) {
 
 /// `message` for the user. A long text loses its middle.
 std::string shortened(const std::string& message) {
-  constexpr size_t kMost = 200, kEnd = 40;
-  if (message.size() <= kMost) return message;
-  return message.substr(0, kMost - kEnd) + "..." + message.substr(message.size() - kEnd);
+  constexpr size_t kMax = 200, kEnd = 40;
+  if (message.size() <= kMax) return message;
+  return message.substr(0, kMax - kEnd) + "..." + message.substr(message.size() - kEnd);
 }
 
 /// The position of the number that the message "number overflow parsing '1e999'" names.
@@ -183,9 +183,9 @@ Json read_config(const std::filesystem::path& path) {
 }
 
 std::string shown(const Json& value) {
-  constexpr size_t kMost = 60;
+  constexpr size_t kMax = 60;
   std::string out = value.dump(-1, ' ', false, Json::error_handler_t::replace);
-  if (out.size() > kMost) out = out.substr(0, kMost - 3) + "...";
+  if (out.size() > kMax) out = out.substr(0, kMax - 3) + "...";
   return out;
 }
 
@@ -225,9 +225,9 @@ std::string initials_of(const std::vector<std::string_view>& words) {
 /// The fraction of the words that both keys contain, 0 to 1. Short words do not count.
 double words_in_common(const std::vector<std::string_view>& one,
                        const std::vector<std::string_view>& other) {
-  constexpr size_t kLeastLetters = 4;
+  constexpr size_t kMinLetters = 4;
   const auto common = std::ranges::count_if(one, [&](std::string_view word) {
-    return word.size() >= kLeastLetters && std::ranges::find(other, word) != other.end();
+    return word.size() >= kMinLetters && std::ranges::find(other, word) != other.end();
   });
   return static_cast<double>(common) / static_cast<double>(std::max(one.size(), other.size()));
 }

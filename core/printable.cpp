@@ -20,7 +20,7 @@ Character first_character(std::string_view raw) {
   const uint8_t lead = byte(0);
   if (lead < 0x80) return {lead, 1};
   const size_t bytes = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-  constexpr std::array<uint32_t, 5> kLeast{0, 0, 0x80, 0x800, 0x10000};
+  constexpr std::array<uint32_t, 5> kMin{0, 0, 0x80, 0x800, 0x10000};
   if (lead < 0xC2 || lead > 0xF4 || raw.size() < bytes) return {};
   uint32_t code = lead & (0x7Fu >> bytes);
   for (size_t i = 1; i < bytes; ++i) {
@@ -28,8 +28,7 @@ Character first_character(std::string_view raw) {
     code = code << 6 | (byte(i) & 0x3Fu);
   }
   const bool surrogate = code >= 0xD800 && code <= 0xDFFF;
-  return code < kLeast[bytes] || code > 0x10FFFF || surrogate ? Character{}
-                                                              : Character{code, bytes};
+  return code < kMin[bytes] || code > 0x10FFFF || surrogate ? Character{} : Character{code, bytes};
 }
 
 bool is_control(uint32_t code) {

@@ -33,9 +33,9 @@ class TraceRecorder {
     int64_t queued_ns = 0;  ///< time between ready and begin, ns
   };
   static constexpr uint32_t kWhole = UINT32_MAX;
-  static constexpr size_t kUsualCapacity = size_t{1} << 16;
+  static constexpr size_t kDefaultCapacity = size_t{1} << 16;
 
-  explicit TraceRecorder(size_t capacity = kUsualCapacity);
+  explicit TraceRecorder(size_t capacity = kDefaultCapacity);
 
   /// Time of the steady clock, ns.
   static int64_t now();

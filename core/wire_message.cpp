@@ -7,7 +7,7 @@ namespace poseidon {
 
 namespace {
 
-constexpr int kMostNestedMessages = 16;
+constexpr int kMaxNestedMessages = 16;
 
 const char* wire_type_name(WireType type) {
   switch (type) {
@@ -28,8 +28,8 @@ WireMessage::WireMessage(const WireMessage& outer, const WireField& field)
     : bytes_(field.bytes), file_(outer.file_), depth_(outer.depth_ + 1) {
   if (field.type != WireType::kBytes)
     outer.fail(field, poseidon::text("expected a message, got ", wire_type_name(field.type)));
-  if (depth_ > kMostNestedMessages)
-    outer.fail(field, poseidon::text("messages are nested deeper than ", kMostNestedMessages));
+  if (depth_ > kMaxNestedMessages)
+    outer.fail(field, poseidon::text("messages are nested deeper than ", kMaxNestedMessages));
   origin_ = outer.origin_ + static_cast<size_t>(field.bytes.data() - outer.bytes_.data());
 }
 
@@ -92,9 +92,9 @@ uint64_t WireMessage::fixed(size_t size) {
 std::string WireMessage::text(const WireField& field) const {
   if (field.type != WireType::kBytes)
     fail(field, poseidon::text("expected a string, got ", wire_type_name(field.type)));
-  constexpr size_t kMostCharacters = 4096;
-  if (field.bytes.size() > kMostCharacters)
-    fail(field, poseidon::text("expected a string of at most ", kMostCharacters, " bytes, got ",
+  constexpr size_t kMaxCharacters = 4096;
+  if (field.bytes.size() > kMaxCharacters)
+    fail(field, poseidon::text("expected a string of at most ", kMaxCharacters, " bytes, got ",
                                field.bytes.size()));
   std::string out(reinterpret_cast<const char*>(field.bytes.data()), field.bytes.size());
   if (!is_utf8(out)) fail(field, "expected UTF-8, got \"" + printable(out) + "\"");

@@ -11,7 +11,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr size_t kCifarSide = 32, kArea = kCifarSide * kCifarSide, kPixels = 3 * kArea;
-constexpr uint64_t kMostFileBytes = uint64_t{2} << 30;
+constexpr uint64_t kMaxFileBytes = uint64_t{2} << 30;
 
 /// Converts planes to interleaved pixels.
 void append_interleaved(std::span<const std::byte> planes, std::vector<std::byte>& out) {
@@ -34,7 +34,7 @@ std::unique_ptr<Dataset> open_files(const fs::path& folder, const std::vector<st
   std::vector<PixelFile> files;
   std::vector<std::byte> bytes;
   for (const std::string& name : names) {
-    read_file(folder / name, kMostFileBytes, bytes);
+    read_file(folder / name, kMaxFileBytes, bytes);
     files.push_back(parse_cifar(bytes, form, (folder / name).string()));
     files.back().name = name;
   }

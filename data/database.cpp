@@ -29,7 +29,7 @@ class Database final : public SampleStream {
       : path_(path.string()),
         prefix_(type == DatabaseType::kHdf5 ? path.filename().string() + "/" : ""),
         bgr_to_rgb_(options.bgr_to_rgb),
-        takes_extras_(!options.extras.empty()) {
+        copies_auxiliary_inputs_(!options.extras.empty()) {
     if (!fs::exists(path)) throw ConfigError(text(path_, ": no such file or folder"));
     process_.emplace(options.programs / program_of(type), path, options.extras,
                      options.stall_limit);
@@ -44,8 +44,8 @@ class Database final : public SampleStream {
     name = prefix_ + printable(key_);
     const std::string place = text(path_, ": ", name);
     const Datum datum = parse_datum(value_, place);
-    take_datum(datum, bgr_to_rgb_, place, sample);
-    if (takes_extras_) extras_ = take_extras(datum, place, sample);
+    fill_from_datum(datum, bgr_to_rgb_, place, sample);
+    if (copies_auxiliary_inputs_) extras_ = copy_auxiliary_inputs(datum, place, sample);
     return true;
   }
   std::vector<AuxiliaryInput> extras() const override { return extras_; }
@@ -67,7 +67,7 @@ class Database final : public SampleStream {
   }
 
   std::string path_, prefix_;
-  bool bgr_to_rgb_, takes_extras_;
+  bool bgr_to_rgb_, copies_auxiliary_inputs_;
   std::optional<ReaderProcess> process_;
   std::optional<EntryReader> entries_;
   std::vector<AuxiliaryInput> extras_;  ///< auxiliary inputs of the last sample

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/extras.h"
+#include "core/auxiliary_input.h"
 #include "core/shape.h"
 #include "data/sample.h"
 

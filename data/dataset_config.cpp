@@ -33,8 +33,9 @@ void describe_random(Fields& fields, DatasetConfig& config) {
   fields.integer("height", config.height, between(1, 16384), "rows");
   fields.integer("width", config.width, between(1, 16384), "columns");
   fields.integer("classes", config.class_count, between(1, 1e6), "number of classes");
-  describe_extras(fields, "extras", config.extras,
-                  "auxiliary inputs: float tensors of each sample in addition to its image");
+  describe_auxiliary_inputs(
+      fields, "extras", config.extras,
+      "auxiliary inputs: float tensors of each sample in addition to its image");
   describe_generated(fields, config);
 }
 

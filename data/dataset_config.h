@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/extras.h"
+#include "core/auxiliary_input.h"
 #include "core/fields.h"
 #include "data/dataset.h"
 #include "data/transform_config.h"

@@ -26,7 +26,7 @@ enum DatumField : uint32_t {
 };
 enum ExtraField : uint32_t { kNameField = 1, kExtentField = 2, kValuesField = 3 };
 
-constexpr int64_t kMostChannels = 255;  // limit of a record
+constexpr int64_t kMaxChannels = 255;  // limit of a record
 
 float float_at(const std::byte* at) {
   uint32_t bits = 0;
@@ -124,12 +124,12 @@ void append_extra(const Datum::NamedValues& extra, std::vector<std::byte>& out) 
 
 /// Returns the number of values of the datum's shape.
 size_t values_of(const Datum& datum, const std::string& name) {
-  const bool holds = datum.channels >= 1 && datum.channels <= kMostChannels && datum.height >= 1 &&
-                     datum.width >= 1 && datum.width <= kMostImagePixels &&
-                     datum.height <= kMostImagePixels / datum.width;
+  const bool holds = datum.channels >= 1 && datum.channels <= kMaxChannels && datum.height >= 1 &&
+                     datum.width >= 1 && datum.width <= kMaxImagePixels &&
+                     datum.height <= kMaxImagePixels / datum.width;
   if (!holds)
-    throw CorruptSample(text(name, ": expected a sample of 1 to ", kMostChannels,
-                             " channels and 1 to ", kMostImagePixels, " pixels, got ",
+    throw CorruptSample(text(name, ": expected a sample of 1 to ", kMaxChannels,
+                             " channels and 1 to ", kMaxImagePixels, " pixels, got ",
                              datum.channels, "x", datum.height, "x", datum.width));
   return static_cast<size_t>(datum.channels * datum.height * datum.width);
 }
@@ -203,7 +203,7 @@ std::vector<std::byte> encode_datum(const Datum& datum) {
   return out;
 }
 
-void take_datum(const Datum& datum, bool bgr_to_rgb, const std::string& name, Sample& sample) {
+void fill_from_datum(const Datum& datum, bool bgr_to_rgb, const std::string& name, Sample& sample) {
   if (!datum.label) throw CorruptSample(text(name, ": has no label"));
   sample.label = checked_label(*datum.label, name);
   if (!datum.encoded) return take_pixels(datum, bgr_to_rgb, name, sample);
@@ -211,11 +211,11 @@ void take_datum(const Datum& datum, bool bgr_to_rgb, const std::string& name, Sa
   sample.bytes = datum.bytes;
 }
 
-std::vector<AuxiliaryInput> take_extras(const Datum& datum, const std::string& name,
-                                        Sample& sample) {
+std::vector<AuxiliaryInput> copy_auxiliary_inputs(const Datum& datum, const std::string& name,
+                                                  Sample& sample) {
   std::vector<AuxiliaryInput> extras;
   for (const Datum::NamedValues& each : datum.extras) extras.push_back(each.extra);
-  if (const ExtraFault fault = fault_in(extras))
+  if (const AuxiliaryInputError fault = first_error_in(extras))
     throw CorruptSample(text(name, ": extras", fault.pointer, ": ", fault.message));
   sample.extras_storage.clear();
   for (const Datum::NamedValues& each : datum.extras) {

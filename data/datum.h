@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/extras.h"
+#include "core/auxiliary_input.h"
 #include "data/sample.h"
 
 namespace poseidon::data {
@@ -39,12 +39,12 @@ std::vector<std::byte> encode_datum(const Datum& datum);
 /// channels. `sample.bytes` may point into the memory of `datum`. Floats must be whole numbers from
 /// 0 to 255. `bgr_to_rgb` reverses the channel order of 3-channel pixels. Throws CorruptSample
 /// whose message begins with `name`.
-void take_datum(const Datum& datum, bool bgr_to_rgb, const std::string& name, Sample& sample);
+void fill_from_datum(const Datum& datum, bool bgr_to_rgb, const std::string& name, Sample& sample);
 
 /// Copies the datum's auxiliary inputs into `sample`, one after another, and returns their names
 /// and shapes. Throws CorruptSample whose message begins with `name` if values and shape differ in
 /// size.
-std::vector<AuxiliaryInput> take_extras(const Datum& datum, const std::string& name,
-                                        Sample& sample);
+std::vector<AuxiliaryInput> copy_auxiliary_inputs(const Datum& datum, const std::string& name,
+                                                  Sample& sample);
 
 }  // namespace poseidon::data

@@ -36,12 +36,11 @@ EntryWriter::EntryWriter(Write write, uint64_t count) : write_(std::move(write))
 }
 
 void EntryWriter::add(std::span<const std::byte> key, std::span<const std::byte> value) {
-  if (key.empty() || key.size() > kMostKeyBytes)
+  if (key.empty() || key.size() > kMaxKeyBytes)
+    throw RunError(text("expected keys of 1 to ", kMaxKeyBytes, " bytes, got one of ", key.size()));
+  if (value.size() > kMaxValueBytes)
     throw RunError(
-        text("expected keys of 1 to ", kMostKeyBytes, " bytes, got one of ", key.size()));
-  if (value.size() > kMostValueBytes)
-    throw RunError(
-        text("expected values of at most ", kMostValueBytes, " bytes, got one of ", value.size()));
+        text("expected values of at most ", kMaxValueBytes, " bytes, got one of ", value.size()));
   std::array<std::byte, 8> lengths;
   put_number(static_cast<uint32_t>(key.size()), lengths.data());
   put_number(static_cast<uint32_t>(value.size()), lengths.data() + 4);
@@ -77,9 +76,9 @@ bool EntryReader::next(std::string& key, std::vector<std::byte>& value) {
   }
   if (count_ != 0 && done_ == count_)
     throw RunError(text("expected ", count_, " entries, got more"));
-  if (key_bytes == 0 || key_bytes > kMostKeyBytes || value_bytes > kMostValueBytes)
-    throw RunError(text("expected a key of 1 to ", kMostKeyBytes, " bytes and a value of at most ",
-                        kMostValueBytes, ", got ", key_bytes, " and ", value_bytes));
+  if (key_bytes == 0 || key_bytes > kMaxKeyBytes || value_bytes > kMaxValueBytes)
+    throw RunError(text("expected a key of 1 to ", kMaxKeyBytes, " bytes and a value of at most ",
+                        kMaxValueBytes, ", got ", key_bytes, " and ", value_bytes));
   key.resize(key_bytes);
   read_(std::as_writable_bytes(std::span(key)));
   if (key <= last_key_) throw RunError("expected keys in ascending order: the index is damaged");

@@ -21,8 +21,8 @@
 namespace poseidon::data {
 
 /// Size limits of an entry. Writer and reader reject larger entries.
-inline constexpr uint32_t kMostKeyBytes = 4096;
-inline constexpr uint32_t kMostValueBytes = uint32_t{1} << 28;
+inline constexpr uint32_t kMaxKeyBytes = 4096;
+inline constexpr uint32_t kMaxValueBytes = uint32_t{1} << 28;
 
 /// Writes entries through `write`, which writes all bytes that it receives.
 class EntryWriter {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "core/auxiliary_input.h"
 #include "core/digest.h"
-#include "core/extras.h"
 
 namespace poseidon::data {
 

@@ -83,9 +83,9 @@ void inflate(const ByteSource& source, uint64_t most, const std::string& name,
 
 void inflate(std::span<const std::byte> bytes, uint64_t most, const std::string& name,
              const ByteSink& sink) {
-  static constexpr size_t kMostAtOnce = size_t{1} << 30;
+  static constexpr size_t kMaxAtOnce = size_t{1} << 30;
   const auto source = [rest = bytes]() mutable {
-    const auto piece = rest.first(std::min(rest.size(), kMostAtOnce));
+    const auto piece = rest.first(std::min(rest.size(), kMaxAtOnce));
     rest = rest.subspan(piece.size());
     return piece;
   };

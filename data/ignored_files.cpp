@@ -73,7 +73,7 @@ std::string IgnoredFiles::other_images(const std::string& class_name) const {
 }
 
 std::vector<std::string> IgnoredFiles::remarks() const {
-  constexpr size_t kMostNamed = 5;
+  constexpr size_t kMaxNamed = 5;
   std::vector<std::string> remarks;
   Counts counts;
   int64_t others = 0;
@@ -93,8 +93,8 @@ std::vector<std::string> IgnoredFiles::remarks() const {
   std::string named;
   size_t count = 0;
   for (const std::string& folder : system_folders_)
-    if (++count <= kMostNamed) named += text(named.empty() ? "" : ", ", "\"", folder, "\"");
-  if (count > kMostNamed) named += text(" and ", count - kMostNamed, " more");
+    if (++count <= kMaxNamed) named += text(named.empty() ? "" : ", ", "\"", folder, "\"");
+  if (count > kMaxNamed) named += text(" and ", count - kMaxNamed, " more");
   remarks.push_back(
       text(count == 1 ? "system folder ignored: " : "system folders ignored: ", named));
   return remarks;

@@ -15,11 +15,11 @@ inline bool begins_with(std::span<const std::byte> bytes, std::string_view magic
 }
 
 /// Size limits of an image. The reader rejects a larger image before it allocates memory.
-inline constexpr uint64_t kMostEncodedBytes = uint64_t{64} << 20;
-inline constexpr int64_t kMostImagePixels = int64_t{1} << 26;
+inline constexpr uint64_t kMaxEncodedBytes = uint64_t{64} << 20;
+inline constexpr int64_t kMaxImagePixels = int64_t{1} << 26;
 /// Limit for a JPEG file. The decoder can decode a part of it or a smaller size, so at most
-/// kMostImagePixels at once.
-inline constexpr int64_t kMostJpegPixels = int64_t{1} << 28;
+/// kMaxImagePixels at once.
+inline constexpr int64_t kMaxJpegPixels = int64_t{1} << 28;
 
 /// An image of 8-bit pixels, height x width x channels.
 struct Image {

@@ -19,7 +19,7 @@ struct ImageDecoder::State {
   std::string name;
   ImageHeader header;  ///< of the upright image
   int64_t stored_height = 0, stored_width = 0;
-  Turn turn;
+  OrientationTransform turn;
   DecodedPart stored;  ///< decoded part before it is turned upright
 };
 
@@ -62,8 +62,8 @@ ImageHeader ImageDecoder::open(std::span<const std::byte> bytes, const std::stri
   state_->bytes = bytes;
   state_->name = name;
   ImageHeader& header = state_->header;
-  if (bytes.size() > kMostEncodedBytes)
-    throw CorruptSample(text(name, ": expected an image of at most ", kMostEncodedBytes,
+  if (bytes.size() > kMaxEncodedBytes)
+    throw CorruptSample(text(name, ": expected an image of at most ", kMaxEncodedBytes,
                              " bytes, got ", bytes.size()));
   header.format = format_of(bytes, name);
   const std::array<int64_t, 3> size =
@@ -74,12 +74,12 @@ ImageHeader ImageDecoder::open(std::span<const std::byte> bytes, const std::stri
   header.width = state_->stored_width = size[1];
   header.channels = size[2];
   const bool jpeg = header.format == ImageFormat::kJpeg;
-  const int64_t most = jpeg ? kMostJpegPixels : kMostImagePixels;
+  const int64_t most = jpeg ? kMaxJpegPixels : kMaxImagePixels;
   if (header.height < 1 || header.width < 1 || header.height > most / header.width)
     throw CorruptSample(text(name, ": expected an image of at most ", most, " pixels, got ",
                              header.height, "x", header.width));
   const auto tag = jpeg && rule == OrientationRule::kApply ? find_orientation(bytes) : std::nullopt;
-  state_->turn = turn_of(tag ? tag->orientation : 1);
+  state_->turn = orientation_transform_of(tag ? tag->orientation : 1);
   if (state_->turn.exchanges) std::swap(header.height, header.width);
   return header;
 }
@@ -96,12 +96,12 @@ void ImageDecoder::decode_stored(const Box& box, double shrink, int channels, De
 }
 
 void ImageDecoder::decode(const Box& box, double shrink, int channels, DecodedPart& out) {
-  const Turn& turn = state_->turn;
+  const OrientationTransform& turn = state_->turn;
   if (turn.is_none()) return decode_stored(box, shrink, channels, out);
   const int64_t height = state_->stored_height, width = state_->stored_width;
   DecodedPart& stored = state_->stored;
   decode_stored(stored_box(box, turn, height, width), shrink, channels, stored);
-  turn_image(stored.image, turn, out.image);
+  apply_orientation(stored.image, turn, out.image);
   // The decoder may round the extents of the smaller image up. A reversed image is then shifted by
   // a fraction of a pixel.
   const auto begin = [&](bool reverses, double from, int64_t count, int64_t extent) {

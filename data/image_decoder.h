@@ -42,7 +42,7 @@ class ImageDecoder {
   /// Decodes at least `box` of the opened image into 1 (gray) or 3 (RGB) channels. `shrink` (at
   /// least 1) is the largest reduction of size, used if the format decodes the smaller size faster.
   /// Decodes only the needed part of a JPEG; other formats are decoded completely. Throws
-  /// CorruptSample, also if the decoded part exceeds kMostImagePixels.
+  /// CorruptSample, also if the decoded part exceeds kMaxImagePixels.
   void decode(const Box& box, double shrink, int channels, DecodedPart& out);
 
   /// Decodes the whole opened image at full size.

@@ -53,7 +53,7 @@ class ClassListing {
   void list(int32_t label) {
     const auto before = static_cast<ptrdiff_t>(listing_.files.size());
     for (fs::recursive_directory_iterator at(folder_ / class_), end; at != end; ++at)
-      if (!passes_over(*at))
+      if (!is_ignored(*at))
         add(*at, label);
       else
         at.disable_recursion_pending();
@@ -66,7 +66,7 @@ class ClassListing {
     return entry.path().lexically_relative(folder_).generic_string();
   }
 
-  bool passes_over(const fs::directory_entry& entry) {
+  bool is_ignored(const fs::directory_entry& entry) {
     const std::string name = entry.path().filename().string();
     if (is_hidden(name)) return true;
     if (!is_system_folder(name) || !entry.is_directory()) return false;
@@ -148,8 +148,8 @@ class ImageFolder final : public Dataset {
     sample.label = file.label;
     sample.form = SampleForm::kEncoded;
     const fs::path path = folder_ / file.name;
-    if (file.bytes > kMostEncodedBytes)
-      throw CorruptSample(text(path.string(), ": expected an image of at most ", kMostEncodedBytes,
+    if (file.bytes > kMaxEncodedBytes)
+      throw CorruptSample(text(path.string(), ": expected an image of at most ", kMaxEncodedBytes,
                                " bytes, got ", file.bytes));
     read_image_file(path, sample.storage);
     sample.bytes = sample.storage;

@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr uint64_t kMostListBytes = uint64_t{1} << 32;
+constexpr uint64_t kMaxListBytes = uint64_t{1} << 32;
 constexpr std::string_view kLineBlanks = " \t\r";
 
 /// Calls `take` with each line that is not blank, without leading and trailing blanks, and its
@@ -61,7 +61,7 @@ class ListSource final : public ImageSource {
   const IgnoredFiles& ignored() const override { return ignored_; }
   void read(const Entry& entry, std::vector<std::byte>& out) const override {
     read_for_sample([&] { return text(path_.string(), ":", entry.place, ": "); },
-                    [&] { read_file(root_ / entry.name, kMostEncodedBytes, out); });
+                    [&] { read_file(root_ / entry.name, kMaxEncodedBytes, out); });
   }
 
  private:
@@ -89,7 +89,7 @@ std::vector<std::string> list_lines(std::string_view contents) {
 
 std::string read_list_file(const fs::path& path) {
   std::vector<std::byte> bytes;
-  read_file(path, kMostListBytes, bytes);
+  read_file(path, kMaxListBytes, bytes);
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 

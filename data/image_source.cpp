@@ -42,12 +42,12 @@ std::optional<std::string> name_below(const std::string& path, const std::string
 std::string class_of(const std::string& name) { return name.substr(0, name.find('/')); }
 
 std::string join(const std::set<std::string>& names) {
-  constexpr size_t kMost = 10;
+  constexpr size_t kMax = 10;
   std::string out;
   size_t count = 0;
   for (const std::string& name : names)
-    if (++count <= kMost) out += text(out.empty() ? "" : ", ", "\"", printable(name), "\"");
-  if (count > kMost) out += text(" and ", count - kMost, " more");
+    if (++count <= kMax) out += text(out.empty() ? "" : ", ", "\"", printable(name), "\"");
+  if (count > kMax) out += text(" and ", count - kMax, " more");
   return out;
 }
 
@@ -129,7 +129,7 @@ class TarSource final : public ImageSource {
     for (const TarEntry& entry : archive_.entries()) {
       const auto name = name_below(entry.name, prefix);
       any = any || name || plain_path(entry.name) == prefix;
-      if (name && !passes_over(entry, *name)) take(entry, *name, classes);
+      if (name && !is_ignored(entry, *name)) take(entry, *name, classes);
     }
     if (!any) refuse_prefix(path, prefix, "", top_folders());
     classes_.assign(classes.begin(), classes.end());
@@ -140,12 +140,12 @@ class TarSource final : public ImageSource {
   const std::vector<std::string>& classes() const override { return classes_; }
   const IgnoredFiles& ignored() const override { return ignored_; }
   void read(const Entry& entry, std::vector<std::byte>& out) const override {
-    archive_.read(archive_.entries()[entry.place], kMostEncodedBytes, out);
+    archive_.read(archive_.entries()[entry.place], kMaxEncodedBytes, out);
   }
 
  private:
   /// Returns true if a part of the name below the prefix is hidden or a system folder.
-  bool passes_over(const TarEntry& entry, const std::string& name) {
+  bool is_ignored(const TarEntry& entry, const std::string& name) {
     for (size_t from = 0, end; from < name.size(); from = end + 1) {
       end = std::min(name.find('/', from), name.size());
       const auto part = std::string_view(name).substr(from, end - from);

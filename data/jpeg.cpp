@@ -19,8 +19,8 @@ namespace {
 
 /// Maximum number of scans of a progressive file. A hostile file repeats a large scan thousands of
 /// times.
-constexpr int kMostScans = 100;
-constexpr long kMostMemory = 1L << 30;
+constexpr int kMaxScans = 100;
+constexpr long kMaxMemory = 1L << 30;
 
 /// libjpeg reports errors by a longjmp to the setjmp in the functions below that begin with `try_`.
 /// These functions have only trivial objects, since a longjmp runs no destructors.
@@ -57,7 +57,7 @@ void keep_message(j_common_ptr) {}
 
 void count_scans(j_common_ptr jpeg) {
   if (!jpeg->is_decompressor) return;
-  if (reinterpret_cast<j_decompress_ptr>(jpeg)->input_scan_number > kMostScans) {
+  if (reinterpret_cast<j_decompress_ptr>(jpeg)->input_scan_number > kMaxScans) {
     jpeg->err->msg_code = JERR_BAD_PROGRESSION;
     return_error(jpeg);
   }
@@ -88,7 +88,7 @@ bool try_create(Decompressor& d) {
   jpeg_create_decompress(&d.jpeg);
   d.progress.progress_monitor = count_scans;
   d.jpeg.progress = &d.progress;
-  d.jpeg.mem->max_memory_to_use = kMostMemory;
+  d.jpeg.mem->max_memory_to_use = kMaxMemory;
   return true;
 }
 
@@ -125,10 +125,10 @@ bool try_start(Decompressor& d, unsigned eighths, J_COLOR_SPACE colors, Window& 
 }
 
 void read_rows(j_decompress_ptr jpeg, uint8_t* out, int64_t rows, int64_t row_bytes) {
-  constexpr int64_t kMostRows = 16;
-  JSAMPROW pointers[kMostRows];
+  constexpr int64_t kMaxRows = 16;
+  JSAMPROW pointers[kMaxRows];
   while (rows > 0) {
-    const int64_t count = std::min(rows, kMostRows);
+    const int64_t count = std::min(rows, kMaxRows);
     for (int64_t i = 0; i < count; ++i) pointers[i] = out + i * row_bytes;
     const JDIMENSION got = jpeg_read_scanlines(jpeg, pointers, static_cast<JDIMENSION>(count));
     if (got == 0) ERREXIT(jpeg, JERR_INPUT_EOF);
@@ -201,8 +201,8 @@ struct JpegDecoder::State {
     };
     const int64_t height = within(window.height, window.top, decompressor.jpeg.image_height);
     const int64_t width = within(window.width, window.left, decompressor.jpeg.image_width);
-    if (height * width > kMostImagePixels)
-      throw CorruptSample(text(name, ": expected at most ", kMostImagePixels,
+    if (height * width > kMaxImagePixels)
+      throw CorruptSample(text(name, ": expected at most ", kMaxImagePixels,
                                " pixels to be decoded, got ", height, "x", width,
                                "; shrink larger images with poseidon-data pack --resize"));
   }

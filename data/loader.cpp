@@ -17,9 +17,9 @@
 #include "core/error.h"
 #include "core/even_parts.h"
 #include "core/mutex.h"
+#include "data/auxiliary_values.h"
 #include "data/mix.h"
 #include "data/order.h"
-#include "data/sample_extras.h"
 
 namespace poseidon::data {
 
@@ -27,9 +27,9 @@ namespace {
 
 /// Lower priority than normal programs (0), so compute threads run first.
 constexpr int kNiceness = 10;
-constexpr int64_t kMostChunk = 16;
-constexpr int kMostReplacements = 1000;
-constexpr size_t kMostNamedSamples = 100;
+constexpr int64_t kMaxChunk = 16;
+constexpr int kMaxReplacements = 1000;
+constexpr size_t kMaxNamedSamples = 100;
 
 void yield_to_computing_threads() {
   // On Linux, the priority is per thread. A failure only reduces speed.
@@ -76,7 +76,7 @@ class SamplePreparer {
   /// the index of the sample used. Throws CorruptSample, or RunError for errors outside the sample.
   int64_t prepare(OrderedSample wanted, const SampleOutput& out, Memory& memory) {
     int64_t index = wanted.index;
-    const int64_t most = std::min<int64_t>(kMostReplacements, dataset_.size());
+    const int64_t most = std::min<int64_t>(kMaxReplacements, dataset_.size());
     std::string fault;  // error of the last sample
     for (int64_t attempt = 0; attempt < most; ++attempt) {
       fault = try_prepare({wanted.epoch, index}, out, memory);
@@ -126,8 +126,8 @@ class SamplePreparer {
       if (!corrupt_.insert(index).second) return;
       number = corrupt_.size();
     }
-    if (number <= kMostNamedSamples) log_.warning(text(error.what(), "; skipped"));
-    if (number == kMostNamedSamples)
+    if (number <= kMaxNamedSamples) log_.warning(text(error.what(), "; skipped"));
+    if (number == kMaxNamedSamples)
       log_.warning(text(dataset_.description().source, ": skipped ", number,
                         " corrupt samples; further ones are skipped without a message"));
   }
@@ -150,13 +150,13 @@ struct Slot {
   int64_t error_at = 0;  ///< position in the batch of the chunk that failed
 };
 
-Buffer take_memory(const BatchMemory& memory, size_t bytes) {
+Buffer allocate_memory(const BatchMemory& memory, size_t bytes) {
   constexpr const char* kPurpose = "prefetched batches";
-  return memory.take ? memory.take(bytes, kPurpose) : Buffer(bytes, kPurpose);
+  return memory.allocate ? memory.allocate(bytes, kPurpose) : Buffer(bytes, kPurpose);
 }
 
-bool gives_pixels(const Dataset& dataset, const Transform& transform,
-                  const LoaderOptions& options) {
+bool produces_pixels(const Dataset& dataset, const Transform& transform,
+                     const LoaderOptions& options) {
   return options.memory.pixels && transform.keeps_pixels() && !dataset.description().floats;
 }
 
@@ -193,7 +193,7 @@ class Loader::Ring {
   void start_batch(Slot& slot, int64_t sequence) REQUIRES(mutex_);
   int64_t fill_chunk(const Chunk& chunk, SamplePreparer::Memory& memory);
   SampleOutput place_of(const Slot& slot, size_t sample) const;
-  SampleExtras::Place extras_place_of(const Slot& slot, size_t sample) const {
+  AuxiliaryValues::Place extras_place_of(const Slot& slot, size_t sample) const {
     return {slot.extras.as<float>(), sample, slot.batch.labels.size()};
   }
   int64_t fill_sample(Slot& slot, int64_t i, SamplePreparer::Memory& memory);
@@ -205,14 +205,14 @@ class Loader::Ring {
     return options_.shards[static_cast<size_t>(sequence) % options_.shards.size()];
   }
   int64_t chunk_size(int64_t count) const {
-    return std::clamp<int64_t>(count / (2 * options_.threads), 1, kMostChunk);
+    return std::clamp<int64_t>(count / (2 * options_.threads), 1, kMaxChunk);
   }
 
   const LoaderOptions options_;
   const size_t sample_count_;  ///< values per sample
-  const SampleExtras extras_;
+  const AuxiliaryValues extras_;
   /// Normalization left to the caller; null: batches are floats.
-  const Normalization* const left_to_do_;
+  const Normalization* const normalization_;
   const Plan plan_;
   const std::optional<Mixer> mixer_;
   SamplePreparer preparer_;  ///< has its own lock
@@ -236,7 +236,8 @@ Loader::Ring::Ring(const Dataset& dataset, const Transform& transform, const Loa
     : options_(options),
       sample_count_(static_cast<size_t>(transform.output().count())),
       extras_(dataset.description(), options.extras),
-      left_to_do_(gives_pixels(dataset, transform, options) ? &transform.normalization() : nullptr),
+      normalization_(produces_pixels(dataset, transform, options) ? &transform.normalization()
+                                                                  : nullptr),
       plan_(dataset.size(), options),
       mixer_(make_mixer(dataset, transform, options)),
       preparer_(dataset, transform, options.on_error, log),
@@ -244,13 +245,13 @@ Loader::Ring::Ring(const Dataset& dataset, const Transform& transform, const Loa
   size_t largest = 0;
   for (const ShardRange& shard : options_.shards)
     largest = std::max(largest, static_cast<size_t>(shard.count));
-  const size_t bytes_of_value = left_to_do_ != nullptr ? sizeof(uint8_t) : sizeof(float);
+  const size_t bytes_of_value = normalization_ != nullptr ? sizeof(uint8_t) : sizeof(float);
   for (Slot& slot : slots_) {
-    slot.values = take_memory(options_.memory, largest * sample_count_ * bytes_of_value);
+    slot.values = allocate_memory(options_.memory, largest * sample_count_ * bytes_of_value);
     if (extras_.count() > 0)
-      slot.extras = take_memory(options_.memory, largest * extras_.count() * sizeof(float));
-    slot.labels = take_memory(options_.memory, largest * sizeof(int32_t));
-    if (mixer_) slot.mixup_labels = take_memory(options_.memory, 2 * largest * sizeof(float));
+      slot.extras = allocate_memory(options_.memory, largest * extras_.count() * sizeof(float));
+    slot.labels = allocate_memory(options_.memory, largest * sizeof(int32_t));
+    if (mixer_) slot.mixup_labels = allocate_memory(options_.memory, 2 * largest * sizeof(float));
     slot.indices.resize(largest);
   }
   for (int i = 0; i < options_.threads; ++i) threads_.emplace_back([this] { run(); });
@@ -310,8 +311,8 @@ void Loader::Ring::start_batch(Slot& slot, int64_t sequence) {
   while (batch.valid < range.count && plan_.at(batch.step, range.first + batch.valid).index >= 0)
     ++batch.valid;
   batch.replaced = 0;
-  batch.values = {.floats = {}, .pixels = {}, .normalization = left_to_do_};
-  if (left_to_do_ != nullptr)
+  batch.values = {.floats = {}, .pixels = {}, .normalization = normalization_};
+  if (normalization_ != nullptr)
     batch.values.pixels = slot.values.as<uint8_t>().first(count * sample_count_);
   else
     batch.values.floats = slot.values.as<float>().first(count * sample_count_);
@@ -331,7 +332,7 @@ int64_t Loader::Ring::fill_chunk(const Chunk& chunk, SamplePreparer::Memory& mem
 
 SampleOutput Loader::Ring::place_of(const Slot& slot, size_t sample) const {
   const size_t first = sample * sample_count_;
-  if (left_to_do_ != nullptr)
+  if (normalization_ != nullptr)
     return {.values = {}, .pixels = slot.values.as<uint8_t>().subspan(first, sample_count_)};
   return {.values = slot.values.as<float>().subspan(first, sample_count_), .pixels = {}};
 }
@@ -440,7 +441,7 @@ std::vector<ShardRange> cut_batch(int64_t global_batch, int64_t shards) {
   check(shards >= 1 && global_batch >= shards, "a batch has at least one sample per shard");
   std::vector<ShardRange> ranges;
   for (int64_t i = 0; i < shards; ++i) {
-    const IndexRange part = even_part(global_batch, shards, i);
+    const IndexRange part = even_range(global_batch, shards, i);
     ranges.push_back({part.first, part.count});
   }
   return ranges;

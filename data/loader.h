@@ -28,7 +28,7 @@ std::vector<ShardRange> cut_batch(int64_t global_batch, int64_t shards);
 /// Memory and form of the batches.
 struct BatchMemory {
   /// Allocates the memory of the batches; null: normal host memory.
-  std::function<Buffer(size_t bytes, std::string_view purpose)> take = {};
+  std::function<Buffer(size_t bytes, std::string_view purpose)> allocate = {};
   /// Batches contain 8-bit pixels if data and transform keep them.
   bool pixels = false;
 };

@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr uint64_t kMostIdxBytes = uint64_t{2} << 30;
+constexpr uint64_t kMaxIdxBytes = uint64_t{2} << 30;
 constexpr int kClasses = 10;
 
 std::string hex(uint32_t value) {
@@ -57,9 +57,9 @@ std::vector<int64_t> read_header(std::span<const std::byte> bytes, int dimension
   uint64_t count = 1;
   for (size_t i = 0; i < static_cast<size_t>(dimensions); ++i) {
     const uint32_t extent = big_endian(bytes, 4 + 4 * i);
-    if (extent == 0 || count * extent > kMostIdxBytes)
+    if (extent == 0 || count * extent > kMaxIdxBytes)
       throw RunError(text(name, ": byte ", 4 + 4 * i,
-                          ": expected an extent of at least 1 and at most ", kMostIdxBytes,
+                          ": expected an extent of at least 1 and at most ", kMaxIdxBytes,
                           " values in total, got ", extent));
     extents.push_back(extent);
     count *= extent;
@@ -78,7 +78,7 @@ std::vector<std::byte> inflate_idx(std::span<const std::byte> packed, int dimens
                                    const std::string& name) {
   std::vector<std::byte> out;
   std::optional<uint64_t> announced;
-  inflate(packed, kMostIdxBytes, name, [&](std::span<const std::byte> piece) {
+  inflate(packed, kMaxIdxBytes, name, [&](std::span<const std::byte> piece) {
     out.insert(out.end(), piece.begin(), piece.end());
     const size_t header = header_bytes(dimensions);
     if (!announced && out.size() >= header)
@@ -92,7 +92,7 @@ std::vector<std::byte> inflate_idx(std::span<const std::byte> packed, int dimens
 
 std::vector<std::byte> read_unpacked(const fs::path& path, int dimensions) {
   std::vector<std::byte> bytes;
-  read_file(path, kMostIdxBytes, bytes);
+  read_file(path, kMaxIdxBytes, bytes);
   return is_gzip(bytes) ? inflate_idx(bytes, dimensions, path.string()) : bytes;
 }
 

@@ -103,7 +103,7 @@ void copy_turned(const uint8_t* first, Steps steps, Image& out) {
 
 }  // namespace
 
-Turn turn_of(int orientation) {
+OrientationTransform orientation_transform_of(int orientation) {
   switch (orientation) {
     case 2: return {.reverses_columns = true};
     case 3: return {.reverses_rows = true, .reverses_columns = true};
@@ -130,7 +130,8 @@ std::vector<std::byte> without_orientation(std::span<const std::byte> jpeg) {
   return copy;
 }
 
-Box stored_box(const Box& upright, const Turn& turn, int64_t height, int64_t width) {
+Box stored_box(const Box& upright, const OrientationTransform& turn, int64_t height,
+               int64_t width) {
   Box box = upright;
   if (turn.exchanges) {
     std::swap(box.top, box.left);
@@ -141,7 +142,7 @@ Box stored_box(const Box& upright, const Turn& turn, int64_t height, int64_t wid
   return box;
 }
 
-void turn_image(const Image& stored, const Turn& turn, Image& out) {
+void apply_orientation(const Image& stored, const OrientationTransform& turn, Image& out) {
   const int64_t channels = stored.channels, row_bytes = stored.width * channels;
   out.reshape(stored.height, stored.width, channels);
   if (turn.exchanges) std::swap(out.height, out.width);

@@ -15,14 +15,14 @@ enum class OrientationRule : int { kApply, kIgnore };
 
 /// The operation that turns a stored image upright. First it reverses the rows and columns of the
 /// stored image, then it exchanges them (transpose).
-struct Turn {
+struct OrientationTransform {
   bool reverses_rows = false, reverses_columns = false, exchanges = false;
 
   bool is_none() const { return !reverses_rows && !reverses_columns && !exchanges; }
 };
 
 /// Returns the turn for an EXIF orientation of 1 to 8.
-Turn turn_of(int orientation);
+OrientationTransform orientation_transform_of(int orientation);
 
 /// The orientation that a JPEG file stores, and the position of its two bytes in the file.
 struct OrientationTag {
@@ -41,9 +41,9 @@ std::vector<std::byte> without_orientation(std::span<const std::byte> jpeg);
 
 /// Returns the box of the height x width stored image that corresponds to the box `upright` after
 /// the turn.
-Box stored_box(const Box& upright, const Turn& turn, int64_t height, int64_t width);
+Box stored_box(const Box& upright, const OrientationTransform& turn, int64_t height, int64_t width);
 
 /// Writes the turned `stored` to `out`, which must be another image.
-void turn_image(const Image& stored, const Turn& turn, Image& out);
+void apply_orientation(const Image& stored, const OrientationTransform& turn, Image& out);
 
 }  // namespace poseidon::data

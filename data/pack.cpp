@@ -140,7 +140,7 @@ class Labels {
   const std::vector<std::string>& given_;
   /// For each of `own_`, its index in `given_`, or the size of `given_` if it is missing.
   std::vector<int64_t> wanted_;
-  int32_t highest_ = 0, lowest_ = kMostNumberedClasses;
+  int32_t highest_ = 0, lowest_ = kMaxNumberedClasses;
 };
 
 /// Packs one sample after another.
@@ -157,7 +157,7 @@ class Packing {
     if (!stream_.next(name_, sample_)) return false;
     sample_.label = labels_.of(sample_.label, name_);
     packer_.prepare(text(stream_.source(), ": ", name_), sample_);
-    writer_.set_extras(stream_.extras(), text(stream_.source(), ": ", name_));
+    writer_.set_auxiliary_inputs(stream_.extras(), text(stream_.source(), ": ", name_));
     writer_.add(name_, sample_);
     return true;
   }
@@ -206,7 +206,7 @@ PackReport pack_dataset(const Dataset& dataset, const fs::path& output, uint64_t
                         const PackProgress& progress) {
   RecordWriter writer(output, shard_bytes);
   writer.set_classes(dataset.classes());
-  writer.set_extras(dataset.description().extras, dataset.description().source);
+  writer.set_auxiliary_inputs(dataset.description().extras, dataset.description().source);
   Sample sample;
   for (int64_t i = 0; i < dataset.size(); ++i) {
     dataset.read(i, sample);

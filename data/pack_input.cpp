@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "core/as_config_error.h"
 #include "core/file.h"
-#include "core/opened_for_user.h"
 #include "data/database.h"
 #include "data/image_folder.h"
 #include "data/image_list.h"
@@ -123,7 +123,8 @@ std::unique_ptr<SampleStream> open_databases(const PackOptions& options, Databas
 void check_extra_names(const std::vector<std::string>& names) {
   std::vector<AuxiliaryInput> extras;
   for (const std::string& name : names) extras.push_back({.name = name, .extents = {1}});
-  if (const ExtraFault fault = fault_in(extras)) throw ConfigError("--extra: " + fault.message);
+  if (const AuxiliaryInputError fault = first_error_in(extras))
+    throw ConfigError("--extra: " + fault.message);
 }
 
 /// Rejects options that would have no effect.
@@ -189,7 +190,7 @@ std::unique_ptr<SampleStream> open_pack_input(const PackOptions& options,
                                               const fs::path& work_folder, Log& log) {
   check(!options.inputs.empty(), "nothing to pack");
   check_options(options);
-  return opened_for_user([&] { return open_input(options, work_folder, log); });
+  return as_config_error([&] { return open_input(options, work_folder, log); });
 }
 
 }  // namespace poseidon::data

@@ -13,12 +13,12 @@ namespace {
 
 /// Limit of the search: with 1000 classes, finding a second sample of the same class needs 1000
 /// reads on average.
-constexpr int kMostTries = 100;
+constexpr int kMaxTries = 100;
 
 class PairDataset final : public Dataset {
  public:
-  explicit PairDataset(std::unique_ptr<Dataset> of) : of_(std::move(of)) {
-    description_ = of_->description();
+  explicit PairDataset(std::unique_ptr<Dataset> of) : base_(std::move(of)) {
+    description_ = base_->description();
     const Shape& each = description_.shape;
     if (each.rank() != 3)
       throw ConfigError(description_.source +
@@ -38,19 +38,19 @@ class PairDataset final : public Dataset {
   }
 
   const DatasetDescription& description() const override { return description_; }
-  size_t memory_bytes() const override { return of_->memory_bytes(); }
+  size_t memory_bytes() const override { return base_->memory_bytes(); }
 
   std::string name(int64_t index) const override {
     Sample first, second;
-    of_->read(index, first);
-    return of_->name(index) + " and " + of_->name(read_partner(index, first, second));
+    base_->read(index, first);
+    return base_->name(index) + " and " + base_->name(read_partner(index, first, second));
   }
 
   void read(int64_t index, Sample& sample) const override {
     Sample first, second;
-    of_->read(index, first);
+    base_->read(index, first);
     if (first.form == SampleForm::kEncoded)
-      throw ConfigError(of_->name(index) +
+      throw ConfigError(base_->name(index) +
                         ": \"pairs\" requires pixels, got encoded images; pack them with "
                         "poseidon-data pack --decode");
     read_partner(index, first, second);
@@ -74,9 +74,9 @@ class PairDataset final : public Dataset {
     for (int tries = 1;; ++tries) {
       const auto partner = static_cast<int64_t>(random.next_below(
           static_cast<uint32_t>(std::min<int64_t>(size(), std::numeric_limits<uint32_t>::max()))));
-      of_->read(partner, second);
+      base_->read(partner, second);
       const bool fits = (second.label == first.label) == wants_alike && partner != index;
-      if (fits || tries == kMostTries) return partner;
+      if (fits || tries == kMaxTries) return partner;
     }
   }
 
@@ -91,7 +91,7 @@ class PairDataset final : public Dataset {
     }
   }
 
-  std::unique_ptr<Dataset> of_;
+  std::unique_ptr<Dataset> base_;
   DatasetDescription description_;
 };
 

@@ -58,10 +58,10 @@ FloatImage parse_pfm(std::span<const std::byte> bytes, const std::string& name) 
   image.height = words.number<int64_t>("height");
   if (words.number<double>("scale") >= 0)
     throw RunError(text(name, ": expected a negative scale (little-endian floats)"));
-  if (image.width < 1 || image.height < 1 || image.width > kMostImagePixels ||
-      image.height > kMostImagePixels / image.width)
-    throw RunError(text(name, ": expected at most ", kMostImagePixels, " pixels, got ",
-                        image.height, "x", image.width));
+  if (image.width < 1 || image.height < 1 || image.width > kMaxImagePixels ||
+      image.height > kMaxImagePixels / image.width)
+    throw RunError(text(name, ": expected at most ", kMaxImagePixels, " pixels, got ", image.height,
+                        "x", image.width));
   const size_t row = static_cast<size_t>(image.width * image.channels);
   const size_t count = row * static_cast<size_t>(image.height);
   if (bytes.size() - words.at() != count * sizeof(float))

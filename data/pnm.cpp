@@ -41,8 +41,8 @@ class HeaderNumbers {
   }
   /// Returns the digits for a message, limited in length.
   std::string digits_from(size_t from) const {
-    constexpr size_t kMostDigits = 20;
-    const size_t count = std::min(position_ - from, kMostDigits);
+    constexpr size_t kMaxDigits = 20;
+    const size_t count = std::min(position_ - from, kMaxDigits);
     const auto* digits = reinterpret_cast<const char*>(bytes_.data()) + from;
     return std::string(digits, count) + (position_ - from > count ? "..." : "");
   }
@@ -62,8 +62,8 @@ Header read_header(std::span<const std::byte> bytes, const std::string& name) {
   HeaderNumbers numbers(bytes, name);
   Header header;
   header.channels = bytes[1] == std::byte{'6'} ? 3 : 1;
-  header.width = numbers.next("width", kMostImagePixels);
-  header.height = numbers.next("height", kMostImagePixels);
+  header.width = numbers.next("width", kMaxImagePixels);
+  header.height = numbers.next("height", kMaxImagePixels);
   numbers.next("largest value of a pixel (8 bits)", 255);
   header.bytes = numbers.end();
   return header;

@@ -96,7 +96,7 @@ class RandomDataset final : public Dataset {
 
 std::unique_ptr<Dataset> make(const Shape& shape, int64_t classes, int64_t samples, uint64_t seed,
                               SampleForm form, std::vector<AuxiliaryInput> extras) {
-  if (const ExtraFault fault = fault_in(extras))
+  if (const AuxiliaryInputError fault = first_error_in(extras))
     throw ConfigError(text("random: extras", fault.pointer, ": ", fault.message));
   if (shape.count() > (int64_t{1} << 28))
     throw ConfigError(

@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr size_t kMostSaid = 4096;
+constexpr size_t kMaxSaid = 4096;
 
 struct Pipe {
   Descriptor reading, writing;
@@ -126,17 +126,17 @@ void ReaderProcess::wait_for_bytes() {
       throw RunError(text(program_.filename().string(), " sent nothing for ",
                           static_cast<double>(stall_limit_.count()) / 1000, " s and was stopped"));
     }
-    if ((ends[1].revents & POLLIN) != 0) hear_errors();
+    if ((ends[1].revents & POLLIN) != 0) read_errors();
     if (ends[0].revents != 0) return;
     if ((ends[1].revents & POLLHUP) != 0) errors_ = Descriptor();  // poll() ignores -1
   }
 }
 
-void ReaderProcess::hear_errors() {
+void ReaderProcess::read_errors() {
   std::array<char, 1024> piece{};
   const ssize_t count = ::read(errors_.number(), piece.data(), piece.size());
-  if (count > 0) said_.append(piece.data(), static_cast<size_t>(count));
-  if (said_.size() > kMostSaid) said_.erase(0, said_.size() - kMostSaid);
+  if (count > 0) error_output_.append(piece.data(), static_cast<size_t>(count));
+  if (error_output_.size() > kMaxSaid) error_output_.erase(0, error_output_.size() - kMaxSaid);
 }
 
 /// Called after the output pipe has ended, so the program has exited or is about to. Kills a
@@ -144,7 +144,7 @@ void ReaderProcess::hear_errors() {
 std::string ReaderProcess::how_it_ended() {
   const std::string name = program_.filename().string();
   pollfd rest{errors_.number(), POLLIN, 0};
-  while (rest.fd >= 0 && ::poll(&rest, 1, 1000) > 0 && (rest.revents & POLLIN) != 0) hear_errors();
+  while (rest.fd >= 0 && ::poll(&rest, 1, 1000) > 0 && (rest.revents & POLLIN) != 0) read_errors();
   int status = 0;
   pid_t ended = 0;
   for (int64_t tries = 0; tries < stall_limit_.count() && ended == 0; ++tries) {
@@ -156,7 +156,7 @@ std::string ReaderProcess::how_it_ended() {
     return name + " closed its output but did not exit";
   }
   process_ = -1;
-  const std::string said = printable(last_line(said_));
+  const std::string said = printable(last_line(error_output_));
   if (WIFEXITED(status) && WEXITSTATUS(status) == kReaderRefused && !said.empty()) return said;
   const std::string how = WIFSIGNALED(status)
                               ? signal_text(WTERMSIG(status))

@@ -30,7 +30,7 @@ class ReaderProcess {
 
  private:
   void wait_for_bytes();
-  void hear_errors();
+  void read_errors();
   std::string how_it_ended();
   void end();
 
@@ -38,7 +38,7 @@ class ReaderProcess {
   std::chrono::milliseconds stall_limit_;
   pid_t process_ = -1;
   Descriptor bytes_, errors_;
-  std::string said_;  ///< the last bytes that the program wrote to standard error
+  std::string error_output_;  ///< the last bytes that the program wrote to standard error
 };
 
 /// Exit code of a reader program that has reported a defect of the file in one line.

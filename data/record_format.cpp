@@ -12,7 +12,7 @@ namespace {
 
 constexpr char kMagic[] = "PSDNRECS";
 constexpr int64_t kPlainVersion = 1, kVersionOfExtras = 2;
-constexpr double kMostCount = 1e15;
+constexpr double kMaxCount = 1e15;
 
 template <class Number>
 void put(std::span<std::byte> bytes, size_t at, Number value) {
@@ -30,8 +30,8 @@ Number get(std::span<const std::byte> bytes, size_t at) {
 
 void describe_shard(Fields& fields, ManifestShard& shard) {
   fields.text("file", shard.file, "file name", Presence::kRequired);
-  fields.integer("records", shard.records, between(0, kMostCount), "records", Presence::kRequired);
-  fields.integer("bytes", shard.bytes, between(0, kMostCount), "bytes", Presence::kRequired);
+  fields.integer("records", shard.records, between(0, kMaxCount), "records", Presence::kRequired);
+  fields.integer("bytes", shard.bytes, between(0, kMaxCount), "bytes", Presence::kRequired);
   fields.integer("checksum", shard.checksum, between(0, UINT32_MAX), "CRC-32C of the header",
                  Presence::kRequired);
 }
@@ -46,13 +46,13 @@ void describe_manifest(Fields& fields, Manifest& manifest) {
   int64_t version = version_of(!manifest.extras.empty());
   fields.integer("version", version, between(kPlainVersion, kVersionOfExtras), "format version",
                  Presence::kRequired);
-  fields.integer("samples", manifest.samples, between(1, kMostCount), "records of all shards",
+  fields.integer("samples", manifest.samples, between(1, kMaxCount), "records of all shards",
                  Presence::kRequired);
   fields.texts("classes", manifest.classes, "names of the classes", Presence::kRequired);
   fields.integers("shape", manifest.shape, between(1, 1 << 30), "shape of all records",
                   Presence::kRequired);
   if (version == kVersionOfExtras)
-    describe_extras(fields, "extras", manifest.extras, "float tensors of each record");
+    describe_auxiliary_inputs(fields, "extras", manifest.extras, "float tensors of each record");
   fields.objects(
       "shards", manifest.shards.size(), [&](size_t count) { manifest.shards.resize(count); },
       [&](Fields& inner, size_t i) { describe_shard(inner, manifest.shards[i]); }, "shard files",
@@ -66,7 +66,7 @@ uint32_t crc_of(const Json& json) {
 void check_manifest(const Manifest& manifest, const std::string& name) {
   if (manifest.shape.size() != 0 && manifest.shape.size() != 3)
     throw RunError(text(name, ": /shape: expected 0 or 3 numbers, got ", manifest.shape.size()));
-  if (const ExtraFault fault = fault_in(manifest.extras))
+  if (const AuxiliaryInputError fault = first_error_in(manifest.extras))
     throw RunError(text(name, ": /extras", fault.pointer, ": ", fault.message));
   int64_t samples = 0;
   for (size_t i = 0; i < manifest.shards.size(); ++i) {

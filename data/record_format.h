@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "core/extras.h"
+#include "core/auxiliary_input.h"
 #include "core/fields.h"
 #include "data/sample.h"
 

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr uint64_t kMostManifestBytes = uint64_t{16} << 20;
+constexpr uint64_t kMaxManifestBytes = uint64_t{16} << 20;
 
 struct OpenShard {
   RecordShard shard;
@@ -211,7 +211,7 @@ std::unique_ptr<Dataset> open_record_set(const std::string& folder) {
                            ": no such file; expected the folder of a record set "
                            "(made by poseidon-data pack)"));
   std::vector<std::byte> bytes;
-  read_file(path, kMostManifestBytes, bytes);
+  read_file(path, kMaxManifestBytes, bytes);
   const std::string json_text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   return std::make_unique<RecordSet>(folder, parse_manifest(json_text, path.string()));
 }

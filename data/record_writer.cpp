@@ -76,12 +76,13 @@ void RecordWriter::close_shard() {
   shard.checksum = header_crc(header);
 }
 
-void RecordWriter::set_extras(const std::vector<AuxiliaryInput>& extras,
-                              const std::string& source) {
+void RecordWriter::set_auxiliary_inputs(const std::vector<AuxiliaryInput>& extras,
+                                        const std::string& source) {
   if (manifest_.samples > 0 && extras != manifest_.extras)
     throw RunError(text(source, ": expected the same extras as in earlier samples (",
                         text_of(manifest_.extras), "), got ", text_of(extras)));
-  if (const ExtraFault fault = fault_in(extras)) throw RunError(text(source, ": ", fault.message));
+  if (const AuxiliaryInputError fault = first_error_in(extras))
+    throw RunError(text(source, ": ", fault.message));
   manifest_.extras = extras;
 }
 

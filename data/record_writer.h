@@ -28,7 +28,7 @@ class RecordWriter {
 
   /// Sets the auxiliary inputs of all samples. Call before the first add(). Later calls must pass
   /// equal ones. Otherwise throws RunError whose message begins with `source`.
-  void set_extras(const std::vector<AuxiliaryInput>& extras, const std::string& source);
+  void set_auxiliary_inputs(const std::vector<AuxiliaryInput>& extras, const std::string& source);
   /// Appends a sample: an image file (with the size in its header) or pixels.
   void add(const std::string& name, const Sample& sample);
   /// Syncs the set and renames its folder. Throws RunError if no sample was added.

@@ -48,9 +48,9 @@ std::unique_ptr<SampleStream> make_chain(std::vector<OpenStream> parts) {
 }
 
 int32_t checked_label(int64_t label, const std::string& name) {
-  if (label < 0 || label >= kMostNumberedClasses)
+  if (label < 0 || label >= kMaxNumberedClasses)
     throw CorruptSample(
-        text(name, ": expected a label from 0 to ", kMostNumberedClasses - 1, ", got ", label));
+        text(name, ": expected a label from 0 to ", kMaxNumberedClasses - 1, ", got ", label));
   return static_cast<int32_t>(label);
 }
 
@@ -59,7 +59,7 @@ int32_t parse_label(std::string_view written, const std::string& name) {
   int64_t label = 0;
   const auto result = std::from_chars(digits.data(), digits.data() + digits.size(), label);
   if (result.ec != std::errc() || result.ptr != digits.data() + digits.size())
-    throw CorruptSample(text(name, ": expected a label from 0 to ", kMostNumberedClasses - 1,
+    throw CorruptSample(text(name, ": expected a label from 0 to ", kMaxNumberedClasses - 1,
                              ", got \"", printable(digits), "\""));
   return checked_label(label, name);
 }

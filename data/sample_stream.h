@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/extras.h"
+#include "core/auxiliary_input.h"
 #include "data/sample.h"
 
 namespace poseidon::data {
@@ -35,10 +35,10 @@ using OpenStream = std::function<std::unique_ptr<SampleStream>()>;
 std::unique_ptr<SampleStream> make_chain(std::vector<OpenStream> parts);
 
 /// Upper bound (exclusive) of labels that are plain numbers.
-inline constexpr int64_t kMostNumberedClasses = 1'000'000;
+inline constexpr int64_t kMaxNumberedClasses = 1'000'000;
 
 /// Returns `label` as a sample's label. Throws CorruptSample "NAME: ..." if it is not in 0 ...
-/// kMostNumberedClasses - 1.
+/// kMaxNumberedClasses - 1.
 int32_t checked_label(int64_t label, const std::string& name);
 
 /// Parses a decimal label and ignores blanks around it. Throws CorruptSample as above.

@@ -15,18 +15,18 @@ constexpr size_t kNoShard = ~size_t{0};
 
 /// The rest of the limit is for connections, checkpoints and other record sets of the process.
 size_t default_most_open() {
-  constexpr rlim_t kMost = 256, kPartOfLimit = 16;
+  constexpr rlim_t kMax = 256, kPartOfLimit = 16;
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 1;
-  return static_cast<size_t>(std::clamp<rlim_t>(limit.rlim_cur / kPartOfLimit, 1, kMost));
+  return static_cast<size_t>(std::clamp<rlim_t>(limit.rlim_cur / kPartOfLimit, 1, kMax));
 }
 
 }  // namespace
 
-ShardFiles::ShardFiles(std::vector<std::filesystem::path> paths, size_t most_open)
+ShardFiles::ShardFiles(std::vector<std::filesystem::path> paths, size_t max_open_files)
     : paths_(std::move(paths)),
       files_(paths_.size()),
-      open_(most_open > 0 ? most_open : default_most_open(), kNoShard) {}
+      open_(max_open_files > 0 ? max_open_files : default_most_open(), kNoShard) {}
 
 ShardFiles::File ShardFiles::open(size_t shard) const {
   {

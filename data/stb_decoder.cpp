@@ -14,11 +14,11 @@ namespace {
 
 /// stb_image allocates the sizes that the file requests, and a small compressed file can request
 /// huge sizes. These functions limit each allocation to the need of the largest image.
-constexpr size_t kMostPiece = static_cast<size_t>(kMostImagePixels) * 8 + (size_t{1} << 20);
+constexpr size_t kMaxPiece = static_cast<size_t>(kMaxImagePixels) * 8 + (size_t{1} << 20);
 
-void* bounded_malloc(size_t bytes) { return bytes > kMostPiece ? nullptr : std::malloc(bytes); }
+void* bounded_malloc(size_t bytes) { return bytes > kMaxPiece ? nullptr : std::malloc(bytes); }
 void* bounded_realloc(void* memory, size_t bytes) {
-  return bytes > kMostPiece ? nullptr : std::realloc(memory, bytes);
+  return bytes > kMaxPiece ? nullptr : std::realloc(memory, bytes);
 }
 
 }  // namespace
@@ -68,8 +68,8 @@ std::string png_fault(std::span<const std::byte> bytes) {
                 ": the file is truncated");
   const int64_t width = big_endian(bytes, 16), height = big_endian(bytes, 20);
   if (width > STBI_MAX_DIMENSIONS || height > STBI_MAX_DIMENSIONS ||
-      width * height > kMostImagePixels)
-    return text("expected a PNG of at most ", kMostImagePixels, " pixels and ", STBI_MAX_DIMENSIONS,
+      width * height > kMaxImagePixels)
+    return text("expected a PNG of at most ", kMaxImagePixels, " pixels and ", STBI_MAX_DIMENSIONS,
                 " rows and columns, got ", height, "x", width);
   if (words_of(bytes).find("IEND", kPngHeader) == std::string_view::npos)
     return "the PNG has no IEND chunk: the file is truncated";

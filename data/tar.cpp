@@ -13,7 +13,7 @@ namespace poseidon::data {
 namespace {
 
 constexpr uint64_t kBlock = 512;
-constexpr uint64_t kMostMetadata = uint64_t{1} << 20;  // limit for long names and pax headers
+constexpr uint64_t kMaxMetadata = uint64_t{1} << 20;  // limit for long names and pax headers
 
 using Block = std::array<std::byte, kBlock>;
 
@@ -126,7 +126,7 @@ class TarLister {
   }
 
   std::string metadata(uint64_t content, uint64_t bytes) const {
-    if (bytes > kMostMetadata) fail(text("a header of ", bytes, " bytes is too large"));
+    if (bytes > kMaxMetadata) fail(text("a header of ", bytes, " bytes is too large"));
     std::string out(bytes, '\0');
     read_(content, std::as_writable_bytes(std::span(out)));
     return out;

@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr uint64_t kMostUnpacked = uint64_t{1} << 44;
+constexpr uint64_t kMaxUnpacked = uint64_t{1} << 44;
 
 /// Creates an unnamed file that is deleted when it is closed.
 Descriptor make_unnamed_file(const fs::path& folder) {
@@ -87,7 +87,7 @@ Descriptor open_unpacked(const fs::path& path, const fs::path& work_folder) {
   if (file_bytes(archive, path) >= magic.size()) read_at(archive, 0, magic, path);
   if (!is_gzip(magic)) return archive;
   Descriptor unpacked = make_unnamed_file(work_folder);
-  inflate(source_of(archive, path), kMostUnpacked, path.string(),
+  inflate(source_of(archive, path), kMaxUnpacked, path.string(),
           [&](std::span<const std::byte> piece) { write_all(unpacked, piece, work_folder); });
   return unpacked;
 }

@@ -9,9 +9,9 @@
 #include "core/file.h"
 #include "core/philox.h"
 #include "data/crop_plan.h"
-#include "data/finish.h"
 #include "data/image_decoder.h"
 #include "data/jitter.h"
+#include "data/normalize_window.h"
 #include "data/pfm.h"
 #include "data/resample.h"
 
@@ -244,7 +244,7 @@ void Transform::State::finish_window(const CropPlan& plan, const PixelWindow<Val
     if (!out.pixels.empty())
       return copy_window(window, output[0], mirror, plan.height, plan.width, out.pixels);
   check(out.pixels.empty(), "samples of floats have no pixels");
-  finish(window, normalization, mirror, plan.height, plan.width, out.values);
+  normalize_window(window, normalization, mirror, plan.height, plan.width, out.values);
   if (!mean_image.values.empty()) subtract_mean_image(plan, mirror, name, out.values);
 }
 

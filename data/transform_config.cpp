@@ -4,10 +4,10 @@ namespace poseidon::data {
 
 namespace {
 
-constexpr double kMostPixels = 16384;
+constexpr double kMaxPixels = 16384;
 
 void describe_random_resized_crop(Fields& fields, TransformConfig::RandomResizedCrop& crop) {
-  fields.pair("size", crop.size, between(1, kMostPixels),
+  fields.pair("size", crop.size, between(1, kMaxPixels),
               "[height, width] of the output, or one number", Presence::kRequired);
   fields.numbers("area", crop.area, {.minimum = 0, .maximum = 1, .above_minimum = true},
                  "minimum and maximum area of the region, relative to the image");
@@ -44,14 +44,14 @@ void describe_mix(Fields& fields, MixConfig& mix) {
 void TransformConfig::describe(Fields& fields) {
   fields.option("orientation", orientation, {"apply", "ignore"},
                 "apply: first rotate JPEG images by their EXIF orientation");
-  fields.pair("resize", resize, between(0, kMostPixels),
+  fields.pair("resize", resize, between(0, kMaxPixels),
               "[height, width] after resizing, or one number; 0: off");
-  fields.integer("resize_short", resize_short, between(0, kMostPixels),
+  fields.integer("resize_short", resize_short, between(0, kMaxPixels),
                  "shorter side after resizing, aspect ratio kept; 0: off");
-  fields.integer("padding", padding, between(0, kMostPixels),
+  fields.integer("padding", padding, between(0, kMaxPixels),
                  "black pixels added at each side before the crop");
   fields.pair(
-      "crop", crop, between(0, kMostPixels),
+      "crop", crop, between(0, kMaxPixels),
       "[height, width] of the crop, or one number; random in training, centered in tests; 0: off");
   fields.object(
       "random_resized_crop",

@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr uint64_t kMostLabelBytes = 64;
+constexpr uint64_t kMaxLabelBytes = 64;
 
 /// Returns the position of the extension in a member's name: the first dot after the last slash.
 size_t ending_of(const std::string& name) {
@@ -64,7 +64,7 @@ class WebDataset final : public SampleStream {
     sample.label = label_of(archive_.entries()[*web.label], shown);
     const TarEntry& image = archive_.entries()[*web.image];
     name = image.name;
-    archive_.read(image, kMostEncodedBytes, sample.storage);
+    archive_.read(image, kMaxEncodedBytes, sample.storage);
     sample.form = SampleForm::kEncoded;
     sample.bytes = sample.storage;
     return true;
@@ -75,7 +75,7 @@ class WebDataset final : public SampleStream {
  private:
   int32_t label_of(const TarEntry& entry, const std::string& shown) const {
     std::vector<std::byte> written;
-    archive_.read(entry, kMostLabelBytes, written);
+    archive_.read(entry, kMaxLabelBytes, written);
     return parse_label({reinterpret_cast<const char*>(written.data()), written.size()}, shown);
   }
 

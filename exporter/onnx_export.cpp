@@ -13,7 +13,7 @@ namespace poseidon::exporter {
 
 namespace {
 
-constexpr uint64_t kMostModelBytes = (uint64_t{1} << 31) - 1;
+constexpr uint64_t kMaxModelBytes = (uint64_t{1} << 31) - 1;
 
 const OnnxRules& onnx_rules() {
   static const OnnxRules kRules = [] {
@@ -33,15 +33,15 @@ bool is_left_out(const net::Node& node) {
 
 class OnnxBuilder {
  public:
-  OnnxBuilder(const TrainedWeights& trained, const OnnxExport& asked)
+  OnnxBuilder(const TrainedWeights& trained, const OnnxExport& options)
       : trained_(trained), nodes_(trained.network().in_test().nodes()) {
     const net::Network& network = trained.network().in_test();
     model_.name = network.name();
-    model_.producer_version = asked.producer_version;
+    model_.producer_version = options.producer_version;
     find_outputs();
     mark_needed();
-    norms_ = asked.fold_batch_norm ? foldable_norms(network, outputs_)
-                                   : std::vector<const net::Node*>(nodes_.size(), nullptr);
+    norms_ = options.fold_batch_norm ? foldable_norms(network, outputs_)
+                                     : std::vector<const net::Node*>(nodes_.size(), nullptr);
   }
 
   OnnxModel build() {
@@ -97,7 +97,7 @@ class OnnxBuilder {
   void put_extras() {
     const net::Network& network = trained_.network();
     for (size_t i = 0; i < network.extras().size(); ++i) {
-      const int input = net::network_extra(static_cast<int>(i));
+      const int input = net::auxiliary_input_number(static_cast<int>(i));
       const auto reads = [&](size_t node) {
         return needed_[node] && std::ranges::count(nodes_[node].inputs, input) > 0;
       };
@@ -129,17 +129,17 @@ class OnnxBuilder {
 
 }  // namespace
 
-OnnxModel make_onnx_model(const TrainedWeights& trained, const OnnxExport& asked) {
-  return OnnxBuilder(trained, asked).build();
+OnnxModel make_onnx_model(const TrainedWeights& trained, const OnnxExport& options) {
+  return OnnxBuilder(trained, options).build();
 }
 
-OnnxReport export_onnx(const TrainedWeights& trained, const OnnxExport& asked,
+OnnxReport export_onnx(const TrainedWeights& trained, const OnnxExport& options,
                        const std::filesystem::path& output) {
-  const OnnxModel model = make_onnx_model(trained, asked);
+  const OnnxModel model = make_onnx_model(trained, options);
   const WireWriter bytes = encode(model);
-  if (bytes.size() > kMostModelBytes)
+  if (bytes.size() > kMaxModelBytes)
     throw ConfigError(text(trained.network().file(), ": expected an ONNX file of at most ",
-                           kMostModelBytes, " bytes, got ", bytes.size()));
+                           kMaxModelBytes, " bytes, got ", bytes.size()));
   AtomicFile file(output);
   bytes.write([&file](std::span<const std::byte> piece) { file.write(piece); });
   file.commit();

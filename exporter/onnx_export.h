@@ -18,7 +18,7 @@ struct OnnxExport {
 /// score, the main loss first, and then the values that no layer reads. Omits losses, accuracies,
 /// and layers that only these need. Values are read when the model is written, so `trained` must
 /// outlive the model. Throws ConfigError that names a layer that ONNX cannot express.
-OnnxModel make_onnx_model(const TrainedWeights& trained, const OnnxExport& asked);
+OnnxModel make_onnx_model(const TrainedWeights& trained, const OnnxExport& options);
 
 /// Summary of the written file.
 struct OnnxReport {
@@ -28,7 +28,7 @@ struct OnnxReport {
 
 /// Throws ConfigError if the file would reach 2 GiB, protobuf's limit. Throws RunError if it cannot
 /// be written.
-OnnxReport export_onnx(const TrainedWeights& trained, const OnnxExport& asked,
+OnnxReport export_onnx(const TrainedWeights& trained, const OnnxExport& options,
                        const std::filesystem::path& output);
 
 }  // namespace poseidon::exporter

@@ -54,18 +54,18 @@ std::vector<int64_t> counts_of(const TrainedWeights& trained, size_t count) {
 
 trainer::StoredTensor stored_values(const TrainedWeights& trained, const StateTensor& tensor) {
   const std::span<const int64_t> extents = tensor.shape.extents();
-  return {.name = tensor.theirs,
+  return {.name = tensor.torchvision_name,
           .type = "F32",
           .shape = {extents.begin(), extents.end()},
           .bytes = static_cast<uint64_t>(tensor.shape.count()) * sizeof(float),
-          .get = [&trained, name = tensor.ours](std::span<std::byte> to) {
+          .get = [&trained, name = tensor.poseidon_name](std::span<std::byte> to) {
             std::ranges::copy(std::as_bytes(std::span<const float>(trained.read(name))),
                               to.begin());
           }};
 }
 
 trainer::StoredTensor stored_count(const StateTensor& tensor, int64_t count) {
-  return {.name = tensor.theirs,
+  return {.name = tensor.torchvision_name,
           .type = "I64",
           .shape = {},
           .bytes = sizeof count,
@@ -74,12 +74,12 @@ trainer::StoredTensor stored_count(const StateTensor& tensor, int64_t count) {
 
 }  // namespace
 
-TorchvisionReport export_torchvision(const TrainedWeights& trained, const TorchvisionExport& asked,
-                                     Log& log) {
+TorchvisionReport export_torchvision(const TrainedWeights& trained,
+                                     const TorchvisionExport& options, Log& log) {
   const net::Network& network = trained.network();
-  const importer::TorchvisionArch& arch = asked.arch.empty()
+  const importer::TorchvisionArch& arch = options.arch.empty()
                                               ? importer::torchvision_arch_of(network.name())
-                                              : importer::torchvision_arch(asked.arch);
+                                              : importer::torchvision_arch(options.arch);
   const std::vector<StateTensor> state = importer::state_tensors(arch, network);
   warn_of_other_epsilon(network, arch, log);
   const auto norms =
@@ -90,7 +90,7 @@ TorchvisionReport export_torchvision(const TrainedWeights& trained, const Torchv
   for (const StateTensor& tensor : state)
     tensors.push_back(tensor.counts_batches() ? stored_count(tensor, counts[norm++])
                                               : stored_values(trained, tensor));
-  AtomicFile file(asked.output);
+  AtomicFile file(options.output);
   trainer::write_safetensors(file, tensors, {{"format", "pt"}, {"producer", "poseidon"}});
   file.commit();
   return {.arch = std::string(arch.name), .tensors = tensors.size()};

@@ -23,7 +23,7 @@ struct TorchvisionReport {
 /// and order. num_batches_tracked is the imported count, or else the number of steps. Warns if
 /// torchvision's batch norms have another epsilon, since a state dict does not contain it. Throws
 /// ConfigError if the network is not one of torchvision's.
-TorchvisionReport export_torchvision(const TrainedWeights& trained, const TorchvisionExport& asked,
-                                     Log& log);
+TorchvisionReport export_torchvision(const TrainedWeights& trained,
+                                     const TorchvisionExport& options, Log& log);
 
 }  // namespace poseidon::exporter

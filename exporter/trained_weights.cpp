@@ -1,7 +1,7 @@
 #include "exporter/trained_weights.h"
 
+#include "core/as_config_error.h"
 #include "core/error.h"
-#include "core/opened_for_user.h"
 #include "importer/expected_tensors.h"
 #include "trainer/report/run_directory.h"
 #include "trainer/state/checkpoint.h"
@@ -31,7 +31,7 @@ fs::path network_beside(const fs::path& source) {
 
 TrainedWeights::TrainedWeights(const fs::path& source, const fs::path& network, Log& log) {
   const fs::path weights = weights_file(source, log);
-  file_ = opened_for_user([&] { return std::make_unique<trainer::SafetensorsFile>(weights); });
+  file_ = as_config_error([&] { return std::make_unique<trainer::SafetensorsFile>(weights); });
   network_ = std::make_unique<net::Network>(network.empty() ? network_beside(source) : network, 1);
   importer::expect_tensors(*file_, importer::weights_of(*network_),
                            "network \"" + network_->name() + "\"");
@@ -41,7 +41,7 @@ fs::path TrainedWeights::weights_file(const fs::path& source, Log& log) {
   if (!fs::exists(source)) throw ConfigError(source.string() + ": no such folder or file");
   const bool folder = fs::is_directory(source);
   if (folder ? trainer::has_checkpoint(source) : is_checkpoint(source)) {
-    const auto checkpoint = opened_for_user([&] { return trainer::open_checkpoint(source, log); });
+    const auto checkpoint = as_config_error([&] { return trainer::open_checkpoint(source, log); });
     step_ = checkpoint->state().step;
     return checkpoint->weights_file();
   }

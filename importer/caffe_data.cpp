@@ -38,15 +38,15 @@ void read_own_fields(const MessageReader& from, CaffeData& data) {
   if (data.layer->type == "ImageData") data.color = from.boolean("is_color").value_or(true);
   // These fields describe how Caffe reads the data. In Poseidon, the packing into a record set
   // replaces them.
-  from.pass_over({"backend", "rand_skip", "prefetch", "force_encoded_color", "shuffle",
-                  "root_folder", "cache_images", "data_filler"});
+  from.mark_as_read({"backend", "rand_skip", "prefetch", "force_encoded_color", "shuffle",
+                     "root_folder", "cache_images", "data_filler"});
   read_transform(from, data);
 }
 
 void read_extents(const MessageReader& from, CaffeData& data) {
   const std::vector<MessageReader> shapes = from.messages("shape");
   if (!shapes.empty()) data.extents = shapes[0].integers("dim", kExtent);
-  for (const MessageReader& shape : shapes) shape.pass_over({"dim"});
+  for (const MessageReader& shape : shapes) shape.mark_as_read({"dim"});
   if (!data.extents.empty()) return;
   for (const char* name : {"num", "channels", "height", "width"}) {
     const std::vector<int64_t> values = from.integers(name, kExtent);
@@ -64,7 +64,7 @@ void refuse_windows(const CaffeLayer& layer, Remarks& remarks) {
       layer.place(),
       layer.shown() +
           ": Poseidon does not cut windows out of images: cut them out before you pack them");
-  from.pass_over({"fg_threshold", "bg_threshold", "fg_fraction", "context_pad", "crop_mode"});
+  from.mark_as_read({"fg_threshold", "bg_threshold", "fg_fraction", "context_pad", "crop_mode"});
 }
 
 }  // namespace

@@ -13,8 +13,8 @@ namespace poseidon::importer {
 
 namespace {
 
-constexpr size_t kMostLayers = 100000, kMostBlobs = 64, kMostAxes = 32;
-constexpr size_t kMostFileBytes = size_t{1} << 31;  // protobuf's own limit
+constexpr size_t kMaxLayers = 100000, kMaxBlobs = 64, kMaxAxes = 32;
+constexpr size_t kMaxFileBytes = size_t{1} << 31;  // protobuf's own limit
 
 // Field numbers in the public caffe.proto.
 namespace net_field {
@@ -86,17 +86,16 @@ class BlobReader {
   }
 
   void add_extent(const WireMessage& message, const WireField& field, uint64_t value) {
-    if (blob_.shape.size() == kMostAxes)
-      message.fail(field, text("expected a shape of at most ", kMostAxes, " extents, got more"));
+    if (blob_.shape.size() == kMaxAxes)
+      message.fail(field, text("expected a shape of at most ", kMaxAxes, " extents, got more"));
     blob_.shape.push_back(extent(message, field, value));
   }
 
   static int64_t extent(const WireMessage& message, const WireField& field, uint64_t value) {
-    constexpr uint64_t kMost = std::numeric_limits<int32_t>::max();
+    constexpr uint64_t kMax = std::numeric_limits<int32_t>::max();
     if (field.type != WireType::kVarint && field.type != WireType::kBytes)
       message.fail(field, "expected an extent, got a number of fixed size");
-    if (value > kMost)
-      message.fail(field, text("expected an extent up to ", kMost, ", got ", value));
+    if (value > kMax) message.fail(field, text("expected an extent up to ", kMax, ", got ", value));
     return static_cast<int64_t>(value);
   }
 
@@ -147,8 +146,8 @@ CaffeWeights read_layer(WireMessage message, LayerForm form) {
   while (message.next(field)) {
     if (field.number == form.name) weights.layer = message.text(field);
     if (field.number != form.blobs) continue;
-    if (weights.blobs.size() == kMostBlobs)
-      message.fail(field, text("expected at most ", kMostBlobs, " tensors in a layer, got more"));
+    if (weights.blobs.size() == kMaxBlobs)
+      message.fail(field, text("expected at most ", kMaxBlobs, " tensors in a layer, got more"));
     weights.blobs.push_back(BlobReader().read(WireMessage(message, field)));
   }
   return weights;
@@ -178,8 +177,8 @@ std::vector<CaffeWeights> parse_caffemodel(std::span<const std::byte> bytes,
                               : LayerForm{layer_field::kName, layer_field::kBlobs};
     CaffeWeights weights = read_layer(WireMessage(message, field), form);
     if (weights.blobs.empty()) continue;
-    if (layers.size() == kMostLayers)
-      message.fail(field, text("expected at most ", kMostLayers, " layers, got more"));
+    if (layers.size() == kMaxLayers)
+      message.fail(field, text("expected at most ", kMaxLayers, " layers, got more"));
     layers.push_back(std::move(weights));
   }
   return layers;
@@ -189,11 +188,11 @@ namespace {
 
 std::vector<std::byte> read_message(const std::filesystem::path& file) {
   const uint64_t bytes = file_bytes(open_file(file), file);
-  if (bytes > kMostFileBytes)
+  if (bytes > kMaxFileBytes)
     throw ConfigError(text(file.string(), ": expected at most 2 GiB, the limit of protobuf, got ",
                            bytes, " bytes"));
   std::vector<std::byte> content;
-  read_file(file, kMostFileBytes, content);
+  read_file(file, kMaxFileBytes, content);
   return content;
 }
 

@@ -83,7 +83,7 @@ std::string required_text(const MessageReader& message, std::string_view name) {
 }
 
 CaffeParam param_of(const MessageReader& message) {
-  message.pass_over({"share_mode"});
+  message.mark_as_read({"share_mode"});
   CaffeParam param;
   param.name = message.text("name").value_or("");
   param.rate = message.number("lr_mult").value_or(1);
@@ -105,7 +105,7 @@ std::vector<CaffeParam> params_of_v1(const MessageReader& message) {
 
 }  // namespace
 
-bool CaffeLayer::gives_data() const {
+bool CaffeLayer::is_data_layer() const {
   static constexpr std::array kTypes{"Data",      "ImageData",  "HDF5Data", "MemoryData",
                                      "DummyData", "WindowData", "Input"};
   return std::ranges::find(kTypes, type) != kTypes.end();
@@ -117,7 +117,7 @@ CaffeNetwork::CaffeNetwork(std::string_view content, const std::string& file)
     : root_(std::make_unique<TextMessage>(parse_text_message(content, file))),
       top_(root_.get(), {file, {}}) {
   name_ = top_.text("name").value_or("");
-  top_.pass_over({"force_backward", "debug_info"});
+  top_.mark_as_read({"force_backward", "debug_info"});
   read_state();
   read_inputs();
   read_layers();
@@ -125,7 +125,7 @@ CaffeNetwork::CaffeNetwork(std::string_view content, const std::string& file)
 
 void CaffeNetwork::read_state() {
   const MessageReader state = top_.message("state");
-  state.pass_over({"phase"});
+  state.mark_as_read({"phase"});
   level_ = state.integer("level").value_or(0);
   stages_ = state.texts("stage");
 }
@@ -161,7 +161,7 @@ CaffeLayer CaffeNetwork::read_layer(const MessageReader& message) const {
                    .message = message};
   for (const MessageReader& param : message.messages("param"))
     layer.params.push_back(param_of(param));
-  message.pass_over({"phase"});
+  message.mark_as_read({"phase"});
   read_common(layer);
   return layer;
 }
@@ -173,7 +173,7 @@ CaffeLayer CaffeNetwork::read_v1_layer(const MessageReader& message) const {
             "upgrade_net_proto_text)");
   CaffeLayer layer{
       .name = required_text(message, "name"), .type = type_of_v1(message), .message = message};
-  message.pass_over({"blob_share_mode"});
+  message.mark_as_read({"blob_share_mode"});
   layer.params = params_of_v1(message);
   read_common(layer);
   return layer;

@@ -27,7 +27,7 @@ struct CaffeLayer {
 
   const Place& place() const { return message.place(); }
   /// Returns true for data layers of all types.
-  bool gives_data() const;
+  bool is_data_layer() const;
   /// Returns "layer \"conv1\" (Convolution)".
   std::string shown() const;
 };

@@ -36,7 +36,7 @@ std::vector<ExpectedTensor> weights_of(const net::Network& network) {
 
 void expect_tensors(const trainer::SafetensorsFile& file, std::span<const ExpectedTensor> expected,
                     const std::string& owner) {
-  Listing missing, different, unexpected;
+  NameListing missing, different, unexpected;
   std::set<std::string> known;
   for (const ExpectedTensor& tensor : expected) {
     known.insert(tensor.name);

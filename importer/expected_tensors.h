@@ -12,7 +12,7 @@ namespace poseidon::importer {
 
 /// A list of names for a message: "a, b". After five names it only states the number of further
 /// ones.
-class Listing {
+class NameListing {
  public:
   void add(std::string entry) { entries_.push_back(std::move(entry)); }
   bool empty() const { return entries_.empty(); }

@@ -27,7 +27,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr uint64_t kMostTextBytes = 4 << 20;
+constexpr uint64_t kMaxTextBytes = 4 << 20;
 constexpr const char* kMeanImage = "mean.pfm";
 
 std::string read_text(const fs::path& file) {
@@ -37,7 +37,7 @@ std::string read_text(const fs::path& file) {
                       ": expected a prototxt, got weights; pass a .caffemodel with --weights");
   std::vector<std::byte> bytes;
   try {
-    read_file(file, kMostTextBytes, bytes);
+    read_file(file, kMaxTextBytes, bytes);
   } catch (const RunError& error) {
     throw ConfigError(error.what());
   }
@@ -67,25 +67,25 @@ data::FloatImage image_of(const CaffeBlob& blob, const fs::path& file, bool reve
 /// One import. It reads and checks all input before it writes a file.
 class CaffeImporter {
  public:
-  CaffeImporter(const CaffeImport& asked, Log& log)
-      : asked_(asked),
+  CaffeImporter(const CaffeImport& options, Log& log)
+      : options_(options),
         log_(log),
-        remarks_(log, asked.skip_unknown),
-        network_(read_text(asked.prototxt), asked.prototxt.string()) {}
+        remarks_(log, options.skip_unknown),
+        network_(read_text(options.prototxt), options.prototxt.string()) {}
 
   ImportReport run() {
-    if (!asked_.force) refuse_used_folder(asked_.output);
+    if (!options_.force) check_folder_is_empty(options_.output);
     read_data_layers();
-    const SampleShape shape = asked_.input ? *asked_.input : sample_shape(network_, train_);
-    if (asked_.bgr_to_rgb && shape[0] != 3)
+    const SampleShape shape = options_.input ? *options_.input : sample_shape(network_, train_);
+    if (options_.bgr_to_rgb && shape[0] != 3)
       throw ConfigError(text("--bgr-to-rgb: expected images of 3 channels, got ", shape[0]));
-    imported_ = map_network(network_, shape, remarks_, asked_.extras);
+    imported_ = map_network(network_, shape, remarks_, options_.extras);
     check_network();
     remark_inputs();
-    if (asked_.weights.empty()) remark_zeros();
-    if (!asked_.solver.empty() || has_data()) make_job();
+    if (options_.weights.empty()) remark_zeros();
+    if (!options_.solver.empty() || has_data()) make_job();
     network_.top().refuse_unread(remarks_);
-    if (!asked_.weights.empty()) make_weights();
+    if (!options_.weights.empty()) make_weights();
     write();
     return report();
   }
@@ -93,7 +93,7 @@ class CaffeImporter {
  private:
   void read_data_layers() {
     for (const CaffeLayer& layer : network_.layers()) {
-      if (!layer.gives_data()) continue;
+      if (!layer.is_data_layer()) continue;
       const CaffeData data = read_data_layer(layer, remarks_);
       if (layer.in_training && !train_) train_ = data;
       if (layer.in_testing && !layer.in_training && !test_) test_ = data;
@@ -105,7 +105,7 @@ class CaffeImporter {
 
   /// Reports an error in a Poseidon layer at the position of its Caffe layer.
   void check_network() {
-    const std::string file = (asked_.output / "network.json").string();
+    const std::string file = (options_.output / "network.json").string();
     try {
       checked_.emplace(imported_.json, file, 1);
     } catch (const JsonPathError& error) {
@@ -148,10 +148,10 @@ class CaffeImporter {
                        .train = has_data() ? train_ : std::nullopt,
                        .test = test_,
                        .mean_image = "",
-                       .bgr_to_rgb = asked_.bgr_to_rgb};
-    if (!asked_.solver.empty()) {
-      solver_text_ = parse_text_message(read_text(asked_.solver), asked_.solver.string());
-      sources.solver.emplace(&solver_text_, Place{asked_.solver.string(), {}});
+                       .bgr_to_rgb = options_.bgr_to_rgb};
+    if (!options_.solver.empty()) {
+      solver_text_ = parse_text_message(read_text(options_.solver), options_.solver.string());
+      sources.solver.emplace(&solver_text_, Place{options_.solver.string(), {}});
     }
     if (train_ && train_->means.empty() && !train_->mean_file.empty()) make_mean_image();
     if (mean_image_) sources.mean_image = kMeanImage;
@@ -163,7 +163,7 @@ class CaffeImporter {
 
   void check_job(const JobSources& sources) const {
     try {
-      trainer::read_job_config(job_, (asked_.output / "job.json").string());
+      trainer::read_job_config(job_, (options_.output / "job.json").string());
     } catch (const JsonPathError& error) {
       const Place place = sources.solver ? place_of_key(*sources.solver, error.place().pointer)
                                          : train_->layer->place();
@@ -173,27 +173,28 @@ class CaffeImporter {
 
   void make_mean_image() {
     const fs::path named = train_->mean_file;
-    if (const fs::path file = find_named_file(named, asked_.prototxt); !file.empty()) {
-      mean_image_ = image_of(read_binaryproto(file), file, asked_.bgr_to_rgb);
+    if (const fs::path file = find_named_file(named, options_.prototxt); !file.empty()) {
+      mean_image_ = image_of(read_binaryproto(file), file, options_.bgr_to_rgb);
       return;
     }
     remarks_.warn(train_->place_of_transform("mean_file"),
                   "\"mean_file\": expected \"" + named.string() +
-                      "\", or a file of that name next to " + asked_.prototxt.filename().string() +
+                      "\", or a file of that name next to " +
+                      options_.prototxt.filename().string() +
                       ", got neither: job.json subtracts no mean (create one with poseidon-data "
                       "info --mean-image)");
   }
 
   void make_weights() {
-    const std::string file = asked_.weights.string();
-    weights_ = map_weights(*checked_, imported_, read_caffemodel(asked_.weights),
-                           {.file = file, .bgr_to_rgb = asked_.bgr_to_rgb}, log_);
+    const std::string file = options_.weights.string();
+    weights_ = map_weights(*checked_, imported_, read_caffemodel(options_.weights),
+                           {.file = file, .bgr_to_rgb = options_.bgr_to_rgb}, log_);
   }
 
   void write() const {
-    begin_folder(asked_.output);
+    prepare_output_folder(options_.output);
     if (!weights_.tensors.empty()) {
-      AtomicFile file(asked_.output / "weights.safetensors");
+      AtomicFile file(options_.output / "weights.safetensors");
       trainer::write_safetensors(file, weights_.tensors,
                                  {{"format", "pt"},
                                   {"producer", "poseidon"},
@@ -201,12 +202,12 @@ class CaffeImporter {
       file.commit();
     }
     if (mean_image_) {
-      AtomicFile file(asked_.output / kMeanImage);
+      AtomicFile file(options_.output / kMeanImage);
       file.write(data::encode_pfm(*mean_image_));
       file.commit();
     }
-    if (!job_.is_null()) write_file(asked_.output / "job.json", json_text(job_));
-    write_file(asked_.output / "network.json", json_text(imported_.json));
+    if (!job_.is_null()) write_file(options_.output / "job.json", json_text(job_));
+    write_file(options_.output / "network.json", json_text(imported_.json));
   }
 
   ImportReport report() const {
@@ -217,7 +218,7 @@ class CaffeImporter {
             .tensors = weights_.tensors.size()};
   }
 
-  const CaffeImport& asked_;
+  const CaffeImport& options_;
   Log& log_;
   Remarks remarks_;
   const CaffeNetwork network_;
@@ -232,8 +233,8 @@ class CaffeImporter {
 
 }  // namespace
 
-ImportReport import_caffe(const CaffeImport& asked, Log& log) {
-  return CaffeImporter(asked, log).run();
+ImportReport import_caffe(const CaffeImport& options, Log& log) {
+  return CaffeImporter(options, log).run();
 }
 
 SampleShape parse_sample_shape(const std::string& given) {

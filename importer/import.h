@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/extras.h"
+#include "core/auxiliary_input.h"
 #include "core/log.h"
 #include "importer/caffe_data.h"
 
@@ -37,7 +37,7 @@ struct ImportReport {
 /// sources for them. Reads and checks all input before it writes a file. Logs the unsupported
 /// features to `log`. Throws ConfigError with file and position, RunError if files cannot be
 /// written.
-ImportReport import_caffe(const CaffeImport& asked, Log& log);
+ImportReport import_caffe(const CaffeImport& options, Log& log);
 
 /// Parses "3x227x227". Throws ConfigError for any other text.
 SampleShape parse_sample_shape(const std::string& given);

@@ -119,7 +119,7 @@ Json schedule_of(const MessageReader& solver, Remarks& remarks) {
   if (is_one_of({"inv", "poly"})) put("power", "power");
   if (is_one_of({"step", "sigmoid"})) put("step_size", "stepsize");
   if (policy == "multistep") json["milestones"] = solver.integers("stepvalue", kExtent);
-  solver.pass_over({"gamma", "power", "stepsize", "stepvalue"});
+  solver.mark_as_read({"gamma", "power", "stepsize", "stepvalue"});
   return json;
 }
 
@@ -209,10 +209,10 @@ void remark_solver(const MessageReader& solver, bool tests, Remarks& remarks) {
   if (solver.word("solver_mode", {"CPU", "GPU"}) == "GPU")
     remarks.note(solver.place_of("solver_mode"),
                  "\"solver_mode\" is ignored: choose the device with --device");
-  solver.pass_over({"net", "train_net", "test_net", "test_iter", "test_interval", "train_state",
-                    "test_state", "test_initialization", "test_compute_loss", "average_loss",
-                    "snapshot_prefix", "snapshot_diff", "snapshot_format", "snapshot_after_train",
-                    "device_id", "debug_info", "layer_wise_reduce"});
+  solver.mark_as_read({"net", "train_net", "test_net", "test_iter", "test_interval", "train_state",
+                       "test_state", "test_initialization", "test_compute_loss", "average_loss",
+                       "snapshot_prefix", "snapshot_diff", "snapshot_format",
+                       "snapshot_after_train", "device_id", "debug_info", "layer_wise_reduce"});
 }
 
 /// Writes default values for settings that only a solver states.

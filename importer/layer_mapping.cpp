@@ -11,22 +11,23 @@ namespace poseidon::importer {
 
 namespace {
 
-struct NoEqual {
+struct UnsupportedType {
   std::string_view type, reason;
 };
 
-constexpr std::array kNoEquals{
-    NoEqual{"BatchReindex", "Poseidon's layers cannot select or reorder the samples of a batch"},
-    NoEqual{"Embed", "Poseidon's inputs are images, not word indices"},
-    NoEqual{"Filter", "Poseidon's layers cannot select or reorder the samples of a batch"},
-    NoEqual{"HDF5Output", "--classify and --test report the network's results"},
-    NoEqual{"Im2col", "it is an internal step of Caffe's convolution"},
-    NoEqual{"LSTM", "Poseidon has no recurrent layers"},
-    NoEqual{"Parameter", "Poseidon has no layer that only holds a parameter"},
-    NoEqual{"Python", "it runs Python code, which the file does not contain"},
-    NoEqual{"RNN", "Poseidon has no recurrent layers"},
-    NoEqual{"Recurrent", "Poseidon has no recurrent layers"},
-    NoEqual{"SPP", "write the pooling of each size as a separate layer"},
+constexpr std::array kUnsupportedTypes{
+    UnsupportedType{"BatchReindex",
+                    "Poseidon's layers cannot select or reorder the samples of a batch"},
+    UnsupportedType{"Embed", "Poseidon's inputs are images, not word indices"},
+    UnsupportedType{"Filter", "Poseidon's layers cannot select or reorder the samples of a batch"},
+    UnsupportedType{"HDF5Output", "--classify and --test report the network's results"},
+    UnsupportedType{"Im2col", "it is an internal step of Caffe's convolution"},
+    UnsupportedType{"LSTM", "Poseidon has no recurrent layers"},
+    UnsupportedType{"Parameter", "Poseidon has no layer that only holds a parameter"},
+    UnsupportedType{"Python", "it runs Python code, which the file does not contain"},
+    UnsupportedType{"RNN", "Poseidon has no recurrent layers"},
+    UnsupportedType{"Recurrent", "Poseidon has no recurrent layers"},
+    UnsupportedType{"SPP", "write the pooling of each size as a separate layer"},
 };
 
 void refuse_field(const MessageReader& from, std::string_view field, const std::string& why,
@@ -68,9 +69,9 @@ LayerMapping mapping_of(std::string_view type) {
   return nullptr;
 }
 
-std::string reason_for_none(std::string_view type) {
-  const auto found = std::ranges::find(kNoEquals, type, &NoEqual::type);
-  return found == kNoEquals.end() ? "" : std::string(found->reason);
+std::string unsupported_reason(std::string_view type) {
+  const auto found = std::ranges::find(kUnsupportedTypes, type, &UnsupportedType::type);
+  return found == kUnsupportedTypes.end() ? "" : std::string(found->reason);
 }
 
 Json plain_number(double value) {
@@ -127,7 +128,7 @@ Json filler_of(const MessageReader& from, std::string_view field, double constan
                  "Poseidon has no filler \"" + type + "\": network.json uses \"xavier\"");
     json["type"] = "xavier";
   }
-  filler.pass_over({"value", "min", "max", "mean", "std", "sparse", "variance_norm"});
+  filler.mark_as_read({"value", "min", "max", "mean", "std", "sparse", "variance_norm"});
   return json;
 }
 

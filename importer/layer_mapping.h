@@ -35,7 +35,7 @@ std::span<const LayerMappingEntry> loss_mappings();
 LayerMapping mapping_of(std::string_view type);
 
 /// Returns the reason why Poseidon does not support a Caffe type; "" for other types.
-std::string reason_for_none(std::string_view type);
+std::string unsupported_reason(std::string_view type);
 
 // Functions that several mappings use.
 

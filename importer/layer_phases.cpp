@@ -14,14 +14,14 @@ bool is_loss(const CaffeLayer& layer) {
 LayerPhases::LayerPhases(const CaffeNetwork& network) {
   for (const CaffeLayer& layer : network.layers()) {
     if (!layer.in_testing) continue;
-    has_tests_ = has_tests_ || !layer.gives_data();
-    has_test_data_ = has_test_data_ || layer.gives_data();
+    has_tests_ = has_tests_ || !layer.is_data_layer();
+    has_test_data_ = has_test_data_ || layer.is_data_layer();
     has_test_loss_ = has_test_loss_ || is_loss(layer);
   }
 }
 
 PhaseSet LayerPhases::of(const CaffeLayer& layer) const {
-  const bool is_needed = !has_tests_ || (layer.gives_data() && !has_test_data_) ||
+  const bool is_needed = !has_tests_ || (layer.is_data_layer() && !has_test_data_) ||
                          (is_loss(layer) && !has_test_loss_) ||
                          (layer.type == "Dropout" && layer.tops == layer.bottoms);
   PhaseSet phases;

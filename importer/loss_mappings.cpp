@@ -21,7 +21,7 @@ void read_normalization(const CaffeLayer& layer, Remarks& remarks) {
   if (from.has("ignore_label"))
     remarks.refuse(from.place_of("ignore_label"),
                    "\"ignore_label\": Poseidon cannot ignore a label");
-  from.pass_over({"normalize", "ignore_label"});
+  from.mark_as_read({"normalize", "ignore_label"});
 }
 
 MappedLayer loss(const char* type, const CaffeLayer& layer, Remarks& remarks) {
@@ -35,7 +35,7 @@ MappedLayer loss(const char* type, const CaffeLayer& layer, Remarks& remarks) {
 MappedLayer map_softmax_loss(const CaffeLayer& layer, Remarks& remarks) {
   const MessageReader from = layer.message.message("softmax_param");
   expect_integer(from, "axis", 1, "the classes are the channels", remarks);
-  from.pass_over({"engine"});
+  from.mark_as_read({"engine"});
   return loss("softmax_loss", layer, remarks);
 }
 
@@ -68,7 +68,7 @@ MappedLayer map_contrastive_loss(const CaffeLayer& layer, Remarks& remarks) {
 MappedLayer map_infogain_loss(const CaffeLayer& layer, Remarks& remarks) {
   const MessageReader from = layer.message.message("infogain_loss_param");
   expect_integer(from, "axis", 1, "the classes are the channels", remarks);
-  layer.message.message("softmax_param").pass_over({"axis", "engine"});
+  layer.message.message("softmax_param").mark_as_read({"axis", "engine"});
   MappedLayer mapped = loss("infogain_loss", layer, remarks);
   if (layer.bottoms.size() > 2)
     fail_at(layer.message.place_of("bottom"),

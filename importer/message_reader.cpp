@@ -184,13 +184,13 @@ std::vector<MessageReader> MessageReader::messages(std::string_view name) const 
   return found;
 }
 
-void MessageReader::pass_over(std::initializer_list<std::string_view> names) const {
+void MessageReader::mark_as_read(std::initializer_list<std::string_view> names) const {
   for (const std::string_view name : names)
     for (const TextField* field : all(name))
       if (field->message) mark_read(*field->message);
 }
 
-void MessageReader::pass_over_all() const {
+void MessageReader::mark_all_as_read() const {
   if (message_ != nullptr) mark_read(*message_);
 }
 

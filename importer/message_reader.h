@@ -52,8 +52,8 @@ class MessageReader {
   std::vector<MessageReader> messages(std::string_view name) const;
 
   /// Marks fields as read.
-  void pass_over(std::initializer_list<std::string_view> names) const;
-  void pass_over_all() const;
+  void mark_as_read(std::initializer_list<std::string_view> names) const;
+  void mark_all_as_read() const;
   /// Refuses every unread field, at any depth.
   void refuse_unread(Remarks& remarks) const;
 

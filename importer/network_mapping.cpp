@@ -7,7 +7,7 @@
 
 #include "core/counted.h"
 #include "core/error.h"
-#include "importer/further_inputs.h"
+#include "importer/auxiliary_inputs.h"
 #include "importer/layer_mapping.h"
 #include "layers/registry.h"
 #include "net/blocks.h"
@@ -99,26 +99,26 @@ bool has_equal_accuracy(const CaffeLayer& layer) {
 
 void remark_phases(const CaffeNetwork& network, const BlobGraph& graph, Remarks& remarks) {
   for (const CaffeLayer* twin : graph.twins()) {
-    twin->message.pass_over_all();
+    twin->message.mark_all_as_read();
     remarks.note(twin->place(),
                  twin->shown() + " is merged with the same layer of the other phase");
   }
   for (const CaffeLayer& layer : network.layers()) {
     if (layer.in_training || layer.in_testing) continue;
-    layer.message.pass_over_all();
+    layer.message.mark_all_as_read();
     remarks.note(layer.place(), layer.shown() + " is in no phase, because of its level or stage");
   }
 }
 
 class NetworkMapper {
  public:
-  /// Marks in `further` the auxiliary inputs that are read.
-  NetworkMapper(const CaffeNetwork& network, Remarks& remarks, FurtherInputs& further)
+  /// Marks in `auxiliary_inputs` the auxiliary inputs that are read.
+  NetworkMapper(const CaffeNetwork& network, Remarks& remarks, AuxiliaryInputs& auxiliary_inputs)
       : network_(network),
         graph_(network),
         remarks_(remarks),
         sources_(graph_.values().size()),
-        further_(further) {}
+        auxiliary_inputs_(auxiliary_inputs) {}
 
   std::vector<ImportedLayer> map() {
     remark_phases(network_, graph_, remarks_);
@@ -128,7 +128,7 @@ class NetworkMapper {
       bind_inputs(graph_.inputs(), PhaseSet::all(), extents, network_.top().place_of("input"));
     }
     for (const GraphLayer& layer : graph_.layers()) map_layer(layer);
-    further_.check_given();
+    auxiliary_inputs_.check_given();
     return std::move(layers_);
   }
 
@@ -155,7 +155,7 @@ class NetworkMapper {
   void put(const std::string& name, const Inputs& inputs, const Json& keys,
            const GraphLayer& layer);
   std::string new_name(const GraphLayer& layer);
-  std::string free_name(const std::string& stem, PhaseSet phases);
+  std::string unique_name(const std::string& stem, PhaseSet phases);
   void add(const GraphLayer& layer, const MappedLayer& mapped);
   Json with_parameters(Json keys, const CaffeLayer& layer, const std::string& name, int parameters);
   Source& source(int value, Phase phase) { return sources_[static_cast<size_t>(value)][phase]; }
@@ -170,7 +170,7 @@ class NetworkMapper {
   PerPhase<std::set<std::string>> names_;
   ParameterOwners owners_;
   PerPhase<bool> has_images_, has_labels_;
-  FurtherInputs& further_;
+  AuxiliaryInputs& auxiliary_inputs_;
 };
 
 /// `extents`: batch extents of each value; empty if not stated.
@@ -190,17 +190,18 @@ Source NetworkMapper::source_of_input(const std::vector<int>& values, size_t ind
   };
   const std::string& blob = name_at(index);
   if (!std::exchange(has_images_[phase], true)) return {.kind = Source::Kind::kInput};
-  bool is_label = !has_labels_[phase] && !further_.is_given(blob);
+  bool is_label = !has_labels_[phase] && !auxiliary_inputs_.is_given(blob);
   for (size_t i = index + 1; i < values.size(); ++i)
-    is_label = is_label && (name_at(i) != net::kLabelName || further_.is_given(name_at(i)));
+    is_label =
+        is_label && (name_at(i) != net::kLabelName || auxiliary_inputs_.is_given(name_at(i)));
   if (is_label) {
     has_labels_[phase] = true;
     return {.kind = Source::Kind::kLabels};
   }
-  const std::optional<size_t> extra = further_.find_or_add(blob, extents, place);
+  const std::optional<size_t> extra = auxiliary_inputs_.find_or_add(blob, extents, place);
   if (!extra) return {.kind = Source::Kind::kShapeless};
-  if (!further_.has_name(*extra))
-    further_.rename(*extra, free_name(usable_input_name(blob), PhaseSet::all()));
+  if (!auxiliary_inputs_.has_name(*extra))
+    auxiliary_inputs_.rename(*extra, unique_name(valid_input_name(blob), PhaseSet::all()));
   return {.kind = Source::Kind::kExtra, .layer = "", .extra = *extra};
 }
 
@@ -211,7 +212,7 @@ void NetworkMapper::set_source(int value, PhaseSet phases, const std::string& la
 
 void NetworkMapper::map_layer(const GraphLayer& layer) {
   const CaffeLayer& caffe = *layer.layer;
-  if (caffe.gives_data())
+  if (caffe.is_data_layer())
     return bind_inputs(layer.tops, layer.phases, extents_of_tops(caffe), caffe.place());
   if (caffe.type == "Split") return map_split(layer);
   if (caffe.type == "Slice") return map_slice(layer);
@@ -228,7 +229,7 @@ void NetworkMapper::map_layer(const GraphLayer& layer) {
         caffe.shown() + " is in TEST only and has no equivalent in Poseidon: " + "it is left out");
     return pass_through(layer);
   }
-  const std::string reason = reason_for_none(caffe.type);
+  const std::string reason = unsupported_reason(caffe.type);
   remarks_.refuse(caffe.place(),
                   caffe.shown() + (reason.empty() ? ": the importer does not know this type"
                                                   : " has no equivalent in Poseidon: " + reason));
@@ -256,7 +257,7 @@ void NetworkMapper::map_slice(const GraphLayer& layer) {
   const Inputs inputs = inputs_of(layer, "slice");
   int64_t begin = 0;
   for (size_t i = 0; i < layer.tops.size(); ++i) {
-    const std::string name = free_name(text(usable_name(caffe), "_", i + 1), layer.phases);
+    const std::string name = unique_name(text(usable_name(caffe), "_", i + 1), layer.phases);
     Json keys{{"type", "slice"}};
     if (begin > 0) keys["begin"] = begin;
     if (i < ends.size()) keys["end"] = begin = ends[i];
@@ -267,12 +268,12 @@ void NetworkMapper::map_slice(const GraphLayer& layer) {
 
 void NetworkMapper::leave_out(const GraphLayer& layer, const std::string& why) {
   remarks_.note(layer.layer->place(), layer.layer->shown() + " is left out: " + why);
-  layer.layer->message.pass_over_all();
+  layer.layer->message.mark_all_as_read();
 }
 
 /// Skips a layer. Layers that read it read its first input instead.
 void NetworkMapper::pass_through(const GraphLayer& layer) {
-  layer.layer->message.pass_over_all();
+  layer.layer->message.mark_all_as_read();
   if (!layer.layer->bottoms.empty()) pass_on(layer);
 }
 
@@ -376,7 +377,8 @@ std::vector<std::string> NetworkMapper::inputs_in(const GraphLayer& layer, const
               text(layer.layer->shown(), " reads \"", blob,
                    "\", whose shape the file does not state: expected --extra ", blob,
                    "=CHANNELSxHEIGHTxWIDTH"));
-    inputs.push_back(from.kind == Source::Kind::kExtra ? further_.use(from.extra) : from.name());
+    inputs.push_back(from.kind == Source::Kind::kExtra ? auxiliary_inputs_.use(from.extra)
+                                                       : from.name());
   }
   return inputs;
 }
@@ -414,14 +416,14 @@ void NetworkMapper::put(const std::string& name, const Inputs& inputs, const Jso
 
 std::string NetworkMapper::new_name(const GraphLayer& layer) {
   const CaffeLayer& caffe = *layer.layer;
-  std::string name = free_name(usable_name(caffe), layer.phases);
+  std::string name = unique_name(usable_name(caffe), layer.phases);
   if (name != caffe.name)
     remarks_.note(caffe.place(), text(caffe.shown(), " is renamed to \"", name, "\""));
   return name;
 }
 
 /// Returns a name that is unused in all of `phases`, and reserves it.
-std::string NetworkMapper::free_name(const std::string& stem, PhaseSet phases) {
+std::string NetworkMapper::unique_name(const std::string& stem, PhaseSet phases) {
   const auto is_taken = [&](const std::string& name) {
     return std::ranges::any_of(
         kBothPhases, [&](Phase phase) { return phases[phase] && names_[phase].contains(name); });
@@ -443,7 +445,7 @@ void NetworkMapper::multiply(Inputs& inputs, const std::vector<double>& factors,
       return remarks_.refuse(
           caffe.place(),
           text(caffe.shown(), ": expected a sum without factors, got the factor ", factors[i]));
-    const std::string name = free_name(text(usable_name(caffe), "_input_", i), layer.phases);
+    const std::string name = unique_name(text(usable_name(caffe), "_input_", i), layer.phases);
     Inputs one;
     for (const Phase phase : kBothPhases)
       if (layer.phases[phase]) one[phase] = {std::exchange(inputs[phase][i], name)};
@@ -482,12 +484,12 @@ Json NetworkMapper::with_parameters(Json keys, const CaffeLayer& layer, const st
 ImportedNetwork map_network(const CaffeNetwork& network, SampleShape input, Remarks& remarks,
                             std::vector<AuxiliaryInput> extras) {
   ImportedNetwork imported;
-  FurtherInputs further(std::move(extras));
-  imported.layers = NetworkMapper(network, remarks, further).map();
+  AuxiliaryInputs auxiliary_inputs(std::move(extras));
+  imported.layers = NetworkMapper(network, remarks, auxiliary_inputs).map();
   Json& json = imported.json;
   json["name"] = network.name().empty() ? "network" : network.name();
   json["input"] = {{"channels", input[0]}, {"height", input[1]}, {"width", input[2]}};
-  for (const AuxiliaryInput& extra : further.used())
+  for (const AuxiliaryInput& extra : auxiliary_inputs.used())
     json["inputs"].push_back({{"name", extra.name}, {"shape", extra.extents}});
   json["layers"] = Json::array();
   for (const ImportedLayer& layer : imported.layers) json["layers"].push_back(layer.json);

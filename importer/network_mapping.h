@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "core/extras.h"
+#include "core/auxiliary_input.h"
 #include "core/json.h"
 #include "importer/blob_graph.h"
 #include "importer/caffe_data.h"

@@ -4,7 +4,7 @@
 
 namespace poseidon::importer {
 
-void refuse_used_folder(const std::filesystem::path& folder) {
+void check_folder_is_empty(const std::filesystem::path& folder) {
   namespace fs = std::filesystem;
   if (fs::exists(folder) && (!fs::is_directory(folder) || !fs::is_empty(folder)))
     throw ConfigError(folder.string() +
@@ -12,7 +12,7 @@ void refuse_used_folder(const std::filesystem::path& folder) {
                       "overwrites an earlier import there");
 }
 
-void begin_folder(const std::filesystem::path& folder) {
+void prepare_output_folder(const std::filesystem::path& folder) {
   namespace fs = std::filesystem;
   if (fs::exists(folder) && !fs::is_directory(folder))
     throw ConfigError(folder.string() + ": is a file, expected a folder");

@@ -18,7 +18,7 @@ MappedLayer map_numbers(const char* type, const MessageReader& from,
                         std::initializer_list<NumberKey> numbers) {
   Json keys{{"type", type}};
   for (const NumberKey& number : numbers) put_number(keys, number.key, from, number.field);
-  from.pass_over({"engine"});
+  from.mark_as_read({"engine"});
   return {.keys = keys};
 }
 
@@ -118,7 +118,7 @@ MappedLayer map_pooling(const CaffeLayer& layer, Remarks& remarks) {
   if (from.word("round_mode", {"CEIL", "FLOOR"}) == "FLOOR" ||
       !from.boolean("ceil_mode").value_or(true))
     keys["rounding"] = "floor";
-  from.pass_over({"engine"});
+  from.mark_as_read({"engine"});
   return {.keys = keys};
 }
 
@@ -137,7 +137,7 @@ MappedLayer map_eltwise(const CaffeLayer& layer, Remarks&) {
     fail_at(from.place_of("coeff"),
             text("\"coeff\": expected one for each of the ", layer.bottoms.size(),
                  " inputs of a SUM, got ", factors.size(), " of a ", operation));
-  from.pass_over({"stable_prod_grad"});
+  from.mark_as_read({"stable_prod_grad"});
   const char* const name = operation == "PROD" ? "product" : operation == "SUM" ? "sum" : "maximum";
   return {.keys = {{"type", "eltwise"}, {"operation", name}}, .input_factors = factors};
 }
@@ -152,7 +152,7 @@ MappedLayer map_flatten(const CaffeLayer& layer, Remarks& remarks) {
 MappedLayer map_softmax(const CaffeLayer& layer, Remarks& remarks) {
   const MessageReader from = layer.message.message("softmax_param");
   expect_integer(from, "axis", 1, "the classes are the channels", remarks);
-  from.pass_over({"engine"});
+  from.mark_as_read({"engine"});
   return {.keys = {{"type", "softmax"}}};
 }
 

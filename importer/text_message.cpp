@@ -6,7 +6,7 @@ namespace poseidon::importer {
 
 namespace {
 
-constexpr int kMostNested = 64;
+constexpr int kMaxNested = 64;
 
 class TextParser {
  public:
@@ -72,8 +72,8 @@ class TextParser {
   TextMessage read_message() {
     const Token open = tokens_.take();
     const char close = open.is_sign('{') ? '}' : '>';
-    if (++depth_ > kMostNested)
-      tokens_.fail(open.position, text("messages are nested deeper than ", kMostNested));
+    if (++depth_ > kMaxNested)
+      tokens_.fail(open.position, text("messages are nested deeper than ", kMaxNested));
     TextMessage message{.position = open.position, .fields = {}};
     while (!next().is_sign(close)) {
       if (next().kind == TokenKind::kEnd)

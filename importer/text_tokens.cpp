@@ -51,9 +51,9 @@ bool is_special_number(std::string word) {
 }  // namespace
 
 std::string Token::shown() const {
-  constexpr size_t kMost = 60;
+  constexpr size_t kMax = 60;
   if (kind == TokenKind::kEnd) return "the end of the file";
-  const std::string whole = printable(text.substr(0, kMost)) + (text.size() > kMost ? "..." : "");
+  const std::string whole = printable(text.substr(0, kMax)) + (text.size() > kMax ? "..." : "");
   return kind == TokenKind::kString ? "\"" + whole + "\"" : whole;
 }
 

@@ -16,8 +16,8 @@ constexpr std::array<double, 3> kImageNetDeviation{58.395, 57.12, 57.375};
 constexpr std::array<double, 3> kHalfRange{127.5, 127.5, 127.5};
 
 template <class... Parts>
-void add(Pairs& pairs, std::string ours, const Parts&... theirs) {
-  pairs.push_back({std::move(ours), text(theirs...)});
+void add(Pairs& pairs, std::string poseidon_name, const Parts&... torchvision_name) {
+  pairs.push_back({std::move(poseidon_name), text(torchvision_name...)});
 }
 
 // ---- alexnet
@@ -62,16 +62,17 @@ Pairs resnet(std::array<int, 4> blocks, int convolutions) {
     const bool projects = stage > 1 || convolutions == 3;
     for (int block = 0; block < blocks[static_cast<size_t>(stage - 1)]; ++block) {
       const bool first = projects && block == 0;
-      const std::string ours = first ? text("stage", stage, "_first.")
-                                     : text("stage", stage, ".", block - (projects ? 1 : 0), "."),
-                        theirs = text("layer", stage, ".", block, ".");
+      const std::string poseidon_name =
+                            first ? text("stage", stage, "_first.")
+                                  : text("stage", stage, ".", block - (projects ? 1 : 0), "."),
+                        torchvision_name = text("layer", stage, ".", block, ".");
       for (int i = 1; i <= convolutions; ++i) {
-        add(pairs, text(ours, "conv", i), theirs, "conv", i);
-        add(pairs, text(ours, "bn", i), theirs, "bn", i);
+        add(pairs, text(poseidon_name, "conv", i), torchvision_name, "conv", i);
+        add(pairs, text(poseidon_name, "bn", i), torchvision_name, "bn", i);
       }
       if (!first) continue;
-      add(pairs, ours + "project", theirs, "downsample.0");
-      add(pairs, ours + "project_bn", theirs, "downsample.1");
+      add(pairs, poseidon_name + "project", torchvision_name, "downsample.0");
+      add(pairs, poseidon_name + "project_bn", torchvision_name, "downsample.1");
     }
   }
   add(pairs, "fc", "fc");
@@ -88,7 +89,7 @@ Pairs resnet152() { return resnet({3, 8, 36, 3}, 3); }
 struct MobileBlock {
   int stage;  ///< counted from 1
   int index;  ///< index in its stage, counted from 0
-  std::string ours;
+  std::string poseidon_name;
 };
 
 std::vector<MobileBlock> mobile_blocks(std::array<int, 7> counts) {
@@ -103,9 +104,9 @@ std::vector<MobileBlock> mobile_blocks(std::array<int, 7> counts) {
 }
 
 /// A convolution and its batch norm, from a block "unit".
-void add_unit(Pairs& pairs, const std::string& ours, const std::string& theirs) {
-  add(pairs, ours + ".conv", theirs, ".0");
-  add(pairs, ours + ".bn", theirs, ".1");
+void add_unit(Pairs& pairs, const std::string& poseidon_name, const std::string& torchvision_name) {
+  add(pairs, poseidon_name + ".conv", torchvision_name, ".0");
+  add(pairs, poseidon_name + ".bn", torchvision_name, ".1");
 }
 
 Pairs mobilenet_v2() {
@@ -113,13 +114,14 @@ Pairs mobilenet_v2() {
   add_unit(pairs, "stem", "features.0");
   int feature = 1;
   for (const MobileBlock& block : mobile_blocks({1, 2, 3, 4, 3, 3, 1})) {
-    const std::string theirs = text("features.", feature++, ".conv."),
-                      narrow = block.ours + (block.stage == 1 ? "" : "narrow.");
+    const std::string torchvision_name = text("features.", feature++, ".conv."),
+                      narrow = block.poseidon_name + (block.stage == 1 ? "" : "narrow.");
     int module = 0;
-    if (block.stage > 1) add_unit(pairs, block.ours + "expand", text(theirs, module++));
-    add_unit(pairs, narrow + "depthwise", text(theirs, module++));
-    add(pairs, narrow + "project", theirs, module++);
-    add(pairs, narrow + "project_bn", theirs, module++);
+    if (block.stage > 1)
+      add_unit(pairs, block.poseidon_name + "expand", text(torchvision_name, module++));
+    add_unit(pairs, narrow + "depthwise", text(torchvision_name, module++));
+    add(pairs, narrow + "project", torchvision_name, module++);
+    add(pairs, narrow + "project_bn", torchvision_name, module++);
   }
   add_unit(pairs, "last", text("features.", feature));
   add(pairs, "fc", "classifier.1");
@@ -130,15 +132,17 @@ Pairs efficientnet_b0() {
   Pairs pairs;
   add_unit(pairs, "stem", "features.0");
   for (const MobileBlock& block : mobile_blocks({1, 2, 2, 3, 3, 4, 1})) {
-    const std::string theirs = text("features.", block.stage, ".", block.index, ".block."),
-                      narrow = block.ours + (block.stage == 1 ? "" : "narrow.");
+    const std::string torchvision_name =
+                          text("features.", block.stage, ".", block.index, ".block."),
+                      narrow = block.poseidon_name + (block.stage == 1 ? "" : "narrow.");
     int module = 0;
-    if (block.stage > 1) add_unit(pairs, block.ours + "expand", text(theirs, module++));
-    add_unit(pairs, narrow + "depthwise", text(theirs, module++));
-    add(pairs, narrow + "squeeze", theirs, module, ".fc1");
-    add(pairs, narrow + "excite", theirs, module++, ".fc2");
-    add(pairs, narrow + "project", theirs, module, ".0");
-    add(pairs, narrow + "project_bn", theirs, module, ".1");
+    if (block.stage > 1)
+      add_unit(pairs, block.poseidon_name + "expand", text(torchvision_name, module++));
+    add_unit(pairs, narrow + "depthwise", text(torchvision_name, module++));
+    add(pairs, narrow + "squeeze", torchvision_name, module, ".fc1");
+    add(pairs, narrow + "excite", torchvision_name, module++, ".fc2");
+    add(pairs, narrow + "project", torchvision_name, module, ".0");
+    add(pairs, narrow + "project_bn", torchvision_name, module, ".1");
   }
   add_unit(pairs, "last", "features.8");
   add(pairs, "fc", "classifier.1");
@@ -148,7 +152,7 @@ Pairs efficientnet_b0() {
 // ---- inception_v3
 
 struct InceptionUnit {
-  const char *ours, *theirs;
+  const char *poseidon_name, *torchvision_name;
 };
 using InceptionBlock = std::vector<InceptionUnit>;
 
@@ -182,11 +186,13 @@ const InceptionBlock kGoogleBlock{{"one", "branch1"},     {"reduce2", "branch2.0
                                   {"two", "branch2.1"},   {"reduce3", "branch3.0"},
                                   {"three", "branch3.1"}, {"pooled", "branch4.1"}};
 
-void add_inception(Pairs& pairs, const InceptionBlock& units, const std::string& ours,
-                   const std::string& theirs) {
+void add_inception(Pairs& pairs, const InceptionBlock& units, const std::string& poseidon_name,
+                   const std::string& torchvision_name) {
   for (const InceptionUnit& unit : units) {
-    add(pairs, text(ours, unit.ours, ".conv"), theirs, unit.theirs, ".conv");
-    add(pairs, text(ours, unit.ours, ".bn"), theirs, unit.theirs, ".bn");
+    add(pairs, text(poseidon_name, unit.poseidon_name, ".conv"), torchvision_name,
+        unit.torchvision_name, ".conv");
+    add(pairs, text(poseidon_name, unit.poseidon_name, ".bn"), torchvision_name,
+        unit.torchvision_name, ".bn");
   }
 }
 
@@ -231,10 +237,11 @@ Pairs google(bool with_heads) {
     add_inception(pairs, kGoogleBlock, text("inception", block, "."),
                   text("inception", block, "."));
   for (int head = 1; with_heads && head <= 2; ++head) {
-    const std::string ours = text("head", head, "."), theirs = text("aux", head, ".");
-    add_inception(pairs, {{"reduce", "conv"}}, ours, theirs);
-    add(pairs, ours + "fc1", theirs, "fc1");
-    add(pairs, ours + "fc2", theirs, "fc2");
+    const std::string poseidon_name = text("head", head, "."),
+                      torchvision_name = text("aux", head, ".");
+    add_inception(pairs, {{"reduce", "conv"}}, poseidon_name, torchvision_name);
+    add(pairs, poseidon_name + "fc1", torchvision_name, "fc1");
+    add(pairs, poseidon_name + "fc2", torchvision_name, "fc2");
   }
   add(pairs, "fc", "fc");
   return pairs;

@@ -10,7 +10,7 @@ namespace poseidon::importer {
 
 /// A layer with tensors: its names in Poseidon and in torchvision.
 struct LayerPair {
-  std::string ours, theirs;
+  std::string poseidon_name, torchvision_name;
 };
 
 /// A network that torchvision also provides.

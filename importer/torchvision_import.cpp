@@ -1,9 +1,9 @@
 #include "importer/torchvision_import.h"
 
+#include "core/as_config_error.h"
 #include "core/error.h"
 #include "core/file.h"
 #include "core/json.h"
-#include "core/opened_for_user.h"
 #include "importer/json_text.h"
 #include "importer/new_folder.h"
 #include "importer/shipped_networks.h"
@@ -69,9 +69,9 @@ std::vector<trainer::NamedTensor> tensors_of(const net::Network& network,
                                              const trainer::SafetensorsFile& file) {
   std::vector<trainer::NamedTensor> tensors;
   const auto put = [&](const std::string& name) {
-    const auto found = std::ranges::find(state, name, &StateTensor::ours);
+    const auto found = std::ranges::find(state, name, &StateTensor::poseidon_name);
     check(found != state.end(), "every tensor of the network has one of torchvision's");
-    const auto* entry = file.find(found->theirs);
+    const auto* entry = file.find(found->torchvision_name);
     tensors.push_back(
         {.name = name,
          .shape = found->shape,
@@ -91,37 +91,38 @@ std::vector<trainer::NamedTensor> tensors_of(const net::Network& network,
 std::string counts_of(const std::vector<StateTensor>& state, const trainer::SafetensorsFile& file) {
   Json counts = Json::array();
   for (const StateTensor& tensor : state)
-    if (const auto* entry = file.find(tensor.theirs); entry != nullptr && tensor.counts_batches())
+    if (const auto* entry = file.find(tensor.torchvision_name);
+        entry != nullptr && tensor.counts_batches())
       counts.push_back(file.read_integers(*entry).at(0));
   return counts.empty() ? "" : counts.dump();
 }
 
 }  // namespace
 
-ImportReport import_torchvision(const TorchvisionImport& asked, Log& log) {
-  const TorchvisionArch& arch = torchvision_arch(asked.arch);
-  if (!asked.force) refuse_used_folder(asked.output);
-  const Json json = network_of(arch, asked.classes);
-  const net::Network network(json, (asked.output / "network.json").string(), 1);
+ImportReport import_torchvision(const TorchvisionImport& options, Log& log) {
+  const TorchvisionArch& arch = torchvision_arch(options.arch);
+  if (!options.force) check_folder_is_empty(options.output);
+  const Json json = network_of(arch, options.classes);
+  const net::Network network(json, (options.output / "network.json").string(), 1);
   const std::vector<StateTensor> state = state_tensors(arch, network);
-  auto file = opened_for_user([&] { return trainer::SafetensorsFile(asked.weights); });
+  auto file = as_config_error([&] { return trainer::SafetensorsFile(options.weights); });
   if (const std::string removed = file.remove_wrappers(); !removed.empty())
-    log.info(text(asked.weights.string(), ": removed the prefix \"", removed,
+    log.info(text(options.weights.string(), ": removed the prefix \"", removed,
                   "\" of PyTorch's wrappers from the tensor names"));
   check_state(arch, state, file);
   const std::vector<trainer::NamedTensor> tensors = tensors_of(network, state, file);
   const Json job = job_of(arch, network);
-  trainer::read_job_config(job, (asked.output / "job.json").string());
+  trainer::read_job_config(job, (options.output / "job.json").string());
 
   Json metadata{{"format", "pt"}, {"producer", "poseidon"}};
   if (const std::string counts = counts_of(state, file); !counts.empty())
     metadata[kCountsKey] = counts;
-  begin_folder(asked.output);
-  AtomicFile weights(asked.output / "weights.safetensors");
+  prepare_output_folder(options.output);
+  AtomicFile weights(options.output / "weights.safetensors");
   trainer::write_safetensors(weights, tensors, metadata);
   weights.commit();
-  write_file(asked.output / "job.json", json_text(job));
-  write_file(asked.output / "network.json", json_text(json));
+  write_file(options.output / "job.json", json_text(job));
+  write_file(options.output / "network.json", json_text(json));
   return {.network = network.name(),
           .layers = network.nodes().size(),
           .parameters = network.parameter_count(),

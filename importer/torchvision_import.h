@@ -24,6 +24,6 @@ inline constexpr const char* kCountsKey = "num_batches_tracked";
 /// the file. Removes prefixes that PyTorch's wrappers add to all names, and logs them to `log`.
 /// Throws ConfigError that names the first unexpected tensors, RunError if files cannot be read or
 /// written.
-ImportReport import_torchvision(const TorchvisionImport& asked, Log& log);
+ImportReport import_torchvision(const TorchvisionImport& options, Log& log);
 
 }  // namespace poseidon::importer

@@ -19,13 +19,14 @@ std::string torchvision_suffix(const std::string& name) {
 
 void add_tensors(const LayerPair& pair, const net::Node& node, std::vector<StateTensor>& tensors) {
   const auto put = [&](const std::string& name, const Shape& shape) {
-    tensors.push_back(
-        {pair.theirs + "." + torchvision_suffix(name), pair.ours + "." + name, shape});
+    tensors.push_back({pair.torchvision_name + "." + torchvision_suffix(name),
+                       pair.poseidon_name + "." + name, shape});
   };
   for (const layers::ParameterSpec& spec : node.parameters()) put(spec.name, spec.shape);
   const std::vector<layers::StatisticSpec> statistics = node.definition->statistics();
   for (const layers::StatisticSpec& spec : statistics) put(spec.name, spec.shape);
-  if (!statistics.empty()) tensors.push_back({pair.theirs + ".num_batches_tracked", "", Shape{}});
+  if (!statistics.empty())
+    tensors.push_back({pair.torchvision_name + ".num_batches_tracked", "", Shape{}});
 }
 
 }  // namespace
@@ -35,11 +36,11 @@ std::vector<StateTensor> state_tensors(const TorchvisionArch& arch, const net::N
   for (const net::Node& node : network.nodes())
     if (!node.parameters().empty()) nodes[node.definition->name] = &node;
   std::vector<StateTensor> tensors;
-  Listing missing, others;
+  NameListing missing, others;
   for (const LayerPair& pair : arch.layers()) {
-    const auto found = nodes.find(pair.ours);
+    const auto found = nodes.find(pair.poseidon_name);
     if (found == nodes.end()) {
-      missing.add(text("\"", pair.ours, "\" for \"", pair.theirs, "\""));
+      missing.add(text("\"", pair.poseidon_name, "\" for \"", pair.torchvision_name, "\""));
       continue;
     }
     add_tensors(pair, *found->second, tensors);
@@ -55,12 +56,13 @@ std::vector<StateTensor> state_tensors(const TorchvisionArch& arch, const net::N
 void check_state(const TorchvisionArch& arch, const std::vector<StateTensor>& expected,
                  const trainer::SafetensorsFile& file) {
   const bool counts = std::ranges::any_of(expected, [&](const StateTensor& tensor) {
-    return tensor.counts_batches() && file.find(tensor.theirs) != nullptr;
+    return tensor.counts_batches() && file.find(tensor.torchvision_name) != nullptr;
   });
   std::vector<ExpectedTensor> tensors;
   for (const StateTensor& tensor : expected)
     if (counts || !tensor.counts_batches())
-      tensors.push_back({tensor.theirs, tensor.counts_batches() ? "I64" : "F32", tensor.shape});
+      tensors.push_back(
+          {tensor.torchvision_name, tensor.counts_batches() ? "I64" : "F32", tensor.shape});
   expect_tensors(file, tensors, text("torchvision's ", arch.name));
 }
 

@@ -11,11 +11,11 @@ namespace poseidon::importer {
 
 /// A tensor of torchvision's state dict. Its values have the same order in Poseidon.
 struct StateTensor {
-  std::string theirs;  ///< "layer1.0.bn1.weight"
-  std::string ours;    ///< "stage1.0.bn1.scale"; "": num_batches_tracked, not in Poseidon
+  std::string torchvision_name;  ///< "layer1.0.bn1.weight"
+  std::string poseidon_name;     ///< "stage1.0.bn1.scale"; "": num_batches_tracked, not in Poseidon
   Shape shape;
 
-  bool counts_batches() const { return ours.empty(); }
+  bool counts_batches() const { return poseidon_name.empty(); }
 };
 
 /// Returns the tensors of a network with torchvision's names, in torchvision's order. Throws

@@ -38,7 +38,7 @@ MappedLayer map_windows(const char* type, const CaffeLayer& layer, Remarks& rema
   if (!bias) keys["bias"] = false;
   put_fillers(keys, from, bias, remarks);
   expect_integer(from, "axis", 1, "the channels are axis 1", remarks);
-  from.pass_over({"engine", "force_nd_im2col"});
+  from.mark_as_read({"engine", "force_nd_im2col"});
   return {.keys = keys, .parameters = bias ? 2 : 1};
 }
 
@@ -57,7 +57,7 @@ MappedLayer map_inner_product(const CaffeLayer& layer, Remarks& remarks) {
   if (!bias) keys["bias"] = false;
   put_fillers(keys, from, bias, remarks);
   expect_integer(from, "axis", 1, "a linear layer reads the whole sample", remarks);
-  from.pass_over({"transpose"});  // affects only the stored weight
+  from.mark_as_read({"transpose"});  // affects only the stored weight
   return {.keys = keys, .parameters = bias ? 2 : 1};
 }
 

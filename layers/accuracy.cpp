@@ -14,8 +14,8 @@ Shape Accuracy::infer(std::span<const Shape> inputs) {
   expect_inputs(inputs, 2);
   if (inputs[0].rank() < 2 || inputs[0].area() != 1)
     fail(text("expected scores of shape samples x classes, got ", inputs[0].text()));
-  if (top_k.empty() || top_k.size() > kMostRanks)
-    fail(text("\"top_k\": expected 1 to ", kMostRanks, " numbers, got ", top_k.size()));
+  if (top_k.empty() || top_k.size() > kMaxRanks)
+    fail(text("\"top_k\": expected 1 to ", kMaxRanks, " numbers, got ", top_k.size()));
   samples = inputs[0].samples();
   classes = inputs[0].channels();
   return {samples, std::ssize(top_k)};

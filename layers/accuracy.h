@@ -7,7 +7,7 @@
 
 namespace poseidon::layers {
 
-inline constexpr size_t kMostRanks = 8;
+inline constexpr size_t kMaxRanks = 8;
 
 /// For each k of `top_k`: 1 if the label is among the k best scores of the sample, else 0. Scores
 /// are (n, classes) or (n, classes, 1, 1). If scores are equal, the class with the lower index
@@ -21,7 +21,7 @@ class Accuracy final : public Definition {
   /// "top1"
   std::vector<std::string> scalars() const override;
   int label_input() const override { return 1; }
-  bool takes_mixtures() const override { return true; }
+  bool supports_mixup() const override { return true; }
   void check_labels(const StepContext& step) const override;
 
   std::vector<int64_t> top_k{1};

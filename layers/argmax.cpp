@@ -12,9 +12,9 @@ void Argmax::describe(Fields& fields) {
 Shape Argmax::infer(std::span<const Shape> inputs) {
   expect_inputs(inputs, 1);
   input = inputs[0];
-  constexpr int64_t kMost = 1 << 24;  // fp32 holds every integer up to this one
-  if (input.sample_count() > kMost)
-    fail(text("a sample has ", input.sample_count(), " elements; expected at most ", kMost,
+  constexpr int64_t kMax = 1 << 24;  // fp32 holds every integer up to this one
+  if (input.sample_count() > kMax)
+    fail(text("a sample has ", input.sample_count(), " elements; expected at most ", kMax,
               ", because indices are fp32"));
   if (top_k > input.sample_count())
     fail(text("\"top_k\": ", top_k, ", but a sample has only ", input.sample_count(), " elements (",

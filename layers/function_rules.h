@@ -18,7 +18,7 @@ enum class Reads : uint8_t { kNothing, kInput, kOutput };
 
 /// Sets the needs of a layer that computes this rule.
 template <class Rule>
-void ask_for_function(Needs& needs, bool training) {
+void set_function_needs(Needs& needs, bool training) {
   needs.backward_reads_inputs = Rule::kReads == Reads::kInput;
   needs.backward_reads_output = Rule::kReads == Reads::kOutput;
   needs.forward_in_place = training && needs.backward_reads_inputs ? -1 : 0;
@@ -45,11 +45,11 @@ struct BnllRule {
   static constexpr Reads kReads = Reads::kInput;
 
   explicit BnllRule(const Bnll&) {}
-  /// The argument of exp is at most 0, so the result cannot overflow. log_of_1_and keeps the digits
+  /// The argument of exp is at most 0, so the result cannot overflow. log1p keeps the digits
   /// of small exponentials.
   template <class Math>
   POSEIDON_ANY_DEVICE float value(float x) const {
-    return (x < 0 ? 0.0F : x) + Math::log_of_1_and(Math::exp(x < 0 ? x : -x));
+    return (x < 0 ? 0.0F : x) + Math::log1p(Math::exp(x < 0 ? x : -x));
   }
   template <class Math>
   POSEIDON_ANY_DEVICE float gradient(float g, float x) const {
@@ -84,7 +84,7 @@ struct EluRule {
   explicit EluRule(const Elu& elu) : alpha(static_cast<float>(elu.alpha)) {}
   template <class Math>
   POSEIDON_ANY_DEVICE float value(float x) const {
-    const float below = alpha * Math::exp_less_1(x);
+    const float below = alpha * Math::expm1(x);
     return x > 0 ? x : below;
   }
   template <class Math>

@@ -49,7 +49,7 @@ void describe_name(Fields& fields, std::string_view key, std::string& value,
 
 }  // namespace
 
-void Choice::describe(Fields& fields) {
+void AlgorithmChoice::describe(Fields& fields) {
   std::vector<std::string> layouts;
   for (const Layout each :
        {Layout::kPlain, Layout::kChannelsLast, Layout::kBlocked8, Layout::kBlocked16})
@@ -61,7 +61,7 @@ void Choice::describe(Fields& fields) {
   fields.text("backward_weights", backward_weights, "algorithm of the gradient of the weight");
 }
 
-Bindings to_be_added(std::span<const float> values, std::span<float> sums) {
+Bindings addition_bindings(std::span<const float> values, std::span<float> sums) {
   const auto tensor = [&](const float* data) {
     return Tensor{
         .data = const_cast<float*>(data), .shape = {1, std::ssize(sums)}, .format = kPlainFp32};
@@ -79,7 +79,7 @@ void Layer::rebuild(const FactorMemory&, const Bindings&, const GradientSink*) {
   throw LogicError("this layer type has no factors");
 }
 
-void Layer::give_gradient(int index, const float* canonical, const Bindings& memory,
+void Layer::pack_gradient(int index, const float* canonical, const Bindings& memory,
                           const GradientSink& sink) const {
   const auto count = static_cast<size_t>(packed_count(index));
   if (packed_is_canonical(index)) return sink(index, 0, {canonical, count});

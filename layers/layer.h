@@ -87,7 +87,7 @@ class Definition {
   /// Whether the layer supports mixed samples (StepContext::mixup_labels). If samples are mixed,
   /// its label input is (3, samples). The rows are the labels with the larger weight, the second
   /// labels, and the weights of the second labels.
-  virtual bool takes_mixtures() const { return false; }
+  virtual bool supports_mixup() const { return false; }
   /// Whether it is a loss whose first input has the scores of classes.
   bool is_loss_of_classes() const { return is_loss() && label_input() == 1; }
   /// Throws RunError at the first label that the layer cannot use. The message has layer, sample
@@ -113,12 +113,12 @@ struct Multipliers {
 
 /// The chosen layout and algorithms of a layer. An empty field selects by the fixed rule of the
 /// device. Values are names that the device's layer defines ("blocked16", "winograd", "direct").
-struct Choice {
+struct AlgorithmChoice {
   std::string layout;
   std::string forward, backward_data, backward_weights;
 
   void describe(Fields& fields);
-  bool operator==(const Choice&) const = default;
+  bool operator==(const AlgorithmChoice&) const = default;
 };
 
 /// Names of the code that computes each pass of a layer, such as "Poseidon product" or "oneDNN
@@ -190,7 +190,7 @@ using GradientSink = std::function<void(int index, int64_t first, std::span<cons
 
 /// Bindings that only have two contributions to an output gradient, `sums` and `values`. The layer
 /// adds `values` to `sums`.
-Bindings to_be_added(std::span<const float> values, std::span<float> sums);
+Bindings addition_bindings(std::span<const float> values, std::span<float> sums);
 
 /// The requirements of a layer. They are fixed when the layer is created.
 struct Needs {
@@ -213,10 +213,10 @@ class Layer {
   virtual ~Layer() = default;
 
   const Needs& needs() const { return needs_; }
-  const Choice& choice() const { return choice_; }
+  const AlgorithmChoice& choice() const { return choice_; }
   /// Other choices that are legal for this geometry and worth timing. Each differs from choice() in
   /// one field.
-  virtual std::vector<Choice> alternatives() const { return {}; }
+  virtual std::vector<AlgorithmChoice> alternatives() const { return {}; }
   /// If all fields are empty, kOwnCode computes every pass.
   const Implementations& implementations() const { return implementations_; }
 
@@ -243,7 +243,7 @@ class Layer {
   virtual void unpack(int index, const float* packed, float* canonical) const = 0;
   /// Converts a gradient from canonical to packed order and passes it to `sink`. `canonical` must
   /// not be the gradient's own memory, which becomes undefined.
-  virtual void give_gradient(int index, const float* canonical, const Bindings& memory,
+  virtual void pack_gradient(int index, const float* canonical, const Bindings& memory,
                              const GradientSink& sink) const;
   /// Whether the two orders are equal, so that pack and unpack only copy.
   virtual bool packed_is_canonical(int index) const = 0;
@@ -260,7 +260,7 @@ class Layer {
  protected:
   std::string warning_;
   Needs needs_;
-  Choice choice_;
+  AlgorithmChoice choice_;
   Implementations implementations_;
 };
 
@@ -277,7 +277,7 @@ struct LayerRequest {
   /// If greater than 0: compute factors instead of gradients, and rebuild gradients from this many
   /// samples.
   int64_t factor_rows = 0;
-  Choice choice;
+  AlgorithmChoice choice;
 };
 
 /// Writes batches to a net's input on a device with separate memory, in the format that the first
@@ -287,7 +287,7 @@ class BatchInput {
  public:
   virtual ~BatchInput() = default;
   /// Whether a batch of this shape may have pixels.
-  virtual bool takes_pixels(const Shape& shape) const = 0;
+  virtual bool accepts_pixels(const Shape& shape) const = 0;
   /// The format closest to `wanted` that it can write.
   virtual Format format_for(const Shape& shape, Format wanted) const = 0;
   /// Issues the write of a batch that is in device memory.

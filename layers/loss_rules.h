@@ -54,19 +54,19 @@ struct ContrastiveLossRule {
   }
   POSEIDON_ANY_DEVICE double loss(const SampleSum& sample) const {
     if (sample.label != 0) return sample.sum / 2;
-    const double lack = lacking(sample);
+    const double lack = hinge_distance(sample);
     return (legacy ? lack : lack * lack) / 2;
   }
   POSEIDON_ANY_DEVICE double factor(const SampleSum& sample) const {
     if (sample.label != 0) return 1;
-    const double lack = lacking(sample);
+    const double lack = hinge_distance(sample);
     if (lack == 0 || sample.sum == 0) return 0;
     return legacy ? -1 : -lack / ::sqrt(sample.sum);
   }
   POSEIDON_ANY_DEVICE float slope(float value, float target) const { return value - target; }
   POSEIDON_ANY_DEVICE float target_slope(float value, float target) const { return target - value; }
 
-  POSEIDON_ANY_DEVICE double lacking(const SampleSum& sample) const {
+  POSEIDON_ANY_DEVICE double hinge_distance(const SampleSum& sample) const {
     const double lack = margin - (legacy ? sample.sum : ::sqrt(sample.sum));
     return lack > 0 ? lack : 0;
   }
@@ -80,20 +80,20 @@ struct HingeLossRule {
   bool squared = false;
 
   POSEIDON_ANY_DEVICE double term(float value, float target) const {
-    const double lack = lacking(value, target);
+    const double lack = hinge_distance(value, target);
     return squared ? lack * lack : lack;
   }
   POSEIDON_ANY_DEVICE double loss(const SampleSum& sample) const { return sample.sum; }
   POSEIDON_ANY_DEVICE double factor(const SampleSum&) const { return 1; }
   POSEIDON_ANY_DEVICE float slope(float value, float target) const {
-    const auto lack = static_cast<float>(lacking(value, target));
+    const auto lack = static_cast<float>(hinge_distance(value, target));
     if (lack == 0) return 0;
     const float size = squared ? 2 * lack : 1;
     return target != 0 ? -size : size;
   }
   POSEIDON_ANY_DEVICE float target_slope(float, float) const { return 0; }
 
-  POSEIDON_ANY_DEVICE double lacking(float value, float target) const {
+  POSEIDON_ANY_DEVICE double hinge_distance(float value, float target) const {
     const double lack =
         1 + (target != 0 ? -static_cast<double>(value) : static_cast<double>(value));
     return lack > 0 ? lack : 0;

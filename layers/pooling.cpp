@@ -33,10 +33,10 @@ Shape Pooling::infer(std::span<const Shape> inputs) {
     stride = {1, 1};
   }
   output = {input.samples(), input.channels(), 0, 0};
-  constexpr int64_t kMost = 1 << 20;  // keeps the arithmetic below from overflowing
+  constexpr int64_t kMax = 1 << 20;  // keeps the arithmetic below from overflowing
   for (const auto& pair : {kernel, stride, padding.before, padding.after})
-    if (pair[0] > kMost || pair[1] > kMost)
-      fail(text("expected kernel, stride and padding of at most ", kMost));
+    if (pair[0] > kMax || pair[1] > kMax)
+      fail(text("expected kernel, stride and padding of at most ", kMax));
   for (int axis = 0; axis < 2; ++axis) {
     const auto i = static_cast<size_t>(axis);
     if (kernel[i] == 0) fail("expected \"kernel\" of at least 1, \"global\": true, or \"windows\"");
@@ -64,9 +64,9 @@ Shape Pooling::infer_even() {
         "\"global\"");
   if (method != PoolingMethod::kAverage) fail("\"windows\" requires \"method\": \"average\"");
   output = {input.samples(), input.channels(), windows[0], windows[1]};
-  constexpr int64_t kMost = int64_t{1} << 31;  // limits windows * cells, which GPU code computes
+  constexpr int64_t kMax = int64_t{1} << 31;  // limits windows * cells, which GPU code computes
   for (int axis = 0; axis < 2; ++axis) {
-    const int64_t cells = input[2 + axis], most = std::min(cells, kMost / cells);
+    const int64_t cells = input[2 + axis], most = std::min(cells, kMax / cells);
     if (output[2 + axis] < 1 || output[2 + axis] > most)
       fail(text("expected 1 to ", most, " \"windows\" over the ", axis == 0 ? "rows" : "columns",
                 " of the input, got ", output[2 + axis]));

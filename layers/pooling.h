@@ -44,7 +44,7 @@ class Pooling final : public Definition {
   Shape infer(std::span<const Shape> inputs) override;
 
   /// Whether training must store the cell that each window chose.
-  bool takes_one_cell() const { return method != PoolingMethod::kAverage; }
+  bool stores_chosen_cell() const { return method != PoolingMethod::kAverage; }
   bool has_gradient(Phase phase) const {
     return phase == Phase::kTrain || method != PoolingMethod::kStochastic;
   }

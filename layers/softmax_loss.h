@@ -18,7 +18,7 @@ class SoftmaxLoss final : public Definition {
   std::vector<std::string> scalars() const override { return {"loss", "top1", "top5"}; }
   bool is_loss() const override { return true; }
   int label_input() const override { return 1; }
-  bool takes_mixtures() const override { return true; }
+  bool supports_mixup() const override { return true; }
   double loss_weight() const override { return weight; }
 
   /// A label must be a class.

@@ -59,7 +59,7 @@ struct UpdateMemory {
 /// The scalars of one update of a tracked statistic (StatisticSpec).
 struct Tracking {
   float momentum = 0;
-  float share = 1;  ///< 1 / logical shards
+  float contribution_weight = 1;  ///< 1 / logical shards
 };
 
 /// Element-wise arithmetic on parameters in a device's memory. Results do not depend on the number
@@ -73,8 +73,9 @@ class Updater {
   /// may find the numbers of another step.
   virtual void update(const UpdateForm& form, const UpdateParameters* numbers,
                       const UpdateMemory& memory) = 0;
-  /// next = value + momentum * (share * sum - value), for a tracked statistic. `sum` is the sum of
-  /// the shards' contributions. `share` is the weight of one contribution. `next` may be `value`.
+  /// next = value + momentum * (contribution_weight * sum - value), for a tracked statistic. `sum`
+  /// is the sum of the shards' contributions. `contribution_weight` is the weight of one
+  /// contribution. `next` may be `value`.
   virtual void track(const Tracking& numbers, std::span<const float> value,
                      std::span<const float> sum, std::span<float> next) = 0;
   /// EMA: next = average + rate * (value - average). `rate` is in device memory, like the numbers

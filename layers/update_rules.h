@@ -188,12 +188,12 @@ struct TrackRule {
   static constexpr const char* kName = "tracked statistic";
   Tracking numbers;
   POSEIDON_ANY_DEVICE float operator()(float value, float sum) const {
-    return value + numbers.momentum * (numbers.share * sum - value);
+    return value + numbers.momentum * (numbers.contribution_weight * sum - value);
   }
 };
 
 /// The next value of an EMA.
-struct AverageRule {
+struct EmaRule {
   float rate;
   POSEIDON_ANY_DEVICE float operator()(float average, float value) const {
     return average + rate * (value - average);

@@ -9,7 +9,7 @@
 namespace poseidon::net {
 
 /// A memory block that contains many pieces. Pieces that are never in use at the same time may
-/// share memory. Add all pieces, then call lay_out(), then allocate the block with take().
+/// share memory. Add all pieces, then call lay_out(), then allocate the block with allocate().
 class Arena {
  public:
   /// The first use of a piece, for messages: for example the "output" of a call.
@@ -35,10 +35,10 @@ class Arena {
   Purpose purpose_of(int piece) const { return purposes_[static_cast<size_t>(piece)]; }
 
   /// Allocates the block. Throws OutOfMemory.
-  void take(Device& device) {
+  void allocate(Device& device) {
     block_ = device.allocate(plan_.total, MemoryKind::kDevice, "activations");
   }
-  /// The memory of a piece; null for piece -1, and before take().
+  /// The memory of a piece; null for piece -1, and before allocate().
   std::byte* memory(int piece) const;
 
  private:

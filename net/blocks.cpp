@@ -13,8 +13,8 @@ namespace poseidon::net {
 
 namespace {
 
-constexpr size_t kMostLayers = 100000;
-constexpr size_t kMostNested = 8;
+constexpr size_t kMaxLayers = 100000;
+constexpr size_t kMaxNested = 8;
 
 struct Block {
   Json parameters = Json::object();  ///< name to default; null: the use must set a value
@@ -168,8 +168,8 @@ class Expander {
   /// Expands a list of layers. Returns the full name of the last one, which is a block's output.
   std::string expand(const Json& layers, const JsonPath& place, const Scope& scope) {
     if (!layers.is_array()) fail_at(place, "expected a list of layers, got " + shown(layers));
-    if (scope.depth > kMostNested)
-      fail_at(place, text("blocks are nested deeper than ", kMostNested, " levels"));
+    if (scope.depth > kMaxNested)
+      fail_at(place, text("blocks are nested deeper than ", kMaxNested, " levels"));
     Listing listing = listing_of(layers, place, scope);
     std::string previous = scope.input;
     for (Listed& layer : listing.layers)
@@ -224,8 +224,8 @@ class Expander {
     if (!layer.contains("type")) fail_at(place, "\"type\" is missing");
     if (layer["type"] == "block")
       return add_block(layer, place, scope, {full, shares, inputs, own ? own : scope.phase});
-    if (entries_.size() >= kMostLayers)
-      fail_at(place, text("expected at most ", kMostLayers, " layers"));
+    if (entries_.size() >= kMaxLayers)
+      fail_at(place, text("expected at most ", kMaxLayers, " layers"));
     std::vector<std::string> defaulted = add_defaults(layer);
     entries_.push_back({std::move(layer), place, full, inputs, shares, std::move(defaulted)});
     return full;

@@ -42,10 +42,10 @@ double milliseconds_of(Device& device, const Work& work, int calls) {
 template <class Work>
 double milliseconds_of(Device& device, const Work& work) {
   constexpr double kLongEnough = 1;
-  constexpr int kMostCalls = 20;
+  constexpr int kMaxCalls = 20;
   const double once = milliseconds_of(device, work, 1);
   if (device.shares_memory()) return once;
-  const int calls = once > 0 ? static_cast<int>(std::min(kLongEnough / once, 1.0 * kMostCalls)) : 1;
+  const int calls = once > 0 ? static_cast<int>(std::min(kLongEnough / once, 1.0 * kMaxCalls)) : 1;
   return calls > 1 ? milliseconds_of(device, work, calls) / calls : once;
 }
 
@@ -104,14 +104,14 @@ std::vector<Timing> Diagnosis::time(const layers::StepContext& host_step, int re
     for (size_t i = calls.size(); i-- > 0;) {
       if (!calls[i].runs_backward) continue;
       backward_ms[i].push_back(time_of([&] {
-        if (calls[i].gives_factors) calls[i].layer->write_factors(calls[i].memory, {});
+        if (calls[i].writes_factors) calls[i].layer->write_factors(calls[i].memory, {});
         calls[i].layer->backward(step, calls[i].memory);
       }));
     }
   }
   std::vector<Timing> out;
   for (size_t i = 0; i < calls.size(); ++i)
-    out.push_back({{computed_by(calls[i])},
+    out.push_back({{operation_info(calls[i])},
                    median(forward_ms[i]),
                    backward_ms[i].empty() ? 0 : median(backward_ms[i]),
                    calls[i].definition ? calls[i].definition->multiply_adds() : 0});
@@ -132,16 +132,16 @@ double Diagnosis::time_pass(const layers::StepContext& step, int repeats) {
 
 // ---- implementations, choices and warnings
 
-std::vector<ComputedBy> Diagnosis::computed_by() const {
-  std::vector<ComputedBy> out;
-  for (const Call& call : program_.calls()) out.push_back(computed_by(call));
+std::vector<OperationInfo> Diagnosis::operation_info() const {
+  std::vector<OperationInfo> out;
+  for (const Call& call : program_.calls()) out.push_back(operation_info(call));
   return out;
 }
 
-ComputedBy Diagnosis::computed_by(const Call& call) const {
-  ComputedBy out{.name = program_.name_of(call),
-                 .type = call.definition ? std::string(call.definition->type()) : "reorder",
-                 .implementations = call.layer->implementations()};
+OperationInfo Diagnosis::operation_info(const Call& call) const {
+  OperationInfo out{.name = program_.name_of(call),
+                    .type = call.definition ? std::string(call.definition->type()) : "reorder",
+                    .implementations = call.layer->implementations()};
   if (out.implementations != layers::Implementations{}) return out;
   out.implementations.forward = layers::kOwnCode;
   if (call.makes_input_gradient) out.implementations.backward_data = layers::kOwnCode;
@@ -157,8 +157,8 @@ std::vector<std::string> Diagnosis::warnings() const {
   return out;
 }
 
-std::map<std::string, std::vector<layers::Choice>> Diagnosis::alternatives() const {
-  std::map<std::string, std::vector<layers::Choice>> out;
+std::map<std::string, std::vector<layers::AlgorithmChoice>> Diagnosis::alternatives() const {
+  std::map<std::string, std::vector<layers::AlgorithmChoice>> out;
   for (const Call& call : program_.calls()) {
     if (!call.definition) continue;
     if (auto others = call.layer->alternatives(); !others.empty())

@@ -13,13 +13,13 @@ class Program;
 struct Call;
 
 /// An operation of a net (a layer, or a reorder between formats) and the code that computes it.
-struct ComputedBy {
+struct OperationInfo {
   std::string name, type;
   layers::Implementations implementations;
 };
 
 /// The run time of an operation.
-struct Timing : ComputedBy {
+struct Timing : OperationInfo {
   double forward_ms = 0, backward_ms = 0;
   int64_t multiply_adds = 0;  ///< in the forward pass
 };
@@ -42,12 +42,12 @@ class Diagnosis {
   /// Warnings for the user about this network on this device. Each contains the layer's name.
   std::vector<std::string> warnings() const;
   /// All operations, in the order of a forward pass. A layer fused into another one is not listed.
-  std::vector<ComputedBy> computed_by() const;
+  std::vector<OperationInfo> operation_info() const;
   /// Other choices that are worth measuring (Layer::alternatives), by layer.
-  std::map<std::string, std::vector<layers::Choice>> alternatives() const;
+  std::map<std::string, std::vector<layers::AlgorithmChoice>> alternatives() const;
 
  private:
-  ComputedBy computed_by(const Call& call) const;
+  OperationInfo operation_info(const Call& call) const;
   std::string first_in_forward(const layers::StepContext& step);
   std::string first_in_backward(const layers::StepContext& step);
 

@@ -62,21 +62,21 @@ struct Net::State {
         parameters(device, network, programs, options.versions),
         values(device, parameters),
         diagnosis(net, programs.main()),
-        reception(device, programs.input().writer, network.extras()),
+        batch_receiver(device, programs.input().writer, network.extras()),
         main(device, network, programs.main()),
         last(&main) {
     if (programs.tests() != nullptr) tests.emplace(device, network.in_test(), *programs.tests());
-    if (!options.takes_memory) return;
-    programs.take_memory();
-    parameters.take_memory();
-    reception.take_memory(places());
+    if (!options.allocates_memory) return;
+    programs.allocate_memory();
+    parameters.allocate_memory();
+    batch_receiver.allocate_memory(tensors());
     numbers =
         device.allocate(sizeof(layers::StepParameters), MemoryKind::kDevice, "step parameters");
     main.take_reports(device);
     if (tests) tests->take_reports(device);
   }
 
-  BatchReception::Places places() const {
+  BatchReceiver::BatchTensors tensors() const {
     Program::Input input = programs.input();
     return {input.samples, input.labels, std::move(input.extras)};
   }
@@ -87,7 +87,7 @@ struct Net::State {
 
   /// Sends the scalars to the host, before any other data of the step.
   void send_reports() {
-    reports_sent = device.beside(DeviceStream::kSend, device.record(), [this] {
+    reports_sent = device.issue_on_stream(DeviceStream::kSend, device.record(), [this] {
       for (const PhaseRun::Report& report : last->reports) {
         const std::span<float> host = report.values.as<float>();
         device.copy({report.output.as<float>(), host.size()}, host);
@@ -106,9 +106,9 @@ struct Net::State {
   const Network& network;
   Programs programs;
   Parameters parameters;
-  Values values;
+  CanonicalValues values;
   Diagnosis diagnosis;
-  BatchReception reception;
+  BatchReceiver batch_receiver;
   PhaseRun main;
   std::optional<PhaseRun> tests;  ///< only if tests compute something else
   PhaseRun* last;                 ///< the phase of the last forward pass
@@ -126,18 +126,18 @@ const Shape& Net::input_shape() const { return state_->network.input(); }
 Device& Net::device() const { return state_->device; }
 Parameters& Net::parameters() { return state_->parameters; }
 const Parameters& Net::parameters() const { return state_->parameters; }
-Values& Net::values() { return state_->values; }
+CanonicalValues& Net::values() { return state_->values; }
 Diagnosis& Net::diagnosis() { return state_->diagnosis; }
 
 void Net::set_input(std::span<const float> values, std::span<const float> extras) {
-  state_->reception.set(values, extras);
+  state_->batch_receiver.set(values, extras);
 }
-BatchReception& Net::reception() { return state_->reception; }
+BatchReceiver& Net::batch_receiver() { return state_->batch_receiver; }
 
 layers::StepContext Net::on_device(const layers::StepContext& step) {
   state_->run_of(step.phase).check_labels(step);
   state_->device.write(std::as_bytes(std::span(step.numbers, 1)), state_->numbers.as<std::byte>());
-  state_->reception.set_labels(step.labels, step.mixup_labels);
+  state_->batch_receiver.set_labels(step.labels, step.mixup_labels);
   return state_->there(step);
 }
 
@@ -161,7 +161,7 @@ void Net::backward(const layers::StepContext& step, const OnGradient& on_gradien
 
 std::optional<layers::FactorShape> Net::factor_shape(int layer) const {
   const Call* call = state_->programs.main().call_of(layer);
-  if (call == nullptr || !call->gives_factors) return std::nullopt;
+  if (call == nullptr || !call->writes_factors) return std::nullopt;
   return call->definition->factors();
 }
 
@@ -177,10 +177,10 @@ void Net::rebuild(int layer, const layers::FactorMemory& stacked,
   call.layer->rebuild(stacked, program.rebuild_memory(call), sink);
 }
 
-void Net::give_gradient(const Parameter& parameter, std::span<const float> canonical,
+void Net::pack_gradient(const Parameter& parameter, std::span<const float> canonical,
                         const layers::GradientSink& sink) {
   const Call& call = *state_->programs.main().call_of(parameter.layer);
-  call.layer->give_gradient(parameter.index, canonical.data(), call.memory, sink);
+  call.layer->pack_gradient(parameter.index, canonical.data(), call.memory, sink);
 }
 
 // ---- results
@@ -240,14 +240,15 @@ void Net::set_trace(TraceRecorder* trace) {
 Choices Net::choices() const {
   Choices out;
   for (const Call& call : state_->programs.main().calls())
-    if (call.definition != nullptr && !(call.layer->choice() == layers::Choice{}))
+    if (call.definition != nullptr && !(call.layer->choice() == layers::AlgorithmChoice{}))
       out[call.definition->name] = call.layer->choice();
   return out;
 }
 
 NetMemory Net::memory() const {
   const Programs& programs = state_->programs;
-  const size_t batches = state_->reception.bytes(state_->places()) + sizeof(layers::StepParameters);
+  const size_t batches =
+      state_->batch_receiver.bytes(state_->tensors()) + sizeof(layers::StepParameters);
   return {state_->parameters.memory(), programs.arena_bytes() - programs.scratch_bytes() + batches,
           programs.scratch_bytes()};
 }

@@ -10,17 +10,17 @@
 
 #include "core/trace.h"
 #include "layers/layer.h"
-#include "net/batch_reception.h"
+#include "net/batch_receiver.h"
 #include "net/callbacks.h"
+#include "net/canonical_values.h"
 #include "net/diagnosis.h"
 #include "net/network.h"
 #include "net/parameters.h"
-#include "net/values.h"
 
 namespace poseidon::net {
 
 /// Choices by layer name, as in the file that device.choices names.
-using Choices = std::map<std::string, layers::Choice>;
+using Choices = std::map<std::string, layers::AlgorithmChoice>;
 
 /// Memory of a net, in bytes.
 struct NetMemory : ParameterMemory {
@@ -51,7 +51,7 @@ class Net {
     /// overwrite the current values; see Parameters::flip().
     int versions = 1;
     /// False: the net allocates nothing and has no values. It serves only to compute memory().
-    bool takes_memory = true;
+    bool allocates_memory = true;
     /// Layers that write factors instead of gradients (layers::FactorShape). rebuild() needs the
     /// factors of `factor_rows` samples, the global batch. Frozen layers cannot write factors.
     std::vector<std::string> factored = {};
@@ -70,7 +70,7 @@ class Net {
   /// one.
   void set_input(std::span<const float> values, std::span<const float> extras = {});
   /// Receives batches from a loader.
-  BatchReception& reception();
+  BatchReceiver& batch_receiver();
 
   /// Runs the layers of the step's phase; a net that does not train has only test layers. `gate`
   /// may be null. The scalars are sent in DeviceStream::kSend, so later work in that stream waits
@@ -93,12 +93,12 @@ class Net {
 
   Parameters& parameters();
   const Parameters& parameters() const;
-  Values& values();
+  CanonicalValues& values();
   Diagnosis& diagnosis();
   /// Passes a parameter's gradient to `sink`, piece by piece; the content of the gradient memory is
   /// undefined afterwards. The gradient memory was filled from `canonical`, the values in canonical
   /// order in device or staging memory.
-  void give_gradient(const Parameter& parameter, std::span<const float> canonical,
+  void pack_gradient(const Parameter& parameter, std::span<const float> canonical,
                      const layers::GradientSink& sink);
 
   /// The scalars that the layers of the last forward pass report, in order. Blocks until that pass

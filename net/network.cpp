@@ -186,7 +186,7 @@ std::vector<std::string> inputs_of(const LayerEntry& entry, const layers::Defini
 /// If samples are mixed (mixup/cutmix), a layer that knows only one label for each sample would
 /// compute wrong values.
 void check_takes_mixtures(const Node& node, const JsonPath& place) {
-  if (std::ranges::count(node.inputs, kNetworkLabel) == 0 || node.definition->takes_mixtures())
+  if (std::ranges::count(node.inputs, kNetworkLabel) == 0 || node.definition->supports_mixup())
     return;
   fail_at(place, text("a layer of type ", node.definition->type(),
                       " supports one label per sample, but \"mix\" in the job combines two: "
@@ -264,9 +264,10 @@ void describe_network(Fields& fields) {
       },
       "shape of a sample", Presence::kRequired);
   std::vector<AuxiliaryInput> extras;
-  describe_extras(fields, "inputs", extras,
-                  "auxiliary inputs: float tensors of each sample in addition to its image; layers "
-                  "read them by name");
+  describe_auxiliary_inputs(
+      fields, "inputs", extras,
+      "auxiliary inputs: float tensors of each sample in addition to its image; layers "
+      "read them by name");
   fields.raw("defaults", raw, "default values of layer keys, by layer type");
   fields.raw("blocks", raw,
              "by name: {\"parameters\": {name: default, or null if required}, \"layers\": [...]}; "
@@ -336,13 +337,13 @@ void Network::read_head(int64_t batch) {
           f.integer("width", width, between(1, 1 << 16), "");
         },
         "", Presence::kRequired);
-    describe_extras(fields, "inputs", extras_, "");
+    describe_auxiliary_inputs(fields, "inputs", extras_, "");
     for (const char* key : {"defaults", "blocks", "layers"}) fields.raw(key, unused, "");
   });
   input_ = {batch, channels, height, width};
   if (input_.count() >= kMostElements)
     fail_at(top.at("input"), text("the input ", input_.text(), " has 2^31 elements or more"));
-  if (const ExtraFault fault = fault_in(extras_))
+  if (const AuxiliaryInputError fault = first_error_in(extras_))
     fail_at({file_, "/inputs" + fault.pointer}, fault.message);
   for (const AuxiliaryInput& extra : extras_)
     if (extra.batch_shape(batch).count() >= kMostElements)
@@ -356,7 +357,7 @@ void Network::read_layers(const std::vector<LayerEntry>& entries, const Network*
   for (size_t i = 0; i < entries.size(); ++i) index[entries[i].name] = i;
   node_of_ = {{kInputName, kNetworkInput}, {kLabelName, kNetworkLabel}};
   for (size_t i = 0; i < extras_.size(); ++i)
-    node_of_[extras_[i].name] = network_extra(static_cast<int>(i));
+    node_of_[extras_[i].name] = auxiliary_input_number(static_cast<int>(i));
   for (size_t i : execution_order(entries, index)) {
     const LayerEntry& entry = entries[i];
     Node node = read_layer(entry);
@@ -454,8 +455,9 @@ std::vector<ReportedScalar> Network::scalars() const {
 Shape Network::shape_of(int input) const {
   if (input == kNetworkInput) return input_;
   if (input == kNetworkLabel) return label();
-  return input >= 0 ? nodes_[static_cast<size_t>(input)].output
-                    : extras_[static_cast<size_t>(extra_index(input))].batch_shape(batch());
+  return input >= 0
+             ? nodes_[static_cast<size_t>(input)].output
+             : extras_[static_cast<size_t>(auxiliary_input_index(input))].batch_shape(batch());
 }
 
 const std::string& source_name(const Network& network, int input) {
@@ -463,7 +465,7 @@ const std::string& source_name(const Network& network, int input) {
   if (input == kNetworkInput) return kInput;
   if (input == kNetworkLabel) return kLabel;
   return input >= 0 ? network.nodes()[static_cast<size_t>(input)].definition->name
-                    : network.extras()[static_cast<size_t>(extra_index(input))].name;
+                    : network.extras()[static_cast<size_t>(auxiliary_input_index(input))].name;
 }
 
 bool Network::reads_labels() const {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/extras.h"
+#include "core/auxiliary_input.h"
 #include "core/json.h"
 #include "layers/layer.h"
 
@@ -22,7 +22,7 @@ struct Node {
   /// trainer uses it for runs on several machines.
   std::string scheme = "auto";
   /// Indices of nodes. Negative numbers are external inputs: kNetworkInput, kNetworkLabel, or the
-  /// result of network_extra().
+  /// result of auxiliary_input_number().
   std::vector<int> inputs;
   int shares = -1;         ///< the earlier node whose parameters it uses; -1: its own
   bool is_shared = false;  ///< whether other nodes use its parameters
@@ -48,9 +48,9 @@ struct ReportedScalar {
 inline constexpr int kNetworkInput = -1;  ///< a batch's samples
 inline constexpr int kNetworkLabel = -2;  ///< their labels
 /// The input number of the auxiliary input at `index` in Network::extras(), and the inverse.
-/// extra_index() is negative for other inputs.
-constexpr int network_extra(int index) { return kNetworkLabel - 1 - index; }
-constexpr int extra_index(int input) { return kNetworkLabel - 1 - input; }
+/// auxiliary_input_index() is negative for other inputs.
+constexpr int auxiliary_input_number(int index) { return kNetworkLabel - 1 - index; }
+constexpr int auxiliary_input_index(int input) { return kNetworkLabel - 1 - input; }
 
 /// The form of a batch's labels.
 enum class LabelForm : uint8_t {

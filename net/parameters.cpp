@@ -197,7 +197,7 @@ ParameterMemory Parameters::memory() const {
       .statistics = 2 * tracked};
 }
 
-void Parameters::take_memory() {
+void Parameters::allocate_memory() {
   values_ = taken(floats_of(*this), kValues, "parameters");
   if (versions_ == 2)
     next_values_ = taken(floats_of(*this, true), kNextValues, "the second version of parameters");
@@ -209,18 +209,18 @@ void Parameters::take_memory() {
       TensorMemory(device_, tensors * floats_of(statistics_), kValues, "running statistics");
   for (Parameter& parameter : parameters_) {
     const size_t count = packed_count(parameter);
-    const std::span<float> value = values_.take(count);
+    const std::span<float> value = values_.allocate(count);
     parameter.versions = parameter.learned && versions_ == 2
-                             ? TensorVersions(value, next_values_.take(count))
+                             ? TensorVersions(value, next_values_.allocate(count))
                              : TensorVersions(value);
-    if (training_) parameter.gradient = gradients_.take(count);
+    if (training_) parameter.gradient = gradients_.allocate(count);
   }
   for (Statistic& statistic : statistics_) {
     const size_t count = count_of(statistic);
-    const std::span<float> value = statistic_memory_.take(count);
-    statistic.versions = versions_ == 2 ? TensorVersions(value, statistic_memory_.take(count))
+    const std::span<float> value = statistic_memory_.allocate(count);
+    statistic.versions = versions_ == 2 ? TensorVersions(value, statistic_memory_.allocate(count))
                                         : TensorVersions(value);
-    statistic.contribution = statistic_memory_.take(count);
+    statistic.contribution = statistic_memory_.allocate(count);
   }
   for (Call& call : program_.calls())
     if (call.node >= 0) bind(call);
@@ -252,7 +252,7 @@ void Parameters::bind_shared(int layer) {
     if (!call->runs_backward) continue;
     for (size_t i = 0; i < of(layer).size() && !is_first; ++i) {
       const std::span<float> whole = parameters_[at(of(layer)[i])].gradient;
-      const std::span<float> part = gradients_.take(whole.size());
+      const std::span<float> part = gradients_.allocate(whole.size());
       call->memory.parameters[i].gradient = part.data();
       call->added.push_back({part, whole});
     }

@@ -62,7 +62,7 @@ class Parameters {
 
   /// Allocates memory for all tensors and binds it to the programs' layers. An OutOfMemory names
   /// the largest tensor.
-  void take_memory();
+  void allocate_memory();
   /// The memory of all tensors.
   ParameterMemory memory() const;
 

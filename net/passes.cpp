@@ -25,7 +25,7 @@ GraphKey key_of(std::string_view what, const layers::StepContext& step,
       key.numbers.push_back(address(parameter.value));
     for (const auto& statistic : call->memory.statistics)
       key.numbers.push_back(address(statistic.value));
-    if (call->gives_factors)
+    if (call->writes_factors)
       key.numbers.insert(key.numbers.end(),
                          {address(call->factors.deltas), address(call->factors.activations)});
   }
@@ -35,7 +35,7 @@ GraphKey key_of(std::string_view what, const layers::StepContext& step,
 }  // namespace
 
 Passes::Passes(Device& device, Program& program)
-    : factory_(program.factory()), repeats_(device.make_graph_capture()) {
+    : factory_(program.factory()), graph_capture_(device.make_graph_capture()) {
   for (Call& call : program.calls()) forward_.push_back(&call);
   for (Call* call : std::views::reverse(forward_))
     if (call->runs_backward) backward_.push_back(call);
@@ -43,15 +43,15 @@ Passes::Passes(Device& device, Program& program)
 
 void Passes::issue(std::string_view what, const layers::StepContext& step, Group group,
                    const std::function<void()>& work) {
-  if (!repeats_->records()) return work();
-  repeats_->issue(key_of(what, step, group), work);
+  if (!graph_capture_->records()) return work();
+  graph_capture_->issue(key_of(what, step, group), work);
 }
 
 // ---- forward
 
 /// The number of calls up to the next gate.
 size_t Passes::forward_group(Group left, bool gated) const {
-  if (!repeats_->records()) return 1;
+  if (!graph_capture_->records()) return 1;
   size_t size = 1;
   while (size < left.size() && !(gated && left[size]->gate >= 0)) ++size;
   return size;
@@ -75,7 +75,7 @@ void Passes::forward(const layers::StepContext& step, const Gate& gate) {
 
 /// The number of calls up to and including the next announced layer.
 size_t Passes::backward_group(Group left, bool announced) const {
-  if (!repeats_->records()) return 1;
+  if (!graph_capture_->records()) return 1;
   size_t size = 1;
   while (size < left.size() && !(announced && left[size - 1]->announces >= 0)) ++size;
   return size;
@@ -92,7 +92,7 @@ void Passes::backward(const layers::StepContext& step, const OnGradient& on_grad
 }
 
 void Passes::issue_backward_of(const layers::StepContext& step, Call& call) {
-  if (call.gives_factors) call.layer->write_factors(call.memory, call.factors);
+  if (call.writes_factors) call.layer->write_factors(call.memory, call.factors);
   call.layer->backward(step, call.memory);
   for (const Call::Added& added : call.added) factory_.add(added.gradient, added.to);
 }
@@ -103,16 +103,16 @@ void Passes::issue_backward(const layers::StepContext& step, Group group,
   const bool announced = on_gradient && last.announces >= 0;
   {
     const TraceScope span(trace_, last.labels.backward);
-    issue(announced && last.gives_factors ? "factors" : "backward", step, group, [&] {
+    issue(announced && last.writes_factors ? "factors" : "backward", step, group, [&] {
       for (Call* call : group.first(group.size() - 1)) issue_backward_of(step, *call);
-      if (announced && last.gives_factors)
+      if (announced && last.writes_factors)
         last.layer->write_factors(last.memory, last.factors);
       else
         issue_backward_of(step, last);
     });
   }
   if (announced) on_gradient(last.announces);
-  if (!announced || !last.gives_factors) return;
+  if (!announced || !last.writes_factors) return;
   // The factors are already announced, so they are sent while the input gradient is computed.
   const TraceScope span(trace_, last.labels.backward);
   issue("behind factors", step, group.last(1), [&] { last.layer->backward(step, last.memory); });

@@ -42,7 +42,7 @@ class Passes {
              const std::function<void()>& work);
 
   layers::LayerFactory& factory_;
-  const std::unique_ptr<GraphCapture> repeats_;
+  const std::unique_ptr<GraphCapture> graph_capture_;
   std::vector<Call*> forward_, backward_;
   TraceRecorder* trace_ = nullptr;
 };

@@ -41,7 +41,7 @@ std::vector<Value> values_of_batch(const Network& network, Format format_of_samp
 int value_of_batch(const Network& network, int input) {
   if (input == kNetworkInput) return 0;
   if (input == kNetworkLabel) return 1 + static_cast<int>(network.extras().size());
-  return 1 + extra_index(input);
+  return 1 + auxiliary_input_index(input);
 }
 
 }  // namespace
@@ -60,8 +60,8 @@ Program::Program(const Network& network, layers::LayerFactory& factory, const Op
   values_ = values_of_batch(
       network, options.trained == nullptr ? kPlainFp32 : options.trained->values_[0].format);
   for (const Operation& operation : fuse(network, factory, options.keep)) add_operation(operation);
-  moments_ = {.first = options.trained == nullptr ? 0 : options.trained->moments_.end() + 1,
-              .calls = static_cast<int>(calls_.size())};
+  schedule_ = {.first = options.trained == nullptr ? 0 : options.trained->schedule_.end() + 1,
+               .calls = static_cast<int>(calls_.size())};
   mark_backward();
   place_activations();
   place_gradients();
@@ -95,7 +95,8 @@ void Program::check_factored() const {
 Program::Input Program::input() const {
   Input input{tensor(0), {}, {}, batch_input_.get()};
   for (size_t i = 0; i < network_.extras().size(); ++i)
-    input.extras.push_back(tensor(value_of_batch(network_, network_extra(static_cast<int>(i)))));
+    input.extras.push_back(
+        tensor(value_of_batch(network_, auxiliary_input_number(static_cast<int>(i)))));
   if (network_.reads_labels()) input.labels = tensor(value_of_batch(network_, kNetworkLabel));
   return input;
 }
@@ -134,9 +135,9 @@ void Program::add_operation(const Operation& operation) {
     needs_gradient = needs_gradient || value.needs_gradient;
   }
   Call call;
-  call.gives_factors =
+  call.writes_factors =
       options_.training && std::ranges::count(options_.factored, definition.name) > 0;
-  if (call.gives_factors || (trained != nullptr && trained->gives_factors))
+  if (call.writes_factors || (trained != nullptr && trained->writes_factors))
     request.factor_rows = options_.factor_rows;
   call.layer = factory_.make(request);
   call.node = operation.node;
@@ -231,34 +232,34 @@ bool Program::may_overwrite(const Call& call, int input) const {
 
 /// Activations are in use from their producer to their last reader.
 void Program::place_activations() {
-  places_.values.assign(values_.size(), -1);
+  pieces_.values.assign(values_.size(), -1);
   for (size_t v = 0; v < values_.size(); ++v) {
     const Value& value = values_[v];
-    const int first = value.producer < 0 ? 0 : moments_.forward(value.producer);
-    int last = value.kept ? moments_.end() : first;
+    const int first = value.producer < 0 ? 0 : schedule_.forward(value.producer);
+    int last = value.kept ? schedule_.end() : first;
     for (int consumer : value.consumers) {
       const Call& reader = calls_[at(consumer)];
-      last = std::max(last, moments_.forward(consumer));
+      last = std::max(last, schedule_.forward(consumer));
       for (int k = 0; k < reader.inputs_read_back && reader.runs_backward; ++k)
         if (reader.inputs[at(k)] == static_cast<int>(v))
-          last = std::max(last, moments_.backward(consumer));
+          last = std::max(last, schedule_.backward(consumer));
     }
     if (value.producer >= 0) {
       const Call& producer = calls_[at(value.producer)];
       const layers::Needs& needs = producer.layer->needs();
       if (producer.runs_backward && needs.backward_reads_output)
-        last = std::max(last, moments_.backward(value.producer));
+        last = std::max(last, schedule_.backward(value.producer));
       if (needs.forward_in_place >= 0 && may_overwrite(producer, needs.forward_in_place)) {
-        places_.values[v] = places_.values[at(producer.inputs[at(needs.forward_in_place)])];
-        arena_.extend(places_.values[v], first, last);
+        pieces_.values[v] = pieces_.values[at(producer.inputs[at(needs.forward_in_place)])];
+        arena_.extend(pieces_.values[v], first, last);
         continue;
       }
     }
-    places_.values[v] = trained_piece(v);
-    if (places_.values[v] >= 0)
-      arena_.extend(places_.values[v], first, last);
+    pieces_.values[v] = trained_piece(v);
+    if (pieces_.values[v] >= 0)
+      arena_.extend(pieces_.values[v], first, last);
     else
-      places_.values[v] = arena_.add(stored_bytes(value.shape, value.format), first, last,
+      pieces_.values[v] = arena_.add(stored_bytes(value.shape, value.format), first, last,
                                      {value.producer, "output"});
   }
 }
@@ -269,7 +270,7 @@ int Program::trained_piece(size_t value) const {
   const bool is_there = options_.trained != nullptr && values_[value].producer < 0 &&
                         (static_cast<int>(value) != value_of_batch(network_, kNetworkLabel) ||
                          options_.trained->network_.reads_labels());
-  return is_there ? options_.trained->places_.values[value] : -1;
+  return is_there ? options_.trained->pieces_.values[value] : -1;
 }
 
 /// The call of the layer with this name in the training program, whose parameters this one uses.
@@ -283,26 +284,26 @@ const Call* Program::trained_call(const layers::Definition& definition) const {
 
 /// Gradients are in use from the consumer that writes one to the producer that reads it.
 void Program::place_gradients() {
-  places_.contributions.resize(values_.size());
-  places_.input_gradients.resize(calls_.size());
+  pieces_.contributions.resize(values_.size());
+  pieces_.input_gradients.resize(calls_.size());
   for (int c = static_cast<int>(calls_.size()) - 1; c >= 0; --c) {
     const Call& call = calls_[at(c)];
     const layers::Needs& needs = call.layer->needs();
-    places_.input_gradients[at(c)].assign(call.inputs.size(), -1);
+    pieces_.input_gradients[at(c)].assign(call.inputs.size(), -1);
     if (!call.runs_backward) continue;
-    const std::vector<int>& own = places_.contributions[at(call.output)];
+    const std::vector<int>& own = pieces_.contributions[at(call.output)];
     for (size_t k = 0; k < call.inputs.size(); ++k) {
       const Value& value = values_[at(call.inputs[k])];
       if (!value.needs_gradient) continue;
       const bool in_place = needs.backward_in_place == static_cast<int>(k) && !own.empty() &&
                             value.format == values_[at(call.output)].format;
-      const int now = moments_.backward(c);
+      const int now = schedule_.backward(c);
       const int piece = in_place ? own[0]
                                  : arena_.add(stored_bytes(value.shape, value.format), now, now,
                                               {value.producer, "gradient of its output"});
-      places_.input_gradients[at(c)][k] = piece;
-      places_.contributions[at(call.inputs[k])].push_back(piece);
-      arena_.extend(piece, now, moments_.backward(value.producer));
+      pieces_.input_gradients[at(c)][k] = piece;
+      pieces_.contributions[at(call.inputs[k])].push_back(piece);
+      arena_.extend(piece, now, schedule_.backward(value.producer));
     }
   }
 }
@@ -311,26 +312,26 @@ void Program::place_gradients() {
 /// scratch memory.
 void Program::place_workspaces() {
   const int count = static_cast<int>(calls_.size());
-  places_.workspaces.assign(calls_.size(), -1);
+  pieces_.workspaces.assign(calls_.size(), -1);
   size_t scratch_bytes = 0, rebuild_bytes = 0;
   int greediest = 0;
   for (int c = count - 1; c >= 0; --c) {
     const layers::Needs& needs = calls_[at(c)].layer->needs();
     if (needs.scratch_bytes > scratch_bytes) greediest = c;
     scratch_bytes = std::max(scratch_bytes, needs.scratch_bytes);
-    if (calls_[at(c)].gives_factors) rebuild_bytes = std::max(rebuild_bytes, needs.scratch_bytes);
+    if (calls_[at(c)].writes_factors) rebuild_bytes = std::max(rebuild_bytes, needs.scratch_bytes);
     if (needs.workspace_bytes > 0)
-      places_.workspaces[at(c)] = arena_.add(
-          needs.workspace_bytes, moments_.forward(c),
-          options_.training ? moments_.backward(c) : moments_.forward(c), {c, "workspace"});
+      pieces_.workspaces[at(c)] = arena_.add(
+          needs.workspace_bytes, schedule_.forward(c),
+          options_.training ? schedule_.backward(c) : schedule_.forward(c), {c, "workspace"});
   }
   if (scratch_bytes > 0)
-    places_.scratch =
-        arena_.add(scratch_bytes, moments_.first, moments_.end(), {greediest, "scratch memory"});
+    pieces_.scratch =
+        arena_.add(scratch_bytes, schedule_.first, schedule_.end(), {greediest, "scratch memory"});
   // On a synchronous device, no work runs concurrently with a pass.
   if (rebuild_bytes > 0 && !factory_.device().shares_memory())
-    places_.rebuild_scratch =
-        arena_.add(rebuild_bytes, moments_.first, moments_.end(), {greediest, "scratch memory"});
+    pieces_.rebuild_scratch =
+        arena_.add(rebuild_bytes, schedule_.first, schedule_.end(), {greediest, "scratch memory"});
 }
 
 void Program::bind() {
@@ -343,22 +344,22 @@ void Program::bind(size_t c) {
   for (size_t k = 0; k < call.inputs.size(); ++k) {
     Tensor input = tensor(call.inputs[k]);
     memory.inputs.push_back(input);
-    input.data = arena_.memory(places_.input_gradients[c][k]);
+    input.data = arena_.memory(pieces_.input_gradients[c][k]);
     memory.input_gradients.push_back(input);
   }
   memory.output = tensor(call.output);
-  for (int piece : places_.contributions[at(call.output)]) {
+  for (int piece : pieces_.contributions[at(call.output)]) {
     Tensor gradient = memory.output;
     gradient.data = arena_.memory(piece);
     memory.output_gradients.push_back(gradient);
   }
-  memory.workspace = arena_.memory(places_.workspaces[c]);
-  memory.scratch = arena_.memory(places_.scratch);
+  memory.workspace = arena_.memory(pieces_.workspaces[c]);
+  memory.scratch = arena_.memory(pieces_.scratch);
 }
 
 layers::Bindings Program::rebuild_memory(const Call& call) const {
   layers::Bindings memory = call.memory;
-  if (places_.rebuild_scratch >= 0) memory.scratch = arena_.memory(places_.rebuild_scratch);
+  if (pieces_.rebuild_scratch >= 0) memory.scratch = arena_.memory(pieces_.rebuild_scratch);
   return memory;
 }
 
@@ -373,12 +374,12 @@ std::string Program::name_of(const Call& call) const {
     if (other.output == call.inputs[0]) return "reorder after " + name_of(other);
   return call.inputs[0] == 0
              ? "reorder of the input"
-             : "reorder of " + source_name(network_, network_extra(call.inputs[0] - 1));
+             : "reorder of " + source_name(network_, auxiliary_input_number(call.inputs[0] - 1));
 }
 
 Tensor Program::tensor(int value) const {
   const Value& v = values_[at(value)];
-  return {arena_.memory(places_.values[at(value)]), v.shape, v.format};
+  return {arena_.memory(pieces_.values[at(value)]), v.shape, v.format};
 }
 
 Tensor Program::kept_output(int node) const {

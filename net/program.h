@@ -32,7 +32,7 @@ struct Call {
   int output = 0;              ///< index of a value
   bool runs_backward = false;  ///< a loss depends on it, and it or an earlier call needs a gradient
   bool makes_input_gradient = false;  ///< its backward pass makes the gradient of an input
-  bool gives_factors = false;
+  bool writes_factors = false;
   layers::FactorMemory factors;  ///< memory for its factors
   int gate = -1;                 ///< the node whose tensors the forward pass reads; -1: none
   int announces = -1;            ///< the node whose gradients are final after this call; -1: none
@@ -51,7 +51,7 @@ struct Call {
 
 /// The moments at which the calls of a program run. The moments of a test program follow those of
 /// its training program, so that both use one arena.
-struct Moments {
+struct CallSchedule {
   int first = 0;
   int calls = 0;
 
@@ -67,7 +67,7 @@ class Program {
  public:
   struct Options {
     bool training = true;
-    std::map<std::string, layers::Choice> choices;
+    std::map<std::string, layers::AlgorithmChoice> choices;
     std::vector<std::string> keep;      ///< layers whose output must remain after the step
     std::vector<std::string> factored;  ///< layers that write factors
     int64_t factor_rows = 0;            ///< number of samples in stacked factors
@@ -80,10 +80,10 @@ class Program {
   Program(const Network& network, layers::LayerFactory& factory, const Options& options,
           Arena& arena);
 
-  /// Binds memory to all calls, after Arena::take().
+  /// Binds memory to all calls, after Arena::allocate().
   void bind();
   /// Whether this program added a piece to the arena.
-  bool wants(int piece) const { return piece >= first_piece_ && piece < end_piece_; }
+  bool owns_piece(int piece) const { return piece >= first_piece_ && piece < end_piece_; }
 
   layers::LayerFactory& factory() { return factory_; }
   std::vector<Call>& calls() { return calls_; }
@@ -101,7 +101,7 @@ class Program {
   /// is reused.
   Tensor kept_output(int node) const;
   size_t scratch_bytes() const {
-    return places_.scratch < 0 ? 0 : arena_.bytes_of(places_.scratch);
+    return pieces_.scratch < 0 ? 0 : arena_.bytes_of(pieces_.scratch);
   }
   /// The memory of a call for the computation of gradients from factors, which may run concurrently
   /// with the passes.
@@ -134,15 +134,15 @@ class Program {
   std::vector<int> call_of_node_;  ///< -1: fused into another one
   std::map<std::pair<int, Format>, int> reordered_;
   /// Numbers of pieces in the arena; -1: none.
-  struct Places {
+  struct ArenaPieces {
     std::vector<int> values;                        ///< by value
     std::vector<std::vector<int>> contributions;    ///< by value: gradients from its consumers
     std::vector<std::vector<int>> input_gradients;  ///< by call and input
     std::vector<int> workspaces;                    ///< by call
     int scratch = -1;                               ///< shared by all passes
     int rebuild_scratch = -1;  ///< for work concurrent with the passes; -1: use `scratch`
-  } places_;
-  Moments moments_;
+  } pieces_;
+  CallSchedule schedule_;
   Arena& arena_;
   int first_piece_, end_piece_;
 };

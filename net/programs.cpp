@@ -20,20 +20,20 @@ Programs::Programs(const Network& network, layers::LayerFactory& factory,
   arena_.lay_out();
 }
 
-void Programs::take_memory() {
+void Programs::allocate_memory() {
   try {
-    arena_.take(main_.factory().device());
+    arena_.allocate(main_.factory().device());
   } catch (const OutOfMemory&) {
-    fail_to_take();
+    throw_out_of_memory();
   }
   main_.bind();
   if (tests_) tests_->bind();
 }
 
-void Programs::fail_to_take() const {
+void Programs::throw_out_of_memory() const {
   const int piece = arena_.largest();
   const Arena::Purpose purpose = arena_.purpose_of(piece);
-  const Program& program = tests_ && tests_->wants(piece) ? *tests_ : main_;
+  const Program& program = tests_ && tests_->owns_piece(piece) ? *tests_ : main_;
   const std::string bytes = bytes_text(arena_.bytes_of(piece));
   const std::string wanted =
       purpose.call < 0 ? "the input needs " + bytes

@@ -16,7 +16,7 @@ class Programs {
   Programs(const Network& network, layers::LayerFactory& factory, const Program::Options& options);
 
   /// Allocates the arena and binds it. An OutOfMemory names the layer with the largest piece.
-  void take_memory();
+  void allocate_memory();
 
   Program& main() { return main_; }
   const Program& main() const { return main_; }
@@ -31,7 +31,7 @@ class Programs {
   size_t scratch_bytes() const;
 
  private:
-  [[noreturn]] void fail_to_take() const;
+  [[noreturn]] void throw_out_of_memory() const;
 
   const Network& network_;
   Arena arena_;

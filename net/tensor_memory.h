@@ -9,7 +9,7 @@
 namespace poseidon::net {
 
 /// Device memory for the tensors of one kind (values, gradients, an optimizer state). Tensors
-/// follow each other in order of take(), zeroed, each aligned to a cache line.
+/// follow each other in order of allocate(), zeroed, each aligned to a cache line.
 ///
 /// An update reads and writes one tensor of every kind at the same time. At equal offsets within
 /// their pages, its loads would wait for its stores (4 KiB aliasing): adam took 1.2 times as long,
@@ -31,7 +31,7 @@ class TensorMemory {
 
   static constexpr size_t padded(size_t floats) { return (floats + kLine - 1) / kLine * kLine; }
 
-  std::span<float> take(size_t floats) {
+  std::span<float> allocate(size_t floats) {
     const std::span<float> piece = rest_.first(floats);
     rest_ = rest_.subspan(padded(floats));
     return piece;

@@ -7,8 +7,8 @@
 #include <iostream>
 #include <vector>
 
+#include "core/as_config_error.h"
 #include "core/failure.h"
-#include "core/opened_for_user.h"
 #include "data/dataset_config.h"
 #include "data/pixel_reader.h"
 #include "readers/hdf5_handle.h"
@@ -119,7 +119,7 @@ void check_dataset(const data::Dataset& dataset) {
 /// Writes to a temporary file and renames it when it is complete.
 void export_dataset(const data::DatasetConfig& config, const fs::path& output) {
   if (fs::exists(output)) throw ConfigError(output.string() + ": exists already");
-  const auto dataset = opened_for_user([&] { return data::open_dataset(config); });
+  const auto dataset = as_config_error([&] { return data::open_dataset(config); });
   check_dataset(*dataset);
   const fs::path temporary = output.string() + ".tmp";
   try {

@@ -20,7 +20,7 @@ using poseidon::text;
 using poseidon::data::Datum;
 using poseidon::readers::Handle;
 
-constexpr hsize_t kMostRowBytes = hsize_t{128} << 20;
+constexpr hsize_t kMaxRowBytes = hsize_t{128} << 20;
 constexpr hsize_t kBatchBytes = hsize_t{4} << 20;
 
 bool is_own(const std::string& name) { return name == "data" || name == "label"; }
@@ -103,9 +103,9 @@ class Rows {
   void check_size() {
     row_ = 1;
     for (size_t i = 1; i < extents_.size(); ++i) {
-      if (extents_[i] == 0 || extents_[i] > kMostRowBytes / sizeof(float) / row_)
+      if (extents_[i] == 0 || extents_[i] > kMaxRowBytes / sizeof(float) / row_)
         throw RunError(text("\"", name_, "\": expected samples of 1 to ",
-                            kMostRowBytes / sizeof(float), " values, got ", shape_text()));
+                            kMaxRowBytes / sizeof(float), " values, got ", shape_text()));
       row_ *= extents_[i];
     }
     if (extents_[0] == 0) throw RunError(text("\"", name_, "\": expected samples, got none"));

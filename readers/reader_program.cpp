@@ -12,7 +12,7 @@
 #include "core/error.h"
 #include "core/file.h"
 #include "data/reader_process.h"
-#include "readers/confinement.h"
+#include "readers/sandbox.h"
 
 namespace poseidon::readers {
 
@@ -47,7 +47,7 @@ class Output {
 };
 
 void read_confined(const std::string& path, const ReadAll& read_all) {
-  confine(path);
+  enter_sandbox(path);
   Output output;
   std::optional<data::EntryWriter> writer;
   read_all(path, [&](uint64_t count) -> data::EntryWriter& {
@@ -63,7 +63,7 @@ std::string fault_of(const std::string& path, const ReadAll& read_all) {
     read_confined(path, read_all);
     return "";
   } catch (const std::bad_alloc&) {
-    return text("needs more memory than the limit of ", kMostMemory >> 20, " MiB");
+    return text("needs more memory than the limit of ", kMaxMemoryBytes >> 20, " MiB");
   } catch (const std::exception& error) {
     return error.what();
   }

@@ -76,7 +76,7 @@ class Worker {
  private:
   void update() {
     while (const std::optional<int> layer = exchange_.arrived())
-      updated_[static_cast<size_t>(*layer)] = net_.device().beside(
+      updated_[static_cast<size_t>(*layer)] = net_.device().issue_on_stream(
           DeviceStream::kUpdate, net_.device().record(), [&] { updates_.make(*layer, step_); });
   }
 

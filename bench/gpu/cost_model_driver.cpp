@@ -11,7 +11,7 @@ namespace poseidon::bench {
 namespace {
 
 /// An event that has always been reached, since no work is ever pending.
-class ReachedMark final : public cuda::Mark {
+class ReachedEvent final : public cuda::StreamEvent {
  public:
   bool reached() const override { return true; }
   void wait() const override {}
@@ -85,8 +85,8 @@ void CostModelDriver::copy(cuda::Stream, const void* from, void* to, size_t byte
   cost_counter_.add("copy", {.bytes = 2 * count});
 }
 
-std::shared_ptr<const cuda::Mark> CostModelDriver::record(cuda::Stream) {
-  return std::make_shared<const ReachedMark>();
+std::shared_ptr<const cuda::StreamEvent> CostModelDriver::record(cuda::Stream) {
+  return std::make_shared<const ReachedEvent>();
 }
 
 }  // namespace poseidon::bench

@@ -28,7 +28,9 @@ class CostModelDriver final : public cuda::Driver {
 
   Buffer allocate(size_t bytes, MemoryKind place, std::string_view purpose) override;
   size_t available() const override;
-  cuda::Stream make_stream(cuda::Urgency) override { return static_cast<cuda::Stream>(streams_++); }
+  cuda::Stream make_stream(cuda::StreamPriority) override {
+    return static_cast<cuda::Stream>(streams_++);
+  }
   void issue(cuda::Stream stream, std::unique_ptr<const cuda::Operation> operation) override;
   void copy(cuda::Stream stream, const void* from, void* to, size_t bytes) override;
   std::shared_ptr<const cuda::Graph> make_graph(cuda::Stream,
@@ -36,9 +38,9 @@ class CostModelDriver final : public cuda::Driver {
     return std::make_shared<const cuda::Graph>(std::move(nodes));
   }
   void issue(cuda::Stream stream, const std::shared_ptr<const cuda::Graph>& graph) override;
-  std::shared_ptr<const cuda::Mark> record(cuda::Stream stream) override;
-  std::shared_ptr<const Timestamp> moment(cuda::Stream) override { return nullptr; }
-  void wait(cuda::Stream, const std::shared_ptr<const cuda::Mark>&) override {}
+  std::shared_ptr<const cuda::StreamEvent> record(cuda::Stream stream) override;
+  std::shared_ptr<const Timestamp> record_timestamp(cuda::Stream) override { return nullptr; }
+  void wait(cuda::Stream, const std::shared_ptr<const cuda::StreamEvent>&) override {}
 
  private:
   void count(const cuda::Operation& operation);

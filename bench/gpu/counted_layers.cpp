@@ -41,9 +41,9 @@ class CountedLayer final : public Layer {
   void unpack(int index, const float* packed, float* canonical) const override {
     layer_->unpack(index, packed, canonical);
   }
-  void give_gradient(int index, const float* canonical, const Bindings& memory,
+  void pack_gradient(int index, const float* canonical, const Bindings& memory,
                      const GradientSink& sink) const override {
-    layer_->give_gradient(index, canonical, memory, sink);
+    layer_->pack_gradient(index, canonical, memory, sink);
   }
   bool packed_is_canonical(int index) const override { return layer_->packed_is_canonical(index); }
   std::string packed_order(int index) const override { return layer_->packed_order(index); }

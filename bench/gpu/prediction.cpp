@@ -42,7 +42,7 @@ class CountedWorker {
         updates_(engine_.net(), optimizer_, exchange_, schedule_, nullptr, 1),
         input_(static_cast<size_t>(engine_.net().input_shape().count())),
         extras_(static_cast<size_t>(engine_.net().input_shape().samples() *
-                                    count_of(engine_.net().reception().extras()))),
+                                    count_of(engine_.net().batch_receiver().extras()))),
         labels_(static_cast<size_t>(job.config.shard_batch())),
         memory_bytes_(static_cast<size_t>(rates.memory_bytes) -
                       engine_.net().device().available()) {}

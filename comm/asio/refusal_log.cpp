@@ -34,7 +34,7 @@ RefusalLog::Kind& RefusalLog::kind_of(const std::string& host, const std::string
   const bool has_room = kinds_.size() < kMostKinds || kinds_.contains(key);
   return kinds_
       .try_emplace(has_room ? key : "",
-                   Kind{.again = GrowingInterval(kFirstInterval, kLongestInterval)})
+                   Kind{.again = ReportBackoff(kFirstInterval, kLongestInterval)})
       .first->second;
 }
 

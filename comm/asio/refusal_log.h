@@ -4,8 +4,8 @@
 #include <string>
 
 #include "comm/wire/transport.h"
-#include "core/growing_interval.h"
 #include "core/log.h"
+#include "core/report_backoff.h"
 
 namespace poseidon::comm {
 
@@ -23,7 +23,7 @@ class RefusalLog {
  private:
   struct Kind {
     int64_t untold = 0;  ///< refusals since the last line
-    GrowingInterval again;
+    ReportBackoff again;
     bool is_told = false;
   };
   Kind& kind_of(const std::string& host, const std::string& why);

@@ -57,8 +57,8 @@ std::vector<Part> Assignment::parts_of(uint32_t worker) const {
 
 IndexRange Assignment::rows_of(Part shards, int64_t global_batch) const {
   const int64_t all = logical_shards(), last = int64_t{shards.first} + shards.count - 1;
-  const int64_t first = even_part(global_batch, all, shards.first).first;
-  return {.first = first, .count = even_part(global_batch, all, last).end() - first};
+  const int64_t first = even_range(global_batch, all, shards.first).first;
+  return {.first = first, .count = even_range(global_batch, all, last).end() - first};
 }
 
 uint32_t Assignment::fullest_worker() const {
@@ -96,7 +96,7 @@ Assignment assignment_by_counts(std::span<const int64_t> shards_of_worker, int64
 Assignment even_assignment(int64_t workers, int64_t servers, bool servers_apart, int64_t shards) {
   std::vector<int64_t> counts;
   for (int64_t rank = 0; rank < workers; ++rank)
-    counts.push_back(even_part(shards, workers, rank).count);
+    counts.push_back(even_range(shards, workers, rank).count);
   return assignment_by_counts(counts, servers, servers_apart);
 }
 
@@ -149,7 +149,7 @@ Assignment next_assignment(const Assignment& earlier, const NextMembers& members
   }
   for (size_t i = 0; i < workers.size(); ++i) {
     const auto own =
-        even_part(earlier.logical_shards(), std::ssize(workers), static_cast<int64_t>(i));
+        even_range(earlier.logical_shards(), std::ssize(workers), static_cast<int64_t>(i));
     workers[i].shards = {static_cast<uint32_t>(own.first), static_cast<uint32_t>(own.count)};
   }
   return {std::move(workers), std::move(servers)};

@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <optional>
 
-#include "core/core_use.h"
+#include "core/cpu_usage.h"
 
 namespace poseidon::cpu {
 
@@ -74,11 +74,11 @@ SpinPolicy::SpinPolicy() {
 SpinPolicy::~SpinPolicy() = default;
 
 void SpinPolicy::watch(const std::stop_token& stop) {
-  CoreUseMeter meter;
+  CpuUsageMeter meter;
   std::optional<SleepingTeam> sleeping;
   std::unique_lock lock(mutex_);
   while (!ended_.wait_for(lock, stop, kLook, [&] { return stop.stop_requested(); })) {
-    const std::optional<CoreUse> use = meter.since_last();
+    const std::optional<CpuUsage> use = meter.since_last();
     if (!use) continue;
     const bool crowded = use->idle < kRoom && use->others > (sleeping ? kFew : kMany);
     if (crowded && !sleeping) sleeping.emplace();

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/cuda/cuda_repeats.h"
+#include "core/cuda/cuda_graph_capture.h"
 #include "core/cuda/wait_eliding_driver.h"
 #include "core/error.h"
 
@@ -12,12 +12,12 @@ namespace {
 
 /// Restores the previous target of issued work at the end of the scope, also after an exception.
 template <class Target>
-class BackTo {
+class ScopedRestore {
  public:
-  BackTo(Target& current, Target before) : current_(current), before_(before) {}
-  ~BackTo() { current_ = before_; }
-  BackTo(const BackTo&) = delete;
-  BackTo& operator=(const BackTo&) = delete;
+  ScopedRestore(Target& current, Target before) : current_(current), before_(before) {}
+  ~ScopedRestore() { current_ = before_; }
+  ScopedRestore(const ScopedRestore&) = delete;
+  ScopedRestore& operator=(const ScopedRestore&) = delete;
 
  private:
   Target& current_;
@@ -29,9 +29,10 @@ class BackTo {
 CudaDevice::CudaDevice(std::unique_ptr<Driver> driver, const Settings& settings)
     : driver_(std::make_unique<WaitElidingDriver>(std::move(driver))),
       settings_(settings),
-      compute_(driver_->make_stream(Urgency::kUsual)),
-      streams_{driver_->make_stream(Urgency::kUsual), driver_->make_stream(Urgency::kHigh),
-               driver_->make_stream(Urgency::kHigh)},
+      compute_(driver_->make_stream(StreamPriority::kNormal)),
+      streams_{driver_->make_stream(StreamPriority::kNormal),
+               driver_->make_stream(StreamPriority::kHigh),
+               driver_->make_stream(StreamPriority::kHigh)},
       current_(compute_),
       uploads_(*driver_) {}
 
@@ -40,11 +41,11 @@ CudaDevice::~CudaDevice() {
   for (const Stream stream : streams_) driver_->record(stream)->wait();
 }
 
-Event CudaDevice::beside(DeviceStream stream, const Event& after,
-                         const std::function<void()>& issue) {
+Event CudaDevice::issue_on_stream(DeviceStream stream, const Event& after,
+                                  const std::function<void()>& issue) {
   check(current_ == compute_, "additional streams start from the compute stream only");
   current_ = streams_[static_cast<size_t>(stream)];
-  const BackTo<Stream> back(current_, compute_);
+  const ScopedRestore<Stream> back(current_, compute_);
   const int64_t issued = issued_;
   await(after);
   issue();
@@ -69,7 +70,7 @@ std::vector<GraphNode> CudaDevice::nodes_of(const std::function<void()>& work) {
   expect_no_nodes();
   std::vector<GraphNode> nodes;
   nodes_ = &nodes;
-  const BackTo<std::vector<GraphNode>*> back(nodes_, nullptr);
+  const ScopedRestore<std::vector<GraphNode>*> back(nodes_, nullptr);
   work();
   return nodes;
 }
@@ -81,7 +82,7 @@ void CudaDevice::expect_no_nodes() const {
 
 std::unique_ptr<GraphCapture> CudaDevice::make_graph_capture() {
   if (settings_.graphs == Graphs::kNone) return Device::make_graph_capture();
-  return std::make_unique<CudaRepeats>(*this);
+  return std::make_unique<CudaGraphCapture>(*this);
 }
 
 Event CudaDevice::record() {
@@ -92,7 +93,7 @@ Event CudaDevice::record() {
 void CudaDevice::await(const Event& event) {
   expect_no_nodes();
   if (event.point() != nullptr)
-    driver_->wait(current_, std::static_pointer_cast<const Mark>(event.point()));
+    driver_->wait(current_, std::static_pointer_cast<const StreamEvent>(event.point()));
 }
 
 void CudaDevice::copy(const void* from, void* to, size_t bytes) {
@@ -108,13 +109,13 @@ void CudaDevice::copy(const void* from, void* to, size_t bytes) {
 void CudaDevice::read(std::span<const std::byte> from, std::span<std::byte> host) {
   expect_no_nodes();
   constexpr size_t kPieceBytes = size_t{4} << 20;
-  if (landing_.bytes() == 0)
-    landing_ = driver_->allocate(kPieceBytes, MemoryKind::kStaging, "staging copies");
+  if (read_buffer_.bytes() == 0)
+    read_buffer_ = driver_->allocate(kPieceBytes, MemoryKind::kStaging, "staging copies");
   for (size_t done = 0; done < from.size();) {
     const size_t bytes = std::min(kPieceBytes, from.size() - done);
-    copy(from.data() + done, landing_.data(), bytes);
+    copy(from.data() + done, read_buffer_.data(), bytes);
     driver_->record(current_)->wait();
-    std::copy_n(static_cast<const std::byte*>(landing_.data()), bytes, host.data() + done);
+    std::copy_n(static_cast<const std::byte*>(read_buffer_.data()), bytes, host.data() + done);
     done += bytes;
   }
 }

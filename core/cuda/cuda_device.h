@@ -37,16 +37,18 @@ class CudaDevice final : public Device {
   void read(std::span<const std::byte> from, std::span<std::byte> host) override;
   void write(std::span<const std::byte> host, std::span<std::byte> to) override;
   Event record() override;
-  Event beside(DeviceStream stream, const Event& after,
-               const std::function<void()>& issue) override;
+  Event issue_on_stream(DeviceStream stream, const Event& after,
+                        const std::function<void()>& issue) override;
   void await(const Event& event) override;
   std::unique_ptr<GraphCapture> make_graph_capture() override;
-  std::shared_ptr<const Timestamp> moment() override { return driver_->moment(current_); }
+  std::shared_ptr<const Timestamp> record_timestamp() override {
+    return driver_->record_timestamp(current_);
+  }
   int threads() const override { return 1; }
 
   /// Issues a copy; each side may be device or staging memory. Does nothing if `from` equals `to`.
   void copy(const void* from, void* to, size_t bytes);
-  /// Issues an operation to the compute stream; within beside(), to that stream.
+  /// Issues an operation to the compute stream; within issue_on_stream(), to that stream.
   void issue(std::unique_ptr<const Operation> operation);
   /// The operations and copies that `work` would issue, in order. Does not issue them.
   std::vector<GraphNode> nodes_of(const std::function<void()>& work);
@@ -77,7 +79,7 @@ class CudaDevice final : public Device {
   int64_t issued_ = 0;                       ///< number of operations, copies and graphs so far
   std::vector<GraphNode>* nodes_ = nullptr;  ///< set only within nodes_of()
   UploadRing uploads_;
-  Buffer landing_;  ///< staging memory for read()
+  Buffer read_buffer_;  ///< staging memory for read()
 };
 
 }  // namespace poseidon::cuda

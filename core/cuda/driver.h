@@ -13,7 +13,7 @@
 namespace poseidon::cuda {
 
 /// A position in the order of a stream's work, made by Driver::record.
-class Mark : public Event::Point {};
+class StreamEvent : public Event::Point {};
 
 /// The number of a stream of a device. Work in one stream is done in the order of issue. Work in
 /// different streams has no order, except through marks.
@@ -41,7 +41,7 @@ class Graph {
   const std::vector<GraphNode> nodes_;
 };
 
-enum class Urgency : uint8_t { kUsual, kHigh };
+enum class StreamPriority : uint8_t { kNormal, kHigh };
 
 /// The interface to CUDA for one device: memory, streams, marks, copies, operations and graphs. The
 /// tests have another implementation, which does the work on the host, in any legal order
@@ -54,7 +54,7 @@ class Driver {
   virtual Buffer allocate(size_t bytes, MemoryKind place, std::string_view purpose) = 0;
   /// Bytes of device memory that can still be allocated.
   virtual size_t available() const = 0;
-  virtual Stream make_stream(Urgency urgency) = 0;
+  virtual Stream make_stream(StreamPriority priority) = 0;
 
   virtual void issue(Stream stream, std::unique_ptr<const Operation> operation) = 0;
   /// Issues a copy. Each side may be device or staging memory of this driver.
@@ -65,11 +65,11 @@ class Driver {
   virtual std::shared_ptr<const Graph> make_graph(Stream stream, std::vector<GraphNode> nodes) = 0;
   virtual void issue(Stream stream, const std::shared_ptr<const Graph>& graph) = 0;
   /// A mark at the end of all work issued to the stream so far.
-  virtual std::shared_ptr<const Mark> record(Stream stream) = 0;
+  virtual std::shared_ptr<const StreamEvent> record(Stream stream) = 0;
   /// A timestamp at the end of all work issued to the stream so far.
-  virtual std::shared_ptr<const Timestamp> moment(Stream stream) = 0;
+  virtual std::shared_ptr<const Timestamp> record_timestamp(Stream stream) = 0;
   /// Work issued to the stream from now on starts after the mark.
-  virtual void wait(Stream stream, const std::shared_ptr<const Mark>& mark) = 0;
+  virtual void wait(Stream stream, const std::shared_ptr<const StreamEvent>& mark) = 0;
 };
 
 }  // namespace poseidon::cuda

@@ -10,38 +10,38 @@ namespace poseidon::cuda {
 
 /// A vector clock: for each stream, the number of operations that are done. It describes a position
 /// in a stream, or the knowledge of the host after a wait.
-class WorkDone {
+class VectorClock {
  public:
   uint64_t of(size_t stream) const { return stream < counts_.size() ? counts_[stream] : 0; }
   void set(size_t stream, uint64_t count);
-  void join(const WorkDone& other);
-  bool includes(const WorkDone& other) const;
+  void join(const VectorClock& other);
+  bool includes(const VectorClock& other) const;
 
  private:
   std::vector<uint64_t> counts_;
 };
 
 /// Tracks the work that precedes the next operation of each stream, so that redundant waits can be
-/// omitted. Only the compute thread uses it, except for host_knows().
+/// omitted. Only the compute thread uses it, except for host_waited_for().
 class StreamOrder {
  public:
   /// Records that an operation is issued to the stream.
   void issued(size_t stream);
   /// All work that precedes the stream's next operation, including earlier work of the stream.
-  WorkDone before(size_t stream);
+  VectorClock before(size_t stream);
   /// Records that the stream's next operation comes after `done`.
-  void comes_after(size_t stream, const WorkDone& done) { of(stream).join(done); }
-  bool is_after(size_t stream, const WorkDone& done) { return before(stream).includes(done); }
+  void comes_after(size_t stream, const VectorClock& done) { of(stream).join(done); }
+  bool is_after(size_t stream, const VectorClock& done) { return before(stream).includes(done); }
   /// Records that the host has waited for `done`: all work issued from now on comes after it.
   /// Called by the compute thread, or by a thread that the compute thread waits for.
-  void host_knows(const WorkDone& done);
+  void host_waited_for(const VectorClock& done);
 
  private:
-  WorkDone& of(size_t stream);
+  VectorClock& of(size_t stream);
 
-  std::vector<WorkDone> streams_;
+  std::vector<VectorClock> streams_;
   Mutex mutex_;
-  WorkDone host_ GUARDED_BY(mutex_);
+  VectorClock host_ GUARDED_BY(mutex_);
 };
 
 }  // namespace poseidon::cuda

@@ -24,7 +24,7 @@ class UploadRing {
 
   struct Piece {
     Buffer memory;
-    std::shared_ptr<const Mark> copied;  ///< null: never used
+    std::shared_ptr<const StreamEvent> copied;  ///< null: never used
   };
 
   void write_piece(Stream stream, std::span<const std::byte> host, std::byte* to);

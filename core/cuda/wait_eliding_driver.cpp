@@ -5,50 +5,51 @@
 namespace poseidon::cuda {
 
 /// A mark that knows which work is done when it is reached.
-class WaitElidingDriver::OrderedMark final : public Mark {
+class WaitElidingDriver::OrderedEvent final : public StreamEvent {
  public:
-  OrderedMark(std::shared_ptr<const Mark> mark, WorkDone done, std::shared_ptr<StreamOrder> order)
+  OrderedEvent(std::shared_ptr<const StreamEvent> mark, VectorClock done,
+               std::shared_ptr<StreamOrder> order)
       : mark_(std::move(mark)), done_(std::move(done)), order_(std::move(order)) {}
 
   bool reached() const override {
     if (!mark_->reached()) return false;
-    order_->host_knows(done_);
+    order_->host_waited_for(done_);
     return true;
   }
   void wait() const override {
     mark_->wait();
-    order_->host_knows(done_);
+    order_->host_waited_for(done_);
   }
   void then(std::function<void()> task) const override { mark_->then(std::move(task)); }
 
-  const std::shared_ptr<const Mark>& mark() const { return mark_; }
-  const WorkDone& done() const { return done_; }
+  const std::shared_ptr<const StreamEvent>& mark() const { return mark_; }
+  const VectorClock& done() const { return done_; }
 
  private:
-  const std::shared_ptr<const Mark> mark_;
-  const WorkDone done_;
+  const std::shared_ptr<const StreamEvent> mark_;
+  const VectorClock done_;
   const std::shared_ptr<StreamOrder> order_;
 };
 
-Stream WaitElidingDriver::make_stream(Urgency urgency) {
-  lanes_.emplace_back();
-  return driver_->make_stream(urgency);
+Stream WaitElidingDriver::make_stream(StreamPriority priority) {
+  stream_states_.emplace_back();
+  return driver_->make_stream(priority);
 }
 
 void WaitElidingDriver::wait_for_awaited(Stream stream) {
   const auto number = static_cast<size_t>(stream);
-  for (const auto& mark : lane(stream).awaited) {
+  for (const auto& mark : stream_state(stream).awaited) {
     if (order_->is_after(number, mark->done())) continue;
     driver_->wait(stream, mark->mark());
     order_->comes_after(number, mark->done());
   }
-  lane(stream).awaited.clear();
+  stream_state(stream).awaited.clear();
 }
 
 void WaitElidingDriver::begin_operation(Stream stream) {
   wait_for_awaited(stream);
   order_->issued(static_cast<size_t>(stream));
-  lane(stream).last = nullptr;
+  stream_state(stream).last = nullptr;
 }
 
 void WaitElidingDriver::issue(Stream stream, std::unique_ptr<const Operation> operation) {
@@ -67,9 +68,9 @@ void WaitElidingDriver::issue(Stream stream, const std::shared_ptr<const Graph>&
   driver_->issue(stream, graph);
 }
 
-std::shared_ptr<const Mark> WaitElidingDriver::record(Stream stream) {
+std::shared_ptr<const StreamEvent> WaitElidingDriver::record(Stream stream) {
   const auto number = static_cast<size_t>(stream);
-  Lane& of_stream = lane(stream);
+  StreamState& of_stream = stream_state(stream);
   // If the only awaited mark includes all work of the stream, it is also the end of the stream.
   if (of_stream.awaited.size() == 1 &&
       of_stream.awaited[0]->done().includes(order_->before(number)))
@@ -77,20 +78,20 @@ std::shared_ptr<const Mark> WaitElidingDriver::record(Stream stream) {
   wait_for_awaited(stream);
   if (of_stream.last == nullptr || !of_stream.last->done().includes(order_->before(number)))
     of_stream.last =
-        std::make_shared<OrderedMark>(driver_->record(stream), order_->before(number), order_);
+        std::make_shared<OrderedEvent>(driver_->record(stream), order_->before(number), order_);
   return of_stream.last;
 }
 
 /// The pending waits of the stream are part of its time, so they are issued first.
-std::shared_ptr<const Timestamp> WaitElidingDriver::moment(Stream stream) {
+std::shared_ptr<const Timestamp> WaitElidingDriver::record_timestamp(Stream stream) {
   wait_for_awaited(stream);
-  return driver_->moment(stream);
+  return driver_->record_timestamp(stream);
 }
 
-void WaitElidingDriver::wait(Stream stream, const std::shared_ptr<const Mark>& mark) {
-  auto ordered = std::static_pointer_cast<const OrderedMark>(mark);
-  const WorkDone& done = ordered->done();
-  auto& awaited = lane(stream).awaited;
+void WaitElidingDriver::wait(Stream stream, const std::shared_ptr<const StreamEvent>& mark) {
+  auto ordered = std::static_pointer_cast<const OrderedEvent>(mark);
+  const VectorClock& done = ordered->done();
+  auto& awaited = stream_state(stream).awaited;
   const auto comes_later = [&](const auto& other) { return other->done().includes(done); };
   if (order_->is_after(static_cast<size_t>(stream), done) ||
       std::ranges::any_of(awaited, comes_later))

@@ -19,33 +19,35 @@ class WaitElidingDriver final : public Driver {
     return driver_->allocate(bytes, place, purpose);
   }
   size_t available() const override { return driver_->available(); }
-  Stream make_stream(Urgency urgency) override;
+  Stream make_stream(StreamPriority priority) override;
   void issue(Stream stream, std::unique_ptr<const Operation> operation) override;
   void copy(Stream stream, const void* from, void* to, size_t bytes) override;
   std::shared_ptr<const Graph> make_graph(Stream stream, std::vector<GraphNode> nodes) override {
     return driver_->make_graph(stream, std::move(nodes));
   }
   void issue(Stream stream, const std::shared_ptr<const Graph>& graph) override;
-  std::shared_ptr<const Mark> record(Stream stream) override;
-  std::shared_ptr<const Timestamp> moment(Stream stream) override;
-  void wait(Stream stream, const std::shared_ptr<const Mark>& mark) override;
+  std::shared_ptr<const StreamEvent> record(Stream stream) override;
+  std::shared_ptr<const Timestamp> record_timestamp(Stream stream) override;
+  void wait(Stream stream, const std::shared_ptr<const StreamEvent>& mark) override;
 
  private:
-  class OrderedMark;
+  class OrderedEvent;
 
-  struct Lane {
-    std::shared_ptr<const OrderedMark> last;  ///< mark at the end of the stream; null: none
-    std::vector<std::shared_ptr<const OrderedMark>>
+  struct StreamState {
+    std::shared_ptr<const OrderedEvent> last;  ///< mark at the end of the stream; null: none
+    std::vector<std::shared_ptr<const OrderedEvent>>
         awaited;  ///< marks that its next operation waits for
   };
 
-  Lane& lane(Stream stream) { return lanes_.at(static_cast<size_t>(stream)); }
+  StreamState& stream_state(Stream stream) {
+    return stream_states_.at(static_cast<size_t>(stream));
+  }
   void wait_for_awaited(Stream stream);
   void begin_operation(Stream stream);
 
   std::unique_ptr<Driver> driver_;
   const std::shared_ptr<StreamOrder> order_ = std::make_shared<StreamOrder>();
-  std::vector<Lane> lanes_;
+  std::vector<StreamState> stream_states_;
 };
 
 }  // namespace poseidon::cuda

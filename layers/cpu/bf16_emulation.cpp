@@ -40,7 +40,7 @@ class Bf16Emulation final : public Layer {
     needs_.scratch_bytes += copies_bytes(request.training);
   }
 
-  std::vector<Choice> alternatives() const override { return fp32_->alternatives(); }
+  std::vector<AlgorithmChoice> alternatives() const override { return fp32_->alternatives(); }
 
   void forward(const StepContext& step, const Bindings& memory) override {
     Scratch scratch(memory.scratch);
@@ -71,9 +71,9 @@ class Bf16Emulation final : public Layer {
   void unpack(int index, const float* packed, float* canonical) const override {
     fp32_->unpack(index, packed, canonical);
   }
-  void give_gradient(int index, const float* canonical, const Bindings& memory,
+  void pack_gradient(int index, const float* canonical, const Bindings& memory,
                      const GradientSink& sink) const override {
-    fp32_->give_gradient(index, canonical, memory, sink);
+    fp32_->pack_gradient(index, canonical, memory, sink);
   }
   bool packed_is_canonical(int index) const override { return fp32_->packed_is_canonical(index); }
   std::string packed_order(int index) const override { return fp32_->packed_order(index); }
@@ -99,7 +99,7 @@ class Bf16Emulation final : public Layer {
     Bindings copy = memory;
     for (Tensor& input : copy.inputs) input = copy_of(input, scratch);
     const size_t count = weight_count();
-    float* rounded = scratch.take(count * sizeof(float));
+    float* rounded = scratch.allocate(count * sizeof(float));
     const float* weight = memory.parameters[0].value;
 #pragma omp parallel for simd schedule(static)
     for (size_t i = 0; i < count; ++i) rounded[i] = Bf16(weight[i]);
@@ -109,7 +109,7 @@ class Bf16Emulation final : public Layer {
 
   static Tensor room_for(Tensor tensor, Scratch& scratch) {
     tensor.format = as_fp32(tensor.format);
-    tensor.data = scratch.take(stored_bytes(tensor.shape, tensor.format));
+    tensor.data = scratch.allocate(stored_bytes(tensor.shape, tensor.format));
     return tensor;
   }
   static Tensor copy_of(const Tensor& tensor, Scratch& scratch) {

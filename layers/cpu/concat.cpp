@@ -1,6 +1,6 @@
 #include "layers/concat.h"
 
-#include "layers/cpu/channel_piece.h"
+#include "layers/cpu/channel_slice.h"
 #include "layers/cpu/elementwise.h"
 
 namespace poseidon::layers::cpu {
@@ -30,7 +30,7 @@ class CpuConcat final : public CpuLayer {
   void forward(const StepContext&, const Bindings& memory) override {
     int64_t channel = 0;
     for (const Tensor& input : memory.inputs) {
-      ChannelPiece(input, memory.output, channel).copy_into(memory.output);
+      ChannelSlice(input, memory.output, channel).copy_into(memory.output);
       channel += input.shape.channels();
     }
   }
@@ -39,7 +39,7 @@ class CpuConcat final : public CpuLayer {
     const Tensor gradient = combined_gradient(memory, std::nullopt);
     int64_t channel = 0;
     for (const Tensor& part : memory.input_gradients) {
-      if (part) ChannelPiece(part, gradient, channel).copy_from(gradient);
+      if (part) ChannelSlice(part, gradient, channel).copy_from(gradient);
       channel += part.shape.channels();
     }
   }

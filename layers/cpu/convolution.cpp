@@ -27,16 +27,16 @@ class CpuConvolution final : public PackedWeightLayer {
                              .relu = request.relu,
                              .training = request.training})) {
     choice_.layout = layout_name(parts_.formats.out);
-    passes_.forward = make_pass(request, &Choice::forward,
+    passes_.forward = make_pass(request, &AlgorithmChoice::forward,
                                 {make_winograd_forward, make_direct_forward, make_product_forward});
     if (request.training) {
       passes_.backward_weights =
-          make_pass(request, &Choice::backward_weights,
+          make_pass(request, &AlgorithmChoice::backward_weights,
                     {make_winograd_backward_weights, make_direct_backward_weights,
                      make_product_backward_weights});
       if (request.input_needs_gradient[0])
         passes_.backward_data = make_pass(
-            request, &Choice::backward_data,
+            request, &AlgorithmChoice::backward_data,
             {make_winograd_backward_data, make_direct_backward_data, make_product_backward_data});
     }
     implementations_ = passes_.implementations();
@@ -48,11 +48,12 @@ class CpuConvolution final : public PackedWeightLayer {
 
   bool is_fast() const { return passes_.are_fast(); }
 
-  std::vector<Choice> alternatives() const override {
-    std::vector<Choice> others;
+  std::vector<AlgorithmChoice> alternatives() const override {
+    std::vector<AlgorithmChoice> others;
     if (winograd_is_legal(parts_)) {
-      for (std::string Choice::*pass :
-           {&Choice::forward, &Choice::backward_data, &Choice::backward_weights}) {
+      for (std::string AlgorithmChoice::*pass :
+           {&AlgorithmChoice::forward, &AlgorithmChoice::backward_data,
+            &AlgorithmChoice::backward_weights}) {
         if ((choice_.*pass).empty()) continue;
         others.push_back(choice_);
         others.back().*pass = choice_.*pass == kWinograd ? kDirect : kWinograd;
@@ -82,7 +83,8 @@ class CpuConvolution final : public PackedWeightLayer {
 
   /// Creates a pass by the algorithm in the request's choice, or by the fixed rule. Records the
   /// algorithm in choice_.
-  std::unique_ptr<ConvolutionPass> make_pass(const LayerRequest& request, std::string Choice::*pass,
+  std::unique_ptr<ConvolutionPass> make_pass(const LayerRequest& request,
+                                             std::string AlgorithmChoice::*pass,
                                              const PassMakers& makers) {
     const std::string& asked = request.choice.*pass;
     if (!asked.empty() && asked != kDirect && asked != kWinograd && asked != kProduct)
@@ -90,8 +92,8 @@ class CpuConvolution final : public PackedWeightLayer {
                              "\": on a CPU, expected \"", kDirect, "\", \"", kProduct, "\" or \"",
                              kWinograd, "\""));
     choice_.*pass = asked;
-    const bool by_winograd =
-        winograd_is_legal(parts_) && (asked.empty() ? winograd_pays(parts_) : asked == kWinograd);
+    const bool by_winograd = winograd_is_legal(parts_) &&
+                             (asked.empty() ? winograd_is_faster(parts_) : asked == kWinograd);
     if (!by_winograd)
       return make_direct_or_product(parts_, choice_.*pass, makers.direct, makers.product);
     choice_.*pass = kWinograd;

@@ -18,13 +18,13 @@ using Lanes = Vectors<kLanesOfBlock>::Float;
 /// Bytes of a band: half of a second-level cache of 256 KiB.
 constexpr int64_t kBandBytes = 128 << 10;
 
-/// Calls body(std::integral_constant<int, n>()), for n from 1 to kMost.
-template <int kMost, class Body>
+/// Calls body(std::integral_constant<int, n>()), for n from 1 to kMax.
+template <int kMax, class Body>
 void with_constant(int64_t n, const Body& body) {
   [&]<int... kBelow>(std::integer_sequence<int, kBelow...>) {
     static_cast<void>(
         ((n == kBelow + 1 && (body(std::integral_constant<int, kBelow + 1>{}), true)) || ...));
-  }(std::make_integer_sequence<int, kMost>{});
+  }(std::make_integer_sequence<int, kMax>{});
 }
 
 /// A copy, as floats, of the source rows from which some target rows are computed. The plane has 8
@@ -161,17 +161,17 @@ class Sweep {
 
  private:
   /// Cells whose sums fit in registers.
-  static constexpr int64_t kMostCells = 8;
+  static constexpr int64_t kMaxCells = 8;
 
   /// Computes the cells of one phase of the columns, in parts of nearly equal length.
   template <class Element>
   void make_row(const std::vector<Band::Tap>& taps, const StencilAxis::Phase& column,
                 const float* row, const float* weight, const Finish& finish, Element* to) const {
     const int64_t next_target = band_.columns().target_step * kLanesOfBlock;
-    const int64_t parts = (column.count + kMostCells - 1) / kMostCells;
+    const int64_t parts = (column.count + kMaxCells - 1) / kMaxCells;
     for (int64_t part = 0; part < parts; ++part) {
       const int64_t first = column.count * part / parts;
-      with_constant<kMostCells>(column.count * (part + 1) / parts - first, [&](auto count) {
+      with_constant<kMaxCells>(column.count * (part + 1) / parts - first, [&](auto count) {
         make_cells<count>(taps, row + first * band_.next_cell(), band_.next_cell(), weight, finish,
                           to + column.first * kLanesOfBlock + first * next_target, next_target);
       });
@@ -267,7 +267,7 @@ class DepthwiseBackwardWeights final : public DepthwisePass {
   explicit DepthwiseBackwardWeights(const ConvolutionParts& parts)
       : DepthwisePass(parts),
         bias_(parts.convolution.bias),
-        parts_(std::min(samples_, kMostParts)),
+        parts_(std::min(samples_, kMaxParts)),
         band_(StencilAxis::of_forward(parts.convolution, 0),
               StencilAxis::of_forward(parts.convolution, 1)),
         cells_(band_.taps_of(band_.rows().phases[0], band_.columns().phases[0],
@@ -291,9 +291,9 @@ class DepthwiseBackwardWeights final : public DepthwisePass {
   }
 
  private:
-  static constexpr int64_t kMostParts = 16;
+  static constexpr int64_t kMaxParts = 16;
   /// Taps whose sums fit in registers.
-  static constexpr int64_t kMostTaps = 12;
+  static constexpr int64_t kMaxTaps = 12;
 
   /// Vectors of sums of one part and block: one for each tap, and one of the gradients for the
   /// bias.
@@ -323,10 +323,10 @@ class DepthwiseBackwardWeights final : public DepthwisePass {
 
   template <class Element>
   void sum_row(const float* band, const Element* gradient, float* sums) const {
-    const int64_t groups = (taps_ + kMostTaps - 1) / kMostTaps;
+    const int64_t groups = (taps_ + kMaxTaps - 1) / kMaxTaps;
     for (int64_t group = 0; group < groups; ++group) {
       const int64_t first = taps_ * group / groups;
-      with_constant<kMostTaps>(taps_ * (group + 1) / groups - first, [&](auto count) {
+      with_constant<kMaxTaps>(taps_ * (group + 1) / groups - first, [&](auto count) {
         sum_taps<count>(first, band, gradient, sums + first * kLanesOfBlock);
       });
     }

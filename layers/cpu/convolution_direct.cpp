@@ -133,7 +133,7 @@ class DirectBackwardWeights final : public ConvolutionPass {
   void run(const Bindings& memory, const Tensor& gradient) override {
     Scratch scratch(memory.scratch);
     float* weight = in_order_ ? memory.parameters[0].gradient
-                              : scratch.take(description_.diff_weights_desc().get_size());
+                              : scratch.allocate(description_.diff_weights_desc().get_size());
     Arguments arguments(device_);
     arguments.add(DNNL_ARG_SRC, description_.src_desc(), memory.inputs[0].data);
     arguments.add(DNNL_ARG_DIFF_DST, description_.diff_dst_desc(), gradient.data);

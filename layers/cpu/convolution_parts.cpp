@@ -10,12 +10,12 @@ namespace poseidon::layers::cpu {
 namespace {
 
 ConvolutionParts parts_in(CpuDevice& device, const Convolution& convolution,
-                          const OnednnConvolution& onednn, const ConvolutionWish& wish,
+                          const OnednnConvolution& onednn, const ConvolutionOptions& options,
                           const ConvolutionFormats& formats,
                           const OnednnConvolution::Forward& description) {
   const auto made = [&](const MemoryDesc& kept_weight) {
-    return ConvolutionParts{device,    convolution, onednn,     formats,
-                            wish.relu, description, kept_weight};
+    return ConvolutionParts{device,       convolution, onednn,     formats,
+                            options.relu, description, kept_weight};
   };
   if (depthwise_is_legal(device, convolution, formats)) return made(depthwise_weight(onednn));
   ConvolutionFormats fp32 = formats;
@@ -23,7 +23,7 @@ ConvolutionParts parts_in(CpuDevice& device, const Convolution& convolution,
   const auto of_weight =
       formats.type == DataType::kFp32
           ? description
-          : *onednn.forward(fp32, onednn.any_weight_of(DataType::kFp32), wish.training);
+          : *onednn.forward(fp32, onednn.any_weight_of(DataType::kFp32), options.training);
   return made(of_weight.weights_desc());
 }
 
@@ -41,11 +41,11 @@ ConvolutionFormats formats_of_product(CpuDevice& device, const Convolution& conv
 /// Uses blocked layouts if Poseidon has its own code for them, or oneDNN has more than reference
 /// code. A layer that reads an image reads it in plain layout.
 ConvolutionParts choose_parts(CpuDevice& device, const Convolution& convolution,
-                              const OnednnConvolution& onednn, const ConvolutionWish& wish) {
+                              const OnednnConvolution& onednn, const ConvolutionOptions& options) {
   const Layout blocked = device.blocked_layout();
-  const DataType type = wish.type;
+  const DataType type = options.type;
   std::vector<ConvolutionFormats> candidates;
-  if (wish.layout == layout_name(Layout::kChannelsLast))
+  if (options.layout == layout_name(Layout::kChannelsLast))
     candidates.push_back({Layout::kChannelsLast, Layout::kChannelsLast, type});
   if (convolution.input.channels() <= 4 && convolution.groups == 1)
     candidates.push_back({Layout::kPlain, blocked, type});
@@ -53,16 +53,16 @@ ConvolutionParts choose_parts(CpuDevice& device, const Convolution& convolution,
   candidates.push_back({Layout::kChannelsLast, Layout::kChannelsLast, type});
   candidates.push_back({Layout::kPlain, Layout::kPlain, type});
   for (const ConvolutionFormats& formats : candidates) {
-    const auto description = onednn.forward(formats, onednn.any_weight_of(type), wish.training);
+    const auto description = onednn.forward(formats, onednn.any_weight_of(type), options.training);
     if (description && (depthwise_is_legal(device, convolution, formats) ||
                         !poseidon::cpu::is_reference(*description)))
-      return parts_in(device, convolution, onednn, wish, formats, *description);
+      return parts_in(device, convolution, onednn, options, formats, *description);
   }
   const ConvolutionFormats formats = formats_of_product(device, convolution, type);
-  const auto reference = onednn.forward(formats, onednn.any_weight_of(type), wish.training);
+  const auto reference = onednn.forward(formats, onednn.any_weight_of(type), options.training);
   if (!reference)
     throw LogicError(text("[convolution '", convolution.name, "'] oneDNN has no implementation"));
-  ConvolutionParts parts = parts_in(device, convolution, onednn, wish, formats, *reference);
+  ConvolutionParts parts = parts_in(device, convolution, onednn, options, formats, *reference);
   if (type == DataType::kFp32) parts.kept_weight = product_weight(onednn);
   return parts;
 }

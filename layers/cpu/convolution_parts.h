@@ -11,9 +11,9 @@
 namespace poseidon::layers::cpu {
 
 /// The requirements of a layer for the convolution that computes its passes.
-struct ConvolutionWish {
+struct ConvolutionOptions {
   DataType type = DataType::kFp32;
-  std::string layout = {};  ///< of Choice; "": by the fixed rule
+  std::string layout = {};  ///< of AlgorithmChoice; "": by the fixed rule
   std::optional<float> relu = std::nullopt;
   bool training = true;
 };
@@ -21,10 +21,10 @@ struct ConvolutionWish {
 /// Chooses the formats by the fixed rule, and collects the data that the passes need. The arguments
 /// must outlive the result.
 ConvolutionParts choose_parts(CpuDevice& device, const Convolution& convolution,
-                              const OnednnConvolution& onednn, const ConvolutionWish& wish);
+                              const OnednnConvolution& onednn, const ConvolutionOptions& options);
 
-/// The names of the methods in a layer's Choice. They are not inline, because the linker could use
-/// one copy of an inline variable for all instruction sets (poseidon_link_kernels).
+/// The names of the methods in a layer's AlgorithmChoice. They are not inline, because the linker
+/// could use one copy of an inline variable for all instruction sets (poseidon_link_kernels).
 constexpr const char *kDirect = "direct", *kWinograd = "winograd", *kProduct = "product";
 
 /// Creates a pass by one method, or returns nullptr.

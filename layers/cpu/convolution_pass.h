@@ -68,7 +68,7 @@ std::unique_ptr<ConvolutionPass> make_product_backward_weights(const Convolution
 bool winograd_is_legal(const ConvolutionParts& parts);
 /// The fixed rule: whether Winograd's method is faster than the direct method. Requires that it is
 /// legal.
-bool winograd_pays(const ConvolutionParts& parts);
+bool winograd_is_faster(const ConvolutionParts& parts);
 std::unique_ptr<ConvolutionPass> make_winograd_forward(const ConvolutionParts& parts);
 std::unique_ptr<ConvolutionPass> make_winograd_backward_data(const ConvolutionParts& parts);
 std::unique_ptr<ConvolutionPass> make_winograd_backward_weights(const ConvolutionParts& parts);

@@ -120,7 +120,7 @@ class PatchPass : public ConvolutionPass {
   template <class MemoryOf>
   void run_parts(float* kept_weight, Scratch scratch, const MemoryOf& memory_of) {
     const auto* weight = static_cast<const float*>(weight_.get(device_, kept_weight, scratch));
-    float* panels = scratch.take(panel_bytes());
+    float* panels = scratch.allocate(panel_bytes());
     std::byte* rest = scratch.rest();
     std::vector<float*> panels_of_part;
     for (const Part& part : parts_) {
@@ -212,7 +212,7 @@ class ProductForward final : public PatchPass {
 
   /// A copy with padding, because a tile reads the bias of all its columns.
   const float* copy_of_bias(const float* bias, Scratch& scratch) const {
-    float* copy = scratch.take(extra_bytes());
+    float* copy = scratch.allocate(extra_bytes());
     for (int64_t group = 0; group < groups_.count; ++group) {
       float* to = copy + group * padded_outputs();
       std::copy_n(bias + group * groups_.outputs, groups_.outputs, to);
@@ -298,10 +298,10 @@ class ProductBackwardWeights final : public ConvolutionPass {
   void run(const Bindings& memory, const Tensor& gradient) override {
     Scratch scratch(memory.scratch);
     float* kept = memory.parameters[0].gradient;
-    float* weight = in_order_ ? kept : scratch.take(gradient_bytes());
+    float* weight = in_order_ ? kept : scratch.allocate(gradient_bytes());
     std::vector<float*> slices(static_cast<size_t>(slices_), weight);
     if (slices_ > 1)
-      for (float*& slice : slices) slice = scratch.take(gradient_bytes());
+      for (float*& slice : slices) slice = scratch.allocate(gradient_bytes());
     std::byte* rest = scratch.rest();
 #pragma omp parallel for schedule(dynamic) num_threads(device_.threads())
     for (size_t i = 0; i < tasks_.size(); ++i) {

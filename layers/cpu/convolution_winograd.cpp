@@ -138,7 +138,7 @@ bool winograd_is_legal(const ConvolutionParts& parts) {
 ///   kernels of 5, 32 channels, 6,400 tiles       1.36
 ///   kernels of 3, 256 channels, 128 tiles        0.95
 ///   kernels of 3, 512 channels, 32 tiles         1.36
-bool winograd_pays(const ConvolutionParts& parts) {
+bool winograd_is_faster(const ConvolutionParts& parts) {
   const WinogradGeometry geometry = geometry_of(parts.convolution);
   if (parts.formats.type == DataType::kBf16) return geometry.kernel == 3 && geometry.tiles() >= 96;
   return geometry.tiles() >= 32;

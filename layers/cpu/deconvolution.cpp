@@ -36,15 +36,15 @@ class CpuDeconvolution final : public PackedWeightLayer {
         parts_(choose_parts(device, deconvolution_.convolution, onednn_,
                             {.type = type, .layout = request.choice.layout})) {
     choice_.layout = layout_name(parts_.formats.out);
-    passes_.forward =
-        make_pass(request, &Choice::forward, make_direct_backward_data, make_product_backward_data);
+    passes_.forward = make_pass(request, &AlgorithmChoice::forward, make_direct_backward_data,
+                                make_product_backward_data);
     if (request.training) {
       passes_.backward_weights =
-          make_pass(request, &Choice::backward_weights, make_direct_backward_weights,
+          make_pass(request, &AlgorithmChoice::backward_weights, make_direct_backward_weights,
                     make_product_backward_weights);
       if (request.input_needs_gradient[0])
-        passes_.backward_data =
-            make_pass(request, &Choice::backward_data, make_direct_forward, make_product_forward);
+        passes_.backward_data = make_pass(request, &AlgorithmChoice::backward_data,
+                                          make_direct_forward, make_product_forward);
     }
     implementations_ = passes_.implementations();
     warning_ = reference_code_warning(request, implementations_);
@@ -55,9 +55,9 @@ class CpuDeconvolution final : public PackedWeightLayer {
 
   bool is_fast() const { return passes_.are_fast(); }
 
-  std::vector<Choice> alternatives() const override {
+  std::vector<AlgorithmChoice> alternatives() const override {
     if (parts_.formats.out == Layout::kChannelsLast) return {};
-    Choice other = choice_;
+    AlgorithmChoice other = choice_;
     other.layout = layout_name(Layout::kChannelsLast);
     return {other};
   }
@@ -85,8 +85,9 @@ class CpuDeconvolution final : public PackedWeightLayer {
   }
 
  private:
-  std::unique_ptr<ConvolutionPass> make_pass(const LayerRequest& request, std::string Choice::*pass,
-                                             PassMaker direct, PassMaker product) {
+  std::unique_ptr<ConvolutionPass> make_pass(const LayerRequest& request,
+                                             std::string AlgorithmChoice::*pass, PassMaker direct,
+                                             PassMaker product) {
     const std::string& asked = request.choice.*pass;
     if (!asked.empty() && asked != kDirect && asked != kProduct)
       throw ConfigError(text("[deconvolution '", name_, "'] unknown algorithm \"", asked,

@@ -34,7 +34,7 @@ class CpuFactory final : public LayerFactory {
   }
 
   void add(std::span<const float> values, std::span<float> sums) override {
-    combined_gradient(to_be_added(values, sums), std::nullopt);
+    combined_gradient(addition_bindings(values, sums), std::nullopt);
   }
 
   std::unique_ptr<Layer> make_reorder(const Shape& shape, Format from, Format to) override {

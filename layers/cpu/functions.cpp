@@ -9,10 +9,10 @@ namespace {
 /// The `Math` of the rules on the CPU.
 struct FunctionMath {
   static float exp(float x) { return fast_exp(x); }
-  static float exp_less_1(float x) { return fast_exp_less_1(x); }
+  static float expm1(float x) { return fast_expm1(x); }
   static float exp_to_the_ends(float x) { return exp_to_its_ends(x); }
   static float log(float x) { return log_of_any(x); }
-  static float log_of_1_and(float x) { return fast_log_of_1_and(x); }
+  static float log1p(float x) { return fast_log1p(x); }
   static float power(float base, const Exponent& exponent) {
     const float size = power_of_size(std::abs(base), exponent.power);
     return size * (base < 0 ? exponent.of_negative : 1);
@@ -26,7 +26,7 @@ class CpuFunction final : public CpuLayer {
  public:
   CpuFunction(const LayerRequest& request, CpuDevice& device, const Rule& rule)
       : CpuLayer(request, device), rule_(rule) {
-    ask_for_function<Rule>(needs_, request.training);
+    set_function_needs<Rule>(needs_, request.training);
   }
 
   void forward(const StepContext&, const Bindings& memory) override {

@@ -156,7 +156,7 @@ class CpuLinear final : public PackedWeightLayer {
     const MemoryDesc order = backward_weights_desc_.diff_weights_desc();
     Scratch scratch(memory.scratch);
     float* weight_gradient =
-        order == weight_ ? memory.parameters[0].gradient : scratch.take(order.get_size());
+        order == weight_ ? memory.parameters[0].gradient : scratch.allocate(order.get_size());
     Arguments arguments(device_);
     arguments.add(DNNL_ARG_SRC, source_, memory.inputs[0].as<float>());
     arguments.add(DNNL_ARG_DIFF_DST, target_, gradient);

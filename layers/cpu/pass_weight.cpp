@@ -66,7 +66,7 @@ PassWeight::PassWeight(CpuDevice& device, const Dims& shape, const MemoryDesc& k
 
 void* PassWeight::get(CpuDevice& device, float* kept, Scratch& scratch) const {
   if (is_kept_) return kept;
-  void* copy = scratch.take(read_.get_size());
+  void* copy = scratch.allocate(read_.get_size());
   if (copy_square_ == nullptr) {
     copy_.run(device, kept, copy);
     return copy;

@@ -58,10 +58,10 @@ class Planes {
   template <class Work>
   void run(const Bindings& memory, int64_t row_count, const Work& work) const {
     // Each task reads those rows again that its first windows share with the previous task.
-    constexpr int64_t kTasksWanted = 32, kLeastRows = 8;
+    constexpr int64_t kTasksWanted = 32, kMinRows = 8;
     const int64_t groups = inputs_.count();
     const int64_t pieces = std::clamp<int64_t>(kTasksWanted / std::max<int64_t>(groups, 1), 1,
-                                               std::max<int64_t>(row_count / kLeastRows, 1));
+                                               std::max<int64_t>(row_count / kMinRows, 1));
     const int64_t tasks = groups * pieces, at_once = std::max<int64_t>(1, tasks / 64);
 #pragma omp parallel for schedule(dynamic, at_once) num_threads(threads_)
     for (int64_t i = 0; i < tasks; ++i) {
@@ -343,7 +343,7 @@ class CpuPooling final : public CpuLayer {
         planes_(pooling_, needs_.output_format.layout, device.threads()) {
     needs_.input_formats = {needs_.output_format};
     needs_.scratch_bytes = planes_.scratch_bytes();
-    if (pooling_.takes_one_cell() && request.training) {
+    if (pooling_.stores_chosen_cell() && request.training) {
       if (pooling_.kernel[0] * pooling_.kernel[1] > UINT16_MAX)
         throw ConfigError(text("[pooling '", name_, "'] training supports windows of at most ",
                                UINT16_MAX, " cells"));

@@ -123,11 +123,11 @@ constexpr int32_t kFirstIsNaN = 1 << 20;
 /// NaN is not greater than any number.
 inline void best_of_columns(const float* row, const std::vector<Span>& columns, float* best,
                             float* columns_of_best) {
-  constexpr float kLeast = -std::numeric_limits<float>::infinity();
+  constexpr float kMin = -std::numeric_limits<float>::infinity();
   for (const Span& span : columns) {
     const float* cells = row + span.begin * kLanes;
     const Float first = load<Float>(cells);
-    Float value = first == first ? first : Float{} + kLeast;
+    Float value = first == first ? first : Float{} + kMin;
     Int where{}, here{};
     for (int64_t x = span.begin + 1; x < span.end; ++x) {
       cells += kLanes;

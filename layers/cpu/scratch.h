@@ -16,7 +16,7 @@ class Scratch {
  public:
   explicit Scratch(std::byte* memory) : next_(memory) {}
 
-  float* take(size_t bytes) {
+  float* allocate(size_t bytes) {
     std::byte* piece = next_;
     next_ += rounded(bytes);
     return reinterpret_cast<float*>(piece);
@@ -48,7 +48,7 @@ class Arguments {
   void run(const Primitive& primitive, const MemoryDesc& scratchpad, Scratch& scratch,
            dnnl::stream& stream) {
     if (scratchpad.get_size() > 0)
-      add(DNNL_ARG_SCRATCHPAD, scratchpad, scratch.take(scratchpad.get_size()));
+      add(DNNL_ARG_SCRATCHPAD, scratchpad, scratch.allocate(scratchpad.get_size()));
     primitive.execute(stream, memory_);
     stream.wait();
   }

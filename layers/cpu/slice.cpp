@@ -1,6 +1,6 @@
 #include "layers/slice.h"
 
-#include "layers/cpu/channel_piece.h"
+#include "layers/cpu/channel_slice.h"
 #include "layers/cpu/elementwise.h"
 
 namespace poseidon::layers::cpu {
@@ -29,14 +29,14 @@ class CpuSlice final : public CpuLayer {
 
   void forward(const StepContext&, const Bindings& memory) override {
     const Tensor& whole = memory.inputs[0];
-    ChannelPiece(memory.output, whole, slice_.begin).copy_from(whole);
+    ChannelSlice(memory.output, whole, slice_.begin).copy_from(whole);
   }
 
   void backward(const StepContext&, const Bindings& memory) override {
     const Tensor& whole = memory.input_gradients[0];
     if (!whole) return;
     clear(whole);
-    ChannelPiece(combined_gradient(memory, std::nullopt), whole, slice_.begin).copy_into(whole);
+    ChannelSlice(combined_gradient(memory, std::nullopt), whole, slice_.begin).copy_into(whole);
   }
 
  private:

@@ -11,13 +11,13 @@ namespace poseidon::layers::cpu {
 namespace {
 
 /// Below this many elements, waking the threads costs more than the work.
-constexpr int64_t kWorthATeam = 1 << 14;
+constexpr int64_t kMinParallelElements = 1 << 14;
 
 /// Calls body(i) for every element. The loop is vectorized, and large counts use all threads. Each
 /// element is computed independently, so the bits do not depend on the division among threads.
 template <class Body>
 void for_each_element(int64_t count, const Body& body) {
-  if (count < kWorthATeam) {
+  if (count < kMinParallelElements) {
     // A copy of the body. Otherwise the compiler assumes that a write may change the body's data,
     // and the loop stays scalar.
     const Body own = body;
@@ -95,7 +95,7 @@ class CpuUpdater final : public Updater {
 
   void average(const float* rate, std::span<const float> average, std::span<const float> value,
                std::span<float> next) override {
-    combine(AverageRule{*rate}, average, value, next);
+    combine(EmaRule{*rate}, average, value, next);
   }
 
   void swap(std::span<float> a, std::span<float> b) override {

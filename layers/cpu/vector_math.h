@@ -47,7 +47,7 @@ inline float fast_exp(float x) {
 }
 
 /// e^x - 1 within 3 ulp, also near 0.
-inline float fast_exp_less_1(float x) {
+inline float fast_expm1(float x) {
   x = std::min(std::max(x, -87.3F), 88.3F);
   const ExpParts parts = exp_parts(x);
   const float power = power_of_2(parts.n);
@@ -79,15 +79,15 @@ inline float fast_log(float x) {
 /// The natural logarithm of any x: minus infinity at 0, NaN below 0.
 inline float log_of_any(float x) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  constexpr float kLeast = std::numeric_limits<float>::min();
-  const bool normal = x >= kLeast;
+  constexpr float kMin = std::numeric_limits<float>::min();
+  const bool normal = x >= kMin;
   const float logarithm = fast_log(normal ? x : x * 0x1p24F) - (normal ? 0 : 16.6355323F);
   const float of_no_more_than_0 = x == 0 ? -kInfinity : std::numeric_limits<float>::quiet_NaN();
   return x > 0 ? (x < kInfinity ? logarithm : kInfinity) : of_no_more_than_0;
 }
 
 /// ln(1 + x) for x from 0 to 1, within 3 ulp, also near 0.
-inline float fast_log_of_1_and(float x) {
+inline float fast_log1p(float x) {
   const float t = x / (2 + x), square = t * t;
   float series = 2.0F / 17;
   series = series * square + 2.0F / 15;
@@ -121,8 +121,8 @@ inline double exact_log(float x) {
 /// double precision, because the exponential turns its absolute error into a relative error.
 inline float power_of_size(float size, float power) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  constexpr float kLeast = std::numeric_limits<float>::min();
-  const bool normal = size >= kLeast;
+  constexpr float kMin = std::numeric_limits<float>::min();
+  const bool normal = size >= kMin;
   const double logarithm =
       exact_log(normal ? size : size * 0x1p24F) - (normal ? 0 : 16.635532333438686);
   const double exact = static_cast<double>(power) * logarithm;

@@ -12,7 +12,7 @@ namespace {
 using poseidon::cpu::kFloat;
 
 /// Below this many elements, waking the threads costs more than the work.
-constexpr size_t kWorthATeam = 1 << 14;
+constexpr size_t kMinParallelElements = 1 << 14;
 /// From this many elements on, a tensor in canonical order leaves the second-level cache before the
 /// transport or a file writer reads it.
 constexpr size_t kLeavesTheCache = 1 << 18;
@@ -126,7 +126,7 @@ void WeightOrder::Blocked::unpack(const float* packed, float* canonical) const {
 
 template <class Body>
 void WeightOrder::for_each_piece(const Body& body) const {
-#pragma omp parallel for schedule(static) if (count_ >= kWorthATeam)
+#pragma omp parallel for schedule(static) if (count_ >= kMinParallelElements)
   for (int64_t piece = 0; piece < blocked_->pieces(); ++piece) body(piece * blocked_->elements());
 }
 
@@ -141,7 +141,7 @@ void WeightOrder::unpack(CpuDevice& device, const float* packed, float* canonica
 }
 
 void WeightOrder::pack_pieces(CpuDevice& device, const float* canonical, float* memory,
-                              const TakePiece& take) const {
+                              const PieceSink& take) const {
   if (!blocked_) {
     pack(device, canonical, memory);
     return take(0, {memory, count_});
@@ -165,9 +165,9 @@ void PackedWeightLayer::unpack(int index, const float* packed, float* canonical)
   order_.unpack(device_, packed, canonical);
 }
 
-void PackedWeightLayer::give_gradient(int index, const float* canonical, const Bindings& memory,
+void PackedWeightLayer::pack_gradient(int index, const float* canonical, const Bindings& memory,
                                       const GradientSink& sink) const {
-  if (index != 0) return CpuLayer::give_gradient(index, canonical, memory, sink);
+  if (index != 0) return CpuLayer::pack_gradient(index, canonical, memory, sink);
   order_.pack_pieces(device_, canonical, memory.parameters[0].gradient,
                      [&](int64_t first, std::span<const float> piece) { sink(0, first, piece); });
 }

@@ -19,7 +19,7 @@ using poseidon::cpu::FormatTag;
 class WeightOrder {
  public:
   /// Receives elements from `first` on, in packed order.
-  using TakePiece = std::function<void(int64_t first, std::span<const float> piece)>;
+  using PieceSink = std::function<void(int64_t first, std::span<const float> piece)>;
 
   WeightOrder() = default;
   WeightOrder(CpuDevice& device, const Dims& shape, const MemoryDesc& canonical,
@@ -34,7 +34,7 @@ class WeightOrder {
   /// Like pack(), but each thread passes a piece to `take` as soon as it has packed it, while the
   /// piece is in the cache. `memory` is the buffer of the pieces, as large as the packed weight.
   void pack_pieces(CpuDevice& device, const float* canonical, float* memory,
-                   const TakePiece& take) const;
+                   const PieceSink& take) const;
 
  private:
   /// oneDNN's order OIhw16i16o: [output block][input block][kernel][inputs][outputs]. A block of
@@ -68,7 +68,7 @@ class PackedWeightLayer : public CpuLayer {
   }
   void pack(int index, const float* canonical, float* packed) const override;
   void unpack(int index, const float* packed, float* canonical) const override;
-  void give_gradient(int index, const float* canonical, const Bindings& memory,
+  void pack_gradient(int index, const float* canonical, const Bindings& memory,
                      const GradientSink& sink) const override;
   bool packed_is_canonical(int index) const override { return index != 0 || order_.is_canonical(); }
   std::string packed_order(int index) const override {

@@ -123,7 +123,7 @@ class WinogradOf final : public Winograd {
         for (size_t p = 0; p < kPoints; ++p)
           for (int64_t column = share.outputs.first; column < share.outputs.end; column += kStrip)
             product(p, column, in, tiles.count(), points, out);
-        give_output(tiles, share.outputs, out, extras, output);
+        write_output(tiles, share.outputs, out, extras, output);
       });
     });
   }
@@ -138,7 +138,7 @@ class WinogradOf final : public Winograd {
                                  own + weight_room() + share.outputs.end, 0.0F);
                        shares_.for_blocks(share, [&](const Range& tiles) {
                          take_input(tiles, input, in);
-                         take_gradient(tiles, share.outputs, output_gradient, out);
+                         read_gradient(tiles, share.outputs, output_gradient, out);
                          if (bias != nullptr)
                            add_to_bias(tiles, share.outputs, output_gradient, own + weight_room());
                          for (size_t p = 0; p < kPoints; ++p)
@@ -184,16 +184,16 @@ class WinogradOf final : public Winograd {
               [&](int64_t i, int64_t channel, const Element* plane, int64_t y, int64_t x) {
                 const Cells<kSide, Element> cells(plane, g_.input, y - g_.padding[0],
                                                   x - g_.padding[1]);
-                store_points(cells, Expand{}, room, i, channel);
+                store_points(cells, TransformBT{}, room, i, channel);
               });
   }
 
-  void take_gradient(const Range& tiles, const Range& outputs, const Element* gradient,
+  void read_gradient(const Range& tiles, const Range& outputs, const Element* gradient,
                      const Matrices& room) const {
     for_tiles(tiles, outputs, gradient, g_.output,
               [&](int64_t i, int64_t channel, const Element* plane, int64_t y, int64_t x) {
                 const Cells<kOut, Element> cells(plane, g_.output, y, x);
-                store_points(cells, Evaluate{}, room, i, channel);
+                store_points(cells, TransformA{}, room, i, channel);
               });
   }
 
@@ -209,8 +209,8 @@ class WinogradOf final : public Winograd {
               });
   }
 
-  void give_output(const Range& tiles, const Range& outputs, const Matrices& room,
-                   const Extras& extras, Element* output) const {
+  void write_output(const Range& tiles, const Range& outputs, const Matrices& room,
+                    const Extras& extras, Element* output) const {
     for_tiles(tiles, outputs, output, g_.output,
               [&](int64_t i, int64_t channel, Element* plane, int64_t y, int64_t x) {
                 const Float bias =
@@ -240,7 +240,7 @@ class WinogradOf final : public Winograd {
               value);
       }
     };
-    both_ways<kOut, kSide>(row_of, Gather<kOut>{}, put);
+    both_ways<kOut, kSide>(row_of, TransformAT<kOut>{}, put);
   }
 
   /// Calls body(first input of a block, first output of a block, the kernels of both) for the whole
@@ -271,7 +271,7 @@ class WinogradOf final : public Winograd {
                                 i * kLanes);
               return row;
             },
-            [](const auto& line) { return scaled(Evaluate{}(line)); },
+            [](const auto& line) { return scaled(TransformA{}(line)); },
             [&](size_t x, const Row<kSide>& column) {
               for (size_t y = 0; y < kSide; ++y)
                 store(points.at(y * kSide + x, input + i, output), column[y]);
@@ -289,7 +289,7 @@ class WinogradOf final : public Winograd {
                 row[x] = sum_of_parts(weight_at(sums).at(y * kSide + x, input + i, output));
               return row;
             },
-            [](const auto& line) { return Gather<kTaps>{}(scaled(line)); },
+            [](const auto& line) { return TransformAT<kTaps>{}(scaled(line)); },
             [&](size_t x, const Row<kTaps>& column) {
               for (size_t y = 0; y < kTaps; ++y) store(kernels + tap(y, x) + i * kLanes, column[y]);
             });

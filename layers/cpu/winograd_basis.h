@@ -34,7 +34,7 @@ constexpr float power(float base, size_t exponent) {
 
 /// The values at the points of the polynomial with these n coefficients. It is Lavin's A for
 /// gradients of outputs and, scaled, Lavin's G for weights.
-struct Evaluate {
+struct TransformA {
   template <size_t n>
   Row<kSide> operator()(const std::array<Float, n>& c) const {
     Float even_a = c[0], odd_a = kA * c[1], even_b = c[0], odd_b = kB * c[1];
@@ -46,9 +46,9 @@ struct Evaluate {
   }
 };
 
-/// The transpose of Evaluate: Lavin's A^T and, scaled, G^T.
+/// The transpose of TransformA: Lavin's A^T and, scaled, G^T.
 template <int n>
-struct Gather {
+struct TransformAT {
   Row<n> operator()(const Row<kSide>& v) const {
     const Float even_a = v[1] + v[2], odd_a = v[1] - v[2];
     const Float even_b = v[3] + v[4], odd_b = v[3] - v[4];
@@ -63,7 +63,7 @@ struct Gather {
 };
 
 /// Lavin's B^T.
-struct Expand {
+struct TransformBT {
   Row<kSide> operator()(const Row<kSide>& d) const {
     const Float even_a = d[4] - kB2 * d[2], odd_a = kA * (d[3] - kB2 * d[1]);
     const Float even_b = d[4] - kA2 * d[2], odd_b = kB * (d[3] - kA2 * d[1]);

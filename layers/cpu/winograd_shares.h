@@ -36,7 +36,7 @@ class Shares {
     tile_parts_ = std::min(threads / output_parts_, ceil_div(tiles, kRows));
     const int64_t of_part = ceil_div(tiles, tile_parts_);
     const int64_t fitting = kCacheBytes / (kPoints * (inputs + outputs) * 4);
-    const int64_t blocks = ceil_div(of_part, std::max(fitting, kLeastTiles));
+    const int64_t blocks = ceil_div(of_part, std::max(fitting, kMinTiles));
     block_ = ceil_div(ceil_div(of_part, blocks), kRows) * kRows;
   }
 
@@ -70,7 +70,7 @@ class Shares {
   static constexpr int64_t kCacheBytes = 512 << 10;
   /// The least number of tiles of a block, so that a weight that does not fit in a cache is used
   /// several times.
-  static constexpr int64_t kLeastTiles = 64;
+  static constexpr int64_t kMinTiles = 64;
 
   static int64_t ceil_div(int64_t whole, int64_t part) { return (whole + part - 1) / part; }
   static Range part(int64_t whole, int64_t step, int64_t parts, int64_t index) {

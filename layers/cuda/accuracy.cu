@@ -19,7 +19,7 @@ struct AccuracyKernel {
   const float* labels;
   float* out;
   uint32_t samples, classes, ranks;
-  uint32_t top_k[kMostRanks];
+  uint32_t top_k[kMaxRanks];
 
   void visit(MemoryVisitor& visitor) const {
     visitor.reads(scores, bytes_of_elements<float>(int64_t{samples} * classes));
@@ -34,7 +34,7 @@ struct AccuracyKernel {
                                         static_cast<uint32_t>(labels[sample]));
     if (Team::member(thread) != 0) return;
 #pragma unroll
-    for (uint32_t k = 0; k < kMostRanks; ++k)
+    for (uint32_t k = 0; k < kMaxRanks; ++k)
       if (k < ranks) out[sample * ranks + k] = rank < top_k[k] ? 1 : 0;
   }
 };
@@ -74,8 +74,8 @@ class CudaAccuracy final : public CudaLayer {
 
 }  // namespace
 
-std::unique_ptr<Layer> make_accuracy(const LayerRequest& request, const Making& making) {
-  return std::make_unique<CudaAccuracy>(request, making.device);
+std::unique_ptr<Layer> make_accuracy(const LayerRequest& request, const LayerContext& context) {
+  return std::make_unique<CudaAccuracy>(request, context.device);
 }
 
 }  // namespace poseidon::layers::cuda

@@ -113,8 +113,8 @@ class CudaArgmax final : public CudaLayer {
 
 }  // namespace
 
-std::unique_ptr<Layer> make_argmax(const LayerRequest& request, const Making& making) {
-  return std::make_unique<CudaArgmax>(request, making.device);
+std::unique_ptr<Layer> make_argmax(const LayerRequest& request, const LayerContext& context) {
+  return std::make_unique<CudaArgmax>(request, context.device);
 }
 
 }  // namespace poseidon::layers::cuda

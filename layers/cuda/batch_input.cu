@@ -97,11 +97,11 @@ class CudaBatchInput final : public BatchInput {
  public:
   explicit CudaBatchInput(CudaDevice& device) : device_(device) {}
 
-  bool takes_pixels(const Shape& shape) const override {
+  bool accepts_pixels(const Shape& shape) const override {
     return shape.channels() == 1 || shape.channels() == 3;
   }
   Format format_for(const Shape& shape, Format wanted) const override {
-    const bool same_order = shape.channels() == 1 || !takes_pixels(shape);
+    const bool same_order = shape.channels() == 1 || !accepts_pixels(shape);
     return same_order ? wanted : format_of(shape, wanted.type);
   }
   void write(const BatchValues& batch, const Tensor& input) override {

@@ -83,7 +83,9 @@ class CudaBatchNorm final : public CudaLayer {
 
   Saved saved(const Bindings& memory) const {
     ChannelArrays arrays(memory.workspace, channels_);
-    return {.mean = arrays.take(), .mean_rest = arrays.take(), .inverse_deviation = arrays.take()};
+    return {.mean = arrays.allocate(),
+            .mean_rest = arrays.allocate(),
+            .inverse_deviation = arrays.allocate()};
   }
 
   /// The bits of outputs above zero. They lie in the workspace, after the saved arrays of channels.
@@ -110,8 +112,8 @@ class CudaBatchNorm final : public CudaLayer {
             .mean = kept.mean,
             .mean_rest = kept.mean_rest,
             .inverse_deviation = kept.inverse_deviation,
-            .factor = arrays.take(),
-            .term = arrays.take(),
+            .factor = arrays.allocate(),
+            .term = arrays.allocate(),
             .channels = tiling_.channels,
             .epsilon = definition_.epsilon};
   }
@@ -156,8 +158,9 @@ class CudaBatchNorm final : public CudaLayer {
     const Saved kept = saved(memory);
     auto* of_bands = reinterpret_cast<BandGradients*>(memory.scratch);
     ChannelArrays arrays = behind_bands(memory);
-    const GradientCoefficients coefficients{
-        .of_gradient = arrays.take(), .of_centered = arrays.take(), .term = arrays.take()};
+    const GradientCoefficients coefficients{.of_gradient = arrays.allocate(),
+                                            .of_centered = arrays.allocate(),
+                                            .term = arrays.allocate()};
     using Kernel = BatchNormGradientSumsKernel<Element, kEach, OfBatchNorm>;
     device_.launch(Kernel{.tiling = matrix_,
                           .gradient = gradient,
@@ -191,8 +194,8 @@ class CudaBatchNorm final : public CudaLayer {
 
 }  // namespace
 
-std::unique_ptr<Layer> make_batch_norm(const LayerRequest& request, const Making& making) {
-  return make_for_channels<CudaBatchNorm>(request, making.device);
+std::unique_ptr<Layer> make_batch_norm(const LayerRequest& request, const LayerContext& context) {
+  return make_for_channels<CudaBatchNorm>(request, context.device);
 }
 
 }  // namespace poseidon::layers::cuda

@@ -151,7 +151,7 @@ struct GradientCoefficients {
 struct BatchNormParameterGradientsKernel {
   static constexpr const char* kName = "batch_norm parameter gradients";
   static constexpr uint32_t kThreads = ChannelWarp::kThreads;
-  using Shared = NothingShared;
+  using Shared = NoSharedMemory;
 
   RowTiling tiling;
   const BandGradients* of_bands;

@@ -124,7 +124,7 @@ struct NormalizedChannels {
 struct BatchNormStatisticsKernel {
   static constexpr const char* kName = "batch_norm statistics";
   static constexpr uint32_t kThreads = ChannelWarp::kThreads;
-  using Shared = NothingShared;
+  using Shared = NoSharedMemory;
 
   RowTiling tiling;
   const BandMoments* of_bands;

@@ -270,7 +270,7 @@ namespace {
 constexpr uint32_t kBiasThreads = BiasGradientKernel<float>::kThreads;
 /// Limit on blocks: about as many as the multiprocessors of a GPU hold at once. More blocks would
 /// write more partial sums, which BiasSumKernel must read.
-constexpr int64_t kMostBiasBlocks = 512;
+constexpr int64_t kMaxBiasBlocks = 512;
 /// Least number of wide rows for each thread.
 constexpr int64_t kFewestBiasRows = 4;
 
@@ -284,7 +284,7 @@ BiasGradient::BiasGradient(CudaDevice& device, int64_t rows, int64_t channels, D
   wide_rows_ = blocks_for(rows, repeats_);
   width_ = blocks_for(packs_, blocks_for(packs_, kBiasThreads));
   const int64_t lanes = kBiasThreads / width_;
-  const int64_t most = std::max<int64_t>(1, kMostBiasBlocks / blocks_across());
+  const int64_t most = std::max<int64_t>(1, kMaxBiasBlocks / blocks_across());
   const int64_t blocks = std::clamp<int64_t>(wide_rows_ / (lanes * kFewestBiasRows), 1, most);
   rows_of_block_ = blocks_for(wide_rows_, blocks);
 }

@@ -11,7 +11,7 @@ class ChannelArrays {
   ChannelArrays(std::byte* memory, int64_t channels)
       : next_(reinterpret_cast<float*>(memory)), length_(padded(channels)) {}
 
-  float* take() {
+  float* allocate() {
     float* array = next_;
     next_ += length_;
     return array;

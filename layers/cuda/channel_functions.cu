@@ -124,14 +124,15 @@ class CudaChannelFunction final : public CudaLayer {
 
 }  // namespace
 
-std::unique_ptr<Layer> make_channel_function(const LayerRequest& request, const Making& making) {
+std::unique_ptr<Layer> make_channel_function(const LayerRequest& request,
+                                             const LayerContext& context) {
   std::unique_ptr<Layer> layer;
   const auto& definition = static_cast<const ChannelFunction&>(request.definition);
   with_channel_rule_of(definition, [&](auto rule) {
     with_channels_of(request.input_formats[0].type, definition.input.channels(),
                      [&](auto element, auto each) {
                        using Made = CudaChannelFunction<decltype(element), each, decltype(rule)>;
-                       layer = std::make_unique<Made>(request, making.device);
+                       layer = std::make_unique<Made>(request, context.device);
                      });
   });
   return layer;

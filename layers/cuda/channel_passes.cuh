@@ -164,7 +164,7 @@ template <class Element>
 struct ChannelSumsKernel {
   static constexpr const char* kName = "gradient of each channel";
   static constexpr uint32_t kThreads = ChannelWarp::kThreads;
-  using Shared = NothingShared;
+  using Shared = NoSharedMemory;
 
   const ChannelSums* in;
   bool of_factor;

@@ -37,8 +37,8 @@ class CudaConcat final : public CudaLayer {
 
 }  // namespace
 
-std::unique_ptr<Layer> make_concat(const LayerRequest& request, const Making& making) {
-  return std::make_unique<CudaConcat>(request, making.device);
+std::unique_ptr<Layer> make_concat(const LayerRequest& request, const LayerContext& context) {
+  return std::make_unique<CudaConcat>(request, context.device);
 }
 
 }  // namespace poseidon::layers::cuda

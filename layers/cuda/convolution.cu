@@ -21,15 +21,15 @@ class CudaConvolution final : public CudaLayer {
  public:
   enum class Role : uint8_t { kItself, kTranspose };
 
-  CudaConvolution(const LayerRequest& request, const Making& making, const Convolution& convolution,
-                  Role role)
-      : CudaLayer(request, making.device),
+  CudaConvolution(const LayerRequest& request, const LayerContext& context,
+                  const Convolution& convolution, Role role)
+      : CudaLayer(request, context.device),
         convolution_(convolution),
         role_(role),
         relu_(request.relu),
-        type_(making.device.activations()),
-        products_(making.products),
-        bias_gradient_(making.device, request.output_shape.samples() * request.output_shape.area(),
+        type_(context.device.activations()),
+        products_(context.products),
+        bias_gradient_(context.device, request.output_shape.samples() * request.output_shape.area(),
                        request.output_shape.channels(), type_) {
     if (!request.choice.layout.empty())
       throw ConfigError(text(
@@ -43,8 +43,8 @@ class CudaConvolution final : public CudaLayer {
     set_needs();
   }
 
-  std::vector<Choice> alternatives() const override {
-    std::vector<Choice> others;
+  std::vector<AlgorithmChoice> alternatives() const override {
+    std::vector<AlgorithmChoice> others;
     for (const NamedPass& pass : {kForward, kBackwardData, kBackwardWeights}) {
       if ((choice_.*pass.field).empty()) continue;
       for (const std::string& name : products_.alternatives(problem(pass.pass))) {
@@ -100,15 +100,16 @@ class CudaConvolution final : public CudaLayer {
  private:
   struct NamedPass {
     ConvolutionPass pass;
-    decltype(&Choice::forward) field;
+    decltype(&AlgorithmChoice::forward) field;
     decltype(&Implementations::forward) implementation;
   };
-  static constexpr NamedPass kForward{ConvolutionPass::kForward, &Choice::forward,
+  static constexpr NamedPass kForward{ConvolutionPass::kForward, &AlgorithmChoice::forward,
                                       &Implementations::forward};
-  static constexpr NamedPass kBackwardData{ConvolutionPass::kBackwardData, &Choice::backward_data,
+  static constexpr NamedPass kBackwardData{ConvolutionPass::kBackwardData,
+                                           &AlgorithmChoice::backward_data,
                                            &Implementations::backward_data};
   static constexpr NamedPass kBackwardWeights{ConvolutionPass::kBackwardWeights,
-                                              &Choice::backward_weights,
+                                              &AlgorithmChoice::backward_weights,
                                               &Implementations::backward_weights};
 
   /// The problem for a pass of the layer. A transposed convolution exchanges two passes.
@@ -121,7 +122,7 @@ class CudaConvolution final : public CudaLayer {
 
   /// Plans a pass by the algorithm in `asked`, or by the fixed rule if it names none. Records the
   /// algorithm in choice_ and implementations_.
-  std::unique_ptr<Product> plan(const NamedPass& pass, const Choice& asked) {
+  std::unique_ptr<Product> plan(const NamedPass& pass, const AlgorithmChoice& asked) {
     auto product = products_.plan(problem(pass.pass), asked.*pass.field);
     choice_.*pass.field = product->name();
     implementations_.*pass.implementation = "cuDNN " + product->name();
@@ -187,15 +188,16 @@ class CudaConvolution final : public CudaLayer {
 
 }  // namespace
 
-std::unique_ptr<Layer> make_convolution(const LayerRequest& request, const Making& making) {
-  return std::make_unique<CudaConvolution>(request, making,
+std::unique_ptr<Layer> make_convolution(const LayerRequest& request, const LayerContext& context) {
+  return std::make_unique<CudaConvolution>(request, context,
                                            static_cast<const Convolution&>(request.definition),
                                            CudaConvolution::Role::kItself);
 }
 
-std::unique_ptr<Layer> make_deconvolution(const LayerRequest& request, const Making& making) {
+std::unique_ptr<Layer> make_deconvolution(const LayerRequest& request,
+                                          const LayerContext& context) {
   return std::make_unique<CudaConvolution>(
-      request, making, static_cast<const Deconvolution&>(request.definition).convolution,
+      request, context, static_cast<const Deconvolution&>(request.definition).convolution,
       CudaConvolution::Role::kTranspose);
 }
 

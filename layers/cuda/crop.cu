@@ -144,8 +144,8 @@ class CudaCrop final : public CudaLayer {
 
 }  // namespace
 
-std::unique_ptr<Layer> make_crop(const LayerRequest& request, const Making& making) {
-  return std::make_unique<CudaCrop>(request, making.device);
+std::unique_ptr<Layer> make_crop(const LayerRequest& request, const LayerContext& context) {
+  return std::make_unique<CudaCrop>(request, context.device);
 }
 
 }  // namespace poseidon::layers::cuda

@@ -53,7 +53,7 @@ std::unique_ptr<LayerFactory> make_cuda_factory(CudaDevice& device,
                                                 std::unique_ptr<Products> products);
 
 /// Arguments of the functions that make layers.
-struct Making {
+struct LayerContext {
   CudaDevice& device;
   Products& products;
 };
@@ -61,7 +61,7 @@ struct Making {
 /// One function for each layer type or for several types. make_cuda_factory() selects it by the
 /// type of the definition.
 #define POSEIDON_MAKER(type, Class, maker, description) \
-  std::unique_ptr<Layer> make_##maker(const LayerRequest& request, const Making& making);
+  std::unique_ptr<Layer> make_##maker(const LayerRequest& request, const LayerContext& context);
 POSEIDON_LAYER_TYPES(POSEIDON_MAKER)
 #undef POSEIDON_MAKER
 

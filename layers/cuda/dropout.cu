@@ -49,7 +49,7 @@ struct DenseDropoutKernel {
   DropoutNumbers numbers;
 
   uint32_t parts() const { return (features + kEach - 1) / kEach; }
-  int64_t things() const { return int64_t{samples} * parts(); }
+  int64_t thread_count() const { return int64_t{samples} * parts(); }
 
   void visit(MemoryVisitor& visitor) const {
     numbers.visit(visitor);
@@ -94,7 +94,7 @@ struct ImageDropoutKernel {
   uint32_t samples, channels, area;
   DropoutNumbers numbers;
 
-  int64_t things() const {
+  int64_t thread_count() const {
     return int64_t{samples} * ((area + kDecided - 1) / kDecided) * (channels / kWidth);
   }
 
@@ -184,12 +184,12 @@ class CudaDropout final : public CudaLayer {
     const auto area = static_cast<uint32_t>(shape.area());
     if (area == 1 || channels == 1) {
       const DenseDropoutKernel<Element> kernel{in, out, samples, channels * area, numbers};
-      device_.launch_for(kernel.things(), kernel);
+      device_.launch_for(kernel.thread_count(), kernel);
       return;
     }
     with_channels_of<Element>(channels, [&](auto width) {
       const ImageDropoutKernel<Element, width> kernel{in, out, samples, channels, area, numbers};
-      device_.launch_for(kernel.things(), kernel);
+      device_.launch_for(kernel.thread_count(), kernel);
     });
   }
 
@@ -198,8 +198,8 @@ class CudaDropout final : public CudaLayer {
 
 }  // namespace
 
-std::unique_ptr<Layer> make_dropout(const LayerRequest& request, const Making& making) {
-  return std::make_unique<CudaDropout>(request, making.device);
+std::unique_ptr<Layer> make_dropout(const LayerRequest& request, const LayerContext& context) {
+  return std::make_unique<CudaDropout>(request, context.device);
 }
 
 }  // namespace poseidon::layers::cuda

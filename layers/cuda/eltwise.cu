@@ -285,8 +285,8 @@ class CudaEltwise final : public CudaLayer {
 
 }  // namespace
 
-std::unique_ptr<Layer> make_eltwise(const LayerRequest& request, const Making& making) {
-  return std::make_unique<CudaEltwise>(request, making.device);
+std::unique_ptr<Layer> make_eltwise(const LayerRequest& request, const LayerContext& context) {
+  return std::make_unique<CudaEltwise>(request, context.device);
 }
 
 }  // namespace poseidon::layers::cuda

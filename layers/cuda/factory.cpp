@@ -7,7 +7,7 @@ namespace poseidon::layers::cuda {
 
 namespace {
 
-using Maker = std::unique_ptr<Layer> (*)(const LayerRequest&, const Making&);
+using Maker = std::unique_ptr<Layer> (*)(const LayerRequest&, const LayerContext&);
 
 const std::map<std::string_view, Maker>& makers() {
   static const std::map<std::string_view, Maker> kMakers{
@@ -34,7 +34,7 @@ class CudaFactory final : public LayerFactory {
   }
 
   void add(std::span<const float> values, std::span<float> sums) override {
-    combined_gradient(making_.device, to_be_added(values, sums), std::nullopt);
+    combined_gradient(making_.device, addition_bindings(values, sums), std::nullopt);
   }
 
   std::unique_ptr<Layer> make_reorder(const Shape& shape, Format from, Format to) override {
@@ -47,7 +47,7 @@ class CudaFactory final : public LayerFactory {
 
  private:
   const std::unique_ptr<Products> products_;
-  const Making making_;
+  const LayerContext making_;
 };
 
 }  // namespace

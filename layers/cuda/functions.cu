@@ -11,10 +11,10 @@ namespace {
 /// The math functions that rules need. GPU code calls CUDA's math library, host code the C library.
 struct FunctionMath {
   static POSEIDON_ANY_DEVICE float exp(float x) { return ::expf(x); }
-  static POSEIDON_ANY_DEVICE float exp_less_1(float x) { return ::expm1f(x); }
+  static POSEIDON_ANY_DEVICE float expm1(float x) { return ::expm1f(x); }
   static POSEIDON_ANY_DEVICE float exp_to_the_ends(float x) { return ::expf(x); }
   static POSEIDON_ANY_DEVICE float log(float x) { return ::logf(x); }
-  static POSEIDON_ANY_DEVICE float log_of_1_and(float x) { return ::log1pf(x); }
+  static POSEIDON_ANY_DEVICE float log1p(float x) { return ::log1pf(x); }
   static POSEIDON_ANY_DEVICE float power(float base, const Exponent& exponent) {
     return ::powf(base, exponent.power);
   }
@@ -45,7 +45,7 @@ class CudaFunction final : public CudaLayer {
  public:
   CudaFunction(const LayerRequest& request, CudaDevice& device, const Rule& rule)
       : CudaLayer(request, device), rule_(rule) {
-    ask_for_function<Rule>(needs_, request.training);
+    set_function_needs<Rule>(needs_, request.training);
   }
 
   void forward(const StepContext&, const Bindings& memory) override {
@@ -73,10 +73,10 @@ class CudaFunction final : public CudaLayer {
 
 }  // namespace
 
-std::unique_ptr<Layer> make_function(const LayerRequest& request, const Making& making) {
+std::unique_ptr<Layer> make_function(const LayerRequest& request, const LayerContext& context) {
   return with_rule_of(request.definition, [&](const auto& rule) -> std::unique_ptr<Layer> {
     using Rule = std::remove_cvref_t<decltype(rule)>;
-    return std::make_unique<CudaFunction<Rule>>(request, making.device, rule);
+    return std::make_unique<CudaFunction<Rule>>(request, context.device, rule);
   });
 }
 

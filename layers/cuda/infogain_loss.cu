@@ -8,7 +8,7 @@ namespace poseidon::layers::cuda {
 namespace {
 
 /// The infogain matrix H (classes x classes), and the labels, which select a row for each sample.
-struct Worth {
+struct InfogainMatrix {
   const float* matrix;
   const float* labels;
   uint32_t samples, classes;
@@ -30,31 +30,31 @@ struct InfogainForwardKernel {
   using Shared = typename Team::Shared;
 
   const float* scores;
-  Worth worth;
+  InfogainMatrix infogain;
   float* probabilities;
   float* sums;
   float* losses;
 
   void visit(MemoryVisitor& visitor) const {
-    const int64_t bytes = bytes_of_elements<float>(int64_t{worth.samples} * worth.classes);
-    worth.visit(visitor);
+    const int64_t bytes = bytes_of_elements<float>(int64_t{infogain.samples} * infogain.classes);
+    infogain.visit(visitor);
     visitor.reads(scores, bytes);
     visitor.writes(probabilities, bytes);
-    visitor.writes(sums, bytes_of_elements<float>(worth.samples));
-    visitor.writes(losses, bytes_of_elements<float>(worth.samples));
+    visitor.writes(sums, bytes_of_elements<float>(infogain.samples));
+    visitor.writes(losses, bytes_of_elements<float>(infogain.samples));
   }
 
   POSEIDON_DEVICE void operator()(const Thread& thread, Shared& shared) const {
     const int64_t sample = Team::row(thread);
-    if (sample >= worth.samples) return;  // the whole team returns
-    const float* row = scores + sample * worth.classes;
-    const float* values = worth.of(sample);
-    float* target = probabilities + sample * worth.classes;
-    const RowSum exponentials = sum_exponentials<Team>(thread, shared, row, worth.classes);
+    if (sample >= infogain.samples) return;  // the whole team returns
+    const float* row = scores + sample * infogain.classes;
+    const float* values = infogain.of(sample);
+    float* target = probabilities + sample * infogain.classes;
+    const RowSum exponentials = sum_exponentials<Team>(thread, shared, row, infogain.classes);
     const float inverse = 1 / static_cast<float>(exponentials.sum);
     const double logarithm = ::log(exponentials.sum), largest = exponentials.largest;
     double sum = 0, loss = 0;
-    for (uint32_t c = Team::member(thread); c < worth.classes; c += Team::kSize) {
+    for (uint32_t c = Team::member(thread); c < infogain.classes; c += Team::kSize) {
       target[c] = exponential(row[c] - exponentials.largest) * inverse;
       const double value = values[c];
       sum += value;
@@ -75,23 +75,23 @@ struct InfogainBackwardKernel {
 
   const float* probabilities;
   const float* sums;
-  Worth worth;
+  InfogainMatrix infogain;
   float* gradient;
   float scale;
 
   void visit(MemoryVisitor& visitor) const {
-    const int64_t bytes = bytes_of_elements<float>(int64_t{worth.samples} * worth.classes);
-    worth.visit(visitor);
+    const int64_t bytes = bytes_of_elements<float>(int64_t{infogain.samples} * infogain.classes);
+    infogain.visit(visitor);
     visitor.reads(probabilities, bytes);
-    visitor.reads(sums, bytes_of_elements<float>(worth.samples));
+    visitor.reads(sums, bytes_of_elements<float>(infogain.samples));
     visitor.writes(gradient, bytes);
   }
 
   POSEIDON_DEVICE void operator()(const Thread& thread) const {
     const int64_t at = int64_t{thread.block()} * kThreads + thread.thread();
-    if (at >= int64_t{worth.samples} * worth.classes) return;
-    const int64_t sample = at / worth.classes;
-    const float value = worth.of(sample)[at % worth.classes];
+    if (at >= int64_t{infogain.samples} * infogain.classes) return;
+    const int64_t sample = at / infogain.classes;
+    const float value = infogain.of(sample)[at % infogain.classes];
     gradient[at] = scale * (sums[sample] * probabilities[at] - value);
   }
 };
@@ -114,7 +114,7 @@ class CudaInfogainLoss final : public CudaLayer {
     with_team_for(loss_.classes, [&](auto team) {
       using Team = decltype(team);
       device_.launch(InfogainForwardKernel<Team>{.scores = memory.inputs[0].as<float>(),
-                                                 .worth = worth(memory),
+                                                 .infogain = infogain(memory),
                                                  .probabilities = probabilities(memory),
                                                  .sums = sums(memory),
                                                  .losses = memory.output.as<float>()},
@@ -127,14 +127,14 @@ class CudaInfogainLoss final : public CudaLayer {
     const InfogainBackwardKernel kernel{
         .probabilities = probabilities(memory),
         .sums = sums(memory),
-        .worth = worth(memory),
+        .infogain = infogain(memory),
         .gradient = memory.input_gradients[0].as<float>(),
         .scale = step.loss_scale * static_cast<float>(loss_.weight)};
     device_.launch_for(loss_.samples * loss_.classes, kernel);
   }
 
  private:
-  Worth worth(const Bindings& memory) const {
+  InfogainMatrix infogain(const Bindings& memory) const {
     return {.matrix = matrix_.as<float>().data(),
             .labels = memory.inputs[1].as<float>(),
             .samples = static_cast<uint32_t>(loss_.samples),
@@ -153,8 +153,9 @@ class CudaInfogainLoss final : public CudaLayer {
 
 }  // namespace
 
-std::unique_ptr<Layer> make_infogain_loss(const LayerRequest& request, const Making& making) {
-  return std::make_unique<CudaInfogainLoss>(request, making.device);
+std::unique_ptr<Layer> make_infogain_loss(const LayerRequest& request,
+                                          const LayerContext& context) {
+  return std::make_unique<CudaInfogainLoss>(request, context.device);
 }
 
 }  // namespace poseidon::layers::cuda

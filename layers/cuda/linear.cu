@@ -12,20 +12,20 @@ namespace {
 /// A linear layer. The weight stays in canonical order, which all products read directly.
 class CudaLinear final : public CudaLayer {
  public:
-  CudaLinear(const LayerRequest& request, const Making& making)
-      : CudaLayer(request, making.device),
+  CudaLinear(const LayerRequest& request, const LayerContext& context)
+      : CudaLayer(request, context.device),
         linear_(static_cast<const Linear&>(request.definition)),
         relu_(request.relu),
         gives_factors_(request.factor_rows > 0),
         gradient_rows_(gives_factors_ ? request.factor_rows : linear_.samples),
-        bias_gradient_(making.device, gradient_rows_, linear_.outputs, DataType::kFp32) {
-    forward_ = making.products.plan(MatrixProblem{.rows = linear_.samples,
-                                                  .columns = linear_.outputs,
-                                                  .depth = linear_.inputs,
-                                                  .transpose_second = true,
-                                                  .bias = linear_.bias,
-                                                  .relu = relu_ == 0.0F});
-    if (request.training || gives_factors_) make_backward(request, making);
+        bias_gradient_(context.device, gradient_rows_, linear_.outputs, DataType::kFp32) {
+    forward_ = context.products.plan(MatrixProblem{.rows = linear_.samples,
+                                                   .columns = linear_.outputs,
+                                                   .depth = linear_.inputs,
+                                                   .transpose_second = true,
+                                                   .bias = linear_.bias,
+                                                   .relu = relu_ == 0.0F});
+    if (request.training || gives_factors_) make_backward(request, context);
     implementations_ = {.forward = name_of(forward_),
                         .backward_data = name_of(backward_data_),
                         .backward_weights = name_of(backward_weights_)};
@@ -76,13 +76,13 @@ class CudaLinear final : public CudaLayer {
   }
 
  private:
-  void make_backward(const LayerRequest& request, const Making& making) {
-    backward_weights_ = making.products.plan(MatrixProblem{.rows = linear_.outputs,
-                                                           .columns = linear_.inputs,
-                                                           .depth = gradient_rows_,
-                                                           .transpose_first = true});
+  void make_backward(const LayerRequest& request, const LayerContext& context) {
+    backward_weights_ = context.products.plan(MatrixProblem{.rows = linear_.outputs,
+                                                            .columns = linear_.inputs,
+                                                            .depth = gradient_rows_,
+                                                            .transpose_first = true});
     if (request.input_needs_gradient[0])
-      backward_data_ = making.products.plan(MatrixProblem{
+      backward_data_ = context.products.plan(MatrixProblem{
           .rows = linear_.samples, .columns = linear_.inputs, .depth = linear_.outputs});
   }
 
@@ -154,8 +154,8 @@ class CudaLinear final : public CudaLayer {
 
 }  // namespace
 
-std::unique_ptr<Layer> make_linear(const LayerRequest& request, const Making& making) {
-  return std::make_unique<CudaLinear>(request, making);
+std::unique_ptr<Layer> make_linear(const LayerRequest& request, const LayerContext& context) {
+  return std::make_unique<CudaLinear>(request, context);
 }
 
 }  // namespace poseidon::layers::cuda

@@ -151,34 +151,37 @@ class CudaElementLoss final : public CudaLayer {
 };
 
 template <class Rule>
-std::unique_ptr<Layer> make_loss(const LayerRequest& request, const Making& making,
+std::unique_ptr<Layer> make_loss(const LayerRequest& request, const LayerContext& context,
                                  const Rule& rule) {
-  return std::make_unique<CudaElementLoss<Rule>>(request, making.device, rule);
+  return std::make_unique<CudaElementLoss<Rule>>(request, context.device, rule);
 }
 
 }  // namespace
 
-std::unique_ptr<Layer> make_euclidean_loss(const LayerRequest& request, const Making& making) {
-  return make_loss(request, making, EuclideanLossRule{});
+std::unique_ptr<Layer> make_euclidean_loss(const LayerRequest& request,
+                                           const LayerContext& context) {
+  return make_loss(request, context, EuclideanLossRule{});
 }
 
-std::unique_ptr<Layer> make_sigmoid_loss(const LayerRequest& request, const Making& making) {
-  return make_loss(request, making, SigmoidLossRule{});
+std::unique_ptr<Layer> make_sigmoid_loss(const LayerRequest& request, const LayerContext& context) {
+  return make_loss(request, context, SigmoidLossRule{});
 }
 
-std::unique_ptr<Layer> make_contrastive_loss(const LayerRequest& request, const Making& making) {
+std::unique_ptr<Layer> make_contrastive_loss(const LayerRequest& request,
+                                             const LayerContext& context) {
   const auto& loss = static_cast<const ContrastiveLoss&>(request.definition);
-  return make_loss(request, making,
+  return make_loss(request, context,
                    ContrastiveLossRule{.margin = loss.margin, .legacy = loss.legacy});
 }
 
-std::unique_ptr<Layer> make_hinge_loss(const LayerRequest& request, const Making& making) {
+std::unique_ptr<Layer> make_hinge_loss(const LayerRequest& request, const LayerContext& context) {
   const auto& loss = static_cast<const HingeLoss&>(request.definition);
-  return make_loss(request, making, HingeLossRule{.squared = loss.norm == HingeLoss::Norm::kL2});
+  return make_loss(request, context, HingeLossRule{.squared = loss.norm == HingeLoss::Norm::kL2});
 }
 
-std::unique_ptr<Layer> make_multinomial_loss(const LayerRequest& request, const Making& making) {
-  return make_loss(request, making, MultinomialLossRule{});
+std::unique_ptr<Layer> make_multinomial_loss(const LayerRequest& request,
+                                             const LayerContext& context) {
+  return make_loss(request, context, MultinomialLossRule{});
 }
 
 }  // namespace poseidon::layers::cuda

@@ -142,16 +142,16 @@ std::unique_ptr<Layer> make_lrn_with(const LayerRequest& request, CudaDevice& de
 
 }  // namespace
 
-std::unique_ptr<Layer> make_lrn(const LayerRequest& request, const Making& making) {
+std::unique_ptr<Layer> make_lrn(const LayerRequest& request, const LayerContext& context) {
   const auto& lrn = static_cast<const Lrn&>(request.definition);
   std::unique_ptr<Layer> layer;
   with_channels_of(
       request.input_formats[0].type, lrn.input.channels(), [&](auto element, auto each) {
         using Element = decltype(element);
         if (lrn.beta == 0.75)
-          layer = make_lrn_with<Element, each>(request, making.device, lrn, BetaThreeQuarters{});
+          layer = make_lrn_with<Element, each>(request, context.device, lrn, BetaThreeQuarters{});
         else
-          layer = make_lrn_with<Element, each>(request, making.device, lrn,
+          layer = make_lrn_with<Element, each>(request, context.device, lrn,
                                                AnyBeta{static_cast<float>(lrn.beta)});
       });
   return layer;

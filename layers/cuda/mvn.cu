@@ -26,7 +26,7 @@ struct MvnGroups {
 struct MvnStatisticsKernel {
   static constexpr const char* kName = "mvn statistics";
   static constexpr uint32_t kThreads = ChannelWarp::kThreads;
-  using Shared = NothingShared;
+  using Shared = NoSharedMemory;
 
   MvnGroups groups;
   uint32_t count;  ///< of groups
@@ -78,7 +78,7 @@ struct MvnStatisticsKernel {
 struct MvnGradientSumsKernel {
   static constexpr const char* kName = "mvn sums of gradients";
   static constexpr uint32_t kThreads = ChannelWarp::kThreads;
-  using Shared = NothingShared;
+  using Shared = NoSharedMemory;
 
   MvnGroups groups;
   uint32_t count;  ///< of groups
@@ -143,7 +143,7 @@ class CudaMvn final : public CudaLayer {
   void forward(const StepContext&, const Bindings& memory) override {
     auto* of_bands = reinterpret_cast<BandMoments*>(memory.scratch);
     ChannelArrays arrays = behind_bands(memory);
-    float *factor = arrays.take(), *term = arrays.take();
+    float *factor = arrays.allocate(), *term = arrays.allocate();
     device_.launch(
         BatchNormMomentsKernel<Element, kEach, OfMvn>{tiling_, memory.inputs[0].as<Element>(),
                                                       of_bands},
@@ -188,7 +188,7 @@ class CudaMvn final : public CudaLayer {
  private:
   int64_t channels() const { return tiling_.channels_of_all(); }
   float* mean(const Bindings& memory) const {
-    return ChannelArrays(memory.workspace, channels()).take();
+    return ChannelArrays(memory.workspace, channels()).allocate();
   }
   MvnForward* saved(const Bindings& memory) const {
     return reinterpret_cast<MvnForward*>(memory.workspace + ChannelArrays::bytes(channels(), 1));
@@ -205,8 +205,9 @@ class CudaMvn final : public CudaLayer {
                                      const MaskedGradient<Element>& gradient) {
     auto* of_bands = reinterpret_cast<BandGradients*>(memory.scratch);
     ChannelArrays arrays = behind_bands(memory);
-    const GradientCoefficients coefficients{
-        .of_gradient = arrays.take(), .of_centered = arrays.take(), .term = arrays.take()};
+    const GradientCoefficients coefficients{.of_gradient = arrays.allocate(),
+                                            .of_centered = arrays.allocate(),
+                                            .term = arrays.allocate()};
     using Kernel = BatchNormGradientSumsKernel<Element, kEach, OfMvn>;
     device_.launch(Kernel{.tiling = tiling_,
                           .gradient = {.first = gradient, .others = {}, .count = 0},
@@ -232,8 +233,8 @@ class CudaMvn final : public CudaLayer {
 
 }  // namespace
 
-std::unique_ptr<Layer> make_mvn(const LayerRequest& request, const Making& making) {
-  return make_for_channels<CudaMvn>(request, making.device);
+std::unique_ptr<Layer> make_mvn(const LayerRequest& request, const LayerContext& context) {
+  return make_for_channels<CudaMvn>(request, context.device);
 }
 
 }  // namespace poseidon::layers::cuda

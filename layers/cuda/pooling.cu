@@ -20,7 +20,7 @@ class CudaPooling final : public CudaLayer {
         pooling_(static_cast<const Pooling&>(request.definition)),
         plan_(plan_of(pooling_)),
         cells_(pooling_.kernel[0] * pooling_.kernel[1]) {
-    if (!pooling_.takes_one_cell() || !request.training) return;
+    if (!pooling_.stores_chosen_cell() || !request.training) return;
     if (cells_ > UINT16_MAX)
       throw ConfigError(text("[pooling '", name_, "'] training supports windows of at most ",
                              UINT16_MAX, " cells"));
@@ -66,7 +66,7 @@ class CudaPooling final : public CudaLayer {
           .gradient = gradient.as<Element>(),
           .target = memory.input_gradients[0].as<Element>()};
       const int64_t threads = plan_.inputs() / width;
-      if (pooling_.takes_one_cell())
+      if (pooling_.stores_chosen_cell())
         device_.launch_for(threads,
                            TakenPoolingBackwardKernel<Element, width, Place>{
                                {common}, reinterpret_cast<const Place*>(memory.workspace)});
@@ -164,10 +164,10 @@ class CudaEvenPooling final : public CudaLayer {
 
 }  // namespace
 
-std::unique_ptr<Layer> make_pooling(const LayerRequest& request, const Making& making) {
+std::unique_ptr<Layer> make_pooling(const LayerRequest& request, const LayerContext& context) {
   if (static_cast<const Pooling&>(request.definition).is_even())
-    return make_for_channels<CudaEvenPooling>(request, making.device);
-  return std::make_unique<CudaPooling>(request, making.device);
+    return make_for_channels<CudaEvenPooling>(request, context.device);
+  return std::make_unique<CudaPooling>(request, context.device);
 }
 
 }  // namespace poseidon::layers::cuda

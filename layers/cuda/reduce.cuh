@@ -25,7 +25,7 @@ struct Maximum {
 };
 
 /// The Shared struct of a kernel whose threads only shuffle.
-struct NothingShared {};
+struct NoSharedMemory {};
 
 /// Reduces `value` over the lanes of a warp whose index is equal modulo `lowest`, a power of two;
 /// by default over all lanes. All these lanes receive the result.

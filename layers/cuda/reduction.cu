@@ -152,8 +152,8 @@ class CudaReduction final : public CudaLayer {
 
 }  // namespace
 
-std::unique_ptr<Layer> make_reduction(const LayerRequest& request, const Making& making) {
-  return std::make_unique<CudaReduction>(request, making.device);
+std::unique_ptr<Layer> make_reduction(const LayerRequest& request, const LayerContext& context) {
+  return std::make_unique<CudaReduction>(request, context.device);
 }
 
 }  // namespace poseidon::layers::cuda

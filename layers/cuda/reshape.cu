@@ -36,12 +36,12 @@ class CudaReshape final : public CudaLayer {
 
 }  // namespace
 
-std::unique_ptr<Layer> make_reshape(const LayerRequest& request, const Making& making) {
-  return std::make_unique<CudaReshape>(request, making.device);
+std::unique_ptr<Layer> make_reshape(const LayerRequest& request, const LayerContext& context) {
+  return std::make_unique<CudaReshape>(request, context.device);
 }
 
-std::unique_ptr<Layer> make_flatten(const LayerRequest& request, const Making& making) {
-  return std::make_unique<CudaReshape>(request, making.device);
+std::unique_ptr<Layer> make_flatten(const LayerRequest& request, const LayerContext& context) {
+  return std::make_unique<CudaReshape>(request, context.device);
 }
 
 }  // namespace poseidon::layers::cuda

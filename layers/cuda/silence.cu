@@ -25,8 +25,8 @@ class CudaSilence final : public CudaLayer {
 
 }  // namespace
 
-std::unique_ptr<Layer> make_silence(const LayerRequest& request, const Making& making) {
-  return std::make_unique<CudaSilence>(request, making.device);
+std::unique_ptr<Layer> make_silence(const LayerRequest& request, const LayerContext& context) {
+  return std::make_unique<CudaSilence>(request, context.device);
 }
 
 }  // namespace poseidon::layers::cuda

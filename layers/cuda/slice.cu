@@ -43,8 +43,8 @@ class CudaSlice final : public CudaLayer {
 
 }  // namespace
 
-std::unique_ptr<Layer> make_slice(const LayerRequest& request, const Making& making) {
-  return std::make_unique<CudaSlice>(request, making.device);
+std::unique_ptr<Layer> make_slice(const LayerRequest& request, const LayerContext& context) {
+  return std::make_unique<CudaSlice>(request, context.device);
 }
 
 }  // namespace poseidon::layers::cuda

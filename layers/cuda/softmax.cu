@@ -110,8 +110,8 @@ class CudaSoftmax final : public CudaLayer {
 
 }  // namespace
 
-std::unique_ptr<Layer> make_softmax(const LayerRequest& request, const Making& making) {
-  return std::make_unique<CudaSoftmax>(request, making.device);
+std::unique_ptr<Layer> make_softmax(const LayerRequest& request, const LayerContext& context) {
+  return std::make_unique<CudaSoftmax>(request, context.device);
 }
 
 }  // namespace poseidon::layers::cuda

@@ -186,8 +186,8 @@ class CudaSoftmaxLoss final : public CudaLayer {
 
 }  // namespace
 
-std::unique_ptr<Layer> make_softmax_loss(const LayerRequest& request, const Making& making) {
-  return std::make_unique<CudaSoftmaxLoss>(request, making.device);
+std::unique_ptr<Layer> make_softmax_loss(const LayerRequest& request, const LayerContext& context) {
+  return std::make_unique<CudaSoftmaxLoss>(request, context.device);
 }
 
 }  // namespace poseidon::layers::cuda

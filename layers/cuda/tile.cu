@@ -123,8 +123,8 @@ class CudaTile final : public CudaLayer {
 
 }  // namespace
 
-std::unique_ptr<Layer> make_tile(const LayerRequest& request, const Making& making) {
-  return std::make_unique<CudaTile>(request, making.device);
+std::unique_ptr<Layer> make_tile(const LayerRequest& request, const LayerContext& context) {
+  return std::make_unique<CudaTile>(request, context.device);
 }
 
 }  // namespace poseidon::layers::cuda

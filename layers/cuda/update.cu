@@ -29,7 +29,7 @@ constexpr int kFloats = FloatPack::kCount;
 /// threads access neighboring addresses. If `packed`, elements are counted from the multiple of 16
 /// bytes at or before the first element. Kernels receive pointers to that address, because
 /// otherwise the compiler could not see that four elements are aligned.
-struct Dealing {
+struct ElementPartition {
   static constexpr uint32_t kThreads = 256;
 
   int64_t begin, end;
@@ -41,7 +41,8 @@ struct Dealing {
   /// Calls whole(first) for this thread's four elements if they are one whole pack. Otherwise calls
   /// one(element) for each of them.
   template <class Whole, class One>
-  POSEIDON_DEVICE void deal(const Thread& thread, const Whole& whole, const One& one) const {
+  POSEIDON_DEVICE void for_elements(const Thread& thread, const Whole& whole,
+                                    const One& one) const {
     const int64_t before = int64_t{thread.block()} * kThreads * kFloats;
     if (!packed) {
       for (uint32_t k = 0; k < kFloats; ++k) {
@@ -58,7 +59,7 @@ struct Dealing {
 };
 
 /// The assignment for `tensors` of `count` elements. Tensors other than the first may be null.
-Dealing dealing_of(size_t count, std::initializer_list<const float*> tensors) {
+ElementPartition partition_of(size_t count, std::initializer_list<const float*> tensors) {
   const auto past = [](const float* tensor) {
     return reinterpret_cast<uintptr_t>(tensor) % kPackBytes / sizeof(float);
   };
@@ -74,9 +75,9 @@ struct OldAndNewValues {
   const float* old;
   float* next;
 
-  void visit(MemoryVisitor& visitor, const Dealing& dealing) const {
-    visitor.reads(old + dealing.begin, dealing.bytes());
-    visitor.writes(next + dealing.begin, dealing.bytes());
+  void visit(MemoryVisitor& visitor, const ElementPartition& partition) const {
+    visitor.reads(old + partition.begin, partition.bytes());
+    visitor.writes(next + partition.begin, partition.bytes());
   }
 };
 
@@ -85,23 +86,23 @@ struct OldAndNewValues {
 template <class Rule, class Decay>
 struct UpdateKernel {
   static constexpr const char* kName = "update";
-  static constexpr uint32_t kThreads = Dealing::kThreads;
+  static constexpr uint32_t kThreads = ElementPartition::kThreads;
   static constexpr int kTensors = 1 + Rule::kStates;
 
   OldAndNewValues tensors[kTensors];  ///< the value, then its states
   const float* gradient;
   const UpdateParameters* numbers;
-  Dealing dealing;
+  ElementPartition partition;
 
   void visit(MemoryVisitor& visitor) const {
     visitor.reads(numbers, sizeof(UpdateParameters));
-    visitor.reads(gradient + dealing.begin, dealing.bytes());
-    for (const OldAndNewValues& tensor : tensors) tensor.visit(visitor, dealing);
+    visitor.reads(gradient + partition.begin, partition.bytes());
+    for (const OldAndNewValues& tensor : tensors) tensor.visit(visitor, partition);
   }
 
   POSEIDON_DEVICE void operator()(const Thread& thread) const {
     const Update update{Rule(*numbers), Decay(*numbers)};
-    dealing.deal(
+    partition.for_elements(
         thread, [&](int64_t first) { update_pack(update, first); },
         [&](int64_t i) { update_one(update, i); });
   }
@@ -154,21 +155,21 @@ struct UpdateKernel {
 template <class Rule>
 struct CombineKernel {
   static constexpr const char* kName = Rule::kName;
-  static constexpr uint32_t kThreads = Dealing::kThreads;
+  static constexpr uint32_t kThreads = ElementPartition::kThreads;
 
   const float *a, *b;
   float* next;
-  Dealing dealing;
+  ElementPartition partition;
   Rule rule;
 
   void visit(MemoryVisitor& visitor) const {
-    visitor.reads(a + dealing.begin, dealing.bytes());
-    visitor.reads(b + dealing.begin, dealing.bytes());
-    visitor.writes(next + dealing.begin, dealing.bytes());
+    visitor.reads(a + partition.begin, partition.bytes());
+    visitor.reads(b + partition.begin, partition.bytes());
+    visitor.writes(next + partition.begin, partition.bytes());
   }
 
   POSEIDON_DEVICE void operator()(const Thread& thread) const {
-    dealing.deal(
+    partition.for_elements(
         thread,
         [this](int64_t first) {
           FloatPack left = load_pack(a + first);
@@ -184,22 +185,22 @@ struct CombineKernel {
 /// An EMA update: next[i] = rule(average[i], value[i]). The rate is in device memory.
 struct AverageKernel {
   static constexpr const char* kName = "average";
-  static constexpr uint32_t kThreads = Dealing::kThreads;
+  static constexpr uint32_t kThreads = ElementPartition::kThreads;
 
   const float *average, *value, *rate;
   float* next;
-  Dealing dealing;
+  ElementPartition partition;
 
   void visit(MemoryVisitor& visitor) const {
     visitor.reads(rate, sizeof(float));
-    visitor.reads(average + dealing.begin, dealing.bytes());
-    visitor.reads(value + dealing.begin, dealing.bytes());
-    visitor.writes(next + dealing.begin, dealing.bytes());
+    visitor.reads(average + partition.begin, partition.bytes());
+    visitor.reads(value + partition.begin, partition.bytes());
+    visitor.writes(next + partition.begin, partition.bytes());
   }
 
   POSEIDON_DEVICE void operator()(const Thread& thread) const {
-    const AverageRule rule{*rate};
-    dealing.deal(
+    const EmaRule rule{*rate};
+    partition.for_elements(
         thread,
         [&](int64_t first) {
           FloatPack averages = load_pack(average + first);
@@ -215,20 +216,20 @@ struct AverageKernel {
 /// Exchanges the values of two tensors.
 struct SwapKernel {
   static constexpr const char* kName = "swap";
-  static constexpr uint32_t kThreads = Dealing::kThreads;
+  static constexpr uint32_t kThreads = ElementPartition::kThreads;
 
   float *a, *b;
-  Dealing dealing;
+  ElementPartition partition;
 
   void visit(MemoryVisitor& visitor) const {
     for (float* tensor : {a, b}) {
-      visitor.reads(tensor + dealing.begin, dealing.bytes());
-      visitor.writes(tensor + dealing.begin, dealing.bytes());
+      visitor.reads(tensor + partition.begin, partition.bytes());
+      visitor.writes(tensor + partition.begin, partition.bytes());
     }
   }
 
   POSEIDON_DEVICE void operator()(const Thread& thread) const {
-    dealing.deal(
+    partition.for_elements(
         thread,
         [this](int64_t first) {
           const FloatPack left = load_pack(a + first), right = load_pack(b + first);
@@ -307,21 +308,22 @@ class CudaUpdater final : public Updater {
 
   void average(const float* rate, std::span<const float> average, std::span<const float> value,
                std::span<float> next) override {
-    const Dealing dealing = dealing_of(next.size(), {average.data(), value.data(), next.data()});
+    const ElementPartition partition =
+        partition_of(next.size(), {average.data(), value.data(), next.data()});
     if (next.empty()) return;
-    device_.launch(AverageKernel{.average = average.data() - dealing.begin,
-                                 .value = value.data() - dealing.begin,
+    device_.launch(AverageKernel{.average = average.data() - partition.begin,
+                                 .value = value.data() - partition.begin,
                                  .rate = rate,
-                                 .next = next.data() - dealing.begin,
-                                 .dealing = dealing},
-                   dealing.grid());
+                                 .next = next.data() - partition.begin,
+                                 .partition = partition},
+                   partition.grid());
   }
 
   void swap(std::span<float> a, std::span<float> b) override {
-    const Dealing dealing = dealing_of(a.size(), {a.data(), b.data()});
+    const ElementPartition partition = partition_of(a.size(), {a.data(), b.data()});
     if (a.empty()) return;
-    device_.launch(SwapKernel{a.data() - dealing.begin, b.data() - dealing.begin, dealing},
-                   dealing.grid());
+    device_.launch(SwapKernel{a.data() - partition.begin, b.data() - partition.begin, partition},
+                   partition.grid());
   }
 
   /// The host adds the sums of blocks, in order. They are few, and the host needs the result.
@@ -344,31 +346,31 @@ class CudaUpdater final : public Updater {
   void launch_update(const UpdateParameters* numbers, const UpdateMemory& memory) {
     const auto& state = memory.state;
     const auto& new_state = memory.new_state;
-    const Dealing dealing =
-        dealing_of(memory.value.size(),
-                   {memory.value.data(), memory.new_value.data(), memory.gradient.data(),
-                    state[0].data(), new_state[0].data(), state[1].data(), new_state[1].data()});
+    const ElementPartition partition =
+        partition_of(memory.value.size(),
+                     {memory.value.data(), memory.new_value.data(), memory.gradient.data(),
+                      state[0].data(), new_state[0].data(), state[1].data(), new_state[1].data()});
     if (memory.value.empty()) return;
     const auto tensor = [&](std::span<const float> old, std::span<float> next) {
-      return OldAndNewValues{old.data() - dealing.begin, next.data() - dealing.begin};
+      return OldAndNewValues{old.data() - partition.begin, next.data() - partition.begin};
     };
     UpdateKernel<Rule, Decay> kernel{.tensors = {tensor(memory.value, memory.new_value)},
-                                     .gradient = memory.gradient.data() - dealing.begin,
+                                     .gradient = memory.gradient.data() - partition.begin,
                                      .numbers = numbers,
-                                     .dealing = dealing};
+                                     .partition = partition};
     for (size_t t = 1; t < std::size(kernel.tensors); ++t)
       kernel.tensors[t] = tensor(state[t - 1], new_state[t - 1]);
-    device_.launch(kernel, dealing.grid());
+    device_.launch(kernel, partition.grid());
   }
 
   template <class Rule>
   void combine(const Rule& rule, std::span<const float> a, std::span<const float> b,
                std::span<float> next) {
-    const Dealing dealing = dealing_of(next.size(), {a.data(), b.data(), next.data()});
+    const ElementPartition partition = partition_of(next.size(), {a.data(), b.data(), next.data()});
     if (next.empty()) return;
-    device_.launch(CombineKernel<Rule>{a.data() - dealing.begin, b.data() - dealing.begin,
-                                       next.data() - dealing.begin, dealing, rule},
-                   dealing.grid());
+    device_.launch(CombineKernel<Rule>{a.data() - partition.begin, b.data() - partition.begin,
+                                       next.data() - partition.begin, partition, rule},
+                   partition.grid());
   }
 
   CudaDevice& device_;

@@ -78,7 +78,7 @@ class ReplayUpdater final : public Updater {
   void track(const Tracking& numbers, std::span<const float> value, std::span<const float> sum,
              std::span<float> next) override {
     for (size_t i = 0; i < value.size(); ++i)
-      next[i] = value[i] + numbers.momentum * (numbers.share * sum[i] - value[i]);
+      next[i] = value[i] + numbers.momentum * (numbers.contribution_weight * sum[i] - value[i]);
   }
   void average(const float* rate, std::span<const float> average, std::span<const float> value,
                std::span<float> next) override {

@@ -75,7 +75,8 @@ class SmallDisk {
 
 }  // namespace
 
-TEST_CASE("a worker dies while another streams: every checkpoint is that of an undisturbed run") {
+TEST_CASE(
+    "a worker fails while another streams: all checkpoints equal those of an undisturbed run") {
   const TinyJob job;
   // The layer has several slices, so a checkpoint takes about as long as a step.
   std::string network = read_text(job.folder / "tiny_network.json");
@@ -110,7 +111,8 @@ TEST_CASE("a worker dies while another streams: every checkpoint is that of an u
   }
 }
 
-TEST_CASE("a full disk ends a job of several workers with one clear message, and all are told") {
+TEST_CASE(
+    "a full disk ends a job of several workers with one message, and keeps the last checkpoint") {
   const TinyJob job;
   const SmallDisk disk(job.folder / "disk", "200k");
   if (!disk.there()) return;  // mounting needs privileges
@@ -128,7 +130,7 @@ TEST_CASE("a full disk ends a job of several workers with one clear message, and
     CHECK(entry.path().extension() != ".tmp");
 }
 
-TEST_CASE("checkpoints that have no folder any more end a job, and its members know why") {
+TEST_CASE("a missing checkpoint folder ends the job, and every member's log states the reason") {
   const TinyJob job;
   const fs::path run = job.folder / "run";
   Program train = start(job, 2, run, {"--set", "train.steps=100000"});
@@ -142,7 +144,8 @@ TEST_CASE("checkpoints that have no folder any more end a job, and its members k
     CHECK(read_text(run / "logs" / log).find("No such file or directory") != std::string::npos);
 }
 
-TEST_CASE("two that go on with one run: the second is refused, and the holder is named") {
+TEST_CASE(
+    "a second --resume of a running run is refused, and the message names the running process") {
   const TinyJob job;
   const fs::path run = job.folder / "run";
   REQUIRE(start(job, 1, run, {"--max-steps", "2"}).wait().code == 0);

@@ -36,7 +36,7 @@ std::vector<std::string> with(std::vector<std::string> words, std::vector<std::s
 
 }  // namespace
 
-TEST_CASE("daemons that are there first take part in one job after another") {
+TEST_CASE("daemons that start before the coordinator train two jobs in a row") {
   Cluster cluster;
   const Program& worker = cluster.start("poseidon-worker", "worker-a");
   cluster.start("poseidon-worker", "worker-b");
@@ -53,7 +53,7 @@ TEST_CASE("daemons that are there first take part in one job after another") {
   }
 }
 
-TEST_CASE("a daemon that is lost is named, the others wait for the next job") {
+TEST_CASE("a failed daemon is named, and the other daemons wait for the next job") {
   Cluster cluster;
   Program& lost = cluster.start("poseidon-worker", "worker-a", {"--rank", "0"});
   const Program& other = cluster.start("poseidon-worker", "worker-b", {"--rank", "1"});
@@ -71,7 +71,7 @@ TEST_CASE("a daemon that is lost is named, the others wait for the next job") {
   CHECK(next.code == 0);
 }
 
-TEST_CASE("a daemon tells which job it joined, when that began, and that it is done") {
+TEST_CASE("a daemon reports the job it joined, the first step, and the end of the job") {
   Cluster cluster;
   const Program& worker = cluster.start("poseidon-worker", "worker-a", {"--rank", "0"});
   cluster.start("poseidon-worker", "worker-b", {"--rank", "1"});
@@ -84,7 +84,8 @@ TEST_CASE("a daemon tells which job it joined, when that began, and that it is d
   }
 }
 
-TEST_CASE("a daemon that is asked to end tells the coordinator, and its state is not lost") {
+TEST_CASE(
+    "a daemon that receives SIGTERM reports it to the coordinator, and a checkpoint remains") {
   Cluster cluster;
   Program& leaving = cluster.start("poseidon-worker", "worker");
   Program& server = cluster.start("poseidon-server", "server");
@@ -102,7 +103,7 @@ TEST_CASE("a daemon that is asked to end tells the coordinator, and its state is
   CHECK(server.wait().code == 0);
 }
 
-TEST_CASE("between two jobs a daemon's port stays its own") {
+TEST_CASE("a daemon keeps its port open between two jobs") {
   Cluster cluster;
   const std::string place = free_address();
   const Program& server = cluster.start("poseidon-server", "server", {"--listen", place});
@@ -117,7 +118,7 @@ TEST_CASE("between two jobs a daemon's port stays its own") {
   }
 }
 
-TEST_CASE("another secret is told of on both sides") {
+TEST_CASE("coordinator and worker both report different secrets") {
   Cluster cluster;
   write_text(cluster.job.folder / "other", std::string(32, 'o'));
   const Program& worker = cluster.start("poseidon-worker", "worker", {}, "other");
@@ -128,7 +129,7 @@ TEST_CASE("another secret is told of on both sides") {
   train.wait();
 }
 
-TEST_CASE("SIGINT ends a job after a step, which continues to the same bits") {
+TEST_CASE("SIGINT ends a job after a step, and the resumed job gives the same bits") {
   const TinyJob job;
   const std::vector<std::string> alone = with(local_words(job, "alone"), {"--workers", "1"});
   const Json whole = Json::parse(Program("poseidon-train", alone, job.folder).wait().out);
@@ -150,7 +151,7 @@ TEST_CASE("SIGINT ends a job after a step, which continues to the same bits") {
   CHECK(Json::parse(resumed.out)["weights_sha256"] == whole["weights_sha256"]);
 }
 
-TEST_CASE("one worker needs no sums of its servers: the bits of a run without them") {
+TEST_CASE("a job with one worker and a server has the bits of a run without a server") {
   Cluster cluster;
   cluster.start("poseidon-worker", "worker");
   cluster.start("poseidon-server", "server");

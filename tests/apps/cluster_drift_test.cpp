@@ -75,7 +75,7 @@ class DriftingJob {
 
 }  // namespace
 
-TEST_CASE("a worker that drifts is named by the others, who go on from a checkpoint without it") {
+TEST_CASE("a diverged worker is named and removed, and the others continue from a checkpoint") {
   DriftingJob job(3);
   const Json undisturbed = job.undisturbed();
   const Finished finished = job.train();
@@ -102,7 +102,7 @@ TEST_CASE("a worker that drifts is named by the others, who go on from a checkpo
   CHECK(drifting.err.find("diverged from the other workers") != std::string::npos);
 }
 
-TEST_CASE("two workers that drift apart end the job, which is resumed from the last checkpoint") {
+TEST_CASE("divergence of two workers ends the job, which resumes from the last checkpoint") {
   DriftingJob job(2);
   const Finished finished = job.train();
   CAPTURE(finished.err);
@@ -116,7 +116,7 @@ TEST_CASE("two workers that drift apart end the job, which is resumed from the l
 }
 
 TEST_CASE(
-    "a daemon that has drifted stays away from the job, and no other one of its host joins it") {
+    "a diverged daemon does not rejoin the job, and no other daemon of its host is admitted") {
   DriftingJob job(3, false);
   const int steps = test::kIsSanitized ? 1200 : 8000;
   Program train = job.start({"train.steps=" + std::to_string(steps), "cluster.max_workers=3",

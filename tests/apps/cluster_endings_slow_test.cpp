@@ -77,7 +77,7 @@ std::string coordinator_of(const std::vector<Process>& members) {
 
 }  // namespace
 
-TEST_CASE("a run that ends by a loss leaves trace and tables of those who are left") {
+TEST_CASE("a run that ends by a node failure writes trace and tables of the remaining nodes") {
   const TinyJob job;
   Program train = begin(job, {"--trace"});
   for (const Process& each : members_of(train.process(), job.folder / "run"))
@@ -99,7 +99,7 @@ TEST_CASE("a run that ends by a loss leaves trace and tables of those who are le
   CHECK(processes_in_trace(job) == std::set<std::string>{"worker 0", "server 0"});
 }
 
-TEST_CASE("a run that is ended by SIGTERM leaves trace and tables of all") {
+TEST_CASE("a run that SIGTERM ends writes trace and tables of all nodes") {
   const TinyJob job;
   Program train = begin(job, {"--trace", "--json", "--set", "train.log_every=1000000"});
   train.send(SIGTERM);
@@ -119,7 +119,7 @@ TEST_CASE("a run that is ended by SIGTERM leaves trace and tables of all") {
   CHECK(processes_in_trace(job) == std::set<std::string>{"worker 0", "worker 1", "server 0"});
 }
 
-TEST_CASE("a second signal ends a run at once, and nothing is left behind") {
+TEST_CASE("a second signal ends a run at once and leaves no process or file behind") {
   const TinyJob job;
   Program train = begin(job, {"--set", "cluster.timeout_s=10"});
   const std::vector<Process> members = members_of(train.process(), job.folder / "run");
@@ -134,7 +134,7 @@ TEST_CASE("a second signal ends a run at once, and nothing is left behind") {
   check_nothing_left(job, members, address);
 }
 
-TEST_CASE("signals to the whole group are for the coordinator, and several at once are one") {
+TEST_CASE("members ignore signals to the process group; several at once stop the run once") {
   for (const std::vector<int>& signals :
        std::vector<std::vector<int>>{{SIGINT}, {SIGTERM, SIGTERM}, {SIGHUP, SIGTERM}}) {
     const TinyJob job;
@@ -157,7 +157,7 @@ TEST_CASE("signals to the whole group are for the coordinator, and several at on
   }
 }
 
-TEST_CASE("a signal that was ignored from the start stays so") {
+TEST_CASE("a signal that was ignored at the start (nohup) stays ignored") {
   const TinyJob job;
   std::vector<std::string> words = words_of(job);
   words.insert(words.begin(), (fs::path(test::program_folder()) / "poseidon-train").string());
@@ -170,7 +170,7 @@ TEST_CASE("a signal that was ignored from the start stays so") {
   CHECK(train.wait().code == 0);
 }
 
-TEST_CASE("who reads the words of a run may be gone before it: the run goes on mute") {
+TEST_CASE("a run continues when the reader of its output pipe has exited") {
   for (const char* workers : {"1", "2"}) {
     const TinyJob job;
     const std::string program = (fs::path(test::program_folder()) / "poseidon-train").string();
@@ -186,7 +186,7 @@ TEST_CASE("who reads the words of a run may be gone before it: the run goes on m
   }
 }
 
-TEST_CASE("SIGTERM before the first step has nothing to write, and says so") {
+TEST_CASE("SIGTERM before the first step reports that there is no checkpoint") {
   const TinyJob job;
   Program train("poseidon-train", words_of(job), job.folder);
   std::vector<Process> members;

@@ -27,7 +27,8 @@ void spoil(const fs::path& folder) {
 
 }  // namespace
 
-TEST_CASE("a checkpoint that cannot be written ends a run in order, and all are told why") {
+TEST_CASE(
+    "a checkpoint that cannot be written ends the run, and every member's log states the reason") {
   const TinyJob job;
   Program train("poseidon-train",
                 {(job.folder / "job.json").string(), "--workers", "2", "--servers", "2", "--output",
@@ -49,7 +50,7 @@ TEST_CASE("a checkpoint that cannot be written ends a run in order, and all are 
   CHECK(Json::parse(read_text(job.folder / "run" / "summary.json")).contains("failure"));
 }
 
-TEST_CASE("a loss that is not finite ends the job, and its daemons take the next one") {
+TEST_CASE("a loss that is not finite ends the job, and its daemons train the next job") {
   Cluster cluster;
   cluster.start("poseidon-worker", "worker-a");
   cluster.start("poseidon-worker", "node-b", {"--server-listen", "127.0.0.1:0"});

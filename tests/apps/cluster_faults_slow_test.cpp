@@ -317,12 +317,12 @@ TEST_CASE("SIGKILL and SIGSTOP with a longer timeout") {
   play(6, SIGSTOP, 10, 400, 6);
 }
 
-TEST_CASE("a child that is killed before it joins, or before the first step") {
+TEST_CASE("SIGKILL of a child before it joins, or before the first step") {
   play_early(8, SIGKILL, 0, 2);
   play_early(16, SIGKILL, 120, 2);
 }
 
-TEST_CASE("a child that is stopped before it joins, or before the first step") {
+TEST_CASE("SIGSTOP of a child before it joins, or before the first step") {
   play_early(4, SIGSTOP, 0, 4);
   play_early(8, SIGSTOP, 120, 4);
 }

@@ -74,7 +74,7 @@ TEST_CASE("a whole job of LeNet on two workers and two servers") {
   }
 }
 
-TEST_CASE("a whole job of LeNet that a signal ends") {
+TEST_CASE("a whole job of LeNet that SIGTERM ends") {
   const TinyJob place;
   Program train = start(place.folder, "ps", "1000000");
   wait_for(train, "step 4/");
@@ -84,7 +84,7 @@ TEST_CASE("a whole job of LeNet that a signal ends") {
   check_clean(place.folder, finished);
 }
 
-TEST_CASE("a whole job of LeNet that a lost process ends") {
+TEST_CASE("a whole job of LeNet that a node failure ends") {
   for (const char* target : {"worker 1", "server 0"}) {
     const TinyJob place;
     Program train = start(place.folder, "sfb", "1000000", "stop");
@@ -96,7 +96,7 @@ TEST_CASE("a whole job of LeNet that a lost process ends") {
   }
 }
 
-TEST_CASE("a whole job of LeNet that goes on without a server, then without a worker") {
+TEST_CASE("a whole job of LeNet continues after a server fails, then after a worker fails") {
   const TinyJob place;
   Program train = start(place.folder, "auto", "1000000");
   wait_for(train, "step 4/");

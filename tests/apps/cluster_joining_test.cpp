@@ -95,7 +95,7 @@ class GrowingCluster : public Cluster {
 
 }  // namespace
 
-TEST_CASE("a daemon joins a job that runs, behind a step that nobody makes again") {
+TEST_CASE("a daemon joins a running job, and no step is repeated") {
   GrowingCluster cluster({"a", "b"});
   const Json undisturbed = cluster.undisturbed();
   Program train = cluster.train("2");
@@ -123,7 +123,7 @@ TEST_CASE("a daemon joins a job that runs, behind a step that nobody makes again
   CHECK(finished.code == 0);
 }
 
-TEST_CASE("a daemon takes the place of one that was killed") {
+TEST_CASE("a daemon replaces a killed one") {
   GrowingCluster cluster({"a", "b"});
   const Json undisturbed = cluster.undisturbed();
   Program& target = cluster.worker("c");
@@ -145,7 +145,7 @@ TEST_CASE("a daemon takes the place of one that was killed") {
   CHECK(summary["joins"].size() == 1);
 }
 
-TEST_CASE("a worker that stood still and is back finds that it was lost, and joins anew") {
+TEST_CASE("a worker that was stopped and is back learns that it was removed, and rejoins") {
   GrowingCluster cluster({"a", "b"}, kMoreSteps);
   const Json undisturbed = cluster.undisturbed();
   Program& stopped = cluster.worker("c", {});
@@ -162,7 +162,7 @@ TEST_CASE("a worker that stood still and is back finds that it was lost, and joi
   CHECK(summary["joins"].size() == 1);
 }
 
-TEST_CASE("a daemon that finds the job full is told so once, and waits for a place") {
+TEST_CASE("a full job refuses a daemon with one message, and admits it after a worker fails") {
   GrowingCluster cluster({"a", "b"}, kMoreSteps);
   const Json undisturbed = cluster.undisturbed();
   Program& target = cluster.worker("c");
@@ -181,7 +181,7 @@ TEST_CASE("a daemon that finds the job full is told so once, and waits for a pla
   CHECK(said.find(full) == said.rfind(full));
 }
 
-TEST_CASE("a job begins with those who have come in time, and who comes later joins it") {
+TEST_CASE("a job begins with the workers present after cluster.gather_s, and later ones join it") {
   GrowingCluster cluster({"a"});
   const Json undisturbed = cluster.undisturbed();
   Program train = cluster.train("3", {"cluster.gather_s=1"});

@@ -43,7 +43,7 @@ int restarts_with(const RecoveryJob& job, const Json& undisturbed, const FaultIn
 
 }  // namespace
 
-TEST_CASE("with late sums a job goes on from its last checkpoint, to the bits of one undisturbed") {
+TEST_CASE("late sums: after a failure a job continues from its last checkpoint, to the same bits") {
   for (const auto& lost : {std::pair("ps", "worker 0"), {"sfb", "worker 1"}, {"ps", "server 0"}}) {
     const char* target = lost.second;
     CAPTURE(target);
@@ -55,7 +55,7 @@ TEST_CASE("with late sums a job goes on from its last checkpoint, to the bits of
   }
 }
 
-TEST_CASE("with late sums a job that has no checkpoint yet begins anew after a loss") {
+TEST_CASE("late sums: after a failure a job without a checkpoint restarts at step 1") {
   const RecoveryJob job = late_job("auto", 1, 10 * kLateSteps);
   CHECK(restarts_with(job, job.undisturbed(), {.target = "worker 2", .after_ms = 100}) == 1);
 }
@@ -84,14 +84,14 @@ struct ResumedJob {
 
 }  // namespace
 
-TEST_CASE("a run that was resumed with sums in flight goes back to what it was resumed from") {
+TEST_CASE("after a failure a run resumed with sums in flight returns to its first checkpoint") {
   const ResumedJob resumed(10 * kLateSteps);
   RecoveryRound round(resumed.job, resumed.undisturbed, "resumed", 7);
   CHECK(round.go({{.target = "worker 1", .after_ms = 100}}) == "");
   CHECK(round.summary()["views"][1]["first_step"] == 8);
 }
 
-TEST_CASE("from a later checkpoint on such a run goes back to the step that all have") {
+TEST_CASE("after a later checkpoint a run resumed with sums in flight returns to the common step") {
   const ResumedJob resumed(kEvery);
   RecoveryRound round(resumed.job, resumed.undisturbed, "later", 7);
   CHECK(round.go({{.target = "worker 1", .after_checkpoint = kEvery},
@@ -103,7 +103,7 @@ TEST_CASE("from a later checkpoint on such a run goes back to the step that all 
   if (views.size() == 3) CHECK(views[2]["replayed_steps"].get<int>() <= 2);
 }
 
-TEST_CASE("who is lost while all are given the values of a checkpoint is done without too") {
+TEST_CASE("a node that fails while checkpoint values are sent to all is removed too") {
   const ResumedJob resumed(kEvery);
   for (const int after_ms : {3, 4, 5, 6, 7, 8}) {
     CAPTURE(after_ms);
@@ -163,7 +163,7 @@ void flip_a_bit(const std::filesystem::path& path) {
 
 }  // namespace
 
-TEST_CASE("a job goes on from the checkpoint before where the last one is damaged") {
+TEST_CASE("a job continues from the checkpoint before if the last one is damaged") {
   for (const bool all_are_damaged : {false, true}) {
     Cluster cluster;
     const std::string state = undisturbed_state(cluster);

@@ -49,7 +49,7 @@ size_t connections_with_itself(pid_t pid) {
 
 }  // namespace
 
-TEST_CASE("workers may have servers in their own processes, for the same bits") {
+TEST_CASE("workers with servers in their processes give the same bits as separate servers") {
   Cluster cluster;
   const std::vector<std::string> with_server{"--once", "--server-listen", "127.0.0.1:0"};
   Program& first = cluster.start("poseidon-worker", "node-a", with_server);
@@ -72,7 +72,7 @@ TEST_CASE("workers may have servers in their own processes, for the same bits") 
   CHECK(one["bytes_sent"] == other["bytes_sent"]);
 }
 
-TEST_CASE("a worker and its server speak without a socket; with both lost the others end") {
+TEST_CASE("a worker and its server need no socket; if their process fails, the others end") {
   Cluster cluster;
   const auto node = [&](const std::string& name, const std::string& rank) -> Program& {
     return cluster.start("poseidon-worker", name,
@@ -96,7 +96,7 @@ TEST_CASE("a worker and its server speak without a socket; with both lost the ot
   CHECK(other.wait().code == 3);
 }
 
-TEST_CASE("a node whose server the job does not need ends as its worker does") {
+TEST_CASE("a node whose server the job does not need ends with its worker") {
   Cluster cluster;
   const std::vector<std::string> with_server{"--once", "--server-listen", "127.0.0.1:0"};
   Program& first = cluster.start("poseidon-worker", "node-a", with_server);
@@ -109,7 +109,7 @@ TEST_CASE("a node whose server the job does not need ends as its worker does") {
     CHECK(trace.find(track) != std::string::npos);
 }
 
-TEST_CASE("a server that cannot listen ends the worker that has it") {
+TEST_CASE("a server that cannot listen ends the worker of its process") {
   Cluster cluster;
   const std::string taken = free_address();
   cluster.start("poseidon-server", "server", {"--listen", taken});
@@ -120,7 +120,7 @@ TEST_CASE("a server that cannot listen ends the worker that has it") {
   CHECK(finished.err.find("cannot listen at " + taken + ": ") != std::string::npos);
 }
 
-TEST_CASE("one worker with a server in its own process, trains, and is stopped in order") {
+TEST_CASE("one worker with a server in its process trains, and stops cleanly at SIGTERM") {
   Cluster cluster;
   Program& node =
       cluster.start("poseidon-worker", "node", {"--once", "--server-listen", "127.0.0.1:0"});

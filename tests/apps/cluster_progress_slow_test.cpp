@@ -56,7 +56,7 @@ TEST_CASE("a test may take longer than the stall timeout") {
   CHECK(std::chrono::steady_clock::now() - begun > std::chrono::milliseconds(2500));
 }
 
-TEST_CASE("a worker that hangs in a test is named with what it did, and ended") {
+TEST_CASE("a worker that hangs in a test is named with its activity and killed") {
   const TinyJob job(kColourNetwork);
   const std::string train_images = colour_images(job.folder / "train");
   const std::string test_images = colour_images(job.folder / "test");
@@ -81,7 +81,7 @@ TEST_CASE("a worker that hangs in a test is named with what it did, and ended") 
   }
 }
 
-TEST_CASE("a daemon whose computing hangs when its job is over ends") {
+TEST_CASE("a daemon whose computation hangs exits after its job has failed") {
   const TinyJob job(kColourNetwork);
   const std::string address = free_address();
   write_text(job.folder / "secret", std::string(32, 's'));

@@ -41,17 +41,16 @@ void play(unsigned rounds, int signal, unsigned first_seed, const std::string& s
 
 }  // namespace
 
-TEST_CASE("SIGKILL of up to three members at any moment, by the parameter server") {
-  play(3, SIGKILL, 1000, "ps");
-}
+TEST_CASE("SIGKILL of up to three members at any moment, with ps") { play(3, SIGKILL, 1000, "ps"); }
 
-TEST_CASE("SIGKILL of up to three members at any moment, by factors") {
+TEST_CASE("SIGKILL of up to three members at any moment, with sfb") {
   play(3, SIGKILL, 2000, "sfb");
 }
 
 TEST_CASE("SIGSTOP of up to three members at any moment") { play(2, SIGSTOP, 3000, "auto"); }
 
-TEST_CASE("daemons go on without one that is killed or leaves, and take the next job together") {
+TEST_CASE(
+    "daemons continue after one is killed or leaves, and train the next job with a new daemon") {
   const std::vector<std::string> more{"--set", "cluster.recover=continue",
                                       "--set", "train.steps=3000",
                                       "--set", "cluster.logical_shards=2"};
@@ -78,7 +77,7 @@ TEST_CASE("daemons go on without one that is killed or leaves, and take the next
   }
 }
 
-TEST_CASE("a daemon that was stopped and is back hears that the others do without it") {
+TEST_CASE("a daemon that was stopped and is back learns that the coordinator removed it") {
   Cluster cluster;
   Program& server = cluster.start("poseidon-server", "server", {"--once"});
   Program& stopped = cluster.start("poseidon-worker", "stopped", {"--rank", "1", "--once"});

@@ -40,17 +40,17 @@ void goes_on_without(const std::string& target, const std::string& scheme) {
 
 }  // namespace
 
-TEST_CASE("a job goes on without the worker that sent its checkpoints") {
+TEST_CASE("a job continues after the worker that sends its checkpoints fails") {
   goes_on_without("worker 0", "auto");
 }
 
-TEST_CASE("a job goes on without a server, whose chunks go to the other") {
+TEST_CASE("a job continues after a server fails, and the other server sums its chunks") {
   goes_on_without("server 0", "ps");
 }
 
-TEST_CASE("a job of factors goes on without a worker") { goes_on_without("worker 1", "sfb"); }
+TEST_CASE("a job with sfb continues after a worker fails") { goes_on_without("worker 1", "sfb"); }
 
-TEST_CASE("fewer workers than the job wants end it, with the last complete step saved") {
+TEST_CASE("fewer workers than cluster.min_workers end the job with the last complete step saved") {
   const RecoveryJob job(100000);
   const std::filesystem::path run = job.job.folder / "run";
   std::vector<std::string> words = job.words(3, run);
@@ -67,7 +67,7 @@ TEST_CASE("fewer workers than the job wants end it, with the last complete step 
   CHECK(finished.err.find("/checkpoints/step-") != std::string::npos);
 }
 
-TEST_CASE("more workers that a job needs than it has are refused") {
+TEST_CASE("cluster.min_workers above the number of workers is refused") {
   const RecoveryJob job(10);
   std::vector<std::string> words = job.words(3, job.job.folder / "run");
   words.insert(words.end(), {"--set", "cluster.min_workers=4"});

@@ -136,7 +136,7 @@ TEST_CASE("each worker reads its data under its own --data-root; poseidon-train 
   for (Program* daemon : {&a, &b, &server}) CHECK(daemon->wait().code == 0);
 }
 
-TEST_CASE("a worker without the data names their path, and the job ends before its first step") {
+TEST_CASE("a worker without the data names the path, and the job ends before its first step") {
   DataCluster cluster;
   Program train = cluster.train("run");
   Program& a = cluster.start_worker("a", 1, "0");
@@ -153,7 +153,7 @@ TEST_CASE("a worker without the data names their path, and the job ends before i
   for (Program* daemon : {&a, &b, &server}) CHECK(daemon->wait().code == 1);
 }
 
-TEST_CASE("a daemon that has other data, or none, does not join a job that runs, which goes on") {
+TEST_CASE("a daemon with other data, or none, does not join a running job, which continues") {
   DataCluster cluster;
   for (const char* rank : {"0", "1"}) cluster.start_worker(rank, 1, rank);
   cluster.start("poseidon-server", "server", {"--once"});
@@ -173,7 +173,7 @@ TEST_CASE("a daemon that has other data, or none, does not join a job that runs,
   CHECK(Json::parse(finished.out)["views"].size() == 1);
 }
 
-TEST_CASE("what a job names outside of a worker's data root is not read, nor told of") {
+TEST_CASE("a worker does not read or reveal files outside its data root") {
   for (const std::string path : {"/beside", "/nothing", "../beside", "link", "${HOME}/beside"}) {
     CAPTURE(path);
     DataCluster cluster;
@@ -196,7 +196,7 @@ TEST_CASE("what a job names outside of a worker's data root is not read, nor tol
   }
 }
 
-TEST_CASE("workers with different training sets are told apart") {
+TEST_CASE("workers with different training sets end the job before its first step") {
   DataCluster cluster;
   Program& a = cluster.start_worker("a", 1, "0");
   Program& b = cluster.start_worker("b", 2, "1");
@@ -246,7 +246,7 @@ constexpr const char* kUnlike = "worker 1 computes with oneDNN ";
 
 }  // namespace
 
-TEST_CASE("workers that compute differently train by the parameter server, with equal replicas") {
+TEST_CASE("workers with different arithmetic train with ps and keep equal replicas") {
   Cluster cluster;
   const Finished finished =
       train_unlike(cluster, {"--set", "train.checkpoint_every=1", "--set", "train.steps=20"});
@@ -271,7 +271,7 @@ TEST_CASE("workers that compute differently train by the parameter server, with 
   CHECK(again.code == 0);
 }
 
-TEST_CASE("workers with instructions for bf16 and without train together, with equal replicas") {
+TEST_CASE("workers with native and with emulated bf16 train together with equal replicas") {
   Cluster cluster;
   const Finished finished =
       train_unlike(cluster, {"--set", "train.checkpoint_every=1", "--set", "train.steps=5", "--set",
@@ -283,7 +283,8 @@ TEST_CASE("workers with instructions for bf16 and without train together, with e
   CHECK(has(arithmetic_of(plan, 1), ", bf16 emulated"));
 }
 
-TEST_CASE("factors between workers that compute differently are refused with both values") {
+TEST_CASE(
+    "sfb between workers with different arithmetic is refused, and the message has both values") {
   Cluster alike;
   for (const char* rank : {"0", "1"})
     alike.start("poseidon-worker", rank, {"--once", "--rank", rank});
@@ -314,7 +315,7 @@ TEST_CASE("workers may have different numbers of threads") {
   CHECK(has(finished.err, ", 2 threads, worker 0 with oneDNN "));
 }
 
-TEST_CASE("a node of another build is not let in; the job waits for others") {
+TEST_CASE("a node of another build is refused, and the job waits for other nodes") {
   Cluster cluster;
   Program train = cluster.train("run");
   trainer::MemberOptions options{.coordinator = cluster.address, .secret = {}};
@@ -328,7 +329,7 @@ TEST_CASE("a node of another build is not let in; the job waits for others") {
   CHECK(train.wait().code == 0);
 }
 
-TEST_CASE("a daemon that is one too many is not let in, and ends with 2") {
+TEST_CASE("a daemon above the job's number of workers is refused and exits with 2") {
   Cluster cluster;
   Program train = cluster.train("run", {"--set", "train.steps=100000"});
   cluster.start("poseidon-worker", "a");
@@ -343,7 +344,7 @@ TEST_CASE("a daemon that is one too many is not let in, and ends with 2") {
   CHECK(train.wait().code == 0);
 }
 
-TEST_CASE("a daemon that finds no coordinator ends with 2, and says where it looked") {
+TEST_CASE("a daemon that finds no coordinator exits with 2 and names the address") {
   Cluster cluster;
   Program& worker = cluster.start("poseidon-worker", "a", {"--once", "--join-timeout", "1"});
   const Finished finished = worker.wait();
@@ -351,7 +352,7 @@ TEST_CASE("a daemon that finds no coordinator ends with 2, and says where it loo
   CHECK(has(finished.err, "the coordinator at " + cluster.address + " cannot be reached"));
 }
 
-TEST_CASE("--once: who survives a loss ends with 3") {
+TEST_CASE("--once: daemons that survive a node failure exit with 3") {
   Cluster cluster;
   Program& lost = cluster.start("poseidon-worker", "a", {"--once", "--rank", "0"});
   Program& other = cluster.start("poseidon-worker", "b", {"--once", "--rank", "1"});
@@ -364,7 +365,7 @@ TEST_CASE("--once: who survives a loss ends with 3") {
   CHECK(server.wait().code == 3);
 }
 
-TEST_CASE("SIGTERM while daemons are waited for ends with 1, and the port is free again") {
+TEST_CASE("SIGTERM while poseidon-train waits for daemons exits with 1 and frees the port") {
   Cluster cluster;
   Program train = cluster.train("run");
   REQUIRE(says(train, "waiting for 2 workers"));

@@ -78,7 +78,7 @@ std::vector<pid_t> children_of(pid_t parent) {
 
 }  // namespace
 
-TEST_CASE("LeNet with 12 logical shards: the same bits on 1 to 4 workers, by ps and by sfb") {
+TEST_CASE("LeNet with 12 logical shards: the same bits on 1 to 4 workers, with ps and with sfb") {
   const TinyJob job;
   check_same_bits(job, {"comm.scheme=ps"});
   check_same_bits(job, {"comm.scheme=sfb"});
@@ -90,7 +90,7 @@ TEST_CASE("LeNet with 12 logical shards and late sums: the same bits on 1 to 4 w
   check_same_bits(job, {"comm.scheme=sfb", "comm.staleness=2"});
 }
 
-TEST_CASE("LeNet with 12 logical shards: the same bits by the plan that 4 workers made") {
+TEST_CASE("LeNet with 12 logical shards: the same bits with the plan of 4 workers") {
   const TinyJob job;
   run(job, "planned", 4, 3, 1, {});
   const std::string plan = (job.folder / "planned/plan.json").string();
@@ -100,7 +100,7 @@ TEST_CASE("LeNet with 12 logical shards: the same bits by the plan that 4 worker
   check_same_bits(job, {"comm.plan=" + plan});
 }
 
-TEST_CASE("ten runs in a row come to the same bits") {
+TEST_CASE("ten runs in a row give the same bits") {
   const TinyJob job;
   const Json first = run(job, "run", 3, 2, 20, {});
   for (int i = 1; i < 10; ++i)
@@ -136,11 +136,9 @@ void check_same_bits_when_delayed(const std::vector<std::string>& settings) {
 
 }  // namespace
 
-TEST_CASE("processes that are delayed at random come to the same bits") {
-  check_same_bits_when_delayed({});
-}
+TEST_CASE("randomly delayed processes give the same bits") { check_same_bits_when_delayed({}); }
 
-TEST_CASE("processes that are delayed at random come to the same bits with late sums") {
+TEST_CASE("randomly delayed processes give the same bits with late sums") {
   check_same_bits_when_delayed({"comm.staleness=2", "comm.scheme=ps"});
   check_same_bits_when_delayed({"comm.staleness=2", "comm.scheme=sfb"});
 }

@@ -59,7 +59,7 @@ void same_with_any_cluster(const std::vector<std::string>& words, const TinyJob&
 
 }  // namespace
 
-TEST_CASE("any number of workers and servers comes to the same bits, and to the same test") {
+TEST_CASE("any number of workers and servers gives the same bits and the same test result") {
   for (const char* scheme : {"ps", "sfb"}) {
     CAPTURE(scheme);
     same_with_any_cluster({"--set", std::string("comm.scheme=") + scheme});
@@ -86,25 +86,25 @@ void same_with_transform(const std::string& transform) {
 
 }  // namespace
 
-TEST_CASE("random parts of images, resized: the same bits on any number of workers") {
+TEST_CASE("random resized crops: the same bits on any number of workers") {
   same_with_transform(R"("random_resized_crop": {"size": [6, 6], "area": [0.3, 1]})");
 }
-TEST_CASE("jittered colours: the same bits on any number of workers") {
+TEST_CASE("color jitter: the same bits on any number of workers") {
   same_with_transform(R"("crop": [6, 6],
       "jitter": {"brightness": 0.4, "contrast": 0.4, "saturation": 0.4, "hue": 0.1})");
 }
 
-TEST_CASE("mixed samples: the same bits on any number of workers") {
+TEST_CASE("mixup and cutmix: the same bits on any number of workers") {
   same_with_any_cluster(
       {"--set", R"(data.train.transform.mix={"mixup": 0.4, "cutmix": 1, "probability": 0.9})"});
 }
-TEST_CASE("layers of one phase alone: the same bits on any number of workers") {
+TEST_CASE("layers of only one phase: the same bits on any number of workers") {
   for (const char* scheme : {"ps", "sfb"})
     same_with_any_cluster({"--set", std::string("comm.scheme=") + scheme, "--set",
                            "train.test_every=2", "--set", "optimizer.average_decay=0.9"},
                           TinyJob(trainer::kPhased));
 }
-TEST_CASE("further inputs: the same bits on any number of workers") {
+TEST_CASE("auxiliary inputs: the same bits on any number of workers") {
   for (const char* scheme : {"ps", "sfb"}) {
     std::vector<std::string> words;
     for (const std::string& given : trainer::with_extras({std::string("comm.scheme=") + scheme}))
@@ -119,7 +119,7 @@ TEST_CASE("infogain loss: the same bits on any number of workers") {
       {"name": "loss", "type": "infogain_loss", "matrix": [1, 0, 0.5, 0, 2, 0, -0.25, 0, 1]}]})"));
 }
 
-TEST_CASE("a plan with unequal shards, in another order than the ranks, comes to the same bits") {
+TEST_CASE("a plan with unequal shard ranges in another order than the ranks gives the same bits") {
   for (const std::string scheme : {"ps", "sfb"}) {
     CAPTURE(scheme);
     const TinyJob job;
@@ -141,7 +141,7 @@ TEST_CASE("a plan with unequal shards, in another order than the ranks, comes to
   }
 }
 
-TEST_CASE("layers that learn nothing hinder no cluster, wherever they stand") {
+TEST_CASE("layers without trained parameters work at any position: the same bits on any cluster") {
   const auto network = [](const std::string& layers) {
     return R"({"name": "n", "input": {"channels": 2, "height": 6, "width": 6}, "layers": [)" +
            layers + R"(, {"name": "loss", "type": "softmax_loss"}]})";
@@ -161,7 +161,7 @@ TEST_CASE("layers that learn nothing hinder no cluster, wherever they stand") {
   }
 }
 
-TEST_CASE("a wire of bf16 does not round running statistics") {
+TEST_CASE("wire dtype bf16 does not round running statistics") {
   const TinyJob job;
   // The mean is far from zero, so rounding would change it by a large part of the deviation. The
   // learning rate is zero, so a test depends only on the statistics.
@@ -182,7 +182,7 @@ TEST_CASE("a wire of bf16 does not round running statistics") {
   CHECK(test_loss("bf16") == test_loss("fp32"));
 }
 
-TEST_CASE("bytes are those of the plan, layer by layer") {
+TEST_CASE("each layer sends and receives the bytes that the plan predicts") {
   const TinyJob job;
   for (const char* wire : {"fp32", "bf16"}) {
     CAPTURE(wire);
@@ -195,7 +195,7 @@ TEST_CASE("bytes are those of the plan, layer by layer") {
   }
 }
 
-TEST_CASE("a trace shows all processes, and how steps went in each") {
+TEST_CASE("a trace contains all processes and the spans of their steps") {
   const TinyJob job;
   const Json summary = run(job, {2, 1}, {"--trace"});
   const Json trace = Json::parse(read_text(job.folder / "run-2/trace.json"));
@@ -223,7 +223,7 @@ TEST_CASE("a trace shows all processes, and how steps went in each") {
   CHECK(trace["clocks"].size() == 3);
 }
 
-TEST_CASE("the summary tells where time went, and it adds up") {
+TEST_CASE("the summary's compute and wait times of each worker add up") {
   const TinyJob job;
   const Json summary = run(job, {3, 2}, {});
   REQUIRE(summary["time"].size() == 3);
@@ -277,29 +277,29 @@ std::vector<std::string> late(const char* staleness, const char* scheme) {
 
 }  // namespace
 
-TEST_CASE("sums late by 1: the same bits on any number of workers, by ps") {
+TEST_CASE("sums late by 1: the same bits on any number of workers, with ps") {
   same_with_any_cluster(late("1", "ps"));
 }
-TEST_CASE("sums late by 1: the same bits on any number of workers, by sfb") {
+TEST_CASE("sums late by 1: the same bits on any number of workers, with sfb") {
   same_with_any_cluster(late("1", "sfb"));
 }
-TEST_CASE("sums late by 2: the same bits on any number of workers, by ps") {
+TEST_CASE("sums late by 2: the same bits on any number of workers, with ps") {
   same_with_any_cluster(late("2", "ps"));
 }
-TEST_CASE("sums late by 2: the same bits on any number of workers, by sfb") {
+TEST_CASE("sums late by 2: the same bits on any number of workers, with sfb") {
   same_with_any_cluster(late("2", "sfb"));
 }
-TEST_CASE("late sums with a common norm: the same bits on any number of workers") {
+TEST_CASE("late sums with gradient clipping: the same bits on any number of workers") {
   std::vector<std::string> words = late("1", "auto");
   words.insert(words.end(), {"--set", "optimizer.clip_norm=0.1"});
   same_with_any_cluster(words);
 }
-TEST_CASE("checkpoints and tests on the way change nothing, on any number of workers") {
+TEST_CASE("checkpoints and tests during a run do not change the bits, on any number of workers") {
   std::vector<std::string> words = late("2", "auto");
   words.insert(words.end(), {"--set", "train.checkpoint_every=2", "--set", "train.test_every=3"});
   same_with_any_cluster(words);
 }
-TEST_CASE("averages are tested, and are the same on any number of workers, by any scheme") {
+TEST_CASE("EMA: the same values and test results on any number of workers, with any scheme") {
   for (const char* scheme : {"ps", "sfb"}) {
     std::vector<std::string> words = late("0", scheme);
     words.insert(words.end(),
@@ -307,25 +307,25 @@ TEST_CASE("averages are tested, and are the same on any number of workers, by an
     same_with_any_cluster(words);
   }
 }
-TEST_CASE("averages, with sums in flight, are carried from 2 workers to 3") {
+TEST_CASE("EMA and sums in flight: a run of 2 workers resumes on 3 to the same bits") {
   std::vector<std::string> words = late("1", "ps");
   words.insert(words.end(), {"--set", "optimizer.average_decay=0.9"});
   same_when_resumed({2, 1}, {3, 2}, 4, words);
 }
-TEST_CASE("sums in flight, by ps, are carried from 2 workers to 3") {
+TEST_CASE("sums in flight, ps: a run of 2 workers resumes on 3 to the same bits") {
   same_when_resumed({2, 1}, {3, 2}, 4, late("1", "ps"));
 }
-TEST_CASE("sums in flight, by sfb, are carried from 3 workers to 2") {
+TEST_CASE("sums in flight, sfb: a run of 3 workers resumes on 2 to the same bits") {
   same_when_resumed({3, 1}, {2, 2}, 5, late("2", "sfb"));
 }
-TEST_CASE("sums in flight, by sfb, are carried from one worker to 2") {
+TEST_CASE("sums in flight, sfb: a run of one worker resumes on 2 to the same bits") {
   same_when_resumed({1, 0}, {2, 1}, 3, late("2", "sfb"));
 }
-TEST_CASE("sums in flight, by ps, are carried from 2 workers to one, when there are few") {
+TEST_CASE("sums in flight, ps: a run of 2 workers resumes on one after only one step") {
   same_when_resumed({2, 2}, {1, 0}, 1, late("2", "ps"));
 }
 
-TEST_CASE("a run that is over says what it has come to when it is gone on with") {
+TEST_CASE("a finished run that is resumed reports the same final state") {
   for (const char* staleness : {"0", "2"}) {
     same_when_over({1, 0}, late(staleness, "ps"));
     same_when_over({3, 1}, late(staleness, "ps"));
@@ -333,7 +333,7 @@ TEST_CASE("a run that is over says what it has come to when it is gone on with")
   same_when_over({3, 1}, late("0", "ps"), {"--max-steps", "1"});
   same_when_over({3, 1}, late("0", "ps"), {"--set", "train.steps=3"});
 }
-TEST_CASE("a worker asks for the rank that its launcher gave it") {
+TEST_CASE("a worker requests the rank that its launcher set in the environment") {
   for (const char* variable : {"SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK"}) {
     CAPTURE(variable);
     Cluster cluster;
@@ -347,7 +347,8 @@ TEST_CASE("a worker asks for the rank that its launcher gave it") {
   }
 }
 
-TEST_CASE("policy \"time\": a run measures link and layers once, and goes on with that plan") {
+TEST_CASE(
+    "policy \"time\": a run measures link and layers once, and the resumed run keeps the plan") {
   const TinyJob job;
   const std::vector<std::string> words{"--set", "comm.policy=time", "--max-steps", "4"};
   const Json summary = run(job, {2, 1}, words);

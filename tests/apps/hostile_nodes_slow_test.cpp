@@ -271,7 +271,7 @@ const std::vector<Attack>& attacks_on_all() {
 
 }  // namespace
 
-TEST_CASE("a worker refuses what a wrong coordinator says until it computes") {
+TEST_CASE("a worker refuses wrong messages of a coordinator before the first step") {
   survive("poseidon-worker", attacks_on_all());
   survive("poseidon-worker",
           {{"no values before the plan",
@@ -299,11 +299,11 @@ TEST_CASE("a worker refuses what a wrong coordinator says until it computes") {
             }}});
 }
 
-TEST_CASE("a server refuses what a wrong coordinator says") {
+TEST_CASE("a server refuses wrong messages of a coordinator") {
   survive("poseidon-server", attacks_on_all());
 }
 
-TEST_CASE("a worker that computes outlives what a wrong coordinator says") {
+TEST_CASE("a training worker survives wrong messages of a coordinator") {
   survive("poseidon-worker",
           {{"values while it runs",
             [](auto& w) {
@@ -327,7 +327,7 @@ TEST_CASE("a worker that computes outlives what a wrong coordinator says") {
             }}});
 }
 
-TEST_CASE("values that a worker does not have, or has had, are refused") {
+TEST_CASE("a worker refuses unknown and repeated tensors") {
   for (const Json& tensors :
        {Json::array({-1}), Json::array({1'000'000}), Json::array({0, 0}), Json("all")}) {
     CAPTURE(tensors.dump());
@@ -341,7 +341,7 @@ TEST_CASE("values that a worker does not have, or has had, are refused") {
   }
 }
 
-TEST_CASE("nothing is written into a folder that a plan names") {
+TEST_CASE("a worker writes no file into a folder that the plan names") {
   WrongCoordinator wrong("poseidon-worker");
   const auto folder = wrong.tiny.folder / "checkpoints";
   std::filesystem::create_directories(folder);
@@ -399,7 +399,7 @@ class WrongWorkers {
 
 }  // namespace
 
-TEST_CASE("poseidon-train refuses a number of samples that is none") {
+TEST_CASE("poseidon-train refuses a wrong number of training samples") {
   for (const char* samples : {"abc", "", "-5", "0", "12x", "99999999999999999999"}) {
     CAPTURE(samples);
     WrongWorkers wrong;
@@ -408,7 +408,7 @@ TEST_CASE("poseidon-train refuses a number of samples that is none") {
   }
 }
 
-TEST_CASE("poseidon-train refuses notes that do not fit the job") {
+TEST_CASE("poseidon-train refuses notes that do not match the job") {
   const Json entry{{"name", "conv.weight"}, {"shape", {1 << 20, 1 << 11}}};
   const Json list{{"parameters", 1},
                   {"weights", Json::array({entry})},
@@ -496,7 +496,7 @@ std::vector<Json> whole_job(const trainer::Job& job, const std::string& address)
 
 }  // namespace
 
-TEST_CASE("a worker takes or refuses any message of a coordinator, and ends with it") {
+TEST_CASE("a worker accepts or refuses random messages, and ends with its coordinator") {
   const trainer::TinyJob tiny;
   const trainer::Job job = tiny.load({"cluster.workers=1", "cluster.servers=1", "train.steps=4"});
   constexpr const char* kAnswers[]{"prepared", "note", "ready", "note"};

@@ -7,7 +7,7 @@ using namespace poseidon;
 using namespace poseidon::apps;
 namespace fs = std::filesystem;
 
-TEST_CASE("a kept step that is later than the newest checkpoint is taken, and only then") {
+TEST_CASE("an in-memory checkpoint is used only if it is later than the newest checkpoint") {
   FailedCoordinator lost({"--set", "train.checkpoint_every=30"});
   const Json whole = lost.undisturbed();
   lost.kill_coordinator_after("47");
@@ -25,7 +25,7 @@ TEST_CASE("a kept step that is later than the newest checkpoint is taken, and on
   CHECK(Json::parse(earlier.out)["first_step"] == 31);
 }
 
-TEST_CASE("the coordinator and a worker are lost: what the other worker keeps is enough") {
+TEST_CASE("coordinator and worker fail: the other worker's in-memory checkpoint is sufficient") {
   for (const int lost_worker : {0, 1}) {
     FailedCoordinator lost;
     const Json whole = lost.undisturbed();
@@ -39,7 +39,7 @@ TEST_CASE("the coordinator and a worker are lost: what the other worker keeps is
   }
 }
 
-TEST_CASE("two coordinators are killed, one behind the other") {
+TEST_CASE("two coordinators are killed, one after the other") {
   FailedCoordinator lost;
   const Json whole = lost.undisturbed();
   lost.kill_coordinator_after("25");
@@ -55,7 +55,8 @@ TEST_CASE("two coordinators are killed, one behind the other") {
   CHECK(Json::parse(finished.out)["first_step"] == kept + 1);
 }
 
-TEST_CASE("a step is kept for cluster.rejoin_s; then the run begins anew, to the same bits") {
+TEST_CASE(
+    "after cluster.rejoin_s the in-memory checkpoint is dropped; the run restarts, same bits") {
   FailedCoordinator lost({"--set", "cluster.rejoin_s=0.5"});
   const Json whole = lost.undisturbed();
   lost.kill_coordinator_after("25");
@@ -69,7 +70,8 @@ TEST_CASE("a step is kept for cluster.rejoin_s; then the run begins anew, to the
         std::string::npos);
 }
 
-TEST_CASE("a step that is not of this job is not taken, and nobody is blamed") {
+TEST_CASE(
+    "an in-memory checkpoint of another job is not used, and no worker is reported as failed") {
   FailedCoordinator lost;
   lost.kill_coordinator_after("25");
   lost.kept_by(0);
@@ -83,7 +85,7 @@ TEST_CASE("a step that is not of this job is not taken, and nobody is blamed") {
   CHECK(Json::parse(finished.out)["first_step"] == 1);
 }
 
-TEST_CASE("a worker with --once ends with its job, and keeps nothing") {
+TEST_CASE("a worker with --once ends with its job and keeps no in-memory checkpoint") {
   FailedCoordinator lost({}, {"--once"});
   lost.kill_coordinator_after("25");
   for (const int i : {0, 1}) {
@@ -93,7 +95,7 @@ TEST_CASE("a worker with --once ends with its job, and keeps nothing") {
   }
 }
 
-TEST_CASE("a worker that keeps a step looks for a coordinator for as long, whatever it is told") {
+TEST_CASE("a worker with an in-memory checkpoint waits cluster.rejoin_s, not --join-timeout") {
   FailedCoordinator lost({"--set", "cluster.rejoin_s=4"}, {"--join-timeout", "1"});
   lost.kill_coordinator_after("25");
   lost.kept_by(0);
@@ -103,7 +105,7 @@ TEST_CASE("a worker that keeps a step looks for a coordinator for as long, whate
   CHECK(finished.code == 2);
 }
 
-TEST_CASE("a disk that is full at the end costs no step that the daemons have done") {
+TEST_CASE("a checkpoint that cannot be written at the end loses no completed step of the daemons") {
   FailedCoordinator lost;
   const Json whole = lost.undisturbed();
   Program train =

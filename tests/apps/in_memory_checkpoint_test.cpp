@@ -47,7 +47,7 @@ std::vector<std::pair<std::string, Json>> lines_of(const fs::path& run) {
 
 }  // namespace
 
-TEST_CASE("steps and tests that daemons made while the coordinator was gone have their lines") {
+TEST_CASE("steps and tests that daemons completed without the coordinator have their lines") {
   const Words settings{"--set", "train.test_every=20",
                        "--set", test::kShortTimeout,
                        "--set", test::kIsSanitized ? "train.steps=1500" : "train.steps=6000",

@@ -95,37 +95,40 @@ void compare_worker_of_two(const std::string& job, std::vector<std::string> more
 
 }  // namespace
 
-TEST_CASE("--check tells the memory of a run of AlexNet" * poseidon::test::nightly()) {
+TEST_CASE("--check predicts the memory of a run of AlexNet" * poseidon::test::nightly()) {
   compare_one_worker("alexnet-random");
 }
-TEST_CASE("--check tells the memory of a run of ResNet-50") {
+TEST_CASE("--check predicts the memory of a run of ResNet-50") {
   compare_one_worker("resnet50-random");
 }
-TEST_CASE("--check tells the memory of a run of VGG-11" * poseidon::test::nightly()) {
+TEST_CASE("--check predicts the memory of a run of VGG-11" * poseidon::test::nightly()) {
   compare_one_worker("vgg11-random");
 }
-TEST_CASE("--check tells the memory of a run of cifar10_quick") {
+TEST_CASE("--check predicts the memory of a run of cifar10_quick") {
   compare_one_worker("cifar10_quick-random");
 }
-TEST_CASE("--check tells the memory of a run with adam and accumulation") {
+TEST_CASE("--check predicts the memory of a run with adam and accumulation") {
   compare_one_worker("resnet50-random",
                      {"--set", "optimizer={\"type\": \"adam\", \"learning_rate\": 0.001}", "--set",
                       "cluster.logical_shards=4"});
 }
 
-TEST_CASE("--check tells the memory of a worker of two, AlexNet" * poseidon::test::nightly()) {
+TEST_CASE("--check predicts the memory of each of two workers, AlexNet" *
+          poseidon::test::nightly()) {
   compare_worker_of_two("alexnet-random");
 }
-TEST_CASE("--check tells the memory of a worker of two, ResNet-50" * poseidon::test::nightly()) {
+TEST_CASE("--check predicts the memory of each of two workers, ResNet-50" *
+          poseidon::test::nightly()) {
   compare_worker_of_two("resnet50-random");
 }
-TEST_CASE("--check tells the memory of a worker of two, VGG-11" * poseidon::test::nightly()) {
+TEST_CASE("--check predicts the memory of each of two workers, VGG-11" *
+          poseidon::test::nightly()) {
   compare_worker_of_two("vgg11-random");
 }
-TEST_CASE("--check tells the memory of a worker of two, cifar10_quick") {
+TEST_CASE("--check predicts the memory of each of two workers, cifar10_quick") {
   compare_worker_of_two("cifar10_quick-random");
 }
-TEST_CASE("--check tells the memory of a worker of two that sends bf16, late" *
+TEST_CASE("--check predicts the memory of each of two workers with bf16 and late sums" *
           poseidon::test::nightly()) {
   compare_worker_of_two("alexnet-random", {"--set", "comm.wire=bf16", "--set", "comm.staleness=1",
                                            "--set", "comm.scheme=ps"});

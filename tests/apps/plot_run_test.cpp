@@ -31,7 +31,7 @@ bool has(const std::string& text, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("plot-run: a name with & and <, a torn line, a config that is not there") {
+TEST_CASE("plot-run: escapes & and < in a name, skips a torn line, accepts a missing config") {
   const TinyJob job;
   write_text(job.folder / "config.json", "{\"name\": \"cats & <dogs>\"}");
   write_text(job.folder / "metrics.jsonl", train_line(1, 2) + train_line(2, 1) + "{\"type\":\"tr");
@@ -48,7 +48,7 @@ TEST_CASE("plot-run: a name with & and <, a torn line, a config that is not ther
   CHECK(has(read_text(job.folder / "loss.svg"), ">" + job.folder.filename().string() + "</text>"));
 }
 
-TEST_CASE("plot-run: what cannot be drawn is said in one line") {
+TEST_CASE("plot-run: one line states why nothing can be drawn") {
   const TinyJob job;
   const auto refused = [&] {
     const Finished finished = plot(job);
@@ -62,7 +62,7 @@ TEST_CASE("plot-run: what cannot be drawn is said in one line") {
   CHECK(refused() == "plot-run: " + metrics + ": expected training steps, got none\n");
 }
 
-TEST_CASE("plot-run: no file is overwritten unasked") {
+TEST_CASE("plot-run: no file is overwritten without --force") {
   const TinyJob job;
   write_text(job.folder / "metrics.jsonl", train_line(1, 2) + train_line(2, 1));
   const std::string run = job.folder.string(), kept = (job.folder / "kept").string();

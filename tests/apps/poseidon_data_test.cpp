@@ -57,7 +57,7 @@ TEST_CASE("poseidon-data packs, describes and verifies") {
   CHECK(refused.err.find("1 of 4 samples are corrupt") != std::string::npos);
 }
 
-TEST_CASE("poseidon-data tells the shape of images, what it ignores, and an unknown subcommand") {
+TEST_CASE("poseidon-data reports image shapes, ignored files and an unknown subcommand") {
   const made::Folder folder;
   write_images(folder);
   made::write(folder / "in/train/cat/x.webp", made::bytes_of("x"));
@@ -87,7 +87,7 @@ TEST_CASE("poseidon-data tells the shape of images, what it ignores, and an unkn
   }
 }
 
-TEST_CASE("poseidon-data: a class folder that is not named in UTF-8 is refused before it runs") {
+TEST_CASE("poseidon-data: a class folder whose name is not UTF-8 is refused before any work") {
   const made::Folder folder;
   made::write(folder / "in/caf\xE9/0.ppm", made::pnm(made::smooth_image(8, 8, 3)));
   const std::string in = (folder / "in").string();
@@ -113,7 +113,8 @@ TEST_CASE("poseidon-data makes record sets and mean images") {
         "poseidon-data: " + out + ": exists already; expected a new or empty folder\n");
 }
 
-TEST_CASE("poseidon-data: mistakes end with 2, damaged samples with 1, and leave nothing") {
+TEST_CASE(
+    "poseidon-data: usage errors exit with 2, damaged samples with 1, and no output remains") {
   const made::Folder folder;
   write_images(folder);
   const std::string in = (folder / "in").string(), out = (folder / "out").string();
@@ -139,7 +140,7 @@ TEST_CASE("poseidon-data: mistakes end with 2, damaged samples with 1, and leave
       0);
 }
 
-TEST_CASE("poseidon-data packs lists and web datasets, with names of classes or without") {
+TEST_CASE("poseidon-data packs lists and web datasets, with and without class names") {
   const made::Folder folder;
   write_images(folder);
   made::write(folder / "list.txt", made::bytes_of("train/cat/0.ppm 1\ntrain/dog/1.ppm 0\n"));
@@ -165,7 +166,7 @@ TEST_CASE("poseidon-data packs lists and web datasets, with names of classes or 
         "warning: no sample has the label 0; labels count from 0, so the class \"0\" is empty\n");
 }
 
-TEST_CASE("poseidon-data finds the programs that read databases beside itself") {
+TEST_CASE("poseidon-data finds the database readers in its own folder") {
   const made::Folder folder;
   made::write(folder / "db/data.mdb", made::bytes_of("no database"));
   const std::string db = (folder / "db").string(), out = (folder / "out").string();

@@ -30,7 +30,7 @@ Finished run(const made::Folder& folder, const std::vector<std::string>& argumen
 
 }  // namespace
 
-TEST_CASE("poseidon-export takes a run, or one of its checkpoints") {
+TEST_CASE("poseidon-export accepts a run or one of its checkpoints") {
   const made::Folder folder;
   made::write(folder / "network.json", made::bytes_of(kNetwork));
   made::write(folder / "job.json", made::bytes_of(kJob));
@@ -73,7 +73,7 @@ TEST_CASE("poseidon-export takes a run, or one of its checkpoints") {
   CHECK(another.err.ends_with("got \"small\"\n"));
 }
 
-TEST_CASE("poseidon-export: mistakes end with 2") {
+TEST_CASE("poseidon-export: usage errors exit with 2") {
   const made::Folder folder;
   CHECK(run(folder, {}).code == 2);
   CHECK(run(folder, {"--help"}).code == 0);

@@ -34,7 +34,7 @@ constexpr const char* kNetwork =
 
 }  // namespace
 
-TEST_CASE("poseidon-import writes what poseidon-train trains and tests") {
+TEST_CASE("poseidon-import writes a network and job that poseidon-train trains and tests") {
   const made::Folder folder;
   const std::string network = write(folder, "n.prototxt", kNetwork),
                     solver = write(folder, "s.prototxt",
@@ -70,7 +70,7 @@ TEST_CASE("poseidon-import writes what poseidon-train trains and tests") {
   CHECK(read_json(folder / "run/summary.json")["steps"] == 3);
 }
 
-TEST_CASE("poseidon-import: mistakes end with 2 and leave nothing") {
+TEST_CASE("poseidon-import: usage errors exit with 2, and no output remains") {
   const made::Folder folder;
   const std::string network = write(folder, "n.prototxt", "layer { name: 'a' type: 'Nonsense' }"),
                     out = (folder / "out").string();

@@ -12,7 +12,7 @@ using trainer::read_text;
 using trainer::TinyJob;
 namespace fs = std::filesystem;
 
-TEST_CASE("a run ends with 0 and its summary as one JSON object") {
+TEST_CASE("a run exits with 0 and prints its summary as one JSON object") {
   const TinyJob job;
   const std::string output = (job.folder / "run").string();
   const Finished finished = run(job, {"--output", output, "--json"});
@@ -24,7 +24,8 @@ TEST_CASE("a run ends with 0 and its summary as one JSON object") {
   CHECK(has(finished.err, "test loss"));
 }
 
-TEST_CASE("--max-steps stops, --resume goes on to the same bits, also without a job file") {
+TEST_CASE(
+    "--max-steps stops a run, and --resume continues it to the same bits without a job file") {
   const TinyJob job;
   const std::string run_folder = (job.folder / "run").string();
   const Finished whole = run(job, {"--output", (job.folder / "whole").string(), "--json"});
@@ -39,7 +40,7 @@ TEST_CASE("--max-steps stops, --resume goes on to the same bits, also without a 
 
 // The sanitizers' allocators need more address space than the limit allows.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-TEST_CASE("memory that cannot be had is told with layer and batch, after a warning") {
+TEST_CASE("out of memory: the message names layer and batch, and a warning comes first") {
   const TinyJob job;
   const std::string program = (fs::path(test::program_folder()) / "poseidon-train").string();
   const auto limited = [&](const std::string& more) {
@@ -72,7 +73,7 @@ TEST_CASE("memory that cannot be had is told with layer and batch, after a warni
 }
 #endif
 
-TEST_CASE("usage and config errors end with 2 and one line") {
+TEST_CASE("usage and config errors exit with 2 and print one line") {
   const TinyJob job;
   const auto refused = [&](std::vector<std::string> words) {
     const Finished finished = run(job, std::move(words));
@@ -108,7 +109,7 @@ TEST_CASE("usage and config errors end with 2 and one line") {
   CHECK(Program("poseidon-train", {}, job.folder).wait().code == 2);
 }
 
-TEST_CASE("a flag of another program is answered with what replaces it here") {
+TEST_CASE("a flag of another program is refused, and the message names its replacement") {
   const TinyJob job;
   const auto refused = [&](std::vector<std::string> words) {
     const Finished finished = run(job, std::move(words));
@@ -135,7 +136,7 @@ TEST_CASE("a flag of another program is answered with what replaces it here") {
         "--max-steps: expected a whole number >= 0, got " + digits.substr(0, 40) + "...");
 }
 
-TEST_CASE("flags that say nothing or mean nothing are refused") {
+TEST_CASE("flags with an empty value or without effect are refused") {
   const TinyJob job;
   for (const char* flag : {"--device", "--output", "--resume", "--set"}) {
     const Finished finished = run(job, {flag, ""});
@@ -146,7 +147,7 @@ TEST_CASE("flags that say nothing or mean nothing are refused") {
             "--replan requires --resume; it replaces the plan of the resumed run"));
 }
 
-TEST_CASE("a run begins with what is trained on what, and warns of what is doubtful, once") {
+TEST_CASE("a run first prints data and network sizes, and prints each plausibility warning once") {
   const TinyJob job;
   const std::vector<std::string> doubtful{"--set", "train.test_every=100", "--output",
                                           (job.folder / "run").string()};
@@ -179,7 +180,7 @@ TEST_CASE("a run begins with what is trained on what, and warns of what is doubt
   CHECK(times(two.err, "50 samples of 3 classes") == 1);
 }
 
-TEST_CASE("--weights takes a run, and --trace overwrites no earlier trace") {
+TEST_CASE("--weights accepts a run directory, and --trace overwrites no earlier trace") {
   const TinyJob job;
   const std::string first = (job.folder / "run").string();
   CHECK(run(job, {"--output", first, "--max-steps", "3", "--trace"}).code == 0);
@@ -193,7 +194,7 @@ TEST_CASE("--weights takes a run, and --trace overwrites no earlier trace") {
   CHECK(run(job, {"--resume", first, "--trace", "--force"}).code == 0);
 }
 
-TEST_CASE("--resume names what is missing, and takes a checkpoint of a run") {
+TEST_CASE("--resume names the missing run or file, and accepts a checkpoint of a run") {
   const TinyJob job;
   const auto resumed = [&](const fs::path& what) {
     return Program("poseidon-train", {"--resume", what.string(), "--json"}, job.folder).wait();
@@ -220,7 +221,7 @@ TEST_CASE("--resume names what is missing, and takes a checkpoint of a run") {
   }
 }
 
-TEST_CASE("a checkpoint of another network is refused as that") {
+TEST_CASE("a checkpoint of another network is refused, and the message states that") {
   const TinyJob job;
   const std::string output = (job.folder / "run").string();
   CHECK(run(job, {"--output", output, "--max-steps", "2"}).code == 0);
@@ -234,7 +235,7 @@ TEST_CASE("a checkpoint of another network is refused as that") {
             "\"conv.weight\" has another shape, expected 7x2x3x3"));
 }
 
-TEST_CASE("exit code 2: what the user named cannot be used, if only that it is damaged") {
+TEST_CASE("exit code 2: a file that the user named is missing, damaged or of another kind") {
   const TinyJob job;
   const auto code = [&](std::vector<std::string> words) { return run(job, std::move(words)).code; };
   const auto file = [&](const char* name, const std::string& content) {
@@ -264,7 +265,7 @@ TEST_CASE("exit code 2: what the user named cannot be used, if only that it is d
   CHECK(code({}) == 2);
 }
 
-TEST_CASE("exit code 2: paths that cannot be looked at, and words that are no UTF-8") {
+TEST_CASE("exit code 2: paths that cannot be resolved, and arguments that are not UTF-8") {
   const TinyJob job;
   fs::create_symlink("loop", job.folder / "loop");
   const std::string loop = (job.folder / "loop").string(), overlong(5000, 'x');
@@ -299,7 +300,7 @@ TEST_CASE("output that cannot be written is an error") {
   CHECK(data.code == 1);
 }
 
-TEST_CASE("no control character of a name reaches the terminal") {
+TEST_CASE("control characters of a name are escaped on the terminal") {
   const TinyJob job;
   std::string network = trainer::kTinyNetwork;
   network.replace(network.find("\"conv\""), 6, "\"c\\u001b[2Jnv\"");
@@ -310,7 +311,7 @@ TEST_CASE("no control character of a name reaches the terminal") {
   CHECK_FALSE(has(checked.out + run(job, {"--set", "data.test.x\x1b=1"}).err, "\x1b"));
 }
 
-TEST_CASE("daemons refuse words that would let them try for ever") {
+TEST_CASE("daemons refuse arguments with which they would retry forever") {
   const TinyJob job;
   const auto refused = [&](std::vector<std::string> words) {
     words.insert(words.begin(), {"--coordinator", "localhost:1"});
@@ -327,7 +328,7 @@ TEST_CASE("daemons refuse words that would let them try for ever") {
   CHECK(has(nowhere.err, "--coordinator: expected HOST:PORT with a port"));
 }
 
-TEST_CASE("a run that fails ends with 1") {
+TEST_CASE("a run that fails exits with 1") {
   const TinyJob job;
   const Finished finished =
       run(job, {"--output", (job.folder / "run").string(), "--set", "optimizer.learning_rate=1e30",
@@ -337,7 +338,7 @@ TEST_CASE("a run that fails ends with 1") {
   CHECK(has(finished.err, "the loss is "));
 }
 
-TEST_CASE("SIGTERM and SIGINT end the step, write a checkpoint and a summary") {
+TEST_CASE("SIGTERM and SIGINT: the run completes its step and writes checkpoint and summary") {
   for (const int signal : {SIGTERM, SIGINT}) {
     const TinyJob job;
     const fs::path output = job.folder / "run";
@@ -357,7 +358,7 @@ TEST_CASE("SIGTERM and SIGINT end the step, write a checkpoint and a summary") {
   }
 }
 
-TEST_CASE("a run that goes on tells of its own steps, and at which step it was tested") {
+TEST_CASE("a resumed run reports the steps of its session") {
   const trainer::TinyJob job;
   const std::string run = (job.folder / "run").string();
   const auto words = [&](std::vector<std::string> more) {

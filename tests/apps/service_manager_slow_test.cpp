@@ -64,7 +64,7 @@ void make_endless_below(const fs::path& folder) {
 
 }  // namespace
 
-TEST_CASE("a daemon reports that it is ready, what it does, that it lives, and that it leaves") {
+TEST_CASE("a daemon reports READY, STATUS, WATCHDOG and STOPPING to the service manager") {
   Cluster cluster;
   Service worker(cluster, "poseidon-worker", "worker");
   CHECK(worker.manager.next(30000) == "READY=1");
@@ -75,7 +75,7 @@ TEST_CASE("a daemon reports that it is ready, what it does, that it lives, and t
   CHECK(worker.daemon.wait().code == 0);
 }
 
-TEST_CASE("a worker and its server report from the first job to the next") {
+TEST_CASE("a worker and its server report to the service manager during and after a job") {
   Cluster cluster;
   Service node(cluster, "poseidon-worker", "node", {"--server-listen", "127.0.0.1:0"});
   Program train = cluster.train("run", {"--set", "train.steps=1000000"}, "1", "1");
@@ -89,7 +89,7 @@ TEST_CASE("a worker and its server report from the first job to the next") {
   for (int i = 0; i < 3; ++i) CHECK(node.manager.hears("WATCHDOG=1", kPeriodMs));
 }
 
-TEST_CASE("a worker whose computing hangs gives no sign of life, though its I/O thread goes on") {
+TEST_CASE("a worker whose computation hangs sends no WATCHDOG=1, though its I/O thread runs") {
   Cluster cluster;
   trainer::write_text(cluster.job.folder / "tiny_network.json", kColourNetwork);
   const std::string data = colour_images(cluster.job.folder / "train");
@@ -113,7 +113,7 @@ TEST_CASE("a worker whose computing hangs gives no sign of life, though its I/O 
   CHECK(train.wait().code == 3);
 }
 
-TEST_CASE("systemd reads the units without a complaint") {
+TEST_CASE("systemd-analyze accepts the unit files") {
   const std::string analyze = "/usr/bin/systemd-analyze";
   if (!fs::exists(analyze)) {
     MESSAGE("skipped: there is no systemd-analyze here");

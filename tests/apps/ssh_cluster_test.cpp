@@ -116,7 +116,7 @@ bool shows_secret(pid_t process) {
 
 }  // namespace
 
-TEST_CASE("over ssh: as many workers as slots, the same bits as with local processes") {
+TEST_CASE("over ssh: one worker for each slot, and the same bits as with local processes") {
   const SshHosts hosts;
   const Finished remote = hosts.start({"--json"}).wait();
   CAPTURE(remote.err);
@@ -135,7 +135,7 @@ TEST_CASE("over ssh: as many workers as slots, the same bits as with local proce
   CHECK(hosts.members().empty());
 }
 
-TEST_CASE("over ssh: threads that are not given are the host's cores, shared by its workers") {
+TEST_CASE("over ssh: by default the workers of a host divide its cores") {
   const SshHosts hosts("127.0.0.1 slots=3\n");
   Program train = hosts.start({"--set", "train.steps=1000000", "--workers", "2", "--servers", "1"});
   REQUIRE(says(train, "begin with step"));
@@ -172,7 +172,7 @@ std::string data_root_of_worker(const std::vector<std::string>& more) {
 
 }  // namespace
 
-TEST_CASE("over ssh: data lie under the folder that is named, or under this machine's own") {
+TEST_CASE("over ssh: workers receive --data-root, or by default this machine's POSEIDON_DATA") {
   CHECK(data_root_of_worker({"--data-root", "/usr"}) == "/usr");
   setenv("POSEIDON_DATA", "/tmp", 1);
   CHECK(data_root_of_worker({"--data-root", "/usr"}) == "/usr");
@@ -180,7 +180,7 @@ TEST_CASE("over ssh: data lie under the folder that is named, or under this mach
   unsetenv("POSEIDON_DATA");
 }
 
-TEST_CASE("over ssh: where there is no ssh, that is said") {
+TEST_CASE("over ssh: the error states that there is no ssh program") {
   const SshHosts hosts;
   std::filesystem::remove(hosts.job.folder / "bin" / "ssh");
   setenv("PATH", (hosts.job.folder / "bin").c_str(), 1);
@@ -189,7 +189,7 @@ TEST_CASE("over ssh: where there is no ssh, that is said") {
   CHECK(has(finished.err, "poseidon-train: ssh: cannot be run: No such file or directory"));
 }
 
-TEST_CASE("over ssh: a host that cannot be reached ends the job, and is named with its log") {
+TEST_CASE("over ssh: an unreachable host ends the job, and the message names its log") {
   const SshHosts hosts("127.0.0.1\n127.0.0.2:9\n");
   const Finished finished = hosts.start({}).wait();
   CAPTURE(finished.err);
@@ -210,7 +210,8 @@ TEST_CASE("over ssh: a host without the programs ends the job") {
   CHECK(has(finished.err, "No such file or directory"));
 }
 
-TEST_CASE("over ssh: a member that ends is a loss, told with how it ended") {
+TEST_CASE(
+    "over ssh: a member that is killed is a node failure, and the message states how it ended") {
   const SshHosts hosts;
   Program train = begin(hosts);
   for (const pid_t member : hosts.members()) {
@@ -225,7 +226,8 @@ TEST_CASE("over ssh: a member that ends is a loss, told with how it ended") {
   CHECK(within(10, [&] { return hosts.members().empty(); }));
 }
 
-TEST_CASE("security: over ssh, no process shows the secret, and none outlives poseidon-train") {
+TEST_CASE(
+    "security: over ssh, no process exposes the secret, and no process outlives poseidon-train") {
   const SshHosts hosts;
   Program train = begin(hosts);
   const std::vector<pid_t> members = hosts.members();
@@ -237,7 +239,7 @@ TEST_CASE("security: over ssh, no process shows the secret, and none outlives po
   CHECK(within(10, [&] { return hosts.members().empty(); }));
 }
 
-TEST_CASE("over ssh: a member that still looks for its coordinator leaves with the connection") {
+TEST_CASE("over ssh: a member that waits for its coordinator exits when the connection closes") {
   const SshHosts hosts;
   Program member("/bin/sh",
                  {"-c", "(echo 0123456789abcdef; sleep 0.3) | " + test::program_folder() +
@@ -249,7 +251,8 @@ TEST_CASE("over ssh: a member that still looks for its coordinator leaves with t
   CHECK(has(finished.err, "standard input has ended: shutting down"));
 }
 
-TEST_CASE("over ssh: what cannot be is refused before anything runs") {
+TEST_CASE(
+    "over ssh: contradictory flags and wrong hosts files are refused before any process starts") {
   const SshHosts hosts;
   const std::string file = (hosts.job.folder / "hosts").string();
   const auto refused = [&](const std::vector<std::string>& words) {

@@ -57,7 +57,7 @@ TEST_CASE("a cluster of daemons trains over TLS") {
   CHECK(Json::parse(finished.out)["workers"] == 2);
 }
 
-TEST_CASE("TLS flags that cannot be are refused before anything starts") {
+TEST_CASE("TLS flags that contradict others or name no file are refused at the start") {
   const TinyJob job;
   const std::string config = (job.folder / "job.json").string();
   const auto refusal = [&](const std::string& name, const std::vector<std::string>& words) {
@@ -72,7 +72,7 @@ TEST_CASE("TLS flags that cannot be are refused before anything starts") {
         std::string::npos);
 }
 
-TEST_CASE("security: a node that listens at all addresses must tell where it is reached") {
+TEST_CASE("security: a node that listens at all addresses requires --advertise") {
   const TinyJob job;
   for (const std::string listen : {"0.0.0.0:0", "[::]:0"}) {
     const Finished finished =

@@ -38,7 +38,7 @@ TEST_CASE("--check prints the network; missing data is a warning there and an er
             "not set"));
 }
 
-TEST_CASE("--check tells of what memory a run is made, and of all of it") {
+TEST_CASE("--check prints the parts of a run's memory, and they add up to the total") {
   const TinyJob job;
   const auto memory_of = [&](std::vector<std::string> words) {
     words.insert(words.end(), {"--check", "--json", "--threads", "1"});
@@ -77,7 +77,7 @@ TEST_CASE("--check tells of what memory a run is made, and of all of it") {
   CHECK_FALSE(has(table.out, "second version"));
 }
 
-TEST_CASE("--check refuses what the run would refuse of its first sample") {
+TEST_CASE("--check refuses a transform that does not fit the first sample") {
   const TinyJob job;
   const Finished checked =
       run(job, {"--check", "--set", "data.train.transform.random_resized_crop.size=6"});
@@ -85,7 +85,7 @@ TEST_CASE("--check refuses what the run would refuse of its first sample") {
   CHECK(has(checked.err, "job.json: /data/train: random #0: float samples cannot be resized"));
 }
 
-TEST_CASE("--plan prints what a number of workers would move, --times feeds it") {
+TEST_CASE("--plan prints the bytes for a number of workers, and reads --times") {
   const TinyJob job;
   const Finished plan = run(job, {"--plan", "--workers", "5", "--servers", "3", "--json"});
   CHECK(plan.code == 0);
@@ -142,7 +142,7 @@ void train_on_images(const TinyJob& job) {
 
 }  // namespace
 
-TEST_CASE("--test tells the accuracy of each class and which are confused") {
+TEST_CASE("--test prints the accuracy of each class and the confused classes") {
   const TinyJob job;
   const std::string output = (job.folder / "run").string();
   CHECK(run(job, {"--output", output}).code == 0);
@@ -166,7 +166,7 @@ TEST_CASE("--test tells the accuracy of each class and which are confused") {
   CHECK(has(table, "predicted class"));
 }
 
-TEST_CASE("--extract writes features of the layers that are named, by run or by weights") {
+TEST_CASE("--extract writes features of the named layers, from a run or from weights") {
   const TinyJob job;
   const std::string output = (job.folder / "run").string();
   CHECK(run(job, {"--output", output}).code == 0);
@@ -201,7 +201,8 @@ TEST_CASE("--extract writes features of the layers that are named, by run or by 
   CHECK(has(extract({"--extract", "conv"}).err, "weights are missing: "));
 }
 
-TEST_CASE("a run remembers its classes: another test set is refused, images are named by them") {
+TEST_CASE(
+    "a run stores its classes: another test set is refused, and --classify prints their names") {
   const TinyJob job;
   train_on_images(job);
   const std::string output = (job.folder / "run").string();
@@ -242,7 +243,7 @@ TEST_CASE("a run remembers its classes: another test set is refused, images are 
   CHECK(table.out.starts_with(away + ":  "));
 }
 
-TEST_CASE("a run of several workers remembers its classes, too") {
+TEST_CASE("a run of several workers stores its classes too") {
   const TinyJob job;
   train_on_images(job);
   const std::string output = (job.folder / "run").string();
@@ -259,7 +260,7 @@ TEST_CASE("a run of several workers remembers its classes, too") {
   CHECK(names == std::set<std::string>{"cat", "dog", "emu"});
 }
 
-TEST_CASE("--isa: each that the processor has is taken, what is unknown is refused") {
+TEST_CASE("--isa accepts each level that the processor has, and refuses unknown ones") {
   const TinyJob job;
   for (const Isa each : built_isas()) {
     const std::string name(name_of(each));
@@ -282,7 +283,7 @@ TEST_CASE("--isa: each that the processor has is taken, what is unknown is refus
   CHECK(has(refused.err, "), got \"sse2\""));
 }
 
-TEST_CASE("--devices lists what computes here, or says in a line why no GPU does") {
+TEST_CASE("--devices lists the devices, or prints one line that states why there is no GPU") {
   const TinyJob job;
   const Finished listed = Program("poseidon-train", {"--devices", "--json"}, job.folder).wait();
   CHECK(listed.code == 0);
@@ -295,7 +296,7 @@ TEST_CASE("--devices lists what computes here, or says in a line why no GPU does
   CHECK(std::ranges::count(words.out, '\n') == 2);
 }
 
-TEST_CASE("--schema prints what editors need, --version and --help answer") {
+TEST_CASE("--schema prints JSON schemas, and --version and --help work") {
   const TinyJob job;
   const auto answer = [&](std::vector<std::string> words) {
     const Finished finished = Program("poseidon-train", words, job.folder).wait();

@@ -63,7 +63,7 @@ TEST_CASE("programs that are started with closed standard streams write to no ot
     CHECK(shell(job, std::string(program) + " --help <&- >&- 2>&-").code == 0);
 }
 
-TEST_CASE("signals by which batch systems announce the end save the step under way") {
+TEST_CASE("USR1, USR2 and XCPU of batch systems: the run completes its step and saves it") {
   for (const int signal : {SIGUSR1, SIGUSR2, SIGXCPU}) {
     const TinyJob job;
     const fs::path output = job.folder / "run";
@@ -82,7 +82,7 @@ TEST_CASE("signals by which batch systems announce the end save the step under w
   }
 }
 
-TEST_CASE("which signals stop a run is the user's choice") {
+TEST_CASE("--stop-signals sets the signals that stop a run") {
   const TinyJob job;
   Program program(
       "poseidon-train",
@@ -103,7 +103,7 @@ TEST_CASE("which signals stop a run is the user's choice") {
   CHECK(has(refused.err, "--stop-signals: expected signal names such as USR1,USR2,XCPU, got KILL"));
 }
 
-TEST_CASE("runs of one job that start in the same second have a folder each") {
+TEST_CASE("runs of one job that start in the same second use separate folders") {
   const TinyJob job;
   const Finished all =
       shell(job,
@@ -117,7 +117,7 @@ TEST_CASE("runs of one job that start in the same second have a folder each") {
   CHECK(folders.size() == 5);
 }
 
-TEST_CASE("a run that fails after a step ends with 1, and names checkpoint and command") {
+TEST_CASE("a run that fails after a step exits with 1 and names checkpoint and resume command") {
   const TinyJob job;
   const Finished finished =
       run(job, {"--output", (job.folder / "run").string(), "--set", "optimizer.learning_rate=1e15",
@@ -129,7 +129,7 @@ TEST_CASE("a run that fails after a step ends with 1, and names checkpoint and c
   CHECK(has(read_text(job.folder / "run/console.log"), "error: step "));
 }
 
-TEST_CASE("the command that continues a stopped run does so when it is typed") {
+TEST_CASE("the printed resume command continues a stopped run") {
   const TinyJob job;
   const Finished first = shell(job, "poseidon-train job.json --output 'my run' --max-steps 4");
   CHECK(first.code == 0);
@@ -140,7 +140,7 @@ TEST_CASE("the command that continues a stopped run does so when it is typed") {
   CHECK(Json::parse(read_text(job.folder / "my run/summary.json"))["steps"] == 9);
 }
 
-TEST_CASE("the command that continues a run of several workers does so when it is typed") {
+TEST_CASE("the printed resume command continues a run of several workers") {
   const TinyJob job;
   const Finished first = shell(
       job,
@@ -163,7 +163,7 @@ TEST_CASE("the command that continues a run of several workers does so when it i
     CHECK(again[key] == summary[key]);
 }
 
-TEST_CASE("the command that continues a run by daemons does so when it is typed") {
+TEST_CASE("the printed resume command continues a run of daemons") {
   Cluster cluster;
   cluster.start("poseidon-worker", "worker-a");
   cluster.start("poseidon-worker", "worker-b");
@@ -176,13 +176,13 @@ TEST_CASE("the command that continues a run by daemons does so when it is typed"
   CHECK(Json::parse(read_text(cluster.job.folder / "run/summary.json"))["steps"] == 9);
 }
 
-TEST_CASE("one step is a step") {
+TEST_CASE("the summary uses the singular for one step") {
   const TinyJob job;
   CHECK(run(job, {"--output", (job.folder / "run").string(), "--max-steps", "1"})
             .out.starts_with("tiny: 1 step in "));
 }
 
-TEST_CASE("limits that are too small for a run are told before it begins") {
+TEST_CASE("too small file-size and open-file limits (ulimit) are refused before a run begins") {
   const TinyJob job;
   // 1024 bytes (2 blocks of 512): LLVM's OpenMP runtime creates a file of that size.
   const Finished small = shell(job, "ulimit -f 2; poseidon-train job.json --output run");
@@ -195,7 +195,7 @@ TEST_CASE("limits that are too small for a run are told before it begins") {
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-TEST_CASE("threads that cannot be started are told, with the number that can") {
+TEST_CASE("too many threads are refused, and the message states the possible number") {
   const TinyJob job;
   const Finished finished =
       shell(job, "ulimit -v 2000000; poseidon-train job.json --output run --threads 1024");
@@ -208,7 +208,7 @@ TEST_CASE("threads that cannot be started are told, with the number that can") {
 }
 #endif
 
-TEST_CASE("a file that passes its limit is an error as a full disk is") {
+TEST_CASE("a file above its size limit (ulimit -f) is an error like a full disk") {
   const TinyJob job;
   const Finished finished =
       shell(job,

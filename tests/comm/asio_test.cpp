@@ -45,7 +45,7 @@ std::vector<uint32_t> chunks_of(const Node::Events& events) {
 
 }  // namespace
 
-TEST_CASE("both machines learn whom they are connected with") {
+TEST_CASE("both ends of a connection receive the peer's role, rank, view and address") {
   SocketPair pair;
   const PeerIdentity server = pair.worker.events().opened[0].second;
   CHECK(server.role == Role::kServer);
@@ -59,7 +59,7 @@ TEST_CASE("both machines learn whom they are connected with") {
   CHECK(pair.worker.events().opened[0].first == pair.at_worker);
 }
 
-TEST_CASE("a machine begins once, before anybody is let in") {
+TEST_CASE("a transport starts its machine once, before it admits any peer") {
   SocketPair pair;
   for (const Node::Events& events : {pair.server.events(), pair.worker.events()}) {
     CHECK(events.begun == 1);
@@ -67,7 +67,7 @@ TEST_CASE("a machine begins once, before anybody is let in") {
   }
 }
 
-TEST_CASE("the I/O thread leaves the cores to those who compute") {
+TEST_CASE("the I/O thread runs with scheduling policy SCHED_BATCH") {
   Node node(worker_options());
   int policy = -1;
   node.run([&] { policy = sched_getscheduler(0); });
@@ -75,7 +75,7 @@ TEST_CASE("the I/O thread leaves the cores to those who compute") {
   CHECK(policy == (own == SCHED_OTHER ? SCHED_BATCH : own));
 }
 
-TEST_CASE("a node is presented as what it has become") {
+TEST_CASE("a handshake presents the identity that present_as() has set") {
   Node server(server_options());
   server.run([&] {
     server.transport().present_as({.role = Role::kServer, .rank = 5, .view = 4, .address = ""});
@@ -87,13 +87,13 @@ TEST_CASE("a node is presented as what it has become") {
   CHECK(worker.events().opened[0].second.view == 4);
 }
 
-TEST_CASE("frames arrive whole and in order, in both directions") {
+TEST_CASE("frames arrive complete and in order, in both directions") {
   SocketPair pair;
   check_frames_both_ways(pair.server, pair.at_server, pair.worker, pair.at_worker);
   CHECK(pair.server.events().heard > 0);
 }
 
-TEST_CASE("what is more urgent overtakes what waits") {
+TEST_CASE("a more urgent frame overtakes queued frames") {
   Node server(server_options());
   BareSocket peer(server.address());
   peer.shake_hands(kSecret);
@@ -119,7 +119,7 @@ TEST_CASE("what is more urgent overtakes what waits") {
   CHECK(std::is_sorted(order.begin(), order.end()));
 }
 
-TEST_CASE("a body without a place is dropped, and what follows arrives") {
+TEST_CASE("a body without a destination is dropped, and the next frame arrives") {
   SocketPair pair;
   pair.worker.send(pair.at_worker, header_of(FrameKind::kContribution, 99), pattern(100000, 1), 1);
   pair.worker.send(pair.at_worker, header_of(FrameKind::kContribution, 3), pattern(50, 2), 1);
@@ -127,7 +127,7 @@ TEST_CASE("a body without a place is dropped, and what follows arrives") {
   CHECK(chunks_of(pair.server.events()) == std::vector<uint32_t>{3});
 }
 
-TEST_CASE("slices may come in drops, with a place or without one") {
+TEST_CASE("slices may arrive in fragments, with or without a destination") {
   Node server(server_options());
   BareSocket peer(server.address());
   peer.shake_hands(kSecret);
@@ -147,47 +147,47 @@ TEST_CASE("slices may come in drops, with a place or without one") {
   CHECK(chunks_of(server.events()) == std::vector<uint32_t>{1, 2});
 }
 
-TEST_CASE("what breaks the format ends the connection, and is named") {
+TEST_CASE("a frame that violates the format ends the connection with a reason") {
   Node server(server_options());
   BareSocket peer(server.address());
   peer.shake_hands(kSecret);
   REQUIRE(server.wait_open());
-  SUBCASE("a body that was changed") {
+  SUBCASE("a modified body") {
     Bytes frame = peer.sealed(header_of(FrameKind::kContribution), pattern(5000, 1));
     frame.back() ^= std::byte{1};
     peer.send(frame);
     CHECK(server.why_closed() == "the authentication code of a contribution frame's body is wrong");
   }
-  SUBCASE("a header that was changed") {
+  SUBCASE("a modified header") {
     Bytes frame = peer.sealed(header_of(FrameKind::kContribution), pattern(5000, 1));
     frame[20] ^= std::byte{1};
     peer.send(frame);
     CHECK(server.why_closed() == "the authentication code of a frame's header is wrong");
   }
-  SUBCASE("a length beyond the cap, before anybody is asked for memory") {
+  SUBCASE("a length above the cap, before memory is requested") {
     peer.send(peer.sealed_header(header_of(FrameKind::kContribution, 0, kSliceBytes + 1)));
     CHECK(server.why_closed() ==
           "a contribution frame announces 262145 bytes, expected at most 262144");
   }
-  SUBCASE("a frame of the handshake") {
+  SUBCASE("a handshake frame after the handshake") {
     peer.send(peer.sealed(header_of(FrameKind::kHello), pattern(48, 1)));
     CHECK(server.why_closed() == "unexpected hello frame after the handshake");
   }
-  SUBCASE("an end within a body") {
+  SUBCASE("the peer closes within a body") {
     peer.send(peer.sealed_header(header_of(FrameKind::kContribution, 0, 1000)));
     peer.send(pattern(500, 1));
     peer.close();
     CHECK(server.why_closed() ==
           "connection closed by the peer, in the middle of the body of a contribution frame");
   }
-  SUBCASE("an end between frames") {
+  SUBCASE("the peer closes between frames") {
     peer.close();
     CHECK(server.why_closed() == "connection closed by the peer");
   }
   CHECK(server.events().frames.empty());
 }
 
-TEST_CASE("who does not know the secret is not let in") {
+TEST_CASE("a peer without the right secret is refused") {
   Node server(server_options());
   AsioOptions options = worker_options();
   SUBCASE("another secret") {
@@ -209,7 +209,7 @@ TEST_CASE("who does not know the secret is not let in") {
   CHECK(server.events().closed.empty());
 }
 
-TEST_CASE("a stranger that says something else is told why it is refused") {
+TEST_CASE("a peer that does not begin with a hello frame receives the reason for the refusal") {
   Node server(server_options());
   BareSocket stranger(server.address());
   stranger.send(frame_of(header_of(FrameKind::kHeartbeat), {}));
@@ -222,7 +222,7 @@ TEST_CASE("a stranger that says something else is told why it is refused") {
   CHECK_FALSE(stranger.receive_frame());
 }
 
-TEST_CASE("a stranger's refusal is shown without its control characters") {
+TEST_CASE("control characters of a peer's refusal are replaced") {
   const BareSocket listener = BareSocket::listening();
   Node worker(worker_options());
   worker.connect(listener.address());
@@ -232,7 +232,7 @@ TEST_CASE("a stranger's refusal is shown without its control characters") {
   CHECK(worker.why_closed() == "refused by the peer: n?o");
 }
 
-TEST_CASE("silent and slow strangers are dropped at the deadline") {
+TEST_CASE("silent and slow unauthenticated peers are dropped at the handshake deadline") {
   AsioOptions options = server_options();
   options.limits.handshake = 60ms;
   Node server(options);
@@ -247,7 +247,7 @@ TEST_CASE("silent and slow strangers are dropped at the deadline") {
   CHECK(server.events().closed.empty());
 }
 
-TEST_CASE("who has not proved itself takes one of few places, the oldest makes room") {
+TEST_CASE("above the limit of unauthenticated connections, the oldest one is dropped") {
   AsioOptions options = server_options();
   options.limits.unproved = 2;
   Node server(options);
@@ -259,7 +259,7 @@ TEST_CASE("who has not proved itself takes one of few places, the oldest makes r
   REQUIRE(server.wait_open());
 }
 
-TEST_CASE("of those who have not proved themselves a host with many loses its own") {
+TEST_CASE("a flood from one host displaces only that host's unauthenticated connections") {
   AsioOptions options = server_options();
   options.limits.unproved = 4;
   Node server(options);
@@ -271,27 +271,27 @@ TEST_CASE("of those who have not proved themselves a host with many loses its ow
   CHECK(server.wait_open());
 }
 
-TEST_CASE("connections that cannot be made are told why") {
+TEST_CASE("a connection that cannot be established reports the reason") {
   AsioOptions options = worker_options();
   options.limits.handshake = 60ms;
   Node worker(options);
-  SUBCASE("nobody listens") {
+  SUBCASE("no process listens") {
     const std::string address = BareSocket::listening().address();
     worker.connect(address);
     CHECK(worker.why_closed() == "connection refused");
   }
-  SUBCASE("no address") {
+  SUBCASE("a malformed address") {
     worker.connect("gpu3");
     CHECK(worker.why_closed().starts_with("expected HOST:PORT with a port"));
   }
-  SUBCASE("nobody answers") {
+  SUBCASE("the peer does not answer") {
     const BareSocket listener = BareSocket::listening();
     worker.connect(listener.address());
     CHECK(worker.why_closed() == "no handshake within 0.06 s");
   }
 }
 
-TEST_CASE("close() sends what is urgent, drops what is not, and tells the other end only") {
+TEST_CASE("close() sends urgent frames, drops bulk frames, and notifies only the peer") {
   SocketPair pair;
   // In one task of the I/O thread, so that no frame is in transit at close().
   pair.worker.run([&] {
@@ -310,7 +310,7 @@ TEST_CASE("close() sends what is urgent, drops what is not, and tells the other 
   CHECK(pair.worker.events().closed.empty());
 }
 
-TEST_CASE("a machine may close a connection while it is told of a frame") {
+TEST_CASE("a machine may close a connection in its callback for a frame") {
   SocketPair pair;
   for (uint32_t chunk : {1u, 55u, 2u})
     pair.worker.send(pair.at_worker, header_of(FrameKind::kControl, chunk), pattern(10, 1), 0);
@@ -319,7 +319,7 @@ TEST_CASE("a machine may close a connection while it is told of a frame") {
   CHECK(pair.server.events().closed.empty());
 }
 
-TEST_CASE("after close() no memory of the machine is read") {
+TEST_CASE("the transport does not read the machine's memory after close()") {
   Node server(server_options());
   BareSocket peer(server.address());
   peer.shake_hands(kSecret);
@@ -341,7 +341,7 @@ TEST_CASE("after close() no memory of the machine is read") {
   CHECK(frames < 16);
 }
 
-TEST_CASE("functions from other threads run in the I/O thread, those of one thread in order") {
+TEST_CASE("posted functions run in the I/O thread, those of one thread in order") {
   Node node(server_options());
   std::vector<int> last(4, -1);  // touched by the I/O thread only
   bool in_order = true;
@@ -361,7 +361,7 @@ TEST_CASE("functions from other threads run in the I/O thread, those of one thre
   CHECK(last == std::vector<int>(4, 499));
 }
 
-TEST_CASE("a machine is woken once, at the earliest time it asked for") {
+TEST_CASE("wake_at() wakes a machine once, at the earliest requested time") {
   Node node(server_options());
   AsioTransport& transport = node.transport();
   const Time begin = transport.now();
@@ -378,7 +378,7 @@ TEST_CASE("a machine is woken once, at the earliest time it asked for") {
   CHECK(node.wait([](const Node::Events& events) { return events.wakes == 2; }));
 }
 
-TEST_CASE("listening beyond loopback needs a secret, or courage") {
+TEST_CASE("listening beyond loopback needs a secret or --insecure") {
   AsioOptions options = server_options();
   options.listen = "0.0.0.0:0";
   options.secret.clear();
@@ -399,7 +399,7 @@ TEST_CASE("listening beyond loopback needs a secret, or courage") {
   CHECK(AsioTransport(options).address().starts_with("0.0.0.0:"));
 }
 
-TEST_CASE("where one cannot listen is said") {
+TEST_CASE("a failure to listen names the address and the reason") {
   const AsioTransport first(server_options());
   AsioOptions options = server_options();
   options.listen = first.address();
@@ -410,7 +410,7 @@ TEST_CASE("where one cannot listen is said") {
   CHECK_THROWS_AS(AsioTransport{options}, ConfigError);
 }
 
-TEST_CASE("a transport ends from any state") {
+TEST_CASE("a transport stops with connections in any state") {
   const BareSocket listener = BareSocket::listening();
   const BareSocket mute = [&] {
     Node server(server_options());
@@ -431,7 +431,7 @@ TEST_CASE("a transport ends from any state") {
   CHECK(mute.receive(1).empty());
 }
 
-TEST_CASE("stop() sends what is urgent first") {
+TEST_CASE("stop() sends urgent frames first") {
   Node server(server_options());
   {
     Node worker(worker_options());
@@ -443,7 +443,7 @@ TEST_CASE("stop() sends what is urgent first") {
   CHECK(chunks_of(server.events()) == std::vector<uint32_t>{5});
 }
 
-TEST_CASE("what a machine throws is handed on") {
+TEST_CASE("an exception of a machine is passed to on_failure") {
   std::promise<std::string> said;
   AsioOptions options = server_options();
   options.on_failure = [&](std::exception_ptr failure) {

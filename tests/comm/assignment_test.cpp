@@ -27,7 +27,8 @@ PlanRequest small_request() {
 
 }  // namespace
 
-TEST_CASE("an even assignment: the first workers have more, and a server is a worker's neighbour") {
+TEST_CASE(
+    "even assignment: the first workers get the remainder, and servers share workers' hosts") {
   const Assignment even = even_assignment(3, 5, false, 7);
   CHECK(even.ranges() == std::vector<Part>{{0, 3}, {3, 2}, {5, 2}});
   CHECK(even.logical_shards() == 7);
@@ -45,7 +46,7 @@ TEST_CASE("an even assignment: the first workers have more, and a server is a wo
   CHECK(apart.workers()[2].member == 2);
 }
 
-TEST_CASE("shards lie with any worker, and their rows with the shards") {
+TEST_CASE("any worker may hold any shards, and the rows follow the shards") {
   const Assignment assignment = out_of_order();
   CHECK(assignment.worker_of(0) == 2);
   CHECK(assignment.worker_of(4) == 0);
@@ -59,14 +60,14 @@ TEST_CASE("shards lie with any worker, and their rows with the shards") {
   CHECK(assignment.rows_of({5, 2}, 16) == IndexRange{.first = 12, .count = 4});
 }
 
-TEST_CASE("a shard without a worker, or with two, is no assignment") {
+TEST_CASE("an assignment with a shard without a worker, or with two workers, is rejected") {
   CHECK_THROWS_AS(assigned({{0, 2}, {1, 2}}, 1), LogicError);
   CHECK_THROWS_AS(assigned({{0, 2}, {3, 1}}, 1), LogicError);
   CHECK_THROWS_AS(assigned({{0, 2}, {2, 0}}, 1), LogicError);
   CHECK_THROWS_AS(assigned({}, 1), LogicError);
 }
 
-TEST_CASE("what crosses hosts, by hand: unequal shards, and two workers on one host") {
+TEST_CASE("traffic between hosts, by hand: unequal shards, and two workers on one host") {
   // One tensor of 16 elements on the only server. That server is on the host of workers 0 and 1.
   PlanRequest request = on_nodes({convolution_traffic("conv", 4, 3)}, 3);
   request.servers = 1;
@@ -90,7 +91,7 @@ TEST_CASE("what crosses hosts, by hand: unequal shards, and two workers on one h
         LayerTrafficBytes{{6 * 32, 2 * 10 * 32}, {2 * 10 * 32, 6 * 32}});
 }
 
-TEST_CASE("an assignment is written with its plan, and read as it was") {
+TEST_CASE("an assignment is written with its plan and read back unchanged") {
   const PlanRequest request = small_request();
   const Plan plan = with_assignment(make_plan(request), out_of_order());
   const Json json = to_json(plan);
@@ -102,7 +103,7 @@ TEST_CASE("an assignment is written with its plan, and read as it was") {
   CHECK(to_json(read) == json);
 }
 
-TEST_CASE("a plan that an earlier version wrote has the even assignment") {
+TEST_CASE("a plan file without an assignment gets the even assignment") {
   PlanRequest request = small_request();
   for (const bool apart : {false, true}) {
     request.servers_apart = apart;
@@ -113,7 +114,7 @@ TEST_CASE("a plan that an earlier version wrote has the even assignment") {
   }
 }
 
-TEST_CASE("a plan that is followed keeps its assignment, where all numbers are the same") {
+TEST_CASE("follow_plan() keeps the assignment if workers, servers and shards are the same") {
   PlanRequest request = small_request();
   const Plan earlier = with_assignment(make_plan(request), out_of_order());
   CHECK(follow_plan(request, earlier).assignment == earlier.assignment);
@@ -124,7 +125,7 @@ TEST_CASE("a plan that is followed keeps its assignment, where all numbers are t
   CHECK(follow_plan(request, earlier).assignment == assignment_of(request));
 }
 
-TEST_CASE("in a run that is gone on with ids are ranks, so whoever joins it has one of its own") {
+TEST_CASE("a resumed run uses ranks as ids, so the id of a later joiner is unique") {
   const PlanRequest request = small_request();
   const auto joined_by = [&request](const Plan& plan, std::vector<uint16_t> left, uint16_t id) {
     return next_plan(plan,
@@ -144,7 +145,7 @@ TEST_CASE("in a run that is gone on with ids are ranks, so whoever joins it has 
   CHECK(read_plan(to_json(four), {"p", ""}, request.layers).assignment == four.assignment);
 }
 
-TEST_CASE("an assignment that is not sound is refused with its place") {
+TEST_CASE("an inconsistent assignment is rejected with its JSON path") {
   const PlanRequest request = small_request();
   const Json good = to_json(with_assignment(make_plan(request), out_of_order()));
   const auto refused = [&](const char* pointer, const char* value) {

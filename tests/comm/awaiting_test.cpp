@@ -44,7 +44,7 @@ class Nowhere final : public Outlet, public ExchangeMemory {
 
 }  // namespace
 
-TEST_CASE("a worker says what it awaits from just the node that is asked for") {
+TEST_CASE("a worker reports what it awaits from a given node") {
   const Plan plan = plan_of_three_workers();
   REQUIRE(plan.chunks.size() == 2);
   Nowhere nowhere;
@@ -61,7 +61,7 @@ TEST_CASE("a worker says what it awaits from just the node that is asked for") {
   CHECK(exchange.awaiting({}) == "");
 }
 
-TEST_CASE("a server says what it awaits from just the worker that is asked for") {
+TEST_CASE("a server reports what it awaits from a given worker") {
   const Plan plan = plan_of_three_workers();
   Nowhere nowhere;
   const Chunk& chunk = plan.chunks[0];

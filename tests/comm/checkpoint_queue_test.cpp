@@ -34,7 +34,7 @@ using Steps = std::vector<int64_t>;
 
 }  // namespace
 
-TEST_CASE("a checkpoint is written when it has come and all agree, whichever is first") {
+TEST_CASE("a checkpoint is written after it has arrived and the workers agree, in either order") {
   Queue all;
   all.take(4, {1});
   CHECK(all.written.empty());
@@ -49,7 +49,7 @@ TEST_CASE("a checkpoint is written when it has come and all agree, whichever is 
   CHECK(all.queue.wants(9));
 }
 
-TEST_CASE("one of a step that is saved counts as written, and holds up nothing") {
+TEST_CASE("a checkpoint of a step that is already saved counts as written") {
   Queue all;
   all.queue.begin_from({.step = 4});
   all.take(4, {1});
@@ -60,7 +60,7 @@ TEST_CASE("one of a step that is saved counts as written, and holds up nothing")
   CHECK(all.written == Steps{8});
 }
 
-TEST_CASE("what all agreed on without a checkpoint does not pile up") {
+TEST_CASE("digests of agreed steps without a checkpoint do not accumulate") {
   Queue all;
   for (int64_t step = 1; step <= 5000; ++step) all.queue.agreed(step, {7});
   all.take(1, {1});  // with other values; the digest of step 1 is forgotten
@@ -71,7 +71,7 @@ TEST_CASE("what all agreed on without a checkpoint does not pile up") {
   CHECK(all.written == Steps{1, 5000});
 }
 
-TEST_CASE("other values than all agreed on are not written, and nothing after them") {
+TEST_CASE("a checkpoint that differs from the agreed values is not written, nor any later one") {
   Queue all;
   all.take(4, {1});
   CHECK(
@@ -83,7 +83,7 @@ TEST_CASE("other values than all agreed on are not written, and nothing after th
   CHECK(!all.queue.wants(12));
 }
 
-TEST_CASE("after a loss what waits is written in the order of steps, then what survivors send") {
+TEST_CASE("after a node failure, queued checkpoints are written in step order, then survivors'") {
   Queue all;
   all.take(8, {2});
   all.take(4, {1});
@@ -92,7 +92,7 @@ TEST_CASE("after a loss what waits is written in the order of steps, then what s
   CHECK(all.written == Steps{4, 8, 9});
 }
 
-TEST_CASE("a survivor's step counts though all agreed on it with sums in flight") {
+TEST_CASE("a survivor's checkpoint is written even if the agreed step had sums in flight") {
   Queue all;
   all.queue.agreed(4, {1, 10, 11});
   all.queue.trust_survivors();
@@ -100,7 +100,7 @@ TEST_CASE("a survivor's step counts though all agreed on it with sums in flight"
   CHECK(all.written == Steps{4});
 }
 
-TEST_CASE("a survivor's step of other values than all agreed on is not written") {
+TEST_CASE("a survivor's checkpoint that differs from the agreed values is not written") {
   Queue all;
   all.queue.agreed(4, {1});
   all.queue.trust_survivors();
@@ -108,7 +108,7 @@ TEST_CASE("a survivor's step of other values than all agreed on is not written")
   CHECK(all.written.empty());
 }
 
-TEST_CASE("a checkpoint that cannot be written is the last that is tried") {
+TEST_CASE("after a failed write, no later checkpoint is written") {
   Queue all;
   all.queue.trust_survivors();
   all.fails_at = 8;
@@ -120,7 +120,7 @@ TEST_CASE("a checkpoint that cannot be written is the last that is tried") {
   CHECK(!all.queue.wants(9));
 }
 
-TEST_CASE("what the job goes back to stays the last checkpoint until it has") {
+TEST_CASE("a held checkpoint stays the last one until the job has reverted to it") {
   Queue all;
   CHECK(all.queue.hold().step == 0);
   all.queue.release();
@@ -144,7 +144,7 @@ TEST_CASE("what the job goes back to stays the last checkpoint until it has") {
   CHECK(all.written == Steps{4, 8, 12});
 }
 
-TEST_CASE("a checkpoint that is being written when the job has to go back is gone back to") {
+TEST_CASE("a job reverts to the checkpoint whose write is in progress") {
   Queue all;
   all.held_at = 8;
   for (const int64_t step : {4, 8, 12}) all.queue.agreed(step, {step});
@@ -154,7 +154,7 @@ TEST_CASE("a checkpoint that is being written when the job has to go back is gon
   CHECK(all.queue.saved_step() == 8);
 }
 
-TEST_CASE("a run that goes on from a checkpoint with sums in flight can go back to it") {
+TEST_CASE("a run resumed from a checkpoint with sums in flight can revert to it") {
   Queue all;
   all.queue.begin_from({.step = 6, .in_flight = 2});
   CHECK(all.queue.hold().step == 6);

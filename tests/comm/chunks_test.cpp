@@ -41,7 +41,7 @@ std::vector<uint32_t> servers_of(const std::vector<Chunk>& chunks) {
 
 }  // namespace
 
-TEST_CASE("a tensor has a chunk on each server, as long as they have 128 KiB") {
+TEST_CASE("a tensor has a chunk on each server if each chunk has at least 128 KiB") {
   CHECK(cut_chunks(whole_tensors({1 << 20}), 16, 2 * kMiB).size() == 16);
   CHECK(cut_chunks(whole_tensors({1 << 20}), 100, 2 * kMiB).size() == 32);
   CHECK(cut_chunks(whole_tensors({1 << 20}), 16, 100001).size() == 42);
@@ -49,7 +49,7 @@ TEST_CASE("a tensor has a chunk on each server, as long as they have 128 KiB") {
     CHECK(chunk.elements() * 4 <= 100001);
 }
 
-TEST_CASE("a large tensor is cut evenly, at cache lines") {
+TEST_CASE("a large tensor is split evenly, at cache lines") {
   const std::vector<Chunk> chunks = cut_chunks(whole_tensors({50001}), 1, 65536);
   CHECK(sizes(chunks) == std::vector<int64_t>{12512, 12512, 12512, 12465});
   CHECK(chunks[3].pieces == std::vector<Piece>{{0, 0, 37536, 12465}});
@@ -57,7 +57,7 @@ TEST_CASE("a large tensor is cut evenly, at cache lines") {
   CHECK(sizes(cut_chunks(whole_tensors({16385}), 1, 65536)) == std::vector<int64_t>{8208, 8177});
 }
 
-TEST_CASE("small neighbours share a chunk, large tensors share none") {
+TEST_CASE("adjacent small tensors share a chunk, large tensors do not") {
   const std::vector<Chunk> chunks =
       cut_chunks(whole_tensors({100, 200, 16384, 300, 400}), 4, 2 * kMiB);
   REQUIRE(chunks.size() == 3);
@@ -68,7 +68,7 @@ TEST_CASE("small neighbours share a chunk, large tensors share none") {
   CHECK(chunks[2].key == 3);
 }
 
-TEST_CASE("a shared chunk is closed when it is large enough, and does not pass the cut size") {
+TEST_CASE("a shared chunk is closed when it is large enough, and stays within the chunk size") {
   // Three tensors of 40 KiB. Two of them, 80 KiB, are enough for a chunk of up to 2 MiB, but too
   // large for 64 KiB.
   const std::vector<Piece> tensors = whole_tensors({10240, 10240, 10240});
@@ -76,7 +76,7 @@ TEST_CASE("a shared chunk is closed when it is large enough, and does not pass t
   CHECK(sizes(cut_chunks(tensors, 1, 65536)) == std::vector<int64_t>{10240, 10240, 10240});
 }
 
-TEST_CASE("chunks are dealt largest first to the least loaded server, ties by key") {
+TEST_CASE("chunks are assigned largest first to the least loaded server, ties by key") {
   std::vector<Chunk> chunks = chunks_of({1, 5, 3, 3, 4});
   deal(chunks, 2);
   // 5 goes to server 0, 4 to server 1, 3 (key 2) to server 1, 3 (key 3) to server 0, and 1 to
@@ -91,7 +91,7 @@ TEST_CASE("chunks are dealt largest first to the least loaded server, ties by ke
   CHECK(hottest_over_mean(chunks, 6) == doctest::Approx(6 * 6 / 16.0));
 }
 
-TEST_CASE("every element stands in one piece, in order") {
+TEST_CASE("the chunks cover each element once, in order") {
   for (const int64_t servers : {1, 3, 32, 1000}) {
     PlanRequest request = on_nodes(vgg19(1000), 4);
     request.scheme = SchemeRule::kPs;

@@ -37,13 +37,13 @@ struct Socket {
 
 }  // namespace
 
-TEST_CASE("within a host nothing is paced") {
+TEST_CASE("a connection within a host uses reno congestion control") {
   Socket socket;
   choose_congestion_control(socket.number, false);
   CHECK(socket.get() == "reno");
 }
 
-TEST_CASE("between hosts the system's choice stays, unless it is BBR") {
+TEST_CASE("a connection between hosts keeps the system's congestion control, unless it is BBR") {
   for (const char* system : {"reno", "cubic", "bbr"}) {
     Socket socket;
     if (!socket.set(system)) continue;  // not in this kernel, or not permitted

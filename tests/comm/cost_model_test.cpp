@@ -27,7 +27,7 @@ struct Row {
 
 }  // namespace
 
-TEST_CASE("floats of VGG19's linear layers by each strategy") {
+TEST_CASE("floats sent per node for VGG19's linear layers, by strategy") {
   const std::vector<Row> rows{{kFc6, 2, 205520896, 1867776, 103694336},
                               {kFc6, 4, 308281344, 5603328, 311083008},
                               {kFc6, 8, 359661568, 13074432, 725860352},
@@ -59,7 +59,7 @@ TEST_CASE("floats of VGG19's linear layers by each strategy") {
   }
 }
 
-TEST_CASE("the papers' own example, for each kind of node") {
+TEST_CASE("the example of the papers, for each kind of node") {
   const NodeFloats ps = ps_floats(elements(kFc7), colocated(8));
   CHECK(ps.worker == 33554432);
   CHECK(ps.server == 33554432);
@@ -73,7 +73,7 @@ TEST_CASE("the papers' own example, for each kind of node") {
   CHECK(ps_floats(1000, {.workers = 4, .servers = 2}).both == 4000);
 }
 
-TEST_CASE("where factors stop to pay, and the tie that they win") {
+TEST_CASE("factors are chosen while they send no more than a parameter server does") {
   struct Layer {
     WeightShape weight;
     double batch;
@@ -99,7 +99,7 @@ TEST_CASE("where factors stop to pay, and the tie that they win") {
   CHECK_FALSE(factors_are_chosen(kFc7, 256, colocated(17)));
 }
 
-TEST_CASE("break-even numbers of nodes") {
+TEST_CASE("the largest number of nodes for which factors are chosen") {
   const auto last_with_factors = [](WeightShape weight, double batch) {
     int nodes = 2;
     while (factors_are_chosen(weight, batch, colocated(nodes))) ++nodes;
@@ -121,7 +121,7 @@ TEST_CASE("break-even numbers of nodes") {
   CHECK(last_with_factors({64, 1024}, 100) == 1);
 }
 
-TEST_CASE("the largest batch that still goes by factors") {
+TEST_CASE("the largest batch for which factors are chosen") {
   const auto largest_batches = [](WeightShape weight) {
     std::vector<int> batches;
     for (const int nodes : {2, 4, 8, 16, 32}) {
@@ -137,7 +137,7 @@ TEST_CASE("the largest batch that still goes by factors") {
   CHECK(largest_batches(kFc8Of22K) == std::vector{3449, 1724, 862, 431, 215});
 }
 
-TEST_CASE("the work of rebuilding gradients from factors") {
+TEST_CASE("the FLOP of rebuilding gradients from factors") {
   const auto gigaflop = [](WeightShape weight) {
     return rebuild_flop(weight, 32, colocated(32)) / 1e9;
   };
@@ -149,7 +149,7 @@ TEST_CASE("the work of rebuilding gradients from factors") {
         doctest::Approx(428).epsilon(0.001));
 }
 
-TEST_CASE("step times of the three schedules, by hand") {
+TEST_CASE("step times of the three schedules equal values computed by hand") {
   // Two layers. Backward: 3 for the second one, 4 for the first one. Forward: 2 for the first one,
   // 1 for the second one.
   const std::vector<LayerStep> free{{2, 4, 0}, {1, 3, 0}};

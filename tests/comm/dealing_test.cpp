@@ -87,7 +87,7 @@ std::vector<int64_t> counts_of(const std::vector<WorkerPace>& workers, int64_t s
 
 }  // namespace
 
-TEST_CASE("shards by speed, by hand") {
+TEST_CASE("shards by speed: assignments equal values computed by hand") {
   CHECK(counts_of({{.each_shard = 1}, {.each_shard = 1}}, 8) == std::vector<int64_t>{4, 4});
   CHECK(counts_of({{.each_shard = 1}, {.each_shard = 3}}, 8) == std::vector<int64_t>{6, 2});
   CHECK(counts_of({{.each_shard = 3}, {.each_shard = 1}}, 8) == std::vector<int64_t>{2, 6});
@@ -105,13 +105,13 @@ TEST_CASE("shards by speed, by hand") {
   CHECK(counts_of({{.each_shard = 0}, {.each_shard = 0}}, 8) == std::vector<int64_t>{4, 4});
 }
 
-TEST_CASE("shards by speed: what times have of noise does not cut the tree of additions") {
+TEST_CASE("shards by speed: noise in the times does not split the tree of additions") {
   // Without the tolerance, the shortest step would have 33 and 31 shards, in seven parts.
   CHECK(counts_of({{.each_shard = 1}, {.each_shard = 1.05}}, 64) == std::vector<int64_t>{32, 32});
   CHECK(counts_of({{.each_shard = 1}, {.each_shard = 1.2}}, 64) != std::vector<int64_t>{32, 32});
 }
 
-TEST_CASE("shards by speed: as good as any of all dealings") {
+TEST_CASE("shards by speed: the result is as good as the best of all assignments") {
   RandomStream random(9, RandomPurpose::kGeneration, 0, 0);
   for (size_t count = 1; count <= 4; ++count)
     for (int64_t shards = static_cast<int64_t>(count); shards <= 14; ++shards)
@@ -131,7 +131,7 @@ TEST_CASE("shards by speed: as good as any of all dealings") {
       }
 }
 
-TEST_CASE("shards by speed: many workers and shards") {
+TEST_CASE("shards by speed: with many workers and shards, the step time is near the ideal") {
   std::vector<WorkerPace> workers(64);
   for (size_t i = 0; i < workers.size(); ++i) workers[i].each_shard = 1 + double(i % 7);
   for (const int64_t shards : {64, 1000, 4096, 4097, 100000}) {
@@ -145,7 +145,7 @@ TEST_CASE("shards by speed: many workers and shards") {
   }
 }
 
-TEST_CASE("a plan for a given assignment has it, and follows another only without one") {
+TEST_CASE("a plan has the requested assignment, else it keeps that of the followed plan") {
   PlanRequest request = on_nodes(small_network(), 2);
   request.logical_shards = 8;
   const Plan even = make_plan(request);
@@ -162,7 +162,7 @@ TEST_CASE("a plan for a given assignment has it, and follows another only withou
   CHECK(follow_plan(dealt, even).assignment == uneven.assignment);
 }
 
-TEST_CASE("a plan keeps no assignment that has fewer shards for a worker than it has devices") {
+TEST_CASE("follow_plan() drops an assignment with fewer shards than devices for a worker") {
   PlanRequest request = on_nodes(small_network(), 2);
   request.logical_shards = 8;
   PlanRequest dealt = request;

@@ -38,7 +38,7 @@ using Senders = std::vector<EgressScheduler::Sender>;
 
 }  // namespace
 
-TEST_CASE("of all connections the one with the most urgent frame goes first, equals in turn") {
+TEST_CASE("the connection with the most urgent frame sends first, equal ones in request order") {
   Link link;
   const auto a = link.arbiter.add(true), b = link.arbiter.add(true), c = link.arbiter.add(true);
   for (const auto& [sender, priority] : {std::pair{a, 7u}, {b, 3u}, {c, 7u}})
@@ -54,7 +54,7 @@ TEST_CASE("of all connections the one with the most urgent frame goes first, equ
   CHECK(link.all() == Senders{c, a, b});
 }
 
-TEST_CASE("what is in the background goes last") {
+TEST_CASE("background frames are sent last") {
   Link link;
   const auto checkpoint = link.arbiter.add(true), gradient = link.arbiter.add(true);
   link.arbiter.want(checkpoint, kBackground, 10);
@@ -62,7 +62,7 @@ TEST_CASE("what is in the background goes last") {
   CHECK(link.all() == Senders{gradient, checkpoint});
 }
 
-TEST_CASE("what is less urgent has what is left of the credit") {
+TEST_CASE("less urgent frames use the remaining credit") {
   Link link;
   Senders senders;
   for (size_t i = 0; i < kSlices + 2; ++i) senders.push_back(link.arbiter.add(true));
@@ -75,7 +75,7 @@ TEST_CASE("what is less urgent has what is left of the credit") {
   CHECK(link.all() == Senders{senders[kSlices + 1]});
 }
 
-TEST_CASE("of what is as urgent as all that leaves, each connection sends a slice") {
+TEST_CASE("with equal priorities, each connection sends one slice, even above the credit") {
   Link link;
   Senders senders;
   for (size_t i = 0; i < 2 * kSlices; ++i) senders.push_back(link.arbiter.add(true));
@@ -93,7 +93,7 @@ TEST_CASE("of what is as urgent as all that leaves, each connection sends a slic
   CHECK(link.next() == senders[0]);
 }
 
-TEST_CASE("one connection may take the whole credit, in frames of any size") {
+TEST_CASE("one connection may use the whole credit, with frames of any size") {
   Link link;
   const auto a = link.arbiter.add(true);
   uint64_t bytes = 0;
@@ -105,7 +105,7 @@ TEST_CASE("one connection may take the whole credit, in frames of any size") {
   CHECK(link.next() == a);  // the only frame may be larger than the credit
 }
 
-TEST_CASE("what waits no more, and what has ended, is not asked") {
+TEST_CASE("a withdrawn or removed connection is not selected") {
   Link link;
   const auto a = link.arbiter.add(true), b = link.arbiter.add(true);
   link.arbiter.want(a, 1, 10);
@@ -119,7 +119,7 @@ TEST_CASE("what waits no more, and what has ended, is not asked") {
   CHECK_FALSE(link.next());
 }
 
-TEST_CASE("a receiver that stands still holds the credit for a grace period only") {
+TEST_CASE("a stalled receiver holds credit only for a grace period") {
   Link link;
   const auto stalled = link.arbiter.add(true), other = link.arbiter.add(true);
   link.send(other, 20, 10ms);
@@ -150,7 +150,7 @@ TEST_CASE("a receiver that stands still holds the credit for a grace period only
   CHECK_FALSE(link.next());
 }
 
-TEST_CASE("receivers that share the link are in time, however many they are") {
+TEST_CASE("receivers that share the link do not count as slow, whatever their number") {
   for (const int count : {2, 8, 32}) {
     Link link;
     Senders senders;
@@ -173,7 +173,7 @@ TEST_CASE("receivers that share the link are in time, however many they are") {
   }
 }
 
-TEST_CASE("the grace period follows the rate of the link, also when that falls") {
+TEST_CASE("the grace period follows the rate of the link, also when the rate falls") {
   for (const Time took : {2ms, 300ms}) {
     Link link;
     const auto a = link.arbiter.add(true), b = link.arbiter.add(true);
@@ -189,7 +189,7 @@ TEST_CASE("the grace period follows the rate of the link, also when that falls")
   }
 }
 
-TEST_CASE("what stays within the host neither takes credit nor waits for it") {
+TEST_CASE("a connection within the host neither uses credit nor waits for it") {
   Link link;
   const auto within = link.arbiter.add(false), beyond = link.arbiter.add(true);
   link.arbiter.want(beyond, 1, EgressScheduler::kCredit);
@@ -204,7 +204,7 @@ TEST_CASE("what stays within the host neither takes credit nor waits for it") {
   CHECK(link.next() == beyond);
 }
 
-TEST_CASE("a limit of the rate is one of all connections, and most urgent frames go first") {
+TEST_CASE("all connections share one rate limit, and the most urgent frames go first") {
   Link link;
   link.arbiter.limit_rate(1e6, link.now);
   const auto a = link.arbiter.add(true), b = link.arbiter.add(false);

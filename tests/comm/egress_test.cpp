@@ -59,7 +59,7 @@ void send_slices(Node& node, ConnectionId to, Priority priority, uint32_t count 
 
 }  // namespace
 
-TEST_CASE("a peer that does not read does not hold up the others") {
+TEST_CASE("a peer that does not read does not delay other peers") {
   Node server(server_options());
   Stranger stalled(server, "127.0.0.2"), reads(server, "127.0.0.3");
   send_slices(server, stalled.id, bulk_priority(0));
@@ -129,7 +129,7 @@ double seconds_from_two(double limit_mbps, uint32_t slices) {
 
 }  // namespace
 
-TEST_CASE("bulk frames keep to the limit of bandwidth, urgent ones do not wait") {
+TEST_CASE("the bandwidth limit delays bulk frames, but not urgent frames") {
   constexpr size_t kCount = 48;
   const double expected = (kCount - 1) * (kSliceBytes + kHeaderBytes) / (250e6 / 8);
   const double took = quickest(1.4 * expected, [] { return seconds_of_slices(250, kCount); });
@@ -137,7 +137,7 @@ TEST_CASE("bulk frames keep to the limit of bandwidth, urgent ones do not wait")
   CHECK(took < 1.4 * expected);
 }
 
-TEST_CASE("of connections that wait for bandwidth the most urgent goes first") {
+TEST_CASE("of the connections that wait for bandwidth, the most urgent one sends first") {
   AsioOptions options = server_options();
   options.bandwidth_limit_mbps = 100;
   Node server(options), first(worker_options()), second(worker_options());
@@ -162,7 +162,7 @@ TEST_CASE("of connections that wait for bandwidth the most urgent goes first") {
   CHECK(before < 6);
 }
 
-TEST_CASE("transports of one process share the limit of their host") {
+TEST_CASE("transports of one process share the host's bandwidth limit") {
   constexpr uint32_t kEach = 12;
   const double expected = 2 * kEach * (kSliceBytes + kHeaderBytes) / (200e6 / 8);
   const double took = quickest(1.5 * expected, [] { return seconds_from_two(200, kEach); });

@@ -93,7 +93,7 @@ Bytes joined(const std::vector<Bytes>& frames) {
 
 }  // namespace
 
-TEST_CASE("frames are the same however the stream is cut") {
+TEST_CASE("frames do not depend on how the stream is split into reads") {
   const Bytes large = pattern(20000, 1), small = pattern(100, 2), text = pattern(9000, 3);
   const Bytes stream =
       joined({frame(FrameKind::kHeartbeat, {}), frame(FrameKind::kContribution, large),
@@ -116,7 +116,7 @@ TEST_CASE("frames are the same however the stream is cut") {
   }
 }
 
-TEST_CASE("a body that was changed is not taken") {
+TEST_CASE("a frame with a modified body is rejected") {
   for (FrameKind kind : {FrameKind::kControl, FrameKind::kContribution}) {
     Bytes stream = frame(kind, pattern(5000, 1));
     stream.back() ^= std::byte{1};
@@ -128,7 +128,7 @@ TEST_CASE("a body that was changed is not taken") {
   }
 }
 
-TEST_CASE("a length beyond the cap is refused before anybody is asked for memory") {
+TEST_CASE("a length above the cap is rejected before memory is requested") {
   FrameHeader header;
   header.kind = FrameKind::kControl;
   header.length = (uint64_t{16} << 20) + 1;
@@ -142,7 +142,7 @@ TEST_CASE("a length beyond the cap is refused before anybody is asked for memory
   CHECK(reader.room()[1].empty());  // the reader expects no body
 }
 
-TEST_CASE("a bulk frame without a body is refused, whatever its place would be") {
+TEST_CASE("a bulk frame without a body is rejected, whatever its destination") {
   for (FrameKind kind : {FrameKind::kContribution, FrameKind::kSum, FrameKind::kFactor,
                          FrameKind::kTensor, FrameKind::kProbe})
     for (uint32_t chunk : {0u, ~0u}) {
@@ -155,7 +155,7 @@ TEST_CASE("a bulk frame without a body is refused, whatever its place would be")
     }
 }
 
-TEST_CASE("a sink refuses a frame at its header, or stops") {
+TEST_CASE("a sink can reject a frame at its header, or stop the reader") {
   FrameReader reader;
   Collector sink;
   sink.refuse_with = "not now";
@@ -170,7 +170,7 @@ TEST_CASE("a sink refuses a frame at its header, or stops") {
   CHECK(stopping.taken.size() == 2);
 }
 
-TEST_CASE("where a stream ends is told") {
+TEST_CASE("the reader reports where a truncated stream ends") {
   const Bytes stream = frame(FrameKind::kSum, pattern(300, 1));
   const auto after = [&](size_t count) {
     FrameReader reader;
@@ -185,7 +185,7 @@ TEST_CASE("where a stream ends is told") {
   CHECK(after(364) == "");
 }
 
-TEST_CASE("the most urgent frame leaves first, equals in their order") {
+TEST_CASE("the most urgent frame leaves the queue first, equal ones in order of arrival") {
   SendQueue queue;
   const auto push = [&](uint32_t chunk, Priority priority) {
     FrameHeader header;
@@ -210,7 +210,7 @@ TEST_CASE("the most urgent frame leaves first, equals in their order") {
   CHECK(queue.empty());
 }
 
-TEST_CASE("a batch is written piece by piece, as a reader reads it") {
+TEST_CASE("a reader decodes a batch that is written in parts") {
   const Bytes first = pattern(1000, 1), second = pattern(70000, 2);
   SendBatch batch;
   ChecksumSeal seal;
@@ -238,7 +238,7 @@ TEST_CASE("a batch is written piece by piece, as a reader reads it") {
         std::vector<Collector::Taken>{{FrameKind::kSum, first}, {FrameKind::kSum, second}});
 }
 
-TEST_CASE("a batch keeps what it has to send, and lets go of what it has sent") {
+TEST_CASE("a batch copies unsent borrowed bodies and releases sent ones") {
   Bytes memory = pattern(100, 1);
   const auto owned = std::make_shared<Bytes>(pattern(100, 2));
   SendBatch batch;

@@ -41,7 +41,7 @@ constexpr const char* kWrongSecret =
 
 }  // namespace
 
-TEST_CASE("both ends learn whom they face") {
+TEST_CASE("both ends of a handshake learn the peer's identity") {
   for (const Secret& secret : {kSecret, Secret()}) {
     const Initiator worker = initiator(secret);
     Acceptor server = acceptor(secret);
@@ -58,7 +58,7 @@ TEST_CASE("both ends learn whom they face") {
   }
 }
 
-TEST_CASE("another secret is seen by both ends") {
+TEST_CASE("both ends detect that their secrets differ") {
   const Initiator worker = initiator(secret_of("another secret!!"));
   Acceptor server = acceptor();
   const HandshakeStep greeted = server.hello(worker.hello());
@@ -70,7 +70,7 @@ TEST_CASE("another secret is seen by both ends") {
   CHECK(server.proof({}).error == kWrongSecret);
 }
 
-TEST_CASE("a secret on one side only is said so") {
+TEST_CASE("a secret on only one end is reported") {
   const Initiator without = initiator(Secret());
   Acceptor with = acceptor();
   CHECK(with.hello(without.hello()).error ==
@@ -85,7 +85,7 @@ TEST_CASE("a secret on one side only is said so") {
   CHECK(with.proof({}).error == kWrongSecret);
 }
 
-TEST_CASE("what an end has said is no proof when it is sent back") {
+TEST_CASE("an echoed hello or proof is not accepted as a proof") {
   // An attacker without the secret echoes the hello as its answer, and reflects the challenge's
   // proof.
   const Initiator worker = initiator();
@@ -99,7 +99,7 @@ TEST_CASE("what an end has said is no proof when it is sent back") {
   CHECK(server.proof(reflected).error == kWrongSecret);
 }
 
-TEST_CASE("a proof counts for one pair of nonces only") {
+TEST_CASE("a proof is valid only for its pair of nonces") {
   const Initiator worker = initiator();
   Acceptor server = acceptor();
   const HandshakeStep heard = worker.challenge(server.hello(worker.hello()).reply);
@@ -108,7 +108,7 @@ TEST_CASE("a proof counts for one pair of nonces only") {
   CHECK(later.proof(heard.reply).error == kWrongSecret);
 }
 
-TEST_CASE("role, rank, view, job, nonce and who is called are covered by the proofs") {
+TEST_CASE("proofs cover role, rank, view, job, nonce and the called node") {
   const Initiator worker = initiator();
   for (size_t at : {0, 2, 4, 5, 8, 11, 12, 13, 16, 31, 32, 63}) {
     CAPTURE(at);
@@ -131,7 +131,7 @@ TEST_CASE("role, rank, view, job, nonce and who is called are covered by the pro
   }
 }
 
-TEST_CASE("who is called is who answers") {
+TEST_CASE("a node refuses a hello that calls another node") {
   const auto refusal_of = [](const PeerIdentity& caller, NodeId called,
                              const PeerIdentity& callee) {
     const Initiator from(kSecret, caller, called, make_nonce());
@@ -162,8 +162,7 @@ TEST_CASE("who is called is who answers") {
   CHECK(refusal_of(other, server, kServer) == "worker 3 belongs to another job than server 1");
 }
 
-TEST_CASE(
-    "a member is not taken for the coordinator, even if it answers what is not meant for it") {
+TEST_CASE("a daemon rejects a member that answers a hello meant for the coordinator") {
   const PeerIdentity joining{.role = Role::kWorker, .rank = -1, .view = 0, .address = ""};
   const Initiator daemon(kSecret, joining, {}, make_nonce());
   const Initiator anybody(kSecret, kWorker, {Role::kServer, 1}, make_nonce());
@@ -181,7 +180,7 @@ TEST_CASE(
   CHECK_FALSE(step.peer);
 }
 
-TEST_CASE("bodies that are no handshake are refused with what was expected") {
+TEST_CASE("malformed handshake bodies are rejected with the expected values") {
   const Initiator worker = initiator();
   Acceptor server = acceptor();
   const auto with = [&](size_t at, int value) {
@@ -200,9 +199,9 @@ TEST_CASE("bodies that are no handshake are refused with what was expected") {
   CHECK(with(6, 1) == "expected a rank of -1 to 65535, got 65539");
 }
 
-TEST_CASE("nonces are new each time") { CHECK(make_nonce() != make_nonce()); }
+TEST_CASE("each nonce is new") { CHECK(make_nonce() != make_nonce()); }
 
-TEST_CASE("a secret file without its last line's end, and none that can be guessed") {
+TEST_CASE("read_secret() strips trailing line ends and rejects short secrets") {
   const std::string path = std::filesystem::temp_directory_path() / "poseidon_secret_test";
   SilentLog log;
   write_file(path, "0123456789abcdef\r\n\n");
@@ -217,7 +216,7 @@ TEST_CASE("a secret file without its last line's end, and none that can be guess
   CHECK_THROWS_AS(read_secret(path, log), ConfigError);
 }
 
-TEST_CASE("a secret in the first line of a pipe, which is read no further and stays open") {
+TEST_CASE("read_secret_line() reads only the first line of a pipe and leaves the pipe open") {
   int ends[2];
   REQUIRE(pipe(ends) == 0);
   const std::string lines = "0123456789abcdef \nmore", word = "password\n";
@@ -236,7 +235,7 @@ TEST_CASE("a secret in the first line of a pipe, which is read no further and st
   close(ends[0]);
 }
 
-TEST_CASE("security: a secret that others may read is warned of") {
+TEST_CASE("security: a warning names a secret file that other users can read") {
   const std::string path = std::filesystem::temp_directory_path() / "poseidon_open_secret_test";
   write_file(path, "0123456789abcdef");
   WarningLog log;

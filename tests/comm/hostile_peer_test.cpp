@@ -188,7 +188,7 @@ Plan plan_of_two() {
 
 }  // namespace
 
-TEST_CASE("a member is presented as what it has become as soon as it takes part") {
+TEST_CASE("a member presents its rank, view and job as soon as it is welcomed") {
   TestMember lonely;
   lonely.hears(Welcome{.rank = 1});
   CHECK(name_of(lonely.transport.presented) == "worker 1");
@@ -196,7 +196,7 @@ TEST_CASE("a member is presented as what it has become as soon as it takes part"
   CHECK(lonely.transport.presented.job == kJob);
 }
 
-TEST_CASE("who is none of the job is not let in, and does not end it when it goes") {
+TEST_CASE("a node outside the job is refused, and its departure does not end the job") {
   TestMember lonely;
   lonely.hears(Welcome{.rank = 0, .workers = 3, .servers = 1});
   lonely.member.prepared({});
@@ -225,14 +225,14 @@ TEST_CASE("who is none of the job is not let in, and does not end it when it goe
   CHECK(lonely.host.happened == "welcomed planned ");
 }
 
-TEST_CASE("a plan for a node that is not prepared is refused") {
+TEST_CASE("a member that is not prepared rejects a plan") {
   TestMember lonely;
   lonely.hears(Welcome{.rank = 0});
   lonely.hears(Planned{.view = 1, .roster = {}});
   CHECK(lonely.host.happened == "welcomed failed: it sent a plan before this node was prepared ");
 }
 
-TEST_CASE("who was let in may be refused until it has a plan, and not any more then") {
+TEST_CASE("a member obeys a refusal only until it has a plan") {
   TestMember newcomer;
   newcomer.hears(Welcome{.rank = 0});
   newcomer.hears(Refused{"go away"});
@@ -246,7 +246,7 @@ TEST_CASE("who was let in may be refused until it has a plan, and not any more t
   CHECK(lonely.host.happened == before);
 }
 
-TEST_CASE("what comes before its time changes nothing") {
+TEST_CASE("premature control messages change nothing") {
   TestMember lonely;
   for (int round = 0; round < 2; ++round) {
     lonely.hears(Start{0});
@@ -261,7 +261,7 @@ TEST_CASE("what comes before its time changes nothing") {
   CHECK(lonely.member.rank() == 0);
 }
 
-TEST_CASE("silence that no clock can count, and words that nobody knows, end the part in a job") {
+TEST_CASE("a member fails on an out-of-range timeout or an unknown message type") {
   TestMember lonely;
   lonely.hears(Welcome{.rank = 0, .timeout_s = 1e300});
   CHECK(lonely.host.happened.find("/timeout_s: expected") != std::string::npos);
@@ -272,7 +272,7 @@ TEST_CASE("silence that no clock can count, and words that nobody knows, end the
         "failed: it sent an unreadable message: unknown type of a control message: \"plann\" ");
 }
 
-TEST_CASE("who proves itself and never asks to take part is not kept") {
+TEST_CASE("a node that authenticates but never requests to join is disconnected") {
   TestCoordinator crowd;
   crowd.join(1);
   for (ConnectionId id = 3; id < 603; ++id)
@@ -288,14 +288,14 @@ TEST_CASE("who proves itself and never asks to take part is not kept") {
   CHECK(crowd.host.members == 1);
 }
 
-TEST_CASE("who asks for another role than it has proved does not join") {
+TEST_CASE("a join request with a role other than the authenticated one is refused") {
   TestCoordinator crowd;
   crowd.hears(1, Join{.role = Role::kServer, .address = "", .facts = {{"build", "ours"}}});
   CHECK(crowd.host.refusals ==
         std::vector<std::string>{"the node requests a role other than that of its handshake"});
 }
 
-TEST_CASE("who does not tell its build, or tells of more, does not join") {
+TEST_CASE("a join request without the build, or with unknown facts, is refused") {
   TestCoordinator crowd;
   crowd.join(1, {});
   crowd.join(2, {{"build", "ours"}, {"mood", "bad"}});
@@ -304,7 +304,7 @@ TEST_CASE("who does not tell its build, or tells of more, does not join") {
                                                         "mood is bad, expected no such value"});
 }
 
-TEST_CASE("a worker that does not tell a fact is none of the job") {
+TEST_CASE("a worker that omits an expected fact fails the job") {
   TestCoordinator crowd;
   for (ConnectionId id : {1u, 2u}) crowd.join(id);
   crowd.hears(1, Prepared{{{"samples", "10"}}});
@@ -314,7 +314,7 @@ TEST_CASE("a worker that does not tell a fact is none of the job") {
         std::string::npos);
 }
 
-TEST_CASE("digests of one worker that others do not follow have an end") {
+TEST_CASE("a worker far ahead with its digests is removed") {
   TestCoordinator crowd;
   crowd.begin();
   for (int64_t step = 1; step < 3000; ++step)
@@ -325,7 +325,7 @@ TEST_CASE("digests of one worker that others do not follow have an end") {
   CHECK(crowd.host.losses.size() == 1);
 }
 
-TEST_CASE("a digest has as many tensors as a worker can have") {
+TEST_CASE("a digest with too many tensors does not count") {
   TestCoordinator crowd;
   crowd.begin();
   crowd.hears(1, Digest{.step = 1, .values = std::vector<int64_t>(100'000, 1)});
@@ -334,7 +334,7 @@ TEST_CASE("a digest has as many tensors as a worker can have") {
   CHECK(crowd.host.losses.empty());  // a divergence would be reported at once
 }
 
-TEST_CASE("digests agree once, also where a worker repeats its own") {
+TEST_CASE("each step's digests agree once, even if workers repeat them") {
   TestCoordinator crowd;
   crowd.begin();
   for (int64_t step = 1; step <= 10'000; ++step)
@@ -344,7 +344,7 @@ TEST_CASE("digests agree once, also where a worker repeats its own") {
   CHECK(crowd.host.losses.empty());
 }
 
-TEST_CASE("an offer to halt that nobody asked for halts nobody") {
+TEST_CASE("an unsolicited halt offer halts no worker") {
   TestCoordinator crowd;
   crowd.begin();
   const size_t before = crowd.transport.said.size();
@@ -352,7 +352,7 @@ TEST_CASE("an offer to halt that nobody asked for halts nobody") {
   CHECK(crowd.transport.said.size() == before);
 }
 
-TEST_CASE("of workers that cannot save each is asked once, and the job ends all the same") {
+TEST_CASE("each worker that cannot save is asked once, and then the job ends") {
   TestCoordinator crowd;
   crowd.begin();
   crowd.host.wants_state = true;
@@ -369,7 +369,7 @@ TEST_CASE("of workers that cannot save each is asked once, and the job ends all 
   CHECK(crowd.host.over);
 }
 
-TEST_CASE("a worker that is asked to end gives its state before it goes") {
+TEST_CASE("a worker that leaves saves its state first") {
   TestCoordinator crowd;
   crowd.begin();
   crowd.host.wants_state = true;
@@ -388,7 +388,7 @@ TEST_CASE("a worker that is asked to end gives its state before it goes") {
   CHECK(crowd.host.over);
 }
 
-TEST_CASE("a step that a lost worker has not reported is made again where all can go back") {
+TEST_CASE("a step that a failed worker did not report is repeated if the others can revert") {
   for (const int64_t least : {4, 5}) {
     TestCoordinator crowd(true);
     crowd.begin();
@@ -405,7 +405,7 @@ TEST_CASE("a step that a lost worker has not reported is made again where all ca
   }
 }
 
-TEST_CASE("what a worker that drifted has spoilt is not saved when the job ends after all") {
+TEST_CASE("a job that fails after a divergence does not save diverged values") {
   TestCoordinator crowd(true, 3);
   crowd.begin();
   crowd.host.wants_state = true;
@@ -422,7 +422,8 @@ TEST_CASE("what a worker that drifted has spoilt is not saved when the job ends 
   CHECK(crowd.host.over);
 }
 
-TEST_CASE("a step is named to go back to when the host has read its checkpoint") {
+TEST_CASE(
+    "the coordinator announces the step to revert to after the host has read its checkpoint") {
   TestCoordinator crowd(true, 3);
   crowd.begin();
   crowd.drift(5);
@@ -437,7 +438,7 @@ TEST_CASE("a step is named to go back to when the host has read its checkpoint")
   CHECK(crowd.host.goes_on_after == 2);
 }
 
-TEST_CASE("a checkpoint that has been read too late for a job is of no use to it") {
+TEST_CASE("a checkpoint that is read after the job has failed is ignored") {
   TestCoordinator crowd(true, 3);
   crowd.begin();
   crowd.drift(5);
@@ -447,7 +448,7 @@ TEST_CASE("a checkpoint that has been read too late for a job is of no use to it
   CHECK(crowd.host.goes_on_after == -1);
 }
 
-TEST_CASE("a job admits no node of a host on which a worker has drifted") {
+TEST_CASE("a job refuses nodes of a host on which a worker has diverged") {
   TestCoordinator crowd(true, 3, 5);
   crowd.begin();
   crowd.come(8, "host3:7");  // still opens its data when the divergence is found
@@ -461,7 +462,7 @@ TEST_CASE("a job admits no node of a host on which a worker has drifted") {
     CHECK(why.starts_with("a worker on the node's host diverged from the other workers"));
 }
 
-TEST_CASE("a member that has drifted in a job does not ask to take part in it again") {
+TEST_CASE("a worker that has diverged in a job does not request to join it again") {
   for (const bool same_job : {true, false}) {
     StillTransport transport;
     QuietMember host;
@@ -481,7 +482,7 @@ TEST_CASE("a member that has drifted in a job does not ask to take part in it ag
   }
 }
 
-TEST_CASE("a node that does not take part yet may send little at once") {
+TEST_CASE("control messages of a node that has not joined are limited to 64 KiB") {
   TestCoordinator crowd(true, 2, 3);
   for (const ConnectionId id : {1u, 2u, 8u})
     CHECK(crowd.coordinator.most_control_bytes(id) == 64 * 1024);
@@ -492,7 +493,7 @@ TEST_CASE("a node that does not take part yet may send little at once") {
   CHECK(crowd.coordinator.most_control_bytes(9) == 64 * 1024);
 }
 
-TEST_CASE("long texts of a node that asks to take part are neither shown nor kept") {
+TEST_CASE("refusals of a join request with long texts stay short") {
   const std::string longer(8'000, 'x');
   const std::vector<Fact> many(2'000, Fact{"a", "b"});
   for (const Join& join : {Join{.address = longer, .facts = {{"build", "ours"}}},
@@ -514,7 +515,7 @@ TEST_CASE("long texts of a node that asks to take part are neither shown nor kep
   CHECK(crowd.host.refusals[0].size() < 400);
 }
 
-TEST_CASE("of many that have proved themselves and ask for nothing, the oldest have to go") {
+TEST_CASE("above 256 authenticated nodes without a join request, the oldest are closed") {
   TestCoordinator crowd;
   for (ConnectionId id = 10; id < 400; ++id) {
     crowd.transport.time += 1ms;
@@ -525,7 +526,7 @@ TEST_CASE("of many that have proved themselves and ask for nothing, the oldest h
   CHECK(crowd.transport.closed.back() == 10 + 390 - 256 - 1);
 }
 
-TEST_CASE("a note that cannot be read costs the member that has sent it, and not the job") {
+TEST_CASE("an unreadable note fails its sender, not the job") {
   TestCoordinator crowd(true, 3);
   crowd.begin();
   crowd.coordinator.report_unreadable({Role::kWorker, 2}, 7, "of another view");
@@ -538,7 +539,7 @@ TEST_CASE("a note that cannot be read costs the member that has sent it, and not
   CHECK(crowd.host.losses.empty());
 }
 
-TEST_CASE("a joiner that says that it is busy, and is never ready, holds up nobody for long") {
+TEST_CASE("a joiner that reports progress but is not ready within 60 s is removed") {
   TestCoordinator crowd(true, 2, 3);
   crowd.begin();
   crowd.come(8, "host8:1");
@@ -562,7 +563,7 @@ TEST_CASE("a joiner that says that it is busy, and is never ready, holds up nobo
   CHECK(crowd.coordinator.state() == CoordinatorState::kRunning);
 }
 
-TEST_CASE("ids of members do not run out, however many nodes have joined and gone") {
+TEST_CASE("member ids do not run out after 140,000 joins") {
   StillTransport transport;
   QuietCoordinator host;
   CoordinatedJob job({.workers = 2, .facts = {}}, transport, {host, host, host});
@@ -576,7 +577,7 @@ TEST_CASE("ids of members do not run out, however many nodes have joined and gon
   }
 }
 
-TEST_CASE("who reports itself as lost is believed") {
+TEST_CASE("a member that reports itself as failed counts as failed") {
   TestCoordinator crowd(true);
   crowd.begin();
   crowd.hears(2, Lost{{.kind = NodeFailure::Kind::kPeer,
@@ -588,7 +589,7 @@ TEST_CASE("who reports itself as lost is believed") {
   CHECK(crowd.host.goes_on_after == 0);
 }
 
-TEST_CASE("a server forgets nodes that it never knew") {
+TEST_CASE("a server ignores a request to forget an unknown worker") {
   const Plan plan = plan_of_two();
   Nowhere nowhere;
   ServerShard shard(plan, 0, {.view = 1}, nowhere);
@@ -602,7 +603,7 @@ TEST_CASE("a server forgets nodes that it never knew") {
   CHECK(shard.bytes_held() == 0);
 }
 
-TEST_CASE("a sum that comes before this worker's part of it is refused") {
+TEST_CASE("a sum that arrives before this worker's contribution is rejected") {
   class Memory final : public ExchangeMemory {
    public:
     std::span<float> sum(uint32_t, uint32_t, uint64_t) override { return values; }
@@ -626,7 +627,7 @@ TEST_CASE("a sum that comes before this worker's part of it is refused") {
   CHECK_FALSE(exchange.place({Role::kServer, 0}, next).accepted);
 }
 
-TEST_CASE("a plan's chunk has no more slices than can be counted") {
+TEST_CASE("a plan with a chunk of too many slices is rejected") {
   PlanRequest request;
   request.layers = {linear_traffic("fc", 4096, 4096)};
   request.workers = 2;
@@ -649,7 +650,7 @@ TEST_CASE("a plan's chunk has no more slices than can be counted") {
         }).find("plan.json: /chunks/0/pieces: expected at most 16777216 bytes, got ") == 0);
 }
 
-TEST_CASE("a second node at an address in use is refused, and hears which node has it") {
+TEST_CASE("a second node at an address in use is refused with the name of the first one") {
   TestCoordinator crowd;
   crowd.hears(1,
               Join{.role = Role::kWorker, .address = "node1:7001", .facts = {{"build", "ours"}}});
@@ -667,7 +668,7 @@ TEST_CASE("a second node at an address in use is refused, and hears which node h
   CHECK(crowd.host.members == 2);
 }
 
-TEST_CASE("a member that is lost in three attempts to prepare the job ends it") {
+TEST_CASE("a member that fails in three attempts to prepare the job ends the job") {
   TestCoordinator crowd;
   crowd.join(1);
   crowd.join(2);

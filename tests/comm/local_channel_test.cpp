@@ -60,7 +60,7 @@ void lend(Node& node, ConnectionId to, FrameKind kind, const Bytes& bytes, Prior
 
 }  // namespace
 
-TEST_CASE("neighbours learn whom they are connected with, without a socket") {
+TEST_CASE("in-process peers receive each other's identity without a socket") {
   NeighbourPair pair;
   const PeerIdentity server = pair.worker.events().opened[0].second;
   CHECK(server.role == Role::kServer);
@@ -74,12 +74,12 @@ TEST_CASE("neighbours learn whom they are connected with, without a socket") {
   CHECK(worker.address == "worker:1");  // a socket would report its real address
 }
 
-TEST_CASE("a neighbour is found by the address that it advertises") {
+TEST_CASE("an in-process peer is found by its advertised address") {
   const auto neighbours = std::make_shared<InProcessHub>();
   AsioOptions options = server_options(neighbours);
   std::string wanted;
   SUBCASE("with its port") { wanted = "some.name:7002"; }
-  SUBCASE("without: that at which it listens") { wanted = "some.name:0"; }
+  SUBCASE("without a port: the port at which it listens") { wanted = "some.name:0"; }
   options.advertise = wanted;
   Node server(options), worker(worker_options(neighbours));
   const std::string advertised = server.transport().advertised();
@@ -91,12 +91,12 @@ TEST_CASE("a neighbour is found by the address that it advertises") {
   CHECK(worker.wait_open());
 }
 
-TEST_CASE("frames between neighbours arrive whole and in order, in both directions") {
+TEST_CASE("in-process frames arrive complete and in order, in both directions") {
   NeighbourPair pair;
   check_frames_both_ways(pair.server, pair.at_server, pair.worker, pair.at_worker);
 }
 
-TEST_CASE("a body between neighbours that has no place is dropped, and what follows arrives") {
+TEST_CASE("an in-process body without a destination is dropped, and the next frame arrives") {
   NeighbourPair pair;
   pair.worker.send(pair.at_worker, header_of(FrameKind::kContribution, 99), pattern(100000, 1), 1);
   pair.worker.send(pair.at_worker, header_of(FrameKind::kContribution, 3), pattern(50, 2), 1);
@@ -104,7 +104,7 @@ TEST_CASE("a body between neighbours that has no place is dropped, and what foll
   CHECK(pair.server.events().frames[0].header.chunk == 3);
 }
 
-TEST_CASE("between neighbours the most urgent frame goes first, a few in each turn") {
+TEST_CASE("in-process frames are delivered by priority, a few in each task") {
   NeighbourPair pair;
   Held held(pair.server);
   constexpr uint32_t kSlices = 20;
@@ -125,7 +125,7 @@ TEST_CASE("between neighbours the most urgent frame goes first, a few in each tu
   for (uint32_t i = 0; i < kSlices; ++i) CHECK(frames[i + 2].header.chunk == i);
 }
 
-TEST_CASE("bulk frames that a neighbour has not taken are dropped on request") {
+TEST_CASE("drop_bulk() drops bulk frames that an in-process peer has not yet received") {
   NeighbourPair pair;
   Held held(pair.server);
   Bytes numbers = pattern(kSliceBytes, 1);
@@ -138,7 +138,7 @@ TEST_CASE("bulk frames that a neighbour has not taken are dropped on request") {
   CHECK(pair.server.events().frames[0].header.chunk == 3);
 }
 
-TEST_CASE("what neighbours send each other is not paced") {
+TEST_CASE("the bandwidth limit does not apply to in-process peers") {
   const auto neighbours = std::make_shared<InProcessHub>();
   AsioOptions options = worker_options(neighbours);
   options.bandwidth_limit_mbps = 0.1;
@@ -151,7 +151,7 @@ TEST_CASE("what neighbours send each other is not paced") {
   CHECK(std::chrono::steady_clock::now() - begin < 10s);  // 4 MiB would take six minutes
 }
 
-TEST_CASE("after close() a neighbour's memory is left alone, and its last words arrive") {
+TEST_CASE("after close() the sender's memory is not read, and urgent frames still arrive") {
   NeighbourPair pair;
   Bytes numbers = pattern(kSliceBytes, 1), words = pattern(10, 2);
   Held held(pair.server);
@@ -169,7 +169,7 @@ TEST_CASE("after close() a neighbour's memory is left alone, and its last words 
   CHECK(pair.worker.events().closed.empty());
 }
 
-TEST_CASE("a machine may close a connection to a neighbour while it is told of a frame") {
+TEST_CASE("a machine may close an in-process connection in its callback for a frame") {
   NeighbourPair pair;
   pair.worker.send(pair.at_worker, header_of(FrameKind::kContribution, 55), pattern(10, 1), 1);
   pair.worker.send(pair.at_worker, header_of(FrameKind::kContribution, 1), pattern(10, 1), 1);
@@ -177,19 +177,19 @@ TEST_CASE("a machine may close a connection to a neighbour while it is told of a
   CHECK(pair.server.events().frames.size() == 1);
 }
 
-TEST_CASE("a neighbour that stops is a peer that has closed") {
+TEST_CASE("an in-process peer that stops is reported as closed") {
   NeighbourPair pair;
-  SUBCASE("the one that was called") {
+  SUBCASE("the peer that accepted stops") {
     pair.server.transport().stop();
     CHECK(pair.worker.why_closed() == "connection closed by the peer");
   }
-  SUBCASE("the one that called") {
+  SUBCASE("the peer that connected stops") {
     pair.worker.transport().stop();
     CHECK(pair.server.why_closed() == "connection closed by the peer");
   }
 }
 
-TEST_CASE("a neighbour whose machine has thrown is a peer that has closed") {
+TEST_CASE("an in-process peer whose machine throws is reported as closed") {
   const auto neighbours = std::make_shared<InProcessHub>();
   AsioOptions options = server_options(neighbours);
   std::promise<void> failed;
@@ -205,7 +205,7 @@ TEST_CASE("a neighbour whose machine has thrown is a peer that has closed") {
   CHECK(worker.wait([](const Node::Events& events) { return events.closed.size() == 2; }));
 }
 
-TEST_CASE("an address that no neighbour has is called by a socket") {
+TEST_CASE("a node connects by socket to an address that no in-process peer has") {
   const auto neighbours = std::make_shared<InProcessHub>();
   Node stranger(server_options(nullptr)), worker(worker_options(neighbours));
   worker.connect(stranger.address());
@@ -213,7 +213,7 @@ TEST_CASE("an address that no neighbour has is called by a socket") {
   CHECK(stranger.events().opened[0].second.address.starts_with("127.0.0.1:"));
 }
 
-TEST_CASE("every call to a neighbour is answered, whenever it stops") {
+TEST_CASE("every in-process connection attempt gets an answer, whenever the peer stops") {
   for (int round = 0; round < 50; ++round) {
     const auto neighbours = std::make_shared<InProcessHub>();
     Node server(server_options(neighbours)), worker(worker_options(neighbours));
@@ -228,7 +228,7 @@ TEST_CASE("every call to a neighbour is answered, whenever it stops") {
   }
 }
 
-TEST_CASE("a caller that has gone before the answer is a peer that has closed") {
+TEST_CASE("a caller that closes before the answer is reported as closed") {
   const auto neighbours = std::make_shared<InProcessHub>();
   Node server(server_options(neighbours)), worker(worker_options(neighbours));
   Held held(server);

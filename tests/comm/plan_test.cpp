@@ -48,7 +48,7 @@ int64_t counted_bytes(const Plan& plan, const std::string& name, const std::vect
 
 }  // namespace
 
-TEST_CASE("bytes of a step of VGG19 and VGG19-22K on nodes that are worker and server") {
+TEST_CASE("bytes per step of VGG19 and VGG19-22K on nodes that are both worker and server") {
   struct Row {
     int64_t classes, nodes;
     double conv, weights, folded, hybrid, all_ps;
@@ -99,7 +99,7 @@ TEST_CASE("bytes of a step of VGG19 and VGG19-22K on nodes that are worker and s
   }
 }
 
-TEST_CASE("chunks of 2 MiB of VGG19, by layer") {
+TEST_CASE("numbers of 2 MiB chunks of VGG19, by layer") {
   for (const int64_t classes : {1000, 21841}) {
     PlanRequest request = on_nodes(vgg19(classes), 8);
     request.scheme = SchemeRule::kPs;
@@ -117,7 +117,7 @@ TEST_CASE("chunks of 2 MiB of VGG19, by layer") {
   }
 }
 
-TEST_CASE("Algorithm 1 decides by the weight alone, and a tie is for factors") {
+TEST_CASE("Algorithm 1 decides by the weight alone and chooses factors in a tie") {
   const auto decisions = [](int64_t outputs, int64_t inputs, int64_t batch) {
     std::string all;
     for (const int64_t nodes : {2, 4, 8, 16, 32})
@@ -136,7 +136,7 @@ TEST_CASE("Algorithm 1 decides by the weight alone, and a tie is for factors") {
   CHECK(decisions(64, 1024, 100) == "PPPPP");
 }
 
-TEST_CASE("a batch that workers do not share evenly counts as a fraction") {
+TEST_CASE("a batch that is not divisible by the workers counts as a fraction per worker") {
   PlanRequest request = on_nodes({linear_traffic("fc", 100, 100)}, 3);
   request.global_batch = 100;
   const Plan plan = make_plan(request);
@@ -144,7 +144,7 @@ TEST_CASE("a batch that workers do not share evenly counts as a fraction") {
   CHECK(plan.layers[0].sfb_bytes == doctest::Approx(4 * 2 * (100 / 3.0) * 2 * 200));
 }
 
-TEST_CASE("words in the job and in the network file go before the rule") {
+TEST_CASE("schemes in the job and the network file override the rule") {
   PlanRequest request = on_nodes(small_network(), 4);
   CHECK(schemes_of(make_plan(request)) == "PPSP");
   request.scheme = SchemeRule::kSfb;
@@ -173,7 +173,7 @@ TEST_CASE("words in the job and in the network file go before the rule") {
   CHECK(error_of<ConfigError>([&] { make_plan(request); }).starts_with("[convolution 'conv'] "));
 }
 
-TEST_CASE("one worker sends nothing, unless factors are asked for, and then neither") {
+TEST_CASE("a single worker sends nothing, with the local scheme or with factors") {
   PlanRequest request = on_nodes(small_network(), 1);
   Plan plan = make_plan(request);
   CHECK(schemes_of(plan) == "LLLL");
@@ -189,7 +189,7 @@ TEST_CASE("one worker sends nothing, unless factors are asked for, and then neit
   CHECK(schemes_of(make_plan(request)) == "LLLS");
 }
 
-TEST_CASE("bytes are those of every message that leaves its node") {
+TEST_CASE("planned bytes equal the bytes of all messages between nodes") {
   struct Case {
     int64_t workers, servers, shards, batch;
     bool apart;
@@ -244,7 +244,7 @@ TEST_CASE("bytes are those of every message that leaves its node") {
   }
 }
 
-TEST_CASE("what each node sends and receives, by hand") {
+TEST_CASE("sent and received bytes of each node equal values computed by hand") {
   // One tensor of 16 elements on server 0, on the host of worker 0. There are 5 shards.
   PlanRequest request = on_nodes({convolution_traffic("conv", 4, 3)}, 2);
   request.servers = 1;
@@ -260,7 +260,7 @@ TEST_CASE("what each node sends and receives, by hand") {
         LayerTrafficBytes{{6 * 8 * 4, 4 * 8 * 4}, {4 * 8 * 4, 6 * 8 * 4}});
 }
 
-TEST_CASE("with a wire of bf16, what is sent as fp32 shares no chunk with what is rounded") {
+TEST_CASE("with wire dtype bf16, fp32 tensors share no chunk with rounded tensors") {
   PlanRequest request = on_nodes(small_network(), 3);
   const auto mixed = [](const Plan& plan) {
     return std::ranges::any_of(plan.chunks, [&](const Chunk& chunk) {
@@ -300,7 +300,7 @@ TEST_CASE("with a wire of bf16, what is sent as fp32 shares no chunk with what i
       "0 of layer 3: \"wire\": \"bf16\" rounds only one of the two"));
 }
 
-TEST_CASE("even traffic is what a plan moves on average") {
+TEST_CASE("EvenTraffic equals the average traffic of a plan") {
   PlanRequest request = on_nodes(vgg19(1000), 6);
   request.scheme = SchemeRule::kPs;
   for (const bool apart : {false, true}) {
@@ -314,13 +314,13 @@ TEST_CASE("even traffic is what a plan moves on average") {
         doctest::Approx(layer_of(make_plan(request), "fc6").bytes));
 }
 
-TEST_CASE("a plan for a thousand workers and servers is made") {
+TEST_CASE("make_plan() handles a thousand workers and servers") {
   const Plan plan = make_plan(on_nodes(vgg19(1000), 1000));
   CHECK(plan.bytes_per_node > 0);
   CHECK(schemes_of(plan) == "PPPPPPPPPPPPPPPPPPP");
 }
 
-TEST_CASE("a plan that is written and read is the same") {
+TEST_CASE("a plan is written and read back unchanged") {
   for (const int64_t workers : {1, 4}) {
     PlanRequest request = on_nodes(vgg19(1000), workers);
     request.servers = 3;
@@ -339,7 +339,7 @@ TEST_CASE("a plan that is written and read is the same") {
   }
 }
 
-TEST_CASE("the field names of a plan") {
+TEST_CASE("plan.json has the expected keys") {
   const Json json = to_json(make_plan(on_nodes(small_network(), 2)));
   for (const char* key : {"workers", "servers", "batch_per_worker", "policy", "layers",
                           "bytes_per_node", "hottest_shard_over_mean"})
@@ -355,7 +355,7 @@ TEST_CASE("the field names of a plan") {
   CHECK(json["layers"][2]["scheme"] == "sfb");
 }
 
-TEST_CASE("a plan that is not sound, or not for this network, is refused with its place") {
+TEST_CASE("an inconsistent plan, or one of another network, is rejected with its JSON path") {
   PlanRequest request = on_nodes(small_network(), 2);
   const Json good = to_json(make_plan(request));
   const auto refused = [&](const char* pointer, const char* value) {
@@ -403,7 +403,7 @@ TEST_CASE("a plan that is not sound, or not for this network, is refused with it
   CHECK(error_of<ConfigError>([&] { read_plan(Json::array(), {"p", ""}, request.layers); }) != "");
 }
 
-TEST_CASE("what an earlier plan has measured is kept") {
+TEST_CASE("follow_plan() keeps the measurements of the earlier plan") {
   const PlanRequest request = on_nodes(small_network(), 4);
   Plan earlier = make_plan(request);
   earlier.link_mbps = 940;
@@ -413,7 +413,7 @@ TEST_CASE("what an earlier plan has measured is kept") {
   CHECK(plan.processor_ns_per_byte == 0.5);
 }
 
-TEST_CASE("an earlier plan's schemes are kept for other numbers of workers and servers") {
+TEST_CASE("follow_plan() keeps schemes for other numbers of workers and servers") {
   const PlanRequest of_4 = on_nodes(small_network(), 4);
   const Plan earlier = make_plan(of_4);
   REQUIRE(schemes_of(earlier) == "PPSP");

@@ -31,7 +31,7 @@ double predicted_with(PlanRequest request, SchemeRule scheme) {
 
 }  // namespace
 
-TEST_CASE("seconds that the bytes of a step take, one direction") {
+TEST_CASE("predicted seconds on the wire for one step, in one direction") {
   struct Row {
     int64_t classes, nodes;
     double hybrid_10g, all_ps_10g, hybrid_40g, all_ps_40g;
@@ -66,7 +66,7 @@ TEST_CASE("seconds that the bytes of a step take, one direction") {
   }
 }
 
-TEST_CASE("policy \"time\" is never slower than the others, and says what it predicts") {
+TEST_CASE("policy \"time\" predicts a step no slower than any other rule") {
   PlanRequest request = timed_request();
   for (const Overlap overlap : {Overlap::kPriority, Overlap::kBarrier, Overlap::kNone})
     for (const double mbps : {8.0, 1000.0, 100000.0})
@@ -81,7 +81,7 @@ TEST_CASE("policy \"time\" is never slower than the others, and says what it pre
       }
 }
 
-TEST_CASE("policy \"time\" turns from factors to the server where rebuilding is dear") {
+TEST_CASE("policy \"time\" switches from factors to servers if rebuilding is expensive") {
   PlanRequest request = timed_request();
   CHECK(schemes_of(make_plan(request))[2] == 'S');
   request.rebuild_gflops = 0.001;
@@ -91,7 +91,7 @@ TEST_CASE("policy \"time\" turns from factors to the server where rebuilding is 
   CHECK(schemes_of(make_plan(request)) == "PPPS");
 }
 
-TEST_CASE("more linear layers than can be combined are improved one by one") {
+TEST_CASE("too many linear layers for an exhaustive search are optimized one by one") {
   PlanRequest request = timed_request();
   request.layers.clear();
   for (int i = 0; i < 14; ++i)
@@ -103,7 +103,7 @@ TEST_CASE("more linear layers than can be combined are improved one by one") {
   CHECK(schemes_of(make_plan(request)) == "PPPPPPPPPPPPPP");
 }
 
-TEST_CASE("a prediction, by hand") {
+TEST_CASE("a predicted step time equals a value computed by hand") {
   PlanRequest request = on_nodes({linear_traffic("fc", 500, 499)}, 2, 10);
   request.link_mbps = 8;
   request.times = {{2, 4}};
@@ -126,7 +126,7 @@ TEST_CASE("a prediction, by hand") {
   CHECK(make_plan(request).predicted_step_ms == 0);
 }
 
-TEST_CASE("a step lasts as long as that of the slowest node") {
+TEST_CASE("the predicted step time is that of the slowest node") {
   // 250,000 floats in 64 chunks. The link moves 1000 bytes per millisecond.
   PlanRequest request = on_nodes({linear_traffic("fc", 500, 499)}, 8);
   request.scheme = SchemeRule::kPs;
@@ -144,7 +144,7 @@ TEST_CASE("a step lasts as long as that of the slowest node") {
   CHECK(make_plan(request).predicted_step_ms == doctest::Approx(1000));
 }
 
-TEST_CASE("the processor time of bytes prolongs the computing of the node that moves them") {
+TEST_CASE("CPU time per byte extends the compute time of the node that moves the bytes") {
   PlanRequest request = on_nodes({linear_traffic("fc", 500, 499)}, 2);
   request.scheme = SchemeRule::kPs;
   request.link_mbps = 1e9;
@@ -160,7 +160,7 @@ TEST_CASE("the processor time of bytes prolongs the computing of the node that m
   CHECK(make_plan(request).predicted_step_ms == doctest::Approx(6));
 }
 
-TEST_CASE("policy \"time\" says what it lacks") {
+TEST_CASE("policy \"time\" names a missing input") {
   PlanRequest request = timed_request();
   request.rebuild_gflops = 0;
   CHECK(error_of<ConfigError>([&] { make_plan(request); }).find("\"backward_gflops\"") !=

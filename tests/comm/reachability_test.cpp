@@ -14,7 +14,7 @@ using namespace poseidon;
 using namespace poseidon::comm;
 using namespace std::chrono_literals;
 
-TEST_CASE("each reason why a node is not reached has a remedy") {
+TEST_CASE("each reason for an unreachable node has a remedy") {
   CHECK(remedy_of("no answer within 5 s", "[fe80::1]:7002", "node1") ==
         "open port 7002 on [fe80::1], or set --advertise to an address that node1 can reach");
   CHECK(remedy_of(text(kUnknownName, ": host not found"), "node2:7002", "node1") ==
@@ -35,7 +35,7 @@ TEST_CASE("each reason why a node is not reached has a remedy") {
     CHECK(remedy_of(answer, "127.0.0.1:7002", "node1") == "");
 }
 
-TEST_CASE("who cannot reach a coordinator is asked about the firewall and its port") {
+TEST_CASE("a node that cannot reach the coordinator prints a hint about the firewall and port") {
   CHECK(question_about("connection refused", "head:7000") ==
         " (is it running there, and does the firewall allow port 7000?)");
   CHECK(question_about("no answer within 5 s", "head:7000") ==
@@ -43,7 +43,7 @@ TEST_CASE("who cannot reach a coordinator is asked about the firewall and its po
   CHECK(question_about("connection closed by the peer", "head:7000") == "");
 }
 
-TEST_CASE("refusals of one host for one reason become a line with a count, at growing intervals") {
+TEST_CASE("equal refusals of one host are logged as one line with a count, at growing intervals") {
   WarningLog log;
   RefusalLog refusals(log);
   std::vector<int> told;
@@ -57,7 +57,7 @@ TEST_CASE("refusals of one host for one reason become a line with a count, at gr
                          "the last such message)") != std::string::npos);
 }
 
-TEST_CASE("whatever strangers say, there is one line a second and little memory") {
+TEST_CASE("refusals of many hosts and reasons are logged at most once per second") {
   WarningLog log;
   RefusalLog refusals(log);
   for (int i = 0; i < 5000; ++i)
@@ -66,7 +66,7 @@ TEST_CASE("whatever strangers say, there is one line a second and little memory"
   CHECK(std::ranges::count(lines, '\n') <= 51);
 }
 
-TEST_CASE("a host whose joins fail waits longer each time, and is forgotten after a good one") {
+TEST_CASE("a host waits longer after each failed join, until a join succeeds") {
   FailedJoins failed;
   CHECK(failed.objection("node1", 0s) == "");
   CHECK(failed.note("node1", "port 7002 is closed", 0s, 10s) == 1);

@@ -81,7 +81,7 @@ std::string words(const Bytes& body) {
 
 }  // namespace
 
-TEST_CASE("security: a stranger who passes a daemon's hello on gets no answer for it") {
+TEST_CASE("security: a daemon's hello that is relayed to another node is refused") {
   const BareSocket stranger = BareSocket::listening();
   Node daemon(options_of(joining(), true)), other(server());
   for (Node* asked : {&daemon, &other}) {
@@ -102,7 +102,7 @@ TEST_CASE("security: a stranger who passes a daemon's hello on gets no answer fo
   CHECK(other.events().opened.empty());
 }
 
-TEST_CASE("security: what an end has said is no proof when it is sent back to it") {
+TEST_CASE("security: a node's own hello or proof is rejected when it is reflected") {
   const BareSocket stranger = BareSocket::listening();
   Node worker(options_of(identity(Role::kWorker, 0), false));
   worker.connect(stranger.address(), kServer1);
@@ -110,8 +110,8 @@ TEST_CASE("security: what an end has said is no proof when it is sent back to it
   const auto hello = called.receive_frame();
   REQUIRE(hello);
   Bytes echo = hello->second;
-  SUBCASE("its hello alone") {}
-  SUBCASE("its hello with some proof") { echo.resize(echo.size() + 32); }
+  SUBCASE("the hello alone") {}
+  SUBCASE("the hello with an arbitrary proof") { echo.resize(echo.size() + 32); }
   called.send(frame_of(header_of(FrameKind::kChallenge), echo));
   CHECK(worker.why_closed() ==
         "the two ends have different secrets: use the same secret file on both");
@@ -131,7 +131,7 @@ TEST_CASE("security: what an end has said is no proof when it is sent back to it
   CHECK(node.events().opened.empty());
 }
 
-TEST_CASE("security: a recorded handshake is worth nothing later") {
+TEST_CASE("security: a replayed handshake is refused") {
   const Initiator worker(kSecret, identity(Role::kWorker, 0), kServer1, make_nonce());
   const Bytes hello(worker.hello().begin(), worker.hello().end());
   Node node(server());
@@ -149,7 +149,7 @@ TEST_CASE("security: a recorded handshake is worth nothing later") {
   CHECK(node.events().opened.size() == 1);
 }
 
-TEST_CASE("security: nobody is taken for another role, rank, view or job") {
+TEST_CASE("security: a hello with a wrong role, rank, view or job is refused") {
   const PeerIdentity callee = identity(Role::kServer, 1);
   const auto from = [&](const PeerIdentity& caller) {
     return refusal_of(caller, kServer1, callee);
@@ -168,7 +168,7 @@ TEST_CASE("security: nobody is taken for another role, rank, view or job") {
         "refused by the peer: the coordinator was called, this is server 1");
 }
 
-TEST_CASE("security: who passes a whole handshake on can still not say a word") {
+TEST_CASE("security: a relay of a complete handshake cannot send a valid frame") {
   Node head(options_of(identity(Role::kCoordinator, 0), true));
   const BareSocket stranger = BareSocket::listening();
   Node daemon(options_of(joining(), true));
@@ -192,7 +192,7 @@ TEST_CASE("security: who passes a whole handshake on can still not say a word") 
   CHECK(head.events().frames.empty());
 }
 
-TEST_CASE("security: a frame whose header was changed ends the connection") {
+TEST_CASE("security: a frame with a modified header ends the connection") {
   for (size_t at : {6, 8, 12, 16, 24, 28, 32, 40, 48, 56}) {
     CAPTURE(at);
     Tapped tapped;
@@ -202,7 +202,7 @@ TEST_CASE("security: a frame whose header was changed ends the connection") {
   }
 }
 
-TEST_CASE("security: a frame whose body was changed ends the connection") {
+TEST_CASE("security: a frame with a modified body ends the connection") {
   for (size_t at : {64, 64 + 511, 5063}) {
     CAPTURE(at);
     Tapped tapped;
@@ -212,26 +212,26 @@ TEST_CASE("security: a frame whose body was changed ends the connection") {
   }
 }
 
-TEST_CASE("security: a frame that comes again ends the connection") {
+TEST_CASE("security: a replayed frame ends the connection") {
   Tapped tapped;
   const Bytes frame = tapped.contribution(1);
   CHECK(tapped.after(frame + frame) == Fate{kHeaderChanged, 1});
 }
 
-TEST_CASE("security: frames that change places end the connection") {
+TEST_CASE("security: reordered frames end the connection") {
   Tapped tapped;
   const Bytes first = tapped.contribution(1), second = tapped.contribution(2);
   CHECK(tapped.after(second + first) == Fate{kHeaderChanged, 0});
 }
 
-TEST_CASE("security: a frame that is left out ends the connection") {
+TEST_CASE("security: a missing frame ends the connection") {
   Tapped tapped;
   const Bytes first = tapped.contribution(1), second = tapped.contribution(2),
               third = tapped.contribution(3);
   CHECK(tapped.after(first + third) == Fate{kHeaderChanged, 1});
 }
 
-TEST_CASE("security: the body of one frame does not go with the header of another") {
+TEST_CASE("security: a body with the header of another frame ends the connection") {
   Tapped tapped;
   const Bytes first = tapped.contribution(1),
               second = tapped.peer.sealed(header_of(FrameKind::kContribution, 1), pattern(5000, 2));
@@ -240,13 +240,13 @@ TEST_CASE("security: the body of one frame does not go with the header of anothe
   CHECK(tapped.after(mixed) == Fate{kBodyChanged, 0});
 }
 
-TEST_CASE("security: a frame from who has no key ends the connection") {
+TEST_CASE("security: a frame without a valid key ends the connection") {
   Tapped tapped;
   CHECK(tapped.after(frame_of(header_of(FrameKind::kContribution), pattern(10, 1))) ==
         Fate{kHeaderChanged, 0});
 }
 
-TEST_CASE("security: a frame of another connection ends the connection") {
+TEST_CASE("security: a frame sealed for another connection ends the connection") {
   Tapped tapped;
   BareSocket other(tapped.node.address());
   other.shake_hands(kSecret, identity(Role::kWorker, 0));
@@ -254,7 +254,7 @@ TEST_CASE("security: a frame of another connection ends the connection") {
         Fate{kHeaderChanged, 0});
 }
 
-TEST_CASE("security: a frame that is sent back to its sender ends the connection") {
+TEST_CASE("security: a frame reflected to its sender ends the connection") {
   Tapped tapped;
   REQUIRE(tapped.node.wait_open());
   tapped.node.send(tapped.node.events().opened[0].first, header_of(FrameKind::kSum), pattern(10, 1),
@@ -262,7 +262,7 @@ TEST_CASE("security: a frame that is sent back to its sender ends the connection
   CHECK(tapped.after(tapped.peer.receive(kHeaderBytes + 10)) == Fate{kHeaderChanged, 0});
 }
 
-TEST_CASE("security: without a secret frames have checksums, which find faults only") {
+TEST_CASE("security: without a secret, frames have only checksums") {
   AsioOptions options = server();
   options.secret.clear();
   Node node(options);
@@ -272,7 +272,7 @@ TEST_CASE("security: without a secret frames have checksums, which find faults o
   CHECK(node.wait_frames(1));
 }
 
-TEST_CASE("security: strangers that are being refused make no crowd") {
+TEST_CASE("security: connections that are being refused count toward the limit") {
   AsioOptions options = server();
   options.limits.unproved = 16;
   options.limits.linger = 60s;
@@ -291,7 +291,7 @@ TEST_CASE("security: strangers that are being refused make no crowd") {
   CHECK(open() <= 16);
 }
 
-TEST_CASE("security: a flood of strangers keeps no member out") {
+TEST_CASE("security: a flood of unauthenticated connections does not block members") {
   AsioOptions options = server();
   options.limits.unproved = 16;
   Node node(options);

@@ -65,7 +65,7 @@ std::string by_counter(uint32_t count) {
 
 }  // namespace
 
-TEST_CASE("the parts of a range cover it exactly, are nodes of the tree, and the largest ones") {
+TEST_CASE("the parts of a range cover it exactly and are the largest tree nodes within it") {
   for (uint32_t shards = 1; shards <= 24; ++shards) {
     std::set<std::pair<uint32_t, uint32_t>> nodes;
     add_nodes(0, shards, nodes);
@@ -88,7 +88,7 @@ TEST_CASE("the parts of a range cover it exactly, are nodes of the tree, and the
   }
 }
 
-TEST_CASE("workers' parts and the server's tree make the sum of the definition") {
+TEST_CASE("workers' parts and the server's tree add in the defined order") {
   for (uint32_t shards = 1; shards <= 33; ++shards) {
     const std::string expected = definition(0, shards);
     CHECK(by_counter(shards) == expected);
@@ -111,7 +111,7 @@ TEST_CASE("workers' parts and the server's tree make the sum of the definition")
   }
 }
 
-TEST_CASE("unequal shards, held by any worker, make the sum of the definition too") {
+TEST_CASE("unequal shards on any worker add in the defined order") {
   const std::vector<std::vector<Part>> all{{{0, 4}, {4, 1}, {5, 2}},
                                            {{5, 2}, {0, 4}, {4, 1}},
                                            {{6, 1}, {0, 1}, {1, 5}},
@@ -129,7 +129,7 @@ TEST_CASE("unequal shards, held by any worker, make the sum of the definition to
   }
 }
 
-TEST_CASE("what is no worker's part is no leaf") {
+TEST_CASE("a range that is no worker's part is no leaf of the tree") {
   const PartTree tree(even_assignment(4, 1, false, 12).ranges());
   CHECK(tree.leaf_of({0, 3}) == -1);  // shards 0 to 2 of worker 0 are two nodes: 0 to 1, and 2
   CHECK(tree.leaf_of({0, 2}) == 0);

@@ -29,7 +29,7 @@ std::vector<SlabPtr> filled(SlabPool& pool, uint64_t elements) {
 
 }  // namespace
 
-TEST_CASE("no two slabs share memory, which is used again when they are given back") {
+TEST_CASE("slabs do not overlap, and the memory of freed slabs is reused") {
   for (const uint64_t elements : {kSliceBytes / 4, kSliceBytes / 2, uint64_t{1000}, uint64_t{1}}) {
     CAPTURE(elements);
     SlabPool pool;
@@ -51,7 +51,7 @@ TEST_CASE("no two slabs share memory, which is used again when they are given ba
   }
 }
 
-TEST_CASE("slabs may outlive their pool, and be given back by any thread") {
+TEST_CASE("slabs may outlive their pool and be freed by any thread") {
   auto pool = std::make_unique<SlabPool>();
   std::vector<SlabPtr> slabs = filled(*pool, kSliceBytes / 4);
   std::jthread other([mine = std::move(slabs)]() mutable { mine.clear(); });

@@ -127,7 +127,7 @@ struct Worker {
 
 }  // namespace
 
-TEST_CASE("a server sums as many steps at once as the staleness and one") {
+TEST_CASE("a server sums staleness + 1 steps at the same time") {
   for (const int64_t staleness : {0, 1, 3}) {
     const Plan plan = plan_of(staleness, SchemeRule::kPs);
     Kept outlet;
@@ -171,7 +171,7 @@ TEST_CASE("a repeated contribution to any step in flight is dropped") {
   for (const Sent& sent : outlet.frames) CHECK(sent.values[0] == 2);
 }
 
-TEST_CASE("a later step that is summed first counts in its turn") {
+TEST_CASE("a later step that is summed first counts only after the earlier step") {
   const Plan plan = plan_of(1, SchemeRule::kPs);
   Kept outlet;
   ServerShard server(plan, 0, {.view = 1}, outlet);
@@ -185,7 +185,7 @@ TEST_CASE("a later step that is summed first counts in its turn") {
   CHECK(give(server, 0, 2, 0).accepted);
 }
 
-TEST_CASE("a worker awaits as many sums as the staleness and one, each in its own memory") {
+TEST_CASE("a worker awaits staleness + 1 sums, each in separate memory") {
   for (const int64_t staleness : {0, 2}) {
     Worker worker(plan_of(staleness, SchemeRule::kPs));
     const auto most = static_cast<uint64_t>(staleness);
@@ -213,7 +213,7 @@ TEST_CASE("a worker awaits as many sums as the staleness and one, each in its ow
   }
 }
 
-TEST_CASE("sums that come out of order arrive in order") {
+TEST_CASE("sums received out of order are delivered in order") {
   Worker worker(plan_of(1, SchemeRule::kPs));
   for (uint64_t step : {0, 1})
     worker.exchange.contribute(0,
@@ -225,7 +225,7 @@ TEST_CASE("sums that come out of order arrive in order") {
   CHECK(worker.arrived == std::vector<uint64_t>{0, 1});
 }
 
-TEST_CASE("factors of peers may be twice the staleness and one ahead") {
+TEST_CASE("factors of peers may be 2 x staleness + 1 steps ahead") {
   for (const int64_t staleness : {0, 1, 2}) {
     Worker worker(plan_of(staleness, SchemeRule::kSfb));
     const auto most = static_cast<uint64_t>(2 * staleness + 1);

@@ -39,7 +39,7 @@ Layers update_all(StepMachine& machine) {
 
 }  // namespace
 
-TEST_CASE("a step is abandoned only while no layer has made an update of it") {
+TEST_CASE("a step can be abandoned only before any layer's update for it") {
   StepMachine machine({.layers = 2});
   compute_step(machine, 2);
   arrive(machine, {1, 0});
@@ -57,7 +57,7 @@ TEST_CASE("a step is abandoned only while no layer has made an update of it") {
   CHECK(machine.complete() == 1);
 }
 
-TEST_CASE("a step that is done here is abandoned where another device has failed in it") {
+TEST_CASE("a completed step is abandoned if another device failed in it") {
   StepMachine machine({.layers = 2, .staleness = 1});
   for (int step = 0; step < 2; ++step) {
     compute_step(machine, 2);
@@ -73,7 +73,7 @@ TEST_CASE("a step that is done here is abandoned where another device has failed
   CHECK(machine.has_all_sums());
 }
 
-TEST_CASE("a gate is shut from the contribution to the update") {
+TEST_CASE("a gate is closed from the contribution to the update") {
   StepMachine machine({.layers = 2});
   CHECK(machine.open(0));
   machine.contributed(1);
@@ -95,7 +95,7 @@ TEST_CASE("a gate is shut from the contribution to the update") {
   CHECK(machine.complete() == 1);
 }
 
-TEST_CASE("the layer that is needed is due before others, and others before it is waited for") {
+TEST_CASE("the needed layer is updated first, and others while its sum is pending") {
   StepMachine machine({.layers = 3});
   compute_step(machine, 3);
   arrive(machine, {0, 2});
@@ -104,7 +104,7 @@ TEST_CASE("the layer that is needed is due before others, and others before it i
   CHECK(machine.due() == 0);
 }
 
-TEST_CASE("sums that come early are not used early") {
+TEST_CASE("a sum that arrives early is not applied early") {
   StepMachine machine({.layers = 1, .staleness = 1});
   compute_step(machine, 1);
   machine.arrived(0);
@@ -122,7 +122,7 @@ TEST_CASE("sums that come early are not used early") {
   CHECK(machine.complete() == 2);
 }
 
-TEST_CASE("updates that are made together wait for all sums and for the last use of all values") {
+TEST_CASE("joint updates wait for all sums and for the last use of all parameters") {
   for (const int64_t staleness : {0, 1}) {
     StepMachine machine({.layers = 2, .staleness = staleness, .together = true});
     if (staleness == 1) compute_step(machine, 2);
@@ -138,7 +138,7 @@ TEST_CASE("updates that are made together wait for all sums and for the last use
   }
 }
 
-TEST_CASE("sums that a checkpoint carried are there, and are applied step by step") {
+TEST_CASE("sums in flight of a checkpoint are present and are applied step by step") {
   StepMachine machine({.layers = 2, .done = 7, .in_flight = 2});
   CHECK(machine.complete() == 5);
   CHECK(machine.has_sums(0, 6));
@@ -152,7 +152,7 @@ TEST_CASE("sums that a checkpoint carried are there, and are applied step by ste
   CHECK(machine.open(0));
 }
 
-TEST_CASE("a torn step is taken back, and so is one complete step before it is torn") {
+TEST_CASE("a partially updated step is reverted, and so is the last complete step") {
   StepMachine machine({.layers = 2});
   CHECK(machine.least_complete() == 0);
   for (int step = 0; step < 3; ++step) {
@@ -185,7 +185,7 @@ TEST_CASE("a torn step is taken back, and so is one complete step before it is t
   CHECK(machine.complete() == from + 1);
 }
 
-TEST_CASE("what cannot be is not taken") {
+TEST_CASE("invalid calls of the step machine throw") {
   StepMachine machine({.layers = 2});
   CHECK_THROWS_AS(machine.arrived(0), LogicError);
   machine.contributed(0);
@@ -195,7 +195,7 @@ TEST_CASE("what cannot be is not taken") {
   CHECK_THROWS_AS(StepMachine({.layers = 1, .done = 1, .in_flight = 2}), LogicError);
 }
 
-TEST_CASE("a net that learns nothing has complete steps") {
+TEST_CASE("a net without parameters completes its steps") {
   StepMachine machine({.layers = 0});
   machine.end_step();
   CHECK(machine.complete() == 1);
@@ -203,8 +203,7 @@ TEST_CASE("a net that learns nothing has complete steps") {
   CHECK_FALSE(machine.due());
 }
 
-TEST_CASE(
-    "in whatever order sums come, each step is computed with exactly those that it may have") {
+TEST_CASE("each step uses exactly the sums that staleness allows, in any order of arrival") {
   constexpr size_t kLayers = 4;
   constexpr int64_t kSteps = 40;
   for (uint32_t seed = 0; seed < 200; ++seed) {
@@ -242,7 +241,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a worker that has promised waits at the end of its promise") {
+TEST_CASE("after a halt offer, a worker waits at the offered step") {
   StepLimit limit(3, 10);
   CHECK(limit.next(3) == StepLimit::Next::kBegin);
   CHECK(limit.begun() == 4);
@@ -255,7 +254,7 @@ TEST_CASE("a worker that has promised waits at the end of its promise") {
   CHECK(limit.next(6) == StepLimit::Next::kEnd);
 }
 
-TEST_CASE("a promise is never beyond the job's end, which is no halt") {
+TEST_CASE("a halt offer does not exceed the last step, and the last step is no halt") {
   StepLimit limit(9, 10);
   CHECK(limit.next(9) == StepLimit::Next::kBegin);
   CHECK(limit.offer() == 10);

@@ -9,7 +9,7 @@
 
 using namespace poseidon::comm;
 
-TEST_CASE("survivors keep their hosts and ids, and share shards and chunks evenly") {
+TEST_CASE("survivors keep hosts and ids, and get shards and chunks evenly") {
   PlanRequest request;
   request.workers = 4;
   request.servers = 4;
@@ -32,7 +32,7 @@ TEST_CASE("survivors keep their hosts and ids, and share shards and chunks evenl
       next, {.workers = {1}, .servers = {0}, .joined_workers = {}, .joined_servers = {}}, 2 << 20);
   CHECK(alone.chunks.empty());  // one worker alone needs no sums from a server
 
-  SUBCASE("who joins has the ranks behind them, and a host that a server shares with a worker") {
+  SUBCASE("joiners get the next ranks, and a joined server shares the host of a joined worker") {
     const Plan more = next_plan(next,
                                 {.workers = {0, 1, 2},
                                  .servers = {0, 1},
@@ -50,7 +50,7 @@ TEST_CASE("survivors keep their hosts and ids, and share shards and chunks evenl
     CHECK(schemes_of(more) == schemes_of(plan));
   }
 
-  SUBCASE("one alone has chunks again when another one joins") {
+  SUBCASE("a plan of one worker has chunks again after a second worker joins") {
     const Plan two = next_plan(
         alone, {.workers = {0}, .servers = {0}, .joined_workers = {4}, .joined_servers = {}},
         2 << 20);

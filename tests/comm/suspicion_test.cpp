@@ -32,7 +32,7 @@ Nodes explanation(const std::vector<std::pair<NodeId, NodeId>>& all) {
 
 }  // namespace
 
-TEST_CASE("one of two that are cut off from each other goes, by a fixed rule") {
+TEST_CASE("of two nodes that report each other, a fixed rule removes one") {
   // Of a worker and a server, the server is removed. Of two workers, the one with the higher rank
   // is removed.
   for (const auto& [a, b, gone] : {std::tuple(worker(0), server(1), server(1)),
@@ -43,19 +43,19 @@ TEST_CASE("one of two that are cut off from each other goes, by a fixed rule") {
   }
 }
 
-TEST_CASE("who is not heard goes, not who does not hear it") {
+TEST_CASE("the reported node is removed, not the reporting one") {
   CHECK(explanation({{worker(1), worker(0)}}) == Nodes{worker(0)});
   CHECK(explanation({{server(0), worker(0)}}) == Nodes{worker(0)});
 }
 
-TEST_CASE("who is cut off from several goes alone, whoever reports it") {
+TEST_CASE("a node that is cut off from several nodes is removed alone, in either direction") {
   CHECK(explanation({{worker(0), server(0)}, {worker(0), server(1)}, {worker(0), worker(1)}}) ==
         Nodes{worker(0)});
   CHECK(explanation({{server(0), worker(1)}, {worker(1), server(1)}, {worker(2), worker(1)}}) ==
         Nodes{worker(1)});
 }
 
-TEST_CASE("the smallest set is found also where the one with the most reports is not in it") {
+TEST_CASE("the smallest explanation may omit the node with the most reports") {
   // Three nodes report worker 0. But each of the three is in another report without worker 0.
   CHECK(explanation({{worker(1), worker(0)},
                      {worker(2), worker(0)},
@@ -65,7 +65,7 @@ TEST_CASE("the smallest set is found also where the one with the most reports is
                      {server(3), worker(3)}}) == Nodes{worker(1), worker(2), worker(3)});
 }
 
-TEST_CASE("of the sets that explain all one is taken without which the job can go on") {
+TEST_CASE("the chosen explanation leaves a set of nodes that can continue the job") {
   const Suspicion suspicion = reports({{worker(0), server(0)}, {worker(1), server(0)}});
   const auto needs_its_server = [](const Nodes& nodes) {
     return std::ranges::find(nodes, server(0)) == nodes.end();
@@ -74,7 +74,7 @@ TEST_CASE("of the sets that explain all one is taken without which the job can g
   CHECK(suspicion.smallest_explanation([](const Nodes&) { return false; }) == Nodes{server(0)});
 }
 
-TEST_CASE("many that have all lost each other are explained in time") {
+TEST_CASE("reports of 40 nodes that all report each other are resolved quickly") {
   std::vector<std::pair<NodeId, NodeId>> all;
   for (uint16_t by = 0; by < 40; ++by)
     for (uint16_t who = 0; who < 40; ++who)
@@ -82,7 +82,7 @@ TEST_CASE("many that have all lost each other are explained in time") {
   CHECK(explanation(all).size() == 39);
 }
 
-TEST_CASE("the loss of who explains reports says with whom it has no connection, and why") {
+TEST_CASE("the failure message names the peers without a connection, and the reason") {
   Suspicion suspicion;
   suspicion.add(worker(2), loss_of(worker(0), "closed"));
   suspicion.add(worker(0), loss_of(worker(2), "silence", 3, "a sum"));
@@ -97,7 +97,7 @@ TEST_CASE("the loss of who explains reports says with whom it has no connection,
         "silence");
 }
 
-TEST_CASE("of two reports of one node the one with a reason is told, whoever makes it") {
+TEST_CASE("of two reports about one connection, the message quotes the one with a reason") {
   Suspicion suspicion;
   suspicion.add(server(0), loss_of(worker(1), "connection closed by the peer"));
   suspicion.add(worker(1), loss_of(server(0), "the seal of a frame's header is wrong"));
@@ -117,8 +117,7 @@ NodeFailure unreached(NodeId who, const std::string& address, const std::string&
 
 }  // namespace
 
-TEST_CASE(
-    "where nodes have never reached each other, caller, address, reason and remedy are told") {
+TEST_CASE("a message about unreachable nodes names caller, address, reason and remedy") {
   Suspicion suspicion;
   suspicion.add(worker(1), unreached(server(0), "node2:7002", "connection refused"), "node1:7001");
   CHECK(suspicion.loss_of(server(0)).message() ==
@@ -134,7 +133,7 @@ TEST_CASE(
                       "node4:7002: no answer within 5 s; open port 7002 on node2"));
 }
 
-TEST_CASE("many failed calls are told in a few words") {
+TEST_CASE("a message about many failed connection attempts stays short") {
   Suspicion suspicion;
   for (uint16_t by = 0; by < 20; ++by)
     for (uint16_t who = 0; who < 20; ++who)
@@ -148,7 +147,7 @@ TEST_CASE("many failed calls are told in a few words") {
   CHECK(why.size() < 600);
 }
 
-TEST_CASE("of a joiner and members that have computed the joiner goes, whatever else would do") {
+TEST_CASE("of a joiner and an established member, the joiner is removed") {
   Suspicion suspicion;
   suspicion.add(worker(3), unreached(server(0), "s:1", "connection refused"), "w:1");
   const auto always = [](const Nodes&) { return true; };

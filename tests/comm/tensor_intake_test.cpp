@@ -62,7 +62,7 @@ bool holds_only(const Store& store, std::byte value) {
 
 }  // namespace
 
-TEST_CASE("a checkpoint is whole when each of its slices has come") {
+TEST_CASE("a checkpoint is complete when all its slices have arrived") {
   Intake in;
   const std::vector<FrameHeader> frames = frames_of(1, 100);
   REQUIRE(frames.size() == 4);
@@ -79,7 +79,7 @@ TEST_CASE("a checkpoint is whole when each of its slices has come") {
         "received no tensor of the checkpoint of step 100");
 }
 
-TEST_CASE("a checkpoint without the last tensors of the list is whole without them") {
+TEST_CASE("a checkpoint of fewer tensors is complete without the last tensors") {
   Intake in;
   const std::vector<FrameHeader> frames = frames_of(1, 100);
   const auto slices_of_first =
@@ -93,7 +93,7 @@ TEST_CASE("a checkpoint without the last tensors of the list is whole without th
   CHECK(in.intake.take(0, 1, 100, one) != nullptr);
 }
 
-TEST_CASE("a slice that comes twice counts once, and one whose body breaks off does not count") {
+TEST_CASE("a repeated slice counts once, and a slice with a truncated body does not count") {
   Intake in;
   const std::vector<FrameHeader> frames = frames_of(1, 5);
   CHECK(in.deliver(0, frames[0]));
@@ -105,7 +105,7 @@ TEST_CASE("a slice that comes twice counts once, and one whose body breaks off d
         "the checkpoint of step 5 lacks 1 slice");
 }
 
-TEST_CASE("what is no slice of a checkpoint's tensors is refused") {
+TEST_CASE("a frame that is no slice of the checkpoint's tensors is rejected") {
   Intake in;
   FrameHeader header = frames_of(1, 5)[0];
   header.key = 2;
@@ -128,7 +128,7 @@ TEST_CASE("what is no slice of a checkpoint's tensors is refused") {
   CHECK(in.fault == "sent a sum frame, expected a tensor");
 }
 
-TEST_CASE("checkpoints of two workers whose frames come by turns are never mixed") {
+TEST_CASE("interleaved checkpoints of two workers are not mixed") {
   // Worker 0 is sending the checkpoint of step 100 when a node fails. Worker 1 is one step ahead
   // and is asked for its checkpoint.
   Intake in;
@@ -143,7 +143,7 @@ TEST_CASE("checkpoints of two workers whose frames come by turns are never mixed
   CHECK(holds_only(*in.intake.take(1, 1, 101), value_of(101)));
 }
 
-TEST_CASE("a worker that gives a checkpoint up begins another, of the same step too") {
+TEST_CASE("a worker may abandon a checkpoint and begin another one of the same step") {
   Intake in;
   const std::vector<FrameHeader> first = frames_of(1, 100), second = frames_of(2, 100);
   CHECK(in.deliver(0, first[0]));
@@ -157,7 +157,7 @@ TEST_CASE("a worker that gives a checkpoint up begins another, of the same step 
   CHECK(holds_only(*in.intake.take(0, 2, 100), value_of(100)));
 }
 
-TEST_CASE("a worker that has the rank of a lost one begins to number anew") {
+TEST_CASE("a worker with the rank of a failed one restarts the checkpoint numbers") {
   Intake in;
   in.deliver(0, frames_of(1, 100)[0]);  // the worker failed before it sent the rest
   in.intake.forget(0);
@@ -166,7 +166,7 @@ TEST_CASE("a worker that has the rank of a lost one begins to number anew") {
   CHECK(holds_only(*in.intake.take(0, 1, 200), value_of(200)));
 }
 
-TEST_CASE("a store is not freed while a body is read into it") {
+TEST_CASE("a checkpoint store is not freed while a body is read into it") {
   Intake in;
   const std::vector<FrameHeader> frames = frames_of(1, 100);
   const Destination open = in.intake.place(0, frames[0]);

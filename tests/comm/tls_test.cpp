@@ -66,7 +66,7 @@ bool says(const std::string& line, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("tls: nodes of one authority talk, with bodies of every size, both ways") {
+TEST_CASE("tls: nodes of one authority exchange bodies of many sizes in both directions") {
   Node server(options_of(Role::kServer, server_files())),
       worker(options_of(Role::kWorker, worker_files()));
   const ConnectionId to_server = worker.connect(server.address());
@@ -89,7 +89,7 @@ TEST_CASE("tls: nodes of one authority talk, with bodies of every size, both way
   }
 }
 
-TEST_CASE("tls: a secret may be asked for as well") {
+TEST_CASE("tls: a secret can be required in addition") {
   AsioOptions servers = options_of(Role::kServer, server_files());
   AsioOptions workers = options_of(Role::kWorker, worker_files());
   servers.secret = Secret(24, std::byte{1});
@@ -102,7 +102,7 @@ TEST_CASE("tls: a secret may be asked for as well") {
   CHECK(with.wait_open());
 }
 
-TEST_CASE("tls: a certificate of another authority is refused, by either end") {
+TEST_CASE("tls: either end rejects a certificate of another authority") {
   const Refusal worker = refusal(server_files(), stranger_files());
   says(worker.server,
        "this node rejects the peer's TLS certificate: another authority has signed it");
@@ -113,7 +113,7 @@ TEST_CASE("tls: a certificate of another authority is refused, by either end") {
   says(server.server, "the peer rejects this node's TLS certificate");
 }
 
-TEST_CASE("tls: a certificate of another authority that has the same name is told apart") {
+TEST_CASE("tls: the message names another authority of the same name") {
   Certificates made;
   made.make_authority("cluster");
   made.make_node("server", "cluster");
@@ -132,7 +132,7 @@ TEST_CASE("tls: a certificate of another authority that has the same name is tol
   says(by_server.worker, "the peer rejects this node's TLS certificate");
 }
 
-TEST_CASE("tls: a certificate that has expired, or is not valid yet, is named by both ends") {
+TEST_CASE("tls: an expired or not yet valid certificate is refused with the reason") {
   Certificates made;
   made.make_authority("ours");
   made.make_node("server", "ours");
@@ -146,7 +146,7 @@ TEST_CASE("tls: a certificate that has expired, or is not valid yet, is named by
   says(early.worker, "the peer rejects this node's TLS certificate");
 }
 
-TEST_CASE("tls: who has no certificate, or an older TLS only, is not let in") {
+TEST_CASE("tls: a peer without a certificate or without TLS 1.3 is refused") {
   const auto greet = [&](const std::string& words) {
     const auto log = std::make_shared<WarningLog>();
     AsioOptions options = options_of(Role::kServer, server_files());
@@ -165,7 +165,7 @@ TEST_CASE("tls: who has no certificate, or an older TLS only, is not let in") {
        "the peer does not speak TLS 1.3");
 }
 
-TEST_CASE("tls: one end that speaks it and one that does not") {
+TEST_CASE("tls: if only one end uses TLS, both ends report it") {
   const Refusal plain_worker = refusal(server_files(), kNone);
   says(plain_worker.server, "the peer does not speak TLS 1.3");
   says(plain_worker.worker, "a TLS alert: the peer uses TLS, this node does not");
@@ -186,7 +186,7 @@ TEST_CASE("tls: one end that speaks it and one that does not") {
   says(plain_server.worker, "the peer does not speak TLS 1.3");
 }
 
-TEST_CASE("tls: a peer that hangs up between frames or within one is named") {
+TEST_CASE("tls: a closed connection is reported as closed by the peer") {
   Node server(options_of(Role::kServer, server_files()));
   {
     Node worker(options_of(Role::kWorker, worker_files()));
@@ -197,7 +197,7 @@ TEST_CASE("tls: a peer that hangs up between frames or within one is named") {
   CHECK(server.why_closed() == "connection closed by the peer");
 }
 
-TEST_CASE("tls: files that cannot be used are named") {
+TEST_CASE("tls: an unusable certificate, key or authority file is named") {
   const auto error_of = [](const TlsFiles& files) -> std::string {
     try {
       const AsioTransport transport(options_of(Role::kServer, files));
@@ -226,7 +226,7 @@ TEST_CASE("tls: files that cannot be used are named") {
   says(error_of(files), "--tls-certificate " + files.certificate + ": expected a certificate in");
 }
 
-TEST_CASE("tls: is enough to listen beyond loopback") {
+TEST_CASE("tls: a node may listen beyond loopback without a secret") {
   AsioOptions options = options_of(Role::kServer, server_files());
   options.listen = "0.0.0.0:0";
   CHECK(AsioTransport(options).address().starts_with("0.0.0.0:"));

@@ -113,7 +113,7 @@ std::string error_with(size_t at, Value value) {
 
 }  // namespace
 
-TEST_CASE("the contribution of the page is decoded, and encoded to the same bytes") {
+TEST_CASE("the contribution frame in docs/wire-format.md decodes and encodes to the same bytes") {
   const Bytes frame = blocks_of_page()[3];
   KeyedSeal came(keys_of_page().sent), sent(keys_of_page().sent);
   const FrameHeader header = decode_whole(frame, came);
@@ -130,7 +130,7 @@ TEST_CASE("the contribution of the page is decoded, and encoded to the same byte
   CHECK(std::equal(encoded.begin(), encoded.end(), frame.begin()));
 }
 
-TEST_CASE("the handshake of the page is what both ends say") {
+TEST_CASE("both ends send the handshake frames of docs/wire-format.md") {
   const auto blocks = blocks_of_page();
   const Initiator worker = worker_of_page();
   Acceptor server = server_of_page();
@@ -153,7 +153,7 @@ TEST_CASE("the handshake of the page is what both ends say") {
   CHECK(proved.keys->sent == keys_of_page().received);
 }
 
-TEST_CASE("each fault of a header has its words") {
+TEST_CASE("each invalid header field has a specific message") {
   CHECK(error_with(0, 'X') ==
         "expected a frame that begins with \"PSDN\": the peer is not a Poseidon node");
   CHECK(error_with(4, uint16_t{1}) == "expected version 2 of the wire format, got 1");
@@ -167,7 +167,7 @@ TEST_CASE("each fault of a header has its words") {
         "a contribution frame announces 4294967295 bytes, expected at most 262144");
 }
 
-TEST_CASE("any bit that turns over in a header is seen") {
+TEST_CASE("every single-bit error in a header is detected") {
   ChecksumSeal seal;
   const auto good = encode(some_header(), seal);
   CHECK(decode(good, seal).error == "");
@@ -178,7 +178,7 @@ TEST_CASE("any bit that turns over in a header is seen") {
   }
 }
 
-TEST_CASE("every kind has a name and a cap, others have none") {
+TEST_CASE("every frame kind has a name and a size cap, other numbers have neither") {
   int known = 0;
   for (int kind = 0; kind < 300; ++kind) {
     const auto as_kind = static_cast<FrameKind>(kind);

@@ -29,7 +29,7 @@ uint16_t nearest(float value) {
 
 }  // namespace
 
-TEST_CASE("bf16: every one of its numbers becomes a float and comes back") {
+TEST_CASE("bf16: every value except NaN converts to float and back unchanged") {
   for (uint32_t bits = 0; bits <= UINT16_MAX; ++bits) {
     const float value = of_bits(static_cast<uint16_t>(bits));
     if (std::isnan(value)) continue;
@@ -38,7 +38,7 @@ TEST_CASE("bf16: every one of its numbers becomes a float and comes back") {
   }
 }
 
-TEST_CASE("bf16: floats are rounded to the nearest, ties to even") {
+TEST_CASE("bf16: floats round to nearest, ties to even") {
   size_t checked = 0;
   // All signs, exponents and upper mantissa bits, with lower bits at, near and far from the
   // midpoint.
@@ -53,7 +53,7 @@ TEST_CASE("bf16: floats are rounded to the nearest, ties to even") {
   CHECK(std::isinf(static_cast<float>(Bf16(std::numeric_limits<float>::max()))));
 }
 
-TEST_CASE("bf16: a NaN stays one, whichever of its bits are set") {
+TEST_CASE("bf16: every NaN stays a NaN") {
   for (const uint32_t bits : {0x7F800001U, 0xFF800001U, 0x7FC00000U, 0x7FFFFFFFU, 0xFFFFFFFFU}) {
     Bf16 assigned;
     assigned = std::bit_cast<float>(bits);

@@ -22,7 +22,7 @@ bool all_zero(const Buffer& buffer) {
 
 }  // namespace
 
-TEST_CASE("a buffer is aligned to a cache line, and zero") {
+TEST_CASE("a buffer is aligned to a cache line and filled with zeros") {
   for (size_t bytes : {size_t{1}, size_t{63}, size_t{64}, size_t{1000}}) {
     const Buffer buffer(bytes);
     CHECK(buffer.bytes() == bytes);
@@ -31,19 +31,19 @@ TEST_CASE("a buffer is aligned to a cache line, and zero") {
   }
 }
 
-TEST_CASE("a large buffer is aligned to a huge page") {
+TEST_CASE("a buffer of several MiB is aligned to a huge page") {
   const Buffer buffer(size_t{9} << 20);
   CHECK(aligned(buffer, uintptr_t{2} << 20));
   CHECK(all_zero(buffer));
 }
 
-TEST_CASE("an empty buffer holds nothing") {
+TEST_CASE("an empty buffer has no memory") {
   CHECK(Buffer().data() == nullptr);
   CHECK(Buffer(0).data() == nullptr);
   CHECK(Buffer(0).as<float>().empty());
 }
 
-TEST_CASE("a buffer moves, and leaves nothing behind") {
+TEST_CASE("a buffer can be moved") {
   Buffer first(64);
   first.as<float>()[3] = 7;
   void* data = first.data();
@@ -55,7 +55,7 @@ TEST_CASE("a buffer moves, and leaves nothing behind") {
   CHECK(third.as<float>().size() == 16);
 }
 
-TEST_CASE("more memory than there is, is refused with its size") {
+TEST_CASE("out of memory: the message names the size and the purpose") {
   // The sanitizers' allocators end the process instead.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   const size_t bytes = size_t{1} << 60;

@@ -1,4 +1,4 @@
-#include "core/core_use.h"
+#include "core/cpu_usage.h"
 
 #include <doctest/doctest.h>
 #include <sched.h>
@@ -34,33 +34,33 @@ std::string stat_of(int core, double user, double system, double idle) {
 
 }  // namespace
 
-TEST_CASE("what others use of the cores, and what nobody does") {
+TEST_CASE("CpuUsageMeter reports the cores that other processes use, and idle cores") {
   const int core = a_core();
   FakeSystemFiles system("0::/\n");
   system.add("proc/stat", stat_of(core, 1000, 100, 5000));
-  CoreUseMeter meter(system.root());
+  CpuUsageMeter meter(system.root());
   CHECK(!meter.since_last().has_value());
   system.add("proc/stat", stat_of(core, 1060, 110, 5030));
-  const std::optional<CoreUse> use = meter.since_last();
+  const std::optional<CpuUsage> use = meter.since_last();
   REQUIRE(use.has_value());
   CHECK(use->others == doctest::Approx(0.7).epsilon(0.01));
   CHECK(use->idle == doctest::Approx(0.3).epsilon(0.01));
 }
 
-TEST_CASE("what this process computes is no other's") {
+TEST_CASE("CpuUsageMeter does not count this process among the others") {
   const int core = a_core();
   FakeSystemFiles system("0::/\n");
   system.add("proc/stat", stat_of(core, 1000, 100, 5000));
-  CoreUseMeter meter(system.root());
+  CpuUsageMeter meter(system.root());
   const clock_t begin = clock();
   while (clock() - begin < CLOCKS_PER_SEC / 5) continue;
   system.add("proc/stat", stat_of(core, 1000.2, 100, 5000.2));
-  const std::optional<CoreUse> use = meter.since_last();
+  const std::optional<CpuUsage> use = meter.since_last();
   REQUIRE(use.has_value());
   CHECK(use->others < 0.1);
 }
 
-TEST_CASE("a system that does not tell of its cores") {
-  CoreUseMeter meter("/does/not/exist");
+TEST_CASE("CpuUsageMeter reports no value if the system has no /proc/stat") {
+  CpuUsageMeter meter("/does/not/exist");
   CHECK(!meter.since_last().has_value());
 }

@@ -26,7 +26,7 @@ std::vector<std::byte> filled(size_t count, int first, int step) {
 
 }  // namespace
 
-TEST_CASE("sha-256 gives the digests of FIPS 180-4") {
+TEST_CASE("sha-256: digests equal those of FIPS 180-4") {
   CHECK(sha256_hex({}) == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
   CHECK(sha256_hex(bytes_of("abc")) ==
         "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
@@ -34,7 +34,7 @@ TEST_CASE("sha-256 gives the digests of FIPS 180-4") {
         "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
 }
 
-TEST_CASE("sha-256 does not depend on how the stream is cut") {
+TEST_CASE("sha-256: the digest does not depend on how the stream is split") {
   const std::string million(1000000, 'a');
   Sha256 digest;
   for (size_t at = 0, piece = 1; at < million.size(); at += piece, ++piece)
@@ -42,7 +42,7 @@ TEST_CASE("sha-256 does not depend on how the stream is cut") {
   CHECK(digest.hex() == "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
 
-TEST_CASE("crc-32c gives the values of RFC 3720, appendix B.4") {
+TEST_CASE("crc-32c: values equal those of RFC 3720, appendix B.4") {
   CHECK(crc32c(filled(32, 0, 0)) == 0x8a9136aau);
   CHECK(crc32c(filled(32, 255, 0)) == 0x62a8ab43u);
   CHECK(crc32c(filled(32, 0, 1)) == 0x46dd794eu);
@@ -50,7 +50,7 @@ TEST_CASE("crc-32c gives the values of RFC 3720, appendix B.4") {
   CHECK(crc32c(bytes_of("123456789")) == 0xe3069283u);
 }
 
-TEST_CASE("crc-32c of nothing is 0, and it continues over pieces of any length") {
+TEST_CASE("crc-32c: the value of an empty input is 0, and segments of any length can be chained") {
   CHECK(crc32c({}) == 0);
   const std::vector<std::byte> bytes = filled(100, 3, 7);
   const std::span<const std::byte> all(bytes);
@@ -58,7 +58,7 @@ TEST_CASE("crc-32c of nothing is 0, and it continues over pieces of any length")
     CHECK(crc32c(all.subspan(cut), crc32c(all.first(cut))) == crc32c(all));
 }
 
-TEST_CASE("crc-32c of much is what its pieces give") {
+TEST_CASE("crc-32c: a long input has the same value in one call as in segments") {
   // Long enough for the code with several parallel checksums. The pieces of 100 bytes are too short
   // for it.
   const std::vector<std::byte> bytes = filled(20000, 5, 11);

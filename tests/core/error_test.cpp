@@ -4,11 +4,11 @@
 
 using namespace poseidon;
 
-TEST_CASE("text streams its parts one after another") {
+TEST_CASE("text() concatenates its arguments") {
   CHECK(text("expected ", 3, ", got ", 4.5, '!') == "expected 3, got 4.5!");
 }
 
-TEST_CASE("check speaks up when an invariant does not hold") {
+TEST_CASE("check() throws a LogicError if its condition is false") {
   CHECK_NOTHROW(check(true, "never said"));
   CHECK_THROWS_WITH_AS(check(false, "two is not three"), "two is not three", LogicError);
 }

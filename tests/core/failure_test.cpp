@@ -10,7 +10,7 @@
 
 using namespace poseidon;
 
-TEST_CASE("what was thrown is told in words, and by an exit code") {
+TEST_CASE("each type of exception has a message and an exit code") {
   const auto told = [](auto error) {
     const std::exception_ptr thrown = std::make_exception_ptr(error);
     return std::pair(message_of(thrown), exit_code_of(thrown));
@@ -23,7 +23,7 @@ TEST_CASE("what was thrown is told in words, and by an exit code") {
   CHECK(told(7).second == 1);
 }
 
-TEST_CASE("a thread that cannot be started is told with the limits that forbid it") {
+TEST_CASE("a message about a refused thread names the limits to check") {
   const std::exception_ptr thrown = std::make_exception_ptr(
       std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again)));
   CHECK(message_of(thrown) ==
@@ -32,13 +32,11 @@ TEST_CASE("a thread that cannot be started is told with the limits that forbid i
   CHECK(exit_code_of(thrown) == 1);
 }
 
-TEST_CASE("once work has begun, no error is the user's") {
-  CHECK(after_beginning([] { return 3; }) == 3);
-  CHECK_THROWS_WITH_AS(after_beginning([]() -> int { throw ConfigError("gone"); }), "gone",
-                       RunError);
-  CHECK_THROWS_AS(after_beginning([]() -> int {
-                    throw std::filesystem::filesystem_error("", std::error_code());
-                  }),
-                  RunError);
-  CHECK_THROWS_AS(after_beginning([]() -> int { throw PeerFailed("a node"); }), PeerFailed);
+TEST_CASE("as_run_error() turns a ConfigError into a RunError") {
+  CHECK(as_run_error([] { return 3; }) == 3);
+  CHECK_THROWS_WITH_AS(as_run_error([]() -> int { throw ConfigError("gone"); }), "gone", RunError);
+  CHECK_THROWS_AS(
+      as_run_error([]() -> int { throw std::filesystem::filesystem_error("", std::error_code()); }),
+      RunError);
+  CHECK_THROWS_AS(as_run_error([]() -> int { throw PeerFailed("a node"); }), PeerFailed);
 }

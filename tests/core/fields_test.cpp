@@ -90,7 +90,7 @@ constexpr const char* kEverything = R"({
 
 }  // namespace
 
-TEST_CASE("what is absent keeps its default") {
+TEST_CASE("an absent key keeps its default") {
   const Sample sample = read(R"({"count": 1})");
   CHECK(sample.flag);
   CHECK(sample.count == 1);
@@ -122,7 +122,7 @@ TEST_CASE("every kind of field is read") {
   CHECK(sample.extra.dump() == R"({"any":[1,"thing"]})");
 }
 
-TEST_CASE("one value stands for a pair of equal ones, and for a list of one") {
+TEST_CASE("a single value is read as an equal pair, or as a list of one") {
   const Sample sample = read(R"({"count": 1, "kernel": 7, "means": 3, "steps": 4, "inputs": "a"})");
   CHECK(sample.kernel == std::array<int64_t, 2>{7, 7});
   CHECK(sample.means == std::vector<double>{3});
@@ -130,19 +130,19 @@ TEST_CASE("one value stands for a pair of equal ones, and for a list of one") {
   CHECK(sample.inputs == std::vector<std::string>{"a"});
 }
 
-TEST_CASE("what is written is read back the same") {
+TEST_CASE("written fields are read back unchanged") {
   const Json json = written(read(kEverything));
   CHECK(json == parse_json(kEverything, "job.json"));
   CHECK(written(read(json.dump())) == json);
 }
 
-TEST_CASE("all defaults are written") {
+TEST_CASE("write_fields() writes all defaults") {
   CHECK(written(Sample{}).dump() ==
         R"({"flag":true,"count":3,"rate":0.5,"name":"x","kernel":5,"padding":1,"means":[1.5],)"
         R"("steps":[],"inputs":[],"color":"red","items":[],"type":"fixed"})");
 }
 
-TEST_CASE("a wrong type is refused with place, expectation and value") {
+TEST_CASE("a value of a wrong type is rejected with path, expected type and value") {
   CHECK(refusal(R"({"count": "three"})") ==
         "job.json: /count: expected an integer in [1, 10], got \"three\"");
   CHECK(refusal(R"({"count": 1.5})") ==
@@ -158,7 +158,7 @@ TEST_CASE("a wrong type is refused with place, expectation and value") {
   CHECK(refusal("[]") == "job.json: /: expected an object, got []");
 }
 
-TEST_CASE("a number out of range is refused") {
+TEST_CASE("a number out of range is rejected") {
   CHECK(refusal(R"({"count": 0})") == "job.json: /count: expected an integer in [1, 10], got 0");
   CHECK(refusal(R"({"count": 18446744073709551615})") ==
         "job.json: /count: expected an integer in [1, 10], got 18446744073709551615");
@@ -169,13 +169,13 @@ TEST_CASE("a number out of range is refused") {
         "job.json: /steps/1: expected an integer >= 0, got -1");
 }
 
-TEST_CASE("a whole number that no integer holds is refused for its size") {
+TEST_CASE("an integer above 64 bits is rejected with the maximum") {
   CHECK(refusal(R"({"count": 1, "steps": [18446744073709551615]})") ==
         "job.json: /steps/0: expected an integer of at most 9223372036854775807, got "
         "18446744073709551615");
 }
 
-TEST_CASE("sides are one number, two, or four: top, bottom, left, right") {
+TEST_CASE("sides are one integer, [height, width] or [top, bottom, left, right]") {
   const auto padding_of = [](const std::string& value) {
     return read(text(R"({"count": 1, "padding": )", value, "}")).padding;
   };
@@ -197,14 +197,14 @@ TEST_CASE("sides are one number, two, or four: top, bottom, left, right") {
         "job.json: /padding/1: expected an integer >= 0, got -1");
 }
 
-TEST_CASE("a pair has two parts") {
+TEST_CASE("a pair must have two elements") {
   CHECK(refusal(R"({"count": 1, "kernel": [3]})") ==
         "job.json: /kernel: expected an integer or [height, width], got [3]");
 }
 
 TEST_CASE("a missing key is named") { CHECK(refusal("{}") == "job.json: /: \"count\" is missing"); }
 
-TEST_CASE("a missing key that is there misspelt is named as it stands") {
+TEST_CASE("a misspelt required key is reported with the expected key") {
   CHECK(refusal(R"({"coumt": 3})") ==
         "job.json: /coumt: did you mean \"count\", which is missing?");
   const auto optimizer = [](const std::string& json_text) {
@@ -224,7 +224,7 @@ TEST_CASE("a missing key that is there misspelt is named as it stands") {
   CHECK(optimizer(R"({"type": "sgd", "x": 1})") == "job.json: /: \"learning_rate\" is missing");
 }
 
-TEST_CASE("an unknown key is refused with the nearest known name") {
+TEST_CASE("an unknown key is rejected with the nearest known name") {
   CHECK(refusal(R"({"count": 1, "kernal": 3})") ==
         "job.json: /kernal: unknown key; did you mean \"kernel\"?");
   CHECK(refusal(R"({"count": 1, "quite_another": 3})") == "job.json: /quite_another: unknown key");
@@ -237,7 +237,7 @@ TEST_CASE("a key of another variant is unknown") {
             .starts_with("job.json: /gamma: unknown key"));
 }
 
-TEST_CASE("an unknown name of a choice or variant is refused with the known ones") {
+TEST_CASE("an unknown name of a choice or variant is rejected with the known names") {
   CHECK(refusal(R"({"count": 1, "color": "gren"})") ==
         "job.json: /color: expected one of \"red\", \"green\", got \"gren\"; did you mean "
         "\"green\"?");
@@ -245,7 +245,7 @@ TEST_CASE("an unknown name of a choice or variant is refused with the known ones
         "job.json: /type: expected one of \"fixed\", \"exp\", got \"exponential\"");
 }
 
-TEST_CASE("the schema says what the reader takes") {
+TEST_CASE("the schema describes the keys that the reader accepts") {
   const Json made = schema();
   CHECK(made["type"] == "object");
   CHECK(made["required"] == Json::array({"count"}));
@@ -264,7 +264,7 @@ TEST_CASE("the schema says what the reader takes") {
   CHECK(properties["extra"] == Json{{"description", "anything"}});
 }
 
-TEST_CASE("each variant is a branch of the schema with its own keys and the common ones") {
+TEST_CASE("each variant is a branch of the schema with its keys and the common keys") {
   const Json made = schema();
   CHECK(made["properties"]["type"]["enum"] == Json::array({"fixed", "exp"}));
   CHECK(made["oneOf"].size() == 2);
@@ -278,7 +278,7 @@ TEST_CASE("each variant is a branch of the schema with its own keys and the comm
   CHECK(exp["properties"]["type"]["const"] == "exp");
 }
 
-TEST_CASE("a schema made twice is the same, and leaves the described struct as it was") {
+TEST_CASE("making a schema is repeatable and does not change the described struct") {
   Sample sample;
   sample.items = {4, 5};
   const auto describe = [&](Fields& fields) { sample.describe(fields); };

@@ -43,13 +43,13 @@ std::string tag_of(Gmac& gmac, uint64_t number, std::span<const std::byte> bytes
 
 }  // namespace
 
-TEST_CASE("gmac: the published tag of nothing under the key and nonce of zeros") {
+TEST_CASE("gmac: the tag of an empty message under a zero key and nonce is the published one") {
   Gmac gmac{Gmac::Key{}};
   gmac.begin(0);
   CHECK(hex(gmac.finish()) == "530f8afbc74536b9a963b4f1c4cb738b");
 }
 
-TEST_CASE("gmac: the tags that OpenSSL's AES-256-GCM gives, however the message is cut") {
+TEST_CASE("gmac: tags equal those of OpenSSL's AES-256-GCM, however the message is split") {
   const std::vector<std::pair<size_t, const char*>> expected{
       {0, "62bf14227d5ded2de7e4826d79b0836c"},      {1, "6fc22e2d5fa3ab239922f78e469cf219"},
       {16, "a45f3dfb83d209b8604060719d2d13fe"},     {56, "d5449d01d4577a895e9432cffd5c0667"},
@@ -69,7 +69,7 @@ TEST_CASE("gmac: the tags that OpenSSL's AES-256-GCM gives, however the message 
   });
 }
 
-TEST_CASE("gmac: another number, another key or another bit is another tag") {
+TEST_CASE("gmac: another nonce, key, bit or length changes the tag") {
   Gmac gmac(some_key());
   std::vector<std::byte> bytes = message(1000);
   const std::string tag = tag_of(gmac, 5, bytes, 1000);

@@ -7,7 +7,7 @@
 
 using namespace poseidon;
 
-TEST_CASE("isa: the best is taken, another may be chosen by name") {
+TEST_CASE("isa: the best supported level is the default, another one can be chosen") {
   const Isa best = isa();
   CHECK(isa_is_best());
   int count = 0;
@@ -20,7 +20,7 @@ TEST_CASE("isa: the best is taken, another may be chosen by name") {
   CHECK(isa() == best);
 }
 
-TEST_CASE("isa: what is unknown is refused, and changes nothing") {
+TEST_CASE("isa: an unknown name is rejected and changes nothing") {
   const Isa best = isa();
   CHECK_THROWS_WITH_AS(choose_isa("x86-64-v9"), doctest::Contains("got \"x86-64-v9\""),
                        ConfigError);

@@ -31,12 +31,12 @@ std::string nested(int depth) {
 
 }  // namespace
 
-TEST_CASE("objects keep the order of their keys") {
+TEST_CASE("json: objects keep the order of their keys") {
   CHECK(parse_json(R"({"z": 1, "a": [true, null], "m": 0.5})", "job.json").dump() ==
         R"({"z":1,"a":[true,null],"m":0.5})");
 }
 
-TEST_CASE("malformed text is refused with line and column") {
+TEST_CASE("json: malformed text is rejected with line and column") {
   CHECK(refusal("{\"a\": 1,\n \"b\": }").starts_with("job.json:2:7: not valid JSON: syntax error"));
   CHECK(refusal("").starts_with("job.json:1:1: not valid JSON: syntax error"));
   CHECK(refusal("{\"a\": 1} x").starts_with("job.json:1:10: not valid JSON: syntax error"));
@@ -46,28 +46,28 @@ TEST_CASE("malformed text is refused with line and column") {
   CHECK(refusal("\"\xff\"").starts_with("job.json:1:2: not valid JSON"));
 }
 
-TEST_CASE("a key given twice in one object is refused") {
+TEST_CASE("json: a duplicate key in one object is rejected") {
   CHECK(refusal(R"({"a": {"b": 1, "b": 2}})") == "job.json: duplicate key \"b\" in one object");
   CHECK(refusal(R"({"a": {"b": 1}, "c": {"b": 2}})") == "");
   CHECK(refusal(R"([{"a": 1}, {"a": 2}])") == "");
 }
 
-TEST_CASE("nesting has a bound") {
+TEST_CASE("json: nesting deeper than 64 levels is rejected") {
   CHECK(refusal(nested(64)) == "");
   CHECK(refusal(nested(66)) == "job.json: nested deeper than 64 levels");
   CHECK(refusal(nested(100000)) == "job.json: nested deeper than 64 levels");
 }
 
-TEST_CASE("a number beyond all numbers is refused") {
+TEST_CASE("json: a number above the range of double is rejected") {
   CHECK(refusal("[1e999]").starts_with("job.json"));
 }
 
-TEST_CASE("a text over the limit is refused before it is read") {
+TEST_CASE("json: a text above 16 MiB is rejected before it is parsed") {
   CHECK(refusal(std::string((size_t{16} << 20) + 1, ' ')) ==
         "job.json: expected at most 16777216 bytes of JSON, got 16777217");
 }
 
-TEST_CASE("files that cannot be read are named") {
+TEST_CASE("json: a file that cannot be read is named") {
   CHECK_THROWS_WITH_AS(read_json("no/such/file.json"),
                        "no/such/file.json: cannot be read: No such file or directory", ConfigError);
   const std::string folder = std::filesystem::temp_directory_path().string();
@@ -75,7 +75,7 @@ TEST_CASE("files that cannot be read are named") {
                        ConfigError);
 }
 
-TEST_CASE("a long file is read whole, unless it is over the limit") {
+TEST_CASE("json: a long file is read completely, unless it is above the limit") {
   const auto path = std::filesystem::temp_directory_path() / text("json-", getpid(), ".json");
   const auto write = [&](const std::string& words) {
     std::ofstream(path, std::ios::binary) << words;
@@ -87,7 +87,7 @@ TEST_CASE("a long file is read whole, unless it is over the limit") {
   std::filesystem::remove(path);
 }
 
-TEST_CASE("values are shown in one short line") {
+TEST_CASE("json: shown() prints a value in one short line") {
   CHECK(shown(Json("three")) == "\"three\"");
   CHECK(shown(Json{{"a", 1}}) == "{\"a\":1}");
   const std::string cut = shown(Json(std::string(100, 'x')));
@@ -96,7 +96,7 @@ TEST_CASE("values are shown in one short line") {
   CHECK(shown(Json("\xff")) == "\"\xef\xbf\xbd\"");
 }
 
-TEST_CASE("the nearest name is offered when it is near") {
+TEST_CASE("json: nearest() returns the nearest name, if one is near") {
   const std::vector<std::string> names{"kernel", "stride", "padding"};
   CHECK(nearest("kernl", names) == "kernel");
   CHECK(nearest("pading", names) == "padding");
@@ -106,7 +106,7 @@ TEST_CASE("the nearest name is offered when it is near") {
   CHECK(nearest(std::string(10000, 'x'), names) == "");
 }
 
-TEST_CASE("json: a number that is too large is named with its line") {
+TEST_CASE("json: a number that is too large is shown with line and column") {
   CHECK(error_of<ConfigError>([] { parse_json("{\"a\": 1,\n \"b\": 1e999}", "f.json"); }) ==
         "f.json:2:7: not valid JSON: number overflow parsing '1e999'");
   const std::string cut = refusal("[" + std::string(400, '7') + "]");
@@ -115,7 +115,7 @@ TEST_CASE("json: a number that is too large is named with its line") {
   CHECK(cut.size() < 250);
 }
 
-TEST_CASE("a config may hold comments, which a wire message may not") {
+TEST_CASE("json: comments are allowed in a config, but not in other JSON") {
   const std::string commented = "{ // why\n \"a\": /* two\nlines */ 1 // end\n}";
   CHECK(parse_config(commented, "job.json").dump() == R"({"a":1})");
   CHECK(refusal(commented).starts_with("job.json:1:3: not valid JSON"));
@@ -124,7 +124,7 @@ TEST_CASE("a config may hold comments, which a wire message may not") {
         }).starts_with("job.json:1:"));
 }
 
-TEST_CASE("notes and the address of a schema are left out of a config") {
+TEST_CASE("json: notes and a top-level $schema are removed from a config") {
   CHECK(parse_config(R"({"$schema": "s.json", "_why": {"deep": [1]}, "a": {"_b": 1, "c": 2},
                          "//": "x", "d": [{"_e": 1}, 3], "//": "y"})",
                      "job.json")
@@ -134,7 +134,7 @@ TEST_CASE("notes and the address of a schema are left out of a config") {
   CHECK(parse_json(R"({"_a": 1})", "job.json").dump() == R"({"_a":1})");
 }
 
-TEST_CASE("errors keep line and column in a config with comments and notes") {
+TEST_CASE("json: errors in a config with comments and notes have the right line and column") {
   const auto refused = [](const std::string& json_text) {
     return error_of<ConfigError>([&] { parse_config(json_text, "job.json"); });
   };
@@ -145,7 +145,7 @@ TEST_CASE("errors keep line and column in a config with comments and notes") {
   CHECK(refused("{\"_\": " + nested(66) + "}") == "job.json: nested deeper than 64 levels");
 }
 
-TEST_CASE("a key is near by its initials and by its words") {
+TEST_CASE("json: nearest_key() matches initials and words of a key") {
   const std::vector<std::string> keys{"learning_rate", "weight_decay", "batch_per_worker"};
   CHECK(nearest_key("lr", keys) == "learning_rate");
   CHECK(nearest_key("wd", keys) == "weight_decay");

@@ -30,7 +30,7 @@ size_t available_with(const std::string& groups,
 
 }  // namespace
 
-TEST_CASE("without control groups the system's memory is there, and no number is no limit") {
+TEST_CASE("without a limit of control groups, the system's available memory counts") {
   CHECK(available_memory("/does/not/exist") == std::numeric_limits<size_t>::max());
   CHECK(available_with("0::/\n", {}) == 8 * kGigabyte);
   CHECK(available_with("0::/job\n", {{"job/memory.max", "max\n"}}) == 8 * kGigabyte);
@@ -38,7 +38,7 @@ TEST_CASE("without control groups the system's memory is there, and no number is
                                             "9223372036854771712\n"}}) == 8 * kGigabyte);
 }
 
-TEST_CASE("a control group leaves what it has not used; caches of files do not count as used") {
+TEST_CASE("available memory is a control group's limit minus its use without file caches") {
   CHECK(available_with("0::/slice/job\n",
                        {{"slice/memory.max", "4000000000\n"},
                         {"slice/memory.current", "3000000000\n"},
@@ -53,11 +53,11 @@ TEST_CASE("a control group leaves what it has not used; caches of files do not c
                          "inactive_file 7\ntotal_inactive_file 1000000000\n"}}) == 2 * kGigabyte);
 }
 
-TEST_CASE("a group that is over its limit leaves nothing") {
+TEST_CASE("a control group above its limit has no available memory") {
   CHECK(available_with("0::/\n", {{"memory.max", "1000\n"}, {"memory.current", "2000\n"}}) == 0);
 }
 
-TEST_CASE("a limit of addresses is a limit of memory") {
+TEST_CASE("a limit of the address space limits the available memory") {
   rlimit before{};
   REQUIRE(getrlimit(RLIMIT_AS, &before) == 0);
   // The whole address space: more than a process uses, also with a sanitizer.
@@ -70,14 +70,14 @@ TEST_CASE("a limit of addresses is a limit of memory") {
   CHECK(available > 0);
 }
 
-TEST_CASE("what a process has touched is resident") {
+TEST_CASE("resident_memory() counts memory that the process has touched") {
   const size_t before = resident_memory();
   CHECK(before > 0);
   const std::vector<char> touched(size_t{64} << 20, 'x');
   CHECK(resident_memory() >= before + (touched.size() * 3 / 4));
 }
 
-TEST_CASE("bytes are told with a unit that suits them") {
+TEST_CASE("bytes_text() selects a suitable unit") {
   CHECK(bytes_text(0) == "0 bytes");
   CHECK(bytes_text(999) == "999 bytes");
   CHECK(bytes_text(1000) == "1.0 kB");

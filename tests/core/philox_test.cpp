@@ -9,7 +9,7 @@
 using namespace poseidon;
 
 // The known answers published with the Random123 library (kat_vectors, philox4x32 10 rounds).
-TEST_CASE("philox gives the published known answers") {
+TEST_CASE("philox: blocks equal the published known answers") {
   CHECK(philox({0, 0, 0, 0}, 0) == PhiloxBlock{0x6627e8d5u, 0xe169c58du, 0xbc57ac4cu, 0x9b00dbd8u});
   CHECK(philox({0xffffffffu, 0xffffffffu, 0xffffffffu, 0xffffffffu}, 0xffffffffffffffffu) ==
         PhiloxBlock{0x408f276du, 0x41c83b0eu, 0xa20bc7c6u, 0x6d5451fdu});
@@ -31,7 +31,7 @@ TEST_CASE("a stream is a function of seed, purpose, stream and index") {
   CHECK(first(5, RandomPurpose::kDropout, 9, 0) != first(9, RandomPurpose::kDropout, 5, 0));
 }
 
-TEST_CASE("words come from the blocks in order, and blocks may be asked for in any order") {
+TEST_CASE("next_word() returns words in block order, and at() returns any block") {
   RandomStream stream(7, RandomPurpose::kGeneration, 0, 0);
   std::vector<uint32_t> words;
   for (int i = 0; i < 8; ++i) words.push_back(stream.next_word());
@@ -40,7 +40,7 @@ TEST_CASE("words come from the blocks in order, and blocks may be asked for in a
   CHECK(std::equal(second.begin(), second.end(), words.begin() + 4));
 }
 
-TEST_CASE("uniform numbers fill 0 to below 1 and keep their mean") {
+TEST_CASE("uniform numbers cover [0, 1) and have a mean of 0.5") {
   RandomStream stream(7, RandomPurpose::kGeneration, 1, 0);
   constexpr int kCount = 100000;
   double sum = 0;
@@ -66,7 +66,7 @@ TEST_CASE("bounded integers reach every value below the bound and none above") {
   CHECK(stream.next_below(1) == 0);
 }
 
-TEST_CASE("the extreme words give numbers from 0 to below 1") {
+TEST_CASE("unit() maps the smallest and the largest word into [0, 1)") {
   CHECK(RandomStream::unit(0) == 0.0f);
   CHECK(RandomStream::unit(0xffffffffu) < 1.0f);
 }

@@ -75,7 +75,7 @@ std::string error_of_gpus() {
 
 }  // namespace
 
-TEST_CASE("GPUs: they are listed, and what keeps them from use is told in a line") {
+TEST_CASE("GPUs: list_gpus() lists them, and one line states why none can be used") {
   const Machine machine;
   emulated_cuda_runtime().gpus = 2;
   const GpuList list = list_gpus();
@@ -98,7 +98,7 @@ TEST_CASE("GPUs: they are listed, and what keeps them from use is told in a line
   CHECK(error_of<ConfigError>([] { RuntimeDriver{0}; }) == "this machine has no NVIDIA driver");
 }
 
-TEST_CASE("RuntimeDriver: memory is zero, and what cannot be had is told with what is free") {
+TEST_CASE("RuntimeDriver: memory is zero; out of memory: the message names the free memory") {
   const Machine machine;
   RuntimeDriver driver(0);
   for (const MemoryKind place : {MemoryKind::kDevice, MemoryKind::kStaging}) {
@@ -118,15 +118,15 @@ TEST_CASE("RuntimeDriver: memory is zero, and what cannot be had is told with wh
               "out of memory: GPU 0: cannot allocate 6.4 GB of pinned host memory for gradients"));
 }
 
-TEST_CASE("RuntimeDriver: streams keep their order, marks order them, tasks follow in order") {
+TEST_CASE("RuntimeDriver: streams and events order operations, and host tasks run in order") {
   const Machine machine;
   std::vector<int> order;      // of the streams' work
   std::atomic<int> begun = 0;  // number of started works, read by tasks
   std::vector<int> done;       // of the tasks
   {
     RuntimeDriver driver(0);
-    const Stream compute = driver.make_stream(Urgency::kUsual);
-    const Stream copies = driver.make_stream(Urgency::kHigh);
+    const Stream compute = driver.make_stream(StreamPriority::kNormal);
+    const Stream copies = driver.make_stream(StreamPriority::kHigh);
     std::promise<void> gate;
     const auto opened = gate.get_future().share();
     driver.issue(compute, work("first", [&, opened] {
@@ -155,20 +155,20 @@ TEST_CASE("RuntimeDriver: streams keep their order, marks order them, tasks foll
   CHECK(std::ranges::is_sorted(done.begin() + 1, done.end()));
 }
 
-TEST_CASE("RuntimeDriver: a moment tells when it was reached, by the host's clock") {
+TEST_CASE("RuntimeDriver: a timestamp is the time of its completion by the host's clock") {
   const Machine machine;
   RuntimeDriver driver(0);
-  const Stream stream = driver.make_stream(Urgency::kUsual);
+  const Stream stream = driver.make_stream(StreamPriority::kNormal);
   const auto nap = [] { std::this_thread::sleep_for(std::chrono::milliseconds(20)); };
   constexpr int64_t kNapNs = 20'000'000, kSlackNs = 2'000;  // a float of milliseconds is rounded
-  const auto first = driver.moment(stream);
+  const auto first = driver.record_timestamp(stream);
   driver.issue(stream, work("nap", nap));
-  const auto second = driver.moment(stream);
+  const auto second = driver.record_timestamp(stream);
   CHECK_FALSE(second->reached());
   CHECK(error_of<RunError>([&] { static_cast<void>(second->nanoseconds()); }) ==
         "cudaEventElapsedTime: made up (cudaErrorMadeUp)");
   driver.issue(stream, work("another nap", nap));
-  const auto third = driver.moment(stream);
+  const auto third = driver.record_timestamp(stream);
   driver.record(stream)->wait();
   CHECK(third->reached());
   CHECK(second->nanoseconds() - first->nanoseconds() >= kNapNs - kSlackNs);
@@ -177,13 +177,13 @@ TEST_CASE("RuntimeDriver: a moment tells when it was reached, by the host's cloc
   CHECK(std::abs(third->nanoseconds() - TraceRecorder::now()) < 100 * kNapNs);
 }
 
-TEST_CASE("RuntimeDriver: copies, and a mark that outlives it") {
+TEST_CASE("RuntimeDriver: copies work, and an event may outlive the driver") {
   const Machine machine;
-  std::shared_ptr<const Mark> mark;
+  std::shared_ptr<const StreamEvent> mark;
   std::vector<int> values{1, 2, 3}, back(3);
   {
     RuntimeDriver driver(0);
-    const Stream stream = driver.make_stream(Urgency::kUsual);
+    const Stream stream = driver.make_stream(StreamPriority::kNormal);
     const Buffer memory = driver.allocate(12, MemoryKind::kDevice, "values");
     driver.copy(stream, values.data(), memory.data(), 12);
     driver.copy(stream, memory.data(), back.data(), 12);
@@ -197,21 +197,21 @@ TEST_CASE("RuntimeDriver: copies, and a mark that outlives it") {
   CHECK(ran == 1);
 }
 
-TEST_CASE("RuntimeDriver: a launch that fails names the operation, and later ones go on") {
+TEST_CASE("RuntimeDriver: a failed launch names the operation, and later launches work") {
   const Machine machine;
   RuntimeDriver driver(0);
-  const Stream stream = driver.make_stream(Urgency::kUsual);
+  const Stream stream = driver.make_stream(StreamPriority::kNormal);
   emulated_cuda_runtime().launch_error = cudaErrorInvalidValue;
   CHECK(error_of<RunError>([&] { driver.issue(stream, work("relu forward")); }) ==
         "GPU 0: launch: made up (cudaErrorMadeUp); the last operation issued was 'relu forward'");
   CHECK(error_of<RunError>([&] { driver.issue(stream, work("relu forward")); }) == "");
 }
 
-TEST_CASE("RuntimeDriver: a kernel that fails is told by whatever comes next, and nothing hangs") {
+TEST_CASE("RuntimeDriver: the next call reports a failed kernel, and no call hangs") {
   const Machine machine;
   {
     RuntimeDriver driver(0);
-    const Stream stream = driver.make_stream(Urgency::kUsual);
+    const Stream stream = driver.make_stream(StreamPriority::kNormal);
     const Buffer memory = driver.allocate(12, MemoryKind::kDevice, "values");
     std::promise<void> gate;
     driver.issue(stream, work("pooling", [opened = gate.get_future().share()] {
@@ -234,10 +234,10 @@ TEST_CASE("RuntimeDriver: a kernel that fails is told by whatever comes next, an
   }
 }
 
-TEST_CASE("RuntimeDriver: what a task throws is thrown at the next mark") {
+TEST_CASE("RuntimeDriver: the next record() throws the exception of a task") {
   const Machine machine;
   RuntimeDriver driver(0);
-  const Stream stream = driver.make_stream(Urgency::kUsual);
+  const Stream stream = driver.make_stream(StreamPriority::kNormal);
   driver.record(stream)->then([] { throw RunError("a task"); });
   std::string said;
   for (int i = 0; said.empty() && i < 1000; ++i) {
@@ -247,10 +247,10 @@ TEST_CASE("RuntimeDriver: what a task throws is thrown at the next mark") {
   CHECK(said == "a task");
 }
 
-TEST_CASE("RuntimeDriver: a graph is not done when it is made, and each time it is issued") {
+TEST_CASE("RuntimeDriver: a graph runs each time it is issued, but not when it is made") {
   const Machine machine;
   RuntimeDriver driver(0);
-  const Stream stream = driver.make_stream(Urgency::kUsual);
+  const Stream stream = driver.make_stream(StreamPriority::kNormal);
   std::vector<int> values{1, 2}, copied(2), seen;
   std::vector<GraphNode> nodes(3);
   nodes[0].operation = work("first", [&] { ++values[0]; });
@@ -266,10 +266,10 @@ TEST_CASE("RuntimeDriver: a graph is not done when it is made, and each time it 
   CHECK(emulated_cuda_runtime().graph_launches - launches == 3);
 }
 
-TEST_CASE("RuntimeDriver: what fails in a graph is named, and the stream goes on") {
+TEST_CASE("RuntimeDriver: a failure during a capture names the operation, and the stream works") {
   const Machine machine;
   RuntimeDriver driver(0);
-  const Stream stream = driver.make_stream(Urgency::kUsual);
+  const Stream stream = driver.make_stream(StreamPriority::kNormal);
   std::vector<GraphNode> nodes(1);
   nodes[0].operation = work("relu forward");
   emulated_cuda_runtime().launch_error = cudaErrorInvalidValue;
@@ -284,10 +284,10 @@ TEST_CASE("RuntimeDriver: what fails in a graph is named, and the stream goes on
   CHECK(done);
 }
 
-TEST_CASE("RuntimeDriver: work of a graph that fails is told with its last operation") {
+TEST_CASE("RuntimeDriver: a failure of a graph's kernel names the graph's last operation") {
   const Machine machine;
   RuntimeDriver driver(0);
-  const Stream stream = driver.make_stream(Urgency::kUsual);
+  const Stream stream = driver.make_stream(StreamPriority::kNormal);
   std::vector<GraphNode> nodes(1);
   std::promise<void> gate;
   nodes[0].operation = work("pooling", [opened = gate.get_future().share()] {

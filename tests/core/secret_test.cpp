@@ -25,7 +25,7 @@ std::string hex(std::span<const std::byte> bytes) {
 
 }  // namespace
 
-TEST_CASE("hmac-sha256 gives the values of RFC 4231") {
+TEST_CASE("hmac-sha256: values equal those of RFC 4231") {
   const std::vector<std::byte> key(20, std::byte{0x0b});
   CHECK(hex(hmac_sha256(key, bytes_of("Hi There"))) ==
         "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7");
@@ -38,12 +38,12 @@ TEST_CASE("hmac-sha256 gives the values of RFC 4231") {
         "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
 }
 
-TEST_CASE("hmac-sha256 of nothing under no key") {
+TEST_CASE("hmac-sha256: an empty message under an empty key has the known value") {
   CHECK(hex(hmac_sha256({}, {})) ==
         "b613679a0814d9ec772f95d778c35fc5ff1697c493715653c6c712144292c5ad");
 }
 
-TEST_CASE("comparison in constant time sees every byte and the length") {
+TEST_CASE("equal_in_constant_time() compares every byte and the length") {
   const std::string a = "0123456789";
   for (size_t i = 0; i < a.size(); ++i) {
     std::string b = a;
@@ -55,7 +55,7 @@ TEST_CASE("comparison in constant time sees every byte and the length") {
   CHECK_FALSE(equal_in_constant_time(bytes_of(a), bytes_of("012345678")));
 }
 
-TEST_CASE("random bytes are never the same") {
+TEST_CASE("two draws of random bytes differ") {
   std::array<std::byte, 32> a{}, b{};
   fill_with_random_bytes(a);
   fill_with_random_bytes(b);

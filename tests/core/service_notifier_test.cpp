@@ -30,23 +30,23 @@ void hear_all(const std::string& address) {
 
 }  // namespace
 
-TEST_CASE("a service manager that listens at a path hears what is reported") {
+TEST_CASE("a service manager that listens at a path receives all reports") {
   const std::string path = unique(std::filesystem::temp_directory_path().string() + "/");
   hear_all(path);
   std::filesystem::remove(path);
 }
 
-TEST_CASE("a service manager that listens in the abstract namespace hears the same") {
+TEST_CASE("a service manager that listens in the abstract namespace receives all reports") {
   hear_all(unique("@"));
 }
 
-TEST_CASE("a status is one line, so that it cannot begin another assignment") {
+TEST_CASE("a line break in a status is escaped, so that it cannot begin another assignment") {
   ServiceManager manager(unique("@"));
   CHECK(ServiceNotifier(unique("@")).status("job \"a\nMAINPID=1\""));
   CHECK(manager.next(0) == "STATUS=job \"a\\x0aMAINPID=1\"");
 }
 
-TEST_CASE("a service manager that is gone or has no room is not waited for") {
+TEST_CASE("a notifier does not wait for an absent or full service manager") {
   const ServiceNotifier notifier(unique("@"));
   CHECK_FALSE(notifier.ready());
   const ServiceManager manager(unique("@"));
@@ -56,7 +56,7 @@ TEST_CASE("a service manager that is gone or has no room is not waited for") {
   CHECK(taken < 1'000'000);
 }
 
-TEST_CASE("addresses that are none are refused") {
+TEST_CASE("an invalid NOTIFY_SOCKET is rejected") {
   const auto refused = [](const std::string& address) {
     return error_of<ConfigError>([&] { (void)ServiceNotifier(address); });
   };

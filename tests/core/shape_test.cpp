@@ -10,7 +10,7 @@
 
 using namespace poseidon;
 
-TEST_CASE("a shape counts its elements and names its parts") {
+TEST_CASE("a shape counts its elements and names its extents") {
   const Shape shape{2, 3, 4, 5};
   CHECK(shape.rank() == 4);
   CHECK(shape.count() == 120);
@@ -32,17 +32,17 @@ TEST_CASE("missing extents of a shape are 1") {
   CHECK(Shape{7}.channels() == 1);
 }
 
-TEST_CASE("shapes are equal when rank and extents are") {
+TEST_CASE("shapes are equal if their ranks and extents are equal") {
   CHECK(Shape{2, 3} == Shape{2, 3});
   CHECK(Shape{2, 3} != Shape{3, 2});
   CHECK(Shape{2, 3} != Shape{2, 3, 1, 1});
 }
 
-TEST_CASE("five extents are our own mistake") {
+TEST_CASE("a shape of five extents is a LogicError") {
   CHECK_THROWS_WITH_AS((Shape{1, 2, 3, 4, 5}), "a shape has at most four extents", LogicError);
 }
 
-TEST_CASE("every layout gives each element a place of its own, padding left over") {
+TEST_CASE("every layout stores each element at a separate offset") {
   const Shape shape{2, 11, 3, 2};
   for (Layout layout :
        {Layout::kPlain, Layout::kChannelsLast, Layout::kBlocked8, Layout::kBlocked16}) {
@@ -57,7 +57,7 @@ TEST_CASE("every layout gives each element a place of its own, padding left over
   }
 }
 
-TEST_CASE("layouts are the formats that they name") {
+TEST_CASE("offsets of each layout equal the definition of its format") {
   const Shape shape{2, 20, 3, 2};
   CHECK(Blocking(shape, Layout::kPlain).offset(1, 5, 4) == (1 * 20 + 5) * 6 + 4);
   CHECK(Blocking(shape, Layout::kChannelsLast).offset(1, 5, 4) == (1 * 6 + 4) * 20 + 5);
@@ -65,7 +65,7 @@ TEST_CASE("layouts are the formats that they name") {
   CHECK(Blocking(shape, Layout::kBlocked16).offset(1, 19, 4) == ((1 * 2 + 1) * 6 + 4) * 16 + 3);
 }
 
-TEST_CASE("padding counts in what a layout stores") {
+TEST_CASE("stored_count() includes the padding of a layout") {
   const Shape shape{2, 20, 3, 2};
   CHECK(stored_count(shape, Layout::kPlain) == 240);
   CHECK(stored_count(shape, Layout::kChannelsLast) == 240);
@@ -73,7 +73,7 @@ TEST_CASE("padding counts in what a layout stores") {
   CHECK(stored_count(shape, Layout::kBlocked16) == 2 * 32 * 6);
 }
 
-TEST_CASE("a tensor without memory is not wanted") {
+TEST_CASE("a tensor without memory converts to false") {
   float value = 0;
   CHECK_FALSE(Tensor{});
   CHECK(Tensor{&value, {1}, kPlainFp32});

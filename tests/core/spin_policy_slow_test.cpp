@@ -32,7 +32,7 @@ double seconds_of_waiting() {
 
 }  // namespace
 
-TEST_CASE("a team does not spin while other processes want the cores") {
+TEST_CASE("a thread team does not spin while other processes use the cores") {
   const cpu::SpinPolicy waits;
   const OtherProcesses busy(available_cores());
   std::this_thread::sleep_for(1s);

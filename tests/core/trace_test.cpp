@@ -12,7 +12,7 @@ TraceRecorder::Span span_of(int64_t step) {
 
 }  // namespace
 
-TEST_CASE("a label stands for its words, once") {
+TEST_CASE("trace: equal labels have the same id") {
   TraceRecorder trace;
   const auto forward = trace.label({"compute", "forward", "conv1"});
   CHECK(trace.label({"compute", "backward", "conv1"}) != forward);
@@ -21,7 +21,7 @@ TEST_CASE("a label stands for its words, once") {
   CHECK(trace.labels()[forward].name == "conv1");
 }
 
-TEST_CASE("a scope is a span of the step under way") {
+TEST_CASE("trace: a scope records a span in the current step") {
   TraceRecorder trace;
   trace.set_step(7);
   const int64_t before = TraceRecorder::now();
@@ -35,7 +35,7 @@ TEST_CASE("a scope is a span of the step under way") {
   CHECK(spans[0].end_ns <= TraceRecorder::now());
 }
 
-TEST_CASE("a full ring keeps the newest spans, and no step of which one is lost") {
+TEST_CASE("trace: a full ring keeps the newest spans, and drops incomplete steps") {
   TraceRecorder trace(4);
   for (int64_t step : {1, 2, 2, 3, 3, 4}) trace.add(span_of(step));
   std::vector<int64_t> steps;

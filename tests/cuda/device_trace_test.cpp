@@ -43,7 +43,7 @@ int64_t count(const std::vector<Told>& all, const std::string& what, const std::
 
 }  // namespace
 
-TEST_CASE("a GPU's own times: no gap between spans, one of each kind for each layer and shard") {
+TEST_CASE("a GPU's trace has no gap between spans, and one span of each kind per layer and shard") {
   for (const uint64_t seed : {0, 7}) {
     const std::vector<Told> told = told_by(test::make_emulated_gpu_backend({.seed = seed}));
     REQUIRE(told.size() > 1);
@@ -62,7 +62,7 @@ TEST_CASE("a GPU's own times: no gap between spans, one of each kind for each la
   }
 }
 
-TEST_CASE("a device whose work is done when it is issued has no times of its own") {
+TEST_CASE("a device that runs work synchronously has no separate trace") {
   const TinyJob tiny;
   CHECK(told_by(make_backend(tiny.load())).empty());
 }

@@ -69,7 +69,8 @@ struct Machine {
   float& at(size_t index) const { return memory.as<float>().data()[index]; }
 
   FakeDriver driver;
-  Stream first = driver.make_stream(Urgency::kUsual), second = driver.make_stream(Urgency::kHigh);
+  Stream first = driver.make_stream(StreamPriority::kNormal),
+         second = driver.make_stream(StreamPriority::kHigh);
   Buffer memory = driver.allocate(32, MemoryKind::kStaging, "a test");
 };
 
@@ -87,7 +88,7 @@ void pass_around(Machine& machine) {
 
 }  // namespace
 
-TEST_CASE("the played GPU: marks order streams, whatever the order by seed") {
+TEST_CASE("the emulated GPU: events order streams, in every order by seed") {
   for (uint64_t seed = 0; seed < 200; ++seed) {
     std::atomic<int64_t> waits = 0;
     Machine machine({.seed = seed, .waits = &waits});
@@ -98,7 +99,7 @@ TEST_CASE("the played GPU: marks order streams, whatever the order by seed") {
   }
 }
 
-TEST_CASE("the played GPU: a wait that is left out is found, and both operations are named") {
+TEST_CASE("the emulated GPU: a missing wait is detected, and both operations are named") {
   const char* expected[] = {
       "\"b\" in stream 1 reads what \"a\" in stream 0 writes, and nothing orders them",
       "\"c\" in stream 0 reads what \"b\" in stream 1 writes, and nothing orders them"};
@@ -109,14 +110,14 @@ TEST_CASE("the played GPU: a wait that is left out is found, and both operations
     }
 }
 
-TEST_CASE("the played GPU: memory that is read must not be written before") {
+TEST_CASE("the emulated GPU: a write that is not ordered after a read is detected") {
   Machine machine({.seed = 3});
   machine.step(machine.first, "reader", 0, 1);
   CHECK(error_of<LogicError>([&] { machine.step(machine.second, "writer", 3, 0); }) ==
         "\"writer\" in stream 1 writes what \"reader\" in stream 0 reads, and nothing orders them");
 }
 
-TEST_CASE("the played GPU: an operation must lie within a piece of its memory") {
+TEST_CASE("the emulated GPU: an operation outside the device's allocations is detected") {
   Machine machine({});
   float outside = 0;
   CHECK(error_of<LogicError>([&] {
@@ -129,8 +130,7 @@ TEST_CASE("the played GPU: an operation must lie within a piece of its memory") 
 
 // A guarded region may start at any byte, but must end at a multiple of eight bytes.
 #if defined(__SANITIZE_ADDRESS__)
-TEST_CASE(
-    "the played GPU: the host may touch staging memory when it knows the work on it is done") {
+TEST_CASE("the emulated GPU: staging memory is guarded until the host waits for the work on it") {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     Machine machine({.seed = seed});
     const auto is_guarded = [&](size_t index) {
@@ -155,7 +155,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("the played GPU: the host may not touch memory of the device, nor work what it hides") {
+TEST_CASE("the emulated GPU: the host cannot access device memory, nor work undeclared memory") {
   FakeDriver driver({});
   const Buffer memory = driver.allocate(64, MemoryKind::kDevice, "a test");
   const auto values = memory.as<float>();
@@ -163,7 +163,7 @@ TEST_CASE("the played GPU: the host may not touch memory of the device, nor work
     return __asan_address_is_poisoned(&values[index]) != 0;
   };
   bool inside = true, outside = false;
-  driver.issue(driver.make_stream(Urgency::kUsual),
+  driver.issue(driver.make_stream(StreamPriority::kNormal),
                std::make_unique<Look>(memory.data(), 2 * sizeof(float), [&] {
                  inside = is_guarded(0);
                  outside = is_guarded(2);
@@ -174,7 +174,7 @@ TEST_CASE("the played GPU: the host may not touch memory of the device, nor work
 }
 #endif
 
-TEST_CASE("the played GPU: what the host has waited for is before all that it issues") {
+TEST_CASE("the emulated GPU: work that the host has waited for precedes all later work") {
   Machine machine({.seed = 3});
   machine.step(machine.first, "a", 0, 1);
   machine.driver.record(machine.first)->wait();
@@ -183,7 +183,7 @@ TEST_CASE("the played GPU: what the host has waited for is before all that it is
   CHECK(machine.at(1) == 3);
 }
 
-TEST_CASE("the played GPU: what nothing orders is done in both orders") {
+TEST_CASE("the emulated GPU: unordered operations run in both orders") {
   std::set<std::vector<int>> orders;
   for (uint64_t seed = 1; seed < 40; ++seed) {
     std::vector<int> order;
@@ -201,7 +201,7 @@ TEST_CASE("the played GPU: what nothing orders is done in both orders") {
   CHECK(orders.size() == 2);
 }
 
-TEST_CASE("the played GPU: it goes on while the host does something else") {
+TEST_CASE("the emulated GPU: work progresses while the host does other work") {
   Machine machine({.seed = 9});
   std::atomic<bool> done = false;
   for (int i = 0; i < 20; ++i) machine.step(machine.first, "a", 0, 1);
@@ -211,7 +211,7 @@ TEST_CASE("the played GPU: it goes on while the host does something else") {
   CHECK(done);
 }
 
-TEST_CASE("a CUDA device brings values there and back, in pieces") {
+TEST_CASE("a CUDA device writes and reads values in segments without loss") {
   for (const uint64_t seed : {0, 1, 2}) {
     CudaDevice device(std::make_unique<FakeDriver>(FakeDriver::Options{.seed = seed}), {});
     std::vector<float> there(5'000'000), back(there.size());

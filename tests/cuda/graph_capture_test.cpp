@@ -1,6 +1,6 @@
 // Graph capture: replayed work, its order, and checks that repeated work does not change.
 
-#include "core/cuda/cuda_repeats.h"
+#include "core/cuda/cuda_graph_capture.h"
 
 #include <doctest/doctest.h>
 
@@ -67,7 +67,7 @@ std::string error_of_second(Machine& machine, const std::function<void()>& first
 
 }  // namespace
 
-TEST_CASE("work that comes again reads what is in memory then, in every order") {
+TEST_CASE("graph capture: repeated work reads current memory, in every order") {
   for (const Graphs graphs : {Graphs::kNone, Graphs::kUsed, Graphs::kCompared})
     for (uint64_t seed = 0; seed < 20; ++seed) {
       Machine machine(seed, graphs);
@@ -85,7 +85,7 @@ TEST_CASE("work that comes again reads what is in memory then, in every order") 
     }
 }
 
-TEST_CASE("it is issued the first time, recorded the second, and not asked for again") {
+TEST_CASE("graph capture: work is issued the first time, recorded the second, then replayed") {
   Machine machine(0, Graphs::kUsed);
   int calls = 0;
   for (const int64_t number : {7, 7, 7, 8, 7, 8, 8})
@@ -98,13 +98,14 @@ TEST_CASE("it is issued the first time, recorded the second, and not asked for a
   for (int i = 0; i < 4; ++i) machine.repeats->issue({"nothing", {}}, [] {});
 }
 
-TEST_CASE("it is in the order of the lane that it is issued to, and its end orders others") {
+TEST_CASE("graph capture: a graph keeps its stream's order, and its end orders other streams") {
   for (uint64_t seed = 1; seed < 40; ++seed) {
     Machine machine(seed);
     for (int step = 0; step < 4; ++step) {
-      const Event end = machine.device.beside(DeviceStream::kUpdate, machine.device.record(), [&] {
-        machine.repeats->issue({"update", {}}, [&] { machine.add(0, 1, 1); });
-      });
+      const Event end =
+          machine.device.issue_on_stream(DeviceStream::kUpdate, machine.device.record(), [&] {
+            machine.repeats->issue({"update", {}}, [&] { machine.add(0, 1, 1); });
+          });
       machine.device.await(end);
       machine.add(1, 0);
     }
@@ -112,18 +113,18 @@ TEST_CASE("it is in the order of the lane that it is issued to, and its end orde
   }
 }
 
-TEST_CASE("a graph whose order to other work is lost is found") {
+TEST_CASE("graph capture: unordered work on a graph's memory is detected") {
   Machine machine;
   const auto work = [&] { machine.repeats->issue({"pass", {}}, [&] { machine.add(0, 1); }); };
   for (int i = 0; i < 3; ++i) work();
   const Event now = machine.device.record();
   work();
   CHECK(error_of<LogicError>([&] {
-          machine.device.beside(DeviceStream::kSend, now, [&] { machine.add(1, 2); });
+          machine.device.issue_on_stream(DeviceStream::kSend, now, [&] { machine.add(1, 2); });
         }) == "\"add\" in stream 2 reads what \"add\" in stream 0 writes, and nothing orders them");
 }
 
-TEST_CASE("what is recorded although it changes is found, with key and operation") {
+TEST_CASE("graph capture: a changed operation is detected, with key and operation") {
   const auto error_of_change = [](const auto& change) {
     Machine machine;
     const auto first = [&] {
@@ -155,7 +156,7 @@ TEST_CASE("what is recorded although it changes is found, with key and operation
         }) == "");
 }
 
-TEST_CASE("a copy that changes is found, and so is the size of a grid") {
+TEST_CASE("graph capture: a changed copy or grid size is detected") {
   Machine machine;
   CHECK(error_of_second(
             machine, [&] { machine.device.copy(machine.value(1), machine.value(2)); },
@@ -171,7 +172,7 @@ TEST_CASE("a copy that changes is found, and so is the size of a grid") {
 #endif
 }
 
-TEST_CASE("what could not be part of a graph is refused when it is recorded") {
+TEST_CASE("graph capture: a call that cannot be part of a graph is rejected during recording") {
   const auto is_refused = [](const auto& call) {
     Machine machine(1, Graphs::kUsed);
     const auto work = [&] { call(machine.device, machine.value(0)); };
@@ -184,6 +185,7 @@ TEST_CASE("what could not be part of a graph is refused when it is recorded") {
     const float number = 1;
     device.write(std::as_bytes(std::span(&number, 1)), std::as_writable_bytes(value));
   }));
-  CHECK(is_refused(
-      [](CudaDevice& device, std::span<float>) { device.beside(DeviceStream::kSend, {}, [] {}); }));
+  CHECK(is_refused([](CudaDevice& device, std::span<float>) {
+    device.issue_on_stream(DeviceStream::kSend, {}, [] {});
+  }));
 }

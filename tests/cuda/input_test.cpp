@@ -26,7 +26,7 @@ struct TwoForms {
     return {.phase = phase,
             .global_batch = 4,
             .shards = {{0, 4}},
-            .memory = {.take = nullptr, .pixels = pixels}};
+            .memory = {.allocate = nullptr, .pixels = pixels}};
   }
 
   SilentLog log;
@@ -63,7 +63,7 @@ bool same_in_both_forms(const data::TransformConfig& config, const Shape& sample
   const auto dataset = data::make_random_pixels(sample, 3, 12, 1);
   const data::Transform transform(config, sample, phase, 1);
   const Shape shape{4, sample[0], sample[1], sample[2]};
-  if (!transform.keeps_pixels() || !Written(DataType::kFp32).input->takes_pixels(shape))
+  if (!transform.keeps_pixels() || !Written(DataType::kFp32).input->accepts_pixels(shape))
     return false;
   TwoForms forms(*dataset, transform, phase);
   for (int step = 0; step < 3; ++step) {
@@ -85,7 +85,7 @@ bool same_in_both_forms(const data::TransformConfig& config, const Shape& sample
 
 }  // namespace
 
-TEST_CASE("batches as pixels come to the bits of the CPU's transform, for every job of configs") {
+TEST_CASE("pixel batches have the bits of the CPU's transform, for every job of configs/") {
   std::vector<std::string> as_pixels;
   for (const auto& entry : fs::directory_iterator(fs::path(test::source_folder()) / "configs")) {
     if (entry.path().extension() != ".json") continue;
@@ -122,7 +122,7 @@ std::vector<float> train_on(const Job& job, bool pixels, uint64_t seed, cuda::Pr
       .seed = 3,
       .global_batch = job.config.global_batch(),
       .shards = training.shards,
-      .memory = {.take = memory_for(training.engine.net()).take, .pixels = pixels}};
+      .memory = {.allocate = memory_for(training.engine.net()).allocate, .pixels = pixels}};
   data::Loader loader(*training.data.dataset, *training.data.transform, options, training.log);
   TrainingLoop loop(training.engine.net(), training.optimizer, training.exchange, training.schedule,
                     loader,
@@ -138,7 +138,7 @@ std::vector<float> train_on(const Job& job, bool pixels, uint64_t seed, cuda::Pr
 
 }  // namespace
 
-TEST_CASE("a training on pixels has the bits of one on values, in every order") {
+TEST_CASE("training on pixels has the bits of training on values, in every order") {
   for (const EmulatedGpuNetwork& network : {kEmulatedGpuNetworks[3], kEmulatedGpuNetworks[4]})
     for (const cuda::Precision precision : {cuda::Precision::kFp32, cuda::Precision::kBf16}) {
       const EmulatedGpuJob gpu_job(network);
@@ -149,7 +149,7 @@ TEST_CASE("a training on pixels has the bits of one on values, in every order") 
     }
 }
 
-TEST_CASE("a first layer reads the input as it is written, and only another needs a copy") {
+TEST_CASE("the input is copied only if the first layer needs another layout") {
   const auto copies_of_input = [](const EmulatedGpuNetwork& network) {
     const EmulatedGpuJob gpu_job(network);
     const Job job = gpu_job.load();
@@ -163,7 +163,7 @@ TEST_CASE("a first layer reads the input as it is written, and only another need
   CHECK(copies_of_input({kOfImages, kImages}) == 1);
 }
 
-TEST_CASE("batches that come one after another, before anything is read, are kept apart") {
+TEST_CASE("consecutive batches do not overwrite each other before they are read") {
   const EmulatedGpuJob gpu_job({kOfImages, kImages});
   const Job job = gpu_job.load();
   std::vector<float> expected;

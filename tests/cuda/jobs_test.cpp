@@ -46,7 +46,7 @@ double largest_difference(const std::vector<float>& a, const std::vector<float>&
 
 }  // namespace
 
-TEST_CASE("a training on a played GPU comes close to the CPU's") {
+TEST_CASE("training on an emulated GPU is close to training on the CPU") {
   const TinyJob tiny;
   const Job job = tiny.load();
   for (const Setup& setup : kSetups)
@@ -54,7 +54,7 @@ TEST_CASE("a training on a played GPU comes close to the CPU's") {
                              train_alone(make_backend(job), job, setup, 0)) < 1e-4);
 }
 
-TEST_CASE("a training with mixed samples on a played GPU comes close to the CPU's") {
+TEST_CASE("training with mixup on an emulated GPU is close to training on the CPU") {
   const TinyJob tiny;
   const Job job = tiny.load({kMixed});
   CHECK(largest_difference(train_alone(make_emulated_gpu_backend({}), job, {}, 0),
@@ -63,7 +63,7 @@ TEST_CASE("a training with mixed samples on a played GPU comes close to the CPU'
                            train_alone(make_backend(job), job, {}, 0)) > 1e-3);
 }
 
-TEST_CASE("a training on a played GPU has the same bits in every order") {
+TEST_CASE("training on an emulated GPU has the same bits in every order") {
   const TinyJob tiny;
   std::vector<Setup> setups = kSetups;
   setups.push_back({{kMixed}});
@@ -80,7 +80,7 @@ TEST_CASE("a training on a played GPU has the same bits in every order") {
     }
 }
 
-TEST_CASE("workers on played GPUs have the same bits in every order, by any scheme") {
+TEST_CASE("workers on emulated GPUs have the same bits in every order, with every scheme") {
   size_t number = 0;
   for (const EmulatedGpuNetwork& network : kEmulatedGpuNetworks) {
     const EmulatedGpuJob gpu_job(network);
@@ -99,7 +99,7 @@ TEST_CASE("workers on played GPUs have the same bits in every order, by any sche
   }
 }
 
-TEST_CASE("a step takes no memory, and the host waits for nothing but its losses") {
+TEST_CASE("a step allocates no memory, and the host waits only for losses") {
   const TinyJob tiny;
   for (const Setup& setup : kSetups) {
     const Job job = tiny.load(setup.overrides);
@@ -119,7 +119,7 @@ TEST_CASE("a step takes no memory, and the host waits for nothing but its losses
   }
 }
 
-TEST_CASE("GPUs of one worker have the bits of as many workers") {
+TEST_CASE("several GPUs of one worker have the bits of the same number of workers") {
   const EmulatedGpuJob tiny({kSmallResNet});
   for (const char* scheme : {"ps", "sfb"})
     for (const int staleness : {0, 1}) {
@@ -147,7 +147,7 @@ int64_t count_waits(const EmulatedGpuJob& gpu_job, const Cluster& cluster, size_
 
 }  // namespace
 
-TEST_CASE("a wait of streams that is left out is found, whichever it is") {
+TEST_CASE("every missing wait of a stream is detected") {
   const EmulatedGpuJob floats({kSmallResNet}), pixels({kOfImages, kImages});
   for (const EmulatedGpuJob* gpu_job : {&floats, &pixels})
     for (const Cluster& cluster : kClusters) {

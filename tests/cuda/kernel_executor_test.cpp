@@ -114,14 +114,14 @@ bool mirrors(uint64_t seed) {
 
 }  // namespace
 
-TEST_CASE("a kernel on the host: threads of a block meet at a barrier, in any order") {
+TEST_CASE("a kernel on the host: threads of a block wait at a barrier, in any order") {
   for (uint64_t seed = 0; seed < 50; ++seed) {
     CHECK(mirrors<true>(seed));
     CHECK_FALSE(mirrors<false>(seed));
   }
 }
 
-TEST_CASE("a kernel on the host: shared memory begins as no number") {
+TEST_CASE("a kernel on the host: shared memory is initialized with NaN") {
   std::vector<float> out(32);
   run(1, ReadsShared{out.data()});
   for (const float value : out) CHECK(std::isnan(value));
@@ -135,13 +135,13 @@ TEST_CASE("a kernel on the host: lanes of a warp exchange values") {
   }
 }
 
-TEST_CASE("a kernel on the host: a thread that leaves others waiting is an error") {
+TEST_CASE("a kernel on the host: a thread that skips a barrier is an error") {
   for (uint64_t seed = 0; seed < 5; ++seed)
     CHECK(error_of<LogicError>([&] { run(seed, Leaves{}); }) ==
           "threads of a block do not meet at the same barrier or shuffle");
 }
 
-TEST_CASE("a kernel on the host: every thread of the grid runs once, in another order by seed") {
+TEST_CASE("a kernel on the host: each thread of the grid runs once, in an order by seed") {
   std::set<std::vector<uint32_t>> orders;
   for (uint64_t seed = 0; seed < 10; ++seed) {
     std::vector<uint32_t> seen;

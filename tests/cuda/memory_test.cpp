@@ -61,7 +61,7 @@ int64_t named_batch(const std::string& fault) {
 
 }  // namespace
 
-TEST_CASE("where memory is short, the batch that is named fits, and no larger one") {
+TEST_CASE("out of memory: the message names the largest batch that fits") {
   const TinyJob tiny(kSmallResNet);
   const std::string key = "data.batch_per_worker=";
   for (const auto& make_small : {small_cpu, small_gpu})
@@ -82,7 +82,7 @@ TEST_CASE("where memory is short, the batch that is named fits, and no larger on
       }
 }
 
-TEST_CASE("the batch that is named goes into shards and workers") {
+TEST_CASE("out of memory: the named batch is divisible by shards and workers") {
   const TinyJob tiny;
   for (const auto& [overrides, unit] :
        {std::pair(std::vector<std::string>{"data.global_batch=1200", "cluster.workers=2",
@@ -106,7 +106,7 @@ TEST_CASE("the batch that is named goes into shards and workers") {
   }
 }
 
-TEST_CASE("where no batch fits, that is said, and what else takes less") {
+TEST_CASE("out of memory: the message states if no batch fits, or if bf16 needs less") {
   const TinyJob tiny;
   const std::string none = fault_of(small_gpu(1000), tiny.load(), {});
   CHECK(none.ends_with("; 1.0 kB are available, too little for any batch"));

@@ -113,7 +113,8 @@ TEST_CASE("CPUs and GPUs in one job: replicas are equal after each of 200 steps"
   CHECK(mean(std::span(course.losses).last(40)) < 0.9 * mean(std::span(course.losses).first(40)));
 }
 
-TEST_CASE("CPUs and GPUs in one job: by every rule, with late sums, norms and a narrow wire") {
+TEST_CASE(
+    "CPUs and GPUs in one job: replicas are equal with each optimizer, late sums and bf16 wire") {
   for (const int workers : {2, 3}) {
     const TinyJob tiny(workers == 2 ? kTinyNetwork : kSmallResNet);
     for (const std::vector<std::string>& more : std::vector<std::vector<std::string>>{
@@ -134,8 +135,7 @@ TEST_CASE("CPUs and GPUs in one job: by every rule, with late sums, norms and a 
   }
 }
 
-TEST_CASE(
-    "CPUs and GPUs in one job: what a GPU computes is not the CPU's, so equal bits say much") {
+TEST_CASE("CPUs and GPUs in one job: the GPU's bits differ from the CPU's") {
   const TinyJob tiny(kSmallResNet);
   const Job job = tiny.load(words_of(2, {}));
   const auto alike = [&](const MakeBackend& backend) {
@@ -148,7 +148,7 @@ TEST_CASE(
   CHECK(mixed == alike(by_turns(false)));
 }
 
-TEST_CASE("CPUs and GPUs in one job: an update that rounds otherwise on one side is found") {
+TEST_CASE("CPUs and GPUs in one job: a different rounding of an update is detected") {
   const TinyJob tiny;
   const Job job = tiny.load(words_of(2, {}));
   const MakeBackend right = by_turns(false);

@@ -18,13 +18,13 @@ std::string error_with(const char* name) {
 
 }  // namespace
 
-TEST_CASE("GPU library: a build without one says so") {
+TEST_CASE("GPU library: a build without the library reports this") {
   CHECK(error_of<ConfigError>([] { open_library("/nowhere/bin"); }) ==
         "this build has no GPU library: there is no /nowhere/lib/libposeidon_cuda.so (docs/gpu.md "
         "describes how to build it)");
 }
 
-TEST_CASE("GPU library: what it lacks is named") {
+TEST_CASE("GPU library: the message names a missing shared library") {
   const std::string said = error_with("lacks");
   CHECK_MESSAGE(said.starts_with("cannot load the GPU library: libmet_absent.so: cannot open "
                                  "shared object file"),
@@ -33,7 +33,7 @@ TEST_CASE("GPU library: what it lacks is named") {
   CHECK(said.find('\n') == std::string::npos);
 }
 
-TEST_CASE("GPU library: another build, or something else, is refused") {
+TEST_CASE("GPU library: a library of another build or program is rejected") {
   const std::string other = error_with("other_build");
   CHECK_MESSAGE(other.find("belongs to another build: expected ") != std::string::npos, other);
   CHECK(other.ends_with(", got 0.0.1, another compiler"));
@@ -41,7 +41,7 @@ TEST_CASE("GPU library: another build, or something else, is refused") {
   CHECK_MESSAGE(stranger.find(" is not Poseidon's GPU library: ") != std::string::npos, stranger);
 }
 
-TEST_CASE("GPU library: the program catches what it throws as what it is") {
+TEST_CASE("GPU library: the program catches the library's exceptions by their type") {
   const Library& library = open_library(met("throws"));
   CHECK(error_of<ConfigError>([&] { library.gpus(); }) == "from the library: config");
   CHECK(error_of<OutOfMemory>([&] { library.make_backend({.index = 0, .settings = {}}); }) ==
@@ -59,7 +59,7 @@ TEST_CASE("GPU library: the program catches what it throws as what it is") {
 }
 
 #ifdef POSEIDON_WITH_CUDA
-TEST_CASE("GPU library: this build's opens, and says what GPUs there are or why there are none") {
+TEST_CASE("GPU library: this build's library opens and lists the GPUs or the reason for none") {
   const Library& library = open_library();
   const std::string why = error_of<ConfigError>([&] { library.gpus(); });
   CAPTURE(why);

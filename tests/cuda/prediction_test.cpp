@@ -44,7 +44,7 @@ Work kernel(const Prediction& prediction, const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("prediction: an operation takes as long as its memory or its arithmetic, and a launch") {
+TEST_CASE("prediction: the time of an operation is that of memory or arithmetic, plus a launch") {
   CostCounter cost_counter(kRates);
   {
     const CostCounter::Part part(cost_counter, "outer");
@@ -62,7 +62,7 @@ TEST_CASE("prediction: an operation takes as long as its memory or its arithmeti
   CHECK(cost_counter.all().memory_seconds == doctest::Approx(2e-3 + 1e-6));
 }
 
-TEST_CASE("prediction: the memory of the counting GPU is addresses, and no more than it has") {
+TEST_CASE("prediction: CostModelDriver allocates only addresses, up to the GPU's memory") {
   CostCounter cost_counter(kRates);
   CostModelDriver driver(cost_counter);
   Buffer device = driver.allocate(600'000, MemoryKind::kDevice, "something");
@@ -70,7 +70,7 @@ TEST_CASE("prediction: the memory of the counting GPU is addresses, and no more 
   CHECK(driver.available() == 400'000);
   CHECK(error_of<OutOfMemory>([&] { driver.allocate(400'001, MemoryKind::kDevice, "much"); }) ==
         "out of memory: cannot allocate 400001 bytes for much");
-  const cuda::Stream stream = driver.make_stream(cuda::Urgency::kUsual);
+  const cuda::Stream stream = driver.make_stream(cuda::StreamPriority::kNormal);
   auto* inside = static_cast<std::byte*>(device.data()) + 599'999;
   driver.copy(stream, device.data(), inside, 1);
   driver.copy(stream, staging.data(), device.data(), 1000);
@@ -82,7 +82,7 @@ TEST_CASE("prediction: the memory of the counting GPU is addresses, and no more 
   CHECK(driver.available() == 1'000'000);
 }
 
-TEST_CASE("prediction: a step of a small network is what can be counted by hand") {
+TEST_CASE("prediction: costs of a small network's step equal values computed by hand") {
   const Prediction fp32 = prediction("fp32");
   constexpr double kInput = 8 * 2 * 36, kOutput = 8 * 5 * 16, kWeight = 5 * 2 * 9;
   const Work forward = kernel(fp32, "convolution");
@@ -110,7 +110,7 @@ TEST_CASE("prediction: a step of a small network is what can be counted by hand"
   CHECK(fp32.cost_counter.by_part().at("convolution forward").calls == 2);  // product and bias
 }
 
-TEST_CASE("prediction: bf16 halves what a convolution moves, and its weight gradient is widened") {
+TEST_CASE("prediction: bf16 halves a convolution's bytes and adds a conversion of its gradient") {
   const Prediction tf32 = prediction("tf32"), bf16 = prediction("bf16");
   CHECK(kernel(bf16, "convolution").bytes == kernel(tf32, "convolution").bytes / 2);
   CHECK(kernel(bf16, "convolution").flop == kernel(tf32, "convolution").flop);
@@ -119,7 +119,7 @@ TEST_CASE("prediction: bf16 halves what a convolution moves, and its weight grad
   CHECK(kernel(bf16, "matrix product").bytes == kernel(tf32, "matrix product").bytes);
 }
 
-TEST_CASE("prediction: batch norm with a relu keeps bits of its output, and reads these") {
+TEST_CASE("prediction: batch norm with relu stores output signs as bits and reads them") {
   const trainer::TinyJob tiny(R"({
     "name": "normed", "input": {"channels": 2, "height": 6, "width": 6},
     "layers": [

@@ -45,7 +45,7 @@ std::string weights(const Json& summary) { return summary["weights_sha256"].get<
 
 }  // namespace
 
-TEST_CASE("programs on a played GPU: a run that is stopped goes on to the same bits") {
+TEST_CASE("programs on an emulated GPU: a stopped and resumed run has the same bits") {
   const TinyJob job;
   const std::string whole = weights(train(job, beginning(job, "whole")));
   const std::string part = weights(train(job, beginning(job, "part", {"--max-steps", "3"})));
@@ -53,7 +53,7 @@ TEST_CASE("programs on a played GPU: a run that is stopped goes on to the same b
   CHECK(weights(train(job, {"--resume", (job.folder / "part").string()})) == whole);
 }
 
-TEST_CASE("programs on a played GPU: any number of workers has the same bits") {
+TEST_CASE("programs on an emulated GPU: any number of workers has the same bits") {
   const TinyJob job;
   const std::vector<std::string> shards{"--set", "cluster.logical_shards=4", "--set",
                                         "data.global_batch=16"};
@@ -70,7 +70,7 @@ TEST_CASE("programs on a played GPU: any number of workers has the same bits") {
   }
 }
 
-TEST_CASE("programs on a played GPU: averages are tested, kept and gone on with") {
+TEST_CASE("programs on an emulated GPU: the EMA is tested, saved and resumed") {
   const TinyJob job;
   const std::vector<std::string> words{"--set", "optimizer.average_decay=0.9", "--set",
                                        "train.test_every=2"};
@@ -93,7 +93,7 @@ TEST_CASE("programs on a played GPU: averages are tested, kept and gone on with"
   CHECK(train(job, {"--test", "--resume", part, "--set", words[1]})["loss"] == whole["test_loss"]);
 }
 
-TEST_CASE("programs on a played GPU: a GPU that stands twice is two devices, with the same bits") {
+TEST_CASE("programs on an emulated GPU: a GPU listed twice is two devices with the same bits") {
   const TinyJob job;
   const auto with = [&](const char* devices, const char* workers) {
     const std::string output = std::string(devices) + "-" + workers;
@@ -111,7 +111,7 @@ TEST_CASE("programs on a played GPU: a GPU that stands twice is two devices, wit
   CHECK(train(job, {"--resume", part})["device"] == "cuda");
 }
 
-TEST_CASE("programs on a played GPU: every precision trains, and plan.json says what computed") {
+TEST_CASE("programs on an emulated GPU: every precision trains and is in plan.json") {
   const TinyJob job;
   for (const std::string precision : {"fp32", "tf32", "bf16"}) {
     const Json summary =
@@ -123,7 +123,7 @@ TEST_CASE("programs on a played GPU: every precision trains, and plan.json says 
   }
 }
 
-TEST_CASE("programs on a played GPU: --tune writes choices that a run takes") {
+TEST_CASE("programs on an emulated GPU: --tune writes choices that a run accepts") {
   const TinyJob job;
   const std::filesystem::path folder = job.folder / "tuned";
   const Json tuned =
@@ -141,7 +141,7 @@ TEST_CASE("programs on a played GPU: --tune writes choices that a run takes") {
         weights(train(job, beginning(job, "by the rule"))));
 }
 
-TEST_CASE("programs on a played GPU: a run by other choices has the bits of the fixed rule") {
+TEST_CASE("programs on an emulated GPU: a run with other choices has the bits of the fixed rule") {
   const TinyJob job;
   const auto conv_of = [&](const char* output) {
     return Json::parse(trainer::read_text(job.folder / output / "plan.json"))["choices"]["conv"];
@@ -160,7 +160,7 @@ TEST_CASE("programs on a played GPU: a run by other choices has the bits of the 
   CHECK(conv_of("part") == other);
 }
 
-TEST_CASE("programs on a played GPU: choices that it does not know are refused in a line") {
+TEST_CASE("programs on an emulated GPU: unknown choices are rejected in one line") {
   const TinyJob job;
   const auto refusal = [&](const Json& choice) {
     trainer::write_text(job.folder / "choices.json", Json{{"conv", choice}}.dump());
@@ -184,7 +184,7 @@ TEST_CASE("programs on a played GPU: choices that it does not know are refused i
                   "choice of layouts; remove \"layout\" from the choices") != std::string::npos);
 }
 
-TEST_CASE("programs on a played GPU: a GPU that is not there is refused in a line") {
+TEST_CASE("programs on an emulated GPU: an absent GPU is rejected in one line") {
   const TinyJob job;
   const Finished refused =
       Program(POSEIDON_PLAYED_PROGRAMS "/poseidon-train",
@@ -231,7 +231,7 @@ bool said(const Json& summary, const char* words) {
 }  // namespace
 
 TEST_CASE(
-    "programs on a played GPU: a CPU's worker and a GPU's train one job, and one of them goes on") {
+    "programs on an emulated GPU: a CPU and a GPU worker train one job, and a run resumes it") {
   const TinyJob job;
   const std::vector<std::string> words =
       beginning(job, "mixed",
@@ -270,7 +270,7 @@ TEST_CASE(
   CHECK(Json::parse(alone.out)["device"] == "cuda");
 }
 
-TEST_CASE("programs on a played GPU: with even shares, a line says what would be faster") {
+TEST_CASE("programs on an emulated GPU: with even shards, a line suggests balance by speed") {
   const TinyJob job;
   const Json summary =
       train_mixed(job, beginning(job, "even",
@@ -283,7 +283,7 @@ TEST_CASE("programs on a played GPU: with even shares, a line says what would be
   CHECK(summary["finished"] == true);
 }
 
-TEST_CASE("programs on a played GPU: a worker is told at once that its device is not there") {
+TEST_CASE("programs on an emulated GPU: a worker with an absent device exits before it connects") {
   const TinyJob job;
   for (const auto& [device, why] :
        {std::pair{"cuda:3", "device cuda:3: this machine has 1 GPU"},

@@ -26,13 +26,14 @@ struct Streams {
 
   std::atomic<int64_t> waits = 0;
   WaitElidingDriver driver{std::make_unique<FakeDriver>(FakeDriver::Options{.waits = &waits})};
-  Stream first = driver.make_stream(Urgency::kUsual), second = driver.make_stream(Urgency::kUsual),
-         third = driver.make_stream(Urgency::kUsual);
+  Stream first = driver.make_stream(StreamPriority::kNormal),
+         second = driver.make_stream(StreamPriority::kNormal),
+         third = driver.make_stream(StreamPriority::kNormal);
 };
 
 }  // namespace
 
-TEST_CASE("a stream waits once for what it comes after, and only when it has something to do") {
+TEST_CASE("a stream waits once for an event, and only when it has work") {
   Streams streams;
   streams.issue(streams.first);
   const auto mark = streams.driver.record(streams.first);
@@ -45,7 +46,7 @@ TEST_CASE("a stream waits once for what it comes after, and only when it has som
   CHECK(streams.waits == 1);
 }
 
-TEST_CASE("a stream does not wait for itself, nor for what it knows from another") {
+TEST_CASE("a stream does not wait for itself, nor for an event implied by another wait") {
   Streams streams;
   streams.issue(streams.first);
   const auto of_first = streams.driver.record(streams.first);
@@ -60,7 +61,7 @@ TEST_CASE("a stream does not wait for itself, nor for what it knows from another
   CHECK(streams.waits == 2);
 }
 
-TEST_CASE("of two points of a stream that are awaited the later one is enough") {
+TEST_CASE("of two awaited events of one stream, only the later one causes a wait") {
   Streams streams;
   streams.issue(streams.first);
   streams.driver.wait(streams.second, streams.driver.record(streams.first));
@@ -70,7 +71,7 @@ TEST_CASE("of two points of a stream that are awaited the later one is enough") 
   CHECK(streams.waits == 1);
 }
 
-TEST_CASE("a point that has a mark needs no other, and one behind new work does") {
+TEST_CASE("record() returns the same event until new work is issued") {
   Streams streams;
   streams.issue(streams.first);
   const auto mark = streams.driver.record(streams.first);
@@ -79,7 +80,7 @@ TEST_CASE("a point that has a mark needs no other, and one behind new work does"
   CHECK(streams.driver.record(streams.first) != mark);
 }
 
-TEST_CASE("nothing waits for what the host has waited for") {
+TEST_CASE("no stream waits for work that the host has waited for") {
   Streams streams;
   streams.issue(streams.first);
   const auto mark = streams.driver.record(streams.first);

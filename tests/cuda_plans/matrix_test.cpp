@@ -69,7 +69,7 @@ Numbers by_rows(const MatrixProblem& problem, const Numbers& first, const Number
 
 }  // namespace
 
-TEST_CASE("products row by row are put as products column by column") {
+TEST_CASE("a row-major product is expressed as a column-major product") {
   for (const bool transpose_first : {false, true})
     for (const bool transpose_second : {false, true}) {
       CAPTURE(transpose_first);
@@ -87,7 +87,7 @@ TEST_CASE("products row by row are put as products column by column") {
     }
 }
 
-TEST_CASE("without a GPU the libraries' products say so") {
+TEST_CASE("without a GPU, make_library_products() reports that the GPU cannot be used") {
   try {
     const auto products = layers::cuda::make_library_products(0, {});
     MESSAGE("there is a GPU here");

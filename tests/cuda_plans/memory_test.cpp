@@ -28,7 +28,7 @@ class Extent final : public poseidon::cuda::MemoryVisitor {
 
 }  // namespace
 
-TEST_CASE("a workspace is aligned within what was asked for") {
+TEST_CASE("a workspace is aligned within its requested size") {
   CHECK(with_alignment(0) == 0);
   std::vector<Line> memory(16);
   for (size_t i = 0; i < 8; ++i) {
@@ -40,7 +40,7 @@ TEST_CASE("a workspace is aligned within what was asked for") {
   }
 }
 
-TEST_CASE("numbers of bf16 are widened, each as it is, and nothing beyond them") {
+TEST_CASE("bf16 values are widened exactly, and no memory beyond them is written") {
   for (const size_t count : {1U, 7U, 8U, 9U, 2048U, 2049U, 5001U}) {
     CAPTURE(count);
     std::vector<Line> from_lines(count * sizeof(Bf16) / sizeof(Line) + 1);

@@ -78,7 +78,7 @@ class Visited final : public poseidon::cuda::MemoryVisitor {
 
 }  // namespace
 
-TEST_CASE("every convolution of every network has plans that keep to the rules") {
+TEST_CASE("every convolution of every network has plans that follow the rules") {
   CHECK(convolutions().all().size() > 50);
   CHECK(plans().size() == convolutions().all().size() * 27);
   for (const ChosenPlan& chosen : plans()) {
@@ -87,7 +87,7 @@ TEST_CASE("every convolution of every network has plans that keep to the rules")
   }
 }
 
-TEST_CASE("the plans are those on record") {
+TEST_CASE("the plans equal those in plans.txt") {
   const std::vector<std::string> found = differences(recorded_table(), table_text(plans()));
   constexpr size_t kShown = 60;
   for (size_t i = 0; i < std::min(found.size(), kShown); ++i) MESSAGE(found[i]);
@@ -97,7 +97,7 @@ TEST_CASE("the plans are those on record") {
   CHECK(found.empty());
 }
 
-TEST_CASE("what the checks are for is found") {
+TEST_CASE("the checks of this test detect disallowed plans and changes of the table") {
   CHECK(faults({.precision = Precision::kFp32}, true) == 0);
   CHECK(faults({.precision = Precision::kTf32}, false) == 0);
   CHECK(faults({.precision = Precision::kTf32}, true) > 0);
@@ -116,7 +116,7 @@ TEST_CASE("what the checks are for is found") {
                                  "a: 1x2, H200 fp32 forward: is gone, was eng1, 0"});
 }
 
-TEST_CASE("a plan can be asked for by its name") {
+TEST_CASE("a plan can be requested by its name") {
   for (const CudnnDevice& gpu : described_gpus()) {
     CAPTURE(gpu.name());
     const CudnnConvolutions planner(gpu, {.precision = Precision::kBf16});
@@ -134,7 +134,7 @@ TEST_CASE("a plan can be asked for by its name") {
   }
 }
 
-TEST_CASE("every pass of every convolution is planned again by the name of its plan") {
+TEST_CASE("every pass of every convolution can be planned by the name of its plan") {
   size_t names = 0;
   for (const CudnnDevice& gpu : described_gpus())
     for (const NamedPrecision& precision : kPrecisions) {
@@ -155,7 +155,7 @@ TEST_CASE("every pass of every convolution is planned again by the name of its p
   CHECK(names > 4 * plans().size());
 }
 
-TEST_CASE("with fp32 a plan that rounds is refused by its name") {
+TEST_CASE("with fp32, a named plan that rounds its inputs is rejected") {
   const auto gpus = described_gpus();
   const CudnnConvolutions exact(gpus[0], {.precision = Precision::kFp32});
   const CudnnConvolutions rounding(gpus[0], {.precision = Precision::kTf32});
@@ -172,7 +172,7 @@ TEST_CASE("with fp32 a plan that rounds is refused by its name") {
   CHECK(refused > 0);
 }
 
-TEST_CASE("nondeterministic plans are offered where they are allowed, and only there") {
+TEST_CASE("nondeterministic plans are available only if they are allowed") {
   const auto gpus = described_gpus();
   const CudnnConvolutions careful(gpus[0], {.precision = Precision::kTf32});
   const CudnnConvolutions any(gpus[0], {.precision = Precision::kTf32, .deterministic = false});
@@ -190,7 +190,7 @@ TEST_CASE("nondeterministic plans are offered where they are allowed, and only t
   CHECK(nondeterministic > 0);
 }
 
-TEST_CASE("a product says what memory it touches, and needs its GPU to run") {
+TEST_CASE("a product declares the memory that it accesses, and needs its GPU to run") {
   const CudnnConvolutions planner(described_gpus()[0], {.precision = Precision::kBf16});
   const layers::Convolution& geometry = convolution("lenet conv2");
   const auto product = planner.plan({Pass::kBackwardWeights, geometry, DataType::kBf16});
@@ -213,7 +213,7 @@ TEST_CASE("a product says what memory it touches, and needs its GPU to run") {
   CHECK_THROWS_AS(operation->issue({}), LogicError);
 }
 
-TEST_CASE("properties that are no GPU's are refused") {
+TEST_CASE("properties that describe no GPU are rejected") {
   CHECK(error_of<ConfigError>([] { CudnnDevice::described("nothing", "{}"); })
             .starts_with("cuDNN " + layers::cuda::cudnn_version() +
                          " rejects these properties of nothing: {}: "));

@@ -23,7 +23,7 @@ Bytes records(int count, int label_bytes) {
 
 }  // namespace
 
-TEST_CASE("cifar: records become interleaved pixels") {
+TEST_CASE("cifar: planar records are converted to interleaved pixels") {
   const made::Folder folder;
   made::write(folder / "cifar-10-batches-bin/test_batch.bin", records(4, 1));
   const auto dataset = open_cifar10(folder.text(), "test");
@@ -40,7 +40,7 @@ TEST_CASE("cifar: records become interleaved pixels") {
   CHECK(dataset->name(3) == "test_batch.bin #3");
 }
 
-TEST_CASE("cifar: the five training batches follow one another") {
+TEST_CASE("cifar: the training set concatenates the five batch files in order") {
   const made::Folder folder;
   for (int i = 1; i <= 5; ++i)
     made::write(folder / ("data_batch_" + std::to_string(i) + ".bin"), records(i, 1));
@@ -50,14 +50,14 @@ TEST_CASE("cifar: the five training batches follow one another") {
   CHECK(dataset->name(14) == "data_batch_5.bin #4");
 }
 
-TEST_CASE("cifar100: the second label byte counts") {
+TEST_CASE("cifar100: the label is the second label byte") {
   Bytes bytes = records(2, 2);
   bytes[0] = std::byte{19};
   bytes[1] = std::byte{77};
   CHECK(parse_cifar(bytes, kCifar100, "f").labels == std::vector<uint8_t>{77, 1});
 }
 
-TEST_CASE("cifar: cut files and labels out of range are refused") {
+TEST_CASE("cifar: truncated files, out-of-range labels and missing files are refused") {
   Bytes bytes = records(2, 1);
   bytes[3073] = std::byte{10};
   CHECK_THROWS_WITH_AS(parse_cifar(bytes, kCifar10, "f"),

@@ -24,7 +24,7 @@ std::string expand(const std::string& path) {
 
 }  // namespace
 
-TEST_CASE("dataset config: reads and writes itself") {
+TEST_CASE("dataset config: a config survives a write and a read") {
   const DatasetConfig config = parse(R"({"type": "mnist", "path": "m", "split": "test",
       "shuffle": false, "on_error": "skip", "transform": {"crop": 24, "mean": [1, 2, 3], "std": 4,
       "random_resized_crop": {"size": [2, 3]}}})");
@@ -43,7 +43,7 @@ TEST_CASE("dataset config: reads and writes itself") {
   CHECK(write_fields([&](Fields& fields) { again.describe(fields); }) == written);
 }
 
-TEST_CASE("dataset config: every type has its keys and its schema") {
+TEST_CASE("dataset config: each type accepts its own keys and is in the schema") {
   CHECK(parse(R"({"type": "digits", "samples": 7, "split": "test", "seed": 3})").samples == 7);
   CHECK(parse(R"({"type": "random", "channels": 1, "height": 2, "width": 3, "classes": 4})")
             .class_count == 4);
@@ -53,7 +53,7 @@ TEST_CASE("dataset config: every type has its keys and its schema") {
   CHECK(schema["oneOf"].size() == 7);
 }
 
-TEST_CASE("dataset config: mistakes are named with their place") {
+TEST_CASE("dataset config: an error names the JSON path or suggests a valid value") {
   CHECK_THROWS_WITH_AS(parse(R"({"type": "mnits", "path": "m"})"),
                        doctest::Contains("did you mean \"mnist\"?"), ConfigError);
   CHECK_THROWS_WITH_AS(parse(R"({"type": "digits", "path": "m"})"),
@@ -62,7 +62,7 @@ TEST_CASE("dataset config: mistakes are named with their place") {
   CHECK_THROWS_AS(parse(R"({"type": "digits", "transform": {"crop": -1}})"), ConfigError);
 }
 
-TEST_CASE("variables in paths") {
+TEST_CASE("dataset config: paths expand variables, and an unset variable is refused") {
   CHECK(expand("a/b") == "a/b");
   CHECK(expand("${DATA}/mnist") == "/big/data/mnist");
   CHECK(expand("x${DATA}${DATA}") == "x/big/data/big/data");

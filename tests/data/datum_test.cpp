@@ -22,7 +22,7 @@ Bytes bytes(std::initializer_list<int> values) {
 
 Bytes taken(const Datum& datum, bool bgr_to_rgb = false) {
   Sample sample;
-  take_datum(datum, bgr_to_rgb, "d", sample);
+  fill_from_datum(datum, bgr_to_rgb, "d", sample);
   return {sample.bytes.begin(), sample.bytes.end()};
 }
 
@@ -42,7 +42,7 @@ Datum small(const Bytes& values) {
 
 }  // namespace
 
-TEST_CASE("datum: the bytes that protobuf makes of one, and back") {
+TEST_CASE("datum: parse and encode agree with protobuf's bytes") {
   // A Caffe Datum on the wire: channels 1, height 1, width 2, data, label 300, encoded.
   const Bytes message = bytes({0x08, 1, 0x10, 1, 0x18, 2, 0x22, 2, 9, 8, 0x28, 0xAC, 2, 0x38, 1});
   const Datum datum = parse_datum(message, "d");
@@ -55,14 +55,14 @@ TEST_CASE("datum: the bytes that protobuf makes of one, and back") {
   CHECK(encode_datum(datum) == message);
 }
 
-TEST_CASE("datum: floats one by one and packed, and fields of later versions") {
+TEST_CASE("datum: packed and unpacked floats are parsed, and unknown fields are skipped") {
   const Bytes single = bytes({0x35, 0, 0, 0x80, 0x3F, 0x35, 0, 0, 0, 0x40});
   const Bytes packed = bytes({0x32, 8, 0, 0, 0x80, 0x3F, 0, 0, 0, 0x40, 0x48, 5});
   for (const Bytes& message : {single, packed})
     CHECK(parse_datum(message, "d").floats == std::vector<float>{1, 2});
 }
 
-TEST_CASE("datum: pixels are taken channel by channel, in either order of colours") {
+TEST_CASE("datum: channel planes become interleaved pixels, in either color order") {
   const Bytes values = bytes({1, 2, 3, 4, 5, 6});
   CHECK(taken(small(values)) == bytes({1, 3, 5, 2, 4, 6}));
   CHECK(taken(small(values), true) == bytes({5, 3, 1, 6, 4, 2}));
@@ -75,18 +75,18 @@ TEST_CASE("datum: pixels are taken channel by channel, in either order of colour
   CHECK(taken(gray, true) == values);
 }
 
-TEST_CASE("datum: an image file is handed on as it is") {
+TEST_CASE("datum: an encoded image is passed on unchanged") {
   Datum datum = small(bytes({0xFF, 0xD8, 1}));
   datum.encoded = true;
   datum.channels = 0;
   Sample sample;
-  take_datum(datum, true, "d", sample);
+  fill_from_datum(datum, true, "d", sample);
   CHECK(sample.form == SampleForm::kEncoded);
   CHECK(sample.label == 7);
   CHECK(sample.bytes.data() == datum.bytes.data());
 }
 
-TEST_CASE("datum: what a record set cannot hold is said") {
+TEST_CASE("datum: the error names a label, size or value that a record set cannot store") {
   const Bytes values = bytes({1, 2, 3, 4, 5, 6});
   Datum datum = small(values);
   datum.label.reset();
@@ -112,7 +112,7 @@ TEST_CASE("datum: what a record set cannot hold is said") {
   }
 }
 
-TEST_CASE("datum: what is no message is refused at its byte") {
+TEST_CASE("datum: a malformed message is refused with its byte offset") {
   const auto refusal = [](const Bytes& message) {
     return error_of<CorruptSample>([&] { parse_datum(message, "d"); });
   };
@@ -124,7 +124,7 @@ TEST_CASE("datum: what is no message is refused at its byte") {
         "d: byte 0: field 6: expected floats of 4 bytes each, got 3 bytes");
 }
 
-TEST_CASE("datum: extras come back as they were, and one after another in a sample") {
+TEST_CASE("datum: auxiliary inputs survive a round trip and are concatenated in a sample") {
   const std::vector<float> pose{1, -2}, map{3, 4, 5};
   const Bytes image = bytes({1, 2, 3, 4, 5, 6});
   Datum datum = small(image);
@@ -134,7 +134,7 @@ TEST_CASE("datum: extras come back as they were, and one after another in a samp
   const Datum again = parse_datum(message, "d");
   CHECK(encode_datum(again) == message);
   Sample sample;
-  CHECK(take_extras(again, "d", sample) ==
+  CHECK(copy_auxiliary_inputs(again, "d", sample) ==
         std::vector<AuxiliaryInput>{{"pose", {2}}, {"map", {1, 1, 3}}});
   std::vector<float> values(5);
   REQUIRE(sample.extras.size() == 5 * sizeof(float));
@@ -142,14 +142,14 @@ TEST_CASE("datum: extras come back as they were, and one after another in a samp
   CHECK(values == std::vector<float>{1, -2, 3, 4, 5});
 }
 
-TEST_CASE("datum: extras that are not what they say are refused") {
+TEST_CASE("datum: auxiliary inputs with a wrong size, shape or name are refused") {
   const std::vector<float> pose{1, -2};
   const Bytes image = bytes({1, 2, 3, 4, 5, 6});
   const auto fault_of = [&](const AuxiliaryInput& extra) {
     Datum datum = small(image);
     datum.extras = {{extra, std::as_bytes(std::span(pose))}};
     Sample sample;
-    return error_of<CorruptSample>([&] { take_extras(datum, "d", sample); });
+    return error_of<CorruptSample>([&] { copy_auxiliary_inputs(datum, "d", sample); });
   };
   CHECK(fault_of({"pose", {3}}) == "d: extra \"pose\": expected 3 floats of 4 bytes, got 8 bytes");
   CHECK(fault_of({"pose", {1, 2}}) ==

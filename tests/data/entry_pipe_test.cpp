@@ -45,7 +45,7 @@ std::string fault(const Bytes& bytes) {
 
 }  // namespace
 
-TEST_CASE("entries: what is written is read, whether their number is told or not") {
+TEST_CASE("entries: all written entries are read, with and without a known count") {
   const Entries entries{
       {"a", made::bytes_of("one")}, {"b", {}}, {"c\xFF", made::bytes_of("three")}};
   CHECK(read(written(entries, 3)) == entries);
@@ -53,14 +53,14 @@ TEST_CASE("entries: what is written is read, whether their number is told or not
   CHECK(read(written({}, 0)).empty());
 }
 
-TEST_CASE("entries: a value larger than a step of its reading, and a smaller one behind it") {
+TEST_CASE("entries: a value that needs several reads and the small value after it are read") {
   Bytes large((size_t{5} << 20) / 2);
   for (size_t i = 0; i < large.size(); ++i) large[i] = static_cast<std::byte>(i * 7 >> 3);
   const Entries entries{{"a", large}, {"b", made::bytes_of("small")}};
   CHECK(read(written(entries, 2)) == entries);
 }
 
-TEST_CASE("entries: every cut is seen, and what is not as it should be") {
+TEST_CASE("entries: truncation at any byte and wrong counts, key order or sizes are refused") {
   const Entries entries{{"a", made::bytes_of("one")}, {"b", made::bytes_of("two")}};
   const Bytes whole = written(entries, 2);
   for (size_t length = 0; length < whole.size(); ++length) {
@@ -84,7 +84,7 @@ TEST_CASE("entries: every cut is seen, and what is not as it should be") {
   CHECK(fault(fewer) == "expected 2 entries, got 2");
 }
 
-TEST_CASE("entries: a writer refuses what a reader would") {
+TEST_CASE("entries: the writer refuses keys that the reader refuses") {
   CHECK(error_of<RunError>([] {
           written({{"", {}}}, 0);
         }) == "expected keys of 1 to 4096 bytes, got one of 0");

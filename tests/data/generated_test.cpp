@@ -18,7 +18,7 @@ std::vector<std::byte> bytes_of(const Dataset& dataset, int64_t index) {
 
 }  // namespace
 
-TEST_CASE("digits: functions of seed, split and index") {
+TEST_CASE("digits: images depend only on seed, split and index") {
   const auto train = make_digits(100, "train", 1), again = make_digits(100, "train", 1);
   const auto test = make_digits(100, "test", 1), other = make_digits(100, "train", 2);
   CHECK(train->description().shape == Shape{1, 28, 28});
@@ -32,7 +32,7 @@ TEST_CASE("digits: functions of seed, split and index") {
   CHECK(bytes_of(*train, 3) != bytes_of(*train, 13));
 }
 
-TEST_CASE("digits: ink in the middle, not much at the edge, classes in turn") {
+TEST_CASE("digits: the ink is in the center, and labels cycle through the classes") {
   const auto digits = make_digits(1000, "train", 1);
   Sample sample;
   double middle = 0, edge = 0;

@@ -33,7 +33,7 @@ Image decoded(const Bytes& bytes, int channels) {
 
 }  // namespace
 
-TEST_CASE("jpeg: an image comes back nearly as it was") {
+TEST_CASE("jpeg: encode and decode approximately preserve an image") {
   for (int channels : {1, 3}) {
     const Image image = made::smooth_image(37, 53, channels);
     const Bytes bytes = encode_jpeg(image, 95);
@@ -47,7 +47,7 @@ TEST_CASE("jpeg: an image comes back nearly as it was") {
   }
 }
 
-TEST_CASE("jpeg: grey becomes colour and colour grey") {
+TEST_CASE("jpeg: the decoder converts gray to color and color to gray") {
   const Image grey = made::smooth_image(20, 30, 1);
   const Image colour = decoded(encode_jpeg(grey, 95), 3);
   CHECK(colour.channels == 3);
@@ -65,7 +65,7 @@ TEST_CASE("jpeg: grey becomes colour and colour grey") {
   }
 }
 
-TEST_CASE("jpeg: a part is the part of the whole") {
+TEST_CASE("jpeg: a decoded region matches the same region of the whole image") {
   const Bytes bytes = encode_jpeg(made::smooth_image(150, 200, 3), 92);
   const Image whole = decoded(bytes, 3);
   ImageDecoder decoder;
@@ -89,7 +89,7 @@ TEST_CASE("jpeg: a part is the part of the whole") {
   }
 }
 
-TEST_CASE("jpeg: a part at a fraction of the size lies where it says") {
+TEST_CASE("jpeg: a region decoded at reduced size reports its correct position") {
   const Bytes bytes = encode_jpeg(made::smooth_image(400, 600, 3), 92);
   const Image whole = decoded(bytes, 3);
   ImageDecoder decoder;
@@ -107,7 +107,7 @@ TEST_CASE("jpeg: a part at a fraction of the size lies where it says") {
   CHECK((left + part.image.width) * 4 >= 500);
 }
 
-TEST_CASE("jpeg: damaged files are refused, never guessed") {
+TEST_CASE("jpeg: damaged files are refused, and the decoder remains usable") {
   const Bytes bytes = encode_jpeg(made::smooth_image(200, 200, 3), 92);
   const auto decode = [](const Bytes& damaged) { decoded(damaged, 3); };
   CHECK_THROWS_WITH_AS(decode(Bytes(bytes.begin(), bytes.begin() + 1000)),
@@ -138,7 +138,7 @@ TEST_CASE("jpeg: damaged files are refused, never guessed") {
   }
 }
 
-TEST_CASE("pnm, png and bmp") {
+TEST_CASE("pnm, png and bmp: valid images are decoded, damaged files are refused") {
   const Image image = made::smooth_image(9, 7, 3);
   CHECK(decoded(made::pnm(image), 3).pixels == image.pixels);
   const Image grey = made::smooth_image(9, 7, 1);
@@ -183,13 +183,13 @@ TEST_CASE("pnm: damaged files are refused") {
       CorruptSample);
 }
 
-TEST_CASE("pnm: a number of very many digits is refused, and told in part") {
+TEST_CASE("pnm: the error for a number with too many digits shows only the first digits") {
   CHECK_THROWS_WITH_AS(decoded(made::bytes_of("P5\n" + std::string(400, '9') + " 1\n255\n"), 1),
                        "f: byte 3: expected the width, 1 to 67108864, got 99999999999999999999...",
                        CorruptSample);
 }
 
-TEST_CASE("an image is refused for its size before memory is taken") {
+TEST_CASE("pnm: an oversized image is refused before memory is allocated") {
   CHECK_THROWS_WITH_AS(decoded(made::bytes_of("P6\n100000 # a comment\n 100000\n255\n"), 3),
                        "f: expected an image of at most 67108864 pixels, got 100000x100000",
                        CorruptSample);

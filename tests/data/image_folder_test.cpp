@@ -72,7 +72,7 @@ std::string folder_refusal(const std::filesystem::path& folder) {
 
 }  // namespace
 
-TEST_CASE("image folder: hidden names and system folders hold no samples, at any depth") {
+TEST_CASE("image folder: hidden files and system folders are ignored at any depth") {
   const made::Folder folder;
   write_tree(folder / "tree", names_with_hidden_ones());
   write_tar(folder / "a.tar", names_with_hidden_ones());
@@ -91,7 +91,7 @@ TEST_CASE("image folder: hidden names and system folders hold no samples, at any
   }
 }
 
-TEST_CASE("web dataset: members that are hidden or in system folders are passed over") {
+TEST_CASE("web dataset: hidden members and members of system folders are ignored") {
   std::vector<TarEntry> entries;
   for (const char* name : {"./a.jpg", "./a.cls", "./._a.jpg", "__MACOSX/._a.jpg", ".hidden/b.jpg"})
     entries.push_back({.name = name});
@@ -100,7 +100,7 @@ TEST_CASE("web dataset: members that are hidden or in system folders are passed 
   CHECK(samples[0].fault.empty());
 }
 
-TEST_CASE("image folder: images of other formats are counted") {
+TEST_CASE("image folder: a warning counts the ignored images of unsupported formats") {
   const made::Folder folder;
   const std::vector<std::string> names{"red/0.ppm",  "red/1.webp",   "red/2.WebP", "blue/0.ppm",
                                        "blue/1.tif", "green/0.webp", "top.ppm",    "red/notes.txt"};
@@ -130,7 +130,7 @@ TEST_CASE("image folder: images of other formats are counted") {
   CHECK(refusal(folder / "other").ends_with("got none; " + only));
 }
 
-TEST_CASE("image folder: a class that is not named in UTF-8 is refused with its name") {
+TEST_CASE("image folder: the error names a class folder whose name is not UTF-8") {
   const made::Folder folder;
   const std::string name = "caf\xE9";
   write_tree(folder / "tree", {"red/0.ppm", name + "/0.ppm"});
@@ -142,7 +142,7 @@ TEST_CASE("image folder: a class that is not named in UTF-8 is refused with its 
   CHECK(refusal(folder / "a.tar") == (folder / "a.tar").string() + ": caf\\xe9" + what);
 }
 
-TEST_CASE("image folder: what is another kind of dataset is told") {
+TEST_CASE("image folder: the error for another dataset type or a wrong prefix states the remedy") {
   const made::Folder folder;
   write_tree(folder / "tree", {"train/red/0.ppm", "test/red/1.ppm"});
   write_tar(folder / "a.tar", {"train/red/0.ppm", "test/red/1.ppm"});
@@ -170,7 +170,7 @@ TEST_CASE("image folder: what is another kind of dataset is told") {
             ": --prefix: there is no folder \"val\"; the input has \"test\", \"train\"");
 }
 
-TEST_CASE("pack: archives of other kinds are told by name") {
+TEST_CASE("pack: the error names the type of an unsupported archive") {
   const made::Folder folder;
   const auto told = [&](const std::string& bytes) {
     made::write(folder / "x.zip", made::bytes_of(bytes));
@@ -188,7 +188,7 @@ TEST_CASE("pack: archives of other kinds are told by name") {
   CHECK(told("").find("the tar archive is truncated") != std::string::npos);
 }
 
-TEST_CASE("inspect: the shape of image files is theirs where all agree") {
+TEST_CASE("inspect: a folder of images has a shape only if all images have the same shape") {
   const made::Folder folder;
   write_tree(folder / "tree", {"red/0.ppm", "blue/0.ppm"});
   const auto dataset = open_image_folder((folder / "tree").string());

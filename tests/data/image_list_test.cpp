@@ -33,7 +33,7 @@ void write_listed_images(const made::Folder& folder) {
 
 }  // namespace
 
-TEST_CASE("image list: the label stands behind the last blank of a line") {
+TEST_CASE("image list: the label follows the last blank of a line") {
   const auto images =
       parse_image_list("a.jpg 3\n\n  with blanks in it.png\t 12 \r\n/x/c.jpg 0", "l.txt");
   REQUIRE(images.size() == 3);
@@ -47,7 +47,7 @@ TEST_CASE("image list: the label stands behind the last blank of a line") {
   CHECK(list_lines(" a b \r\n\nc").size() == 2);
 }
 
-TEST_CASE("image list: a byte order mark before a text is no part of it") {
+TEST_CASE("image list: a byte order mark at the start of a text is ignored") {
   const auto images = parse_image_list("\xEF\xBB\xBFred/001.ppm 0\n", "l.txt");
   REQUIRE(images.size() == 1);
   CHECK(images[0].path == "red/001.ppm");
@@ -56,7 +56,7 @@ TEST_CASE("image list: a byte order mark before a text is no part of it") {
   CHECK(parse_label("\xEF\xBB\xBF 7\n", "a.cls") == 7);
 }
 
-TEST_CASE("image list: what is no line of one is refused with its place") {
+TEST_CASE("image list: a malformed line is refused with its line number") {
   const auto fault = [](const std::string& contents) {
     return error_of<RunError>([&] { parse_image_list(contents, "l.txt"); });
   };
@@ -69,7 +69,7 @@ TEST_CASE("image list: what is no line of one is refused with its place") {
         "l.txt:1: expected a label from 0 to 999999, got \"99999999999999999999\"");
 }
 
-TEST_CASE("image list: packed in its order, with paths relative to the list or a root") {
+TEST_CASE("image list: pack keeps its order; paths are relative to the list or to --root") {
   const made::Folder folder;
   write_listed_images(folder);
   const std::string lines = "sub folder/2.ppm 4\nsub folder/0.ppm 0\nsub folder/1.ppm 4\n";
@@ -93,7 +93,7 @@ TEST_CASE("image list: packed in its order, with paths relative to the list or a
   }
 }
 
-TEST_CASE("image list: a missing image, a label beyond the classes and an empty list are said") {
+TEST_CASE("image list: a missing image, an out-of-range label and an empty list are refused") {
   const made::Folder folder;
   write_listed_images(folder);
   made::write(folder / "images/a.txt",
@@ -113,7 +113,7 @@ TEST_CASE("image list: a missing image, a label beyond the classes and an empty 
         (folder / "images/c.txt").string() + ": expected lines \"PATH LABEL\", got none");
 }
 
-TEST_CASE("pack: options that fit another type of input are refused") {
+TEST_CASE("pack: options of another input type are refused") {
   const made::Folder folder;
   made::write(folder / "l.txt", made::bytes_of("a.jpg 1\n"));
   const auto fault = [&](const std::function<void(PackOptions&)>& change) {

@@ -100,7 +100,7 @@ Transform plain_transform(Phase phase = Phase::kTrain) {
 
 }  // namespace
 
-TEST_CASE("loader: training goes through the global order without a gap") {
+TEST_CASE("loader: training batches follow the global order without gaps") {
   const CountingDataset dataset(10);
   const Transform transform = plain_transform();
   const Order order(10, 1, true);
@@ -117,7 +117,7 @@ TEST_CASE("loader: training goes through the global order without a gap") {
   }
 }
 
-TEST_CASE("loader: the number of threads changes nothing") {
+TEST_CASE("loader: batches are equal for any number of threads") {
   const auto dataset = make_digits(50, "train", 1);
   TransformConfig config;
   config.padding = 2;
@@ -133,7 +133,7 @@ TEST_CASE("loader: the number of threads changes nothing") {
   }
 }
 
-TEST_CASE("loader: shards are the parts of the global batch, whoever asks") {
+TEST_CASE("loader: a shard holds its range of the global batch on any worker") {
   const CountingDataset dataset(23);
   const Transform transform = plain_transform();
   const auto whole = load(dataset, transform, options_for(7, 1), 6);
@@ -153,7 +153,7 @@ TEST_CASE("loader: shards are the parts of the global batch, whoever asks") {
   }
 }
 
-TEST_CASE("loader: what is drawn for a sample is the same with 1, 2 and 3 workers") {
+TEST_CASE("loader: random augmentation of a sample is equal with 1, 2 and 3 workers") {
   const auto dataset = make_random_pixels({3, 14, 14}, 3, 17, 1);
   std::vector<TransformConfig> configs(3);
   configs[0].random_resized_crop = {.present = true, .size = {9, 9}};
@@ -184,7 +184,7 @@ TEST_CASE("loader: what is drawn for a sample is the same with 1, 2 and 3 worker
   }
 }
 
-TEST_CASE("loader: testing passes over the dataset in order, the last batch short") {
+TEST_CASE("loader: test batches follow the dataset order, and the last batch is padded") {
   const CountingDataset dataset(10);
   const Transform transform = plain_transform(Phase::kTest);
   LoaderOptions options = options_for(4, 2);
@@ -203,7 +203,7 @@ TEST_CASE("loader: testing passes over the dataset in order, the last batch shor
   CHECK(batches[6].epoch == 1);
 }
 
-TEST_CASE("loader: corrupt samples are named once, counted and replaced by the next good one") {
+TEST_CASE("loader: corrupt samples are reported once, counted and replaced by the next good one") {
   const CountingDataset dataset(9, {4, 5, 8});
   const Transform transform = plain_transform();
   LoaderOptions options = options_for(9, 3);
@@ -223,7 +223,7 @@ TEST_CASE("loader: corrupt samples are named once, counted and replaced by the n
                                                  "counting #8: is corrupt; skipped"});
 }
 
-TEST_CASE("loader: errors are thrown in their turn, and again") {
+TEST_CASE("loader: an error is thrown with the batch of its sample, and by later calls") {
   const Transform transform = plain_transform();
   SilentLog log;
   for (int threads : {1, 4}) {
@@ -243,7 +243,7 @@ TEST_CASE("loader: errors are thrown in their turn, and again") {
   }
 }
 
-TEST_CASE("loader: a dataset without a good sample is an error, not a loop") {
+TEST_CASE("loader: a dataset with only corrupt samples is an error, not an endless loop") {
   const CountingDataset dataset(2, {0, 1});
   const Transform transform = plain_transform();
   LoaderOptions options = options_for(2, 1);
@@ -318,7 +318,7 @@ void check_sample_fault(const std::function<void(const std::filesystem::path&)>&
 
 }  // namespace
 
-TEST_CASE("loader: a file that is gone or cannot be read is a corrupt sample") {
+TEST_CASE("loader: a missing or unreadable file is a corrupt sample") {
   check_sample_fault([](const auto& path) { std::filesystem::remove(path); },
                      "cannot be opened: No such file or directory");
   check_sample_fault(
@@ -339,7 +339,7 @@ TEST_CASE("loader: an image that the transform refuses is a corrupt sample") {
       true);
 }
 
-TEST_CASE("loader: of very many corrupt samples the first hundred are named") {
+TEST_CASE("loader: only the first 100 corrupt samples are reported individually") {
   std::vector<int64_t> corrupt(150);
   std::iota(corrupt.begin(), corrupt.end(), 1);
   const CountingDataset dataset(300, corrupt);
@@ -355,7 +355,7 @@ TEST_CASE("loader: of very many corrupt samples the first hundred are named") {
         "counting: skipped 100 corrupt samples; further ones are skipped without a message");
 }
 
-TEST_CASE("loader: it reads ahead no further than its ring") {
+TEST_CASE("loader: read-ahead is limited to the ring of batches") {
   const CountingDataset dataset(1000);
   const Transform transform = plain_transform();
   LoaderOptions options = options_for(10, 2);
@@ -367,7 +367,7 @@ TEST_CASE("loader: it reads ahead no further than its ring") {
   CHECK(dataset.reads() <= 70);  // five batches read, the fifth still in use, two more ready
 }
 
-TEST_CASE("loader: options that cannot be are refused") {
+TEST_CASE("loader: invalid thread counts and shard ranges are refused") {
   const CountingDataset dataset(10);
   const Transform transform = plain_transform();
   SilentLog log;
@@ -382,7 +382,7 @@ TEST_CASE("loader: options that cannot be are refused") {
   CHECK_THROWS_AS(make(options), ConfigError);
 }
 
-TEST_CASE("loader: batches as pixels have what is left to do with them") {
+TEST_CASE("loader: pixel batches carry the normalization that remains to be applied") {
   const CountingDataset dataset(10);
   TransformConfig config;
   config.mean = {4};
@@ -393,7 +393,7 @@ TEST_CASE("loader: batches as pixels have what is left to do with them") {
   SilentLog log;
   Loader floats(dataset, transform, options, log);
   std::vector<size_t> taken;
-  options.memory = {.take =
+  options.memory = {.allocate =
                         [&](size_t bytes, std::string_view purpose) {
                           taken.push_back(bytes);
                           return Buffer(bytes, purpose);
@@ -417,7 +417,7 @@ TEST_CASE("loader: batches as pixels have what is left to do with them") {
   }
 }
 
-TEST_CASE("loader: batches are floats where data or transform have no pixels") {
+TEST_CASE("loader: batches are floats if the dataset or the transform yields no pixels") {
   SilentLog log;
   LoaderOptions options = options_for(2, 1);
   options.memory.pixels = true;
@@ -456,7 +456,7 @@ class LatePoint final : public Event::Point {
 
 }  // namespace
 
-TEST_CASE("loader: a batch stays whole until the event that it is kept for") {
+TEST_CASE("loader: the memory of a batch is not reused before its keep_until event") {
   const CountingDataset dataset(200);
   const Transform transform = plain_transform();
   LoaderOptions options = options_for(4, 2);
@@ -486,7 +486,7 @@ Transform mixing_transform(Phase phase = Phase::kTrain) {
 
 }  // namespace
 
-TEST_CASE("loader: samples are mixed with others, and the label of the larger share comes first") {
+TEST_CASE("loader: mixup blends samples and lists the label with the larger weight first") {
   const CountingDataset dataset(10);
   const Transform transform = mixing_transform();
   const Mixer mixer(*transform.mix(), {1, 1, 1}, 1, 10);
@@ -523,8 +523,7 @@ TEST_CASE("loader: samples are mixed with others, and the label of the larger sh
   CHECK(alone > 5);
 }
 
-TEST_CASE(
-    "loader: mixtures depend on no thread, shard or start, and a corrupt one's next stands in") {
+TEST_CASE("loader: mixup is equal for any threads, shards and start, also with corrupt samples") {
   const CountingDataset dataset(23, {4, 5});
   const Transform transform = mixing_transform();
   const auto with = [&](int threads, std::vector<ShardRange> shards, int64_t start, int count) {
@@ -550,7 +549,7 @@ TEST_CASE(
     }
 }
 
-TEST_CASE("loader: tests are never mixed") {
+TEST_CASE("loader: mixup does not affect test samples") {
   const CountingDataset dataset(5);
   LoaderOptions options = options_for(5, 1);
   options.phase = Phase::kTest;
@@ -600,7 +599,7 @@ Transform transform_of_2x2(const MixConfig& mix = {}, Phase phase = Phase::kTrai
 
 }  // namespace
 
-TEST_CASE("loader: a batch has the extras that are wanted, one after another, untransformed") {
+TEST_CASE("loader: a batch holds the requested auxiliary inputs in order, untransformed") {
   const auto dataset = with_extras(10);
   const Order order(10, 1, true);
   int64_t position = 0;
@@ -616,7 +615,7 @@ TEST_CASE("loader: a batch has the extras that are wanted, one after another, un
   }
 }
 
-TEST_CASE("loader: extras of shards are those of the batch, and of places without a sample zero") {
+TEST_CASE("loader: a shard holds its auxiliary inputs, and zeros at positions without a sample") {
   const auto dataset = with_extras(5);
   LoaderOptions options = options_for(4, 1);
   options.phase = Phase::kTest;
@@ -633,7 +632,7 @@ TEST_CASE("loader: extras of shards are those of the batch, and of places withou
   for (size_t i = 12; i < 24; ++i) CHECK(whole[1][i] == 0);
 }
 
-TEST_CASE("loader: extras are mixed by the shares of their samples") {
+TEST_CASE("loader: mixup blends auxiliary inputs with the lambda of their samples") {
   const auto dataset = with_extras(10);
   const Transform transform =
       transform_of_2x2({.present = true, .mixup = 0.5, .cutmix = 0, .probability = 0.8});
@@ -653,7 +652,7 @@ TEST_CASE("loader: extras are mixed by the shares of their samples") {
   }
 }
 
-TEST_CASE("loader: extras that are not there, or have another shape, are refused") {
+TEST_CASE("loader: missing auxiliary inputs and wrong shapes are refused") {
   const Transform transform = transform_of_2x2();
   SilentLog log;
   LoaderOptions options = options_for(4, 1);

@@ -37,7 +37,7 @@ double mean_of(const std::vector<double>& values) {
 
 }  // namespace
 
-TEST_CASE("mix: shares have the mean and the variance of Beta(a, a)") {
+TEST_CASE("mix: lambda has the mean and the variance of Beta(a, a)") {
   for (const double a : {0.01, 0.2, 1.0, 5.0, 100.0}) {
     CAPTURE(a);
     std::vector<double> shares, squares;
@@ -55,7 +55,7 @@ TEST_CASE("mix: shares have the mean and the variance of Beta(a, a)") {
   }
 }
 
-TEST_CASE("mix: what is drawn is a function of seed, epoch and sample") {
+TEST_CASE("mix: the decision depends only on seed, epoch and sample") {
   const MixConfig config = config_of(0.4, 1);
   const auto same = [](const MixDecision& a, const MixDecision& b) {
     return a.second_sample == b.second_sample && a.lambda == b.lambda && a.part == b.part;
@@ -67,7 +67,7 @@ TEST_CASE("mix: what is drawn is a function of seed, epoch and sample") {
   CHECK_FALSE(same(mixer_of(config, 100, 4).draw({2, 7}).value(), one));
 }
 
-TEST_CASE("mix: the partner is any other sample") {
+TEST_CASE("mix: the second sample is drawn uniformly from all other samples") {
   const Mixer mixer = mixer_of(config_of(1, 0), 5);
   for (uint64_t index = 0; index < 5; ++index) {
     std::vector<int> times(5);
@@ -83,7 +83,7 @@ TEST_CASE("mix: the partner is any other sample") {
   CHECK_FALSE(mixer_of(config_of(1, 0), 1).draw({0, 0}));
 }
 
-TEST_CASE("mix: a sample is mixed with the probability, and by each way one half of the times") {
+TEST_CASE("mix: samples are mixed with the set probability, half by mixup and half by cutmix") {
   CHECK(drawn(config_of(1, 1, 0)).empty());
   CHECK(std::abs(std::ssize(drawn(config_of(1, 1, 0.3))) - 1200) < 100);
   const std::vector<MixDecision> both = drawn(config_of(1, 1));
@@ -93,7 +93,7 @@ TEST_CASE("mix: a sample is mixed with the probability, and by each way one half
   for (const MixDecision& decision : drawn(config_of(0, 1))) CHECK(decision.part.has_value());
 }
 
-TEST_CASE("mix: a cut lies in the image, and its part of the area is the share") {
+TEST_CASE("mix: the cutmix box lies in the image, and lambda is its fraction of the area") {
   double largest = 0;
   for (const MixDecision& decision : drawn(config_of(0, 1))) {
     const Box& part = *decision.part;
@@ -109,7 +109,7 @@ TEST_CASE("mix: a cut lies in the image, and its part of the area is the share")
   CHECK(largest > 0.8);
 }
 
-TEST_CASE("mix: values are means, or the other's within the part") {
+TEST_CASE("mix: mixup averages values, cutmix copies the box of the second sample") {
   std::vector<float> own(2 * 3 * 4), other(own.size());
   for (size_t i = 0; i < own.size(); ++i) {
     own[i] = static_cast<float>(i);

@@ -44,7 +44,7 @@ TEST_CASE("mnist: reads IDX files, plain and gzipped") {
   CHECK(sample.bytes[7] == std::byte{3});
 }
 
-TEST_CASE("mnist: the fingerprint does not depend on compression, but on the labels") {
+TEST_CASE("mnist: the fingerprint depends on the labels but not on compression") {
   const MnistFolder folder;
   const std::string before = open_mnist(folder.text(), "train")->fingerprint();
   std::filesystem::remove(folder / "train-labels-idx1-ubyte.gz");
@@ -56,7 +56,7 @@ TEST_CASE("mnist: the fingerprint does not depend on compression, but on the lab
   CHECK(open_mnist(folder.text(), "train")->fingerprint() != before);
 }
 
-TEST_CASE("mnist: what is wrong with a file is said") {
+TEST_CASE("mnist: the error states the expected and the found header or size") {
   const auto parse = [](const Bytes& bytes) { parse_idx(bytes, 3, "f"); };
   CHECK_THROWS_WITH_AS(parse(Bytes(5)), "f: expected a header of 16 bytes, got 5", RunError);
   CHECK_THROWS_WITH_AS(parse(idx(0x801, {3, 2, 4}, 24)),
@@ -72,7 +72,7 @@ TEST_CASE("mnist: what is wrong with a file is said") {
   CHECK_THROWS_AS(parse(idx(0x803, {3, 0, 4}, 0)), RunError);
 }
 
-TEST_CASE("mnist: missing files, other counts and labels out of range are refused") {
+TEST_CASE("mnist: missing files, mismatched counts and out-of-range labels are refused") {
   const MnistFolder folder;
   CHECK_THROWS_AS(open_mnist(folder.text(), "test"), ConfigError);
   std::filesystem::remove(folder / "train-labels-idx1-ubyte.gz");
@@ -94,7 +94,7 @@ TEST_CASE("mnist: missing files, other counts and labels out of range are refuse
                     doctest::Contains("the gzip data end too early: the file is truncated"));
 }
 
-TEST_CASE("mnist: a gzipped file is inflated no further than its header says") {
+TEST_CASE("mnist: decompression stops at the size that the IDX header states") {
   const MnistFolder folder;
   std::filesystem::remove(folder / "train-images-idx3-ubyte");
   const std::string bomb = (folder / "train-images-idx3-ubyte.gz").string();

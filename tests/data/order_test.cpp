@@ -22,7 +22,7 @@ std::vector<int64_t> epoch_of(const Order& order, int64_t epoch) {
 
 }  // namespace
 
-TEST_CASE("order: every sample exactly once in every epoch") {
+TEST_CASE("order: each epoch contains every sample exactly once") {
   for (int64_t samples : {1, 2, 3, 4, 5, 15, 16, 17, 100, 1000, 4097})
     for (int64_t epoch : {0, 1, 7}) {
       std::vector<int64_t> indices = epoch_of(Order(samples, 3, true), epoch);
@@ -31,7 +31,7 @@ TEST_CASE("order: every sample exactly once in every epoch") {
     }
 }
 
-TEST_CASE("order: a function of seed and epoch") {
+TEST_CASE("order: the permutation depends only on seed and epoch") {
   const auto first = epoch_of(Order(500, 1, true), 0);
   CHECK(first == epoch_of(Order(500, 1, true), 0));
   CHECK(first != epoch_of(Order(500, 1, true), 1));
@@ -39,7 +39,7 @@ TEST_CASE("order: a function of seed and epoch") {
   CHECK(epoch_of(Order(5, 1, false), 3) == std::vector<int64_t>{0, 1, 2, 3, 4});
 }
 
-TEST_CASE("order: shuffled positions are spread evenly") {
+TEST_CASE("order: shuffled positions are uniformly distributed") {
   // Counts for each tenth of an epoch the samples from the first tenth of the data set.
   constexpr int64_t kSamples = 1000, kEpochs = 200;
   std::vector<double> tenths(10);
@@ -57,7 +57,7 @@ TEST_CASE("order: shuffled positions are spread evenly") {
   CHECK(std::abs(followers / kEpochs - 1) < 0.5);  // as in a random permutation
 }
 
-TEST_CASE("order: large datasets cost nothing") {
+TEST_CASE("order: a dataset of 2^40 samples needs no table") {
   const Order order(int64_t{1} << 40, 1, true);
   CHECK(order.at(12345).index < (int64_t{1} << 40));
   CHECK(order.at((int64_t{1} << 40) + 5).epoch == 1);

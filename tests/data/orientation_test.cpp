@@ -84,7 +84,7 @@ void check_part(const DecodedPart& part, const Image& whole, const Box& box) {
 
 }  // namespace
 
-TEST_CASE("orientation: all eight are turned upright, in colour and in grey") {
+TEST_CASE("orientation: all eight orientations are decoded upright, in color and in gray") {
   for (int channels : {1, 3}) {
     const Image upright = made::smooth_image(41, 67, channels);
     for (int orientation = 1; orientation <= 8; ++orientation) {
@@ -105,7 +105,7 @@ TEST_CASE("orientation: all eight are turned upright, in colour and in grey") {
   }
 }
 
-TEST_CASE("orientation: a part at a fraction of the size lies where it says") {
+TEST_CASE("orientation: a region decoded at reduced size reports its correct position") {
   const Image upright = made::smooth_image(403, 601, 3);
   for (int orientation = 1; orientation <= 8; ++orientation) {
     CAPTURE(orientation);
@@ -121,7 +121,7 @@ TEST_CASE("orientation: a part at a fraction of the size lies where it says") {
   }
 }
 
-TEST_CASE("orientation: a transform turns images, or leaves them as they are stored") {
+TEST_CASE("orientation: the transform applies or ignores the orientation, as configured") {
   const Image upright = made::smooth_image(40, 60, 3);
   const Bytes file = photograph(upright, 6);
   Sample sample{.form = SampleForm::kEncoded, .bytes = file, .storage = {}};
@@ -143,7 +143,7 @@ TEST_CASE("orientation: a transform turns images, or leaves them as they are sto
   CHECK_THROWS_AS(apply(OrientationRule::kIgnore, {3, 40, 60}), ConfigError);
 }
 
-TEST_CASE("orientation: packed images are upright, or as they are stored") {
+TEST_CASE("orientation: pack applies or ignores the orientation, as configured") {
   const made::Folder folder;
   const Image upright = made::smooth_image(40, 60, 3);
   for (int orientation = 1; orientation <= 8; ++orientation)
@@ -180,7 +180,7 @@ TEST_CASE("orientation: packed images are upright, or as they are stored") {
   }
 }
 
-TEST_CASE("orientation: any bytes are safe, and only a right tag counts") {
+TEST_CASE("orientation: damaged EXIF data are harmless, and only a valid tag is applied") {
   const Bytes plain = encode_jpeg(made::smooth_image(16, 8, 3), 90);
   CHECK(!find_orientation(plain));
   CHECK(!find_orientation({}));
@@ -208,7 +208,7 @@ TEST_CASE("orientation: any bytes are safe, and only a right tag counts") {
   CHECK(without_orientation(plain) == plain);
 }
 
-TEST_CASE("jpeg: a photograph of more pixels than an image may have is shrunk, and refused whole") {
+TEST_CASE("jpeg: an oversized photograph is decoded at reduced size, but refused at full size") {
   // The image has one gray value, so the file is small. Decoding it at 1/8 scale is fast.
   Image flat;
   flat.reshape(8200, 8200, 1);

@@ -52,7 +52,7 @@ PackReport pack(
 
 }  // namespace
 
-TEST_CASE("pack: a folder, a tar and a tar.gz give the same bytes") {
+TEST_CASE("pack: a folder, a tar and a tar.gz produce the same bytes") {
   const made::Folder folder;
   for (const File& file : images()) made::write(folder / ("tree/" + file.name), file.bytes);
   made::write(folder / "a.tar", archive());
@@ -74,7 +74,7 @@ TEST_CASE("pack: a folder, a tar and a tar.gz give the same bytes") {
   CHECK(dataset->name(2).ends_with("(dog/b.JPG)"));
 }
 
-TEST_CASE("pack: decoded pixels, smaller images, a shuffled order") {
+TEST_CASE("pack: the options for decoding, resizing and shuffling take effect") {
   const made::Folder folder;
   made::write(folder / "a.tar", archive());
   pack(folder / "a.tar", folder / "raw", [](PackOptions& options) { options.decode = true; });
@@ -100,7 +100,7 @@ TEST_CASE("pack: decoded pixels, smaller images, a shuffled order") {
         std::vector<int64_t>{2, 1});
 }
 
-TEST_CASE("pack: corrupt images stop it or are left out, and nothing half-written stays") {
+TEST_CASE("pack: corrupt images stop it or are skipped, and no partial output remains") {
   const made::Folder folder;
   for (const File& file : images()) made::write(folder / ("tree/" + file.name), file.bytes);
   made::write(folder / "tree/train/cat/b.jpg", made::bytes_of("not an image"));
@@ -115,7 +115,7 @@ TEST_CASE("pack: corrupt images stop it or are left out, and nothing half-writte
   CHECK(report.skipped == 1);
 }
 
-TEST_CASE("pack: wrong prefixes and unknown classes are said") {
+TEST_CASE("pack: the error names a wrong prefix or an unknown class") {
   const made::Folder folder;
   made::write(folder / "a.tar", archive());
   CHECK_THROWS_WITH_AS(pack(folder / "a.tar", folder / "out",
@@ -130,7 +130,7 @@ TEST_CASE("pack: wrong prefixes and unknown classes are said") {
       ConfigError);
 }
 
-TEST_CASE("pack: a generated dataset") {
+TEST_CASE("pack: a generated dataset is packed unchanged") {
   const made::Folder folder;
   const auto random = make_random_pixels({2, 3, 4}, 5, 20, 1);
   pack_dataset(*random, folder / "out", 1 << 20, kQuiet);
@@ -145,7 +145,7 @@ TEST_CASE("pack: a generated dataset") {
   }
 }
 
-TEST_CASE("image folder: classes are the sorted folders, samples the sorted images") {
+TEST_CASE("image folder: sorted folders become classes, their sorted images become samples") {
   const made::Folder folder;
   for (const File& file : images()) made::write(folder / ("tree/" + file.name), file.bytes);
   made::write(folder / "tree/train/.hidden/x.jpg", made::bytes_of("x"));
@@ -164,7 +164,7 @@ TEST_CASE("image folder: classes are the sorted folders, samples the sorted imag
                        doctest::Contains("got 1 folders and no image"), ConfigError);
 }
 
-TEST_CASE("a class folder without an image is a class, read as it is or packed") {
+TEST_CASE("image folder: an empty class folder is a class, read directly or packed") {
   const made::Folder folder;
   const Bytes pixels = made::pnm(made::smooth_image(8, 8, 3));
   made::write(folder / "in/cat/1.ppm", pixels);
@@ -192,7 +192,7 @@ TEST_CASE("a class folder without an image is a class, read as it is or packed")
   }
 }
 
-TEST_CASE("links in image folders are followed where they can be, and never left out in silence") {
+TEST_CASE("image folder: symbolic links are followed or refused, never silently ignored") {
   namespace fs = std::filesystem;
   const made::Folder folder;
   const Bytes pixels = made::pnm(made::smooth_image(8, 8, 3));

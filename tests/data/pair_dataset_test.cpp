@@ -37,7 +37,7 @@ bool holds(const Sample& sample, const std::vector<std::byte>& bytes) {
 
 }  // namespace
 
-TEST_CASE("pairs: a sample and another one, and whether they are of one class") {
+TEST_CASE("pairs: a pair holds two samples, and its label states if their classes are equal") {
   const auto digits = make_digits(200, "train", 1);
   const auto pairs = make_pairs(make_digits(200, "train", 1));
   CHECK(pairs->description().shape == Shape{2, 28, 28});
@@ -62,7 +62,7 @@ TEST_CASE("pairs: a sample and another one, and whether they are of one class") 
   CHECK(pairs->name(3).starts_with(digits->name(3) + " and "));
 }
 
-TEST_CASE("pairs: of floats and several channels, and where no partner is of the wanted kind") {
+TEST_CASE("pairs: float samples with several channels and a single class can be paired") {
   const auto random = make_random({3, 4, 5}, 1, 7, 1);
   const auto pairs = make_pairs(make_random({3, 4, 5}, 1, 7, 1));
   CHECK(pairs->description().shape == Shape{6, 4, 5});

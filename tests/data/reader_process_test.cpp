@@ -31,7 +31,7 @@ std::string fault_of_script(const std::string& script,
 
 }  // namespace
 
-TEST_CASE("a reader's end becomes one line") {
+TEST_CASE("reader process: a crash or an early exit becomes a one-line error") {
   CHECK(fault_of_script("kill -SEGV $$") ==
         "damaged? poseidon-read-lmdb crashed by signal 11 (Segmentation fault)");
   CHECK(fault_of_script("echo 'free(): invalid pointer' >&2; kill -ABRT $$") ==
@@ -46,19 +46,19 @@ TEST_CASE("a reader's end becomes one line") {
         "expected entries of a reader program, got other bytes");
 }
 
-TEST_CASE("a reader that is stuck is ended, also one that closes its output") {
+TEST_CASE("reader process: a hanging reader is stopped, also after it closes its output") {
   CHECK(fault_of_script("exec sleep 100", std::chrono::milliseconds(200)) ==
         "poseidon-read-lmdb sent nothing for 0.2 s and was stopped");
   CHECK(fault_of_script("exec >&- 2>&-; exec sleep 100", std::chrono::milliseconds(200)) ==
         "poseidon-read-lmdb closed its output but did not exit");
 }
 
-TEST_CASE("a reader may say very much before it ends") {
+TEST_CASE("reader process: a reader may write a lot to stderr before it exits") {
   CHECK(fault_of_script("yes error | head -c 300000 >&2; exit 3") ==
         "damaged? poseidon-read-lmdb exited too early, with exit code 3: error");
 }
 
-TEST_CASE("a format that this build does not read is said") {
+TEST_CASE("reader process: the error names the reader program that this build lacks") {
   const made::Folder folder;
   made::write(folder / "db", made::bytes_of("any"));
   CHECK(error_of<ConfigError>([&] {

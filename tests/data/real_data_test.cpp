@@ -30,7 +30,7 @@ std::string find(const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("the real MNIST") {
+TEST_CASE("real data: the MNIST test set has its known size and first label") {
   const std::string path = find("mnist");
   if (path.empty()) return;
   const auto dataset = open_mnist(path, "test");
@@ -41,7 +41,7 @@ TEST_CASE("the real MNIST") {
   CHECK(sample.label == 7);  // the well-known first test digit
 }
 
-TEST_CASE("real photographs, packed and loaded") {
+TEST_CASE("real data: photographs are packed and loaded") {
   const std::string path = find("imagenet-sample/imagenet-sample-250.tar");
   if (path.empty()) return;
   const made::Folder folder;

@@ -72,7 +72,7 @@ size_t entries_in(const std::filesystem::path& folder) {
 
 }  // namespace
 
-TEST_CASE("records: what was written is read, in any order") {
+TEST_CASE("records: written samples are read in any order") {
   const made::Folder folder;
   write_set(folder / "set");
   const auto dataset = open_record_set((folder / "set").string());
@@ -90,7 +90,7 @@ TEST_CASE("records: what was written is read, in any order") {
   }
 }
 
-TEST_CASE("records: the same samples give the same files and fingerprint") {
+TEST_CASE("records: equal samples produce equal files and fingerprints") {
   const made::Folder folder;
   write_set(folder / "a");
   write_set(folder / "b");
@@ -99,13 +99,13 @@ TEST_CASE("records: the same samples give the same files and fingerprint") {
         open_record_set((folder / "b").string())->fingerprint());
 }
 
-TEST_CASE("records: every flipped bit is refused on opening or on reading") {
+TEST_CASE("records: every flipped bit is detected when the set is opened or read") {
   const made::Folder folder;
   write_set(folder / "set");
   refuses_every_flipped_bit(folder / "set/00000.records");
 }
 
-TEST_CASE("records: a shard that is cut, exchanged or missing is refused") {
+TEST_CASE("records: a truncated, replaced or missing shard is refused") {
   const made::Folder folder;
   write_set(folder / "set");
   const auto open = [&] { open_record_set((folder / "set").string()); };
@@ -145,7 +145,7 @@ TEST_CASE("records: an altered manifest is refused") {
                        doctest::Contains("expected the folder of a record set"), ConfigError);
 }
 
-TEST_CASE("records: index entries that lie are refused even with right checksums") {
+TEST_CASE("records: invalid index entries are refused even if their checksums match") {
   RecordEntry entry;
   entry.offset = kShardHeaderBytes;
   entry.payload_bytes = 3;
@@ -186,7 +186,7 @@ TEST_CASE("records: index entries that lie are refused even with right checksums
   CHECK_THROWS_WITH_AS(shard_with(lying), "f: record 0: expected form 0 or 1, got 7", RunError);
 }
 
-TEST_CASE("records: nothing is left of a set that was not finished") {
+TEST_CASE("records: an unfinished writer removes its files, a non-empty folder is refused") {
   const made::Folder folder;
   {
     RecordWriter writer(folder / "set", 256);
@@ -213,7 +213,7 @@ std::vector<float> values_of_extras(int i) {
 void write_set_with_extras(const std::filesystem::path& folder) {
   RecordWriter writer(folder, 256);
   writer.set_classes({"cat", "dog"});
-  writer.set_extras(kPoseAndMap, "here");
+  writer.set_auxiliary_inputs(kPoseAndMap, "here");
   for (int i = 0; i < 10; ++i) {
     const Bytes bytes = payload(i);
     const std::vector<float> values = values_of_extras(i);
@@ -226,7 +226,7 @@ void write_set_with_extras(const std::filesystem::path& folder) {
 
 }  // namespace
 
-TEST_CASE("records: extras that were written are read, wherever they lie") {
+TEST_CASE("records: written auxiliary inputs are read in any order") {
   const made::Folder folder;
   write_set_with_extras(folder / "set");
   const auto dataset = open_record_set((folder / "set").string());
@@ -243,7 +243,7 @@ TEST_CASE("records: extras that were written are read, wherever they lie") {
   }
 }
 
-TEST_CASE("records: sets without extras are of version 1, with them of version 2") {
+TEST_CASE("records: the version is 2 with auxiliary inputs and 1 without") {
   const made::Folder folder;
   write_set(folder / "plain");
   write_set_with_extras(folder / "extras");
@@ -266,13 +266,13 @@ TEST_CASE("records: sets without extras are of version 1, with them of version 2
         open_record_set((folder / "extras").string())->fingerprint());
 }
 
-TEST_CASE("records: every flipped bit of a record with extras is refused") {
+TEST_CASE("records: every flipped bit of a record with auxiliary inputs is detected") {
   const made::Folder folder;
   write_set_with_extras(folder / "set");
   refuses_every_flipped_bit(folder / "set/00000.records");
 }
 
-TEST_CASE("records: shards whose extras are not those of the manifest are refused") {
+TEST_CASE("records: a shard whose auxiliary inputs differ from the manifest is refused") {
   const made::Folder folder;
   write_set_with_extras(folder / "set");
   write_set(folder / "plain");
@@ -286,18 +286,18 @@ TEST_CASE("records: shards whose extras are not those of the manifest are refuse
       "s: byte 44: expected extras as floats of 4 bytes in each record, got 6 bytes", RunError);
 }
 
-TEST_CASE("records: a set has the same extras in all of its records") {
+TEST_CASE("records: the writer refuses auxiliary inputs that differ from earlier samples") {
   const made::Folder folder;
   RecordWriter writer(folder / "set", 256);
   writer.set_classes({"cat"});
-  writer.set_extras({{"pose", {1}}}, "first");
+  writer.set_auxiliary_inputs({{"pose", {1}}}, "first");
   const Bytes bytes = payload(0);
   const std::vector<float> value{1};
   Sample sample = pixels(0, bytes);
   sample.extras = std::as_bytes(std::span(value));
   writer.add("a", sample);
-  writer.set_extras({{"pose", {1}}}, "second");
-  CHECK_THROWS_WITH_AS(writer.set_extras({{"pose", {2}}}, "third"),
+  writer.set_auxiliary_inputs({{"pose", {1}}}, "second");
+  CHECK_THROWS_WITH_AS(writer.set_auxiliary_inputs({{"pose", {2}}}, "third"),
                        "third: expected the same extras as in earlier samples (pose 1), got pose 2",
                        RunError);
 }
@@ -342,7 +342,7 @@ class RecordLoader {
 
 }  // namespace
 
-TEST_CASE("records: a shard that is cut while a loader reads it gives corrupt samples") {
+TEST_CASE("records: a shard truncated while a loader reads it yields corrupt samples") {
   for (const OnError on_error : {OnError::kStop, OnError::kSkip}) {
     const made::Folder folder;
     write_equal_records(folder / "set", 20);
@@ -366,7 +366,7 @@ TEST_CASE("records: a shard that is cut while a loader reads it gives corrupt sa
   }
 }
 
-TEST_CASE("records: a shard that is replaced while it is read gives corrupt samples") {
+TEST_CASE("records: a shard replaced while it is read yields corrupt samples") {
   const made::Folder folder;
   write_equal_records(folder / "set", 20);
   write_equal_records(folder / "other", 20, 7);
@@ -385,7 +385,7 @@ TEST_CASE("records: a shard that is replaced while it is read gives corrupt samp
   CHECK(fault().find("the record's checksum does not match") != std::string::npos);
 }
 
-TEST_CASE("records: of many shards some are open, and one that is gone is an error") {
+TEST_CASE("records: only some shards stay open, and reading a deleted shard is an error") {
   const made::Folder folder;
   std::vector<std::filesystem::path> paths;
   for (int i = 0; i < 5; ++i) {

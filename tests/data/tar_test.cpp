@@ -28,7 +28,7 @@ std::string content(const Bytes& archive, const TarEntry& entry) {
 
 }  // namespace
 
-TEST_CASE("tar: lists files, folders and links with their places") {
+TEST_CASE("tar: files, folders and links are listed with their offsets") {
   Bytes archive;
   made::append_tar(archive, "train/", {}, '5');
   made::append_tar(archive, "train/cat/1.jpg", made::bytes_of("one"));
@@ -45,7 +45,7 @@ TEST_CASE("tar: lists files, folders and links with their places") {
   CHECK(content(archive, entries[3]) == std::string(600, 'x'));
 }
 
-TEST_CASE("tar: long names in GNU and pax form") {
+TEST_CASE("tar: long names are read in GNU and pax form") {
   const std::string name = std::string(150, 'd') + "/1.jpg";
   Bytes archive;
   made::append_tar(archive, "././@LongLink", made::bytes_of(name + std::string(1, '\0')), 'L');
@@ -62,7 +62,7 @@ TEST_CASE("tar: long names in GNU and pax form") {
   CHECK(entries[2].name == "after");
 }
 
-TEST_CASE("tar: damage is refused with its place") {
+TEST_CASE("tar: a damaged archive is refused with the byte offset") {
   Bytes archive;
   made::append_tar(archive, "a", made::bytes_of("one"));
   made::append_tar(archive, "b", made::bytes_of("two"));
@@ -87,7 +87,7 @@ TEST_CASE("tar: damage is refused with its place") {
   CHECK_THROWS_WITH_AS(list(pax), "a.tar: byte 0: a pax header is damaged", RunError);
 }
 
-TEST_CASE("gzip: round trip, cut, altered, too large") {
+TEST_CASE("gzip: data survive a round trip; truncated, altered and oversized data are refused") {
   const Bytes plain(100000, std::byte{42});
   const Bytes packed = made::gzipped(plain);
   CHECK(is_gzip(packed));

@@ -61,7 +61,7 @@ double resampled(const Image& image, double step_y, double step_x, int64_t y, in
 
 }  // namespace
 
-TEST_CASE("transform: pixels become planes, normalized") {
+TEST_CASE("transform: interleaved pixels become normalized channel planes") {
   const Image image = made::smooth_image(4, 5, 3);
   TransformConfig config;
   config.mean = {10, 20, 30};
@@ -79,7 +79,7 @@ TEST_CASE("transform: pixels become planes, normalized") {
       }
 }
 
-TEST_CASE("transform: resizing equals its definition, larger and smaller") {
+TEST_CASE("transform: enlarged and reduced images match the definition of resizing") {
   const Image image = made::smooth_image(24, 18, 3, 3);
   for (const std::array<int64_t, 2>& size :
        {std::array<int64_t, 2>{40, 31}, std::array<int64_t, 2>{7, 5},
@@ -98,7 +98,7 @@ TEST_CASE("transform: resizing equals its definition, larger and smaller") {
   }
 }
 
-TEST_CASE("transform: resize and centre crop is the centre of the resized image") {
+TEST_CASE("transform: resize with center crop equals the center of the resized image") {
   const Image image = made::smooth_image(30, 40, 3, 5);
   TransformConfig whole, cropped;
   whole.resize_short = 20;  // 20 x 27
@@ -113,7 +113,7 @@ TEST_CASE("transform: resize and centre crop is the centre of the resized image"
               doctest::Approx(static_cast<double>(all[(c * 20 + y + 2) * 27 + x + 5])));
 }
 
-TEST_CASE("transform: random crops with padding and mirrors are all the crops there are") {
+TEST_CASE("transform: random crops with padding and mirror cover all possible crops") {
   const Image image = made::smooth_image(4, 4, 1);
   TransformConfig config;
   config.padding = 1;
@@ -144,7 +144,7 @@ TEST_CASE("transform: random crops with padding and mirrors are all the crops th
   CHECK(seen.size() == 18);
 }
 
-TEST_CASE("transform: randomness depends on seed, epoch and sample alone") {
+TEST_CASE("transform: randomness depends only on seed, epoch and sample") {
   const Image image = made::smooth_image(40, 50, 3);
   TransformConfig config;
   config.random_resized_crop.present = true;
@@ -162,7 +162,7 @@ TEST_CASE("transform: randomness depends on seed, epoch and sample alone") {
   CHECK(run({3, 7}, 1, Phase::kTest) == run({4, 8}, 2, Phase::kTest));
 }
 
-TEST_CASE("crop plan: random parts keep to area and aspect and reach everywhere") {
+TEST_CASE("crop plan: random crops respect area and aspect limits and reach all rows") {
   TransformConfig config;
   config.random_resized_crop.present = true;
   config.random_resized_crop.size = {10, 10};
@@ -192,7 +192,7 @@ TEST_CASE("crop plan: random parts keep to area and aspect and reach everywhere"
   CHECK(plan_crop(config, 300, 400, nullptr, kName).used == Box{18, 68, 263, 263});
 }
 
-TEST_CASE("transform: a jpeg photograph gives what its pixels give") {
+TEST_CASE("transform: a JPEG file and its pixels produce similar results") {
   const Image image = made::smooth_image(260, 340, 3, 9);
   const auto bytes = encode_jpeg(image, 95);
   Sample encoded;
@@ -216,7 +216,7 @@ TEST_CASE("transform: a jpeg photograph gives what its pixels give") {
   CHECK(apply(crop, {1, 100, 100}, encoded).size() == 10000);
 }
 
-TEST_CASE("transform: grey and colour become what the network wants") {
+TEST_CASE("transform: gray and color images are converted to the network's channels") {
   const Image grey = made::smooth_image(3, 3, 1);
   const auto colour = apply({}, {3, 3, 3}, sample_of(grey));
   for (size_t i = 0; i < 9; ++i) {
@@ -231,7 +231,7 @@ TEST_CASE("transform: grey and colour become what the network wants") {
                                                0.114 * image.pixels[14])) <= 0.51);
 }
 
-TEST_CASE("transform: floats are cropped, mirrored and normalized") {
+TEST_CASE("transform: float samples are cropped and scaled, but not resized") {
   std::vector<float> values;
   for (int i = 0; i < 2 * 3 * 5; ++i) values.push_back(static_cast<float>(i));
   Sample sample;
@@ -249,7 +249,7 @@ TEST_CASE("transform: floats are cropped, mirrored and normalized") {
   CHECK_THROWS_AS(apply(config, {5, 2, 1}, sample), ConfigError);
 }
 
-TEST_CASE("transform: a mean image is subtracted before the mirror, at the crop's place") {
+TEST_CASE("transform: the mean image is subtracted at the crop's position before mirroring") {
   const made::Folder folder;
   const Image image = made::smooth_image(4, 6, 3);
   FloatImage mean{4, 6, 3, {}};
@@ -269,7 +269,7 @@ TEST_CASE("transform: a mean image is subtracted before the mirror, at the crop'
                        doctest::Contains("the mean image is 4x6, img is 5x5"), ConfigError);
 }
 
-TEST_CASE("pfm: round trip and damage") {
+TEST_CASE("pfm: an image survives a round trip, and damaged files are refused") {
   const FloatImage image{2, 3, 1, {1, 2, 3, 4, 5, 6.5f}};
   const auto bytes = encode_pfm(image);
   const FloatImage back = parse_pfm(bytes, "f");
@@ -281,7 +281,7 @@ TEST_CASE("pfm: round trip and damage") {
   CHECK_THROWS_AS(parse_pfm(made::bytes_of("PF\n99999999 99999999\n-1\n"), "f"), RunError);
 }
 
-TEST_CASE("jitter: brightness, contrast and saturation by their definitions") {
+TEST_CASE("jitter: brightness, contrast and saturation match their definitions") {
   std::vector<float> pixels{10, 20, 30, 200, 100, 50};
   jitter(pixels, 3, {.brightness = 2, .contrast = 1, .saturation = 1});
   CHECK(pixels == std::vector<float>{20, 40, 60, 255, 200, 100});
@@ -311,7 +311,7 @@ std::array<double, 3> colour_of(double hue, double saturation, double value) {
 
 }  // namespace
 
-TEST_CASE("jitter: a hue is turned at equal value and saturation, grey has none") {
+TEST_CASE("jitter: a hue shift keeps value and saturation, and does not change gray") {
   for (const double turn : {-0.5, -0.3, -0.01, 0.07, 0.25, 0.5})
     for (int from = 0; from < 24; ++from) {
       const double hue = from / 24.0, turned = hue + turn - std::floor(hue + turn);
@@ -326,7 +326,7 @@ TEST_CASE("jitter: a hue is turned at equal value and saturation, grey has none"
     }
 }
 
-TEST_CASE("jitter: steps are made in the order that is given") {
+TEST_CASE("jitter: steps run in the given order") {
   using enum JitterStep;
   const JitterFactors factors{.brightness = 2, .contrast = 0.5f};
   std::vector<float> pixels{50, 150};
@@ -339,7 +339,7 @@ TEST_CASE("jitter: steps are made in the order that is given") {
   CHECK(pixels == std::vector<float>{150, 250});
 }
 
-TEST_CASE("transform: jitter comes in all orders, each for some sample") {
+TEST_CASE("transform: the order of jitter steps differs between samples") {
   // With brightness and contrast only, the two orders give different results for these two pixels.
   const Image image{1, 2, 1, {100, 200}};
   TransformConfig config;
@@ -362,7 +362,7 @@ TEST_CASE("transform: jitter comes in all orders, each for some sample") {
   CHECK(contrast_first.size() == 2);
 }
 
-TEST_CASE("transform: what does not go together is refused") {
+TEST_CASE("transform: conflicting options and mismatched shapes are refused") {
   const auto make = [](const TransformConfig& config, const Shape& source = {}) {
     Transform(config, {3, 24, 24}, Phase::kTrain, 1, source);
   };
@@ -431,7 +431,7 @@ void check_forms(const TransformConfig& config, const Shape& output, const Sampl
 
 }  // namespace
 
-TEST_CASE("transform: pixels that are normalized later come to the same bits") {
+TEST_CASE("transform: deferred normalization of pixels produces the same bits") {
   TransformConfig config;
   config.mirror = true;
   config.mean = {123.675, 116.28, 103.53};
@@ -449,7 +449,7 @@ TEST_CASE("transform: pixels that are normalized later come to the same bits") {
   check_forms(config, {3, 1, 1}, sample_of(image));
 }
 
-TEST_CASE("transform: pixels that are normalized later, of other channels and of files") {
+TEST_CASE("transform: deferred normalization also fits other channel counts and image files") {
   TransformConfig config;
   config.mirror = true;
   config.crop = {8, 8};
@@ -466,8 +466,7 @@ TEST_CASE("transform: pixels that are normalized later, of other channels and of
   check_forms(config, {1, 8, 8}, encoded);
 }
 
-TEST_CASE(
-    "transform: what is resized, jittered, mixed or has a mean image of its own keeps no pixels") {
+TEST_CASE("transform: resize, random crop, jitter and mixup produce floats instead of pixels") {
   const auto keeps = [](const auto& change, Phase phase = Phase::kTrain) {
     TransformConfig config;
     change(config);

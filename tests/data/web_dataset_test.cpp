@@ -37,7 +37,7 @@ PackReport pack_tars(const std::vector<std::filesystem::path>& tars,
 
 }  // namespace
 
-TEST_CASE("web dataset: members with one stem are a sample") {
+TEST_CASE("web dataset: members with the same stem form one sample") {
   std::vector<TarEntry> entries;
   for (const char* name : {"a/", "a/1.cls", "a/1.json", "a/1.JPG", "a/1.mask.png", "b.d/1.png",
                            "b.d/1.cls", "2.txt", "3.cls", "4.jpeg", "5.cls", "5.cls", "5.png"})
@@ -55,7 +55,7 @@ TEST_CASE("web dataset: members with one stem are a sample") {
   CHECK(samples[4].fault == "has two labels (.cls)");
 }
 
-TEST_CASE("web dataset: several archives, one compressed, in their order") {
+TEST_CASE("web dataset: plain and compressed archives are packed in the given order") {
   const made::Folder folder;
   made::write(folder / "0.tar", tar_of({{"x.ppm", picture(1)},
                                         {"x.cls", made::bytes_of("3")},
@@ -77,7 +77,7 @@ TEST_CASE("web dataset: several archives, one compressed, in their order") {
   }
 }
 
-TEST_CASE("web dataset: samples that lack something stop it or are left out") {
+TEST_CASE("web dataset: incomplete samples stop the pack or are skipped") {
   const made::Folder folder;
   made::write(folder / "a.tar", tar_of({{"1.ppm", picture(1)},
                                         {"2.ppm", picture(2)},

@@ -28,11 +28,12 @@ inline void fill_state(const importer::StateTensor& tensor, std::span<float> out
   if (tensor.shape.rank() > 1) {
     high = static_cast<float>(std::sqrt(6.0 / static_cast<double>(tensor.shape.sample_count())));
     low = -high;
-  } else if (tensor.theirs.ends_with(".weight") || tensor.theirs.ends_with(".running_var")) {
+  } else if (tensor.torchvision_name.ends_with(".weight") ||
+             tensor.torchvision_name.ends_with(".running_var")) {
     low = 0.5F;
     high = 1.5F;
   }
-  RandomStream random = random_stream(name_hash(tensor.theirs));
+  RandomStream random = random_stream(name_hash(tensor.torchvision_name));
   for (float& value : out) value = random.next_uniform(low, high);
 }
 
@@ -44,7 +45,7 @@ inline void write_state(const std::filesystem::path& path,
     const std::span<const int64_t> extents = tensor.shape.extents();
     const bool counts = tensor.counts_batches();
     tensors.push_back(
-        {.name = tensor.theirs,
+        {.name = tensor.torchvision_name,
          .type = counts ? "I64" : "F32",
          .shape = {extents.begin(), extents.end()},
          .bytes = static_cast<uint64_t>(tensor.shape.count()) * (counts ? 8 : 4),

@@ -58,7 +58,7 @@ float value_of(const std::string& name, size_t index) {
 
 }  // namespace
 
-TEST_CASE("each layer becomes the nodes that ONNX Runtime computes the same with") {
+TEST_CASE("each layer is exported as the expected ONNX nodes") {
   for (const Json& each : layer_cases()) {
     const auto name = each["case"].get<std::string>();
     CAPTURE(name);
@@ -75,7 +75,7 @@ TEST_CASE("each layer becomes the nodes that ONNX Runtime computes the same with
   }
 }
 
-TEST_CASE("layers see their own inputs where a layer of tests alone stands before them") {
+TEST_CASE("a test-only layer does not change the inputs of the layers after it") {
   const char* with_hits =
       R"({"name": "hits", "phase": "test", "input": "aux", "type": "accuracy"},)";
   const auto lines_of = [](const std::string& between) {
@@ -97,7 +97,7 @@ TEST_CASE("layers see their own inputs where a layer of tests alone stands befor
         }) == 2);
 }
 
-TEST_CASE("each type of layer has a case, but for those that a model has not") {
+TEST_CASE("each layer type except losses has an export case") {
   std::set<std::string> types;
   for (const Json& each : layer_cases())
     for (const Json& layer : each["layers"]) types.insert(layer["type"]);
@@ -105,7 +105,7 @@ TEST_CASE("each type of layer has a case, but for those that a model has not") {
     if (!type.make()->is_loss()) CHECK_MESSAGE(types.contains(type.name), type.name);
 }
 
-TEST_CASE("a batch norm becomes part of the layer before it") {
+TEST_CASE("a batch norm is folded into the previous layer") {
   const Json layers = Json::parse(R"([
     {"name": "conv", "type": "convolution", "outputs": 2, "kernel": [1, 2], "bias": false},
     {"name": "bn1", "type": "batch_norm", "epsilon": 0.5},
@@ -142,7 +142,7 @@ TEST_CASE("a batch norm becomes part of the layer before it") {
   }
 }
 
-TEST_CASE("a batch norm stays where others read what it reads") {
+TEST_CASE("a batch norm is not folded if another layer uses its input or the weight") {
   const auto nodes = [](const char* layers) {
     return exported(Weights(network_of(Json::parse(layers)), value_of), {.fold_batch_norm = true})
         .nodes.size();
@@ -159,7 +159,7 @@ TEST_CASE("a batch norm stays where others read what it reads") {
   CHECK(nodes(R"([{"name": "a", "type": "batch_norm"}])") == 1);
 }
 
-TEST_CASE("what ONNX cannot say is refused with the layer's name") {
+TEST_CASE("a layer that ONNX cannot express is refused by name") {
   const auto refusal = [](const Json& layers) {
     const Weights weights(network_of(layers));
     const std::string message = error_of<ConfigError>([&] { exported(weights); });
@@ -175,7 +175,7 @@ TEST_CASE("what ONNX cannot say is refused with the layer's name") {
         "expected at least one layer before the losses, got none");
 }
 
-TEST_CASE("a model is the network of tests") {
+TEST_CASE("a model contains the test network") {
   const Json common = Json::parse(R"([
     {"name": "c", "type": "convolution", "outputs": 4, "kernel": 3}, {"name": "n", "type": "batch_norm"},
     {"name": "f", "type": "linear", "outputs": 5}, {"name": "p", "type": "softmax"},
@@ -196,7 +196,7 @@ TEST_CASE("a model is the network of tests") {
   }
 }
 
-TEST_CASE("further inputs are inputs of the model, but for those that losses alone read") {
+TEST_CASE("auxiliary inputs become model inputs, except those that only losses read") {
   Json network = network_of(Json::parse(R"([
     {"name": "a", "type": "linear", "outputs": 2},
     {"name": "b", "type": "linear", "input": "pose", "outputs": 2},
@@ -221,7 +221,7 @@ TEST_CASE("further inputs are inputs of the model, but for those that losses alo
   CHECK(reads("map"));
 }
 
-TEST_CASE("the file is the model, and told of") {
+TEST_CASE("the file contains the model, and the report counts nodes and tensors") {
   const Weights weights(network_of(Json::parse(R"([{"name": "a", "type": "bias"}])")));
   RecordingLog said;
   const TrainedWeights trained(weights.path(), "", said);
@@ -233,7 +233,7 @@ TEST_CASE("the file is the model, and told of") {
         bytes_of(encode(make_onnx_model(trained, {}))));
 }
 
-TEST_CASE("numbers of protobuf's format") {
+TEST_CASE("the protobuf writer encodes integers, floats, bytes, text and messages") {
   WireWriter inner;
   inner.integer(1, -1);
   WireWriter writer;

@@ -42,7 +42,7 @@ Json narrow_resnet() {
 
 }  // namespace
 
-TEST_CASE("what is exported again is the same state dict, bit for bit and in order") {
+TEST_CASE("import and export reproduce a state dict bit for bit and in order") {
   const Folder folder;
   const auto& arch = importer::torchvision_arch("mobilenet_v2");
   const std::filesystem::path given = folder / "given.safetensors",
@@ -72,7 +72,7 @@ TEST_CASE("what is exported again is the same state dict, bit for bit and in ord
   }
 }
 
-TEST_CASE("without imported counts the batches are those of the checkpoint's steps, here none") {
+TEST_CASE("without imported counts, num_batches_tracked is the number of steps, here 0") {
   const made::Weights weights(narrow_resnet());
   RecordingLog said;
   const TrainedWeights trained(weights.path(), "", said);
@@ -86,7 +86,7 @@ TEST_CASE("without imported counts the batches are those of the checkpoint's ste
         made::Weights::counting("stage2_first.project_bn.running_var", 1));
 }
 
-TEST_CASE("another epsilon than torchvision's is told") {
+TEST_CASE("an epsilon that differs from torchvision's causes a warning") {
   const auto warnings = [](const char* epsilon) {
     Json json = narrow_resnet();
     json["defaults"]["batch_norm"]["epsilon"] = Json::parse(epsilon);
@@ -104,7 +104,7 @@ TEST_CASE("another epsilon than torchvision's is told") {
                                "model with norm_layer=partial(torch.nn.BatchNorm2d, eps=0.001)"});
 }
 
-TEST_CASE("weights that are none, or of another network, are refused") {
+TEST_CASE("missing weights and weights of another network are refused") {
   const Json json = Json::parse(
       R"({"name": "n", "input": {"channels": 1}, "layers": [{"name": "a", "type": "linear", "outputs": 2}]})");
   const made::Weights weights(json);

@@ -61,26 +61,18 @@ void compare_with_torchvision(const std::string& name) {
 
 }  // namespace
 
-TEST_CASE("an imported alexnet computes what torchvision does") {
-  compare_with_torchvision("alexnet");
-}
-TEST_CASE("an imported googlenet computes what torchvision does") {
-  compare_with_torchvision("googlenet");
-}
-TEST_CASE("an imported efficientnet_b0 computes what torchvision does") {
+TEST_CASE("an imported alexnet matches torchvision") { compare_with_torchvision("alexnet"); }
+TEST_CASE("an imported googlenet matches torchvision") { compare_with_torchvision("googlenet"); }
+TEST_CASE("an imported efficientnet_b0 matches torchvision") {
   compare_with_torchvision("efficientnet_b0");
 }
-TEST_CASE("an imported inception_v3 computes what torchvision does") {
+TEST_CASE("an imported inception_v3 matches torchvision") {
   compare_with_torchvision("inception_v3");
 }
-TEST_CASE("an imported mobilenet_v2 computes what torchvision does") {
+TEST_CASE("an imported mobilenet_v2 matches torchvision") {
   compare_with_torchvision("mobilenet_v2");
 }
-TEST_CASE("an imported resnet18 computes what torchvision does") {
-  compare_with_torchvision("resnet18");
-}
-TEST_CASE("an imported resnet50 computes what torchvision does") {
-  compare_with_torchvision("resnet50");
-}
+TEST_CASE("an imported resnet18 matches torchvision") { compare_with_torchvision("resnet18"); }
+TEST_CASE("an imported resnet50 matches torchvision") { compare_with_torchvision("resnet50"); }
 
 }  // namespace poseidon::exporter

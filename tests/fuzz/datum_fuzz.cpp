@@ -28,7 +28,7 @@ void check_sample(const Sample& sample) {
 
 void check_extras(const Datum& datum) {
   Sample sample;
-  const int64_t values = poseidon::count_of(take_extras(datum, "d", sample));
+  const int64_t values = poseidon::count_of(copy_auxiliary_inputs(datum, "d", sample));
   if (static_cast<int64_t>(sample.extras.size()) != 4 * values) std::abort();
 }
 
@@ -45,7 +45,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     }
     for (const bool turned : {false, true}) {
       Sample sample;
-      take_datum(datum, turned, "d", sample);
+      fill_from_datum(datum, turned, "d", sample);
       check_sample(sample);
     }
   } catch (const CorruptSample&) {

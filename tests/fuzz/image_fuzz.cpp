@@ -12,11 +12,11 @@ namespace {
 using namespace poseidon::data;
 
 /// Larger images are valid, but decoding them is slow.
-constexpr int64_t kMostPixels = 1 << 20;
+constexpr int64_t kMaxPixels = 1 << 20;
 
 void decode(std::span<const std::byte> bytes, ImageDecoder& decoder) {
   const ImageHeader header = decoder.open(bytes, "f");
-  if (header.height * header.width > kMostPixels) return;
+  if (header.height * header.width > kMaxPixels) return;
   Image image;
   decoder.decode_all(3, image);
   if (image.height != header.height || image.width != header.width) std::abort();

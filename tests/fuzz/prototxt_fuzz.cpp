@@ -18,7 +18,7 @@ using namespace poseidon::importer;
 void import_network(std::string_view content, Remarks& remarks) {
   const CaffeNetwork network(content, "n.prototxt");
   for (const CaffeLayer& layer : network.layers())
-    if (layer.gives_data()) read_data_layer(layer, remarks);
+    if (layer.is_data_layer()) read_data_layer(layer, remarks);
   const ImportedNetwork imported = map_network(network, {3, 16, 16}, remarks);
   net::Network(imported.json, "network.json", 1).summary();
 }

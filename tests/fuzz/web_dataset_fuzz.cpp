@@ -18,7 +18,7 @@ bool read_next(SampleStream& stream) {
   Sample sample;
   try {
     if (!stream.next(name, sample)) return false;
-    if (sample.label < 0 || sample.label >= kMostNumberedClasses) std::abort();
+    if (sample.label < 0 || sample.label >= kMaxNumberedClasses) std::abort();
   } catch (const CorruptSample&) {
   }
   return true;

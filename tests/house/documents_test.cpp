@@ -83,7 +83,7 @@ TEST_CASE("prose in documents is wrapped at 120 columns") {
   }
 }
 
-TEST_CASE("no text names a folder or a ticket that its reader has not") {
+TEST_CASE("no text names a local folder or a ticket") {
   static const std::regex kLocal(R"((^|[^A-Za-z0-9_./}])(/(home|root|work)/|issue #?[0-9]))");
   for (const SourceFile& file :
        source_files("", {".md", ".h", ".cpp", ".cu", ".cuh", ".cmake", ".txt", ".json", ".py"})) {

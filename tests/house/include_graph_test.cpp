@@ -187,7 +187,7 @@ std::vector<std::string> faults_of(const SourceFile& file) {
 
 }  // namespace
 
-TEST_CASE("the rooms are a graph without cycles: a row names only rows above it") {
+TEST_CASE("the table of folders has no cycles: a row names only rows above it") {
   std::set<std::string> above;
   for (const Room& room : rooms()) {
     for (const std::string& name : room.may_include) {
@@ -199,7 +199,7 @@ TEST_CASE("the rooms are a graph without cycles: a row names only rows above it"
   CHECK(above.size() >= 20);
 }
 
-TEST_CASE("every include follows the graph of rooms") {
+TEST_CASE("every include is allowed by the table of folders") {
   size_t files = 0;
   for (const char* folder : kFolders)
     for (const SourceFile& file : source_files(folder, {".h", ".cpp", ".cu", ".cuh"})) {
@@ -209,7 +209,7 @@ TEST_CASE("every include follows the graph of rooms") {
   CHECK(files > 50);
 }
 
-TEST_CASE("the include test finds what it is for") {
+TEST_CASE("the include test finds each kind of fault") {
   const auto faults = [](const std::string& path, const std::string& line) {
     return faults_of({.path = path, .lines = {line}});
   };

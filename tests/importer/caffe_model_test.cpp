@@ -35,7 +35,7 @@ std::string blob_fault(const Wire& blob) { return fault(made::layer("a", {blob})
 
 }  // namespace
 
-TEST_CASE("caffemodel: layers of the new form and of V1, every value as it is") {
+TEST_CASE("caffemodel: values of current layers and of V1 layers are read unchanged") {
   const Floats weight{1.5F, -2, 1e-40F, 3.402823e38F, -0.0F, 6}, bias{7, 8};
   const std::vector<CaffeWeights> layers =
       parsed(bytes(1, "net") + made::layer("conv", {made::blob({2, 3, 1, 1}, weight)}) +
@@ -53,7 +53,7 @@ TEST_CASE("caffemodel: layers of the new form and of V1, every value as it is") 
   CHECK(layers[1].blobs.at(1).values == bias);
 }
 
-TEST_CASE("caffemodel: data packed, in several pieces, one by one, and of doubles") {
+TEST_CASE("caffemodel: packed, split, unpacked and double data are read") {
   const Wire two = made::shape({2});
   CHECK(parsed_blob(two + packed<float>(5, {1, 2})).values == Floats{1, 2});
   CHECK(parsed_blob(packed<float>(5, {1}) + two + packed<float>(5, {2})).values == Floats{1, 2});
@@ -68,14 +68,14 @@ TEST_CASE("caffemodel: data packed, in several pieces, one by one, and of double
         Floats{1, 2});
 }
 
-TEST_CASE("caffemodel: unknown fields of every wire type are passed over") {
+TEST_CASE("caffemodel: unknown fields of every wire type are skipped") {
   const Wire unknown = number(77, 1) + made::tag(78, 1) + made::raw(1.0) + bytes(79, "x") +
                        made::tag(80, 5) + made::raw(1.0F);
   const Wire layer = bytes(1, "a") + unknown + bytes(7, unknown + made::blob({1}, {5}));
   CHECK(parsed(unknown + bytes(100, layer)).at(0).blobs.at(0).values == Floats{5});
 }
 
-TEST_CASE("caffemodel: what is damaged is refused with its byte") {
+TEST_CASE("caffemodel: a damaged file is refused with the byte offset") {
   const Wire whole = made::layer("a", {made::blob({2}, {1, 2})});
   for (size_t length = 1; length < whole.size(); ++length) {
     CAPTURE(length);
@@ -97,7 +97,7 @@ TEST_CASE("caffemodel: what is damaged is refused with its byte") {
   CHECK(fault(bytes(2, bytes(1, ""))).find("got V0") != std::string::npos);
 }
 
-TEST_CASE("caffemodel: sizes are held against what is there") {
+TEST_CASE("caffemodel: shapes and sizes that do not match the data are refused") {
   CHECK(blob_fault(made::shape({3}) + packed<float>(5, {1, 2}))
             .find("expected 3 values for the tensor's shape, got 2") != std::string::npos);
   CHECK(blob_fault(made::shape({uint64_t{1} << 40}))

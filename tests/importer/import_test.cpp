@@ -149,7 +149,7 @@ struct TwoLayers {
 
 }  // namespace
 
-TEST_CASE("weights come through value by value, and the net computes what they mean") {
+TEST_CASE("weights are imported unchanged, and the net computes the expected output") {
   const TwoLayers two;
   Import import(kTwoLayers, two.model());
   const ImportReport report = import.run();
@@ -174,7 +174,7 @@ TEST_CASE("weights come through value by value, and the net computes what they m
         by_hand(data, two.conv, two.conv_bias, two.ip, two.ip_bias));
 }
 
-TEST_CASE("weights of V1 with four extents are the same, and transposed ones are turned back") {
+TEST_CASE("V1 weights with four extents are imported, and transposed weights are restored") {
   const TwoLayers two;
   Import old(kTwoLayers, made::v1_layer("conv", {made::old_blob({3, 2, 1, 2}, two.conv),
                                                  made::old_blob({1, 1, 1, 3}, two.conv_bias)}) +
@@ -193,7 +193,7 @@ TEST_CASE("weights of V1 with four extents are the same, and transposed ones are
   CHECK(turned.tensor("ip.weight") == Floats{1, 3, 5, 2, 4, 6});
 }
 
-TEST_CASE("a batch norm's statistics are divided by their factor, its scale is the Scale layer's") {
+TEST_CASE("batch norm statistics are divided by their factor, and the Scale layer is merged") {
   const std::string norm =
       "input: 'data' input_dim: [1, 2, 1, 1]\n"
       "layer { name: 'n' type: 'BatchNorm' bottom: 'data' top: 'n' }\n";
@@ -221,8 +221,7 @@ TEST_CASE("a batch norm's statistics are divided by their factor, its scale is t
   CHECK(alone.tensor("n.running_mean") == Floats{0, 0});
 }
 
-TEST_CASE(
-    "--bgr-to-rgb turns the channels of what reads the images, the means and the mean image") {
+TEST_CASE("--bgr-to-rgb reverses the channels of the first layer's weights and of the means") {
   const std::string network =
       "layer { name: 'd' type: 'Data' top: 'data' top: 'label' include { phase: TRAIN } "
       "transform_param { crop_size: 1 mean_value: [1, 2, 3] } data_param { batch_size: 4 } }\n"
@@ -247,7 +246,7 @@ TEST_CASE(
   CHECK(gray.fault() == "--bgr-to-rgb: expected images of 3 channels, got 1");
 }
 
-TEST_CASE("a network for inference has no job, unless a solver says of one") {
+TEST_CASE("an inference network is imported without a job, unless there is a solver") {
   const std::string network =
       "layer { name: 'd' type: 'Input' top: 'data' input_param { shape { dim: [5, 1, 2, 2] } } }\n"
       "layer { name: 'a' type: 'Softmax' bottom: 'data' top: 'a' }";
@@ -260,7 +259,7 @@ TEST_CASE("a network for inference has no job, unless a solver says of one") {
   CHECK(with_solver.json("job.json")["data"]["batch_per_worker"] == 1);
 }
 
-TEST_CASE("a network with a further input is written with it, and its data are told of") {
+TEST_CASE("an auxiliary input is written to the network, and a note describes its data") {
   Import import(
       "layer { name: 'd' type: 'HDF5Data' top: 'data' top: 'pose' top: 'label'\n"
       "  hdf5_data_param { source: 'list.txt' batch_size: 4 } }\n"
@@ -298,7 +297,7 @@ TEST_CASE("a mean file becomes the mean image of the job") {
   CHECK(missing.lines_with(missing.said.warnings, "mean_file").size() == 1);
 }
 
-TEST_CASE("the matrix of an infogain loss becomes a part of the network") {
+TEST_CASE("the matrix of an infogain loss is stored in the network") {
   const auto network = [](const std::string& more) {
     return "layer { name: 'd' type: 'Data' top: 'data' top: 'label' data_param { batch_size: 4 } "
            "}\n"
@@ -340,7 +339,7 @@ TEST_CASE("the matrix of an infogain loss becomes a part of the network") {
         std::string::npos);
 }
 
-TEST_CASE("weights that do not fit are refused, those of no use are named") {
+TEST_CASE("weights that do not fit are refused, and unused weights are reported") {
   const TwoLayers two;
   const Wire conv =
       made::layer("conv", {made::blob({3, 2, 1, 2}, two.conv), made::blob({3}, {1, 2, 3})});
@@ -369,7 +368,7 @@ TEST_CASE("weights that do not fit are refused, those of no use are named") {
       Lines{"m.caffemodel: the weights of \"fc1000\" are ignored: the network has no such layer"});
 }
 
-TEST_CASE("what our layers refuse is said with the place of Caffe's") {
+TEST_CASE("errors of layers are reported with the position in the prototxt") {
   Import import(
       "input: 'data' input_dim: [1, 3, 4, 4]\n"
       "layer { name: 'c' type: 'Convolution' bottom: 'data' top: 'c'\n"
@@ -380,7 +379,7 @@ TEST_CASE("what our layers refuse is said with the place of Caffe's") {
       "input has only 4 rows");
 }
 
-TEST_CASE("a folder that is in use is left alone, and nothing is half written") {
+TEST_CASE("an import refuses a folder with other files, and a missing solver") {
   Import import(kTwoLayers);
   import.write("out/mine", "x");
   CHECK(import.without_folder(error_of<ConfigError>([&] { import.run(); })) ==
@@ -391,7 +390,7 @@ TEST_CASE("a folder that is in use is left alone, and nothing is half written") 
   CHECK(missing.fault().find("none.prototxt: cannot be opened") != std::string::npos);
 }
 
-TEST_CASE("sample shapes of the command line") {
+TEST_CASE("sample shapes on the command line are parsed, and malformed ones are refused") {
   CHECK(parse_sample_shape("3x227x224") == SampleShape{3, 227, 224});
   for (const char* wrong : {"", "3", "3x2", "3x2x", "3x2x1x", "0x1x1", "3,2,1", "ax1x1", "3x-1x1",
                             "3x1x99999999999999999999"})
@@ -410,7 +409,7 @@ ImportReport import_network(const std::string& name, Import& import) {
 
 }  // namespace
 
-TEST_CASE("classical networks have the parameters that they are known for") {
+TEST_CASE("classical networks have their published parameter counts") {
   struct Known {
     std::string name;
     SampleShape shape;
@@ -438,7 +437,7 @@ TEST_CASE("classical networks have the parameters that they are known for") {
   }
 }
 
-TEST_CASE("weights that layers share are those of the first, stored with each or not") {
+TEST_CASE("shared weights come from the first layer, whether or not other layers repeat them") {
   const std::string network =
       "input: 'data' input_dim: [1, 1, 1, 3]\n"
       "layer { name: 'a' type: 'InnerProduct' bottom: 'data' top: 'a' param { name: 'w' }\n"
@@ -455,7 +454,7 @@ TEST_CASE("weights that layers share are those of the first, stored with each or
   }
 }
 
-TEST_CASE("an imported network trains by TRAIN, and tests by TEST what was trained") {
+TEST_CASE("an imported network trains its TRAIN layers and tests its TEST layers") {
   const std::string network =
       "layer { name: 'd' type: 'Data' top: 'data' top: 'label' include { phase: TRAIN } "
       "data_param { batch_size: 4 } }\n"
@@ -484,7 +483,7 @@ TEST_CASE("an imported network trains by TRAIN, and tests by TEST what was train
   CHECK(computed(import, "double", {1, 1, 1}, {0}) == Floats{2 * (6 + 7), 2 * (15 + 8)});
 }
 
-TEST_CASE("LeNet and its solver are the job that the project has") {
+TEST_CASE("the imported LeNet solver equals configs/lenet-mnist.json") {
   Import import("");
   import.asked.solver = std::filesystem::path(test::source_folder()) /
                         "tests/importer/networks/lenet_solver.prototxt";
@@ -502,7 +501,7 @@ TEST_CASE("LeNet and its solver are the job that the project has") {
   CHECK_FALSE(imported["data"]["test"].contains("transform"));
 }
 
-TEST_CASE("layers of one name take their weights in the order of the network") {
+TEST_CASE("layers with the same name receive their weights in network order") {
   const std::string network =
       "name: 'twins' input: 'x' input_shape { dim: 1 dim: 1 dim: 1 dim: 2 }\n"
       "layer { name: 'same' type: 'Scale' bottom: 'x' top: 'a' }\n"
@@ -524,7 +523,7 @@ TEST_CASE("layers of one name take their weights in the order of the network") {
   CHECK(one.lines_with(one.said.warnings, "has no weights in this file").size() == 1);
 }
 
-TEST_CASE("weights in another format are refused by what they are") {
+TEST_CASE("weights in another format are refused, and the error names the format") {
   using namespace std::string_literals;
   Import state(kTwoLayers, "\x08\xe8\7\x12\x05x.cfm"s);
   CHECK(state.fault() ==
@@ -539,7 +538,7 @@ TEST_CASE("weights in another format are refused by what they are") {
         "n.caffemodel: expected a prototxt, got weights; pass a .caffemodel with --weights");
 }
 
-TEST_CASE("weights that begin at 0 are warned of, unless weights are given") {
+TEST_CASE("weights that start at 0 cause a warning, unless weights are imported") {
   const TwoLayers two;
   const std::string trained =
       std::string(kTwoLayers) +
@@ -556,7 +555,7 @@ TEST_CASE("weights that begin at 0 are warned of, unless weights are given") {
   CHECK(given.lines_with(given.said.warnings, "weight_filler").empty());
 }
 
-TEST_CASE("a folder that is not empty is written to only with force") {
+TEST_CASE("an earlier import is overwritten only with --force") {
   const TwoLayers two;
   Import import(kTwoLayers, two.model());
   import.run();
@@ -569,7 +568,7 @@ TEST_CASE("a folder that is not empty is written to only with force") {
   CHECK_FALSE(std::filesystem::exists(import.asked.output / "weights.safetensors"));
 }
 
-TEST_CASE("test data without a transform are tested as they are, as in Caffe") {
+TEST_CASE("test data without a transform stay untransformed, as in Caffe") {
   const auto network = [](const std::string& training) {
     return "name: 't'\n"
            "layer { name: 'd' type: 'Data' top: 'x' top: 'y' include { phase: TRAIN }" +
@@ -597,7 +596,7 @@ TEST_CASE("test data without a transform are tested as they are, as in Caffe") {
   }
 }
 
-TEST_CASE("batch norms that Caffe tests by each batch's statistics are warned of") {
+TEST_CASE("a batch norm that Caffe tests with batch statistics causes a warning") {
   const auto warned = [](const std::string& rule) {
     Import import(
         "name: 't' input: 'x' input_dim: [1, 2, 2, 2]\n"

@@ -63,7 +63,7 @@ std::string data_layer(const std::string& phase, const std::string& transform) {
 
 }  // namespace
 
-TEST_CASE("solvers: each rule with Caffe's values of what it does not name") {
+TEST_CASE("solvers: each update rule is mapped with Caffe's defaults") {
   CHECK(optimizer("momentum: 0.9 weight_decay: 0.0005") ==
         R"({"type":"sgd","momentum":0.9,"learning_rate":0.1,"weight_decay":0.0005,)"
         R"("schedule":{"type":"fixed"}})");
@@ -85,7 +85,7 @@ TEST_CASE("solvers: each rule with Caffe's values of what it does not name") {
         R"("schedule":{"type":"fixed"}})");
 }
 
-TEST_CASE("solvers: each policy of the learning rate") {
+TEST_CASE("solvers: each learning rate policy is mapped") {
   CHECK(schedule("lr_policy: 'step' gamma: 0.5 stepsize: 10") ==
         R"({"type":"step","gamma":0.5,"step_size":10})");
   CHECK(schedule("lr_policy: 'multistep' gamma: 0.1 stepvalue: 10 stepvalue: 20") ==
@@ -103,7 +103,7 @@ TEST_CASE("solvers: each policy of the learning rate") {
         "sigmoid, got \"plateau\": job.json uses \"fixed\"");
 }
 
-TEST_CASE("solvers: accumulation is logical shards, and clipping is of their mean") {
+TEST_CASE("solvers: iter_size becomes logical shards and divides clip_gradients") {
   const Job job(kBase + std::string("iter_size: 4 clip_gradients: 20 random_seed: 7 display: 0"),
                 data_layer("TRAIN", "mirror: true crop_size: 24"));
   CHECK(job.json["data"]["batch_per_worker"] == 128);
@@ -112,7 +112,7 @@ TEST_CASE("solvers: accumulation is logical shards, and clipping is of their mea
   CHECK(Json(job.json["train"]).dump() == R"({"steps":100,"seed":7})");
 }
 
-TEST_CASE("data layers: a record set for each, with what is done to images") {
+TEST_CASE("data layers: each layer becomes a record set with its transform") {
   const Job job(
       kBase + std::string("test_iter: 10 test_interval: 50"),
       data_layer("TRAIN", "mirror: true crop_size: 24 mean_value: [1, 2, 3] scale: 0.5") +
@@ -133,7 +133,7 @@ TEST_CASE("data layers: a record set for each, with what is done to images") {
   CHECK(other.json["data"]["test"]["transform"]["scale"] == 0.25);
 }
 
-TEST_CASE("solvers: what is missing or wrong is named with its place") {
+TEST_CASE("solvers: missing and wrong fields are reported with their position") {
   CHECK(fault("max_iter: 1 lr_policy: 'fixed'") ==
         "s.prototxt:1:1: a solver needs a \"base_lr\", the learning rate");
   CHECK(fault("base_lr: 1 lr_policy: 'fixed'") ==
@@ -153,14 +153,14 @@ TEST_CASE("solvers: what is missing or wrong is named with its place") {
         "s.prototxt:2:1");
 }
 
-TEST_CASE("shapes of samples: what tells them, and what is asked where nothing does") {
+TEST_CASE("shapes of samples: data layers supply the shape, or the error requests it") {
   const auto shape = [](const std::string& text) {
     made::RecordingLog said;
     Remarks remarks(said, false);
     const CaffeNetwork network(text + "layer { name: 'a' type: 'TanH' bottom: 'data' top: 'a' }",
                                "n.prototxt");
     std::optional<CaffeData> data;
-    if (network.layers()[0].gives_data()) data = read_data_layer(network.layers()[0], remarks);
+    if (network.layers()[0].is_data_layer()) data = read_data_layer(network.layers()[0], remarks);
     return sample_shape(network, data);
   };
   CHECK(shape("input: 'data' input_shape { dim: [10, 3, 5, 6] } ") == SampleShape{3, 5, 6});

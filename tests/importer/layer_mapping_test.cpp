@@ -45,7 +45,7 @@ int64_t parameters_here(const Case& each) {
 
 }  // namespace
 
-TEST_CASE("each type of layer becomes keys that the layer here takes") {
+TEST_CASE("each Caffe layer type is mapped to keys that the layer accepts") {
   const std::vector<Case> cases{
       {"AbsVal", "", R"({"type":"absval"})"},
       {"ArgMax", "argmax_param { top_k: 2 out_max_val: true }",

@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "core/error.h"
-#include "importer/further_inputs.h"
+#include "importer/auxiliary_inputs.h"
 #include "layers/registry.h"
 #include "tests/importer/recording_log.h"
 #include "tests/support/error_of.h"
@@ -48,7 +48,7 @@ std::string mapped(const std::string& type, const std::string& more = "") {
 
 }  // namespace
 
-TEST_CASE("a convolution: geometry in every form, fillers, multipliers") {
+TEST_CASE("a convolution is mapped with every form of geometry, fillers and multipliers") {
   CHECK(mapped("Convolution",
                "convolution_param { num_output: 4 kernel_size: 3 pad: 1 stride: 2 dilation: 2 "
                "group: 3 engine: CUDNN weight_filler { type: 'msra' } "
@@ -68,7 +68,7 @@ TEST_CASE("a convolution: geometry in every form, fillers, multipliers") {
         R"("weight_filler":{"type":"constant","value":0}})");
 }
 
-TEST_CASE("fillers are Caffe's, with its defaults") {
+TEST_CASE("fillers are mapped with Caffe's defaults") {
   const auto filler = [](const std::string& text) {
     const Mapped network(one(
         "InnerProduct", "inner_product_param { num_output: 2 weight_filler { " + text + " } }"));
@@ -92,7 +92,7 @@ TEST_CASE("fillers are Caffe's, with its defaults") {
             "n.prototxt:2:116: Poseidon has no filler \"normal\": network.json uses \"xavier\""});
 }
 
-TEST_CASE("layers without parameters") {
+TEST_CASE("layers without parameters are mapped") {
   CHECK(mapped("Pooling", "pooling_param { pool: AVE kernel_size: 3 stride: 2 pad: 1 }") ==
         R"({"name":"a","type":"pooling","method":"average","kernel":3,"stride":2,"padding":1})");
   CHECK(mapped("Pooling", "pooling_param { kernel_size: 2 round_mode: FLOOR }") ==
@@ -114,7 +114,7 @@ TEST_CASE("layers without parameters") {
   CHECK(mapped("TanH") == R"({"name":"a","type":"tanh"})");
 }
 
-TEST_CASE("a value that would mean another network is refused with its place") {
+TEST_CASE("an unsupported value is refused with its position") {
   CHECK(fault(one("Softmax", "softmax_param { axis: 2 }")) ==
         "n.prototxt:2:75: \"axis\": expected 1, got 2: the classes are the channels "
         "(--skip-unknown continues without it)");
@@ -131,7 +131,7 @@ TEST_CASE("a value that would mean another network is refused with its place") {
         std::string::npos);
 }
 
-TEST_CASE("coefficients of a sum become layers that multiply") {
+TEST_CASE("coefficients of a sum become power layers") {
   const std::string sum =
       one("Eltwise", "bottom: 'data' bottom: 'data' eltwise_param { coeff: [1, -1, 0.5] }");
   if (layers::make_definition("power") == nullptr) {
@@ -150,7 +150,7 @@ TEST_CASE("coefficients of a sum become layers that multiply") {
         "SUM");
 }
 
-TEST_CASE("an unknown type is an error that names it, or is skipped") {
+TEST_CASE("an unknown layer type is refused by name, or skipped on request") {
   CHECK(fault(one("Convolve")) ==
         "n.prototxt:2:1: layer \"a\" (Convolve): the importer does not know this type "
         "(--skip-unknown continues without it)");
@@ -164,7 +164,7 @@ TEST_CASE("an unknown type is an error that names it, or is skipped") {
   CHECK(skipped.said.warnings.size() == 1);
 }
 
-TEST_CASE("tops become the layers that give them, in place or not") {
+TEST_CASE("tops are replaced by the layers that write them, in place or not") {
   const Mapped network(
       one("Sigmoid") + "layer { name: 'r' type: 'ReLU' bottom: 'a' top: 'a' }\n" +
       "layer { name: 's' type: 'Split' bottom: 'a' top: 'a1' top: 'a2' }\n" +
@@ -185,7 +185,7 @@ TEST_CASE("tops become the layers that give them, in place or not") {
         "n.prototxt:7:1: layer \"input\" (ReLU) is called \"input_layer\" here");
 }
 
-TEST_CASE("what reads nothing, or what another layer gives, is refused") {
+TEST_CASE("unknown inputs, outputs written twice and malformed layers are refused") {
   CHECK(fault("layer { name: 'b' type: 'TanH' bottom: 'dat' top: 'b' }") ==
         "n.prototxt:2:32: layer \"b\" (TanH) reads \"dat\": expected the top of a layer above it; "
         "did "
@@ -200,7 +200,7 @@ TEST_CASE("what reads nothing, or what another layer gives, is refused") {
         "n.prototxt:3:1: expected either \"layer\" or \"layers\", got both in one file");
 }
 
-TEST_CASE("batch norm and the scale that follows are one; alone it neither scales nor shifts") {
+TEST_CASE("a batch norm is merged with the next Scale; alone it has a fixed scale and shift") {
   const std::string norm =
       "layer { name: 'n' type: 'BatchNorm' bottom: 'data' top: 'n' "
       "param { lr_mult: 0 } param { lr_mult: 0 } param { lr_mult: 0 } "
@@ -249,7 +249,7 @@ constexpr const char* kTest = "include { phase: TEST }";
 
 }  // namespace
 
-TEST_CASE("phases: a layer is where its rules put it") {
+TEST_CASE("phases: include and exclude rules determine the phase of a layer") {
   const Mapped network(
       one("ReLU") + layer("p", "Softmax", "a", "p", kTest) +
       layer("q", "Softmax", "a", "q", "include { stage: 'deploy' }") +
@@ -270,7 +270,7 @@ TEST_CASE("phases: a layer is where its rules put it") {
             .find("\"include\" and \"exclude\" exclude each other") != std::string::npos);
 }
 
-TEST_CASE("what works in place in one phase is read in that phase") {
+TEST_CASE("the output of an in-place layer of one phase is read only in that phase") {
   const Mapped network(one("ReLU") + layer("noise", "TanH", "a", "a", kTrain) +
                        layer("b", "Sigmoid", "a", "b") + layer("c", "AbsVal", "a", "c") +
                        layer("d", "TanH", "b", "d", kTest));
@@ -287,7 +287,7 @@ TEST_CASE("what works in place in one phase is read in that phase") {
                          "layer above it in phase TEST"));
 }
 
-TEST_CASE("tests are not without what they need, and a dropout in place is in both phases") {
+TEST_CASE("TRAIN layers that tests need, and an in-place dropout, are in both phases") {
   const Mapped network(
       "layer { name: 'd' type: 'Data' top: 'x' top: 'y' include { phase: TRAIN } }\n" +
           layer("a", "ReLU", "x", "a") + layer("drop", "Dropout", "a", "a", kTrain) +
@@ -310,7 +310,7 @@ TEST_CASE("tests are not without what they need, and a dropout in place is in bo
   for (size_t i = 1; i < 4; ++i) CHECK(Json::parse(head.layer(i))["phase"] == "train");
 }
 
-TEST_CASE("a name that each phase has is one layer's in each, with one set of parameters") {
+TEST_CASE("layers with the same name in both phases share one set of parameters") {
   const auto linear = [](const std::string& bottom, const std::string& more) {
     return layer("f", "InnerProduct", bottom, "f",
                  "param { name: 'w' lr_mult: 2 } param { name: 'b' } inner_product_param { "
@@ -329,7 +329,7 @@ TEST_CASE("a name that each phase has is one layer's in each, with one set of pa
   CHECK(tested["learning_rate_multipliers"] == trained["learning_rate_multipliers"]);
 }
 
-TEST_CASE("batch norms of one name, one for each phase, are one") {
+TEST_CASE("batch norms with the same name in both phases are merged") {
   const auto norm = [](const std::string& use_global, const char* rule) {
     return layer("n", "BatchNorm", "data", "n",
                  "batch_norm_param { use_global_stats: " + use_global + " } " + rule);
@@ -345,7 +345,7 @@ TEST_CASE("batch norms of one name, one for each phase, are one") {
         "n.prototxt:3:1: layer \"n\" (BatchNorm) is merged with the same layer of the other phase");
 }
 
-TEST_CASE("accuracies are layers, unless they count otherwise") {
+TEST_CASE("accuracy layers are imported, unless their options are unsupported") {
   const Mapped network(one("ReLU") + accuracy("accuracy_param { top_k: 5 }"));
   CHECK(network.layer(1) == R"({"name":"acc","type":"accuracy","top_k":[5]})");
   CHECK(network.said.notes.empty());
@@ -359,7 +359,7 @@ TEST_CASE("accuracies are layers, unless they count otherwise") {
   }
 }
 
-TEST_CASE("a layer of TEST alone that has no equal is left out, as it trains nothing") {
+TEST_CASE("a TEST-only layer without an equivalent is skipped with a warning") {
   const Mapped network(one("ReLU") + layer("o", "HDF5Output", "a", "o", kTest));
   CHECK(network.layers() == 1);
   CHECK(network.said.warnings ==
@@ -367,7 +367,7 @@ TEST_CASE("a layer of TEST alone that has no equal is left out, as it trains not
                                  "no equivalent in Poseidon: it is left out"});
 }
 
-TEST_CASE("losses have a weight and read scores and labels") {
+TEST_CASE("losses keep their weight and read scores and labels") {
   const Mapped network(one("TanH") +
                        "layer { name: 'l' type: 'SoftmaxWithLoss' bottom: 'a' bottom: 'label' top: "
                        "'l' loss_weight: 0.3 loss_param { normalization: VALID } }");
@@ -377,7 +377,7 @@ TEST_CASE("losses have a weight and read scores and labels") {
             .find("\"ignore_label\": Poseidon cannot ignore a label") != std::string::npos);
 }
 
-TEST_CASE("losses read what their type reads, the labels by name where they are targets") {
+TEST_CASE("losses read the inputs of their type, and labels by name if they are targets") {
   const Mapped network(
       one("TanH") +
       "layer { name: 'l' type: 'EuclideanLoss' bottom: 'a' bottom: 'label' top: 'l' }\n"
@@ -393,7 +393,7 @@ TEST_CASE("losses read what their type reads, the labels by name where they are 
         std::string::npos);
 }
 
-TEST_CASE("a slice is a layer for each of its tops") {
+TEST_CASE("a Slice layer becomes one layer for each of its tops") {
   const std::string slice =
       "layer { name: 's' type: 'Slice' bottom: 'data' top: 'x' top: 'y' top: 'z' slice_param { ";
   const Mapped network(slice + "slice_dim: 1 slice_point: [1, 2] } }\n" +
@@ -411,7 +411,7 @@ TEST_CASE("a slice is a layer for each of its tops") {
       std::string::npos);
 }
 
-TEST_CASE("parameters of a name are shared, with the multipliers of their first layer") {
+TEST_CASE("parameters with the same name are shared, with the first layer's multipliers") {
   const auto linear = [](const std::string& name, const std::string& params) {
     return "layer { name: '" + name + "' type: 'InnerProduct' bottom: 'data' top: '" + name + "' " +
            params + " inner_product_param { num_output: 2 } }\n";
@@ -454,7 +454,7 @@ std::string mapped_inputs(const std::string& data, const std::vector<AuxiliaryIn
 
 }  // namespace
 
-TEST_CASE("what data layers give beside images and labels are inputs, where shapes are known") {
+TEST_CASE("further tops of data layers become auxiliary inputs if their shapes are known") {
   const std::string hdf5 =
       "layer { name: 'd' type: 'HDF5Data' top: 'data' top: 'label' top: 'pose' }\n";
   CHECK(mapped_inputs(hdf5, {{"pose", {6}}}) == R"([{"name":"pose","shape":[6]}] pose)");
@@ -488,7 +488,7 @@ TEST_CASE("what data layers give beside images and labels are inputs, where shap
                       {}) == R"([{"name":"pose","shape":[4,1,1]}] pose)");
 }
 
-TEST_CASE("a further input is one in both phases, and has a name of its own") {
+TEST_CASE("an auxiliary input is the same in both phases and has a unique name") {
   const auto data = [](const char* phase, const char* width) {
     return std::string(
                "layer { name: 'd' type: 'DummyData' top: 'data' top: 'label' top: 'g' "
@@ -511,19 +511,19 @@ TEST_CASE("a further input is one in both phases, and has a name of its own") {
         }).find("\"g\": expected shape 5 as in the other phase, got 6") != std::string::npos);
 }
 
-TEST_CASE("shapes of further inputs on the command line") {
-  CHECK(parse_extra("pose=6") == AuxiliaryInput{"pose", {6}});
-  CHECK(parse_extra("map=1x28x30") == AuxiliaryInput{"map", {1, 28, 30}});
+TEST_CASE("--extra: shapes of auxiliary inputs are parsed, and malformed ones are refused") {
+  CHECK(parse_auxiliary_input("pose=6") == AuxiliaryInput{"pose", {6}});
+  CHECK(parse_auxiliary_input("map=1x28x30") == AuxiliaryInput{"map", {1, 28, 30}});
   for (const char* given : {"pose", "=3", "pose=", "pose=3x", "pose=x3", "pose=0", "pose=2x3",
                             "pose=1x2x3x4", "pose=3y"}) {
     CAPTURE(given);
-    CHECK(error_of<ConfigError>([&] { parse_extra(given); })
+    CHECK(error_of<ConfigError>([&] { parse_auxiliary_input(given); })
               .starts_with("--extra: expected NAME=CHANNELSxHEIGHTxWIDTH or NAME=VALUES, such as "
                            "pose=6, got "));
   }
 }
 
-TEST_CASE("layers of V1: types by word or number, multipliers in lists") {
+TEST_CASE("layers of V1: types by word or number and lists of multipliers are mapped") {
   const Mapped network(
       "layers { name: 'a' type: INNER_PRODUCT bottom: 'data' top: 'a' blobs_lr: 1 blobs_lr: 2 "
       "weight_decay: 1 weight_decay: 0 inner_product_param { num_output: 3 } }\n"

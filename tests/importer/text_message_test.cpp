@@ -57,7 +57,7 @@ TEST_CASE("text format: lists in brackets are repeated fields") {
   CHECK(parsed("m [{ a: 1 }, < a: 2 >] n: [{}]") == "m=(a=1) m=(a=2) n=()");
 }
 
-TEST_CASE("text format: strings with escapes, and adjacent ones") {
+TEST_CASE("text format: escapes are decoded, and adjacent strings are concatenated") {
   const auto text = [](const std::string& content) {
     return parse_text_message("a: " + content, "n").fields.at(0).value.text;
   };
@@ -74,7 +74,7 @@ TEST_CASE("text format: numbers of every form") {
         "a=12 b=-3 c=-4 d=0x1F e=017 f=1.5 g=.5 h=2. i=1e-3 j=1E+4 k=1.5 l=3 m=-inf n=-nan o=inf");
 }
 
-TEST_CASE("text format: each error says line, column, expected and got") {
+TEST_CASE("text format: each error states line, column, expected and got") {
   CHECK(fault("a: 1\n  b 2") == "n.prototxt:2:5: expected : or { after \"b\", got 2");
   CHECK(fault("a:") == "n.prototxt:1:3: expected a value of \"a\", got the end of the file");
   CHECK(fault("a: }") == "n.prototxt:1:4: expected a value of \"a\", got }");
@@ -110,7 +110,7 @@ TEST_CASE("text format: each error says line, column, expected and got") {
         "n.prototxt:1:2: expected a name, a value or one of {}<>[]:;, got \\x00");
 }
 
-TEST_CASE("text format: nesting has a limit") {
+TEST_CASE("text format: nesting deeper than 64 is refused") {
   const auto nested = [](int depth) {
     std::string out;
     for (int i = 0; i < depth; ++i) out += "m{";
@@ -137,7 +137,7 @@ TEST_CASE("fields are read by name and type") {
   CHECK(reader.place_of("m").text() == "n.prototxt:1:54");
 }
 
-TEST_CASE("a field of another type, given twice or unknown is named with its place") {
+TEST_CASE("a wrong type, a repeated field or an unknown field is reported with its position") {
   using R = MessageReader;
   const IntegerRange few{.least = 1, .most = 9};
   CHECK(fault_of("a: x", [](const R& r) { r.integer("a"); }) ==
@@ -171,7 +171,7 @@ TEST_CASE("a field of another type, given twice or unknown is named with its pla
         "n.prototxt:2:1: expected \"a\" once, got it a second time (the first is in line 1)");
 }
 
-TEST_CASE("what nobody asked for is refused, at any depth") {
+TEST_CASE("an unread field is refused at any depth") {
   SilentLog log;
   Remarks strict(log, false);
   CHECK(fault_of("a: 1 m { b: 2\n c: 3 }",

@@ -49,7 +49,7 @@ std::filesystem::path made_file(const Folder& folder, std::vector<trainer::Store
 
 }  // namespace
 
-TEST_CASE("torchvision's networks have torchvision's tensors, in its order") {
+TEST_CASE("torchvision's networks have torchvision's tensors in the same order") {
   for (const TorchvisionArch& arch : torchvision_archs()) {
     const std::string name(arch.name);
     CAPTURE(name);
@@ -58,28 +58,31 @@ TEST_CASE("torchvision's networks have torchvision's tensors, in its order") {
     const Json golden = golden_tensors(name);
     REQUIRE(state.size() == golden.size());
     for (size_t i = 0; i < state.size(); ++i) {
-      CHECK(state[i].theirs == golden[i][0].get<std::string>());
+      CHECK(state[i].torchvision_name == golden[i][0].get<std::string>());
       CHECK((Json(state[i].shape.extents()) == golden[i][1]));
     }
   }
 }
 
-TEST_CASE("the plain networks are the whole ones without their heads") {
+TEST_CASE("the -plain networks have the tensors of the full networks without the heads") {
   for (const auto& network :
        {std::pair<std::string, const char*>("inception_v3", "AuxLogits."), {"googlenet", "aux"}}) {
     const std::string& name = network.first;
     const char* head = network.second;
     std::vector<StateTensor> whole = state_of(name);
-    const size_t erased = std::erase_if(
-        whole, [&](const StateTensor& tensor) { return tensor.theirs.starts_with(head); });
+    const size_t erased = std::erase_if(whole, [&](const StateTensor& tensor) {
+      return tensor.torchvision_name.starts_with(head);
+    });
     CHECK(erased > 0);
     const std::vector<StateTensor> plain = state_of(name + "-plain");
-    CHECK(std::ranges::equal(whole, plain, {}, &StateTensor::theirs, &StateTensor::theirs));
-    CHECK(std::ranges::equal(whole, plain, {}, &StateTensor::ours, &StateTensor::ours));
+    CHECK(std::ranges::equal(whole, plain, {}, &StateTensor::torchvision_name,
+                             &StateTensor::torchvision_name));
+    CHECK(std::ranges::equal(whole, plain, {}, &StateTensor::poseidon_name,
+                             &StateTensor::poseidon_name));
   }
 }
 
-TEST_CASE("networks are told by their own names and by torchvision's") {
+TEST_CASE("networks are found by their own names and by torchvision's names") {
   CHECK(torchvision_arch("googlenet").network == "googlenet-torchvision");
   CHECK(torchvision_arch_of("googlenet-torchvision").name == "googlenet");
   // The papers' networks of the same name are different.
@@ -90,7 +93,7 @@ TEST_CASE("networks are told by their own names and by torchvision's") {
         }).find("missing: \"fc1\" for \"classifier.1\"") != std::string::npos);
 }
 
-TEST_CASE("another network's layers are named") {
+TEST_CASE("the error lists missing and unexpected layers of another network") {
   CHECK(
       error_of<ConfigError>([] { torchvision_arch("resnet"); }) ==
       "--arch: expected one of alexnet, efficientnet_b0, googlenet, googlenet-plain, inception_v3, "
@@ -104,7 +107,7 @@ TEST_CASE("another network's layers are named") {
         "\"features.0\"; not in torchvision: \"first\"");
 }
 
-TEST_CASE("every tensor that is not as expected is named") {
+TEST_CASE("the error lists missing, mismatched and unexpected tensors") {
   const Folder folder;
   const std::vector<ExpectedTensor> expected{{"a", "F32", Shape{2, 3}},
                                              {"b", "I64", Shape{}},
@@ -122,7 +125,7 @@ TEST_CASE("every tensor that is not as expected is named") {
             "unexpected: e (I64 1)");
 }
 
-TEST_CASE("a state dict of old has no counts, but one that has some has all") {
+TEST_CASE("a state dict has either all counts of batches or none") {
   const Folder folder;
   const std::vector<StateTensor> expected{{"bn.weight", "bn.scale", Shape{1}},
                                           {"bn.num_batches_tracked", "", Shape{}},
@@ -139,7 +142,7 @@ TEST_CASE("a state dict of old has no counts, but one that has some has all") {
                        "scalar)"));
 }
 
-TEST_CASE("an import that is refused leaves nothing") {
+TEST_CASE("a refused import writes no output folder") {
   const Folder folder;
   const TorchvisionImport asked{.arch = "vgg11",
                                 .weights = made_file(folder, {{.name = "x", .type = "F32"}}),
@@ -153,7 +156,7 @@ TEST_CASE("an import that is refused leaves nothing") {
   CHECK_FALSE(std::filesystem::exists(asked.output));
 }
 
-TEST_CASE("names of wrappers are removed, and half precision is taken") {
+TEST_CASE("wrapper prefixes are removed, and bf16 tensors are accepted") {
   const Folder folder;
   const std::vector<trainer::StoredTensor> tensors{
       {.name = "module.features.0.weight", .type = "BF16", .shape = {64, 3, 3, 3}}};
@@ -170,7 +173,7 @@ TEST_CASE("names of wrappers are removed, and half precision is taken") {
       "removed the prefix \"module.\" of PyTorch's wrappers from the tensor names"));
 }
 
-TEST_CASE("pixels are prepared as torchvision does") {
+TEST_CASE("pixels are resized and normalized like in torchvision") {
   for (const TorchvisionArch& arch : torchvision_archs()) {
     constexpr std::array kMean{0.485, 0.456, 0.406}, kDeviation{0.229, 0.224, 0.225};
     const bool inception = arch.name.starts_with("inception");

@@ -34,7 +34,7 @@ Values find(const Shape& shape, const Values& input, size_t top_k, bool values) 
 
 }  // namespace
 
-TEST_CASE("argmax: places in canonical order, the greatest first, in every layout") {
+TEST_CASE("argmax: indices are in canonical order, largest value first, in every layout") {
   for (const Shape& shape : {Shape{3, 10}, Shape{2, 1000}, Shape{2, 21, 5, 3}, Shape{1, 16, 9, 7}})
     for (const int64_t top_k : {1, 2, 7})
       for (const bool with_values : {false, true})
@@ -60,14 +60,14 @@ TEST_CASE("argmax: places in canonical order, the greatest first, in every layou
         }
 }
 
-TEST_CASE("argmax: what is not a number is less than any, and comes in its order") {
+TEST_CASE("argmax: NaN ranks below every number, and several NaN keep their order") {
   const float none = std::nanf(""), least = -std::numeric_limits<float>::infinity();
   const LayerCase layer{.json = argmax(5, false), .inputs = {{1, 5}}};
   CHECK(LayerRunner(layer).forward({.inputs = {{none, least, 3, none, -1}}}) ==
         Values{2, 4, 1, 0, 3});
 }
 
-TEST_CASE("argmax: what does not fit") {
+TEST_CASE("argmax: a too large top_k and oversized samples are refused") {
   CHECK_THROWS_WITH(define(argmax(7, false), {{2, 6}}),
                     "[argmax 'best'] \"top_k\": 7, but a sample has only 6 elements (2x6)");
   CHECK_THROWS_WITH(define(argmax(1, false), {{1, 2, 4096, 4096}}),

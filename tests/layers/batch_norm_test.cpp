@@ -91,7 +91,7 @@ struct Exact {
 
 }  // namespace
 
-TEST_CASE("batch_norm: a mean of thousands of deviations costs no digits") {
+TEST_CASE("batch_norm: a mean thousands of deviations from zero costs no precision") {
   for (const Layout layout : {Layout::kPlain, Layout::kBlocked16})
     for (const float mean : {0.0F, 100.0F, 2000.0F, -20000.0F}) {
       CAPTURE(mean);
@@ -107,7 +107,7 @@ TEST_CASE("batch_norm: a mean of thousands of deviations costs no digits") {
     }
 }
 
-TEST_CASE("batch_norm: a large mean costs no digits") {
+TEST_CASE("batch_norm: a large mean costs no precision") {
   LayerCase layer{.json = kJson, .inputs = {{8, 3, 16, 16}}, .layout = Layout::kBlocked8};
   LayerRunner runner(layer);
   LayerInputs values = random_inputs(runner, layer, 1);

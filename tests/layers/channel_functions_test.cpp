@@ -97,7 +97,7 @@ TEST_CASE("prelu, scale and bias: gradients in every layout") {
     }
 }
 
-TEST_CASE("prelu, scale and bias: by their definition in double") {
+TEST_CASE("prelu, scale and bias: results match the definition in double precision") {
   for (const Json& json : learned())
     for (const Shape& shape : kShapes)
       for (const Layout layout : {Layout::kPlain, Layout::kChannelsLast, Layout::kBlocked16}) {
@@ -121,7 +121,7 @@ TEST_CASE("scale by a second input: gradients in every layout") {
       }
 }
 
-TEST_CASE("scale by a second input: by its definition in double") {
+TEST_CASE("scale by a second input: results match the definition in double precision") {
   for (const Shape& shape : kShapes)
     for (const Shape& factor : factor_shapes(shape))
       for (const Layout layout : {Layout::kPlain, Layout::kChannelsLast, Layout::kBlocked8}) {
@@ -140,7 +140,7 @@ TEST_CASE("scale by a second input: by its definition in double") {
       }
 }
 
-TEST_CASE("scale by a second input: only one of the two wants a gradient") {
+TEST_CASE("scale by a second input: only one of the inputs needs a gradient") {
   for (const bool first : {false, true}) {
     LayerCase layer{.json = {{"type", "scale"}},
                     .inputs = {{2, 5, 3, 4}, {2, 5, 1, 1}},
@@ -150,7 +150,7 @@ TEST_CASE("scale by a second input: only one of the two wants a gradient") {
   }
 }
 
-TEST_CASE("prelu: at zero the slope counts") {
+TEST_CASE("prelu: the gradient at zero is the slope") {
   LayerRunner runner({.json = {{"type", "prelu"}}, .inputs = {{1, 4}}});
   const LayerResults results = runner.run({.inputs = {{0, -0.0F, -2, 3}},
                                            .parameters = {{0.5F, 0.5F, 0.5F, 0.5F}},
@@ -160,7 +160,7 @@ TEST_CASE("prelu: at zero the slope counts") {
   CHECK(results.parameter_gradients[0] == Values{0, 0, -2, 0});
 }
 
-TEST_CASE("prelu, scale and bias: testing gives what training gives, in place as well") {
+TEST_CASE("prelu, scale and bias: in-place test output equals training output") {
   for (const Json& json : learned()) {
     CAPTURE(json.dump());
     LayerCase layer{.json = json, .inputs = {{2, 5, 3, 4}}, .layout = Layout::kBlocked8};
@@ -174,7 +174,7 @@ TEST_CASE("prelu, scale and bias: testing gives what training gives, in place as
   }
 }
 
-TEST_CASE("prelu, scale and bias: sums of gradients have the same bits by any number of threads") {
+TEST_CASE("prelu, scale and bias: parameter gradients have equal bits for any thread count") {
   for (const Json& json : learned())
     for (const Layout layout : {Layout::kPlain, Layout::kChannelsLast, Layout::kBlocked16}) {
       LayerCase layer{.json = json, .inputs = {{3, 37, 30, 31}}, .layout = layout};
@@ -185,7 +185,7 @@ TEST_CASE("prelu, scale and bias: sums of gradients have the same bits by any nu
     }
 }
 
-TEST_CASE("prelu, scale and bias: bad inputs") {
+TEST_CASE("prelu, scale and bias: invalid inputs are refused") {
   CHECK_THROWS_WITH(define({{"type", "bias"}, {"name", "b"}}, {{2, 3}, {2, 3}}),
                     "[bias 'b'] expected 1 input, got 2");
   CHECK_THROWS_WITH(define({{"type", "prelu"}, {"name", "p"}}, {{2}}),

@@ -23,7 +23,7 @@ Json convolution(Json fields) {
 
 }  // namespace
 
-TEST_CASE("convolution: gradients by Winograd's method and by the direct one") {
+TEST_CASE("convolution: gradients with the Winograd and the direct algorithm") {
   const Json of_3 = {{"outputs", 32}, {"kernel", 3}, {"padding", 1}};
   const Json of_5 = {{"outputs", 32}, {"kernel", 5}, {"padding", 2}, {"groups", 2}};
   for (const Json& fields : {of_3, of_5})
@@ -44,7 +44,7 @@ TEST_CASE("convolution: gradients by Winograd's method and by the direct one") {
     }
 }
 
-TEST_CASE("convolution: planes of many rows where each channel is a group, by any threads") {
+TEST_CASE("convolution: depthwise results on large planes are equal for any thread count") {
   // oneDNN has only reference code for at least one pass of these geometries. They have more
   // samples and cells than our kernel processes at a time.
   for (Json fields : {Json{{"kernel", 5}, {"padding", 2}},
@@ -70,7 +70,7 @@ TEST_CASE("convolution: planes of many rows where each channel is a group, by an
   }
 }
 
-TEST_CASE("reference code of oneDNN is named, with the geometry that has no other") {
+TEST_CASE("convolution: a warning names passes for which oneDNN has only reference code") {
   const auto definition = layers::make_definition("convolution");
   definition->name = "conv1";
   const layers::LayerRequest request{.definition = *definition,
@@ -90,7 +90,7 @@ TEST_CASE("reference code of oneDNN is named, with the geometry that has no othe
       "has only slow reference code (input 2x3x9x9, output 2x4x7x7)");
 }
 
-TEST_CASE("convolution: every layout and method gives the same result") {
+TEST_CASE("convolution: every layout and algorithm produces the same result") {
   const Json json = convolution({{"outputs", 64}, {"kernel", 3}, {"padding", 1}});
   LayerCase plain{.json = json, .inputs = {{2, 64, 9, 9}}};
   LayerRunner first(plain);
@@ -113,7 +113,7 @@ TEST_CASE("convolution: every layout and method gives the same result") {
     }
 }
 
-TEST_CASE("convolution by Winograd's method computes what PyTorch computes") {
+TEST_CASE("convolution with the Winograd algorithm matches PyTorch") {
   Golden golden =
       read_golden(test::source_folder() + "/tests/reference/golden/convolution_winograd.txt");
   golden.layer.layout = Layout::kBlocked16;

@@ -22,19 +22,19 @@ void check(const Json& fields, Shape input, std::optional<float> relu = std::nul
 
 }  // namespace
 
-TEST_CASE("convolution: gradients of an image's three channels") {
+TEST_CASE("convolution: gradients with three and with one input channel") {
   check({{"outputs", 16}, {"kernel", 3}, {"padding", 1}}, {2, 3, 6, 6});
   check({{"outputs", 16}, {"kernel", 5}, {"stride", 2}}, {2, 1, 9, 9});
 }
 
-TEST_CASE("convolution: gradients with rectangular everything") {
+TEST_CASE("convolution: gradients with rectangular kernel, stride, padding and dilation") {
   check({{"outputs", 16}, {"kernel", {3, 2}}, {"stride", {1, 2}}, {"padding", {1, 0}}},
         {2, 16, 5, 7});
   check({{"outputs", 8}, {"kernel", {1, 3}}, {"padding", {0, 2}}, {"dilation", {1, 2}}},
         {2, 8, 3, 7});
 }
 
-TEST_CASE("convolution: gradients where channels fill no block") {
+TEST_CASE("convolution: gradients with channel counts that do not fill a block") {
   check({{"outputs", 5}, {"kernel", 3}, {"padding", 1}}, {2, 7, 4, 4});
   check({{"outputs", 20}, {"kernel", 5}}, {2, 1, 8, 8});
   check({{"outputs", 50}, {"kernel", 3}}, {1, 20, 4, 4});
@@ -45,7 +45,7 @@ TEST_CASE("convolution: gradients without bias") {
   check({{"outputs", 32}, {"kernel", 1}, {"stride", 2}, {"bias", false}}, {2, 16, 5, 5});
 }
 
-TEST_CASE("convolution: kernels of 1 x 1 with bf16, odd areas, odd blocks, many positions") {
+TEST_CASE("convolution: bf16 with 1 x 1 kernels, for odd areas and odd block counts") {
   for (const bool bias : {true, false})
     for (const Shape& input : {Shape{2, 32, 7, 7}, Shape{1, 48, 4, 6}, Shape{3, 16, 19, 21}})
       for (const int64_t outputs : {16, 48, 64}) {
@@ -65,19 +65,19 @@ TEST_CASE("convolution: kernels of 1 x 1 with bf16, odd areas, odd blocks, many 
       }
 }
 
-TEST_CASE("convolution: gradients of the large kernels that read images") {
+TEST_CASE("convolution: gradients with 7 x 7 and 11 x 11 kernels on images") {
   check({{"outputs", 16}, {"kernel", 7}, {"stride", 2}, {"padding", 3}, {"bias", false}},
         {1, 3, 9, 9});
   check({{"outputs", 16}, {"kernel", 11}, {"stride", 4}}, {1, 3, 15, 15});
 }
 
-TEST_CASE("convolution: gradients in groups") {
+TEST_CASE("convolution: gradients with groups") {
   check({{"outputs", 32}, {"kernel", 3}, {"padding", 1}, {"groups", 2}}, {1, 32, 4, 4});
   check({{"outputs", 8}, {"kernel", 3}, {"groups", 4}}, {1, 12, 4, 4});
   check({{"outputs", 16}, {"kernel", 3}, {"padding", 1}, {"groups", 16}}, {1, 16, 4, 4});
 }
 
-TEST_CASE("convolution: gradients where each channel is a group") {
+TEST_CASE("convolution: gradients of depthwise convolutions") {
   const auto depthwise = [](int64_t channels, Json fields) {
     fields.update({{"outputs", channels}, {"groups", channels}});
     return fields;
@@ -93,13 +93,13 @@ TEST_CASE("convolution: gradients where each channel is a group") {
   check(depthwise(12, {{"kernel", 7}, {"padding", 3}}), {1, 12, 6, 10});
 }
 
-TEST_CASE("convolution: gradients where each channel is a group, with a fused relu") {
+TEST_CASE("convolution: gradients of depthwise convolutions with a fused relu") {
   const Json fields = {{"outputs", 20}, {"groups", 20}, {"kernel", 3}};
   check(fields, {1, 20, 4, 3}, 0.0F);
   check(fields, {1, 20, 4, 3}, 0.1F);
 }
 
-TEST_CASE("convolution: each channel a group, with bf16") {
+TEST_CASE("convolution: depthwise convolutions with bf16") {
   for (const Shape& input : {Shape{2, 24, 7, 7}, Shape{2, 32, 9, 12}}) {
     const int64_t channels = input.channels();
     LayerCase layer{
@@ -116,14 +116,14 @@ TEST_CASE("convolution: gradients with a fused relu") {
   check({{"outputs", 16}, {"kernel", 3}, {"padding", 1}}, {1, 16, 5, 5}, 0.1F);
 }
 
-TEST_CASE("convolution: the input's gradient can be left out") {
+TEST_CASE("convolution: the input gradient can be skipped") {
   LayerCase layer{.json = convolution({{"outputs", 16}, {"kernel", 3}}),
                   .inputs = {{2, 3, 5, 5}},
                   .input_needs_gradient = {false}};
   check_gradients(layer, random_inputs(LayerRunner(layer), layer, 2), {.step = 3e-2F});
 }
 
-TEST_CASE("convolution: bad geometry") {
+TEST_CASE("convolution: invalid geometry is refused") {
   const auto refuse = [](Json fields, Shape input) {
     define(convolution(std::move(fields)), {input});
   };

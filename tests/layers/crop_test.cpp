@@ -37,7 +37,7 @@ TEST_CASE("crop: gradients") {
   }
 }
 
-TEST_CASE("crop: the rows and columns from the offset on, in every layout") {
+TEST_CASE("crop: the output starts at the offset in every layout") {
   for (const CropCase& each : crop_cases()) {
     CAPTURE(each.whole.text());
     LayerCase layer{.json = crop(each.y, each.x), .inputs = {each.whole, each.part}};
@@ -56,7 +56,7 @@ TEST_CASE("crop: the rows and columns from the offset on, in every layout") {
   }
 }
 
-TEST_CASE("crop: what does not fit") {
+TEST_CASE("crop: invalid inputs and offsets are refused") {
   CHECK_THROWS_WITH(define(crop(0, 0), {{1, 2, 3, 3}}), "[crop 'crop'] expected 2 inputs, got 1");
   CHECK_THROWS_WITH(define(crop(0, 0), {{1, 2, 3, 3}, {1, 2}}),
                     "[crop 'crop'] expected inputs with height and width, got 1x2x3x3 and 1x2");

@@ -90,7 +90,7 @@ TEST_CASE("deconvolution: gradients") {
   }
 }
 
-TEST_CASE("deconvolution: what its definition says, in every layout") {
+TEST_CASE("deconvolution: results match the definition in every layout") {
   for (const Geometry& geometry : geometries()) {
     CAPTURE(geometry.fields.dump());
     LayerCase layer{.json = deconvolution(geometry.fields), .inputs = {geometry.input}};
@@ -116,7 +116,7 @@ TEST_CASE("deconvolution: what its definition says, in every layout") {
   }
 }
 
-TEST_CASE("deconvolution: the same bits of a bias' gradient by any number of threads") {
+TEST_CASE("deconvolution: the bias gradient has equal bits for any thread count") {
   LayerCase layer{.json = deconvolution({{"outputs", 40}, {"kernel", 2}, {"stride", 2}}),
                   .inputs = {{3, 16, 9, 7}},
                   .layout = Layout::kBlocked16};
@@ -126,14 +126,14 @@ TEST_CASE("deconvolution: the same bits of a bias' gradient by any number of thr
   CHECK(LayerRunner(layer).run(values).parameter_gradients[1] == one.parameter_gradients[1]);
 }
 
-TEST_CASE("deconvolution: the input's gradient can be left out") {
+TEST_CASE("deconvolution: the input gradient can be skipped") {
   LayerCase layer{.json = deconvolution({{"outputs", 16}, {"kernel", 3}}),
                   .inputs = {{2, 3, 5, 5}},
                   .input_needs_gradient = {false}};
   check_gradients(layer, random_inputs(LayerRunner(layer), layer, 2), {.step = 3e-2F});
 }
 
-TEST_CASE("deconvolution: the shapes of outputs and weights") {
+TEST_CASE("deconvolution: output and weight shapes follow from the geometry") {
   const auto shapes_of = [](Json fields, Shape input) {
     Shape output;
     const auto definition = define(deconvolution(std::move(fields)), {input}, &output);
@@ -145,7 +145,7 @@ TEST_CASE("deconvolution: the shapes of outputs and weights") {
                   {2, 8, 4, 5}) == std::pair{Shape{2, 6, 4, 4}, Shape{8, 3, 3, 2}});
 }
 
-TEST_CASE("deconvolution: bad geometry") {
+TEST_CASE("deconvolution: invalid geometry is refused") {
   const auto refuse = [](Json fields, Shape input) {
     define(deconvolution(std::move(fields)), {input});
   };

@@ -26,7 +26,7 @@ TEST_CASE("dropout: gradients") {
   check_gradients_everywhere({.json = kJson, .inputs = {{3, 7}}});
 }
 
-TEST_CASE("dropout: what is dropped follows from seed, step, name, sample and element alone") {
+TEST_CASE("dropout: the mask depends only on seed, step, name, sample and element") {
   const Shape shape{3, 37, 5, 7};
   layers::StepParameters numbers = kTestStepParameters;
   numbers.first_sample = 56;
@@ -54,7 +54,7 @@ TEST_CASE("dropout: what is dropped follows from seed, step, name, sample and el
   CHECK(dropped_ones({.json = kJson, .inputs = {{3, 37 * 35}}, .numbers = numbers}) == expected);
 }
 
-TEST_CASE("dropout: another step, name, seed or sample drops others") {
+TEST_CASE("dropout: another step, name, seed or sample changes the mask") {
   const LayerCase base{.json = kJson, .inputs = {{1, 64}}};
   const Values first = dropped_ones(base);
   LayerCase other = base;
@@ -72,7 +72,7 @@ TEST_CASE("dropout: another step, name, seed or sample drops others") {
   CHECK(dropped_ones(base) == first);
 }
 
-TEST_CASE("dropout: the expected share is dropped") {
+TEST_CASE("dropout: the fraction of dropped elements matches the probability") {
   const Values values = dropped_ones({.json = kJson, .inputs = {{10, 10007}}});
   double sum = 0, zeros = 0;
   for (const float value : values) {
@@ -84,7 +84,7 @@ TEST_CASE("dropout: the expected share is dropped") {
   CHECK(sum / count == doctest::Approx(1).epsilon(0.02));
 }
 
-TEST_CASE("dropout: does nothing in testing") {
+TEST_CASE("dropout: the layer has no effect in testing") {
   LayerCase layer{
       .json = kJson, .inputs = {{2, 5, 3, 4}}, .layout = Layout::kBlocked8, .training = false};
   layer.step.phase = layers::Phase::kTest;

@@ -20,7 +20,7 @@ Values values_of(const char* type, const Values& input) {
 
 }  // namespace
 
-TEST_CASE("relu: gradients, leaky and not") {
+TEST_CASE("relu: gradients with and without a slope") {
   check_gradients_everywhere({.json = {{"type", "relu"}}, .inputs = kImages}, {.kinks = true});
   check_gradients_everywhere({.json = {{"type", "relu"}, {"slope", 0.1}}, .inputs = kImages},
                              {.kinks = true});
@@ -40,7 +40,7 @@ TEST_CASE("sigmoid and tanh: gradients") {
   }
 }
 
-TEST_CASE("sigmoid and tanh: values to the last digits over the whole range") {
+TEST_CASE("sigmoid and tanh: values are accurate over the whole range") {
   Values input;
   for (float x = 1e-6F; x < 100; x *= 1.13F) {
     input.push_back(x);
@@ -55,7 +55,7 @@ TEST_CASE("sigmoid and tanh: values to the last digits over the whole range") {
   }
 }
 
-TEST_CASE("sigmoid and tanh: not a number stays not a number") {
+TEST_CASE("sigmoid and tanh: NaN stays NaN") {
   const float nan = std::nanf("");
   CHECK(std::isnan(values_of("sigmoid", {nan})[0]));
   CHECK(std::isnan(values_of("tanh", {nan})[0]));
@@ -82,7 +82,7 @@ TEST_CASE("eltwise: sum with a fused relu") {
                                {.kinks = true});
 }
 
-TEST_CASE("eltwise: of equal maxima the first input gets the gradient") {
+TEST_CASE("eltwise: the first of equal maxima receives the gradient") {
   LayerRunner runner({.json = {{"type", "eltwise"}, {"operation", "maximum"}},
                       .inputs = {{1, 2}, {1, 2}, {1, 2}}});
   const LayerResults results =
@@ -91,7 +91,7 @@ TEST_CASE("eltwise: of equal maxima the first input gets the gradient") {
   CHECK(results.input_gradients == std::vector<Values>{{5, 0}, {0, 7}, {0, 0}});
 }
 
-TEST_CASE("eltwise: only some inputs want a gradient") {
+TEST_CASE("eltwise: only some inputs need a gradient") {
   for (const char* operation : {"sum", "product", "maximum"}) {
     LayerCase layer{.json = {{"type", "eltwise"}, {"operation", operation}},
                     .inputs = {{2, 3}, {2, 3}},
@@ -101,14 +101,14 @@ TEST_CASE("eltwise: only some inputs want a gradient") {
   }
 }
 
-TEST_CASE("eltwise: bad inputs") {
+TEST_CASE("eltwise: invalid inputs are refused") {
   CHECK_THROWS_WITH(define({{"type", "eltwise"}, {"name", "add"}}, {{2, 3}}),
                     "[eltwise 'add'] expected at least 2 inputs, got 1");
   CHECK_THROWS_WITH(define({{"type", "eltwise"}, {"name", "add"}}, {{2, 3}, {2, 4}}),
                     "[eltwise 'add'] inputs must have equal shapes, got 2x3 and 2x4");
 }
 
-TEST_CASE("concat: gradients, with whole blocks and with parts of blocks") {
+TEST_CASE("concat: gradients with full and partial channel blocks") {
   check_gradients_everywhere(
       {.json = {{"type", "concat"}}, .inputs = {{2, 16, 2, 3}, {2, 32, 2, 3}, {2, 5, 2, 3}}});
   check_gradients_everywhere(
@@ -120,7 +120,7 @@ TEST_CASE("concat: gradients, with whole blocks and with parts of blocks") {
   check_gradients(one, random_inputs(LayerRunner(one), one, 2));
 }
 
-TEST_CASE("concat: bad inputs") {
+TEST_CASE("concat: invalid inputs are refused") {
   CHECK_THROWS_WITH(define({{"type", "concat"}, {"name", "join"}}, {}),
                     "[concat 'join'] expected at least 1 input, got 0");
   CHECK_THROWS_WITH(
@@ -131,7 +131,7 @@ TEST_CASE("concat: bad inputs") {
       "[concat 'join'] inputs may differ only in their channels, got 2x3x4x4 and 2x3");
 }
 
-TEST_CASE("flatten: canonical order, whatever the layout") {
+TEST_CASE("flatten: elements keep their canonical order in every layout") {
   check_gradients_everywhere({.json = {{"type", "flatten"}}, .inputs = kImages});
   LayerCase layer{.json = {{"type", "flatten"}}, .inputs = kImages, .layout = Layout::kBlocked16};
   LayerRunner runner(layer);

@@ -122,7 +122,7 @@ TEST_CASE("each element of a gradient from factors is one chain of multiply-adds
   }
 }
 
-TEST_CASE("a gradient for a sink stays within its memory, by any number of threads") {
+TEST_CASE("a gradient rebuilt for a sink stays within its buffer with several threads") {
   const FactorCase each{{300, 70, true}, 40};
   const layers::FactorShape& shape = each.shape;
   const Factors factors(each);
@@ -152,7 +152,7 @@ TEST_CASE("a gradient for a sink stays within its memory, by any number of threa
   CHECK(std::all_of(bias.begin() + shape.rows, bias.end(), is_untouched));
 }
 
-TEST_CASE("a weight in another order has no gradients from factors") {
+TEST_CASE("gradients of a weight in an unsupported order cannot be rebuilt from factors") {
   const layers::FactorShape shape{32, 32, false};
   CHECK_FALSE(
       FactorRebuild::order_of(MemoryDesc({32, 32}, kFloat, FormatTag::ba), shape).has_value());

@@ -24,7 +24,7 @@ std::vector<float> filled(const Json& json, const Shape& shape, uint64_t stream 
 
 }  // namespace
 
-TEST_CASE("positive_unitball: each output's weights are above 0 and sum to 1") {
+TEST_CASE("positive_unitball: the weights of each output are not negative and sum to 1") {
   const auto values = filled({{"type", "positive_unitball"}}, {6, 5, 3, 3});
   for (size_t first = 0; first < values.size(); first += 45) {
     double sum = 0;
@@ -38,7 +38,7 @@ TEST_CASE("positive_unitball: each output's weights are above 0 and sum to 1") {
   for (const float bias : filled({{"type", "positive_unitball"}}, {4})) CHECK(bias == 1);
 }
 
-TEST_CASE("bilinear: the kernels by which images are enlarged") {
+TEST_CASE("bilinear: the filler produces the kernels of bilinear upsampling") {
   const auto two = filled({{"type", "bilinear"}}, {1, 1, 4, 4});
   const float row[4] = {0.25F, 0.75F, 0.75F, 0.25F};
   for (size_t y = 0; y < 4; ++y)
@@ -55,7 +55,7 @@ TEST_CASE("bilinear: the kernels by which images are enlarged") {
   }
 }
 
-TEST_CASE("gaussian: sparse") {
+TEST_CASE("gaussian: sparse keeps the expected number of weights and zeros the others") {
   const Shape shape{50, 400};
   const auto all = filled({{"type", "gaussian"}, {"deviation", 0.5}}, shape);
   const auto some = filled({{"type", "gaussian"}, {"deviation", 0.5}, {"sparse", 5}}, shape);
@@ -70,7 +70,7 @@ TEST_CASE("gaussian: sparse") {
   CHECK(more == all);
 }
 
-TEST_CASE("fillers: what they cannot fill") {
+TEST_CASE("fillers: bilinear refuses weights without square kernels") {
   CHECK(Filler::of(FillerType::kBilinear).problem_with({2, 3}) ==
         "\"bilinear\" requires a weight with square kernels, got 2x3");
   CHECK(Filler::of(FillerType::kBilinear).problem_with({2, 1, 3, 4}) ==

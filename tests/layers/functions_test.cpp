@@ -178,7 +178,7 @@ TEST_CASE("functions of one value: gradients in every layout") {
   }
 }
 
-TEST_CASE("functions of one value: values and derivatives by another formula") {
+TEST_CASE("functions of one value: values and derivatives match an independent formula") {
   for (const Known& known : known_functions()) {
     CAPTURE(known.json.dump());
     const Values input = values_between(known.least, known.most);
@@ -198,7 +198,7 @@ TEST_CASE("functions of one value: values and derivatives by another formula") {
   }
 }
 
-TEST_CASE("functions of one value: testing gives what training gives, in place as well") {
+TEST_CASE("functions of one value: in-place test output equals training output") {
   for (const Known& known : known_functions()) {
     CAPTURE(known.json.dump());
     LayerCase layer{.json = known.json, .inputs = {{2, 5, 3, 4}}, .layout = Layout::kBlocked8};
@@ -214,7 +214,7 @@ TEST_CASE("functions of one value: testing gives what training gives, in place a
   }
 }
 
-TEST_CASE("functions of one value: zeros, bounds and what is no number") {
+TEST_CASE("functions of one value: results at zeros, bounds, infinities and NaN") {
   const LayerResults absval = results_of({{"type", "absval"}}, {-2, -0.0F, 0, 3, -kInfinity, kNan});
   check_exactly(absval.output, {2, 0, 0, 3, kInfinity, kNan});
   check_exactly(absval.input_gradients[0], {-1, 0, 0, 1, -1, 0});
@@ -233,7 +233,7 @@ TEST_CASE("functions of one value: zeros, bounds and what is no number") {
   check_exactly(zero.output, {0, 0, 1});
 }
 
-TEST_CASE("functions of one value: exponentials and logarithms at their ends") {
+TEST_CASE("functions of one value: exponentials and logarithms at the ends of their range") {
   const Json exp{{"type", "exp"}}, log{{"type", "log"}};
   check_exactly(results_of(exp, {0, 200, -200, kInfinity, -kInfinity, kNan}).output,
                 {1, kInfinity, 0, kInfinity, 0, kNan});
@@ -265,7 +265,7 @@ TEST_CASE("power: zeros, negative numbers and infinities") {
   CHECK(power(0.5, {1e-40F}).output[0] == doctest::Approx(1e-20F).epsilon(1e-4));
 }
 
-TEST_CASE("functions of one value: bad settings") {
+TEST_CASE("functions of one value: invalid settings are refused") {
   CHECK_THROWS_WITH(
       define({{"type", "clip"}, {"name", "c"}, {"minimum", 2}, {"maximum", 1}}, {{1, 2}}),
       "[clip 'c'] expected \"minimum\" <= \"maximum\", got 2 and 1");

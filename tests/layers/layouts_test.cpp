@@ -7,14 +7,14 @@
 using namespace poseidon;
 using namespace poseidon::test;
 
-TEST_CASE("eltwise: the inputs' layouts are brought to the one most of them have") {
+TEST_CASE("eltwise: the output has the layout that most inputs have") {
   const LayerRunner runner({.json = {{"type", "eltwise"}},
                             .inputs = {{1, 16, 2, 2}, {1, 16, 2, 2}},
                             .layout = Layout::kBlocked16});
   CHECK(runner.needs().output_format.layout == Layout::kBlocked16);
 }
 
-TEST_CASE("concat: stays blocked where the pieces fill their blocks, else goes plain") {
+TEST_CASE("concat: the output is blocked if its inputs fill their blocks, otherwise plain") {
   const auto layout_for = [](int64_t channels) {
     return LayerRunner({.json = {{"type", "concat"}},
                         .inputs = {{1, channels, 2, 2}, {1, 5, 2, 2}},

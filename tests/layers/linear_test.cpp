@@ -33,7 +33,7 @@ TEST_CASE("linear: gradients with a fused relu") {
   check({{"outputs", 6}}, {3, 5, 2, 2}, 0.1F);
 }
 
-TEST_CASE("linear: bad geometry") {
+TEST_CASE("linear: an oversized weight is refused") {
   CHECK_THROWS_WITH(define({{"type", "linear"}, {"name", "fc"}, {"outputs", 1 << 24}}, {{1, 256}}),
                     "[linear 'fc'] a weight of 16777216 x 256 has 2^31 elements or more");
   CHECK_THROWS_WITH(define({{"type", "linear"}, {"name", "fc"}, {"outputs", 1 << 24}}, {{1, 128}}),

@@ -40,7 +40,7 @@ TEST_CASE("losses over elements: gradients of values and targets") {
   check_gradients_everywhere(loss_case({{"type", "euclidean_loss"}}, {{2, 12}, {2, 3, 2, 2}}));
 }
 
-TEST_CASE("contrastive_loss: gradients of two that are alike and that are not, near and far") {
+TEST_CASE("contrastive_loss: gradients of alike and different pairs, near and far") {
   for (const double margin : {0.5, 20.0})
     for (const bool legacy : {false, true})
       check_gradients_everywhere(loss_case(
@@ -73,7 +73,7 @@ TEST_CASE("losses of labels: gradients") {
     }
 }
 
-TEST_CASE("losses: values by their definitions") {
+TEST_CASE("losses: values match their definitions") {
   CHECK(loss_of({{"type", "euclidean_loss"}}, {{1, 5}, {-1, 2}}) == doctest::Approx((4 + 9) / 2.0));
   const auto cross_entropy = [](double score, double target) {
     const double p = 1 / (1 + std::exp(-score));
@@ -104,7 +104,7 @@ TEST_CASE("losses: values by their definitions") {
         doctest::Approx(-std::log(1e-20)));
 }
 
-TEST_CASE("infogain_loss: softmax_loss where the matrix is the identity, and else by its rows") {
+TEST_CASE("infogain_loss: the identity matrix yields softmax_loss, other rows weight the classes") {
   const std::array<int32_t, 1> second{1};
   const auto infogain = [&](std::vector<double> matrix, Values scores) {
     return loss_of({{"type", "infogain_loss"}, {"matrix", std::move(matrix)}}, {std::move(scores)},
@@ -120,7 +120,7 @@ TEST_CASE("infogain_loss: softmax_loss where the matrix is the identity, and els
   CHECK(infogain({0, 0, 0, 1, 1, 0, 0, 0, 0}, {1000, 0, -1000}) == doctest::Approx(1000));
 }
 
-TEST_CASE("accuracy: whether the label is among the best") {
+TEST_CASE("accuracy: the output states if the label is among the top k scores") {
   const std::array<int32_t, 3> labels{0, 1, 2};
   LayerCase layer = loss_case({{"type", "accuracy"}, {"top_k", {1, 2}}}, {{3, 3}}, labels);
   layer.training = false;
@@ -128,7 +128,7 @@ TEST_CASE("accuracy: whether the label is among the best") {
   CHECK(LayerRunner(layer).forward({.inputs = {scores}}) == Values{1, 1, 0, 1, 0, 0});
 }
 
-TEST_CASE("losses: what cannot be is refused") {
+TEST_CASE("losses: invalid shapes, matrices and labels are refused") {
   CHECK_THROWS_WITH(define({{"type", "euclidean_loss"}, {"name", "loss"}}, {{2, 10}, {2, 9}}),
                     "[euclidean_loss 'loss'] values and targets must have equal numbers of "
                     "samples and elements, got 2x10 and 2x9");

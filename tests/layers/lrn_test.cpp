@@ -32,7 +32,7 @@ TEST_CASE("lrn within a channel: gradients") {
     }
 }
 
-TEST_CASE("lrn: bad geometry") {
+TEST_CASE("lrn: invalid sizes and shapes are refused") {
   CHECK_THROWS_WITH(define({{"type", "lrn"}, {"name", "n"}, {"size", 4}}, {{1, 8, 2, 2}}),
                     "[lrn 'n'] \"size\" must be odd, got 4");
   CHECK_THROWS_WITH(

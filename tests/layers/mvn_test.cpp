@@ -83,7 +83,7 @@ TEST_CASE("mvn: gradients in every layout") {
       {.step = 5e-3F, .relative = 4e-3});
 }
 
-TEST_CASE("mvn: by its definition in double, also far from zero") {
+TEST_CASE("mvn: results match the definition in double precision, also far from zero") {
   for (const Json& json : settings())
     for (const Shape& shape : kShapes)
       for (const Layout layout : {Layout::kPlain, Layout::kChannelsLast, Layout::kBlocked16}) {
@@ -95,7 +95,7 @@ TEST_CASE("mvn: by its definition in double, also far from zero") {
       }
 }
 
-TEST_CASE("mvn: equal values give 0, and no gradient that is infinite") {
+TEST_CASE("mvn: equal values yield 0 and finite gradients") {
   for (const bool across : {false, true})
     for (const Shape& shape : {Shape{2, 5, 9, 9}, Shape{2, 5, 1, 1}}) {
       const LayerCase layer{.json = {{"type", "mvn"}, {"across_channels", across}},
@@ -110,7 +110,7 @@ TEST_CASE("mvn: equal values give 0, and no gradient that is infinite") {
     }
 }
 
-TEST_CASE("mvn: the same bits by any number of threads, and in testing") {
+TEST_CASE("mvn: results have equal bits for any thread count, and in testing") {
   for (const Layout layout : {Layout::kPlain, Layout::kChannelsLast, Layout::kBlocked16}) {
     LayerCase layer{.json = {{"type", "mvn"}}, .inputs = {{3, 37, 30, 31}}, .layout = layout};
     const LayerInputs values = random_inputs(LayerRunner(layer), layer, 1);
@@ -126,7 +126,7 @@ TEST_CASE("mvn: the same bits by any number of threads, and in testing") {
   }
 }
 
-TEST_CASE("mvn: bad inputs") {
+TEST_CASE("mvn: invalid inputs are refused") {
   CHECK_THROWS_WITH(define({{"type", "mvn"}, {"name", "m"}}, {{2}}),
                     "[mvn 'm'] expected an input with channels, got 2");
 }

@@ -14,7 +14,7 @@ using namespace poseidon::layers::cpu;
 using poseidon::cpu::FormatTag;
 using poseidon::cpu::kFloat;
 
-TEST_CASE("a weight is rounded to bf16 for a pass as oneDNN would") {
+TEST_CASE("a weight is rounded to bf16 for a pass like in oneDNN's reorder") {
   if (!poseidon::cpu::has_bf16_products()) return;  // otherwise oneDNN does not use such layouts
   struct Case {
     Dims shape;

@@ -195,15 +195,15 @@ TEST_CASE("pooling: gradients with padding") {
         {1, 16, 4, 4});
 }
 
-TEST_CASE("pooling: gradients with windows that hang over the edge") {
+TEST_CASE("pooling: gradients with windows that exceed the input") {
   check({{"kernel", 3}, {"stride", 2}}, {1, 5, 6, 6});
   check({{"kernel", 3}, {"stride", 2}, {"padding", 1}}, {1, 16, 6, 6});
   check({{"kernel", 3}, {"stride", 2}, {"rounding", "floor"}}, {1, 16, 6, 6});
 }
 
-TEST_CASE("pooling: gradients over the whole input") { check({{"global", true}}, {2, 21, 3, 4}); }
+TEST_CASE("pooling: gradients of global pooling") { check({{"global", true}}, {2, 21, 3, 4}); }
 
-TEST_CASE("pooling: gradients of windows that share the input evenly") {
+TEST_CASE("pooling: gradients of adaptive windows") {
   for (const auto& [windows, shape] : {std::pair{Json(4), Shape{1, 5, 14, 14}},
                                        {Json{3, 2}, Shape{2, 16, 7, 5}},
                                        {Json{1, 4}, Shape{1, 21, 3, 4}}})
@@ -212,7 +212,7 @@ TEST_CASE("pooling: gradients of windows that share the input evenly") {
         {.step = 4e-3F, .relative = 4e-3});
 }
 
-TEST_CASE("pooling: windows that share the input evenly, their cells") {
+TEST_CASE("pooling: adaptive windows cover the expected cells") {
   Values columns(10);
   for (size_t i = 0; i < columns.size(); ++i) columns[i] = static_cast<float>(i);
   const auto means = [&](int64_t windows, int64_t cells) {
@@ -225,7 +225,7 @@ TEST_CASE("pooling: windows that share the input evenly, their cells") {
   CHECK(output_of({{"method", "average"}, {"windows", {3, 2}}}, {1, 2, 7, 5}) == Shape{1, 2, 3, 2});
 }
 
-TEST_CASE("pooling: random geometries, by plain loops, in every layout and type") {
+TEST_CASE("pooling: random geometries match plain loops in every layout and data type") {
 #ifdef __SANITIZE_ADDRESS__
   constexpr uint64_t kSeeds = 8;  // the emulated GPU is slow there
 #else
@@ -261,7 +261,7 @@ TEST_CASE("pooling: random geometries, by plain loops, in every layout and type"
     }
 }
 
-TEST_CASE("pooling: output extents with both roundings") {
+TEST_CASE("pooling: output extents with both rounding modes") {
   CHECK(output_of({{"kernel", 3}, {"stride", 2}}, {1, 2, 32, 32}) == Shape{1, 2, 16, 16});
   CHECK(output_of({{"kernel", 3}, {"stride", 2}, {"rounding", "floor"}}, {1, 2, 32, 32}) ==
         Shape{1, 2, 15, 15});
@@ -285,12 +285,12 @@ TEST_CASE("pooling: the mean divides by the window inside the padded input") {
   check_close(hanging, {1, 1, 1, 1}, 1e-6, "overhang does not count");
 }
 
-TEST_CASE("pooling: padding never is the maximum") {
+TEST_CASE("pooling: padding is never the maximum") {
   CHECK(run({{"kernel", 3}, {"stride", 2}, {"padding", 1}}, {1, 1, 3, 3}, Values(9, -5)) ==
         Values(4, -5));
 }
 
-TEST_CASE("pooling: stochastic, the cells that the definition takes, in every layout") {
+TEST_CASE("pooling: stochastic pooling selects the cells of the definition in every layout") {
   for (const auto& each : stochastic_cases()) {
     const Json& fields = each.first;
     const Shape& shape = each.second;
@@ -320,7 +320,7 @@ TEST_CASE("pooling: stochastic, the cells that the definition takes, in every la
   }
 }
 
-TEST_CASE("pooling: stochastic, in testing the mean that is weighted by the values") {
+TEST_CASE("pooling: stochastic pooling computes the value-weighted mean in testing") {
   for (const auto& each : stochastic_cases()) {
     const Json& fields = each.first;
     const Shape& shape = each.second;
@@ -343,7 +343,7 @@ TEST_CASE("pooling: stochastic, in testing the mean that is weighted by the valu
   }
 }
 
-TEST_CASE("pooling: stochastic, each value by its share of the sum") {
+TEST_CASE("pooling: stochastic pooling selects each value with probability value / sum") {
   const Shape shape{4000, 1, 2, 2};
   Values input;
   for (int64_t n = 0; n < shape.samples(); ++n) input.insert(input.end(), {1, 0, 2, 5});
@@ -371,7 +371,7 @@ TEST_CASE("pooling: stochastic, each value by its share of the sum") {
   CHECK(std::equal(later.begin(), later.end() - 1, first.begin() + 1));
 }
 
-TEST_CASE("pooling: stochastic, what comes of values below zero and of sums of zero") {
+TEST_CASE("pooling: stochastic pooling of negative values, zero sums and NaN is defined") {
   LayerCase layer = stochastic_case({{"kernel", 2}}, {1, 1, 2, 2});
   const auto take = [&](const Values& values, layers::Phase phase) {
     layer.step.phase = phase;
@@ -388,7 +388,7 @@ TEST_CASE("pooling: stochastic, what comes of values below zero and of sums of z
   CHECK(take({std::nanf(""), 1, 2, 7}, Phase::kTrain) == Values{7});
 }
 
-TEST_CASE("pooling: bad geometry") {
+TEST_CASE("pooling: invalid geometry is refused") {
   const auto refuse = [](Json fields, Shape input) { define(pooling(std::move(fields)), {input}); };
   CHECK_THROWS_WITH(refuse({{"kernel", 2}}, {2, 10}),
                     "[pooling 'pool'] expected an input with height and width, got 2x10");

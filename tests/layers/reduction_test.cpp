@@ -35,7 +35,7 @@ TEST_CASE("reduction: gradients") {
     }
 }
 
-TEST_CASE("reduction: one number of each sample, in every layout and by any number of threads") {
+TEST_CASE("reduction: each sample yields one number in every layout, for any thread count") {
   for (const std::string operation : {"sum", "asum", "sumsq", "mean"})
     for (const Shape& shape : {Shape{3, 21, 9, 7}, Shape{2, 64, 8, 8}, Shape{5, 1000}}) {
       CAPTURE(operation);
@@ -66,7 +66,7 @@ TEST_CASE("reduction: the derivative of an absolute value at 0 is 0") {
   CHECK(got.input_gradients[0] == Values{0, -4, 4});
 }
 
-TEST_CASE("reduction: bad inputs") {
+TEST_CASE("reduction: invalid inputs are refused") {
   CHECK_THROWS_WITH(define(reduction("sum"), {{1, 2}, {1, 2}}),
                     "[reduction 'layer'] expected 1 input, got 2");
 }

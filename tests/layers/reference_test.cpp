@@ -53,48 +53,48 @@ void check_type(const std::string& type) {
 
 }  // namespace
 
-TEST_CASE("absval computes what PyTorch computes") { check_type("absval"); }
-TEST_CASE("accuracy computes what PyTorch computes") { check_type("accuracy"); }
-TEST_CASE("argmax computes what PyTorch computes") { check_type("argmax"); }
-TEST_CASE("batch_norm computes what PyTorch computes") { check_type("batch_norm"); }
-TEST_CASE("bias computes what PyTorch computes") { check_type("bias"); }
-TEST_CASE("bnll computes what PyTorch computes") { check_type("bnll"); }
-TEST_CASE("clip computes what PyTorch computes") { check_type("clip"); }
-TEST_CASE("concat computes what PyTorch computes") { check_type("concat"); }
-TEST_CASE("contrastive_loss computes what PyTorch computes") { check_type("contrastive_loss"); }
-TEST_CASE("convolution computes what PyTorch computes") { check_type("convolution"); }
-TEST_CASE("crop computes what PyTorch computes") { check_type("crop"); }
-TEST_CASE("deconvolution computes what PyTorch computes") { check_type("deconvolution"); }
-TEST_CASE("dropout computes what PyTorch computes") { check_type("dropout"); }
-TEST_CASE("eltwise computes what PyTorch computes") { check_type("eltwise"); }
-TEST_CASE("elu computes what PyTorch computes") { check_type("elu"); }
-TEST_CASE("euclidean_loss computes what PyTorch computes") { check_type("euclidean_loss"); }
-TEST_CASE("exp computes what PyTorch computes") { check_type("exp"); }
-TEST_CASE("flatten computes what PyTorch computes") { check_type("flatten"); }
-TEST_CASE("hinge_loss computes what PyTorch computes") { check_type("hinge_loss"); }
-TEST_CASE("infogain_loss computes what PyTorch computes") { check_type("infogain_loss"); }
-TEST_CASE("linear computes what PyTorch computes") { check_type("linear"); }
-TEST_CASE("log computes what PyTorch computes") { check_type("log"); }
-TEST_CASE("lrn computes what PyTorch computes") { check_type("lrn"); }
-TEST_CASE("multinomial_loss computes what PyTorch computes") { check_type("multinomial_loss"); }
-TEST_CASE("mvn computes what PyTorch computes") { check_type("mvn"); }
-TEST_CASE("pooling computes what PyTorch computes") { check_type("pooling"); }
-TEST_CASE("power computes what PyTorch computes") { check_type("power"); }
-TEST_CASE("prelu computes what PyTorch computes") { check_type("prelu"); }
-TEST_CASE("reduction computes what PyTorch computes") { check_type("reduction"); }
-TEST_CASE("relu computes what PyTorch computes") { check_type("relu"); }
-TEST_CASE("reshape computes what PyTorch computes") { check_type("reshape"); }
-TEST_CASE("scale computes what PyTorch computes") { check_type("scale"); }
-TEST_CASE("sigmoid computes what PyTorch computes") { check_type("sigmoid"); }
-TEST_CASE("sigmoid_loss computes what PyTorch computes") { check_type("sigmoid_loss"); }
-TEST_CASE("silence computes what PyTorch computes") { check_type("silence"); }
-TEST_CASE("slice computes what PyTorch computes") { check_type("slice"); }
-TEST_CASE("softmax computes what PyTorch computes") { check_type("softmax"); }
-TEST_CASE("softmax_loss computes what PyTorch computes") { check_type("softmax_loss"); }
-TEST_CASE("swish computes what PyTorch computes") { check_type("swish"); }
-TEST_CASE("tanh computes what PyTorch computes") { check_type("tanh"); }
-TEST_CASE("threshold computes what PyTorch computes") { check_type("threshold"); }
-TEST_CASE("tile computes what PyTorch computes") { check_type("tile"); }
+TEST_CASE("absval matches PyTorch") { check_type("absval"); }
+TEST_CASE("accuracy matches PyTorch") { check_type("accuracy"); }
+TEST_CASE("argmax matches PyTorch") { check_type("argmax"); }
+TEST_CASE("batch_norm matches PyTorch") { check_type("batch_norm"); }
+TEST_CASE("bias matches PyTorch") { check_type("bias"); }
+TEST_CASE("bnll matches PyTorch") { check_type("bnll"); }
+TEST_CASE("clip matches PyTorch") { check_type("clip"); }
+TEST_CASE("concat matches PyTorch") { check_type("concat"); }
+TEST_CASE("contrastive_loss matches PyTorch") { check_type("contrastive_loss"); }
+TEST_CASE("convolution matches PyTorch") { check_type("convolution"); }
+TEST_CASE("crop matches PyTorch") { check_type("crop"); }
+TEST_CASE("deconvolution matches PyTorch") { check_type("deconvolution"); }
+TEST_CASE("dropout matches PyTorch") { check_type("dropout"); }
+TEST_CASE("eltwise matches PyTorch") { check_type("eltwise"); }
+TEST_CASE("elu matches PyTorch") { check_type("elu"); }
+TEST_CASE("euclidean_loss matches PyTorch") { check_type("euclidean_loss"); }
+TEST_CASE("exp matches PyTorch") { check_type("exp"); }
+TEST_CASE("flatten matches PyTorch") { check_type("flatten"); }
+TEST_CASE("hinge_loss matches PyTorch") { check_type("hinge_loss"); }
+TEST_CASE("infogain_loss matches PyTorch") { check_type("infogain_loss"); }
+TEST_CASE("linear matches PyTorch") { check_type("linear"); }
+TEST_CASE("log matches PyTorch") { check_type("log"); }
+TEST_CASE("lrn matches PyTorch") { check_type("lrn"); }
+TEST_CASE("multinomial_loss matches PyTorch") { check_type("multinomial_loss"); }
+TEST_CASE("mvn matches PyTorch") { check_type("mvn"); }
+TEST_CASE("pooling matches PyTorch") { check_type("pooling"); }
+TEST_CASE("power matches PyTorch") { check_type("power"); }
+TEST_CASE("prelu matches PyTorch") { check_type("prelu"); }
+TEST_CASE("reduction matches PyTorch") { check_type("reduction"); }
+TEST_CASE("relu matches PyTorch") { check_type("relu"); }
+TEST_CASE("reshape matches PyTorch") { check_type("reshape"); }
+TEST_CASE("scale matches PyTorch") { check_type("scale"); }
+TEST_CASE("sigmoid matches PyTorch") { check_type("sigmoid"); }
+TEST_CASE("sigmoid_loss matches PyTorch") { check_type("sigmoid_loss"); }
+TEST_CASE("silence matches PyTorch") { check_type("silence"); }
+TEST_CASE("slice matches PyTorch") { check_type("slice"); }
+TEST_CASE("softmax matches PyTorch") { check_type("softmax"); }
+TEST_CASE("softmax_loss matches PyTorch") { check_type("softmax_loss"); }
+TEST_CASE("swish matches PyTorch") { check_type("swish"); }
+TEST_CASE("tanh matches PyTorch") { check_type("tanh"); }
+TEST_CASE("threshold matches PyTorch") { check_type("threshold"); }
+TEST_CASE("tile matches PyTorch") { check_type("tile"); }
 
 // Functions of one value have an independent formula in functions_test.cpp instead.
 TEST_CASE("every layer type has golden values") {

@@ -41,14 +41,14 @@ TEST_CASE("reshape: elements keep their canonical order") {
   }
 }
 
-TEST_CASE("reshape: shapes") {
+TEST_CASE("reshape: 0 copies an extent of the input, and -1 is inferred") {
   CHECK(output_of({0, -1, 1}, {2, 6, 3, 4}) == Shape{2, 6, 12, 1});
   CHECK(output_of({-1, 0, 2}, {2, 6, 3, 4}) == Shape{2, 12, 3, 2});
   CHECK(output_of({24}, {2, 6, 2, 2}) == Shape{2, 24});
   CHECK(output_of({2, 3, 4}, {7, 24}) == Shape{7, 2, 3, 4});
 }
 
-TEST_CASE("reshape: what does not fit") {
+TEST_CASE("reshape: invalid shapes are refused") {
   const auto refuse = [](const std::vector<int64_t>& shape, Shape input) {
     define(reshape(shape), {input});
   };

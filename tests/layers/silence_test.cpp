@@ -11,7 +11,7 @@ const Json kSilence{{"type", "silence"}};
 
 }  // namespace
 
-TEST_CASE("silence: takes inputs of any shape in any layout, and gives zeros") {
+TEST_CASE("silence: inputs of any shape and layout are accepted, and the output is zero") {
   for (const Layout layout :
        {Layout::kPlain, Layout::kChannelsLast, Layout::kBlocked8, Layout::kBlocked16})
     for (const DataType type : {DataType::kFp32, DataType::kBf16}) {
@@ -28,6 +28,6 @@ TEST_CASE("silence: takes inputs of any shape in any layout, and gives zeros") {
     }
 }
 
-TEST_CASE("silence: needs an input") {
+TEST_CASE("silence: a layer without inputs is refused") {
   CHECK_THROWS_WITH(define(kSilence, {}), "[silence 'layer'] expected at least 1 input, got 0");
 }

@@ -26,7 +26,7 @@ TEST_CASE("slice: gradients") {
                                  {.most_elements = 16});
 }
 
-TEST_CASE("slice: the channels that are asked for, in every layout") {
+TEST_CASE("slice: the output holds the selected channels in every layout") {
   for (const Shape& shape : {Shape{3, 40, 2, 3}, Shape{2, 5, 4, 1}, Shape{3, 7}})
     for (const auto& range : {std::pair{0, 0}, {0, 2}, {1, 5}, {3, 4}, {2, 0}}) {
       const int begin = range.first, end = range.second;
@@ -49,7 +49,7 @@ TEST_CASE("slice: the channels that are asked for, in every layout") {
     }
 }
 
-TEST_CASE("slice: what it does not take has no gradient") {
+TEST_CASE("slice: channels outside of the slice have a zero gradient") {
   for (const Layout layout : kLayouts) {
     LayerCase layer{.json = slice(16, 32), .inputs = {{1, 40, 1, 2}}, .layout = layout};
     LayerRunner runner(layer);
@@ -58,7 +58,7 @@ TEST_CASE("slice: what it does not take has no gradient") {
   }
 }
 
-TEST_CASE("slice: bad inputs") {
+TEST_CASE("slice: invalid inputs and ranges are refused") {
   CHECK_THROWS_WITH(define(slice(0, 1), {{1, 2}, {1, 2}}),
                     "[slice 'layer'] expected 1 input, got 2");
   CHECK_THROWS_WITH(define(slice(0, 1), {{7}}),

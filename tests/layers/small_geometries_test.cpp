@@ -397,12 +397,22 @@ TEST_CASE("small geometries: dilations beyond the image") {
                        .dilation = {4, 4}});
 }
 
-TEST_CASE("small geometries: any convolution, first") { check_drawn_convolutions(0); }
-TEST_CASE("small geometries: any convolution, second") { check_drawn_convolutions(100); }
-TEST_CASE("small geometries: any convolution, third") { check_drawn_convolutions(200); }
-TEST_CASE("small geometries: any convolution, fourth") { check_drawn_convolutions(300); }
-TEST_CASE("small geometries: any deconvolution, first") { check_drawn_deconvolutions(0); }
-TEST_CASE("small geometries: any deconvolution, second") { check_drawn_deconvolutions(100); }
+TEST_CASE("small geometries: random convolutions, seeds from 0") { check_drawn_convolutions(0); }
+TEST_CASE("small geometries: random convolutions, seeds from 100") {
+  check_drawn_convolutions(100);
+}
+TEST_CASE("small geometries: random convolutions, seeds from 200") {
+  check_drawn_convolutions(200);
+}
+TEST_CASE("small geometries: random convolutions, seeds from 300") {
+  check_drawn_convolutions(300);
+}
+TEST_CASE("small geometries: random deconvolutions, seeds from 0") {
+  check_drawn_deconvolutions(0);
+}
+TEST_CASE("small geometries: random deconvolutions, seeds from 100") {
+  check_drawn_deconvolutions(100);
+}
 
 // oneDNN's bf16 code for AMX gave wrong results in one of four runs with several threads.
 TEST_CASE("small geometries: long strides") {
@@ -420,7 +430,8 @@ TEST_CASE("small geometries: long strides") {
 }
 
 // Runs only with --no-skip; takes several minutes.
-TEST_CASE("small geometries: thousands of them" * doctest::skip()) {
+TEST_CASE("small geometries: thousands of random convolutions and deconvolutions" *
+          doctest::skip()) {
   for (uint64_t seed = 1000; seed < 4000; ++seed) {
     CAPTURE(seed);
     check_convolution(Draw(seed).convolution());

@@ -47,7 +47,7 @@ TEST_CASE("softmax: large scores do not overflow") {
   check_close(got, {first, 1 - first, 0}, 1e-6, "softmax");
 }
 
-TEST_CASE("softmax_loss: gradients, weighted and smoothed") {
+TEST_CASE("softmax_loss: gradients with loss weight and label smoothing") {
   check_gradients_everywhere(loss_case({}));
   check_gradients_everywhere(loss_case({{"weight", 0.3}, {"label_smoothing", 0.1}}));
   check_gradients_everywhere(loss_case({}, {2, 21, 1, 1}));
@@ -66,12 +66,12 @@ LayerCase mixed_case(Json json) {
 
 }  // namespace
 
-TEST_CASE("softmax_loss: gradients of mixtures") {
+TEST_CASE("softmax_loss: gradients with mixup labels") {
   check_gradients_everywhere(mixed_case({}));
   check_gradients_everywhere(mixed_case({{"weight", 0.3}, {"label_smoothing", 0.1}}));
 }
 
-TEST_CASE("softmax_loss: of a mixture each label has its share, and the first is ranked") {
+TEST_CASE("softmax_loss: lambda weights both mixup labels, and accuracy uses the first label") {
   const LayerCase mixed = mixed_case({{"label_smoothing", 0.1}});
   LayerCase of_first = mixed, of_second = mixed;
   const std::array<int32_t, 4> seconds{1, 5, 6, 3};
@@ -95,7 +95,7 @@ TEST_CASE("softmax_loss: of a mixture each label has its share, and the first is
   }
 }
 
-TEST_CASE("softmax_loss: tests know no mixtures, and a second label must be a class too") {
+TEST_CASE("softmax_loss: tests ignore mixup, and an out-of-range second label is refused") {
   LayerCase mixed = mixed_case({});
   mixed.step.phase = layers::Phase::kTest;
   LayerCase plain = mixed;
@@ -110,7 +110,7 @@ TEST_CASE("softmax_loss: tests know no mixtures, and a second label must be a cl
                     "to 6 (the network has 7 classes)");
 }
 
-TEST_CASE("softmax_loss: loss, and whether the label is the best or among five") {
+TEST_CASE("softmax_loss: loss, top-1 and top-5 match their definitions") {
   const Values got = loss_of({1, 3, 2}, 2);
   CHECK(got[0] == doctest::Approx(std::log(std::exp(-1.0) + std::exp(1.0) + 1)));
   CHECK(is_top1(got) == false);
@@ -121,7 +121,7 @@ TEST_CASE("softmax_loss: loss, and whether the label is the best or among five")
   CHECK(!is_top5(loss_of(falling, 5)));
 }
 
-TEST_CASE("softmax_loss: of equal scores the first is ahead") {
+TEST_CASE("softmax_loss: equal scores rank in class order") {
   const Values equal(6, 5);
   CHECK(is_top1(loss_of(equal, 0)));
   CHECK(!is_top1(loss_of(equal, 1)));
@@ -129,17 +129,17 @@ TEST_CASE("softmax_loss: of equal scores the first is ahead") {
   CHECK(!is_top5(loss_of(equal, 5)));
 }
 
-TEST_CASE("softmax_loss: what is not a number is a loss that is not a number, and last") {
+TEST_CASE("softmax_loss: a NaN score of the label yields a NaN loss and no top-5 hit") {
   const Values got = loss_of({1, std::numeric_limits<float>::quiet_NaN(), 2, 0, 0, 0}, 1);
   CHECK(std::isnan(got[0]));
   CHECK(!is_top5(got));
 }
 
-TEST_CASE("softmax_loss: a confident and right answer keeps its small loss") {
+TEST_CASE("softmax_loss: a confident correct prediction keeps its small loss") {
   CHECK(loss_of({20, 0}, 0)[0] == doctest::Approx(2.0611537e-9).epsilon(1e-3));
 }
 
-TEST_CASE("softmax_loss: a label out of range is named") {
+TEST_CASE("softmax_loss: the error names sample, step and label if a label is out of range") {
   LayerCase layer = loss_case({});
   const std::array<int32_t, 4> labels{2, 0, 7, 3};
   layer.step.labels = labels;
@@ -152,7 +152,7 @@ TEST_CASE("softmax_loss: a label out of range is named") {
       "to 6 (the network has 7 classes)");
 }
 
-TEST_CASE("softmax_loss: bad scores") {
+TEST_CASE("softmax_loss: scores of a wrong shape are refused") {
   CHECK_THROWS_WITH(
       define({{"type", "softmax_loss"}, {"name", "loss"}}, {{2, 10, 3, 3}, {2, 1}}),
       "[softmax_loss 'loss'] expected scores of shape samples x classes, got 2x10x3x3 "

@@ -21,7 +21,7 @@ TEST_CASE("tile: gradients") {
     }
 }
 
-TEST_CASE("tile: the input, several times along the channels, in every layout") {
+TEST_CASE("tile: the output repeats the input along the channels in every layout") {
   for (const Shape& shape :
        {Shape{2, 5, 3, 4}, Shape{3, 32, 2, 3}, Shape{2, 8, 3, 3}, Shape{3, 7}}) {
     CAPTURE(shape.text());
@@ -43,7 +43,7 @@ TEST_CASE("tile: the input, several times along the channels, in every layout") 
   }
 }
 
-TEST_CASE("tile: bad inputs") {
+TEST_CASE("tile: invalid inputs are refused") {
   CHECK_THROWS_WITH(define(tile(2), {{1, 2}, {1, 2}}), "[tile 'layer'] expected 1 input, got 2");
   CHECK_THROWS_WITH(define(tile(2), {{7}}),
                     "[tile 'layer'] expected an input with channels, got 7");

@@ -32,7 +32,7 @@ void check_vectors() {
 
 }  // namespace
 
-TEST_CASE("vectors of bf16 are rounded as single numbers are") {
+TEST_CASE("bf16 vectors are rounded like bf16 scalars") {
   check_vectors<8>();
   check_vectors<16>();
 }

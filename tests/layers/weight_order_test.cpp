@@ -59,7 +59,7 @@ struct Bench {
 
 }  // namespace
 
-TEST_CASE("weights are packed and unpacked as oneDNN does it") {
+TEST_CASE("weights are packed and unpacked like in oneDNN's reorder") {
   for (const Case& each : kCases) {
     CAPTURE(each.shape);
     Bench bench(each);
@@ -75,7 +75,7 @@ TEST_CASE("weights are packed and unpacked as oneDNN does it") {
   }
 }
 
-TEST_CASE("a weight that is packed in pieces is given whole, each element once") {
+TEST_CASE("packing in pieces delivers each element of a weight exactly once") {
   for (const Case& each : kCases) {
     CAPTURE(each.shape);
     Bench bench(each);

@@ -193,7 +193,7 @@ void check_all(int64_t kernel, std::array<int64_t, 2> padding, int64_t groups, S
 
 }  // namespace
 
-TEST_CASE("winograd: kernels of 3 and 5, sizes that fill no tile, borders narrow and wide") {
+TEST_CASE("winograd: 3 x 3 and 5 x 5 kernels, partial tiles, narrow and wide padding") {
   check_all(3, {1, 1}, 1, {2, 16, 9, 7}, 32);
   check_all(3, {0, 2}, 1, {1, 32, 5, 6}, 16);
   check_all(5, {2, 2}, 1, {2, 16, 7, 9}, 48);
@@ -205,12 +205,12 @@ TEST_CASE("winograd: groups") {
   check_all(5, {2, 2}, 3, {1, 48, 6, 6}, 48);
 }
 
-TEST_CASE("winograd: more tiles than a block has, and fewer than threads") {
+TEST_CASE("winograd: more tiles than a block holds, and fewer tiles than threads") {
   check_all(3, {1, 1}, 1, {1, 16, 44, 44}, 16);
   check_all(3, {1, 1}, 1, {1, 16, 2, 2}, 16);
 }
 
-TEST_CASE("winograd: threads divide the outputs of a weight that outweighs the tiles") {
+TEST_CASE("winograd: threads split the outputs if the weight is larger than the tiles") {
   check_all(3, {1, 1}, 1, {1, 64, 4, 4}, 192);
   check_all(5, {2, 2}, 1, {1, 64, 4, 4}, 80);
   // Five threads share two parts of tiles times two parts of outputs. One thread has no work.

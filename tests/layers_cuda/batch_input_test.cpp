@@ -68,7 +68,7 @@ struct Bench {
 
 }  // namespace
 
-TEST_CASE("batch input: pixels become what a transform makes of them, bit by bit") {
+TEST_CASE("batch input: normalized pixels have the bits of the CPU transform") {
   // Shapes with whole packs, with a remainder, and with less than one pack; for one thread block
   // and for several.
   for (const Shape& shape : {Shape{2, 3, 8, 8}, Shape{3, 3, 5, 7}, Shape{1, 3, 1, 2},
@@ -77,7 +77,7 @@ TEST_CASE("batch input: pixels become what a transform makes of them, bit by bit
       CAPTURE(shape.text());
       CAPTURE(type == DataType::kBf16);
       Bench bench(type);
-      REQUIRE(bench.input->takes_pixels(shape));
+      REQUIRE(bench.input->accepts_pixels(shape));
       const Format format = bench.input->format_for(shape, {Layout::kChannelsLast, type});
       CHECK(format == Format{Layout::kChannelsLast, type});
       const std::vector<uint8_t> pixels = random_pixels(shape);
@@ -86,7 +86,7 @@ TEST_CASE("batch input: pixels become what a transform makes of them, bit by bit
     }
 }
 
-TEST_CASE("batch input: values come into the input's format") {
+TEST_CASE("batch input: float values are converted to the input's format") {
   for (const Shape& shape : {Shape{2, 3, 5, 7}, Shape{2, 1, 4, 4}, Shape{2, 5, 3, 3}})
     for (const DataType type : {DataType::kFp32, DataType::kBf16})
       for (const Layout layout : {Layout::kPlain, Layout::kChannelsLast}) {
@@ -102,10 +102,10 @@ TEST_CASE("batch input: values come into the input's format") {
       }
 }
 
-TEST_CASE("batch input: pixels are those of images, which are written with channels last") {
+TEST_CASE("batch input: pixels require 1 or 3 channels, color images are channels_last") {
   const Bench bench(DataType::kFp32);
-  CHECK_FALSE(bench.input->takes_pixels({4, 2, 8, 8}));
-  CHECK_FALSE(bench.input->takes_pixels({4, 5, 8, 8}));
+  CHECK_FALSE(bench.input->accepts_pixels({4, 2, 8, 8}));
+  CHECK_FALSE(bench.input->accepts_pixels({4, 5, 8, 8}));
   CHECK(bench.input->format_for({4, 3, 8, 8}, kPlainFp32) ==
         Format{Layout::kChannelsLast, DataType::kFp32});
   CHECK(bench.input->format_for({4, 1, 8, 8}, kPlainFp32) == kPlainFp32);

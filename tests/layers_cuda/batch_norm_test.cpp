@@ -42,7 +42,7 @@ void check_all(const LayerCase& layer, const LayerInputs& values, double relativ
 
 }  // namespace
 
-TEST_CASE("batch_norm on a GPU: lines of every width, whole and in part") {
+TEST_CASE("batch_norm on a GPU: channel counts with full and partial packs") {
   // Packs of four channels per row: 1, 5, 10, 24, 72. Packs of eight: 5, 12, 36. 37 channels are
   // single ones in two groups.
   for (const int64_t channels : {4, 20, 40, 96, 288, 37})
@@ -67,7 +67,7 @@ TEST_CASE("batch_norm on a GPU: any number of contributions") {
   }
 }
 
-TEST_CASE("batch_norm on a GPU: gradients by running statistics") {
+TEST_CASE("batch_norm on a GPU: gradients with running statistics") {
   for (const bool residual : {false, true}) {
     LayerCase layer = case_of({2, 24, 9, 5}, 0.1F, residual);
     layer.step.phase = layers::Phase::kTest;
@@ -75,7 +75,7 @@ TEST_CASE("batch_norm on a GPU: gradients by running statistics") {
   }
 }
 
-TEST_CASE("batch_norm on a GPU: gradients that nobody wants") {
+TEST_CASE("batch_norm on a GPU: unneeded gradients are skipped") {
   for (const size_t contributions : {1, 2})
     for (const bool of_input : {false, true}) {
       LayerCase layer = case_of({2, 12, 3, 4}, 0.0F, true);
@@ -86,7 +86,7 @@ TEST_CASE("batch_norm on a GPU: gradients that nobody wants") {
     }
 }
 
-TEST_CASE("batch_norm on a GPU: means far from zero, and values far from the others") {
+TEST_CASE("batch_norm on a GPU: means far from zero and outliers cost no precision") {
   for (const float mean : {0.0F, -20000.0F}) {
     CAPTURE(mean);
     LayerCase layer = case_of({3, 6, 40, 16}, std::nullopt, false);
@@ -100,7 +100,7 @@ TEST_CASE("batch_norm on a GPU: means far from zero, and values far from the oth
   }
 }
 
-TEST_CASE("batch_norm on a GPU: a channel of equal values has no deviation") {
+TEST_CASE("batch_norm on a GPU: a channel of equal values has variance 0") {
   LayerCase layer = case_of({2, 5, 9, 9}, std::nullopt, false);
   LayerInputs values = random_inputs(LayerRunner(layer), layer, 1);
   values.inputs[0].assign(values.inputs[0].size(), 0.1F);
@@ -109,12 +109,12 @@ TEST_CASE("batch_norm on a GPU: a channel of equal values has no deviation") {
   CHECK(got.statistics[1] == Values(5, 0.0F));
 }
 
-TEST_CASE("batch_norm on a GPU: one value for each channel") {
+TEST_CASE("batch_norm on a GPU: a batch with one value per channel") {
   LayerCase layer = case_of({1, 40}, std::nullopt, false);
   check_all(layer, random_inputs(LayerRunner(layer), layer, 1), 1e-5);
 }
 
-TEST_CASE("batch_norm on a GPU: tests with a residual and a relu as the CPU does") {
+TEST_CASE("batch_norm on a GPU: test output with residual and relu matches the CPU") {
   LayerCase layer = case_of({3, 44, 5, 3}, 0.1F, true);
   layer.training = false;
   layer.step.phase = layers::Phase::kTest;

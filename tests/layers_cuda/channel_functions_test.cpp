@@ -4,8 +4,7 @@
 using namespace poseidon;
 using namespace poseidon::test;
 
-TEST_CASE(
-    "prelu, scale and bias on a GPU: lines of every width, bands, contributions, as the CPU") {
+TEST_CASE("prelu, scale and bias on a GPU: all widths and contributions match the CPU") {
   for (const Json& json : std::vector<Json>{{{"type", "prelu"}},
                                             {{"type", "prelu"}, {"shared", true}},
                                             {{"type", "scale"}},
@@ -26,7 +25,7 @@ TEST_CASE(
       }
 }
 
-TEST_CASE("scale by a second input on a GPU: as the CPU") {
+TEST_CASE("scale by a second input on a GPU: results match the CPU") {
   for (const bool bias : {false, true})
     for (const Shape& shape :
          {Shape{3, 72, 5, 2}, Shape{2, 37, 3, 3}, Shape{4, 33, 20, 20}, Shape{70, 20}})
@@ -44,7 +43,7 @@ TEST_CASE("scale by a second input on a GPU: as the CPU") {
         }
 }
 
-TEST_CASE("scale by a second input on a GPU: only one of the two wants a gradient") {
+TEST_CASE("scale by a second input on a GPU: only one of the inputs needs a gradient") {
   for (const bool first : {false, true}) {
     LayerCase layer{.json = {{"type", "scale"}},
                     .inputs = {{2, 16, 3, 4}, {2, 16, 1, 1}},

@@ -3,7 +3,7 @@
 using namespace poseidon;
 using namespace poseidon::test;
 
-TEST_CASE("concat of GPUs: rows of all widths, as the CPU") {
+TEST_CASE("concat on GPUs: rows of all widths match the CPU") {
   using Widths = std::vector<int64_t>;
   for (const Widths& widths : {Widths{16, 8, 32}, Widths{4, 12}, Widths{2, 6, 8}, Widths{64, 3},
                                Widths{5}, Widths{8, 16, 8, 8, 24, 8, 8, 8, 40, 8, 8},

@@ -25,18 +25,18 @@ void check(const LayerCase& layer, size_t contributions = 1) {
 
 }  // namespace
 
-TEST_CASE("cuda convolution: outputs that fill no pack, and a last one that is not whole") {
+TEST_CASE("cuda convolution: output counts that do not fill a pack") {
   for (const int64_t outputs : {1, 2, 3, 5, 6, 7, 12, 20})
     for (const std::optional<float> relu : {std::optional<float>(), {0.0F}, {0.1F}})
       check(convolution_of({{"outputs", outputs}, {"kernel", 3}}, {1, 2, 5, 7}, relu));
 }
 
-TEST_CASE("cuda convolution: a bias whose gradient several blocks sum") {
+TEST_CASE("cuda convolution: several blocks sum the bias gradient") {
   for (const int64_t outputs : {1, 6, 8, 20, 36})
     check(convolution_of({{"outputs", outputs}, {"kernel", 1}}, {3, 2, 61, 47}, 0.0F), 2);
 }
 
-TEST_CASE("cuda convolution: more outputs than a block takes at once") {
+TEST_CASE("cuda convolution: more outputs than a block processes at once") {
   for (const int64_t outputs : {512, 1030})
     check(convolution_of({{"outputs", outputs}, {"kernel", 1}}, {2, 2, 3, 3}, 0.1F), 2);
 }
@@ -52,13 +52,13 @@ TEST_CASE("cuda convolution: one to six contributions, with and without bias and
       }
 }
 
-TEST_CASE("cuda convolution: kernels and groups of many positions and channels") {
+TEST_CASE("cuda convolution: large kernels, and groups with many channels") {
   check(convolution_of({{"outputs", 4}, {"kernel", 5}}, {1, 40, 6, 6}));
   check(convolution_of({{"outputs", 6}, {"kernel", {5, 7}}, {"groups", 2}}, {1, 66, 7, 8}));
   check(convolution_of({{"outputs", 4}, {"kernel", 13}}, {1, 3, 13, 13}));
 }
 
-TEST_CASE("cuda convolution: the order of a weight") {
+TEST_CASE("cuda convolution: a packed weight has its channels last and unpacks unchanged") {
   const LayerCase layer =
       convolution_of({{"outputs", 4}, {"kernel", {2, 3}}, {"groups", 2}}, {1, 10, 4, 4});
   const LayerRunner runner(layer);
@@ -82,7 +82,7 @@ TEST_CASE("cuda convolution: the order of a weight") {
               canonical[(k * channels + c) * taps + tap]);
 }
 
-TEST_CASE("cuda convolution: weights whose two orders are one") {
+TEST_CASE("cuda convolution: 1 x 1 and depthwise weights have canonical packed order") {
   for (const Json& fields :
        {Json{{"outputs", 8}, {"kernel", 1}}, Json{{"outputs", 8}, {"kernel", 3}, {"groups", 8}}}) {
     const LayerCase layer = convolution_of(fields, {1, 8, 4, 4});
@@ -91,7 +91,7 @@ TEST_CASE("cuda convolution: weights whose two orders are one") {
   }
 }
 
-TEST_CASE("cuda convolution: a rounded weight is kept where the backward pass reads it") {
+TEST_CASE("cuda convolution: the bf16 weight is kept only if the backward pass reads it") {
   LayerCase layer = convolution_of({{"outputs", 8}, {"kernel", 3}}, {2, 3, 5, 5});
   CHECK(LayerRunner(layer).needs().workspace_bytes == 0);
   layer.type = DataType::kBf16;
@@ -102,7 +102,7 @@ TEST_CASE("cuda convolution: a rounded weight is kept where the backward pass re
   check(layer);
 }
 
-TEST_CASE("cuda convolution: the forward pass alone") {
+TEST_CASE("cuda convolution: a forward-only layer needs no workspace and computes equal output") {
   LayerCase layer =
       convolution_of({{"outputs", 8}, {"kernel", 3}, {"padding", 1}}, {2, 3, 5, 5}, 0.0F);
   for (const DataType type : {DataType::kFp32, DataType::kBf16}) {
@@ -117,7 +117,7 @@ TEST_CASE("cuda convolution: the forward pass alone") {
   }
 }
 
-TEST_CASE("cuda convolution: the same bits in whatever order blocks and threads run") {
+TEST_CASE("cuda convolution: results have equal bits for any order of blocks and threads") {
   LayerCase layer =
       convolution_of({{"outputs", 20}, {"kernel", 3}, {"padding", 1}}, {3, 5, 21, 23}, 0.0F);
   for (const DataType type : {DataType::kFp32, DataType::kBf16}) {

@@ -21,7 +21,7 @@ void check(const LayerCase& layer, size_t contributions = 1) {
 
 }  // namespace
 
-TEST_CASE("cuda deconvolution: channels that fill no pack, with bias and without") {
+TEST_CASE("cuda deconvolution: channel counts that do not fill a pack, with and without bias") {
   for (const int64_t outputs : {1, 3, 8, 20})
     for (const bool bias : {true, false})
       for (const int64_t inputs : {2, 5, 16})
@@ -30,7 +30,7 @@ TEST_CASE("cuda deconvolution: channels that fill no pack, with bias and without
               2);
 }
 
-TEST_CASE("cuda deconvolution: groups, rectangles, dilation, kernels of one position") {
+TEST_CASE("cuda deconvolution: groups, rectangular kernels, dilation and 1 x 1 kernels") {
   check(deconvolution_of({{"outputs", 6}, {"kernel", {2, 3}}, {"groups", 2}}, {1, 10, 4, 4}));
   check(deconvolution_of({{"outputs", 8}, {"kernel", 4}, {"stride", 2}, {"groups", 8}},
                          {2, 8, 4, 4}));
@@ -39,7 +39,7 @@ TEST_CASE("cuda deconvolution: groups, rectangles, dilation, kernels of one posi
   check(deconvolution_of({{"outputs", 12}, {"kernel", 1}}, {1, 4, 4, 5}));
 }
 
-TEST_CASE("cuda deconvolution: the forward pass alone, and without the input's gradient") {
+TEST_CASE("cuda deconvolution: forward only, and backward without the input gradient") {
   LayerCase layer = deconvolution_of({{"outputs", 8}, {"kernel", 4}, {"stride", 2}, {"padding", 1}},
                                      {2, 3, 5, 5});
   for (const DataType type : {DataType::kFp32, DataType::kBf16}) {
@@ -58,14 +58,14 @@ TEST_CASE("cuda deconvolution: the forward pass alone, and without the input's g
   check(layer);
 }
 
-TEST_CASE("cuda deconvolution: each pass by the plan that is chosen for it") {
+TEST_CASE("cuda deconvolution: all algorithms produce equal bits, a layout choice is refused") {
   LayerCase layer = deconvolution_of({{"outputs", 4}, {"kernel", 3}}, {1, 2, 4, 4});
   LayerRunner usual(layer);
   const LayerInputs values = random_inputs(usual, layer, 1);
   const LayerResults expected = usual.run(values);
-  const std::vector<layers::Choice> others = usual.layer().alternatives();
+  const std::vector<layers::AlgorithmChoice> others = usual.layer().alternatives();
   CHECK(others.size() == 3);
-  for (const layers::Choice& other : others) {
+  for (const layers::AlgorithmChoice& other : others) {
     layer.choice = other;
     LayerRunner chosen(layer);
     CHECK(chosen.layer().choice() == other);

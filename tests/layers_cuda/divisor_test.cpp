@@ -6,7 +6,7 @@
 
 using namespace poseidon;
 
-TEST_CASE("a divisor divides every number by every number") {
+TEST_CASE("a divisor computes quotient and remainder like integer division") {
   RandomStream random(1, RandomPurpose::kGeneration, 0, 0);
   for (int i = 0; i < 3000; ++i) {
     const uint32_t d = i < 300 ? static_cast<uint32_t>(i + 1) : random.next_word() >> i % 32 | 1U;

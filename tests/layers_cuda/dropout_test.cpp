@@ -3,7 +3,7 @@
 using namespace poseidon;
 using namespace poseidon::test;
 
-TEST_CASE("dropout of GPUs: the CPU's masks in every kernel") {
+TEST_CASE("dropout on GPUs: every kernel produces the CPU's masks") {
   LayerCase layer{.json = {{"type", "dropout"}, {"name", "drop"}, {"probability", 0.4}},
                   .inputs = {}};
   layer.numbers.first_sample = 1234567;

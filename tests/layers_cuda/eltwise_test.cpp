@@ -3,7 +3,7 @@
 using namespace poseidon;
 using namespace poseidon::test;
 
-TEST_CASE("eltwise of GPUs: more inputs and contributions than one kernel takes, as the CPU") {
+TEST_CASE("eltwise on GPUs: more inputs and contributions than one kernel accepts match the CPU") {
   for (const char* operation : {"sum", "product", "maximum"})
     for (const size_t inputs : {2, 4, 5, 9})
       for (const size_t contributions : {1, 4, 9}) {
@@ -23,7 +23,7 @@ TEST_CASE("eltwise of GPUs: more inputs and contributions than one kernel takes,
       }
 }
 
-TEST_CASE("eltwise of GPUs: of many equal maxima the first input gets the gradient") {
+TEST_CASE("eltwise on GPUs: the first of many equal maxima receives the gradient") {
   LayerCase layer{.json = {{"type", "eltwise"}, {"operation", "maximum"}},
                   .inputs = std::vector<Shape>(7, Shape{1, 1})};
   for (const size_t winner : {0, 3, 4, 6}) {

@@ -3,7 +3,7 @@
 using namespace poseidon;
 using namespace poseidon::test;
 
-TEST_CASE("functions of GPUs: whole packs and rests, any number of contributions, as the CPU") {
+TEST_CASE("functions on GPUs: full and partial packs with any contributions match the CPU") {
   for (const Json& json :
        std::vector<Json>{{{"type", "absval"}},
                          {{"type", "bnll"}},

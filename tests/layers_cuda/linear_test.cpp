@@ -144,24 +144,24 @@ void check_factors(const Json& fields, int64_t inputs, std::optional<float> relu
 
 }  // namespace
 
-TEST_CASE("cuda linear: outputs that fill no pack, and contributions") {
+TEST_CASE("cuda linear: output counts that do not fill a pack, with 1 to 5 contributions") {
   for (const int64_t outputs : {1, 3, 6, 10, 33})
     for (size_t contributions = 1; contributions <= 5; ++contributions)
       check({{"outputs", outputs}}, {7, 5}, 0.0F, contributions);
 }
 
-TEST_CASE("cuda linear: a bias whose gradient several blocks sum") {
+TEST_CASE("cuda linear: several blocks sum the bias gradient") {
   check({{"outputs", 1101}}, {37, 3}, std::nullopt, 1);
   check({{"outputs", 7}}, {3001, 4}, 0.1F, 2);
 }
 
-TEST_CASE("cuda linear: every relu with and without bias") {
+TEST_CASE("cuda linear: relu, leaky relu or none, with and without bias") {
   for (const bool bias : {true, false})
     for (const std::optional<float> relu : {std::optional<float>(), {0.0F}, {0.1F}})
       check({{"outputs", 6}, {"bias", bias}}, {5, 9}, relu, 1);
 }
 
-TEST_CASE("cuda linear: factors, and gradients rebuilt from those of several batches") {
+TEST_CASE("cuda linear: factors, and gradients rebuilt from the factors of several batches") {
   for (const bool with_sink : {false, true}) {
     check_factors({{"outputs", 300}}, 70, 0.1F, 1, with_sink);
     check_factors({{"outputs", 5}}, 7, 0.0F, 3, with_sink);
@@ -169,7 +169,7 @@ TEST_CASE("cuda linear: factors, and gradients rebuilt from those of several bat
   }
 }
 
-TEST_CASE("cuda linear: contributions are summed also where no factors are wanted") {
+TEST_CASE("cuda linear: contributions are summed also if no factors are requested") {
   const LayerBackend backend = make_layer_backend(1, DataType::kFp32);
   Shape output;
   const auto definition =

@@ -32,7 +32,7 @@ std::vector<int32_t> labels_below(int64_t classes) {
 
 }  // namespace
 
-TEST_CASE("losses over elements on a GPU: as the CPU's") {
+TEST_CASE("losses over elements on a GPU: results match the CPU") {
   for (const int64_t length : kLengths) {
     const Shape rows{11, length};
     for (const char* type : {"euclidean_loss", "sigmoid_loss"})
@@ -41,7 +41,7 @@ TEST_CASE("losses over elements on a GPU: as the CPU's") {
   check_loss(loss_case({{"type", "euclidean_loss"}}, {{2, 3, 5, 4}, {2, 3, 5, 4}}));
 }
 
-TEST_CASE("contrastive_loss on a GPU: as the CPU's") {
+TEST_CASE("contrastive_loss on a GPU: results match the CPU") {
   for (const int64_t length : kLengths)
     for (const bool legacy : {false, true}) {
       const std::vector<int32_t> alike = labels_below(2);
@@ -50,7 +50,7 @@ TEST_CASE("contrastive_loss on a GPU: as the CPU's") {
     }
 }
 
-TEST_CASE("losses of labels on a GPU: as the CPU's") {
+TEST_CASE("losses of labels on a GPU: results match the CPU") {
   for (const int64_t length : kLengths) {
     const std::vector<int32_t> labels = labels_below(length);
     for (const char* norm : {"l1", "l2"})
@@ -60,7 +60,7 @@ TEST_CASE("losses of labels on a GPU: as the CPU's") {
   }
 }
 
-TEST_CASE("infogain_loss on a GPU: as the CPU's") {
+TEST_CASE("infogain_loss on a GPU: results match the CPU") {
   for (const int64_t length : {3, 256, 257}) {
     const std::vector<int32_t> labels = labels_below(length);
     std::vector<double> matrix;
@@ -71,7 +71,7 @@ TEST_CASE("infogain_loss on a GPU: as the CPU's") {
   }
 }
 
-TEST_CASE("accuracy on a GPU: as the CPU's") {
+TEST_CASE("accuracy on a GPU: results match the CPU") {
   for (const int64_t classes : kLengths) {
     const std::vector<int32_t> labels = labels_below(classes);
     LayerCase layer =

@@ -20,20 +20,20 @@ void check(const char* region, int64_t size, const Shape& shape, double beta) {
 
 }  // namespace
 
-TEST_CASE("lrn on a GPU: across packs of channels, over the ends of blocks") {
+TEST_CASE("lrn on a GPU: windows across channel packs and block boundaries") {
   for (const int64_t channels : {4, 8, 12, 24, 96})
     check("across_channels", 5, {2, channels, 9, 8}, 0.75);
   check("across_channels", 5, {700, 16}, 0.6);
 }
 
-TEST_CASE("lrn on a GPU: windows up to a pack, beyond it and beyond all channels") {
+TEST_CASE("lrn on a GPU: windows below and above a pack, and above all channels") {
   for (const int64_t size : {1, 9, 11, 17, 19, 99}) {
     check("across_channels", size, {2, 24, 5, 4}, 0.75);
     check("across_channels", size, {2, 7, 5, 4}, 0.5);
   }
 }
 
-TEST_CASE("lrn on a GPU: within packs of channels and single ones") {
+TEST_CASE("lrn on a GPU: windows within a channel, with channel packs and single channels") {
   for (const int64_t channels : {7, 12, 16})
     for (const int64_t size : {1, 3, 5, 15}) {
       check("within_channel", size, {2, channels, 6, 5}, 0.75);
@@ -41,7 +41,7 @@ TEST_CASE("lrn on a GPU: within packs of channels and single ones") {
     }
 }
 
-TEST_CASE("lrn on a GPU: sums of very different size") {
+TEST_CASE("lrn on a GPU: sums of very different magnitude match the CPU") {
   for (const double beta : {0.75, 0.7}) {
     const Json json{{"type", "lrn"}, {"size", 3}, {"alpha", 3}, {"beta", beta}, {"k", 1e-4}};
     const LayerCase layer{.json = json, .inputs = {{1, 8, 2, 2}}};

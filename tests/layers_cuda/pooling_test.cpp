@@ -29,23 +29,23 @@ void check_pooling(const Json& fields, int64_t height, int64_t width,
 
 }  // namespace
 
-TEST_CASE("pooling of GPUs: a thread for each window, as the CPU") {
+TEST_CASE("pooling on GPUs: one thread per window matches the CPU") {
   check_pooling({{"kernel", 3}, {"stride", 2}, {"padding", 1}}, 11, 12);
   check_pooling({{"kernel", {2, 5}}, {"stride", {3, 1}}, {"padding", {0, 2}}}, 9, 6);
   check_pooling({{"kernel", 2}, {"stride", 3}, {"rounding", "floor"}}, 7, 8);
 }
 
-TEST_CASE("pooling of GPUs: several threads for each window, as the CPU") {
+TEST_CASE("pooling on GPUs: several threads per window match the CPU") {
   check_pooling({{"global", true}}, 7, 7, {3, 72});
   check_pooling({{"kernel", 6}, {"stride", 4}, {"padding", 3}}, 11, 9, {4, 8});
 }
 
-TEST_CASE("pooling of GPUs: windows of more than 256 cells, as the CPU") {
+TEST_CASE("pooling on GPUs: windows of more than 256 cells match the CPU") {
   check_pooling({{"kernel", 17}, {"stride", 2}}, 18, 20, {3, 8});
   check_pooling({{"kernel", {16, 16}}}, 17, 16, {4, 24});
 }
 
-TEST_CASE("pooling of GPUs: even windows, as the CPU") {
+TEST_CASE("pooling on GPUs: adaptive windows match the CPU") {
   for (const int64_t channels : {3, 4, 8, 72}) {
     CAPTURE(channels);
     check_each_type(pooling_case({{"windows", 4}}, "average", {2, channels, 14, 14}), 2, 1e-5,
@@ -55,7 +55,7 @@ TEST_CASE("pooling of GPUs: even windows, as the CPU") {
   }
 }
 
-TEST_CASE("pooling of GPUs: of equal maxima the first wins, and no NaN but the window's first") {
+TEST_CASE("pooling on GPUs: the first of equal maxima wins, and NaN wins only as first cell") {
   for (const Json& fields : {Json{{"kernel", 3}, {"stride", 2}, {"padding", 1}},
                              Json{{"kernel", 8}, {"stride", 2}, {"padding", 2}}})
     for (const int64_t channels : {3, 8}) {
@@ -76,7 +76,7 @@ TEST_CASE("pooling of GPUs: of equal maxima the first wins, and no NaN but the w
     }
 }
 
-TEST_CASE("pooling of GPUs: keeps nothing where it is not trained") {
+TEST_CASE("pooling on GPUs: a forward-only layer needs no workspace") {
   LayerCase layer = pooling_case({{"kernel", 3}, {"stride", 2}}, "max", {2, 8, 6, 6});
   CHECK(LayerRunner(layer).needs().workspace_bytes == 2 * 8 * 3 * 3);
   layer.training = false;
@@ -87,7 +87,7 @@ TEST_CASE("pooling of GPUs: keeps nothing where it is not trained") {
   CHECK(LayerRunner(layer).forward(values) == LayerRunner(trained).forward(values));
 }
 
-TEST_CASE("pooling of GPUs: windows that are too large to be trained") {
+TEST_CASE("pooling on GPUs: training refuses windows of more than 65535 cells") {
   Json fields{{"name", "pool"}, {"kernel", 256}};
   CHECK_THROWS_WITH(LayerRunner(pooling_case(fields, "max", {1, 1, 256, 256})),
                     "[pooling 'pool'] training supports windows of at most 65535 cells");

@@ -17,7 +17,7 @@ const std::vector<Shape>& shapes() {
 
 }  // namespace
 
-TEST_CASE("tile of GPUs: rows of all widths, as the CPU") {
+TEST_CASE("tile on GPUs: rows of all widths match the CPU") {
   for (const Shape& shape : shapes())
     for (const int64_t tiles : {1, 2, 5}) {
       CAPTURE(shape.text());
@@ -28,7 +28,7 @@ TEST_CASE("tile of GPUs: rows of all widths, as the CPU") {
     }
 }
 
-TEST_CASE("slice of GPUs: parts of rows of all widths, as the CPU") {
+TEST_CASE("slice on GPUs: ranges of all widths match the CPU") {
   for (const Shape& shape : {Shape{2, 72, 3, 5}, Shape{3, 40}})
     for (const auto& range :
          {std::pair{0, 0}, {0, 8}, {8, 24}, {16, 0}, {2, 6}, {4, 36}, {7, 8}, {5, 39}}) {
@@ -43,7 +43,7 @@ TEST_CASE("slice of GPUs: parts of rows of all widths, as the CPU") {
     }
 }
 
-TEST_CASE("crop of GPUs: parts at all edges, as the CPU") {
+TEST_CASE("crop on GPUs: crops at all edges match the CPU") {
   for (const int64_t channels : {1, 3, 8, 72})
     for (const auto& each : {std::pair{std::vector{0, 0}, Shape{2, 1, 4, 9}},
                              {{3, 2}, Shape{2, 5, 4, 7}},
@@ -58,7 +58,7 @@ TEST_CASE("crop of GPUs: parts at all edges, as the CPU") {
     }
 }
 
-TEST_CASE("reduction of GPUs: rows for a warp and for a block, as the CPU") {
+TEST_CASE("reduction on GPUs: rows for one warp and for one block match the CPU") {
   for (const Shape& shape : shapes())
     for (const char* operation : {"sum", "asum", "sumsq", "mean"}) {
       CAPTURE(shape.text());
@@ -70,7 +70,7 @@ TEST_CASE("reduction of GPUs: rows for a warp and for a block, as the CPU") {
     }
 }
 
-TEST_CASE("reduction and argmax of GPUs: the same bits in whatever order blocks and threads run") {
+TEST_CASE("reduction and argmax on GPUs: equal bits for any order of blocks and threads") {
   for (const Json& json : {Json{{"type", "reduction"}, {"operation", "sumsq"}},
                            Json{{"type", "argmax"}, {"top_k", 9}, {"values", true}}}) {
     const LayerCase layer{.json = json, .inputs = {{2, 24, 9, 11}}};

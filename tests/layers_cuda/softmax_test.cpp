@@ -31,7 +31,7 @@ Values loss_of(const Values& scores, int32_t label) {
 
 }  // namespace
 
-TEST_CASE("softmax on a GPU: rows of warps and of blocks") {
+TEST_CASE("softmax on a GPU: rows for one warp and for one block match the CPU") {
   for (const Shape& shape :
        {Shape{19, 3}, Shape{3, 256}, Shape{3, 257}, Shape{2, 1000}, Shape{2, 21, 5, 3}}) {
     CAPTURE(shape.text());
@@ -41,7 +41,7 @@ TEST_CASE("softmax on a GPU: rows of warps and of blocks") {
   }
 }
 
-TEST_CASE("softmax on a GPU: scores of minus infinity have no part, those that are no number all") {
+TEST_CASE("softmax on a GPU: a score of -inf yields 0, a NaN score makes the whole row NaN") {
   for (const size_t length : {5, 300}) {
     Values scores(length, -kInfinity);
     scores[length / 2] = 3;
@@ -55,7 +55,7 @@ TEST_CASE("softmax on a GPU: scores of minus infinity have no part, those that a
   }
 }
 
-TEST_CASE("softmax_loss on a GPU: loss, accuracy and gradient as the CPU's") {
+TEST_CASE("softmax_loss on a GPU: loss, accuracy and gradient match the CPU") {
   for (const int64_t classes : {10, 256, 1000, 2000}) {
     std::vector<int32_t> labels;
     for (int32_t n = 0; n < 11; ++n) labels.push_back(n * 977 % static_cast<int32_t>(classes));
@@ -79,8 +79,7 @@ TEST_CASE("softmax_loss on a GPU: loss, accuracy and gradient as the CPU's") {
   }
 }
 
-TEST_CASE(
-    "softmax_loss on a GPU: equal scores before the label's are ahead, and what is no number") {
+TEST_CASE("softmax_loss on a GPU: equal scores rank in class order, NaN prevents a top-1 hit") {
   for (const size_t classes : {7, 700}) {
     const Values equal(classes, 5);
     CHECK(loss_of(equal, 0)[1] == 1);
@@ -99,12 +98,12 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("softmax_loss on a GPU: a confident and right answer keeps its small loss") {
+TEST_CASE("softmax_loss on a GPU: a confident correct prediction keeps its small loss") {
   const auto loss = static_cast<double>(loss_of({20, 0}, 0)[0]);
   CHECK(loss == doctest::Approx(2.0611537e-9).epsilon(1e-6).scale(0));
 }
 
-TEST_CASE("softmax_loss on a GPU: mixtures as the CPU's") {
+TEST_CASE("softmax_loss on a GPU: results with mixup labels match the CPU") {
   for (const int64_t classes : {10, 256, 1000}) {
     std::vector<int32_t> labels;
     std::vector<float> mixup_labels, shares;

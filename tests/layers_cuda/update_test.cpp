@@ -155,12 +155,12 @@ void check_rule(UpdateRule rule, bool momentum) {
 
 }  // namespace
 
-TEST_CASE("update: the CPU's bits by every rule, wherever the tensors begin, over and beside") {
+TEST_CASE("update: every rule has the CPU's bits, for any alignment, in place or not") {
   for (int rule = 0; rule <= static_cast<int>(UpdateRule::kLars); ++rule)
     for (const bool momentum : {false, true}) check_rule(static_cast<UpdateRule>(rule), momentum);
 }
 
-TEST_CASE("update: the CPU's bits over many blocks") {
+TEST_CASE("update: tensors that span many blocks have the CPU's bits") {
   Pair pair;
   for (const size_t count : {4095, 4097, 100000}) {
     check_update(pair, UpdateRule::kAdamW, true, false, count, {2, 2, 2}, false);
@@ -178,7 +178,7 @@ TEST_CASE("update: a tracked statistic and a sum have the CPU's bits") {
       std::vector<float> expected(count);
       const std::span<float> left = pair.bring(a, offset), right = pair.bring(b, offset / 2 * 2);
       const std::span<float> next = pair.bring(expected, offset);
-      const layers::Tracking tracking{.momentum = 0.1F, .share = 1.0F / 3};
+      const layers::Tracking tracking{.momentum = 0.1F, .contribution_weight = 1.0F / 3};
       pair.cpu().track(tracking, a, b, expected);
       pair.gpu().track(tracking, left, right, next);
       CHECK(pair.is(next, expected));
@@ -190,7 +190,7 @@ TEST_CASE("update: a tracked statistic and a sum have the CPU's bits") {
     }
 }
 
-TEST_CASE("update: an average and a swap have the CPU's bits") {
+TEST_CASE("update: EMA and swap have the CPU's bits") {
   for (const size_t count : {0, 1, 5, 1023, 4100})
     for (const size_t offset : {0, 1, 2}) {
       CAPTURE(count);
@@ -213,7 +213,7 @@ TEST_CASE("update: an average and a swap have the CPU's bits") {
     }
 }
 
-TEST_CASE("update: the squared norm has the CPU's bits, of few and of many values") {
+TEST_CASE("update: the squared norm has the CPU's bits for few and for many values") {
   Pair pair;
   for (const size_t count : {0, 1, 7, 4095, 4096, 4097, 100000, 3})
     for (const size_t offset : {0, 1}) {

@@ -8,7 +8,7 @@
 namespace poseidon::net {
 namespace {
 
-TEST_CASE("pieces that never live together share a place, and have none before it is taken") {
+TEST_CASE("arena: buffers with disjoint lifetimes share memory after it is allocated") {
   Arena arena;
   const int early = arena.add(6400, 0, 1, {0, "output"});
   const int late = arena.add(6400, 2, 3, {2, "output"});
@@ -24,7 +24,7 @@ TEST_CASE("pieces that never live together share a place, and have none before i
   CHECK(arena.memory(-1) == nullptr);
 }
 
-TEST_CASE("the largest piece is known by what it is for") {
+TEST_CASE("arena: the purpose of the largest buffer is known") {
   Arena arena;
   arena.add(100, 0, 1, {0, "output"});
   arena.add(300, 0, 1, {4, "workspace"});

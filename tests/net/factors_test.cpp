@@ -102,7 +102,7 @@ TEST_CASE("the gradient rebuilt from stacked factors is the sum over the batches
   CHECK(worst < 1e-6);
 }
 
-TEST_CASE("a rebuilt gradient that is given in pieces is the one in memory, each element once") {
+TEST_CASE("a gradient rebuilt in pieces delivers each element once, equal to the one in memory") {
   Bench bench({"hidden"});
   bench.run_all();
   bench.net.rebuild(kHidden, bench.factors(0));
@@ -125,7 +125,7 @@ TEST_CASE("a rebuilt gradient that is given in pieces is the one in memory, each
   CHECK(given == whole[0].size() + whole[1].size());
 }
 
-TEST_CASE("a gradient is deltas^T x activations, that of the bias the sum of the deltas") {
+TEST_CASE("a weight gradient is deltas^T x activations, a bias gradient is the sum of deltas") {
   Bench bench({"hidden"});
   bench.run_all();
   const std::vector<float> rebuilt = bench.rebuilt(bench.factors(0));
@@ -147,7 +147,7 @@ TEST_CASE("a gradient is deltas^T x activations, that of the bias the sum of the
   }
 }
 
-TEST_CASE("what is rebuilt has the same bits whatever the number of threads") {
+TEST_CASE("a rebuilt gradient has equal bits for any thread count") {
   Bench one({"hidden"}, 1);
   one.run_all();
   const std::vector<float> expected = one.rebuilt(one.factors(0));
@@ -155,7 +155,7 @@ TEST_CASE("what is rebuilt has the same bits whatever the number of threads") {
     CHECK(Bench({"hidden"}, threads).rebuilt(one.factors(0)) == expected);
 }
 
-TEST_CASE("factors are announced before the layer's gradient goes on to those before it") {
+TEST_CASE("factors are announced before the backward pass reaches earlier layers") {
   const char* const deep = R"({"name": "n", "input": {"channels": 70}, "layers": [
     {"name": "hidden", "type": "linear", "outputs": 70},
     {"name": "top", "type": "linear", "outputs": 300},
@@ -176,7 +176,7 @@ TEST_CASE("factors are announced before the layer's gradient goes on to those be
     REQUIRE(got[i] == doctest::Approx(static_cast<double>(expected[i])).epsilon(1e-5));
 }
 
-TEST_CASE("looking for a layer that is not finite leaves the last step's factors as they are") {
+TEST_CASE("the search for a non-finite layer does not change the last step's factors") {
   Bench bench({"hidden"});
   bench.run_all();
   bench.net.set_factor_memory(kHidden, bench.factors(0));
@@ -189,7 +189,7 @@ TEST_CASE("looking for a layer that is not finite leaves the last step's factors
   CHECK(bench.activations == activations);
 }
 
-TEST_CASE("shapes of factors are known of linear layers, those that give none included") {
+TEST_CASE("factor shapes are known for linear layers, also for those that send no factors") {
   Bench bench({"hidden"});
   const auto shape = bench.net.factor_shape(kHidden);
   REQUIRE(shape.has_value());
@@ -201,7 +201,7 @@ TEST_CASE("shapes of factors are known of linear layers, those that give none in
   CHECK_FALSE(bench.network.nodes()[1].definition->factors().has_value());
 }
 
-TEST_CASE("layers that can give no factors are refused") {
+TEST_CASE("layers that cannot send factors are refused") {
   CHECK_THROWS_WITH(
       Bench({"relu"}),
       "[relu 'relu'] cannot send factors: expected a linear layer that shares no parameters");

@@ -9,7 +9,7 @@
 namespace poseidon::net {
 namespace {
 
-TEST_CASE("pieces that live at the same time never overlap, and the plan is not wasteful") {
+TEST_CASE("memory plan: live buffers never overlap, and the total stays near the peak") {
   RandomStream random(7, RandomPurpose::kGeneration, 0, 0);
   for (int round = 0; round < 50; ++round) {
     std::vector<Interval> intervals;

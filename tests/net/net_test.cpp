@@ -27,7 +27,7 @@ struct Bench {
     RandomStream random(5, RandomPurpose::kGeneration, 0, 0);
     input.resize(static_cast<size_t>(net.input_shape().count()));
     for (float& value : input) value = random.next_uniform(-1, 1);
-    extras.resize(static_cast<size_t>(batch * count_of(net.reception().extras())));
+    extras.resize(static_cast<size_t>(batch * count_of(net.batch_receiver().extras())));
     for (float& value : extras) value = random.next_uniform(-1, 1);
     net.set_input(input, extras);
     for (int64_t i = 0; i < batch; ++i)
@@ -82,7 +82,7 @@ const char* const kBranches =
   {"name": "aux_f", "type": "linear", "input": "side", "outputs": 6, "weight_filler": {"type": "xavier"}},
   {"name": "aux", "type": "softmax_loss", "weight": 0.3}]})";
 
-TEST_CASE("a network that keeps its activations as bf16 computes nearly what fp32 does") {
+TEST_CASE("a network with bf16 activations computes nearly the results of fp32") {
   Bench fp32(kBranches, 8, {.keep = {"cat"}});
   Bench bf16(kBranches, 8, {.keep = {"cat"}}, DataType::kBf16);
   CHECK(bf16.loss() == doctest::Approx(fp32.loss()).epsilon(1e-2));
@@ -161,12 +161,12 @@ const char* const kTwoInputs =
 
 }  // namespace
 
-TEST_CASE("the gradients of a network with further inputs agree with finite differences") {
+TEST_CASE("the gradients of a network with auxiliary inputs agree with finite differences") {
   Bench bench(kTwoInputs);
   check_by_finite_differences(bench);
 }
 
-TEST_CASE("every value of a further input counts, for its own sample alone") {
+TEST_CASE("each value of an auxiliary input affects its own sample only") {
   Bench bench(kTwoInputs, 2, {.keep = {"b.t", "s"}});
   bench.loss();
   const std::vector<float> before = bench.net.output("s"), bent = bench.net.output("b.t");
@@ -235,7 +235,7 @@ const char* const kSharedByAll =
 
 }  // namespace
 
-TEST_CASE("gradients that layers of each type share agree with finite differences") {
+TEST_CASE("gradients of parameters shared by each layer type agree with finite differences") {
   Bench bench(kSharedByAll);
   std::set<std::string> shared;
   for (const Node& node : bench.network.nodes())
@@ -254,7 +254,7 @@ TEST_CASE("the gradients of shared parameters agree with finite differences") {
   check_by_finite_differences(bench);
 }
 
-TEST_CASE("a shared layer is announced once, when all of its layers have given their gradients") {
+TEST_CASE("shared parameters are announced once, after the gradients of all their layers") {
   Bench bench(kShared);
   bench.loss();
   std::vector<std::string> gates, announced;
@@ -278,7 +278,7 @@ TEST_CASE("a shared layer is announced once, when all of its layers have given t
     }
 }
 
-TEST_CASE("all layers that share read the current version") {
+TEST_CASE("all layers that share parameters read the current version") {
   Bench bench(kShared, 4, {.versions = 2});
   const double before = bench.loss();
   for (const int layer : bench.net.parameters().summed_layers()) {
@@ -300,7 +300,7 @@ TEST_CASE("all layers that share read the current version") {
   CHECK(bench.loss() == before);
 }
 
-TEST_CASE("reading an intermediate output hinders fusion and reuse, and changes no result") {
+TEST_CASE("keeping an intermediate output prevents fusion and reuse, but changes no result") {
   Bench plain(kBranches);
   Bench watched(kBranches, 3, {.training = true, .choices = {}, .keep = {"r1", "r2", "t", "p"}});
   CHECK(plain.loss() == watched.loss());
@@ -313,7 +313,7 @@ TEST_CASE("reading an intermediate output hinders fusion and reuse, and changes 
   CHECK_THROWS_AS(watched.net.output("c2"), LogicError);
 }
 
-TEST_CASE("an input that is read several times is read as often by whatever is made of it") {
+TEST_CASE("memory reuse is correct if an eltwise layer reads one input several times") {
   const std::string head = R"({"name": "n", "input": {"channels": 4}, "layers": [
       {"name": "a", "type": "linear", "outputs": 3, "weight_filler": {"type": "xavier"}},
       {"name": "b", "type": "linear", "outputs": 3, "input": "input", "weight_filler": {"type": "xavier"}},
@@ -354,8 +354,7 @@ TEST_CASE("the sum of a, b and a is 2 a + b") {
   }
 }
 
-TEST_CASE(
-    "gates open before their layer, and gradients are announced from the last layer to the first") {
+TEST_CASE("gates open in layer order, and gradients are announced in reverse order") {
   Bench bench(kBranches);
   std::vector<std::string> opened, announced;
   const auto name = [&](int layer) {
@@ -368,18 +367,18 @@ TEST_CASE(
   CHECK(announced == std::vector<std::string>(order.rbegin(), order.rend()));
 }
 
-TEST_CASE("forward only needs less memory and gives the same loss") {
+TEST_CASE("a forward-only net needs less memory and computes the same loss") {
   Bench training(kBranches), testing(kBranches, 3, {.training = false, .choices = {}, .keep = {}});
   training.step.phase = testing.step.phase = layers::Phase::kTest;
   CHECK(testing.net.memory().activations < training.net.memory().activations);
   CHECK(training.loss() == doctest::Approx(testing.loss()).epsilon(1e-5));
 }
 
-TEST_CASE("what a net would take is known without taking it") {
+TEST_CASE("the memory need of a net is known without allocation") {
   for (const int versions : {1, 2}) {
     CAPTURE(versions);
     Bench bench(kBranches, 3, {.versions = versions});
-    Net hollow(bench.network, *bench.factory, {.versions = versions, .takes_memory = false});
+    Net hollow(bench.network, *bench.factory, {.versions = versions, .allocates_memory = false});
     const NetMemory would = hollow.memory(), does = bench.net.memory();
     CHECK(would.activations == does.activations);
     CHECK(would.scratch == does.scratch);
@@ -405,7 +404,7 @@ TEST_CASE("what a net would take is known without taking it") {
   }
 }
 
-TEST_CASE("activations are laid out for the batch: twice the batch, twice the memory") {
+TEST_CASE("the memory of activations is proportional to the batch") {
   const Bench one(kBranches, 8), two(kBranches, 16);
   const auto bytes = [](const Bench& bench) {
     return static_cast<double>(bench.net.memory().activations);
@@ -413,7 +412,7 @@ TEST_CASE("activations are laid out for the batch: twice the batch, twice the me
   CHECK(bytes(two) == doctest::Approx(2 * bytes(one)).epsilon(0.02));
 }
 
-TEST_CASE("a layer's two versions trade places, and the passes read the current one") {
+TEST_CASE("flip swaps the two versions of a layer, and the passes read the current one") {
   Bench one(kBranches);
   Bench two(kBranches, 3, {.versions = 2});
   const double before = one.loss();
@@ -435,7 +434,7 @@ TEST_CASE("a layer's two versions trade places, and the passes read the current 
   CHECK(two.loss() == before);
 }
 
-TEST_CASE("statistics have two versions too, and one version flips to itself") {
+TEST_CASE("statistics have two versions, and flip has no effect on a single version") {
   Bench two(kBranches, 3, {.versions = 2});
   Statistic& statistic = two.net.parameters().statistics()[0];
   statistic.next()[0] = 7;
@@ -447,7 +446,7 @@ TEST_CASE("statistics have two versions too, and one version flips to itself") {
   CHECK(one.loss() == Bench(kBranches).loss());
 }
 
-TEST_CASE("what no update changes has one version and is not announced") {
+TEST_CASE("tensors that no update changes have one version and are not announced") {
   const char* const json = R"({"name": "n", "input": {"channels": 4}, "layers": [
       {"name": "frozen", "type": "linear", "outputs": 5, "learning_rate_multipliers": [0, 0]},
       {"name": "half", "type": "linear", "outputs": 4, "learning_rate_multipliers": [0, 1]},
@@ -473,7 +472,7 @@ TEST_CASE("what no update changes has one version and is not announced") {
   CHECK(bench.net.values().canonical(bench.net.parameters()[6]) == scale);
 }
 
-TEST_CASE("gradients go to canonical order and back") {
+TEST_CASE("gradients survive the conversion from canonical order and back") {
   Bench bench(kBranches);
   for (const Parameter& parameter : bench.net.parameters()) {
     std::vector<float> values(static_cast<size_t>(parameter.spec.shape.count())), back = values;
@@ -486,7 +485,7 @@ TEST_CASE("gradients go to canonical order and back") {
   }
 }
 
-TEST_CASE("packed parameters come back as they were given") {
+TEST_CASE("parameters survive packing and unpacking") {
   Bench bench(kBranches);
   for (const Parameter& parameter : bench.net.parameters()) {
     std::vector<float> values(static_cast<size_t>(parameter.spec.shape.count()));
@@ -496,7 +495,7 @@ TEST_CASE("packed parameters come back as they were given") {
   }
 }
 
-TEST_CASE("initial parameters are a function of the seed alone") {
+TEST_CASE("initial parameters depend only on the seed") {
   Bench a(kBranches), b(kBranches, 5);
   for (size_t i = 0; i < a.net.parameters().size(); ++i)
     CHECK(a.net.values().canonical(a.net.parameters()[i]) ==
@@ -506,7 +505,7 @@ TEST_CASE("initial parameters are a function of the seed alone") {
         b.net.values().canonical(b.net.parameters()[0]));
 }
 
-TEST_CASE("the first layer with a value that is not finite is found") {
+TEST_CASE("the diagnosis finds the first layer with a non-finite value") {
   Bench bench(kBranches);
   CHECK(bench.net.diagnosis().first_non_finite(bench.step).empty());
   std::vector<float> values = bench.net.values().canonical(bench.net.parameters()[4]);
@@ -515,7 +514,7 @@ TEST_CASE("the first layer with a value that is not finite is found") {
   CHECK(bench.net.diagnosis().first_non_finite(bench.step) == "c2");
 }
 
-TEST_CASE("a net tells what computes each pass") {
+TEST_CASE("the diagnosis names the implementation of each pass") {
   const std::string json = R"({"name": "n", "input": {"channels": 3, "height": 9, "width": 9},
       "layers": [{"name": "c", "type": "convolution", "outputs": 4, "kernel": [3, 1]},
                  {"name": "p", "type": "pooling", "kernel": 3},
@@ -524,7 +523,7 @@ TEST_CASE("a net tells what computes each pass") {
                  {"name": "loss", "type": "softmax_loss"}]})";
   const auto passes_of = [](Net& net) {
     std::map<std::string, layers::Implementations> passes;
-    for (const ComputedBy& operation : net.diagnosis().computed_by())
+    for (const OperationInfo& operation : net.diagnosis().operation_info())
       passes[operation.name] = operation.implementations;
     return passes;
   };
@@ -549,7 +548,7 @@ TEST_CASE("a net tells what computes each pass") {
   CHECK(passes["f"].backward_weights.empty());
 }
 
-TEST_CASE("a branch that leads to no loss is computed but gets no gradient") {
+TEST_CASE("a branch that reaches no loss is computed but receives no gradient") {
   Bench bench(R"({"name": "n", "input": {"channels": 4}, "layers": [
       {"name": "f", "type": "linear", "outputs": 3, "weight_filler": {"type": "xavier"}},
       {"name": "extra", "type": "linear", "outputs": 2, "input": "input"},

@@ -63,7 +63,7 @@ std::vector<fs::path> jobs_of(const std::string& row) {
 
 }  // namespace
 
-TEST_CASE("the table of networks has what they come to, and their jobs") {
+TEST_CASE("docs/networks.md lists the figures and the jobs of each network") {
   const std::vector<std::string> rows = rows_of_document();
   for (const auto& entry : fs::directory_iterator(kTableSource / "configs/networks")) {
     const std::string expected = row_of(entry.path());
@@ -81,7 +81,7 @@ TEST_CASE("the table of networks has what they come to, and their jobs") {
   }
 }
 
-TEST_CASE("the networks without heads are those with heads, but for the heads") {
+TEST_CASE("the -plain networks equal the full networks without the auxiliary heads") {
   for (const std::string name : {"googlenet", "googlenet-torchvision", "inception_v3"}) {
     const fs::path folder = kTableSource / "configs/networks";
     const Network whole(folder / (name + ".json"), 2);

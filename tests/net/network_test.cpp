@@ -88,7 +88,7 @@ TEST_CASE("summary counts every activation and parameter once") {
           R"({"name": "c", "type": "convolution", "output_shape": [2, 4, 6, 6], "parameters": 112})"));
 }
 
-TEST_CASE("layers may stand in any order") {
+TEST_CASE("the network file may list layers in any order") {
   const Network network =
       parsed(with_layers(R"({"name": "loss", "type": "softmax_loss", "input": "f"},
                                                 {"name": "f", "type": "linear", "outputs": 5, "input": "input"})"));
@@ -96,7 +96,7 @@ TEST_CASE("layers may stand in any order") {
   CHECK(network.nodes()[1].inputs == std::vector<int>{0, kNetworkLabel});
 }
 
-TEST_CASE("labels are an input of losses that need not be named, and of nothing that is no label") {
+TEST_CASE("losses read labels implicitly or by name, and the name of the labels is reserved") {
   const auto with_loss = [](const char* loss) {
     return with_layers(std::string(R"({"name": "f", "type": "linear", "outputs": 5},)") + loss);
   };
@@ -115,7 +115,7 @@ TEST_CASE("labels are an input of losses that need not be named, and of nothing 
             .find("\"label\" is reserved for the samples' labels") != std::string::npos);
 }
 
-TEST_CASE("further inputs have a name and a shape, and layers read them as any other tensor") {
+TEST_CASE("auxiliary inputs have a name and a shape, and layers read them like other tensors") {
   const Network network = parsed(with_layers(
       R"({"name": "f", "type": "linear", "outputs": 5},
          {"name": "g", "type": "linear", "outputs": 5, "input": "pose"},
@@ -124,18 +124,18 @@ TEST_CASE("further inputs have a name and a shape, and layers read them as any o
          {"name": "loss", "type": "softmax_loss", "input": "s"})",
       R"("inputs": [{"name": "map", "shape": [1, 4, 5]}, {"name": "pose", "shape": [6]}],)"));
   CHECK(network.extras() == std::vector<AuxiliaryInput>{{"map", {1, 4, 5}}, {"pose", {6}}});
-  CHECK(network.nodes()[1].inputs == std::vector<int>{network_extra(1)});
-  CHECK(network.nodes()[3].inputs == std::vector<int>{network_extra(0)});
-  CHECK(network.shape_of(network_extra(0)) == Shape{2, 1, 4, 5});
-  CHECK(network.shape_of(network_extra(1)) == Shape{2, 6});
-  CHECK(source_name(network, network_extra(1)) == "pose");
+  CHECK(network.nodes()[1].inputs == std::vector<int>{auxiliary_input_number(1)});
+  CHECK(network.nodes()[3].inputs == std::vector<int>{auxiliary_input_number(0)});
+  CHECK(network.shape_of(auxiliary_input_number(0)) == Shape{2, 1, 4, 5});
+  CHECK(network.shape_of(auxiliary_input_number(1)) == Shape{2, 6});
+  CHECK(source_name(network, auxiliary_input_number(1)) == "pose");
   CHECK(network.nodes()[3].output == Shape{2, 2, 2, 3});
   CHECK(network.in_test().extras() == network.extras());
   CHECK_FALSE(network.index_of("pose"));
   CHECK(parsed(with_layers(R"({"name": "f", "type": "linear", "outputs": 5})")).extras().empty());
 }
 
-TEST_CASE("what is wrong with further inputs is told where it stands") {
+TEST_CASE("errors in auxiliary inputs are reported with their JSON path") {
   const auto with_inputs = [](const std::string& inputs, const std::string& layer = "") {
     return error_of(with_layers(R"({"name": "f", "type": "linear", "outputs": 5})" + layer,
                                 "\"inputs\": [" + inputs + "],"));
@@ -160,7 +160,7 @@ TEST_CASE("what is wrong with further inputs is told where it stands") {
             .find("no layer is named \"pos\"; did you mean \"pose\"?") != std::string::npos);
 }
 
-TEST_CASE("labels of mixtures have three rows, which not every layer knows") {
+TEST_CASE("mixup labels have three rows, and a loss that does not support them is refused") {
   const auto mixed = [](const char* loss) {
     const std::string json =
         with_layers(std::string(R"({"name": "f", "type": "linear", "outputs": 5},)") + loss);
@@ -175,7 +175,7 @@ TEST_CASE("labels of mixtures have three rows, which not every layer knows") {
         "\"mix\" in the job combines two: expected softmax_loss or accuracy");
 }
 
-TEST_CASE("layers that share have parameters once") {
+TEST_CASE("layers that share parameters count them once") {
   const Network network = parsed(with_layers(
       R"({"name": "a", "type": "linear", "outputs": 5},
          {"name": "b", "type": "linear", "outputs": 5, "input": "input", "shares": "c"},
@@ -193,7 +193,7 @@ TEST_CASE("layers that share have parameters once") {
   }
 }
 
-TEST_CASE("layers that cannot share are named") {
+TEST_CASE("the error names layers that cannot share parameters") {
   const auto refused = [](const char* layers) { return error_of(with_layers(layers)); };
   const auto says = [](const std::string& error, const char* what) {
     CAPTURE(error);
@@ -219,7 +219,7 @@ TEST_CASE("layers that cannot share are named") {
        "in a cycle of inputs");
 }
 
-TEST_CASE("blocks are expanded with parameters, products, repetition and their own inputs") {
+TEST_CASE("blocks expand with parameters, products, repetition and inputs") {
   const Network network = parsed(with_layers(
       R"({"name": "b", "type": "block", "block": "two", "with": {"planes": 4}, "repeat": 2},
          {"name": "sum", "type": "eltwise", "inputs": ["b", "b"]})",
@@ -234,7 +234,7 @@ TEST_CASE("blocks are expanded with parameters, products, repetition and their o
   CHECK(network.nodes()[4].inputs == std::vector<int>{3, 3});
 }
 
-TEST_CASE("defaults fill in what a layer does not give") {
+TEST_CASE("defaults supply the keys that a layer omits") {
   const Network network = parsed(with_layers(
       R"({"name": "a", "type": "convolution", "outputs": 4}, {"name": "b", "type": "convolution", "outputs": 4, "kernel": 1})",
       R"("defaults": {"convolution": {"kernel": 3, "bias": false}}, )"));
@@ -242,7 +242,7 @@ TEST_CASE("defaults fill in what a layer does not give") {
   CHECK(network.parameter_count() == 4 * 3 * 9 + 4 * 4);
 }
 
-TEST_CASE("mistakes are named with their place") {
+TEST_CASE("errors in a network are reported with their JSON path") {
   const std::string relu = R"({"name": "r", "type": "relu"})";
   CHECK(error_of(with_layers(
             R"({"name": "c", "type": "convolution", "outputs": 4, "kernel": "three"})")) ==
@@ -280,7 +280,7 @@ TEST_CASE("mistakes are named with their place") {
           .find("reports scalars, so no layer can read it") != std::string::npos);
 }
 
-TEST_CASE("what is wrong under defaults is named there, not at a layer") {
+TEST_CASE("an unknown name under defaults is reported there, not at a layer") {
   const std::string layer = R"({"name": "r", "type": "relu"})";
   const auto refused = [&](const std::string& defaults) {
     return error_of(with_layers(layer, "\"defaults\": " + defaults + ", "));
@@ -291,7 +291,7 @@ TEST_CASE("what is wrong under defaults is named there, not at a layer") {
         "n.json: /defaults/relu/slop: unknown key; did you mean \"slope\"?");
 }
 
-TEST_CASE("a wrong value under defaults is named there, with the layer that took it") {
+TEST_CASE("a wrong value under defaults is reported there, with the layer that inherits it") {
   const auto refused = [&](const std::string& defaults, const std::string& layer) {
     return error_of(with_layers(layer, "\"defaults\": " + defaults + ", "));
   };
@@ -313,14 +313,14 @@ TEST_CASE("a wrong value under defaults is named there, with the layer that took
         "n.json: /layers/0/kernel: expected an integer >= 1, got 0");
 }
 
-TEST_CASE("where values do not go together, those from defaults are named") {
+TEST_CASE("an error about conflicting values names the values from defaults") {
   CHECK(error_of(with_layers(R"({"name": "c", "type": "convolution", "outputs": 4})",
                              R"("defaults": {"convolution": {"kernel": 9, "bias": false}}, )")) ==
         "n.json: /layers/0: [convolution 'c'] kernel spans 9 but the padded input has only 8 rows; "
         "\"kernel\" is from /defaults/convolution");
 }
 
-TEST_CASE("a wrong value under defaults that a layer of a block took, is named there as well") {
+TEST_CASE("a wrong value under defaults is reported there also for a layer in a block") {
   const std::string error =
       error_of(with_layers(R"({"name": "b", "type": "block", "block": "x", "repeat": 2})",
                            R"("defaults": {"relu": {"slope": "steep"}},
@@ -331,7 +331,7 @@ TEST_CASE("a wrong value under defaults that a layer of a block took, is named t
       "\"b.0.r\" at /blocks/x/layers/0)");
 }
 
-TEST_CASE("more multipliers than parameters, and a filler upside down, are refused") {
+TEST_CASE("too many multipliers and a filler with swapped bounds are refused") {
   CHECK(error_of(with_layers(R"({"name": "f", "type": "linear", "outputs": 2, "bias": false,
                                  "learning_rate_multipliers": [1, 2]})")) ==
         "n.json: /layers/0: \"learning_rate_multipliers\": expected at most 1 number, one for each "
@@ -345,7 +345,7 @@ TEST_CASE("more multipliers than parameters, and a filler upside down, are refus
         "n.json: /layers/0/bias_filler: expected \"minimum\" <= \"maximum\", got 1 and 0");
 }
 
-TEST_CASE("a block that holds itself is refused") {
+TEST_CASE("a recursive block is refused") {
   const std::string error = error_of(with_layers(R"({"name": "b", "type": "block", "block": "x"})",
                                                  R"("blocks": {"x": {"layers": [
                                                       {"name": "again", "type": "block", "block": "x"}]}}, )"));

@@ -79,7 +79,7 @@ void fill_input(net::Net& net) {
   std::vector<float> input, extras;
   add_values(1, net.input_shape().sample_count(), input);
   uint64_t stream = 3;
-  for (const AuxiliaryInput& extra : net.reception().extras())
+  for (const AuxiliaryInput& extra : net.batch_receiver().extras())
     add_values(stream++, extra.count(), extras);
   net.set_input(input, extras);
 }
@@ -114,7 +114,7 @@ double weighted_loss(const net::Net& net) {
   return sum;
 }
 
-double gradient_length(const net::Values& values, const net::Parameter& parameter) {
+double gradient_length(const net::CanonicalValues& values, const net::Parameter& parameter) {
   std::vector<float> gradient(static_cast<size_t>(parameter.spec.shape.count()));
   values.read_packed(parameter, parameter.gradient, gradient);
   double squares = 0;
@@ -190,51 +190,41 @@ std::set<std::string> names_in(const fs::path& folder) {
 
 TEST_CASE("each network has golden values") { CHECK(names_in(kNetworks) == names_in(kGolden)); }
 
-TEST_CASE("alexnet computes what PyTorch does" * poseidon::test::nightly()) {
+TEST_CASE("alexnet matches PyTorch" * poseidon::test::nightly()) {
   compare_with_pytorch("alexnet");
 }
-TEST_CASE("alexnet-torchvision computes what PyTorch does" * poseidon::test::nightly()) {
+TEST_CASE("alexnet-torchvision matches PyTorch" * poseidon::test::nightly()) {
   compare_with_pytorch("alexnet-torchvision");
 }
-TEST_CASE("caffenet computes what PyTorch does" * poseidon::test::nightly()) {
+TEST_CASE("caffenet matches PyTorch" * poseidon::test::nightly()) {
   compare_with_pytorch("caffenet");
 }
-TEST_CASE("cifar10_full computes what PyTorch does") { compare_with_pytorch("cifar10_full"); }
-TEST_CASE("cifar10_quick computes what PyTorch does") { compare_with_pytorch("cifar10_quick"); }
-TEST_CASE("efficientnet_b0 computes what PyTorch does") { compare_with_pytorch("efficientnet_b0"); }
-TEST_CASE("googlenet computes what PyTorch does") { compare_with_pytorch("googlenet"); }
-TEST_CASE("googlenet-plain computes what PyTorch does") { compare_with_pytorch("googlenet-plain"); }
-TEST_CASE("googlenet-torchvision computes what PyTorch does") {
+TEST_CASE("cifar10_full matches PyTorch") { compare_with_pytorch("cifar10_full"); }
+TEST_CASE("cifar10_quick matches PyTorch") { compare_with_pytorch("cifar10_quick"); }
+TEST_CASE("efficientnet_b0 matches PyTorch") { compare_with_pytorch("efficientnet_b0"); }
+TEST_CASE("googlenet matches PyTorch") { compare_with_pytorch("googlenet"); }
+TEST_CASE("googlenet-plain matches PyTorch") { compare_with_pytorch("googlenet-plain"); }
+TEST_CASE("googlenet-torchvision matches PyTorch") {
   compare_with_pytorch("googlenet-torchvision");
 }
-TEST_CASE("googlenet-torchvision-plain computes what PyTorch does") {
+TEST_CASE("googlenet-torchvision-plain matches PyTorch") {
   compare_with_pytorch("googlenet-torchvision-plain");
 }
-TEST_CASE("inception_v3 computes what PyTorch does") { compare_with_pytorch("inception_v3"); }
-TEST_CASE("inception_v3-plain computes what PyTorch does") {
-  compare_with_pytorch("inception_v3-plain");
-}
-TEST_CASE("lenet computes what PyTorch does") { compare_with_pytorch("lenet"); }
-TEST_CASE("lenet-siamese computes what PyTorch does") { compare_with_pytorch("lenet-siamese"); }
-TEST_CASE("lenet-two-inputs computes what PyTorch does") {
-  compare_with_pytorch("lenet-two-inputs");
-}
-TEST_CASE("mobilenet_v2 computes what PyTorch does") { compare_with_pytorch("mobilenet_v2"); }
-TEST_CASE("resnet18 computes what PyTorch does") { compare_with_pytorch("resnet18"); }
-TEST_CASE("resnet20 computes what PyTorch does") { compare_with_pytorch("resnet20"); }
-TEST_CASE("resnet50 computes what PyTorch does") { compare_with_pytorch("resnet50"); }
-TEST_CASE("resnet152 computes what PyTorch does" * poseidon::test::nightly()) {
+TEST_CASE("inception_v3 matches PyTorch") { compare_with_pytorch("inception_v3"); }
+TEST_CASE("inception_v3-plain matches PyTorch") { compare_with_pytorch("inception_v3-plain"); }
+TEST_CASE("lenet matches PyTorch") { compare_with_pytorch("lenet"); }
+TEST_CASE("lenet-siamese matches PyTorch") { compare_with_pytorch("lenet-siamese"); }
+TEST_CASE("lenet-two-inputs matches PyTorch") { compare_with_pytorch("lenet-two-inputs"); }
+TEST_CASE("mobilenet_v2 matches PyTorch") { compare_with_pytorch("mobilenet_v2"); }
+TEST_CASE("resnet18 matches PyTorch") { compare_with_pytorch("resnet18"); }
+TEST_CASE("resnet20 matches PyTorch") { compare_with_pytorch("resnet20"); }
+TEST_CASE("resnet50 matches PyTorch") { compare_with_pytorch("resnet50"); }
+TEST_CASE("resnet152 matches PyTorch" * poseidon::test::nightly()) {
   compare_with_pytorch("resnet152");
 }
-TEST_CASE("vgg11 computes what PyTorch does" * poseidon::test::nightly()) {
-  compare_with_pytorch("vgg11");
-}
-TEST_CASE("vgg16 computes what PyTorch does" * poseidon::test::nightly()) {
-  compare_with_pytorch("vgg16");
-}
-TEST_CASE("vgg19 computes what PyTorch does" * poseidon::test::nightly()) {
-  compare_with_pytorch("vgg19");
-}
-TEST_CASE("vgg19-22k computes what PyTorch does" * poseidon::test::nightly()) {
+TEST_CASE("vgg11 matches PyTorch" * poseidon::test::nightly()) { compare_with_pytorch("vgg11"); }
+TEST_CASE("vgg16 matches PyTorch" * poseidon::test::nightly()) { compare_with_pytorch("vgg16"); }
+TEST_CASE("vgg19 matches PyTorch" * poseidon::test::nightly()) { compare_with_pytorch("vgg19"); }
+TEST_CASE("vgg19-22k matches PyTorch" * poseidon::test::nightly()) {
   compare_with_pytorch("vgg19-22k");
 }

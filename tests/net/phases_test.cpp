@@ -168,7 +168,7 @@ Names scalars_of(const Net& net) {
 
 // ---- networks
 
-TEST_CASE("each phase has its layers, of which one reads the one before in its phase") {
+TEST_CASE("each phase has its own layers, and a layer reads the previous layer of its phase") {
   const Network network = phased(kPhased);
   CHECK(names_of(network) == Names{"c", "b", "r", "aux_f", "aux", "cube", "f", "loss"});
   CHECK(names_of(network.in_test()) == Names{"c", "b", "r", "f", "double", "accuracy", "loss"});
@@ -182,7 +182,7 @@ TEST_CASE("each phase has its layers, of which one reads the one before in its p
   CHECK(network.in_test().parameter_count() == phased(kTestedAlone).parameter_count());
 }
 
-TEST_CASE("a network whose layers are in both phases is itself in tests") {
+TEST_CASE("a network without phase-specific layers is its own test network") {
   const Network plain = phased(kTrainedAlone);
   CHECK(&plain.in_test() == &plain);
   const Network said = phased(R"({"name": "f", "phase": "both", "type": "linear", "outputs": 5},
@@ -190,7 +190,7 @@ TEST_CASE("a network whose layers are in both phases is itself in tests") {
   CHECK(&said.in_test() == &said);
 }
 
-TEST_CASE("a name may be used once in each phase, and the parameters of a name are one") {
+TEST_CASE("each phase may use a name once, and equal names share their parameters") {
   const Network network = phased(R"(
     {"name": "a", "type": "tanh"},
     {"name": "p", "phase": "train", "type": "pooling", "kernel": 2, "stride": 2},
@@ -209,7 +209,7 @@ TEST_CASE("a name may be used once in each phase, and the parameters of a name a
       "n.json: /layers/1/name: the name \"a\" is used twice in phase \"test\"");
 }
 
-TEST_CASE("what a layer reads is in each phase that it is in") {
+TEST_CASE("a layer whose input is missing in one of its phases is refused") {
   CHECK(
       refusal(R"({"name": "a", "type": "tanh"}, {"name": "d", "phase": "train", "type": "dropout"},
                    {"name": "b", "input": "d", "type": "tanh"})") ==
@@ -229,7 +229,7 @@ TEST_CASE("what a layer reads is in each phase that it is in") {
         "n.json: /layers: a network needs at least one layer");
 }
 
-TEST_CASE("what is wrong in tests alone is said with its place") {
+TEST_CASE("errors in test-only layers are reported with their JSON path") {
   CHECK(refusal(R"({"name": "a", "type": "tanh"},
                    {"name": "p", "phase": "test", "type": "power", "power": "x"})") ==
         "n.json: /layers/1/power: expected a number, got \"x\"");
@@ -238,7 +238,7 @@ TEST_CASE("what is wrong in tests alone is said with its place") {
             .starts_with("n.json: /layers/1: [pooling 'p'] "));
 }
 
-TEST_CASE("tests have no parameters but those that are trained") {
+TEST_CASE("test layers with untrained or mismatched parameters are refused") {
   CHECK(
       refusal(R"({"name": "a", "type": "tanh"},
                    {"name": "f", "phase": "test", "type": "linear", "outputs": 5})") ==
@@ -261,7 +261,7 @@ TEST_CASE("tests have no parameters but those that are trained") {
   CHECK_FALSE(shared.nodes()[0].is_shared);
 }
 
-TEST_CASE("a block may be used in one phase, and hold layers of one") {
+TEST_CASE("a block may be used in one phase, and may contain layers of one phase") {
   const char* const blocks = R"("blocks": {
     "head": {"parameters": {"phase": "both"}, "layers": [
       {"name": "d", "phase": "$phase", "type": "dropout"},
@@ -285,7 +285,7 @@ TEST_CASE("a block may be used in one phase, and hold layers of one") {
         "the block) or no \"phase\", got \"test\"");
 }
 
-TEST_CASE("the summary says which layers are in one phase alone") {
+TEST_CASE("the summary marks layers that exist in only one phase") {
   const Json layers = phased(kPhased).summary()["layers"];
   CHECK(layers.size() == 10);
   CHECK_FALSE(layers[0].contains("phase"));
@@ -296,7 +296,7 @@ TEST_CASE("the summary says which layers are in one phase alone") {
 
 // ---- nets
 
-TEST_CASE("training comes to the same bits with tests in between that compute something else") {
+TEST_CASE("tests between steps do not change the bits of training") {
   Made with(kPhased), without(kTrainedAlone);
   for (uint64_t round = 0; round < 3; ++round) {
     for (Made* each : {&with, &without}) {
@@ -315,7 +315,7 @@ TEST_CASE("training comes to the same bits with tests in between that compute so
   CHECK(with.net.parameters().size() == without.net.parameters().size());
 }
 
-TEST_CASE("tests compute what a network of their layers alone computes") {
+TEST_CASE("tests compute the results of a network that has only the test layers") {
   const Net::Options keep{.keep = {"f", "double"}};
   Made net(kPhased, keep), alone(kTestedAlone, keep);
   Made forward_only(kPhased, {.training = false, .keep = {"f", "double"}});
@@ -334,7 +334,7 @@ TEST_CASE("tests compute what a network of their layers alone computes") {
   CHECK(forward_only.net.parameters().size() == alone.net.parameters().size());
 }
 
-TEST_CASE("each phase reports what its layers report, and keeps what is asked for") {
+TEST_CASE("each phase reports the scalars and the kept outputs of its own layers") {
   Made net(kPhased, {.keep = {"cube", "double"}});
   net.loss(Phase::kTrain);
   CHECK(scalars_of(net.net) == Names{"aux", "aux", "aux", "loss", "loss", "loss"});
@@ -347,7 +347,7 @@ TEST_CASE("each phase reports what its layers report, and keeps what is asked fo
   CHECK_THROWS_AS(net.net.output("cube"), LogicError);
 }
 
-TEST_CASE("gradients of a network with layers of one phase agree with finite differences") {
+TEST_CASE("gradients of a network with phase-specific layers agree with finite differences") {
   Made net(kPhased);
   net.loss(Phase::kTrain);
   net.net.backward(net.step(Phase::kTrain));
@@ -389,7 +389,7 @@ TEST_CASE("tests read the current version of parameters and statistics") {
   CHECK(two.loss(Phase::kTest) == before);
 }
 
-TEST_CASE("gates are asked in both phases for the layers that have tensors in training") {
+TEST_CASE("gates are called in both phases, for layers with trained tensors") {
   Made net(kPhased);
   const auto asked = [&](Phase phase) {
     Names names;
@@ -401,7 +401,7 @@ TEST_CASE("gates are asked in both phases for the layers that have tensors in tr
   CHECK(asked(Phase::kTest) == Names{"c", "b", "f"});
 }
 
-TEST_CASE("layers of tests share the parameters of layers of training") {
+TEST_CASE("test layers share the parameters of training layers") {
   Made net(R"({"name": "f", "type": "linear", "outputs": 5, "weight_filler": {"type": "xavier"}},
     {"name": "g", "phase": "test", "input": "input", "type": "linear", "outputs": 5, "shares": "f"},
     {"name": "loss", "input": "f", "type": "softmax_loss"})",
@@ -418,7 +418,7 @@ TEST_CASE("layers of tests share the parameters of layers of training") {
   CHECK(net.net.output("g") != before);
 }
 
-TEST_CASE("a layer that gives factors keeps its weight for tests as for training") {
+TEST_CASE("a layer that sends factors uses the trained weight in tests") {
   const Net::Options factored{.keep = {"f"}, .factored = {"f"}, .factor_rows = 4};
   Made net(kPhased, factored), alone(kTestedAlone, {.keep = {"f"}});
   alone.take_values(net);
@@ -427,7 +427,7 @@ TEST_CASE("a layer that gives factors keeps its weight for tests as for training
   CHECK(net.net.output("f") == alone.net.output("f"));
 }
 
-TEST_CASE("labels may be read in tests alone, also where samples could be mixtures") {
+TEST_CASE("test layers may read labels that training ignores, also with mixup") {
   for (const LabelForm form : {LabelForm::kPlain, LabelForm::kMixed}) {
     Made net(R"({"name": "f", "type": "linear", "outputs": 5, "weight_filler": {"type": "xavier"}},
       {"name": "zero", "phase": "train", "type": "power", "scale": 0},
@@ -445,14 +445,14 @@ TEST_CASE("labels may be read in tests alone, also where samples could be mixtur
   }
 }
 
-TEST_CASE("both phases use one block of memory, which is known before it is taken") {
+TEST_CASE("both phases share one memory block, and its size is known before allocation") {
   Made with(kPhased), without(kTrainedAlone);
   const NetMemory both = with.net.memory(), training = without.net.memory();
   CHECK(both.parameters == training.parameters);
   CHECK(both.gradients == training.gradients);
   CHECK(both.activations + both.scratch <
         1.1 * static_cast<double>(training.activations + training.scratch));
-  Net asked(with.network, *with.factory, {.takes_memory = false});
+  Net asked(with.network, *with.factory, {.allocates_memory = false});
   CHECK(asked.memory().total() == both.total());
 }
 

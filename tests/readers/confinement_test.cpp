@@ -1,4 +1,4 @@
-#include "readers/confinement.h"
+#include "readers/sandbox.h"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -24,7 +24,7 @@ namespace {
 int confined(const Folder& folder, const std::function<int()>& act) {
   const pid_t process = fork();
   if (process == 0) {
-    readers::confine(folder / "db");
+    readers::enter_sandbox(folder / "db");
     _exit(act());
   }
   int status = 0;
@@ -37,7 +37,7 @@ int fault_of(long result) { return result < 0 ? errno : 0; }
 
 }  // namespace
 
-TEST_CASE("a confined process reads files, and can neither change them nor reach others") {
+TEST_CASE("a confined process can read files, but cannot write, connect, execute or signal") {
   const Folder folder;
   data::made::write(folder / "db", data::made::bytes_of("any"));
   const std::string file = (folder / "db").string(), other = (folder / "other").string();
@@ -57,7 +57,7 @@ TEST_CASE("a confined process reads files, and can neither change them nor reach
   CHECK(data::made::read(folder / "db").size() == 3);
 }
 
-TEST_CASE("a confined process has limits of memory and of time for the size of its file") {
+TEST_CASE("a confined process has a memory limit, and a CPU time limit by the size of its file") {
   if (test::kIsSanitized) return;  // the sanitizers need more memory than the limit
   const Folder folder;
   data::made::write(folder / "db", data::made::Bytes(3 << 20));
@@ -67,7 +67,7 @@ TEST_CASE("a confined process has limits of memory and of time for the size of i
           return static_cast<int>(time.rlim_max);
         }) == 63);
   CHECK(confined(folder, [] {
-          return mmap(nullptr, readers::kMostMemory, PROT_READ | PROT_WRITE,
+          return mmap(nullptr, readers::kMaxMemoryBytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED
                      ? 7
                      : 0;

@@ -52,7 +52,7 @@ Bytes pixels_of(const made::Entry& entry, bool turned) {
 
 }  // namespace
 
-TEST_CASE("a database becomes a record set: every pixel, every label, in the order of keys") {
+TEST_CASE("a database becomes a record set with all pixels and labels in key order") {
   const Folder folder;
   const std::vector<made::Entry> entries = made::entries(120);
   made::make_database(folder / "db", entries);
@@ -74,7 +74,7 @@ TEST_CASE("a database becomes a record set: every pixel, every label, in the ord
   }
 }
 
-TEST_CASE("a database is not changed by reading it, and its type is seen") {
+TEST_CASE("reading does not change a database, and its type is detected") {
   const Folder folder;
   const bool file = made::kType == data::DatabaseType::kHdf5;
   const std::filesystem::path path = folder / (file ? "db.h5" : "db");
@@ -93,7 +93,7 @@ TEST_CASE("a database is not changed by reading it, and its type is seen") {
   CHECK(data::guess_pack_type(path) == pack_options(path, "").type);
 }
 
-TEST_CASE("a damaged database is read in part or refused in one line, and nothing else ends") {
+TEST_CASE("a damaged database is read partly or refused with a one-line error") {
   const Folder folder;
   made::make_database(folder / "whole", made::entries(120));
   const uint64_t seeds = test::kIsSanitized ? 4 : 34;
@@ -110,7 +110,7 @@ TEST_CASE("a damaged database is read in part or refused in one line, and nothin
   CHECK(refused > 0);
 }
 
-TEST_CASE("what is no database is refused with its path") {
+TEST_CASE("a folder or file that is no database is refused with its path") {
   const Folder folder;
   data::made::write(folder / "db/data.mdb", data::made::bytes_of(std::string(8192, 'x')));
   data::made::write(folder / "db/CURRENT", data::made::bytes_of("MANIFEST-000002\n"));

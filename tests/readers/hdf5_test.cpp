@@ -55,7 +55,7 @@ std::string fault(const std::vector<HdfDataset>& datasets,
 
 }  // namespace
 
-TEST_CASE("HDF5: rows of doubles and of bytes, by a list of files") {
+TEST_CASE("HDF5: rows of doubles and of bytes are read from a list of files") {
   const Folder folder;
   const TwoSamples two;
   make_hdf5(folder / "a.h5", {two.data, two.label});
@@ -79,7 +79,7 @@ TEST_CASE("HDF5: rows of doubles and of bytes, by a list of files") {
         data::made::Bytes{std::byte{9}, std::byte{8}});
 }
 
-TEST_CASE("HDF5: what a record set cannot hold is said") {
+TEST_CASE("HDF5: the error names values and labels that a record set cannot store") {
   TwoSamples two;
   two.values[1] = 0.25;
   CHECK(fault({two.data, two.label}) ==
@@ -105,7 +105,7 @@ TEST_CASE("HDF5: what a record set cannot hold is said") {
   CHECK(fault({deep, two.label}) == "\"data\": expected 1 to 4 extents, got 5");
 }
 
-TEST_CASE("HDF5: a dataset that lies in another file is not read") {
+TEST_CASE("HDF5: a dataset that is stored in another file is refused") {
   const Folder folder;
   data::made::write(folder / "secret", data::made::bytes_of("secrets that are long enough"));
   const hid_t file = H5Fcreate((folder / "f.h5").c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
@@ -123,7 +123,7 @@ TEST_CASE("HDF5: a dataset that lies in another file is not read") {
             ": \"data\": is stored in other files; expected its values in this file");
 }
 
-TEST_CASE("HDF5: what is exported is packed again as it was") {
+TEST_CASE("HDF5: export and pack reproduce a record set") {
   const Folder folder;
   const auto random = data::make_random_pixels({3, 4, 5}, 7, 30, 1);
   data::pack_dataset(*random, folder / "set", 1 << 20, [](int64_t, int64_t) {});
@@ -159,7 +159,7 @@ std::vector<float> extras_of(const data::Sample& sample) {
 
 }  // namespace
 
-TEST_CASE("HDF5: datasets that are asked for are extras, in the order asked") {
+TEST_CASE("HDF5: requested datasets become auxiliary inputs in the requested order") {
   const Folder folder;
   const TwoSamples two;
   const std::vector<double> pose{0.5, -1, 2, 3}, map{1, 2, 3, 4, 5, 6, 7, 8};
@@ -182,7 +182,7 @@ TEST_CASE("HDF5: datasets that are asked for are extras, in the order asked") {
   CHECK(data::open_record_set((folder / "out").string())->description().extras.empty());
 }
 
-TEST_CASE("HDF5: extras that are not there, or not of each sample, are said") {
+TEST_CASE("HDF5: missing, incomplete and misnamed auxiliary inputs are refused") {
   const TwoSamples two;
   const std::vector<double> pose{0.5, -1, 2, 3};
   CHECK(fault({two.data, two.label}, {"pose"}) ==
@@ -197,7 +197,7 @@ TEST_CASE("HDF5: extras that are not there, or not of each sample, are said") {
         "no file: --extra: expected 1 to 100 letters, digits, \"_\" or \"-\", got \"a/b\"");
 }
 
-TEST_CASE("HDF5: files whose extras differ in shape are no one set") {
+TEST_CASE("HDF5: files whose auxiliary inputs differ in shape are refused") {
   const Folder folder;
   const TwoSamples two;
   const std::vector<double> pose{0.5, -1, 2, 3};
@@ -215,7 +215,7 @@ TEST_CASE("HDF5: files whose extras differ in shape are no one set") {
           ": 2.h5/0000000000: expected the same extras as in earlier samples (pose 1), got pose 2");
 }
 
-TEST_CASE("HDF5: extras are exported and packed again as they were") {
+TEST_CASE("HDF5: export and pack reproduce auxiliary inputs") {
   const Folder folder;
   const std::vector<AuxiliaryInput> extras{{"pose", {3}}, {"map", {1, 2, 2}}};
   const auto random = data::make_random_pixels({3, 4, 5}, 7, 9, 1, extras);

@@ -26,7 +26,7 @@ SimulatedJobOptions job_that_drifts(int64_t workers, uint16_t who) {
 
 }  // namespace
 
-TEST_CASE("who differs from more than half of all has drifted, whatever its rank") {
+TEST_CASE("a worker that differs from a majority has diverged, whatever its rank") {
   CHECK_FALSE(find_drift({{0, {1, 2}}, {1, {1, 2}}}, 4, name).has_value());
   const auto first = find_drift({{0, {1, 3}}, {1, {1, 2}}, {2, {1, 2}}}, 4, name);
   REQUIRE(first.has_value());
@@ -39,7 +39,7 @@ TEST_CASE("who differs from more than half of all has drifted, whatever its rank
             ->why.starts_with("the number of tensors differs"));
 }
 
-TEST_CASE("without a majority nobody is named alone") {
+TEST_CASE("without a majority, no single worker is named as diverged") {
   const auto two = find_drift({{0, {1, 2}}, {1, {4, 2}}}, 4, name);
   REQUIRE(two.has_value());
   CHECK(two->who.empty());
@@ -48,7 +48,7 @@ TEST_CASE("without a majority nobody is named alone") {
   CHECK(four->who.empty());
 }
 
-TEST_CASE("copies are compared with what they are of, and are no votes") {
+TEST_CASE("joiners' copies are compared with the members' values and have no vote") {
   CHECK_FALSE(find_false_copies({}, {1, 2}, 4, name).has_value());
   CHECK_FALSE(find_false_copies({{1, {1, 2}}}, {1, 2}, 4, name).has_value());
   const auto two = find_false_copies({{1, {1, 3}}, {2, {1, 2}}, {3, {1, 3}}}, {1, 2}, 4, name);
@@ -57,7 +57,7 @@ TEST_CASE("copies are compared with what they are of, and are no votes") {
   CHECK(two->why == "\"t1\" of the joiner differs from that of the members after 4 steps");
 }
 
-TEST_CASE("a job whose worker 0 drifts names worker 0") {
+TEST_CASE("a job reports worker 0 if worker 0 diverges") {
   const SimulatedJobResult result = run_job(job_that_drifts(3, 0));
   REQUIRE(result.outcome.has_value());
   CHECK(result.outcome->loss.message() ==
@@ -65,7 +65,7 @@ TEST_CASE("a job whose worker 0 drifts names worker 0") {
         "of 2 other workers after 8 steps");
 }
 
-TEST_CASE("a job of two workers that differ names both") {
+TEST_CASE("a job of two workers that diverge reports both") {
   const SimulatedJobResult result = run_job(job_that_drifts(2, 1));
   REQUIRE(result.outcome.has_value());
   CHECK(result.outcome->loss.message() ==
@@ -88,7 +88,7 @@ SimulatedJobOptions job_that_goes_back(int64_t workers) {
 
 }  // namespace
 
-TEST_CASE("a job that drifts take back to the same checkpoint again and again ends") {
+TEST_CASE("a job ends after repeated divergences that return it to the same checkpoint") {
   SimulatedJobOptions options = job_that_goes_back(6);
   options.all_drift = true;
   const SimulatedJobResult result = run_job(options);
@@ -105,7 +105,7 @@ TEST_CASE("a job that drifts take back to the same checkpoint again and again en
                     "later checkpoint"));
 }
 
-TEST_CASE("a host on which a worker has drifted does not join again, and another one does") {
+TEST_CASE("the host of a diverged worker cannot join again, and another host can") {
   SimulatedJobOptions options = job_that_goes_back(3);
   options.max_workers = 3;
   const uint64_t event = run_job(options).events / 4;
@@ -119,7 +119,7 @@ TEST_CASE("a host on which a worker has drifted does not join again, and another
   }
 }
 
-TEST_CASE("after a drift a damaged checkpoint is passed over") {
+TEST_CASE("after a divergence, the job skips damaged checkpoints") {
   SimulatedJobOptions options = job_that_goes_back(3);
   options.drifts = {1, 22};
   for (const std::vector<int64_t>& damaged : {std::vector<int64_t>{20}, {20, 10}}) {

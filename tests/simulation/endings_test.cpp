@@ -10,7 +10,7 @@ using namespace std::chrono_literals;
 using State = Coordinator::State;
 using poseidon::test::kStride;
 
-TEST_CASE("whoever is lost when all steps are done, the job is finished") {
+TEST_CASE("a job finishes if any node fails after the last step") {
   for (const Fault::Kind kind : {Fault::Kind::kCrash, Fault::Kind::kPause})
     for (const NodeId who : {NodeId{Role::kServer, 0}, NodeId{Role::kServer, 1},
                              NodeId{Role::kWorker, 0}, NodeId{Role::kWorker, 2}})
@@ -24,7 +24,7 @@ TEST_CASE("whoever is lost when all steps are done, the job is finished") {
       }
 }
 
-TEST_CASE("a server that stands still when all steps are done is not waited for, and told of") {
+TEST_CASE("a server that stalls after the last step is reported, and the job finishes") {
   const SimulatedJobResult result = run_with(small_job(), {{.kind = Fault::Kind::kPause,
                                                             .in = Coordinator::State::kConcluding,
                                                             .a = {Role::kServer, 1}}});
@@ -33,14 +33,14 @@ TEST_CASE("a server that stands still when all steps are done is not waited for,
   CHECK(result.given_up == std::vector<NodeId>{{Role::kServer, 1}});
 }
 
-TEST_CASE("told to halt when all steps are done, the job is finished") {
+TEST_CASE("a halt after the last step lets the job finish") {
   const SimulatedJobResult result =
       run_with(small_job(), {{.kind = Fault::Kind::kHalt, .in = State::kConcluding}});
   REQUIRE(result.outcome.has_value());
   CHECK(result.outcome->finished);
 }
 
-TEST_CASE("told to halt while a loss is looked into, the job ends with the loss") {
+TEST_CASE("a job that is halted while it resolves a node failure ends with that failure") {
   const SimulatedJobResult result = run_with(
       small_job(), {{.kind = Fault::Kind::kPause, .at_event = 400, .a = {Role::kWorker, 1}},
                     {.kind = Fault::Kind::kHalt, .in = State::kSuspecting}});
@@ -49,7 +49,7 @@ TEST_CASE("told to halt while a loss is looked into, the job ends with the loss"
   CHECK(result.outcome->saved_step.has_value());
 }
 
-TEST_CASE("told to halt before the first step, the job ends and says so") {
+TEST_CASE("a job that is halted before the first step ends and reports it") {
   for (const State state : {State::kGathering, State::kConnecting}) {
     const SimulatedJobResult result =
         run_with(small_job(), {{.kind = Fault::Kind::kHalt, .at_event = 3, .in = state}});
@@ -58,7 +58,8 @@ TEST_CASE("told to halt before the first step, the job ends and says so") {
   }
 }
 
-TEST_CASE("of a node that is silent and comes back cut off, everybody says that it was silent") {
+TEST_CASE(
+    "after a pause beyond the timeout, all nodes report the missing heartbeat as the reason") {
   size_t lost = 0;
   for (const auto pause_for : {3100ms, 3600ms, 6000ms})
     for (uint64_t event = 300; event < 330; event += 3) {

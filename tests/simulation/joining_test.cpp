@@ -64,14 +64,14 @@ size_t join_everywhere(SimulatedJobOptions options, Role role, uint64_t stride) 
 
 }  // namespace
 
-TEST_CASE("whenever a worker or a server comes, all go on together to the values of one alone") {
+TEST_CASE("a worker or server joins at any event, and all compute the values of one process") {
   for (const SchemeRule scheme : {SchemeRule::kPs, SchemeRule::kSfb, SchemeRule::kAuto})
     for (const Role role : {Role::kWorker, Role::kServer})
       CHECK(join_everywhere(growing_job(2, 2, 4, scheme), role, 31 * kStride) >= 4 / kStride);
   CHECK(join_everywhere(growing_job(1, 1, 3, SchemeRule::kAuto), Role::kWorker, 5) >= 2);
 }
 
-TEST_CASE("several who come at once join together") {
+TEST_CASE("several nodes that arrive together join in one reconfiguration") {
   SimulatedJobOptions options = growing_job(2, 2, 5, SchemeRule::kAuto);
   const uint64_t third = third_of(options);
   options.arrivals = {{.role = Role::kWorker, .at_event = third},
@@ -84,7 +84,7 @@ TEST_CASE("several who come at once join together") {
   CHECK(result.steps.size() == 4);
 }
 
-TEST_CASE("who comes after a loss brings the job back to full strength") {
+TEST_CASE("nodes that join after node failures restore the full number of nodes") {
   SimulatedJobOptions options = growing_job(3, 2, 6, SchemeRule::kAuto);
   options.max_workers = 3;
   options.max_servers = 2;
@@ -103,7 +103,7 @@ TEST_CASE("who comes after a loss brings the job back to full strength") {
   }
 }
 
-TEST_CASE("who comes while the others regroup joins them") {
+TEST_CASE("a node that arrives during a reconfiguration joins the job") {
   SimulatedJobOptions options = growing_job(3, 2, 6, SchemeRule::kAuto);
   const uint64_t third = third_of(options);
   options.faults = {{.at_event = third, .a = worker(0)}};
@@ -117,7 +117,7 @@ TEST_CASE("who comes while the others regroup joins them") {
   }
 }
 
-TEST_CASE("who is lost while it joins, or gives its values, is left behind") {
+TEST_CASE("a joiner, or a member that sends it values, fails during the join and is removed") {
   SimulatedJobOptions options = growing_job(2, 2, 4, SchemeRule::kAuto);
   const uint64_t third = third_of(options);
   options.arrivals = {{.role = Role::kWorker, .at_event = third}};
@@ -134,7 +134,7 @@ TEST_CASE("who is lost while it joins, or gives its values, is left behind") {
   CHECK(again > 20 / kStride);
 }
 
-TEST_CASE("without anybody who has the values, newcomers cannot go on") {
+TEST_CASE("a job ends if its only worker with values fails before a joiner has a copy") {
   SimulatedJobOptions options = growing_job(1, 1, 2, SchemeRule::kPs);
   const uint64_t third = third_of(options);
   options.arrivals = {{.role = Role::kWorker, .at_event = third}};
@@ -149,7 +149,7 @@ TEST_CASE("without anybody who has the values, newcomers cannot go on") {
   CHECK(ended_early);
 }
 
-TEST_CASE("nobody joins a job that has no room, that nobody may join, or that is about to begin") {
+TEST_CASE("a job that is full, closed to joiners, or about to begin refuses joiners") {
   SimulatedJobOptions options = growing_job(2, 2, 4, SchemeRule::kPs);
   options.arrivals = {{.role = Role::kWorker, .at_event = third_of(options)}};
   options.max_workers = 2;
@@ -165,7 +165,7 @@ TEST_CASE("nobody joins a job that has no room, that nobody may join, or that is
   CHECK(too_early);
 }
 
-TEST_CASE("who makes no progress before it can take part is sent away, and nobody waits for it") {
+TEST_CASE("a joiner without progress in its preparation is refused, and the job does not wait") {
   SimulatedJobOptions options = growing_job(2, 2, 4, SchemeRule::kPs);
   options.steps = 200;
   options.forward = options.backward = std::chrono::milliseconds(5);
@@ -179,7 +179,7 @@ TEST_CASE("who makes no progress before it can take part is sent away, and nobod
   CHECK(has_warned(result, "no progress for 3 s"));
 }
 
-TEST_CASE("who joins and is never ready is lost long before a member would be") {
+TEST_CASE("a joiner that is not ready within 60 s is removed") {
   SimulatedJobOptions options = growing_job(2, 2, 4, SchemeRule::kPs);
   options.steps = 200;
   options.forward = options.backward = std::chrono::milliseconds(5);
@@ -193,7 +193,7 @@ TEST_CASE("who joins and is never ready is lost long before a member would be") 
   CHECK(result.regrouped[1].why == "the joiner was not ready within 60 s");
 }
 
-TEST_CASE("a job that is told to halt while others come halts") {
+TEST_CASE("a job that is halted while a node joins halts") {
   SimulatedJobOptions options = growing_job(3, 2, 4, SchemeRule::kAuto);
   options.steps = 100;
   options.agree_every = 100;
@@ -213,7 +213,7 @@ TEST_CASE("a job that is told to halt while others come halts") {
   }
 }
 
-TEST_CASE("a newcomer is no witness for a worker that drifts, and goes back to a checkpoint too") {
+TEST_CASE("a joiner has no vote about a diverged worker, and it reverts to the checkpoint too") {
   SimulatedJobOptions options = growing_job(3, 2, 8, SchemeRule::kAuto);
   options.steps = 30;
   options.agree_every = 10;
@@ -242,7 +242,7 @@ TEST_CASE("a newcomer is no witness for a worker that drifts, and goes back to a
   CHECK(back_together);
 }
 
-TEST_CASE("a job begins without those who have not come in time, and they join it later") {
+TEST_CASE("a job begins without absent nodes, and they join later") {
   SimulatedJobOptions options = growing_job(4, 2, 8, SchemeRule::kAuto);
   options.gather = std::chrono::seconds(5);
   options.min_workers = 2;
@@ -263,7 +263,7 @@ TEST_CASE("a job begins without those who have not come in time, and they join i
   CHECK(all.steps.size() == 4);
 }
 
-TEST_CASE("a job does not begin with fewer workers than it needs, or without a server") {
+TEST_CASE("a job does not begin with too few workers or without a server") {
   SimulatedJobOptions options = growing_job(3, 1, 6, SchemeRule::kAuto);
   options.gather = std::chrono::seconds(5);
   options.min_workers = 2;
@@ -278,7 +278,7 @@ TEST_CASE("a job does not begin with fewer workers than it needs, or without a s
   CHECK(loss_without({server(0)}).find("missing: 1 server") != std::string::npos);
 }
 
-TEST_CASE("by many seeds: nodes come, and others are lost, at any moment") {
+TEST_CASE("many seeds: nodes join and fail at random events") {
   for (uint64_t seed = 1; seed <= 50; seed += kStride) {
     const SimulatedJobOptions options = joining_scenario(seed);
     CAPTURE(description(options));

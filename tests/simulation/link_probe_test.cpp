@@ -46,7 +46,7 @@ constexpr FrameHeader kEchoFrame{.kind = FrameKind::kProbe, .view = 1, .chunk = 
 
 }  // namespace
 
-TEST_CASE("the measured link is within 10 % of the simulated one") {
+TEST_CASE("the measured link rate is within 10 % of the simulated rate") {
   for (const double mbps : {20.0, 100.0, 1000.0, 25'000.0})
     for (const int64_t workers : {2, 3, 5})
       for (const bool carries_payload : {true, false}) {
@@ -64,14 +64,14 @@ TEST_CASE("the measured link is within 10 % of the simulated one") {
       }
 }
 
-TEST_CASE("a measurement takes a bounded time, on a slow link too") {
+TEST_CASE("a link measurement has a bounded duration, also on a slow link") {
   SimulatedJobOptions options = job_on(10, 2);
   const SimulatedJobResult result = run_job(options);
   CHECK(result.outcome->finished);
   CHECK(result.duration < 15s);
 }
 
-TEST_CASE("who is lost while the link is measured is named") {
+TEST_CASE("a node that fails during the link measurement is reported") {
   for (const auto kind : {Fault::Kind::kCrash, Fault::Kind::kPause})
     for (uint64_t event = 60; event < 400; event += 20) {
       SimulatedJobOptions options = job_on(1000, 3);
@@ -86,7 +86,7 @@ TEST_CASE("who is lost while the link is measured is named") {
     }
 }
 
-TEST_CASE("everybody hears from one, of another host where there is one") {
+TEST_CASE("each worker receives probes from one other worker, on another host if possible") {
   const auto check_ring = [](const std::vector<std::string>& hosts, bool all_elsewhere) {
     const std::vector<uint16_t> to = probe_ring(hosts);
     CHECK(std::set(to.begin(), to.end()).size() == hosts.size());
@@ -102,14 +102,14 @@ TEST_CASE("everybody hears from one, of another host where there is one") {
   check_ring({"a", "a", "a", "b"}, false);
 }
 
-TEST_CASE("a measurement is reported in two digits") {
+TEST_CASE("a link rate is reported with two digits") {
   CHECK(rounded_mbps(941.7) == 940);
   CHECK(rounded_mbps(9.96) == doctest::Approx(10));
   CHECK(rounded_mbps(23'456) == 23'000);
   CHECK(rounded_mbps(0) == 0);
 }
 
-TEST_CASE("a receiver answers until it has seen enough, and times what comes after the warm-up") {
+TEST_CASE("a receiver echoes probes until it has enough, and measures after the warm-up") {
   Frames frames;
   std::vector<LinkRate> told;
   LinkProbe probe({.view = 1,
@@ -138,7 +138,7 @@ TEST_CASE("a receiver answers until it has seen enough, and times what comes aft
   CHECK(probe.place(kFrom, kLoadFrame).fault == "");
 }
 
-TEST_CASE("a sender keeps a window under way") {
+TEST_CASE("a sender keeps one window of probes in flight") {
   Frames frames;
   LinkProbe probe({.view = 1, .to = kTo, .from = kFrom, .window_bytes = 3 * kSliceBytes}, frames,
                   [](const LinkRate&) {});
@@ -150,7 +150,7 @@ TEST_CASE("a sender keeps a window under way") {
   CHECK(frames.sent.size() == 163);  // warm-up, measured frames, and one window
 }
 
-TEST_CASE("probes that were not asked for are refused, outdated ones dropped") {
+TEST_CASE("unexpected probes are rejected, outdated ones are dropped") {
   Frames frames;
   LinkProbe probe({.view = 1, .to = kTo, .from = kFrom}, frames, [](const LinkRate&) {});
   CHECK(probe.place(kFrom, kLoadFrame).accepted);

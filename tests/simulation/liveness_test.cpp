@@ -29,7 +29,7 @@ Time time_of(double seconds) {
 
 }  // namespace
 
-TEST_CASE("a job with any timeout runs undisturbed") {
+TEST_CASE("a job without faults finishes with any timeout") {
   for (const double seconds : {kLeastTimeoutSeconds, 1.0, 2.4, 3.0, 10.0, 60.0}) {
     const SimulatedJobOptions options = job_with_timeout(time_of(seconds));
     CAPTURE(seconds);
@@ -37,7 +37,7 @@ TEST_CASE("a job with any timeout runs undisturbed") {
   }
 }
 
-TEST_CASE("a node may stand still for half a timeout, from the first moment on") {
+TEST_CASE("a node may pause for half a timeout at any early event") {
   for (const double seconds : {kLeastTimeoutSeconds, 3.0, 10.0, 60.0}) {
     SimulatedJobOptions options = job_with_timeout(time_of(seconds));
     for (const NodeId node : {NodeId{}, NodeId{Role::kWorker, 0}, NodeId{Role::kServer, 1}})

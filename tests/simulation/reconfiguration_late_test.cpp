@@ -64,19 +64,19 @@ void goes_back_to_checkpoints(const std::array<size_t, 9>& views) {
 
 }  // namespace
 
-TEST_CASE("whoever crashes while sums are in flight, the others go on from the last checkpoint") {
+TEST_CASE("with sums in flight, a node crashes and the others resume from the last checkpoint") {
   for (const SchemeRule scheme : {SchemeRule::kPs, SchemeRule::kSfb, SchemeRule::kAuto})
     for (int64_t staleness = 1; staleness <= (kIsSanitized ? 1 : 2); ++staleness)
       goes_back_to_checkpoints(strike_everywhere(late_job(2, scheme, staleness), 53));
   goes_back_to_checkpoints(strike_everywhere(late_job(3, SchemeRule::kAuto, 2), 101));
 }
 
-TEST_CASE("whoever leaves while sums are in flight, the others go on from the last checkpoint") {
+TEST_CASE("with sums in flight, a node leaves and the others resume from the last checkpoint") {
   goes_back_to_checkpoints(
       strike_everywhere(late_job(3, SchemeRule::kAuto, 1), 101, Fault::Kind::kLeave));
 }
 
-TEST_CASE("who is lost while the others go back with late sums is left behind too") {
+TEST_CASE("with late sums, a second node fails while the others revert, and is removed too") {
   const SimulatedJobOptions options = late_job(3, SchemeRule::kAuto, 1);
   const uint64_t events = undisturbed_events(options);
   bool went_on_twice = false;
@@ -93,7 +93,7 @@ TEST_CASE("who is lost while the others go back with late sums is left behind to
   CHECK(went_on_twice);
 }
 
-TEST_CASE("too few that are left end a job with late sums, with a checkpoint") {
+TEST_CASE("with late sums, a job with too few workers left ends with a checkpoint") {
   SimulatedJobOptions options = late_job(2, SchemeRule::kPs, 1);
   options.min_workers = 2;
   const SimulatedJobResult result = run_late(
@@ -103,7 +103,7 @@ TEST_CASE("too few that are left end a job with late sums, with a checkpoint") {
   CHECK_FALSE(result.checkpoints.empty());
 }
 
-TEST_CASE("who drifts in a job with late sums is lost, and its part of the sums in flight too") {
+TEST_CASE("with late sums, a diverged worker is removed, and its sums in flight are discarded") {
   for (const uint64_t step : {20, 27, 39}) {
     SimulatedJobOptions options = late_job(3, SchemeRule::kAuto, 2);
     options.steps = 60;
@@ -117,13 +117,13 @@ TEST_CASE("who drifts in a job with late sums is lost, and its part of the sums 
   }
 }
 
-TEST_CASE("a job with late sums that is told to halt while it goes back does so in the next view") {
+TEST_CASE("with late sums, a job that is halted while it reverts halts in the next view") {
   SimulatedJobOptions options = late_job(3, SchemeRule::kAuto, 1);
   options.agree_every = 4;
   halts_in_the_next_view(options, 900);
 }
 
-TEST_CASE("with late sums too a damaged checkpoint is passed over, and the first values are left") {
+TEST_CASE("with late sums, damaged checkpoints are skipped, down to the initial values") {
   SimulatedJobOptions options = late_job(2, SchemeRule::kAuto, 1);
   for (const std::vector<int64_t>& damaged : {std::vector<int64_t>{6}, {3, 6}}) {
     options.damaged = damaged;

@@ -43,7 +43,7 @@ size_t lose_everywhere(SimulatedJobOptions options, uint64_t stride,
 
 }  // namespace
 
-TEST_CASE("a job that could go on after a loss, and has none, has one view") {
+TEST_CASE("a job that can reconfigure has one view if no node fails") {
   const SimulatedJobOptions options = reconfiguration_job(2, 2, 4, SchemeRule::kAuto);
   const SimulatedJobResult result = run_job(options);
   CHECK(fault_in_reconfiguration(options, result) == "");
@@ -51,13 +51,13 @@ TEST_CASE("a job that could go on after a loss, and has none, has one view") {
   CHECK(result.view == 1);
 }
 
-TEST_CASE("whoever crashes, the others go on to the values of one alone") {
+TEST_CASE("any node crashes, and the other nodes compute the values of one process") {
   for (const SchemeRule scheme : {SchemeRule::kPs, SchemeRule::kSfb, SchemeRule::kAuto})
     CHECK(lose_everywhere(reconfiguration_job(2, 2, 4, scheme), 53) >= 4);
   CHECK(lose_everywhere(reconfiguration_job(3, 2, 5, SchemeRule::kAuto), 101) >= 4);
 }
 
-TEST_CASE("a member that is lost between the plan and the first step ends the job") {
+TEST_CASE("a member that fails between the plan and the first step ends the job") {
   for (const SchemeRule scheme : {SchemeRule::kPs, SchemeRule::kSfb})
     for (const Fault::Kind kind : {Fault::Kind::kCrash, Fault::Kind::kLeave, Fault::Kind::kPause})
       for (uint64_t event = 0; event < 24; event += 2 * kStride) {
@@ -75,12 +75,12 @@ TEST_CASE("a member that is lost between the plan and the first step ends the jo
       }
 }
 
-TEST_CASE("whoever is asked to leave does, and the others go on to the values of one alone") {
+TEST_CASE("any node leaves on request, and the other nodes compute the values of one process") {
   CHECK(lose_everywhere(reconfiguration_job(3, 2, 5, SchemeRule::kAuto), 53, Fault::Kind::kLeave) >=
         8);
 }
 
-TEST_CASE("who leaves while others have left already is let go too, and the last one saves") {
+TEST_CASE("all workers may leave one after another, and the last one saves") {
   SimulatedJobOptions options = reconfiguration_job(3, 2, 5, SchemeRule::kAuto);
   const uint64_t middle = middle_of(options);
   for (uint64_t later = 0; later < 120; later += 12) {
@@ -102,7 +102,7 @@ TEST_CASE("who leaves while others have left already is let go too, and the last
   }
 }
 
-TEST_CASE("who is lost while the others regroup is left behind too") {
+TEST_CASE("a second node that fails during a reconfiguration is removed too") {
   SimulatedJobOptions options = reconfiguration_job(3, 2, 5, SchemeRule::kAuto);
   const uint64_t middle = middle_of(options);
   bool went_on_twice = false;
@@ -120,7 +120,7 @@ TEST_CASE("who is lost while the others regroup is left behind too") {
   CHECK(went_on_twice);
 }
 
-TEST_CASE("without its last server, or below the least number of workers, a job ends, saved") {
+TEST_CASE("a job without a server, or with too few workers, saves a checkpoint and ends") {
   for (const NodeId lost : {server(0), worker(1)}) {
     SimulatedJobOptions options = reconfiguration_job(2, 1, 4, SchemeRule::kPs);
     options.min_workers = 2;
@@ -135,7 +135,7 @@ TEST_CASE("without its last server, or below the least number of workers, a job 
   }
 }
 
-TEST_CASE("replicas that differ before there is a checkpoint end a job that could go on") {
+TEST_CASE("a divergence before the first checkpoint ends the job") {
   SimulatedJobOptions options = reconfiguration_job(3, 2, 3, SchemeRule::kAuto);
   options.drifts = {1, 1};
   const SimulatedJobResult result = run_job(options);
@@ -159,7 +159,7 @@ SimulatedJobOptions spoilt_job(int64_t workers, uint64_t step) {
 
 }  // namespace
 
-TEST_CASE("who drifts is named by the others and lost, and they go on from the last checkpoint") {
+TEST_CASE("a diverged worker is removed, and the others resume from the last checkpoint") {
   for (const uint64_t step : {20, 27, 39, 45}) {
     const SimulatedJobOptions options = spoilt_job(3, step);
     const SimulatedJobResult result = run_job(options);
@@ -180,7 +180,7 @@ TEST_CASE("who drifts is named by the others and lost, and they go on from the l
   }
 }
 
-TEST_CASE("without comparisons in turn the next one of all tensors finds who drifts") {
+TEST_CASE("without partial comparisons, the next full comparison finds the diverged worker") {
   SimulatedJobOptions options = spoilt_job(3, 21);
   options.digest_every = 0;
   const SimulatedJobResult result = run_job(options);
@@ -190,7 +190,7 @@ TEST_CASE("without comparisons in turn the next one of all tensors finds who dri
   CHECK(result.regrouped[0].step == 40);
 }
 
-TEST_CASE("who is lost while the others go back to a checkpoint changes nothing about it") {
+TEST_CASE("a node failure does not change the checkpoint to which the others revert") {
   for (const State state : {State::kRegrouping, State::kConnecting})
     for (uint64_t later = 0; later < 16; later += 3 * kStride)
       for (const NodeId lost : {worker(0), worker(3), server(1)}) {
@@ -206,7 +206,7 @@ TEST_CASE("who is lost while the others go back to a checkpoint changes nothing 
       }
 }
 
-TEST_CASE("two workers that differ end a job that could go on: nobody knows who is right") {
+TEST_CASE("a divergence of two workers ends the job, because there is no majority") {
   const SimulatedJobOptions options = spoilt_job(2, 27);
   const SimulatedJobResult result = run_job(options);
   CHECK(result.ended);
@@ -247,7 +247,7 @@ SimulatedJobOptions long_job(SchemeRule scheme) {
 
 }  // namespace
 
-TEST_CASE("a connection that breaks between two that live costs one of them, by a fixed rule") {
+TEST_CASE("a broken connection between two live nodes removes one of them, by a fixed rule") {
   for (const SchemeRule scheme : {SchemeRule::kPs, SchemeRule::kSfb}) {
     const SimulatedJobOptions options = long_job(scheme);
     const uint64_t middle = middle_of(options);
@@ -264,7 +264,8 @@ TEST_CASE("a connection that breaks between two that live costs one of them, by 
   }
 }
 
-TEST_CASE("who is not heard by another that lives is lost, and after a cut the later of the two") {
+TEST_CASE(
+    "of two live nodes, the unheard one is removed, or the later one if neither hears the other") {
   const SimulatedJobOptions options = long_job(SchemeRule::kSfb);
   const uint64_t middle = middle_of(options);
   const auto deaf = [&](NodeId from, NodeId to) {
@@ -278,7 +279,7 @@ TEST_CASE("who is not heard by another that lives is lost, and after a cut the l
   }
 }
 
-TEST_CASE("who is cut off from all others, but not from the coordinator, is lost alone") {
+TEST_CASE("a node cut off from all nodes except the coordinator is removed alone") {
   const SimulatedJobOptions options = long_job(SchemeRule::kSfb);
   const uint64_t middle = middle_of(options);
   for (const NodeId lonely : {worker(0), worker(2), server(0)}) {
@@ -290,7 +291,7 @@ TEST_CASE("who is cut off from all others, but not from the coordinator, is lost
   }
 }
 
-TEST_CASE("who cannot be reached in the next view either is lost there") {
+TEST_CASE("a node that stays unreachable in the next view is removed there") {
   SimulatedJobOptions options = long_job(SchemeRule::kPs);
   const uint64_t middle = middle_of(options);
   // Worker 2 crashes. During the reconfiguration the connection of worker 0 and server 0 breaks for
@@ -308,7 +309,7 @@ TEST_CASE("who cannot be reached in the next view either is lost there") {
         std::string::npos);
 }
 
-TEST_CASE("a worker that stood still and is back hears that the others have gone on without it") {
+TEST_CASE("a worker that resumes after its timeout learns that the job removed it") {
   SimulatedJobOptions options = long_job(SchemeRule::kAuto);
   options.faults = {{.kind = Fault::Kind::kPause,
                      .at_event = middle_of(options),
@@ -322,7 +323,7 @@ TEST_CASE("a worker that stood still and is back hears that the others have gone
   CHECK(result.returned.at(1).why == "no heartbeat for 3 s");
 }
 
-TEST_CASE("a job that is told to halt while it regroups does so in the next view") {
+TEST_CASE("a job that is halted during a reconfiguration halts in the next view") {
   SimulatedJobOptions options = reconfiguration_job(3, 2, 4, SchemeRule::kAuto);
   options.agree_every = 100;
   halts_in_the_next_view(options, 300);

@@ -37,7 +37,8 @@ bool has(const std::string& text, const std::string& words) {
 
 }  // namespace
 
-TEST_CASE("members that cannot reach each other end the job before its first step, named") {
+TEST_CASE(
+    "members that cannot reach each other end the job before its first step, with a message") {
   const SimulatedJobResult servers =
       run_with(Fault::Kind::kDeaf, server(1), worker(2), SchemeRule::kPs);
   CHECK(servers.outcome->loss.kind == NodeFailure::Kind::kUnreached);
@@ -50,7 +51,7 @@ TEST_CASE("members that cannot reach each other end the job before its first ste
   CHECK(run_with(Fault::Kind::kDeaf, worker(0), worker(1), SchemeRule::kPs).outcome->finished);
 }
 
-TEST_CASE("members between which large messages are lost end the job before its first step") {
+TEST_CASE("members that cannot exchange large messages end the job before its first step") {
   for (const auto& [a, b] : {std::pair(worker(1), server(0)), {worker(2), worker(0)}}) {
     const SimulatedJobResult result = run_with(Fault::Kind::kNarrow, a, b, SchemeRule::kSfb);
     CHECK(result.outcome->loss.kind == NodeFailure::Kind::kUnreached);
@@ -67,7 +68,7 @@ TEST_CASE("a job starts over links of 0.1 Mbit/s") {
   CHECK(result.outcome->finished);
 }
 
-TEST_CASE("jobs by seed whose nodes lack connections from the start end, or leave a joiner out") {
+TEST_CASE("many seeds: a job with blocked connections ends, or removes the joiner") {
   for (uint64_t seed = 1; seed <= 60 / kStride; ++seed) {
     const SimulatedJobOptions options = setup_scenario(seed);
     CAPTURE(description(options));

@@ -29,8 +29,10 @@ void crash_at_every_event_of_a_step(int64_t staleness) {
 
 }  // namespace
 
-TEST_CASE("whoever crashes at whatever message of a step, the last complete step is saved") {
+TEST_CASE("a node crashes at any event of a step, and the last complete step is saved") {
   crash_at_every_event_of_a_step(0);
 }
 
-TEST_CASE("the same with sums in flight") { crash_at_every_event_of_a_step(2); }
+TEST_CASE("a node crashes at any event with sums in flight, and the last complete step is saved") {
+  crash_at_every_event_of_a_step(2);
+}

@@ -57,7 +57,7 @@ SimulatedJobOptions options_of(const PlanRequest& request) {
 
 }  // namespace
 
-TEST_CASE("every number of workers and servers comes to the values of one alone") {
+TEST_CASE("every number of workers and servers computes the values of one process") {
   for (const SchemeRule scheme : {SchemeRule::kPs, SchemeRule::kSfb, SchemeRule::kAuto})
     for (int64_t workers = 1; workers <= 5; workers += kIsSanitized ? 4 : 1)
       for (int64_t servers : {int64_t{1}, workers, int64_t{7}}) {
@@ -69,7 +69,7 @@ TEST_CASE("every number of workers and servers comes to the values of one alone"
       }
 }
 
-TEST_CASE("numbers of workers agree among themselves") {
+TEST_CASE("all numbers of workers compute the same values") {
   // PS only: its sums do not depend on the assignment of logical shards.
   std::vector<uint32_t> digests;
   for (int64_t workers = 2; workers <= 5; ++workers)
@@ -78,7 +78,7 @@ TEST_CASE("numbers of workers agree among themselves") {
   CHECK(digests == std::vector<uint32_t>(4, digests[0]));
 }
 
-TEST_CASE("each layer moves exactly the bytes that the plan says") {
+TEST_CASE("each layer sends exactly the bytes of the plan") {
   for (const SchemeRule scheme : {SchemeRule::kPs, SchemeRule::kSfb, SchemeRule::kAuto})
     for (const poseidon::DataType wire : {poseidon::DataType::kFp32, poseidon::DataType::kBf16})
       for (int64_t shards : {3, 8}) {
@@ -99,7 +99,7 @@ TEST_CASE("each layer moves exactly the bytes that the plan says") {
       }
 }
 
-TEST_CASE("unequal shards, held by any worker, come to the values of one alone") {
+TEST_CASE("unequal shards on any worker yield the values of one process") {
   const std::vector<std::vector<Part>> all{
       {{0, 4}, {4, 1}, {5, 2}}, {{5, 2}, {0, 4}, {4, 1}}, {{6, 1}, {0, 1}, {1, 5}}};
   for (const SchemeRule scheme : {SchemeRule::kPs, SchemeRule::kSfb, SchemeRule::kAuto}) {
@@ -126,7 +126,7 @@ TEST_CASE("unequal shards, held by any worker, come to the values of one alone")
   }
 }
 
-TEST_CASE("what workers and servers of one host exchange does not count") {
+TEST_CASE("traffic within a host does not count in the bytes of a layer") {
   for (const SchemeRule scheme : {SchemeRule::kPs, SchemeRule::kSfb}) {
     const Assignment shared(std::vector<AssignedWorker>{{.shards = {0, 4}, .host = 1},
                                                         {.shards = {4, 1}, .host = 1, .member = 1},
@@ -152,7 +152,7 @@ TEST_CASE("repeated and outdated frames change nothing") {
   CHECK(result.outdated > 20);
 }
 
-TEST_CASE("a wire of bf16 gives all workers the same bits, run after run") {
+TEST_CASE("with wire dtype bf16, all workers have the same bits in every run") {
   PlanRequest request = request_of(3, 2, 5, SchemeRule::kAuto);
   request.wire = poseidon::DataType::kBf16;
   const SimulatedJobResult first = run_job(options_of(request)),
@@ -162,7 +162,7 @@ TEST_CASE("a wire of bf16 gives all workers the same bits, run after run") {
   CHECK(first.digests == second.digests);
 }
 
-TEST_CASE("told to halt, all workers end after the same step") {
+TEST_CASE("after a halt, all workers end after the same step") {
   for (uint64_t event : {400, 500, 600, 700}) {
     SimulatedJobOptions options = options_of(request_of(4, 2, 4, SchemeRule::kAuto));
     options.steps = 1000;
@@ -174,7 +174,7 @@ TEST_CASE("told to halt, all workers end after the same step") {
   }
 }
 
-TEST_CASE("a silent worker is named after the timeout, a slow step is not") {
+TEST_CASE("a silent worker is reported after the timeout, a worker in a slow step is not") {
   SimulatedJobOptions options = options_of(request_of(3, 2, 3, SchemeRule::kPs));
   options.timeout = std::chrono::seconds(3);
   options.forward = std::chrono::seconds(8);  // a step of 32 s and more
@@ -187,7 +187,7 @@ TEST_CASE("a silent worker is named after the timeout, a slow step is not") {
   CHECK(result.losses.at(0).why == "no heartbeat for 3 s");
 }
 
-TEST_CASE("what is urgent overtakes: a shallow first layer does not wait for a deep last one") {
+TEST_CASE("priority: the first layer's sum does not wait for the large sum of the last layer") {
   // The last layer's gradient fills the link for a long time. The first layer's gradient is small.
   PlanRequest request = request_of(2, 2, 2, SchemeRule::kPs);
   request.layers = {convolution("first", 1000), convolution("last", 4'000'000)};
@@ -203,7 +203,7 @@ TEST_CASE("what is urgent overtakes: a shallow first layer does not wait for a d
   CHECK(by_priority < in_order - 4 * std::chrono::milliseconds(30));
 }
 
-TEST_CASE("a replica that has drifted is named, and the job ends") {
+TEST_CASE("a diverged replica is reported, and the job ends") {
   SimulatedJobOptions options = options_of(request_of(3, 2, 3, SchemeRule::kAuto));
   options.drifts = {1, 5};
   const SimulatedJobResult result = run_job(options);
@@ -214,7 +214,7 @@ TEST_CASE("a replica that has drifted is named, and the job ends") {
         "of 2 other workers after 8 steps");
 }
 
-TEST_CASE("who answers but makes no progress is warned of, and fails the job after a long while") {
+TEST_CASE("a worker without progress causes warnings, then fails the job at the stall timeout") {
   SimulatedJobOptions options = options_of(request_of(3, 2, 3, SchemeRule::kPs));
   options.stalls = {2, 4};
   options.stall_timeout = std::chrono::seconds(200);
@@ -232,7 +232,7 @@ TEST_CASE("who answers but makes no progress is warned of, and fails the job aft
   CHECK(result.warnings[0].ends_with("; steps completed: 4"));
 }
 
-TEST_CASE("a worker may take longer than the timeout to make its net, but not for ever") {
+TEST_CASE("a worker may build its net for longer than the timeout, up to the stall timeout") {
   SimulatedJobOptions options = options_of(request_of(3, 2, 3, SchemeRule::kAuto));
   options.preparation = 5 * options.timeout;
   CHECK(fault_in(options, run_job(options)) == "");
@@ -245,7 +245,7 @@ TEST_CASE("a worker may take longer than the timeout to make its net, but not fo
         "building the net");
 }
 
-TEST_CASE("late sums: every number of workers and servers comes to the values of one alone") {
+TEST_CASE("late sums: every number of workers and servers computes the values of one process") {
   for (const int64_t staleness : {1, 2, 5})
     for (const SchemeRule scheme : {SchemeRule::kPs, SchemeRule::kSfb, SchemeRule::kAuto})
       for (int64_t workers = 2; workers <= 5; workers += kIsSanitized ? 4 : 3) {
@@ -261,7 +261,7 @@ TEST_CASE("late sums: every number of workers and servers comes to the values of
       }
 }
 
-TEST_CASE("late sums: each layer moves exactly the bytes that the plan says") {
+TEST_CASE("late sums: each layer sends exactly the bytes of the plan") {
   for (const poseidon::DataType wire : {poseidon::DataType::kFp32, poseidon::DataType::kBf16}) {
     PlanRequest request = request_of(3, 2, 8, SchemeRule::kAuto);
     request.wire = wire;
@@ -277,7 +277,7 @@ TEST_CASE("late sums: each layer moves exactly the bytes that the plan says") {
   }
 }
 
-TEST_CASE("late sums hide a network that takes as long as the computation") {
+TEST_CASE("late sums hide communication that lasts as long as the computation") {
   PlanRequest request = request_of(2, 2, 2, SchemeRule::kPs);
   request.layers = {convolution("one", 1'000'000), convolution("two", 1'000'000)};
   SimulatedJobOptions options = options_of(request);
@@ -293,7 +293,7 @@ TEST_CASE("late sums hide a network that takes as long as the computation") {
   CHECK(late < on_time * 9 / 10);
 }
 
-TEST_CASE("a server that stands still is named, and what a worker awaited from it") {
+TEST_CASE("a stalled server is reported with the sum that a worker awaited from it") {
   for (uint64_t seed = 1; seed <= 40; seed += kStride) {
     SimulatedJobOptions options = options_of(request_of(3, 2, 3, SchemeRule::kAuto));
     options.seed = seed;
@@ -312,8 +312,7 @@ TEST_CASE("a server that stands still is named, and what a worker awaited from i
   }
 }
 
-TEST_CASE(
-    "late sums: factors of a peer that is far ahead overwrite none that are still to be used") {
+TEST_CASE("late sums: factors of a peer that is far ahead do not overwrite unused factors") {
   // Links are slow at random times, and computation is fast. With buffers for only staleness + 2
   // steps of factors, this test computes wrong values.
   for (const int64_t staleness : {1, 2, 3})
@@ -331,7 +330,7 @@ TEST_CASE(
     }
 }
 
-TEST_CASE("what a worker and a server of one host exchange does not cross its link") {
+TEST_CASE("traffic between a worker and a server of one host does not use the host's link") {
   // One server. If it is on the host of worker 0, that worker gets the sums without delay.
   PlanRequest request = request_of(2, 1, 2, SchemeRule::kPs);
   request.layers = {convolution("only", 1'000'000)};
@@ -351,7 +350,7 @@ TEST_CASE("what a worker and a server of one host exchange does not cross its li
   CHECK(duration(true) == doctest::Approx(2 * 2 * 4).epsilon(0.1));
 }
 
-TEST_CASE("all processes of a host send by one link") {
+TEST_CASE("all processes of a host share one link") {
   // Four servers share the link of one host. They send all data to two workers on other hosts.
   PlanRequest request = request_of(2, 4, 2, SchemeRule::kPs);
   request.layers = {convolution("first", 400'000), convolution("last", 1'600'000)};

@@ -132,7 +132,8 @@ std::string all_words(const SimulatedJobResult& result) {
 
 }  // namespace
 
-TEST_CASE("each state of the coordinator ends in time when what it waits for does not come") {
+TEST_CASE(
+    "each state of the coordinator ends at its deadline if the awaited event does not occur") {
   const std::vector<Stall> all = stalls();
   REQUIRE(all.size() == kCoordinatorStates.size());
   for (size_t i = 0; i < all.size(); ++i) {
@@ -155,7 +156,7 @@ TEST_CASE("each state of the coordinator ends in time when what it waits for doe
   }
 }
 
-TEST_CASE("whatever the coordinator is at when it stands still or dies, all members end in time") {
+TEST_CASE("if the coordinator stalls or crashes in any state, all members end in time") {
   for (const Fault::Kind kind : {Fault::Kind::kPause, Fault::Kind::kCrash})
     for (uint8_t state = 0; state < kCoordinatorStates.size(); ++state)
       for (uint64_t event = 0; event < 40; event += 4 * kStride) {
@@ -175,7 +176,7 @@ TEST_CASE("whatever the coordinator is at when it stands still or dies, all memb
       }
 }
 
-TEST_CASE("a step that a worker keeps is fetched before the plan is made") {
+TEST_CASE("a worker's in-memory checkpoint is fetched before the plan is made") {
   const SimulatedJobResult result = run_job(with_a_kept_step({}));
   REQUIRE(result.outcome.has_value());
   CHECK(result.outcome->finished);
@@ -183,7 +184,8 @@ TEST_CASE("a step that a worker keeps is fetched before the plan is made") {
   CHECK(time_in(State::kFetching, result) > 0s);
 }
 
-TEST_CASE("a worker that is lost while it is asked for its step is waited for anew") {
+TEST_CASE(
+    "if a worker fails during the fetch of its checkpoint, the job waits for another worker") {
   SimulatedJobOptions options = with_a_kept_step({});
   options.faults = {{.in = State::kFetching, .a = worker(1)}};
   const SimulatedJobResult result = run_job(options);
@@ -194,7 +196,7 @@ TEST_CASE("a worker that is lost while it is asked for its step is waited for an
   CHECK(result.warnings[0].starts_with("the node left before the job began: "));
 }
 
-TEST_CASE("two survivors that hang are given up one behind the other, and the third is saved") {
+TEST_CASE("survivors that hang in different states are dropped one by one, and another one saves") {
   SimulatedJobOptions options = with({{worker(1), Work::kStopping}}, {kWorker0Crashes});
   options.hangs.push_back({server(0), Work::kConcluding});
   const SimulatedJobResult result = run_job(options);
@@ -205,7 +207,7 @@ TEST_CASE("two survivors that hang are given up one behind the other, and the th
   CHECK(result.given_up == std::vector<NodeId>{worker(1)});
 }
 
-TEST_CASE("survivors that hang together are given up together") {
+TEST_CASE("survivors that hang at the same time are dropped at the same time") {
   SimulatedJobOptions options = with({{worker(1), Work::kStopping}}, {kWorker0Crashes});
   options.hangs.push_back({worker(2), Work::kStopping});
   const SimulatedJobResult one = run_job(with({{worker(1), Work::kStopping}}, {kWorker0Crashes}));
@@ -221,7 +223,7 @@ TEST_CASE("a test may take longer than the stall timeout") {
   CHECK(run_job(options).outcome->finished);
 }
 
-TEST_CASE("who hangs in a test is named with what it did") {
+TEST_CASE("a worker that hangs in a test is reported with its last activity") {
   SimulatedJobOptions options = with({{worker(2), Work::kTesting}});
   options.stall_timeout = 100s;
   options.test_batches = 10;
@@ -236,7 +238,7 @@ TEST_CASE("who hangs in a test is named with what it did") {
       "; last activity: testing, 1 of 10 batches; steps completed: 4"));
 }
 
-TEST_CASE("docs/cluster.md shows the states as they are") {
+TEST_CASE("docs/cluster.md lists the states of the coordinator and of members") {
   std::ifstream file(poseidon::test::source_folder() + "/docs/cluster.md");
   std::ostringstream page;
   page << file.rdbuf();

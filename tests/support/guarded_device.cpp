@@ -107,7 +107,9 @@ class GuardedLayer final : public layers::Layer {
     warning_ = layer_->warning();
   }
 
-  std::vector<layers::Choice> alternatives() const override { return layer_->alternatives(); }
+  std::vector<layers::AlgorithmChoice> alternatives() const override {
+    return layer_->alternatives();
+  }
   void forward(const layers::StepContext& step, const layers::Bindings& memory) override {
     const Inside inside(guard_);
     layer_->forward(step, memory);
@@ -134,10 +136,10 @@ class GuardedLayer final : public layers::Layer {
     const Inside inside(guard_);
     layer_->unpack(index, packed, canonical);
   }
-  void give_gradient(int index, const float* canonical, const layers::Bindings& memory,
+  void pack_gradient(int index, const float* canonical, const layers::Bindings& memory,
                      const layers::GradientSink& sink) const override {
     const Inside inside(guard_);
-    layer_->give_gradient(index, canonical, memory, sink);
+    layer_->pack_gradient(index, canonical, memory, sink);
   }
   bool packed_is_canonical(int index) const override { return layer_->packed_is_canonical(index); }
   std::string packed_order(int index) const override { return layer_->packed_order(index); }

@@ -26,7 +26,7 @@ struct LayerCase {
   bool training = true;
   bool in_place = false;  ///< share memory between input and output where the layer allows it
   std::vector<bool> input_needs_gradient = {};  ///< empty: all
-  layers::Choice choice = {};
+  layers::AlgorithmChoice choice = {};
   layers::StepContext step = {};  ///< LayerRunner sets `numbers` from the next field
   layers::StepParameters numbers = kTestStepParameters;
   LayerBackendMaker backend = make_layer_backend;

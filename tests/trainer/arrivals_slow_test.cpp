@@ -12,7 +12,7 @@ using poseidon::trainer::Arrivals;
 using poseidon::trainer::JobFailed;
 using namespace std::chrono_literals;
 
-TEST_CASE("a long wait is told when it is one, and when it ends with a layer") {
+TEST_CASE("a long wait is reported when it begins, and when an arrival ends it") {
   std::string told;
   Arrivals arrivals;
   arrivals.on_long_wait([&] { told += "begins "; }, [&] { told += "ends "; });
@@ -28,7 +28,7 @@ TEST_CASE("a long wait is told when it is one, and when it ends with a layer") {
   CHECK(told == "begins ends ");
 }
 
-TEST_CASE("a long wait that ends with the job has no end to tell") {
+TEST_CASE("a long wait that the job's failure ends is not reported as ended") {
   std::string told;
   Arrivals arrivals;
   arrivals.on_long_wait([&] { told += "begins "; }, [&] { told += "ends "; });

@@ -16,7 +16,7 @@ CheckpointOfferNote kept(int64_t step) {
 
 }  // namespace
 
-TEST_CASE("the worker with the latest step is asked, the lowest rank of equals") {
+TEST_CASE("the worker with the latest step is chosen, and among equal steps the lowest rank") {
   CheckpointOffers offers;
   CHECK(offers.choose(0) == nullptr);
   CHECK_FALSE(offers.chosen_worker().has_value());
@@ -32,7 +32,7 @@ TEST_CASE("the worker with the latest step is asked, the lowest rank of equals")
   CHECK_FALSE(offers.chosen_worker().has_value());
 }
 
-TEST_CASE("offers go with workers that get other ranks") {
+TEST_CASE("offers follow workers that receive new ranks") {
   CheckpointOffers offers;
   offers.add(0, kept(3));
   offers.add(1, kept(9));
@@ -43,7 +43,8 @@ TEST_CASE("offers go with workers that get other ranks") {
   CHECK(offers.asked_of(1, 7) != nullptr);
 }
 
-TEST_CASE("a keeper that is replaced while its step is written leaves others' offers alone") {
+TEST_CASE(
+    "a worker that fails while its in-memory checkpoint is written keeps other offers valid") {
   CheckpointOffers offers;
   offers.add(0, kept(9));
   offers.add(1, kept(9));
@@ -58,7 +59,7 @@ TEST_CASE("a keeper that is replaced while its step is written leaves others' of
   CHECK(offers.choose(8) != nullptr);
 }
 
-TEST_CASE("a worker that does not send what it keeps is passed over, and the next best is asked") {
+TEST_CASE("a worker that does not send its in-memory checkpoint is skipped for the next best one") {
   CheckpointOffers offers;
   offers.add(0, kept(9));
   offers.add(1, kept(8));
@@ -75,7 +76,7 @@ TEST_CASE("a worker that does not send what it keeps is passed over, and the nex
   CHECK_FALSE(offers.is_too_late(0, 9));  // the step may now be a checkpoint of this run
 }
 
-TEST_CASE("kept reports go with their worker, stay when its step is fetched, and need an offer") {
+TEST_CASE("saved reports follow their worker's rank, survive the fetch, and require an offer") {
   CheckpointOffers offers;
   offers.add_report(0, "of nothing");
   offers.add(2, kept(9));

@@ -56,7 +56,7 @@ struct RecordingLog final : Log {
 
 }  // namespace
 
-TEST_CASE("a checkpoint is read back as it was written") {
+TEST_CASE("a checkpoint that is read equals the one that was written") {
   const TinyJob folder;
   Memory before, after;
   const fs::path weights = write_checkpoint(folder.folder, state_of(12), before.tensors());
@@ -75,7 +75,7 @@ TEST_CASE("a checkpoint is read back as it was written") {
   CHECK(after.velocity == before.velocity);
 }
 
-TEST_CASE("a checkpoint carries the sums of as many steps as are in flight") {
+TEST_CASE("a checkpoint stores the sums of all steps in flight") {
   const TinyJob folder;
   for (int64_t in_flight : {0, 1, 2}) {
     Memory before, after;
@@ -92,7 +92,7 @@ TEST_CASE("a checkpoint carries the sums of as many steps as are in flight") {
   }
 }
 
-TEST_CASE("sums in flight that this job has not are refused, and more than there were steps") {
+TEST_CASE("unknown sums in flight are refused, and more of them than steps") {
   const TinyJob folder;
   Memory memory;
   RunState state = state_of(12);
@@ -147,7 +147,7 @@ TEST_CASE("weights that are altered, cut off or missing are refused") {
   CHECK(refusal() == weights.string() + ": cannot be read: No such file or directory");
 }
 
-TEST_CASE("the newest whole checkpoint is taken, and the damaged ones are named") {
+TEST_CASE("the newest intact checkpoint is opened, and damaged ones are named") {
   const TinyJob folder;
   Memory memory;
   for (int64_t step : {5, 10, 9, 20})
@@ -166,7 +166,7 @@ TEST_CASE("the newest whole checkpoint is taken, and the damaged ones are named"
   CHECK(open_checkpoint(folder.folder / "step-10.state", log)->state().step == 9);
 }
 
-TEST_CASE("where there is no checkpoint, that is said") {
+TEST_CASE("the error states that there is no checkpoint") {
   const TinyJob folder;
   SilentLog log;
   CHECK(error_of<ConfigError>([&] { open_checkpoint(folder.folder / "no", log); }) ==
@@ -176,12 +176,12 @@ TEST_CASE("where there is no checkpoint, that is said") {
         }).find("there is no checkpoint (a file step-<N>.state)") != std::string::npos);
 }
 
-TEST_CASE("the digest of the weights is of the parameters alone, as fp32") {
+TEST_CASE("the digest of the weights covers only the parameters, as fp32") {
   Memory memory;
   CHECK(weights_sha256(memory.tensors()) == sha256_hex(std::as_bytes(std::span(memory.weight))));
 }
 
-TEST_CASE("a checkpoint gets its name when what is read back is what it holds") {
+TEST_CASE("a checkpoint is renamed to its final name only after read-back verification") {
   const TinyJob folder;
   Memory memory;
   RunTensors tensors = memory.tensors();

@@ -57,7 +57,7 @@ struct Run {
 
 }  // namespace
 
-TEST_CASE("a worker's checkpoint is written when all workers agree on what is in it") {
+TEST_CASE("a worker's checkpoint is written when all workers agree on its values") {
   Run run;
   run.take(0, 4, 1);
   CHECK(run.files() == 0);
@@ -71,7 +71,7 @@ TEST_CASE("a worker's checkpoint is written when all workers agree on what is in
   CHECK(run.has(8));
 }
 
-TEST_CASE("a checkpoint of other values than all agreed on is not written") {
+TEST_CASE("a checkpoint that differs from the agreed values is not written") {
   Run run;
   run.take(0, 4, 1);
   CHECK(
@@ -81,7 +81,7 @@ TEST_CASE("a checkpoint of other values than all agreed on is not written") {
   CHECK(!run.checkpoints.wants(5));
 }
 
-TEST_CASE("what came must be what its sender says, after a loss too") {
+TEST_CASE("a received checkpoint must match its sender's digest, also after a failure") {
   Run run;
   run.checkpoints.trust_survivors();
   CHECK(error_of<RunError>([&] {
@@ -92,7 +92,7 @@ TEST_CASE("what came must be what its sender says, after a loss too") {
   CHECK(run.files() == 0);
 }
 
-TEST_CASE("after a loss the word of a survivor counts, with what had come before") {
+TEST_CASE("after a failure a survivor's digest is sufficient, also for an earlier checkpoint") {
   Run run;
   run.take(0, 100, 1);
   run.checkpoints.trust_survivors();
@@ -105,7 +105,7 @@ TEST_CASE("after a loss the word of a survivor counts, with what had come before
   CHECK(Run::digest_of(read) == Run::digest_of(run.store(2)));
 }
 
-TEST_CASE("where nothing can be written an older checkpoint stays, and no part of another") {
+TEST_CASE("a failed write keeps the older checkpoint and leaves no partial file") {
   Run run;
   run.checkpoints.trust_survivors();
   run.take(0, 4, 1);
@@ -119,7 +119,7 @@ TEST_CASE("where nothing can be written an older checkpoint stays, and no part o
   CHECK(run.checkpoints.saved_step() == 4);
 }
 
-TEST_CASE("a writer whose run directory another has taken over writes nothing") {
+TEST_CASE("a writer writes nothing after another process took over the run directory") {
   Run run;
   run.checkpoints.trust_survivors();
   // The lock file after another process took over the directory, while this process was stopped on
@@ -163,7 +163,7 @@ struct SavedRun {
 
 }  // namespace
 
-TEST_CASE("a job goes back to the last intact checkpoint, whatever has happened to later ones") {
+TEST_CASE("a job returns to the last intact checkpoint if later ones are damaged or missing") {
   for (const char* kind : {".safetensors", ".state"}) {
     SavedRun run;
     CHECK(run.gone_back_to() == 6);
@@ -184,7 +184,7 @@ TEST_CASE("a job goes back to the last intact checkpoint, whatever has happened 
   }
 }
 
-TEST_CASE("a worker copies no more than a window of its checkpoint at a time") {
+TEST_CASE("a worker buffers at most one window of its checkpoint") {
   SendWindow window(100 * sizeof(float));
   auto large = window.allocate(1000);  // the only buffer may be larger than the window
   auto waiting = std::async(std::launch::async, [&] { return window.allocate(60); });
@@ -198,7 +198,7 @@ TEST_CASE("a worker copies no more than a window of its checkpoint at a time") {
   CHECK_THROWS_AS(more.get(), JobFailed);
 }
 
-TEST_CASE("a worker begins no checkpoint while the one before is not written") {
+TEST_CASE("a worker begins no checkpoint before the previous one is written") {
   SendWindow window(100);
   window.begin(4);
   auto next = std::async(std::launch::async, [&] { window.begin(8); });

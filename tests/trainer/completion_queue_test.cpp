@@ -28,7 +28,7 @@ class Switch final : public Event::Point {
 
 }  // namespace
 
-TEST_CASE("what is handed over keeps its order, in whichever the events come") {
+TEST_CASE("completions run in the order of their enqueueing, in any order of the events") {
   const auto first = std::make_shared<Switch>(), second = std::make_shared<Switch>();
   std::vector<int> done;
   CompletionQueue hand_overs;
@@ -44,7 +44,7 @@ TEST_CASE("what is handed over keeps its order, in whichever the events come") {
   CHECK(done.back() == 4);
 }
 
-TEST_CASE("what a device forgets keeps nobody waiting, and is not done") {
+TEST_CASE("an event that the device abandons drops its completion and does not block later ones") {
   const auto first = std::make_shared<Switch>();
   std::vector<int> done;
   int forgotten = 0;

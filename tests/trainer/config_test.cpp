@@ -27,7 +27,7 @@ std::string refusal(const std::vector<std::string>& words) {
 
 }  // namespace
 
-TEST_CASE("a job is read with its defaults") {
+TEST_CASE("a job without optional keys has the defaults") {
   const JobConfig config = job_with({});
   CHECK(config.name == "tiny");
   CHECK(config.data.batch_per_worker == 8);
@@ -39,7 +39,7 @@ TEST_CASE("a job is read with its defaults") {
   CHECK_FALSE(config.data.test.shuffle);
 }
 
-TEST_CASE("--set takes JSON, else a text; null removes") {
+TEST_CASE("--set accepts JSON, or else a string; null removes the key") {
   CHECK(job_with({"optimizer.learning_rate=0.5"}).optimizer.learning_rate == 0.5);
   CHECK(job_with({"name=other name"}).name == "other name");
   CHECK(job_with({"name=\"7\""}).name == "7");
@@ -51,7 +51,7 @@ TEST_CASE("--set takes JSON, else a text; null removes") {
   CHECK(job_with({"cluster.logical_shards=4"}).shard_batch() == 2);
 }
 
-TEST_CASE("--set of one of a pair removes the other") {
+TEST_CASE("--set of one of two exclusive keys removes the other key") {
   const JobConfig batch = job_with({"data.global_batch=16"});
   CHECK(batch.data.batch_per_worker == 0);
   CHECK(batch.global_batch() == 16);
@@ -60,7 +60,7 @@ TEST_CASE("--set of one of a pair removes the other") {
   CHECK(epochs.train.epochs == 2.5);
 }
 
-TEST_CASE("--set of another type drops the keys that only the old one has") {
+TEST_CASE("--set of another type drops the keys that only the old type has") {
   Json json = parse_json(kTinyJob, "job.json");
   const std::vector<std::string> words{"optimizer.type=adam", "optimizer.beta1=0.8",
                                        "data.train.type=digits"};
@@ -73,21 +73,21 @@ TEST_CASE("--set of another type drops the keys that only the old one has") {
             .starts_with("job.json: /optimizer/momentum: unknown key"));
 }
 
-TEST_CASE("relative paths of --set are seen from where the user is") {
+TEST_CASE("relative paths of --set start at the current folder") {
   CHECK(job_with({"network=nets/a.json"}).network == "/where/nets/a.json");
   CHECK(job_with({"network=/nets/a.json"}).network == "/nets/a.json");
   CHECK(job_with({"data.train.type=mnist", "data.train.path=${DATA}/mnist"}).data.train.path ==
         "${DATA}/mnist");
 }
 
-TEST_CASE("--set words that cannot be applied are refused") {
+TEST_CASE("--set arguments that cannot be applied are refused") {
   CHECK(refusal({"momentum"}) ==
         "--set momentum: expected PATH=VALUE, as in optimizer.momentum=0.9");
   CHECK(refusal({"a..b=1"}) == "--set a..b=1: a key is empty");
   CHECK(refusal({"name.first=1"}) == "--set name.first=1: name is \"tiny\", which has no keys");
 }
 
-TEST_CASE("what --set has set is told as the argument's, with the path that is meant") {
+TEST_CASE("errors in values of --set name the argument and suggest the intended path") {
   const TinyJob job;
   const auto refused = [&](const std::string& argument) {
     return error_of<ConfigError>([&] { job.load({"train.seed=4", argument}); });
@@ -116,7 +116,7 @@ TEST_CASE("what --set has set is told as the argument's, with the path that is m
   CHECK(refused("name=x").starts_with((job.folder / "job.json").string() + ": /"));
 }
 
-TEST_CASE("comments and notes change nothing of a job") {
+TEST_CASE("comments and notes do not change a job") {
   const TinyJob plain, noted;
   const auto with_notes = [](std::string text) {
     text.replace(text.find('{'), 1, "{\n  // why\n  \"$schema\": \"s.json\", \"_why\": [1, 2],\n");
@@ -136,7 +136,7 @@ TEST_CASE("comments and notes change nothing of a job") {
   }
 }
 
-TEST_CASE("mistakes are named with file, place, expected and got") {
+TEST_CASE("errors name file, JSON path, expected and got") {
   CHECK(refusal({"optimizer.learing_rate=1"}) ==
         "job.json: /optimizer/learing_rate: unknown key; did you mean \"learning_rate\"?");
   CHECK(refusal({"train.steps=0"}) ==
@@ -172,7 +172,7 @@ TEST_CASE("mistakes are named with file, place, expected and got") {
   CHECK(refusal({"name=a/b"}) == "job.json: /name: expected a name without \"/\", got \"a/b\"");
 }
 
-TEST_CASE("late sums are refused together with waiting for all sums of a step") {
+TEST_CASE("staleness is refused together with overlap \"barrier\"") {
   CHECK(refusal({"comm.staleness=2"}) == "");
   CHECK(refusal({"comm.staleness=2", "comm.overlap=barrier"}) ==
         "job.json: /comm/overlap: expected \"priority\" with \"staleness\" 2, got \"barrier\", "
@@ -180,14 +180,14 @@ TEST_CASE("late sums are refused together with waiting for all sums of a step") 
   CHECK(refusal({"comm.staleness=1025"}).starts_with("job.json: /comm/staleness: expected"));
 }
 
-TEST_CASE("what a device does not do is refused, not ignored") {
+TEST_CASE("a precision that the device does not support is refused, not ignored") {
   CHECK(refusal({"device.type=cuda", "device.precision=tf32"}) == "");
   CHECK(refusal({"device.precision=tf32"}) ==
         "job.json: /device/precision: expected \"fp32\" or \"bf16\" for \"cpu\", got \"tf32\", "
         "which only \"cuda\" has");
 }
 
-TEST_CASE("devices are named as --device has them, and divide the threads") {
+TEST_CASE("devices have the names of --device, and divide the threads") {
   const auto names = [&](const std::vector<std::string>& words) {
     return job_with(words).device.names();
   };
@@ -201,7 +201,7 @@ TEST_CASE("devices are named as --device has them, and divide the threads") {
   CHECK(job_with({"device.threads=7"}).device.threads_of_each() == 7);
 }
 
-TEST_CASE("a resolved job means the same") {
+TEST_CASE("a resolved job has the same settings as the original") {
   const JobConfig config = job_with({"optimizer.type=adam", "train.epochs=2"});
   const Json json = resolved(config);
   CHECK_FALSE(json["train"].contains("steps"));
@@ -233,8 +233,7 @@ TEST_CASE("the config hash leaves out paths, threads and name") {
   CHECK(config_hash(result_settings(job_with({}), Json::object())) != first);
 }
 
-TEST_CASE(
-    "the config hash has the numbers that follow from the number of workers, not that number") {
+TEST_CASE("the config hash covers global batch and logical shards, not the number of workers") {
   const auto hash = [&](const std::vector<std::string>& words) {
     return config_hash(result_settings(job_with(words), Json::object()));
   };
@@ -245,7 +244,7 @@ TEST_CASE(
   CHECK(hash({"data.global_batch=24", "cluster.workers=2"}) != four);
 }
 
-TEST_CASE("a job is loaded with its network, or refused") {
+TEST_CASE("a job is loaded with its network; missing files and variables are refused") {
   const TinyJob job;
   CHECK(job.load().network->name() == "tiny");
   CHECK(error_of<ConfigError>([&] { job.load({"network=/no/such.json"}); }) ==
@@ -264,7 +263,7 @@ TEST_CASE("a job is loaded with its network, or refused") {
             ": /network: the network file \"/no/such.json\" does not exist");
 }
 
-TEST_CASE("data and network that do not go together are refused") {
+TEST_CASE("data that do not match the network are refused") {
   const TinyJob job;
   const auto refused = [&](std::vector<std::string> overrides) {
     SilentLog log;
@@ -278,7 +277,7 @@ TEST_CASE("data and network that do not go together are refused") {
             .starts_with(place + "for the input 2x6x6 of network \"tiny\": "));
 }
 
-TEST_CASE("classes that differ only in their normalization are refused, and that is told") {
+TEST_CASE("class names that differ only in Unicode normalization are refused, with that reason") {
   const auto refused = [](const std::string& got) {
     return error_of<ConfigError>([&] {
       refuse_other_classes({"j.json", "/data/test"}, "set", {"caf\u00E9"}, {got});

@@ -42,7 +42,8 @@ class Jail {
 
 }  // namespace
 
-TEST_CASE("paths of a job begin at the data root, under its name, or below it") {
+TEST_CASE(
+    "paths of a job may be relative to the data root, start with its variable, or be absolute") {
   const Jail jail;
   const std::string mnist = jail.folder("root/mnist");
   for (const std::string& path :
@@ -57,7 +58,7 @@ TEST_CASE("paths of a job begin at the data root, under its name, or below it") 
   CHECK(DataRoot("/").resolve(mnist) == mnist);
 }
 
-TEST_CASE("no path of a job leaves the data root") {
+TEST_CASE("no path of a job may lead out of the data root") {
   const Jail jail;
   jail.link("absolute", jail.job.folder / "outside");
   jail.link("relative", "../outside");
@@ -79,7 +80,7 @@ TEST_CASE("no path of a job leaves the data root") {
   }
 }
 
-TEST_CASE("links of a data set lead to its own root") {
+TEST_CASE("symbolic links in a data set may lead only into its data root") {
   const Jail jail;
   jail.link("classes/cat/inside", jail.job.folder / "root/mnist/images");
   CHECK(jail.resolved("classes") == jail.folder("root/classes"));
@@ -88,7 +89,7 @@ TEST_CASE("links of a data set lead to its own root") {
   CHECK(DataRoot("/").resolve(jail.folder("root/classes")) == jail.folder("root/classes"));
 }
 
-TEST_CASE("no variable of this process is read for a job that comes from elsewhere") {
+TEST_CASE("a job from another node cannot read environment variables") {
   const Jail jail;
   for (const char* path : {"${HOME}/mnist", "mnist/${HOME}", "${POSEIDON_DATA}${HOME}",
                            "${POSEIDON_DATA}x/mnist", "${"}) {

@@ -30,7 +30,7 @@ TEST_CASE("devices are named by kind and number") {
   CHECK(indices_in("cuda,cuda:12") == std::vector<int64_t>{0, 12});
 }
 
-TEST_CASE("a list of devices that is none is refused, and says why") {
+TEST_CASE("an invalid list of devices is refused, and the message states the reason") {
   CHECK(refused_list("cuda:0,cpu") ==
         "--device cuda:0,cpu: expected devices of one kind, got cuda and cpu; start a separate "
         "worker for each kind");

@@ -69,7 +69,7 @@ struct Given {
 
 }  // namespace
 
-TEST_CASE("what devices give comes to the worker's parts, with the bits of the fixed tree") {
+TEST_CASE("sums over the devices of a worker have the bits of the fixed tree") {
   for (uint32_t shards = 1; shards < 14; ++shards)
     for (uint32_t first = 0; first < shards; ++first)
       for (uint32_t count = 1; first + count <= shards; ++count) {
@@ -97,14 +97,14 @@ TEST_CASE("what devices give comes to the worker's parts, with the bits of the f
       }
 }
 
-TEST_CASE("the sum over all shards lies apart from what was given") {
+TEST_CASE("the sum over all shards is in the sum buffer, not in a device's buffer") {
   const comm::Plan plan = plan_of_workers({{.shards = {0, 4}}});
   const Given given(plan, 0, 2, 1);
   REQUIRE(given.complete.size() == 1);
   CHECK(given.complete[0].values.data() == given.sums.values.data());
 }
 
-TEST_CASE("steps and tensors are summed apart, and factors pass") {
+TEST_CASE("steps and tensors are summed separately, and factors pass unchanged") {
   const comm::Plan plan = plan_of_workers({{.shards = {0, 3}}, {.shards = {3, 1}, .member = 1}});
   SumMemory sums;
   DeviceReducer parts(plan, 0, 2, sums);

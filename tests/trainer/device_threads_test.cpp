@@ -11,7 +11,7 @@
 using namespace poseidon;
 using namespace poseidon::trainer;
 
-TEST_CASE("each device has one thread, the first that of the caller") {
+TEST_CASE("each device has one thread, and device 0 uses the caller's") {
   DeviceThreads threads(3);
   std::vector<std::thread::id> first(3), again(3);
   threads.run([&](size_t device) { first[device] = std::this_thread::get_id(); });
@@ -24,7 +24,7 @@ TEST_CASE("each device has one thread, the first that of the caller") {
   CHECK(others == 2);
 }
 
-TEST_CASE("devices are at work at once") {
+TEST_CASE("devices run concurrently") {
   DeviceThreads threads(2);
   std::atomic<int> here = 0;
   threads.run([&](size_t) {
@@ -34,7 +34,7 @@ TEST_CASE("devices are at work at once") {
   CHECK(here == 2);
 }
 
-TEST_CASE("the error that came first is thrown, and who waits for that device learns of it") {
+TEST_CASE("the first error is thrown, and threads that wait for the failed device are notified") {
   for (const size_t failing : {0, 2}) {
     DeviceThreads threads(3);
     std::atomic<bool> lost = false;

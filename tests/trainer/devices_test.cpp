@@ -110,7 +110,7 @@ std::string weights_of_run(const Json& summary) {
 
 }  // namespace
 
-TEST_CASE("any split over workers and devices has the bits of one device") {
+TEST_CASE("any split over workers and devices gives the bits of one device") {
   for (const char* network :
        {kTinyNetwork, kSmallResNet, kSmallLenet, kSmallShapes, kSharing, kPhased})
     for (const char* scheme : {"ps", "sfb"})
@@ -122,15 +122,14 @@ TEST_CASE("any split over workers and devices has the bits of one device") {
                std::string("cluster.logical_shards=") + shards});
 }
 
-TEST_CASE("functions, normalizations and losses have the bits of one worker on two and on three") {
+TEST_CASE("functions, normalizations and losses: two and three workers give the bits of one") {
   for (const char* network : {kSmallFunctions, kSmallLosses})
     for (const char* scheme : {"ps", "sfb"})
       check_splits(network, {{2, 1}, {3, 1}, {1, 2}},
                    {std::string("comm.scheme=") + scheme, "cluster.logical_shards=5"});
 }
 
-TEST_CASE(
-    "devices change no bits where the plan chooses, clipping needs all sums, or none overlap") {
+TEST_CASE("several devices keep the bits with scheme auto, clipping, lars and each overlap") {
   const TinyJob tiny;
   for (const std::vector<std::string>& settings :
        std::vector<std::vector<std::string>>{{"comm.scheme=auto"},
@@ -150,14 +149,14 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("without a number of logical shards there is one for each device") {
+TEST_CASE("the default number of logical shards is one for each device") {
   const TinyJob tiny;
   const Job job = tiny.load({"cluster.workers=2", zeros(3), "data.global_batch=12"});
   CHECK(job.config.logical_shards() == 6);
   CHECK(job.config.shard_batch() == 2);
 }
 
-TEST_CASE("a run by several devices has the bits of one, and goes on with any number of them") {
+TEST_CASE("a run on several devices has the bits of one, and resumes on any number of devices") {
   for (const char* scheme : {"ps", "sfb"})
     for (const char* staleness : {"0", "1"}) {
       const std::vector<std::string> settings{"cluster.logical_shards=4",
@@ -186,7 +185,7 @@ TEST_CASE("a run by several devices has the bits of one, and goes on with any nu
     }
 }
 
-TEST_CASE("a device that fails ends the run, by its own message") {
+TEST_CASE("a failed device ends the run with its error message") {
   const TinyJob tiny;
   for (const Split& split : {Split{1, 2}, Split{2, 2}, Split{1, 4}})
     for (const char* staleness : {"0", "2"})
@@ -207,7 +206,7 @@ TEST_CASE("a device that fails ends the run, by its own message") {
       }
 }
 
-TEST_CASE("a device that cannot be made is the worker's error, and the others end") {
+TEST_CASE("a device that cannot be created ends the worker with its error, and the others stop") {
   const TinyJob tiny;
   for (const size_t failing : {0, 1, 2}) {
     const Job job = job_of_split(tiny, {1, 3}, {"cluster.logical_shards=4"});
@@ -220,7 +219,7 @@ TEST_CASE("a device that cannot be made is the worker's error, and the others en
   }
 }
 
-TEST_CASE("a run of several devices ends by one message, whatever is wrong") {
+TEST_CASE("a run of several devices ends with a single error message") {
   const TinyJob tiny;
   const auto refusal = [&](std::vector<std::string> more) {
     more.insert(more.end(), {zeros(2), "cluster.logical_shards=4"});
@@ -231,7 +230,7 @@ TEST_CASE("a run of several devices ends by one message, whatever is wrong") {
   CHECK(error.find("the loss is", error.find("the loss is") + 1) == std::string::npos);
 }
 
-TEST_CASE("devices that come to other values are found") {
+TEST_CASE("devices whose values diverge are detected and named") {
   const TinyJob tiny;
   const Job job = job_of_split(tiny, {1, 2}, {"cluster.logical_shards=2"});
   JoinedJob all(job, {.steps = 1});
@@ -245,7 +244,7 @@ TEST_CASE("devices that come to other values are found") {
         "device 1 (counted from 0) differs from device 0");
 }
 
-TEST_CASE("a worker may have other devices than the job says, also of another kind") {
+TEST_CASE("a worker may have other devices than the job, also of another kind") {
   const TinyJob tiny;
   const JobMessage message = job_message(tiny.load({"cluster.workers=4", "data.global_batch=12"}));
   const auto opened = [&](const char* devices) {
@@ -259,7 +258,7 @@ TEST_CASE("a worker may have other devices than the job says, also of another ki
   CHECK(opened("cuda:1").config.device.type == "cpu");
 }
 
-TEST_CASE("memory is told for all devices of a worker") {
+TEST_CASE("the memory estimate covers all devices of a worker") {
   const TinyJob tiny;
   const auto estimate = [&](int devices) {
     const Job job = job_of_split(tiny, {1, devices}, {"cluster.logical_shards=4"});

@@ -9,7 +9,7 @@
 using namespace poseidon;
 using namespace poseidon::trainer;
 
-TEST_CASE("LeNet learns the generated digits in 300 steps, with two shards too, and with bf16") {
+TEST_CASE("LeNet learns the generated digits in 300 steps, also with two shards and with bf16") {
   const TinyJob folder;
   for (const std::string change :
        {"cluster.logical_shards=1", "cluster.logical_shards=2", "device.precision=bf16"}) {

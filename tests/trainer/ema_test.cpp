@@ -75,7 +75,7 @@ const std::string kDecay = "optimizer.average_decay=0.9";
 
 }  // namespace
 
-TEST_CASE("averages follow every update by the stated rate, of parameters and of statistics") {
+TEST_CASE("EMA follows every update at the stated rate, for parameters and statistics") {
   const TinyJob job;
   check_course(job, {}, 0.9);
   check_course(job, {}, 0.3);
@@ -84,7 +84,7 @@ TEST_CASE("averages follow every update by the stated rate, of parameters and of
   check_course(job, {"optimizer.clip_norm=0.1", "device.indices=[0,0]"}, 0.5);
 }
 
-TEST_CASE("averages change nothing of the training, and tests with them nothing either") {
+TEST_CASE("neither EMA nor tests with EMA change the training") {
   const TinyJob job;
   const Json without = job.run("without");
   const Json with = job.run("with", {kDecay});
@@ -97,7 +97,7 @@ TEST_CASE("averages change nothing of the training, and tests with them nothing 
   CHECK(often["test_loss"] == with["test_loss"]);
 }
 
-TEST_CASE("stopped and resumed gives the averages of an unbroken run") {
+TEST_CASE("a stopped and resumed run has the EMA of an uninterrupted run") {
   for (const std::vector<std::string>& more : std::vector<std::vector<std::string>>{
            {}, {"optimizer.type=adam", "comm.staleness=2"}, {"device.indices=[0,0]"}}) {
     const TinyJob job;
@@ -112,7 +112,7 @@ TEST_CASE("stopped and resumed gives the averages of an unbroken run") {
   }
 }
 
-TEST_CASE("--test uses the averages of a checkpoint or file, or its own values where asked") {
+TEST_CASE("--test uses the EMA of a checkpoint or file, or its own values on request") {
   const TinyJob job;
   for (const char* precision : {"fp32", "bf16"}) {
     const std::vector<std::string> overrides{kDecay, "train.test_every=3",
@@ -136,7 +136,7 @@ TEST_CASE("--test uses the averages of a checkpoint or file, or its own values w
   CHECK(tested(job, {.resume = job.folder / "own"}, {kDecay})["loss"] == own["test_loss"]);
 }
 
-TEST_CASE("before the first update is made, a test uses the first values") {
+TEST_CASE("before the first update a test with EMA uses the initial values") {
   const TinyJob job;
   const std::vector<std::string> late{"comm.staleness=2", "train.test_every=1"};
   std::vector<std::string> with = late;
@@ -148,7 +148,7 @@ TEST_CASE("before the first update is made, a test uses the first values") {
   CHECK(tested(job, {.resume = job.folder / "with"}, with)["loss"] == loss);
 }
 
-TEST_CASE("fine-tuning begins with a file's own values, and its averages anew") {
+TEST_CASE("fine-tuning starts with a file's own values and restarts the EMA") {
   const TinyJob job;
   job.run("first", {kDecay});
   const fs::path file = weights_of_step(job.folder / "first", 9);
@@ -160,7 +160,7 @@ TEST_CASE("fine-tuning begins with a file's own values, and its averages anew") 
   CHECK(read(one, "conv.weight.average") == read(one, "conv.weight"));
 }
 
-TEST_CASE("parameters that are frozen have no average, and are tested as they are") {
+TEST_CASE("frozen parameters have no EMA, and tests use their own values") {
   std::string network = kTinyNetwork;
   const std::string key = "\"outputs\": 5,";
   network.insert(network.find(key) + key.size(), " \"learning_rate_multipliers\": [0],");
@@ -173,7 +173,7 @@ TEST_CASE("parameters that are frozen have no average, and are tested as they ar
   CHECK(tested(job, {.resume = job.folder / "run"}, {kDecay})["loss"] == summary["test_loss"]);
 }
 
-TEST_CASE("a checkpoint without averages is refused where they are to be gone on with") {
+TEST_CASE("a checkpoint without EMA is refused by a job with EMA") {
   const TinyJob job;
   job.run("run", {}, {.max_steps = 3});
   const std::string error =

@@ -11,7 +11,7 @@
 using namespace poseidon;
 using namespace poseidon::trainer;
 
-TEST_CASE("the mean of a test has the same bits for any number of workers") {
+TEST_CASE("the mean of a test has the same bits with any number of workers") {
   const TinyJob tiny;
   const Job job =
       tiny.load({"data.global_batch=6", "cluster.logical_shards=6", "data.test.samples=203"});

@@ -24,7 +24,7 @@ bool soon(const std::function<bool()>& holds) {
 
 }  // namespace
 
-TEST_CASE("what is expected and does not come in time is given up, with its reason") {
+TEST_CASE("the watchdog fires after its timeout and passes the reason") {
   std::atomic<int> given_up = 0;
   std::string why;
   ExitWatchdog watch([&](const std::string& reason) {
@@ -37,7 +37,7 @@ TEST_CASE("what is expected and does not come in time is given up, with its reas
   CHECK(why == "the end");
 }
 
-TEST_CASE("what ends in time, or is not expected any more, is not given up") {
+TEST_CASE("the watchdog does not fire if it is disarmed or destroyed in time") {
   std::atomic<int> given_up = 0;
   {
     ExitWatchdog watch([&](const std::string&) { ++given_up; });
@@ -51,7 +51,7 @@ TEST_CASE("what ends in time, or is not expected any more, is not given up") {
   CHECK(given_up == 0);
 }
 
-TEST_CASE("time in which the whole process stood still does not count") {
+TEST_CASE("the watchdog does not count time in which the process was stopped") {
   std::array<int, 2> end{};
   REQUIRE(::pipe(end.data()) == 0);
   const pid_t child = ::fork();
@@ -75,7 +75,7 @@ TEST_CASE("time in which the whole process stood still does not count") {
   ::close(end[1]);
 }
 
-TEST_CASE("a reporter says at once what is new, and not every time what is not") {
+TEST_CASE("the progress reporter sends new activities at once and limits repeated ones") {
   std::vector<poseidon::comm::Progress> told;
   ProgressReporter progress([&](const poseidon::comm::Progress& each) { told.push_back(each); });
   for (int batch = 0; batch < 100; ++batch)

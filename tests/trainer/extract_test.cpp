@@ -53,7 +53,7 @@ std::vector<int32_t> labels_of(const SafetensorsFile& file) {
 
 }  // namespace
 
-TEST_CASE("features are those of every sample in order, as the layers say") {
+TEST_CASE("extracted features are the layers' outputs for every sample, in order") {
   const Extracting run;
   const Json told = run.extract({"relu", "ip", "bn", "conv"}, "all");
   CHECK(told["samples"] == 21);
@@ -85,7 +85,7 @@ TEST_CASE("features are those of every sample in order, as the layers say") {
   }
 }
 
-TEST_CASE("features do not depend on threads, nor on what else is extracted, nor on the batch") {
+TEST_CASE("extracted features do not depend on threads, batch size or other extracted layers") {
   const Extracting run;
   run.extract({"conv", "ip"}, "one");
   for (const char* threads : {"2", "3"}) {
@@ -101,7 +101,7 @@ TEST_CASE("features do not depend on threads, nor on what else is extracted, nor
   CHECK(labels_of(run.open("batches")) == labels_of(run.open("one")));
 }
 
-TEST_CASE("features are by the averages where the job has them, and of bf16 as floats") {
+TEST_CASE("extraction uses EMA if the job has it, and converts bf16 to floats") {
   const TinyJob job;
   job.run("run", {"optimizer.average_decay=0.9"});
   Console console(Console::Mode::kSilent);
@@ -117,7 +117,7 @@ TEST_CASE("features are by the averages where the job has them, and of bf16 as f
   for (size_t i = 0; i < own.size(); ++i) CHECK(std::abs(narrow[i] - own[i]) < 0.05F);
 }
 
-TEST_CASE("a layer that is not there is named, with those that are much like it") {
+TEST_CASE("--extract: the error for an unknown layer suggests similar names") {
   const Extracting run;
   const auto error = [&](const std::vector<std::string>& layers) {
     return error_of<ConfigError>([&] { run.extract(layers, "file"); });
@@ -133,7 +133,7 @@ TEST_CASE("a layer that is not there is named, with those that are much like it"
   CHECK(missing.ends_with("/data: --extract requires \"test\""));
 }
 
-TEST_CASE("an extraction that is stopped leaves nothing") {
+TEST_CASE("a stopped extraction leaves no file") {
   const Extracting run;
   const std::atomic<bool> stop = true;
   Console console(Console::Mode::kSilent);
@@ -145,7 +145,7 @@ TEST_CASE("an extraction that is stopped leaves nothing") {
     CHECK(!entry.path().filename().string().starts_with("file"));
 }
 
-TEST_CASE("a file of features takes no more memory than a batch, and all samples or none") {
+TEST_CASE("a feature file buffers one batch, and is committed only with all samples") {
   const TinyJob job;
   const fs::path path = job.folder / "features";
   {

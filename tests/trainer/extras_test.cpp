@@ -14,7 +14,7 @@
 using namespace poseidon;
 using namespace poseidon::trainer;
 
-TEST_CASE("a network with further inputs learns of them") {
+TEST_CASE("a network learns from its auxiliary inputs") {
   const TinyJob job(kTwoInputs);
   const std::vector<std::string> words =
       with_extras({"train.steps=200", "data.train.samples=16", "optimizer.learning_rate=0.1",
@@ -24,7 +24,7 @@ TEST_CASE("a network with further inputs learns of them") {
   CHECK(losses.back() < losses.front() / 2);
 }
 
-TEST_CASE("with further inputs a run gives the same bits on any loader threads, and resumed") {
+TEST_CASE("auxiliary inputs: the same bits with any number of loader threads and after a resume") {
   const TinyJob job(kTwoInputs);
   const Json whole = job.run("whole", with_extras({"train.test_every=4"}));
   const Json threads = job.run("threads", with_extras({"data.loader_threads=4"}));
@@ -43,7 +43,7 @@ TEST_CASE("with further inputs a run gives the same bits on any loader threads, 
   CHECK(features["layers"][0] == Json{{"name", "where"}, {"shape", {21, 3, 1, 1}}});
 }
 
-TEST_CASE("further inputs reach a device whose memory is out of reach as those of the CPU") {
+TEST_CASE("auxiliary inputs: a guarded device gives the bits of the CPU") {
   const TinyJob tiny(kTwoInputs);
   const Job job = tiny.load(with_extras({"cluster.logical_shards=2"}));
   const net::Net::Options two_versions{.versions = 2};
@@ -61,7 +61,7 @@ TEST_CASE("further inputs reach a device whose memory is out of reach as those o
   CHECK(guarded.state() == open.state());
 }
 
-TEST_CASE("mixed samples have mixed further inputs, and cutmix is refused") {
+TEST_CASE("auxiliary inputs: mixup mixes them, and cutmix is refused") {
   const TinyJob job(R"({
     "name": "n", "input": {"channels": 2, "height": 6, "width": 6},
     "inputs": [{"name": "pose", "shape": [4]}],
@@ -81,7 +81,7 @@ TEST_CASE("mixed samples have mixed further inputs, and cutmix is refused") {
                        "the auxiliary inputs of network \"n\" (mixup can mix them), got 0.5"));
 }
 
-TEST_CASE("data without what a network reads are refused with both files") {
+TEST_CASE("auxiliary inputs: data without them are refused, and the message names both files") {
   const TinyJob job(kTwoInputs);
   const std::string file = (job.folder / "job.json").string(),
                     network = (job.folder / "tiny_network.json").string();
@@ -103,7 +103,7 @@ TEST_CASE("data without what a network reads are refused with both files") {
         "width] or [values], got 2 numbers");
 }
 
-TEST_CASE("an image file has nothing for further inputs") {
+TEST_CASE("auxiliary inputs: --classify of image files is refused") {
   const TinyJob job(kTwoInputs);
   job.run("run", with_extras());
   SilentLog log;

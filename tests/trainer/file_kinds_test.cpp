@@ -26,7 +26,7 @@ const std::string kHdf5 = "\x89HDF\r\n\x1a\n"s;
 
 }  // namespace
 
-TEST_CASE("files are known by their first bytes, else by their names") {
+TEST_CASE("the kind of a file is recognized by its first bytes, or else by its name") {
   const Files files;
   CHECK(files.kind("a.bin", "\2\0\0\0\0\0\0\0{}"s) == FileKind::kSafetensors);
   CHECK(files.kind("a.safetensors", "\x70\0\0\0\0\0\0\0{}"s) == FileKind::kUnknown);
@@ -74,7 +74,7 @@ TEST_CASE("weights of other programs are refused with the command that converts 
   CHECK(advice("m.safetensors", "\2\0\0\0\0\0\0\0{}"s) == "");
 }
 
-TEST_CASE("what is no job file is refused with the flag or program that takes it") {
+TEST_CASE("a file that is not a job is refused, and the message names the flag or program for it") {
   const Files files;
   const auto refused = [&](const fs::path& file) {
     SilentLog log;

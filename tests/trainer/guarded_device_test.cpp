@@ -16,7 +16,7 @@ using namespace poseidon;
 using namespace poseidon::trainer;
 using poseidon::testing::make_guarded_backend;
 
-TEST_CASE("who reaches behind the wall does not live to tell") {
+TEST_CASE("guarded device: a host access to device memory ends the process, and copies work") {
   const layers::Backend backend = make_guarded_backend();
   const Buffer memory = backend.device->allocate(64, MemoryKind::kDevice, "a test");
   const pid_t child = ::fork();
@@ -38,7 +38,7 @@ TEST_CASE("who reaches behind the wall does not live to tell") {
   CHECK(here == there);
 }
 
-TEST_CASE("a training behind the wall has the bits of the CPU") {
+TEST_CASE("guarded device: training gives the bits of the CPU") {
   const TinyJob tiny;
   std::vector<Setup> setups = kSetups;
   setups.push_back({{"optimizer.type=lars", "cluster.logical_shards=2"}});
@@ -60,7 +60,7 @@ TEST_CASE("a training behind the wall has the bits of the CPU") {
     }
 }
 
-TEST_CASE("a test behind the wall has the figures of the CPU") {
+TEST_CASE("guarded device: a test gives the results of the CPU") {
   for (const char* network : {kTinyNetwork, kPhased}) {
     const TinyJob tiny(network);
     const Job job = tiny.load();
@@ -84,7 +84,7 @@ TEST_CASE("a test behind the wall has the figures of the CPU") {
   }
 }
 
-TEST_CASE("a layer with values that are not finite is named behind the wall too") {
+TEST_CASE("guarded device: the error names the layer with values that are not finite") {
   const TinyJob tiny;
   const Job job = tiny.load({"optimizer.learning_rate=1e30", "optimizer.schedule.warmup=0"});
   const auto failure = [](Training& training) {
@@ -98,7 +98,7 @@ TEST_CASE("a layer with values that are not finite is named behind the wall too"
   CHECK(failure(guarded) == expected);
 }
 
-TEST_CASE("workers behind walls have the bits of workers on the CPU, by servers and by factors") {
+TEST_CASE("guarded device: workers give the bits of workers on the CPU, with ps and sfb") {
   const TinyJob tiny;
   for (const char* scheme : {"ps", "sfb"})
     for (const char* shards : {"2", "5"})

@@ -46,13 +46,13 @@ TEST_CASE("a hosts file has a line for each host, with comments and blank lines 
   CHECK(slots_of(hosts) == 7);
 }
 
-TEST_CASE("a byte order mark before a hosts file is no part of a host") {
+TEST_CASE("a byte order mark before a hosts file is skipped") {
   const Host host = only_host("\xEF\xBB\xBFnode1 slots=2\r\n");
   CHECK(host.name == "node1");
   CHECK(host.slots == 2);
 }
 
-TEST_CASE("an IPv6 address of a hosts file stands in brackets") {
+TEST_CASE("an IPv6 address in a hosts file is written in brackets") {
   const Host host = only_host("ann@[fd00::7]:22 address=[fd01::7]");
   CHECK(host.user == "ann");
   CHECK(host.name == "fd00::7");
@@ -79,7 +79,7 @@ TEST_CASE("an error of a hosts file names file and line, what was expected and w
         "hosts: expected a line [user@]host[:port] [slots=N] for each host, got an empty list");
 }
 
-TEST_CASE("security: what ssh or a shell would take for something else is no host and no user") {
+TEST_CASE("security: hosts and users that ssh or a shell would interpret are refused") {
   for (const std::string line :
        {"-oProxyCommand=x", "-l@node1", "ann@-node1", "@node1", "ann@", "[-node1]", "[node1", "[]",
         "node1;true", "$(true)", "`true`", "a@b@c", "node\x1b[1m", "[node1]x"}) {
@@ -89,7 +89,7 @@ TEST_CASE("security: what ssh or a shell would take for something else is no hos
   }
 }
 
-TEST_CASE("workers fill the slots of the hosts in order, a server beside each") {
+TEST_CASE("workers fill the slots of the hosts in order, each with a server on its host") {
   const std::vector<Host> hosts = parse_hosts("a slots=2\nb\nc slots=3\n", "hosts");
   const HostAssignment assignment(hosts, 4, 4);
   const std::vector<std::string> expected{"a", "a", "b", "c"};
@@ -103,7 +103,7 @@ TEST_CASE("workers fill the slots of the hosts in order, a server beside each") 
   CHECK(assignment.workers_on_host(worker(3)) == 1);
 }
 
-TEST_CASE("servers that are fewer or more than the workers are spread over them") {
+TEST_CASE("fewer or more servers than workers are spread evenly over the workers' hosts") {
   const std::vector<Host> hosts = parse_hosts("a slots=2\nb slots=2\n", "hosts");
   const HostAssignment fewer(hosts, 4, 2);
   CHECK(fewer.host_of(server(0)).name == "a");
@@ -113,7 +113,7 @@ TEST_CASE("servers that are fewer or more than the workers are spread over them"
   CHECK(more.host_of(server(4)).name == "b");
 }
 
-TEST_CASE("a host that is named twice has the slots of both lines") {
+TEST_CASE("a host with two lines has the slots of both") {
   const HostAssignment assignment(parse_hosts("a\nb\na\n", "hosts"), 3, 0);
   CHECK(assignment.host_of(worker(0)).name == "a");
   CHECK(assignment.host_of(worker(1)).name == "b");

@@ -55,7 +55,8 @@ InMemoryCheckpoint step_of(const std::string& run, int64_t step) {
 
 }  // namespace
 
-TEST_CASE("a copy of a step holds all that a checkpoint of it would, whatever becomes of the run") {
+TEST_CASE(
+    "an in-memory checkpoint equals the checkpoint of its step and does not change afterwards") {
   const TinyJob tiny;
   LiveRun run(tiny);
   fill(run.tensors, 1, 1);
@@ -68,7 +69,7 @@ TEST_CASE("a copy of a step holds all that a checkpoint of it would, whatever be
   CHECK(tensor_list(kept.tensors->tensors()) == tensor_list(run.tensors));
 }
 
-TEST_CASE("a step is kept for its own run, until another takes its place, or its time is over") {
+TEST_CASE("an in-memory checkpoint is kept for its run until another replaces it or it expires") {
   InMemoryCheckpointStore checkpoint_store;
   const InMemoryCheckpointStore::Clock::time_point now{};
   CHECK(checkpoint_store.of("one") == nullptr);

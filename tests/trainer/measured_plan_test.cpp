@@ -25,7 +25,7 @@ LayerTimes times_of(const Job& job) {
 
 }  // namespace
 
-TEST_CASE("a run measures when it decides by time and has no plan that it keeps") {
+TEST_CASE("a run measures times only for policy \"time\" and without a stored plan") {
   const TinyJob tiny;
   CHECK(MeasuredPlan::wanted(by_time(tiny), nullptr, false));
   CHECK_FALSE(MeasuredPlan::wanted(tiny.load({"cluster.workers=2"}), nullptr, false));
@@ -58,7 +58,7 @@ TEST_CASE("the slowest worker's times and the measured link make the plan") {
   CHECK(slower > one);
 }
 
-TEST_CASE("devices of a worker take their shards at once") {
+TEST_CASE("the predicted step counts devices of a worker as concurrent") {
   const TinyJob tiny;
   const Job job =
       by_time(tiny, {"comm.link_mbps=1e6", "cluster.logical_shards=8", "data.global_batch=16"});
@@ -75,7 +75,7 @@ TEST_CASE("devices of a worker take their shards at once") {
   CHECK(predicted_ms(1) == doctest::Approx(2 * predicted_ms(3)).epsilon(0.05));
 }
 
-TEST_CASE("times of a worker that was replaced do not count") {
+TEST_CASE("times of a replaced worker are ignored") {
   const TinyJob tiny;
   const Job job = by_time(tiny, {"comm.link_mbps=100"});
   const LayerTimes times = times_of(job);
@@ -91,7 +91,7 @@ TEST_CASE("times of a worker that was replaced do not count") {
   CHECK(measured.make().predicted_step_ms == expected.make().predicted_step_ms);
 }
 
-TEST_CASE("a limit of bandwidth is the link where it is less") {
+TEST_CASE("a bandwidth limit below the measured link replaces it") {
   const TinyJob tiny;
   const Job job = by_time(tiny, {"comm.bandwidth_limit_mbps=50"});
   const LayerTimes times = times_of(job);
@@ -102,7 +102,7 @@ TEST_CASE("a limit of bandwidth is the link where it is less") {
   CHECK(measured.make().link_mbps == 50);
 }
 
-TEST_CASE("times of other layers than the others' are refused, and none at all") {
+TEST_CASE("missing layer times are refused, and times of other layers") {
   const TinyJob tiny;
   const Job job = by_time(tiny);
   MeasuredPlan measured(job, nullptr, false);
@@ -138,7 +138,7 @@ std::vector<comm::Part> dealt(const Job& job, const std::vector<LayerTimes>& tim
 
 }  // namespace
 
-TEST_CASE("shards are dealt by the times that workers measure, when a job asks for that") {
+TEST_CASE("balance \"speed\": shards are assigned by the times that workers measure") {
   const TinyJob tiny;
   const std::vector<std::string> words{"cluster.workers=2", "cluster.logical_shards=16",
                                        "data.global_batch=16"};
@@ -169,7 +169,7 @@ TEST_CASE("shards are dealt by the times that workers measure, when a job asks f
   CHECK(dealt(job, {times, slower(times, 3)}) == std::vector<comm::Part>{{0, 12}, {12, 4}});
 }
 
-TEST_CASE("the plan before the measurement has a shard for each device of each worker") {
+TEST_CASE("balance \"speed\": the provisional plan has a shard for each device of each worker") {
   const TinyJob tiny;
   const Job job =
       tiny.load({"cluster.workers=3", "cluster.logical_shards=16", "device.indices=[0, 0]",
@@ -184,7 +184,7 @@ TEST_CASE("the plan before the measurement has a shard for each device of each w
         std::vector<comm::Part>{{0, 12}, {12, 2}, {14, 2}});
 }
 
-TEST_CASE("the line of shards by speed says who has how many, and why") {
+TEST_CASE("balance \"speed\": the message states each worker's shards and the reason") {
   const TinyJob tiny;
   const Job job = tiny.load({"cluster.workers=2", "cluster.logical_shards=16",
                              "data.global_batch=16", "cluster.balance=speed"});
@@ -203,7 +203,7 @@ TEST_CASE("the line of shards by speed says who has how many, and why") {
         "slowest worker computes 75 ms per step");
 }
 
-TEST_CASE("what is predicted of uneven shards is the step of the worker that all wait for") {
+TEST_CASE("balance \"speed\": the predicted step is that of the slowest worker") {
   const TinyJob tiny;
   const std::vector<std::string> words{"cluster.workers=2", "cluster.logical_shards=16",
                                        "data.global_batch=16", "cluster.balance=speed",

@@ -25,7 +25,7 @@ MemoryEstimate estimate_of(const Job& job) {
 
 }  // namespace
 
-TEST_CASE("state and gradients are told as they are taken") {
+TEST_CASE("the estimates of state and gradients equal the allocated bytes") {
   const TinyJob tiny;
   for (const char* type : {"sgd", "adam", "averages"}) {
     CAPTURE(type);
@@ -57,7 +57,7 @@ TEST_CASE("state and gradients are told as they are taken") {
   }
 }
 
-TEST_CASE("a run that wants more than there is warns in one line, and others do not") {
+TEST_CASE("a run that needs more memory than available prints a warning of one line") {
   const TinyJob tiny;
   const Job job = tiny.load();
   Warnings log;

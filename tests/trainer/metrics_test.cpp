@@ -19,7 +19,7 @@ StepReport report_of(int64_t step) {
 
 }  // namespace
 
-TEST_CASE("lines of metrics that do not fit on the disk do not end the run") {
+TEST_CASE("a full disk does not end the run when metrics lines are written") {
   const TinyJob job;
   Console console(Console::Mode::kSilent);
   Metrics metrics(job.folder, {.steps = 3}, console);
@@ -35,7 +35,7 @@ TEST_CASE("lines of metrics that do not fit on the disk do not end the run") {
   CHECK(lines.find("\"step\":3") != std::string::npos);
 }
 
-TEST_CASE("a lock that cannot be read costs a line, one of another process ends the run") {
+TEST_CASE("an unreadable lock drops one metrics line, and another process's lock ends the run") {
   const TinyJob job;
   RunDirectory directory(job.folder / "run", false);
   directory.make();

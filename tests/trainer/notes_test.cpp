@@ -38,7 +38,7 @@ PublishedPlan published_for(const Job& job) {
 
 }  // namespace
 
-TEST_CASE("a note goes to the one who takes its kind, and none else's") {
+TEST_CASE("a note is dispatched by its kind, and an unexpected kind is refused") {
   const comm::Note note = write_note(TrafficNote{{{.sent = 1, .received = 2}}}, 7);
   CHECK(note.about == "traffic");
   CHECK(note.step == 7);
@@ -51,7 +51,7 @@ TEST_CASE("a note goes to the one who takes its kind, and none else's") {
         "a note of \"traffic\", which is not expected here");
 }
 
-TEST_CASE("a note is not read as anything but what it is") {
+TEST_CASE("a note with missing, unknown or wrong fields is refused") {
   const auto refusal = [](const Json& content) {
     const comm::Note note{.about = "clock", .step = 0, .content = content};
     return error_of<ConfigError>([&] { read_note<ClockNote>(note); });
@@ -64,13 +64,13 @@ TEST_CASE("a note is not read as anything but what it is") {
   }
 }
 
-TEST_CASE("names of classes are read as they were told, also of none and of one") {
+TEST_CASE("class names survive writing and reading, also none and one") {
   for (const std::vector<std::string>& classes :
        {std::vector<std::string>{}, {"cat"}, {"cat", "a dog\n", ""}})
     CHECK(read_note<ClassesNote>(write_note(ClassesNote{classes})).classes == classes);
 }
 
-TEST_CASE("a worker's list of tensors is what its network has") {
+TEST_CASE("a worker's list of tensors matches its network and optimizer") {
   const TinyJob tiny;
   for (const char* type : {"sgd", "adam", "rmsprop"})
     for (const int64_t steps : {0, 2}) {
@@ -84,7 +84,7 @@ TEST_CASE("a worker's list of tensors is what its network has") {
     }
 }
 
-TEST_CASE("a list of other tensors is refused before memory is taken for them") {
+TEST_CASE("a wrong list of tensors is refused before any allocation") {
   const TinyJob tiny;
   const Job job = tiny.load();
   const Json good = list_of(job, 1);
@@ -107,7 +107,7 @@ TEST_CASE("a list of other tensors is refused before memory is taken for them") 
   CHECK(refused([](Json& list) { list = Json::array(); }));
 }
 
-TEST_CASE("a plan is held against the job, and against who reads it") {
+TEST_CASE("a plan is checked against the job and against its reader's role") {
   const TinyJob tiny;
   const Job job = tiny.load({"cluster.workers=2", "cluster.servers=1"});
   const comm::NodeId worker{comm::Role::kWorker, 1}, server{comm::Role::kServer, 0};
@@ -132,7 +132,7 @@ TEST_CASE("a plan is held against the job, and against who reads it") {
   CHECK(refusal("wire", "bf16", worker) != "");
 }
 
-TEST_CASE("steps of a plan have an order, and it names no folder") {
+TEST_CASE("a plan with wrong step order or with a folder is refused") {
   const TinyJob tiny;
   const Json good = write_published_plan(published_for(tiny.load()));
   const auto refusal = [&](const char* key, const Json& value) {
@@ -147,7 +147,7 @@ TEST_CASE("steps of a plan have an order, and it names no folder") {
   CHECK(refusal("run_directory", "/tmp").starts_with("the plan: /run_directory: unknown key"));
 }
 
-TEST_CASE("the number of samples that workers tell is one") {
+TEST_CASE("the number of samples that workers report must be a positive integer") {
   const auto told = [](const std::string& value) {
     return training_samples({{"the number of training samples", value}});
   };
@@ -159,7 +159,7 @@ TEST_CASE("the number of samples that workers tell is one") {
   CHECK_THROWS_AS(training_samples({}), ConfigError);
 }
 
-TEST_CASE("a logical shard that is computed otherwise than before is named, with what differs") {
+TEST_CASE("a logical shard with another device kind, arithmetic or thread count is reported") {
   const TinyJob files;
   const Job job = files.load({"cluster.workers=2", "cluster.servers=1", "comm.scheme=ps"});
   const DeviceNote usual{
@@ -191,7 +191,7 @@ TEST_CASE("a logical shard that is computed otherwise than before is named, with
   CHECK(moved_shard(published_for(job).plan, plan_with(usual), job).empty());
 }
 
-TEST_CASE("the workers of the last ranks receive values, as many as the plan says") {
+TEST_CASE("the workers of the highest ranks receive values, in the number that the plan states") {
   PublishedPlan published{.plan = Json{{"workers", 3}}, .receiving = 1};
   CHECK_FALSE(published.receives_values(1));
   CHECK(published.receives_values(2));

@@ -71,7 +71,7 @@ std::string said_of_test(const Job& job, const fs::path& run) {
 
 }  // namespace
 
-TEST_CASE("a job trains the layers of training and tests those of tests") {
+TEST_CASE("phases: training runs the layers of phase train, and tests run those of phase test") {
   const TinyJob job(kPhased), alone(training_alone().c_str());
   const std::vector<std::string> often{"train.test_every=2", "train.log_every=1"};
   const Json summary = job.run("run", often), same = alone.run("run", often);
@@ -97,7 +97,7 @@ TEST_CASE("a job trains the layers of training and tests those of tests") {
         names_in(same["checkpoint"].get<std::string>()));
 }
 
-TEST_CASE("a test alone gives what the run's test of the same layers gave, without a warning") {
+TEST_CASE("phases: --test gives the result of the run's test, without a warning") {
   for (const char* decay : {"0", "0.9"}) {
     const std::vector<std::string> words{std::string("optimizer.average_decay=") + decay};
     const TinyJob job(kPhased);
@@ -112,7 +112,7 @@ TEST_CASE("a test alone gives what the run's test of the same layers gave, witho
   }
 }
 
-TEST_CASE("with layers of one phase a run can be stopped and resumed") {
+TEST_CASE("phases: a run can be stopped and resumed") {
   const TinyJob job(kPhased);
   const std::vector<std::string> often{"train.test_every=2"};
   const Json whole = job.run("whole", often);
@@ -122,7 +122,7 @@ TEST_CASE("with layers of one phase a run can be stopped and resumed") {
   CHECK(resumed["test_loss"] == whole["test_loss"]);
 }
 
-TEST_CASE("features are those of tests") {
+TEST_CASE("phases: --extract accepts only layers of phase test") {
   const TinyJob job(kPhased);
   job.run("run");
   Console console(Console::Mode::kSilent);
@@ -136,7 +136,7 @@ TEST_CASE("features are those of tests") {
         "training");
 }
 
-TEST_CASE("only what is trained is summed, and what is not tested is refused") {
+TEST_CASE("phases: only trained layers are summed, and a network without a test loss is refused") {
   const TinyJob job(kPhased);
   std::vector<std::string> summed;
   for (const comm::LayerTraffic& layer : layer_traffic(*job.load().network))

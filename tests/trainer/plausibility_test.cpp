@@ -49,9 +49,7 @@ constexpr const char* kLoss = R"({"name": "loss", "type": "softmax_loss"})";
 
 }  // namespace
 
-TEST_CASE("a job that is as it should be is not warned of") {
-  CHECK(Doubtful().lines() == Lines{});
-}
+TEST_CASE("a plausible job causes no warning") { CHECK(Doubtful().lines() == Lines{}); }
 
 TEST_CASE("doubtful: mean and deviation of pixels from 0 to 1") {
   const Doubtful job;
@@ -76,13 +74,13 @@ TEST_CASE("doubtful: pixels that are scaled to 0 to 1 and divided by a deviation
               "0 to 1"});
 }
 
-TEST_CASE("doubtful: floats have any range") {
+TEST_CASE("doubtful: float samples may have any range, so there is no warning") {
   Doubtful job;
   job.data.train->floats = job.data.test->floats = true;
   CHECK(job.lines({"data.train.transform={\"mean\": 0.5, \"std\": 0.2}"}) == Lines{});
 }
 
-TEST_CASE("doubtful: a test set that is prepared with other values") {
+TEST_CASE("doubtful: a test set with another transform than the training set") {
   CHECK(
       Doubtful().lines({"data.test.transform={\"scale\": 0.02}"}) ==
       Lines{"job.json: /data/test/transform/scale: differs from the training set's \"scale\": the "
@@ -109,7 +107,7 @@ TEST_CASE("doubtful: a batch larger than the training set") {
               "training set several times: 1 step is 21.33 epochs; expected at most 3"});
 }
 
-TEST_CASE("doubtful: weights that begin at 0 and hide what is before or after them") {
+TEST_CASE("doubtful: zero weights that block the layers before or after them") {
   const std::string zeros = R"("weight_filler": {"type": "constant"})";
   Doubtful job(R"({"name": "conv", "type": "convolution", "outputs": 2, "kernel": 3, )" + zeros +
                R"(}, {"name": "relu", "type": "relu"}, {"name": "ip", "type": "linear",
@@ -145,7 +143,7 @@ TEST_CASE("doubtful: batch norm of one value") {
               "fewer cluster.logical_shards"});
 }
 
-TEST_CASE("doubtful: a softmax before the loss that has one") {
+TEST_CASE("doubtful: a softmax before a softmax loss") {
   const Doubtful job(std::string(kHead) + R"({"name": "prob", "type": "softmax"},)" + kLoss);
   CHECK(job.lines() == Lines{"tiny_network.json: softmax_loss \"loss\" reads softmax \"prob\": "
                              "softmax_loss itself computes softmax, and computing it twice slows "
@@ -164,7 +162,7 @@ TEST_CASE("doubtful: layers that no layer reads") {
   CHECK(output.lines() == Lines{});
 }
 
-TEST_CASE("doubtful: the top 5 of 3 classes, and a dropout of nearly all") {
+TEST_CASE("doubtful: the top 5 of 3 classes, and a dropout of 95 %") {
   const Doubtful job(std::string(kHead) +
                      R"({"name": "drop", "type": "dropout", "probability": 0.95},)" + kLoss +
                      R"(, {"name": "hits", "type": "accuracy", "input": "ip", "top_k": [1, 5]})");
@@ -184,7 +182,7 @@ TEST_CASE("doubtful: a learning rate of 0") {
                              "nothing is learned"});
 }
 
-TEST_CASE("doubtful: what is beyond the end of the job") {
+TEST_CASE("doubtful: warm-up, test and checkpoint intervals beyond the end of the job") {
   const Doubtful job;
   CHECK(
       job.lines({"optimizer.schedule={\"warmup\": 50}", "train.test_every=100",
@@ -211,7 +209,7 @@ TEST_CASE("doubtful: what is beyond the end of the job") {
         Lines{"job.json: /train/test_every: is 2, but there is no test set: expected data.test"});
 }
 
-TEST_CASE("doubtful: a rate that jumps where a finished job is made longer") {
+TEST_CASE("doubtful: a learning rate that jumps when a finished job is extended") {
   Doubtful job;
   job.resumed = {.step = 9, .learning_rate = 0};
   CHECK(job.lines({"train.steps=18"}) ==
@@ -222,7 +220,7 @@ TEST_CASE("doubtful: a rate that jumps where a finished job is made longer") {
   CHECK(job.lines() == Lines{});
 }
 
-TEST_CASE("a job in numbers") {
+TEST_CASE("the line of numbers states samples, classes, parameters and steps per epoch") {
   const Doubtful job;
   const Job loaded = job.files.load({"data.batch_per_worker=100"});
   KnownData data{.train = pixels(50000, "a"), .test = pixels(10000, "b")};

@@ -131,7 +131,7 @@ double worst(const std::vector<double>& got, const std::vector<double>& expected
 
 }  // namespace
 
-TEST_CASE("lenet loses what PyTorch's loses, 100 steps") {
+TEST_CASE("lenet has PyTorch's losses for 100 steps") {
   const auto expected = read_curve("lenet");
   const auto got = train({.network = "lenet",
                           .batch = 64,
@@ -145,7 +145,7 @@ TEST_CASE("lenet loses what PyTorch's loses, 100 steps") {
   CHECK(worst(got, expected, 100) < 1e-4);
 }
 
-TEST_CASE("cifar10_quick loses what PyTorch's loses, 100 steps") {
+TEST_CASE("cifar10_quick has PyTorch's losses for 100 steps") {
   const auto expected = read_curve("cifar10_quick");
   const auto got = train({.network = "cifar10_quick",
                           .batch = 100,
@@ -159,7 +159,7 @@ TEST_CASE("cifar10_quick loses what PyTorch's loses, 100 steps") {
   CHECK(worst(got, expected, 100) < 1e-4);
 }
 
-TEST_CASE("resnet18 loses what PyTorch's loses, 20 steps") {
+TEST_CASE("resnet18 has PyTorch's losses for 20 steps") {
   const auto expected = read_curve("resnet18");
   const auto got = train({.network = "resnet18",
                           .batch = 16,

@@ -12,7 +12,7 @@
 using namespace poseidon;
 using namespace poseidon::trainer;
 
-TEST_CASE("random networks lose what PyTorch's lose in double precision") {
+TEST_CASE("random networks have PyTorch's losses in double precision") {
   const Json cases = Json::parse(
       read_text(fs::path(test::source_folder()) / "tests/reference/golden/networks.json"));
   REQUIRE(cases.size() == 20);

@@ -75,7 +75,7 @@ void train_three_steps(const fs::path& file) {
 
 }  // namespace
 
-TEST_CASE("every shipped job trains" * poseidon::test::nightly()) {
+TEST_CASE("every shipped job trains for three steps" * poseidon::test::nightly()) {
   for (const auto& entry : fs::directory_iterator(kConfigs)) {
     if (entry.path().extension() != ".json") continue;
     // The job on pairs is tested with digits (digits_slow_test).

@@ -68,7 +68,7 @@ TEST_CASE("half a batch takes half the time") {
   CHECK(step_ms < 60);
 }
 
-TEST_CASE("what a replayed step leaves is the same wherever it is computed, and differs by step") {
+TEST_CASE("a replayed step gives the same values on every worker, and each step gives others") {
   const TinyJob tiny;
   const Job job = replayed(tiny, times(0, 0, 0));
   Training one(job), other(job);
@@ -84,7 +84,7 @@ TEST_CASE("what a replayed step leaves is the same wherever it is computed, and 
   }
 }
 
-TEST_CASE("values that no update looks at stay, in whichever of the two versions they are") {
+TEST_CASE("a replayed update changes few values, and the others are equal in both versions") {
   const TinyJob tiny;
   const Job job = replayed(tiny, times(0, 0, 0));
   Training training(job, {.choices = {}, .versions = 2});
@@ -102,7 +102,7 @@ TEST_CASE("values that no update looks at stay, in whichever of the two versions
   }
 }
 
-TEST_CASE("times that are missing, not asked for, or another network's are refused") {
+TEST_CASE("missing, unnecessary and other networks' layer times are refused") {
   const TinyJob tiny;
   CHECK(error_of<ConfigError>([&] {
           tiny.load({"device.type=replay"});

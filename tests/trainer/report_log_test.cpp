@@ -22,7 +22,7 @@ void add_test(ReportLog& log, int64_t step) {
 
 }  // namespace
 
-TEST_CASE("what the coordinator has recorded is kept no longer, but a test that may follow") {
+TEST_CASE("acknowledged reports are dropped, except the test of the last acknowledged step") {
   ReportLog log;
   for (int64_t step = 1; step <= 3; ++step) {
     add_step(log, step);
@@ -45,7 +45,7 @@ TEST_CASE("reports of an earlier view are not kept") {
   CHECK(log.messages(4) == Messages{"step 4"});
 }
 
-TEST_CASE("reports that nobody acknowledges take bounded memory: the oldest go first") {
+TEST_CASE("unacknowledged reports take bounded memory: the oldest are dropped first") {
   ReportLog log;
   const auto large = comm::payload_of(std::string(ReportLog::kMaxBytes / 8, 'x'));
   for (int64_t step = 1; step <= 100; ++step) log.add(step, false, large);

@@ -11,7 +11,7 @@
 using namespace poseidon;
 using namespace poseidon::trainer;
 
-TEST_CASE("a run directory has one writer, who is named to the second") {
+TEST_CASE("a second writer of a run directory is refused, and the message names the first") {
   const TinyJob job;
   const fs::path path = job.folder / "run";
   {
@@ -32,7 +32,7 @@ TEST_CASE("a run directory has one writer, who is named to the second") {
   CHECK(Json::parse(RunDirectoryLock::text_in(path))["fence"] == 2);
 }
 
-TEST_CASE("the lock of a process that was killed holds nobody up, nor do its files") {
+TEST_CASE("the lock and the files of a killed process do not block a new run") {
   const TinyJob job;
   const fs::path path = job.folder / "run";
   const pid_t child = fork();
@@ -51,7 +51,7 @@ TEST_CASE("the lock of a process that was killed holds nobody up, nor do its fil
   CHECK(!fs::exists(path / "checkpoints/step-3.safetensors.tmp"));
 }
 
-TEST_CASE("a run that does not begin leaves no folder, or an empty one as it was") {
+TEST_CASE("a run that does not begin creates no folder and leaves an existing one empty") {
   const TinyJob job;
   const fs::path above = job.folder / "runs", path = above / "deep/run";
   {
@@ -75,7 +75,7 @@ TEST_CASE("a run that does not begin leaves no folder, or an empty one as it was
   CHECK(fs::exists(path / "checkpoints"));
 }
 
-TEST_CASE("a folder that a killed process has left before the first step is taken again") {
+TEST_CASE("a folder of a process that was killed before the first step can be reused") {
   const TinyJob job;
   const fs::path path = job.folder / "run";
   const pid_t child = fork();
@@ -95,7 +95,7 @@ TEST_CASE("a folder that a killed process has left before the first step is take
   CHECK_THROWS_AS(job.run("run"), ConfigError);
 }
 
-TEST_CASE("a folder of which the lock cannot be written is left as it was") {
+TEST_CASE("a folder whose lock cannot be written is not changed") {
   const TinyJob job;
   const fs::path path = job.folder / "run";
   {
@@ -112,7 +112,7 @@ TEST_CASE("a folder of which the lock cannot be written is left as it was") {
   CHECK(fs::exists(path / "run.lock"));
 }
 
-TEST_CASE("folders with the name of a job and the time are made for one run each") {
+TEST_CASE("each run creates a separate folder with the name of the job and the time") {
   const TinyJob job;
   const fs::path before = fs::current_path();
   fs::current_path(job.folder);
@@ -127,7 +127,7 @@ TEST_CASE("folders with the name of a job and the time are made for one run each
   fs::current_path(before);
 }
 
-TEST_CASE("a lock that cannot be read is an error of the run, not of the user") {
+TEST_CASE("an unreadable lock is an error of the environment, not of the user") {
   const TinyJob job;
   RunDirectory directory(job.folder / "run", false);
   directory.make();
@@ -139,7 +139,7 @@ TEST_CASE("a lock that cannot be read is an error of the run, not of the user") 
   CHECK_NOTHROW(directory.check_lock());
 }
 
-TEST_CASE("room for a checkpoint is looked for before the first step") {
+TEST_CASE("disk space for a checkpoint is checked before the first step") {
   const TinyJob job;
   SilentLog log;
   const CheckpointBytes some{.weights = 1000, .state = 2000};
@@ -154,7 +154,7 @@ TEST_CASE("room for a checkpoint is looked for before the first step") {
                          "checkpoint of this run has a file of "));
 }
 
-TEST_CASE("checkpoints that are on the disk at once are those kept, the best, and the next") {
+TEST_CASE("disk space is needed for the kept checkpoints, the best one and the next one") {
   const TrainConfig all{.checkpoint_every = 10, .keep_checkpoints = 0};
   const TrainConfig two{.checkpoint_every = 10, .keep_checkpoints = 2};
   CHECK(max_new_checkpoints({}, 100, 0) == 1);
@@ -174,7 +174,7 @@ TEST_CASE("a failed start leaves no folder") {
   CHECK(!fs::exists(output));
 }
 
-TEST_CASE("only the newest checkpoints are kept, and the best") {
+TEST_CASE("only the newest checkpoints and the best one are kept") {
   const TinyJob job;
   const fs::path run = job.folder / "run";
   job.run("run", {"train.checkpoint_every=1", "train.keep_checkpoints=2"});
@@ -206,7 +206,7 @@ TEST_CASE("only the newest checkpoints are kept, and the best") {
   for (int64_t step : {3, 5, 7, 8, 9}) CHECK(has(step) == (step == 5 || step == 9));
 }
 
-TEST_CASE("a run directory without lock and without the newer keys goes on to the same bits") {
+TEST_CASE("an old run directory without lock and newer keys resumes to the same bits") {
   const TinyJob job;
   const Json whole = job.run("whole");
   job.run("run", {}, {.max_steps = 4});
@@ -220,7 +220,7 @@ TEST_CASE("a run directory without lock and without the newer keys goes on to th
   CHECK(resumed["state_sha256"] == whole["state_sha256"]);
 }
 
-TEST_CASE("a checkpoint of another version is refused, and the version is named") {
+TEST_CASE("a checkpoint of another version is refused, and the message names the version") {
   const TinyJob job;
   job.run("run", {}, {.max_steps = 4});
   const fs::path file = job.folder / "run/checkpoints/step-4.state";

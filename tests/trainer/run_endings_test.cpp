@@ -70,7 +70,7 @@ void check_tells_of_last_step(const std::string& error, const fs::path& run, int
 
 }  // namespace
 
-TEST_CASE("a sample that cannot be used ends a run behind its last complete step, which is saved") {
+TEST_CASE("a damaged sample ends a run, and its last complete step is saved") {
   const ImageJob images;
   const std::string whole = images.job.run("whole")["state_sha256"];
   // Each sample is used once in 12 steps, so some of these samples are used after the first step.
@@ -91,8 +91,7 @@ TEST_CASE("a sample that cannot be used ends a run behind its last complete step
   CHECK(in_the_middle >= 2);
 }
 
-TEST_CASE(
-    "an image that vanishes or is too small is no error of the user's in the middle of a run") {
+TEST_CASE("an image that is removed or too small during a run is not reported as a user error") {
   const ImageJob images;
   std::string text_of_small = "P5\n2 2\n255\nabcd";
   int64_t in_the_middle = 0;
@@ -123,7 +122,7 @@ TEST_CASE(
   CHECK(in_the_middle >= 1);
 }
 
-TEST_CASE("a loss that is not finite ends a run behind its last complete step, which is saved") {
+TEST_CASE("a loss that is not finite ends a run, and its last complete step is saved") {
   const TinyJob job;
   const std::string error = error_of<RunError>([&] {
     job.run("run", {"optimizer.learning_rate=1e15", "optimizer.schedule=null",
@@ -134,7 +133,7 @@ TEST_CASE("a loss that is not finite ends a run behind its last complete step, w
   check_tells_of_last_step(error, job.folder / "run", saved_step(job.folder / "run"));
 }
 
-TEST_CASE("steps that are done on two devices are saved when one of them fails") {
+TEST_CASE("two devices: if one fails, the last step that both completed is saved") {
   const ImageJob images;
   const std::vector<std::string> two{"device.indices=[0, 0]"};
   const std::string whole = images.job.run("whole", two)["state_sha256"];
@@ -154,7 +153,7 @@ TEST_CASE("steps that are done on two devices are saved when one of them fails")
   CHECK(in_the_middle >= 2);
 }
 
-TEST_CASE("a bad sample of a test behind a step ends the run with that step saved") {
+TEST_CASE("a damaged test sample ends the run, and the tested step is saved") {
   const ImageJob images;
   ImageJob::write_image(images.job.folder / "test/class-0/a.pgm", 1);
   ImageJob::write_image(images.job.folder / "test/class-1/a.pgm", 2);
@@ -168,7 +167,7 @@ TEST_CASE("a bad sample of a test behind a step ends the run with that step save
   check_tells_of_last_step(error, images.job.folder / "run", 4);
 }
 
-TEST_CASE("a class that is new since the checkpoint is refused, and named") {
+TEST_CASE("a class that changed since the checkpoint is refused and named") {
   const ImageJob images;
   images.job.run("run", {}, {.max_steps = 4});
   const fs::path run = images.job.folder / "run";
@@ -188,7 +187,8 @@ TEST_CASE("a class that is new since the checkpoint is refused, and named") {
   CHECK_FALSE(fs::exists(images.job.folder / "fine"));
 }
 
-TEST_CASE("weights for other classes whose layer does not fit are taken, and that is said") {
+TEST_CASE(
+    "weights for other classes are loaded except the layer that does not fit, with a message") {
   const ImageJob images;
   std::string network = read_text(images.job.folder / "tiny_network.json");
   network.insert(network.find("{\"name\": \"ip\""),

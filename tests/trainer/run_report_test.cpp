@@ -45,7 +45,7 @@ struct Run {
 
 }  // namespace
 
-TEST_CASE("a step and a test that are made again to the same are not written again") {
+TEST_CASE("a repeated step or test with the same result is not written again") {
   Run run;
   const std::string before = run.lines();
   CHECK(std::ranges::count(before, '\n') == 3);
@@ -56,7 +56,7 @@ TEST_CASE("a step and a test that are made again to the same are not written aga
   CHECK(std::ranges::count(run.lines(), '\n') == 4);
 }
 
-TEST_CASE("a step or a test that is made again to something else is reported") {
+TEST_CASE("a repeated step or test with another result is an error") {
   Run run;
   CHECK_THROWS_WITH_AS(
       run.report.trained(report_of(2, 0.26), false),

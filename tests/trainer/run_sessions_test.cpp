@@ -120,7 +120,7 @@ TEST_CASE("TensorBoard shows each step of a resumed run once, in order") {
   CHECK(tensorboard_steps(job.folder / "run", "test/loss") == std::vector<int64_t>{2, 4, 6, 8, 9});
 }
 
-TEST_CASE("the summary of a resumed run has all of its sessions") {
+TEST_CASE("the summary of a resumed run lists all sessions") {
   const TinyJob job;
   make_broken_run(job);
   const Json summary = job.run("", kOften, {.resume = job.folder / "run"});
@@ -138,7 +138,7 @@ TEST_CASE("the summary of a resumed run has all of its sessions") {
   CHECK(second["pid"] == getpid());
 }
 
-TEST_CASE("a run that was killed behind its last test neither tests again nor forgets its loss") {
+TEST_CASE("a finished run that is resumed does not repeat its last test and keeps its loss") {
   const TinyJob job;
   const Json whole = job.run("run");
   const std::string lines = read_text(job.folder / "run/metrics.jsonl");
@@ -150,7 +150,7 @@ TEST_CASE("a run that was killed behind its last test neither tests again nor fo
         read_text(job.folder / "run/console.log").rfind("test loss"));
 }
 
-TEST_CASE("a test that was due when a session was killed is made when the run goes on") {
+TEST_CASE("a test that was due when a session was killed runs after the resume") {
   const TinyJob job;
   job.run("run", {"train.checkpoint_every=4", "train.test_every=4"}, {.max_steps = 4});
   const fs::path metrics = job.folder / "run/metrics.jsonl";
@@ -165,7 +165,7 @@ TEST_CASE("a test that was due when a session was killed is made when the run go
   CHECK(tested == std::vector<int64_t>{4, 8, 9});
 }
 
-TEST_CASE("node failures of all sessions stand in the summary, by session") {
+TEST_CASE("the summary lists node failures of all sessions, by session") {
   const TinyJob job;
   SilentLog log;
   Json summary;
@@ -194,7 +194,7 @@ TEST_CASE("node failures of all sessions stand in the summary, by session") {
   CHECK(summary["sessions"][1]["losses"].size() == 2);
 }
 
-TEST_CASE("lines of sessions that are torn, or of another kind, are passed over") {
+TEST_CASE("torn or unknown lines of sessions.jsonl are skipped") {
   const TinyJob job;
   write_text(job.folder / "sessions.jsonl",
              "{\"type\": \"begin\"}\n[]\n7\n{\"type\": 3}\n{\"type\": \"events\", \"losses\": "
@@ -207,7 +207,7 @@ TEST_CASE("lines of sessions that are torn, or of another kind, are passed over"
   CHECK(summary["losses"].empty());
 }
 
-TEST_CASE("what the console says of a run stands in its folder, session after session") {
+TEST_CASE("console.log contains the console output of all sessions, in order") {
   const TinyJob job;
   job.run("run", {}, {.max_steps = 4, .command = "poseidon-train job.json --max-steps 4"});
   const std::string first = read_text(job.folder / "run/console.log");
@@ -221,7 +221,7 @@ TEST_CASE("what the console says of a run stands in its folder, session after se
   CHECK(both.find("resuming after step 4 of 9") != std::string::npos);
 }
 
-TEST_CASE("a progress line is in the log once per logged step, and errors are") {
+TEST_CASE("console.log has one progress line per logged step, and the errors") {
   const TinyJob job;
   const fs::path file = job.folder / "console.log";
   Console console(Console::Mode::kSilent);
@@ -238,7 +238,7 @@ TEST_CASE("a progress line is in the log once per logged step, and errors are") 
   CHECK(log.ends_with("error: it broke\n"));
 }
 
-TEST_CASE("the time of day is that of UTC, to the millisecond") {
+TEST_CASE("times are UTC, to the millisecond") {
   CHECK(time_of_day(std::chrono::system_clock::time_point(
             std::chrono::milliseconds(951782399'007))) == "2000-02-28T23:59:59.007Z");
 }

@@ -52,7 +52,7 @@ const std::vector<std::vector<std::string>>& all_optimizers() {
 
 }  // namespace
 
-TEST_CASE("a run leaves what it promises in its directory") {
+TEST_CASE("a run writes all documented files into its directory") {
   const TinyJob job;
   const Json summary = job.run("run");
   CHECK(summary["steps"] == 9);
@@ -84,7 +84,7 @@ TEST_CASE("a run leaves what it promises in its directory") {
   CHECK(weights.find("conv.weight")->shape == std::vector<int64_t>{5, 2, 3, 3});
 }
 
-TEST_CASE("its config.json is a job that gives the same bits") {
+TEST_CASE("a run's config.json is a job that gives the same bits") {
   const TinyJob job;
   const std::string first = digest(job.run("run"));
   SilentLog log;
@@ -101,7 +101,7 @@ TEST_CASE("the same seed gives the same bits, whatever the number of loader thre
   CHECK(digest(job.run("d", {"train.seed=4"})) != first);
 }
 
-TEST_CASE("stopped and resumed gives the bits of an unbroken run, with every optimizer") {
+TEST_CASE("a stopped and resumed run has the bits of an uninterrupted run, with every optimizer") {
   int number = 0;
   for (const std::vector<std::string>& overrides : all_optimizers()) {
     CAPTURE(overrides.empty() ? "sgd" : overrides[0]);
@@ -116,7 +116,7 @@ TEST_CASE("stopped and resumed gives the bits of an unbroken run, with every opt
   }
 }
 
-TEST_CASE("with mixed samples a run can be stopped and resumed, on any number of loader threads") {
+TEST_CASE("mixup and cutmix: a run can be stopped and resumed, with any number of loader threads") {
   const std::vector<std::string> mixed{
       R"(data.train.transform.mix={"mixup": 0.4, "cutmix": 1, "probability": 0.9})"};
   const TinyJob job;
@@ -163,17 +163,17 @@ TEST_CASE("with sums late by 1 a run can be stopped and resumed") {
   same_when_resumed_with_late_sums({"comm.staleness=1", "optimizer.type=adam"});
 }
 
-TEST_CASE("with sums late by 2 a run by factors can be stopped and resumed") {
+TEST_CASE("with sums late by 2 a run with sfb can be stopped and resumed") {
   same_when_resumed_with_late_sums(
       {"comm.staleness=2", "comm.scheme=sfb", "cluster.logical_shards=2"});
 }
 
-TEST_CASE("with sums late by 3 a run that clips can be stopped and resumed") {
+TEST_CASE("with sums late by 3 a run with gradient clipping can be stopped and resumed") {
   same_when_resumed_with_late_sums(
       {"comm.staleness=3", "optimizer.clip_norm=0.1", "cluster.logical_shards=4"});
 }
 
-TEST_CASE("checkpoints and tests on the way change nothing where sums are late") {
+TEST_CASE("checkpoints and tests during a run with late sums do not change the bits") {
   const TinyJob job;
   const Json plain = job.run("plain", {"comm.staleness=2"});
   const Json often =
@@ -191,7 +191,7 @@ TEST_CASE("checkpoints and tests on the way change nothing where sums are late")
   }
 }
 
-TEST_CASE("a run may go on with another staleness than its checkpoint carries sums of") {
+TEST_CASE("a run may resume with another staleness than its checkpoint has") {
   const TinyJob job;
   job.run("late", {"comm.staleness=3"}, {.max_steps = 5});
   for (const char* staleness : {"comm.staleness=0", "comm.staleness=1", "comm.staleness=4"}) {
@@ -202,7 +202,7 @@ TEST_CASE("a run may go on with another staleness than its checkpoint carries su
   }
 }
 
-TEST_CASE("a resumed run continues metrics.jsonl, without lines of steps that were lost") {
+TEST_CASE("a resumed run continues metrics.jsonl, without lines of steps after the checkpoint") {
   const TinyJob job;
   job.run("unbroken", {"train.log_every=1"});
   job.run("broken", {"train.log_every=1", "train.checkpoint_every=4"}, {.max_steps = 6});
@@ -212,7 +212,7 @@ TEST_CASE("a resumed run continues metrics.jsonl, without lines of steps that we
   CHECK(metrics_of(job.folder / "broken") == metrics_of(job.folder / "unbroken"));
 }
 
-TEST_CASE("a damaged checkpoint is passed over for the one before it") {
+TEST_CASE("a damaged checkpoint is skipped, and the one before it is used") {
   const TinyJob job;
   const std::string unbroken = digest(job.run("run", {"train.checkpoint_every=3"}));
   for (const char* file : {"step-9.state", "step-6.safetensors"}) {
@@ -225,7 +225,7 @@ TEST_CASE("a damaged checkpoint is passed over for the one before it") {
   CHECK(fs::exists(job.folder / "other/checkpoints/step-6.state"));
 }
 
-TEST_CASE("logical shards add up to nearly the gradient of the whole batch") {
+TEST_CASE("the gradients of the logical shards add up to nearly that of the whole batch") {
   // The network has no batch norm or dropout, because these depend on the shard.
   const TinyJob job(R"({"name": "plain", "input": {"channels": 2, "height": 6, "width": 6},
     "layers": [{"name": "conv", "type": "convolution", "outputs": 5, "kernel": 3,
@@ -246,7 +246,7 @@ TEST_CASE("logical shards add up to nearly the gradient of the whole batch") {
   }
 }
 
-TEST_CASE("clipping bounds the length of one step") {
+TEST_CASE("gradient clipping limits the norm of one update") {
   const TinyJob job;
   const std::vector<std::string> overrides{"optimizer.clip_norm=0.001", "optimizer.momentum=0",
                                            "optimizer.weight_decay=0",  "optimizer.learning_rate=1",
@@ -264,7 +264,7 @@ TEST_CASE("clipping bounds the length of one step") {
   CHECK(std::sqrt(squares) == doctest::Approx(0.001).epsilon(1e-3));
 }
 
-TEST_CASE("a loss that is not finite ends the run by name and leaves the last checkpoint") {
+TEST_CASE("a loss that is not finite ends the run, names the layer and keeps the last checkpoint") {
   const TinyJob job;
   const std::string error = error_of<RunError>([&] {
     job.run("run",
@@ -282,7 +282,7 @@ TEST_CASE("a loss that is not finite ends the run by name and leaves the last ch
   CHECK(summary["finished"] == false);
 }
 
-TEST_CASE("weights go by name into another network") {
+TEST_CASE("--weights loads tensors by name into another network") {
   const TinyJob job;
   const std::string trained = digest(job.run("run"));
   CHECK(digest(job.run("fine", {},
@@ -293,7 +293,7 @@ TEST_CASE("weights go by name into another network") {
         }) == "--weights " + (job.folder / "nothing.safetensors").string() + ": no such file");
 }
 
-TEST_CASE("a test alone gives what the run's final test gave") {
+TEST_CASE("--test gives the result of the run's final test") {
   const TinyJob job;
   const Json summary = job.run("run");
   Console console(Console::Mode::kSilent);
@@ -307,7 +307,7 @@ TEST_CASE("a test alone gives what the run's final test gave") {
         "weights are missing: add --resume RUN_DIR|FILE or --weights FILE");
 }
 
-TEST_CASE("an output folder that holds something is refused") {
+TEST_CASE("an output folder that is not empty is refused") {
   const TinyJob job;
   job.run("run", {}, {.max_steps = 1});
   const std::string path = (job.folder / "run").string();
@@ -340,7 +340,7 @@ TEST_CASE("epochs are counted in samples") {
   CHECK(job.run("run", {"train.epochs=2"})["steps"] == 13);  // 100 samples in batches of 8
 }
 
-TEST_CASE("timing lists every layer") {
+TEST_CASE("--time lists every layer") {
   const TinyJob job;
   Console console(Console::Mode::kSilent);
   const Json timing = time_layers(job.load(), {}, 3, console);

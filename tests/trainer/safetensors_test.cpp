@@ -39,7 +39,7 @@ NamedTensor tensor(const std::string& name, const Shape& shape, float first) {
 
 }  // namespace
 
-TEST_CASE("what is written is read back, in the format that others read") {
+TEST_CASE("a safetensors file that is read equals the one that was written") {
   const TinyJob folder;
   const fs::path path = folder.folder / "a.safetensors";
   const std::vector<NamedTensor> tensors{tensor("a.weight", {2, 3}, 1), tensor("a.bias", {2}, 10)};
@@ -62,7 +62,7 @@ TEST_CASE("what is written is read back, in the format that others read") {
   CHECK(header["a.bias"] == Json{{"dtype", "F32"}, {"shape", {2}}, {"data_offsets", {24, 32}}});
 }
 
-TEST_CASE("hostile safetensors files are refused before memory is taken") {
+TEST_CASE("hostile safetensors files are refused before any allocation") {
   const TinyJob folder;
   CHECK(refusal(folder, "abc") == "is not a safetensors file: it has only 3 bytes");
   CHECK(refusal(folder, std::string(16, '\xff'))
@@ -85,7 +85,7 @@ TEST_CASE("hostile safetensors files are refused before memory is taken") {
         "tensor \"t\" ends at byte 8 of the data, which has only 4 (truncated?)");
 }
 
-TEST_CASE("a file appears whole or not at all") {
+TEST_CASE("AtomicFile: a file appears complete or not at all") {
   const TinyJob folder;
   const fs::path path = folder.folder / "whole";
   {
@@ -98,7 +98,7 @@ TEST_CASE("a file appears whole or not at all") {
   CHECK(read_text(path) == "all");
 }
 
-TEST_CASE("two writers of one file do not mix their bytes, and the last commit wins") {
+TEST_CASE("AtomicFile: two writers do not mix their bytes, and the last commit wins") {
   const TinyJob folder;
   const fs::path path = folder.folder / "shared";
   AtomicFile first(path);
@@ -114,13 +114,13 @@ TEST_CASE("two writers of one file do not mix their bytes, and the last commit w
   CHECK(read_text(path) == "the second's");
 }
 
-TEST_CASE("a disk that is full is told with the file's name") {
+TEST_CASE("the error for a full disk names the file") {
   if (!fs::exists("/dev/full")) return;
   CHECK(error_of<RunError>([] { AppendFile("/dev/full").append("x"); }) ==
         "/dev/full: cannot be written: No space left on device");
 }
 
-TEST_CASE("tensors that lie over one another are refused") {
+TEST_CASE("overlapping tensors are refused") {
   const TinyJob folder;
   const auto header = [](const char* first, const char* second) {
     return text(R"({"a": {"dtype": "F32", "shape": [2], "data_offsets": )", first,
@@ -133,7 +133,7 @@ TEST_CASE("tensors that lie over one another are refused") {
   CHECK(refusal(folder, file_of(header("[4, 12]", "[0, 4]"), 12)) == "");
 }
 
-TEST_CASE("half precision is read as floats, integers are not") {
+TEST_CASE("fp16 and bf16 are read as floats, and integers are refused") {
   const TinyJob folder;
   const fs::path path = folder.folder / "half.safetensors";
   const std::string header =
@@ -162,7 +162,7 @@ TEST_CASE("half precision is read as floats, integers are not") {
   CHECK_FALSE(holds_floats("I8"));
 }
 
-TEST_CASE("names lose the prefixes of wrappers where all have them") {
+TEST_CASE("a wrapper prefix that all names have is removed") {
   const TinyJob folder;
   const auto names_after = [&](const std::vector<std::string>& names, const std::string& removed) {
     std::vector<NamedTensor> tensors;

@@ -79,7 +79,7 @@ struct LostRun {
 
 }  // namespace
 
-TEST_CASE("steps and tests that both workers have kept get their lines, each once") {
+TEST_CASE("steps and tests in the saved reports of all workers are written once each") {
   LostRun run;
   // The old coordinator acknowledged both workers' reports up to step 1. The run continues after
   // step 5, so step 6 is not used.
@@ -96,7 +96,7 @@ TEST_CASE("steps and tests that both workers have kept get their lines, each onc
   CHECK(text.find(R"("loss":3.0)") != std::string::npos);  // 2 x 24 over 16 samples
 }
 
-TEST_CASE("without the reports of all workers nothing is written of a step, or made up") {
+TEST_CASE("a step without the saved reports of all workers is not written") {
   LostRun run;
   const std::vector<std::string> kept{run.step_of(3), run.test_of(3)};
   run.write({});
@@ -104,7 +104,7 @@ TEST_CASE("without the reports of all workers nothing is written of a step, or m
   CHECK(run.lines() == "train 1, train 2");
 }
 
-TEST_CASE("kept reports that cannot be read, or are of another plan, end no run") {
+TEST_CASE("unreadable saved reports, and those of another plan, do not end the run") {
   LostRun run;
   SavedReports other = run.of_worker(1, {run.step_of(3)});
   other.plan["global_batch"] = 7;
@@ -119,7 +119,7 @@ TEST_CASE("kept reports that cannot be read, or are of another plan, end no run"
   CHECK(run.lines().starts_with("train 1, train 2"));
 }
 
-TEST_CASE("a worker that sends more reports than one keeps is at fault") {
+TEST_CASE("a worker that sends more saved reports than the limit is refused") {
   SavedReports kept{.rank = 0, .plan = {}, .messages = {}};
   const std::string large(SavedReports::kMaxBytes / 4, 'x');
   for (int i = 0; i < 4; ++i) kept.add(large);

@@ -23,12 +23,12 @@ Schedule schedule(const char* json) {
 
 }  // namespace
 
-TEST_CASE("fixed stays, and is the default") {
+TEST_CASE("fixed is constant and the default") {
   CHECK(schedule("{}").learning_rate(99) == 2);
   CHECK(schedule(R"({"type": "fixed"})").learning_rate(0) == 2);
 }
 
-TEST_CASE("step and multistep change at the step they name") {
+TEST_CASE("step and multistep change at the configured steps") {
   const Schedule step = schedule(R"({"type": "step", "gamma": 0.5, "step_size": 10})");
   CHECK(step.learning_rate(9) == 2);
   CHECK(step.learning_rate(10) == 1);
@@ -48,7 +48,7 @@ TEST_CASE("exp, inv and sigmoid follow Caffe's formulas") {
         doctest::Approx(2 / (1 + std::exp(2))));
 }
 
-TEST_CASE("poly and cosine end with the job") {
+TEST_CASE("poly and cosine end at the job's last step") {
   const Schedule poly = schedule(R"({"type": "poly", "power": 2})");
   CHECK(poly.learning_rate(0) == 2);
   CHECK(poly.learning_rate(50) == doctest::Approx(0.5));
@@ -59,7 +59,7 @@ TEST_CASE("poly and cosine end with the job") {
   CHECK(cosine.learning_rate(100) == doctest::Approx(0.2));
 }
 
-TEST_CASE("a warm-up climbs to the whole learning rate, and cosine begins where it ends") {
+TEST_CASE("a warm-up rises to the full learning rate, and cosine starts after it") {
   const Schedule warm = schedule(R"({"warmup": 4})");
   CHECK(warm.learning_rate(0) == doctest::Approx(0.5));
   CHECK(warm.learning_rate(2) == doctest::Approx(1.5));
@@ -73,7 +73,7 @@ TEST_CASE("a warm-up climbs to the whole learning rate, and cosine begins where 
   CHECK(cosine.learning_rate(60) == doctest::Approx(1));
 }
 
-TEST_CASE("epochs may be the unit") {
+TEST_CASE("a schedule may count in epochs") {
   const Schedule schedule_in_epochs =
       schedule(R"({"type": "multistep", "milestones": [3], "unit": "epochs", "warmup": 1})");
   CHECK(schedule_in_epochs.learning_rate(0) == doctest::Approx(0.2));
@@ -81,7 +81,7 @@ TEST_CASE("epochs may be the unit") {
   CHECK(schedule_in_epochs.learning_rate(30) == doctest::Approx(0.2));
 }
 
-TEST_CASE("a schedule that cannot be is refused") {
+TEST_CASE("an invalid schedule is refused") {
   const auto refusal = [](const char* json) -> std::string {
     try {
       schedule(json);

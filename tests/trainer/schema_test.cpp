@@ -115,14 +115,14 @@ Json changed(const char* base, const char* pointer, const char* value) {
 
 }  // namespace
 
-TEST_CASE("the shipped schemas and the reference are what the code makes") {
+TEST_CASE("the shipped schemas and docs/config.md are what the code generates") {
   CHECK(read_text(kSource / "configs/schema/job.schema.json") == job_schema().dump(2) + "\n");
   CHECK(read_text(kSource / "configs/schema/network.schema.json") ==
         network_schema().dump(2) + "\n");
   CHECK(read_text(kSource / "docs/config.md") == config_reference());
 }
 
-TEST_CASE("the schemas accept notes in every object, and their own address at the top") {
+TEST_CASE("the schemas accept notes in every object, and \"$schema\" at the top") {
   const auto with_note = [](Json json, const char* pointer, const char* key) {
     json[Json::json_pointer(pointer)][key] = "why";
     return json;
@@ -144,7 +144,7 @@ TEST_CASE("the schemas accept notes in every object, and their own address at th
   CHECK_FALSE(Validator::accepts(job_schema(), with_note(job, "/train", "$schema")));
 }
 
-TEST_CASE("every shipped job is accepted by parser and schema, with its network") {
+TEST_CASE("parser and schema accept every shipped job with its network") {
   const Json schema = job_schema();
   for (const fs::path& file : json_files("configs")) {
     CAPTURE(file.string());
@@ -158,7 +158,7 @@ TEST_CASE("every shipped job is accepted by parser and schema, with its network"
   }
 }
 
-TEST_CASE("every shipped network is accepted by parser and schema") {
+TEST_CASE("parser and schema accept every shipped network") {
   const Json schema = network_schema();
   for (const fs::path& file : json_files("configs/networks")) {
     CAPTURE(file.string());
@@ -167,7 +167,7 @@ TEST_CASE("every shipped network is accepted by parser and schema") {
   }
 }
 
-TEST_CASE("schema and parser of jobs are of one mind") {
+TEST_CASE("schema and parser of jobs accept and refuse the same changes") {
   const Json schema = job_schema();
   const std::vector<std::array<const char*, 2>> changes{
       {"/name", "7"},
@@ -214,7 +214,7 @@ TEST_CASE("schema and parser of jobs are of one mind") {
   }
 }
 
-TEST_CASE("schema and parser of networks are of one mind") {
+TEST_CASE("schema and parser of networks accept and refuse the same changes") {
   const Json schema = network_schema();
   const std::vector<std::array<const char*, 2>> changes{
       {"/name", "\"other\""},

@@ -44,7 +44,7 @@ comm::Progress at_work(const std::string& doing) { return {.doing = doing, .unit
 
 }  // namespace
 
-TEST_CASE("a service is ready when all of its parts look for a coordinator") {
+TEST_CASE("a service is ready when worker and server both look for a coordinator") {
   ServiceManager manager(address());
   const auto worker = std::make_shared<Heartbeat>();
   const auto server = std::make_shared<Heartbeat>("server: ");
@@ -58,7 +58,7 @@ TEST_CASE("a service is ready when all of its parts look for a coordinator") {
   CHECK(manager.next(250) == "");
 }
 
-TEST_CASE("the status says what each part does, and in which job") {
+TEST_CASE("the status states the activity of each part and its job") {
   ServiceManager manager(address());
   const auto part = std::make_shared<Heartbeat>();
   std::stop_source stop;
@@ -72,7 +72,7 @@ TEST_CASE("the status says what each part does, and in which job") {
   CHECK(manager.next(0) == "STOPPING=1");
 }
 
-TEST_CASE("signs of life go on while a part works or waits, and end when it hangs at work") {
+TEST_CASE("heartbeats continue while a part works or waits, and stop when its work hangs") {
   ServiceManager manager(address());
   const auto part = std::make_shared<Heartbeat>();
   IoThread io;
@@ -87,7 +87,7 @@ TEST_CASE("signs of life go on while a part works or waits, and end when it hang
   CHECK(manager.next(10000) == "WATCHDOG=1");
 }
 
-TEST_CASE("a part whose I/O thread hangs gives no sign while its main thread waits") {
+TEST_CASE("heartbeats stop when a part's I/O thread hangs while its main thread waits") {
   ServiceManager manager(address());
   const auto part = std::make_shared<Heartbeat>();
   std::atomic<int> asked = 0;
@@ -99,7 +99,7 @@ TEST_CASE("a part whose I/O thread hangs gives no sign while its main thread wai
   CHECK(asked > 2);
 }
 
-TEST_CASE("one part that hangs silences both, one that is over does not") {
+TEST_CASE("heartbeats stop when one of two parts hangs, but not when it is done") {
   ServiceManager manager(address());
   const auto hangs = std::make_shared<Heartbeat>(), lives = std::make_shared<Heartbeat>();
   IoThread io;

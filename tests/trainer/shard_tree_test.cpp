@@ -19,7 +19,7 @@ float tree_sum(const std::vector<float>& shards, size_t first, size_t count) {
 
 }  // namespace
 
-TEST_CASE("shards given one after another are summed by the fixed tree") {
+TEST_CASE("shards added one after another are summed by the fixed tree") {
   cpu::CpuDevice device(1);
   const auto updater = layers::cpu::make_cpu_updater();
   RandomStream random(5, RandomPurpose::kInitialization, 0, 0);

@@ -34,7 +34,7 @@ comm::PlanRequest request_for(int64_t nodes) {
 
 }  // namespace
 
-TEST_CASE("a simulated step takes as long as is predicted") {
+TEST_CASE("a simulated step takes the predicted time") {
   for (const int64_t nodes : {2, 4, 8})
     for (const double mbps : {1000.0, 4000.0, 40000.0})
       for (const comm::SchemeRule scheme : {comm::SchemeRule::kPs, comm::SchemeRule::kAuto}) {
@@ -52,7 +52,7 @@ TEST_CASE("a simulated step takes as long as is predicted") {
       }
 }
 
-TEST_CASE("a simulated step overlaps as the plan says") {
+TEST_CASE("a simulated step overlaps computation and communication as planned") {
   for (const double mbps : {1000.0, 8000.0})
     for (const comm::Overlap overlap :
          {comm::Overlap::kPriority, comm::Overlap::kBarrier, comm::Overlap::kNone}) {
@@ -67,7 +67,7 @@ TEST_CASE("a simulated step overlaps as the plan says") {
     }
 }
 
-TEST_CASE("with late sums a simulated step takes as long as computing or the link") {
+TEST_CASE("with late sums a simulated step takes the longer of computation and communication") {
   for (const int64_t staleness : {1, 8})
     for (const double mbps : {100.0, 100'000.0}) {
       CAPTURE(staleness);
@@ -82,7 +82,7 @@ TEST_CASE("with late sums a simulated step takes as long as computing or the lin
     }
 }
 
-TEST_CASE("the processor time of bytes prolongs a simulated step") {
+TEST_CASE("the CPU time per byte prolongs a simulated step") {
   comm::PlanRequest request = request_for(2);
   request.link_mbps = 40000;
   request.processor_ns_per_byte = 1;
@@ -92,7 +92,7 @@ TEST_CASE("the processor time of bytes prolongs a simulated step") {
   CHECK(simulated == doctest::Approx(plan.predicted_step_ms).epsilon(0.08));
 }
 
-TEST_CASE("what a simulation lacks is said") {
+TEST_CASE("--simulate without its requirements is refused, and the message names them") {
   comm::PlanRequest request = request_for(2);
   const auto refused = [&] {
     return error_of<ConfigError>([&] { simulated_step_ms(comm::make_plan(request), request); });

@@ -30,7 +30,7 @@ bool has_option(const std::vector<std::string>& arguments, const std::string& op
 
 }  // namespace
 
-TEST_CASE("ssh is started without a terminal and without questions, and ends with a silent host") {
+TEST_CASE("ssh starts without terminal and prompts, and ends when the host does not answer") {
   const std::vector<std::string> arguments = ssh_command({.name = "node1"}, {"/bin/worker"});
   CHECK(arguments[0] == "ssh");
   CHECK(arguments[1] == "-T");
@@ -41,7 +41,7 @@ TEST_CASE("ssh is started without a terminal and without questions, and ends wit
   }
 }
 
-TEST_CASE("user, port and host stand before the command, which is one argument") {
+TEST_CASE("user, port and host precede the command, which is one argument") {
   const std::string line = "exec env OMP_WAIT_POLICY=passive GOMP_SPINCOUNT=0 ";
   CHECK(own_arguments(ssh_command({.name = "node1"}, {"/bin/worker", "--once"})) ==
         std::vector<std::string>{"--", "node1", line + "/bin/worker --once"});
@@ -50,7 +50,7 @@ TEST_CASE("user, port and host stand before the command, which is one argument")
       std::vector<std::string>{"-l", "ann", "-p", "2222", "--", "fd00::7", line + "w 'a b'"});
 }
 
-TEST_CASE("a shell takes a quoted word for that word") {
+TEST_CASE("a word quoted for the shell reaches the program unchanged") {
   CHECK(quoted_for_shell("/data/mnist-1.0_x:a=b,c@d%e+f") == "/data/mnist-1.0_x:a=b,c@d%e+f");
   CHECK(quoted_for_shell("") == "''");
   CHECK(quoted_for_shell("my data") == "'my data'");

@@ -79,7 +79,7 @@ struct Coordinator {
 
 }  // namespace
 
-TEST_CASE("each slice of the first worker's values goes to all who wait, whole and at once") {
+TEST_CASE("each slice of worker 0's values is forwarded complete and at once to all joiners") {
   Coordinator coordinator;
   CHECK(coordinator.reception.tensors_without_sums() == 3);
   REQUIRE(coordinator.begin({1, 2}));
@@ -105,7 +105,7 @@ TEST_CASE("each slice of the first worker's values goes to all who wait, whole a
   }
 }
 
-TEST_CASE("what is passed on stays when the checkpoint is taken") {
+TEST_CASE("forwarded slices stay valid after the checkpoint is taken") {
   Coordinator coordinator;
   REQUIRE(coordinator.begin({1}));
   coordinator.take_all(0, 1);
@@ -115,10 +115,10 @@ TEST_CASE("what is passed on stays when the checkpoint is taken") {
   CHECK(first == 1.5F);
 }
 
-TEST_CASE("nothing else is passed on") {
+TEST_CASE("no other slice is forwarded") {
   Coordinator coordinator;
-  SUBCASE("before anybody waits") { coordinator.take_all(0, 1); }
-  SUBCASE("before all can take it") {
+  SUBCASE("before any joiner waits") { coordinator.take_all(0, 1); }
+  SUBCASE("before all joiners can receive") {
     coordinator.handover.begin_view(kView, 2);
     CHECK_FALSE(coordinator.handover.add(2));
     coordinator.take_all(0, 1);
@@ -131,7 +131,7 @@ TEST_CASE("nothing else is passed on") {
     REQUIRE(coordinator.begin({2}));
     coordinator.take_all(0, 1, kView + 1);
   }
-  SUBCASE("a checkpoint behind the values") {
+  SUBCASE("a checkpoint after the values") {
     REQUIRE(coordinator.begin({2}));
     coordinator.handover.end();
     coordinator.take_all(0, 2);
@@ -139,7 +139,7 @@ TEST_CASE("nothing else is passed on") {
   CHECK(coordinator.sent.empty());
 }
 
-TEST_CASE("a slice that comes twice is passed on once") {
+TEST_CASE("a slice that arrives twice is forwarded once") {
   Coordinator coordinator;
   REQUIRE(coordinator.begin({1}));
   const comm::FrameHeader header{.kind = comm::FrameKind::kTensor,

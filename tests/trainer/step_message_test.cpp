@@ -46,14 +46,14 @@ WorkerStep sent_and_read(const StepReport& report, SchemeBytes bytes, const comm
 
 }  // namespace
 
-TEST_CASE("bytes are told apart by scheme") {
+TEST_CASE("bytes are counted by scheme") {
   const std::vector<comm::LayerBytes> layers{{.sent = 1, .received = 2}, {.sent = 10}};
   const SchemeBytes bytes = bytes_by_scheme(plan_of_two_layers(), layers);
   CHECK(bytes[comm::Scheme::kPs] == 3);
   CHECK(bytes[comm::Scheme::kSfb] == 10);
 }
 
-TEST_CASE("the steps of all workers come to one") {
+TEST_CASE("the step reports of all workers are joined to one") {
   const comm::Plan plan = plan_of_two_layers();
   const StepReport whole = join_steps({sent_and_read(report_of(1), bytes_of(100, 7), plan),
                                        sent_and_read(report_of(3), bytes_of(300, 9), plan)},
@@ -72,7 +72,7 @@ TEST_CASE("the steps of all workers come to one") {
   CHECK(whole.bytes[comm::Scheme::kSfb] == 8);
 }
 
-TEST_CASE("reports stand in order of the logical shards, whoever has them") {
+TEST_CASE("joined reports are in the order of the logical shards, for any assignment to workers") {
   comm::Plan plan = plan_of_two_layers();
   plan.assignment = comm::Assignment(
       std::vector<comm::AssignedWorker>{{.shards = {1, 2}}, {.shards = {0, 1}, .member = 1}},
@@ -115,7 +115,7 @@ TEST_CASE("a report of another network's layers is refused") {
                        "a worker reports 2 logical shards, expected 1", ConfigError);
 }
 
-TEST_CASE("the table of times adds up") {
+TEST_CASE("the time table sums the times of each worker") {
   const comm::Plan plan = plan_of_two_layers();
   TimeTable table(2, plan.layers.size());
   for (int step = 0; step < 100; ++step)

@@ -37,7 +37,7 @@ RunTensors one_tensor() {
 
 }  // namespace
 
-TEST_CASE("a survivor leaves alone what another process is writing, and says so") {
+TEST_CASE("a survivor does not touch a file that another process writes, and reports the lock") {
   const TinyJob job;
   const auto half_done = job.folder / "step-6.state.tmp";
   std::optional<DirectoryLock> turn(std::in_place, job.folder, kSoon);
@@ -52,7 +52,7 @@ TEST_CASE("a survivor leaves alone what another process is writing, and says so"
   CHECK_FALSE(write_survivor_checkpoint(job.folder, step_6(), one_tensor(), kSoon, kAlways));
 }
 
-TEST_CASE("a survivor writes nothing after another run has taken over the folder") {
+TEST_CASE("a survivor writes nothing after another run took over the folder") {
   const TinyJob job;
   for (const int allowed : {0, 1, 2}) {
     int calls = 0;
@@ -67,7 +67,7 @@ TEST_CASE("a survivor writes nothing after another run has taken over the folder
   }
 }
 
-TEST_CASE("a coordinator that lives waits for a survivor that takes it for dead") {
+TEST_CASE("a live coordinator waits for a survivor that holds the directory lock") {
   const TinyJob job;
   RunDirectory directory(job.folder / "run", false);
   directory.make();
@@ -87,7 +87,7 @@ TEST_CASE("a coordinator that lives waits for a survivor that takes it for dead"
       write_survivor_checkpoint(directory.checkpoints(), step_6(), one_tensor(), kLong, kAlways));
 }
 
-TEST_CASE("what a killed writer has left is removed, unless another process has the run") {
+TEST_CASE("partial files of a killed writer are removed unless another process holds the run") {
   const TinyJob job;
   RunDirectory directory(job.folder / "run", false);
   directory.make();

@@ -60,7 +60,7 @@ Json timing(const std::vector<std::string>& names, double batch) {
 
 }  // namespace
 
-TEST_CASE("the shipped VGG19s move the bytes of the reference") {
+TEST_CASE("plans of the shipped VGG-19 networks have the bytes of the reference") {
   const std::map<int64_t, std::pair<double, double>> bytes{{2, {171067904, 176403200}},
                                                            {4, {272911104, 288916992}},
                                                            {8, {356451200, 393798272}},
@@ -77,7 +77,7 @@ TEST_CASE("the shipped VGG19s move the bytes of the reference") {
   }
 }
 
-TEST_CASE("parameter counts of the networks that the estimator was made for") {
+TEST_CASE("the parameter counts of the shipped networks are right") {
   const auto parameters = [](const char* network) {
     return net::Network(kConfigs / "networks" / network, 1).parameter_count();
   };
@@ -88,7 +88,7 @@ TEST_CASE("parameter counts of the networks that the estimator was made for") {
   CHECK(parameters("alexnet.json") == 60965224);
 }
 
-TEST_CASE("shipped networks of 16 MiB and more lie evenly on up to 32 shards") {
+TEST_CASE("shipped networks of 16 MiB and more are balanced over up to 32 server shards") {
   for (const auto& entry : fs::directory_iterator(kConfigs / "networks")) {
     const std::vector<comm::LayerTraffic> layers = layer_traffic(net::Network(entry.path(), 1));
     for (const comm::SchemeRule scheme : {comm::SchemeRule::kPs, comm::SchemeRule::kSfb})
@@ -110,7 +110,7 @@ TEST_CASE("shipped networks of 16 MiB and more lie evenly on up to 32 shards") {
   }
 }
 
-TEST_CASE("what of a network has something to sum") {
+TEST_CASE("the layers and tensors of a network that are summed") {
   const TinyJob tiny;
   const Job job = tiny_for_plan(tiny);
   const std::vector<comm::LayerTraffic> layers = layer_traffic(*job.network);
@@ -127,7 +127,7 @@ TEST_CASE("what of a network has something to sum") {
   CHECK(layers[2].tensors == std::vector<comm::TensorTraffic>{{"ip.weight", 240}, {"ip.bias", 3}});
 }
 
-TEST_CASE("frozen parameters are not sent, and a layer of them goes by no factors") {
+TEST_CASE("frozen parameters are not sent, and a layer with a frozen weight uses no factors") {
   Json network = Json::parse(kTinyNetwork);
   network["layers"][0]["learning_rate_multipliers"] = {0};
   network["layers"][4]["learning_rate_multipliers"] = {0, 1};
@@ -138,7 +138,7 @@ TEST_CASE("frozen parameters are not sent, and a layer of them goes by no factor
   CHECK_FALSE(layers[1].may_use_factors);
 }
 
-TEST_CASE("a layer that shares parameters goes by no factors, and the message names the reason") {
+TEST_CASE("a layer with shared parameters uses no factors, and the message states the reason") {
   const Json network = Json::parse(R"({"name": "n", "layers": [
       {"name": "a", "type": "linear", "outputs": 8, "scheme": "sfb"},
       {"name": "b", "type": "linear", "outputs": 8, "shares": "a"},
@@ -155,7 +155,8 @@ TEST_CASE("a layer that shares parameters goes by no factors, and the message na
         "(\"shares\"), and the sum of their gradients is not a product of factors");
 }
 
-TEST_CASE("a linear layer's scheme in the network file goes before the job's; others have none") {
+TEST_CASE(
+    "a linear layer's scheme in the network file overrides the job's; other layers have none") {
   Json network = Json::parse(kTinyNetwork);
   network["layers"][4]["scheme"] = "sfb";
   const TinyJob tiny(network.dump().c_str());
@@ -173,7 +174,7 @@ TEST_CASE("a linear layer's scheme in the network file goes before the job's; ot
         }).starts_with("n.json: /layers/0"));
 }
 
-TEST_CASE("workers and servers of a plan are only numbers") {
+TEST_CASE("--plan accepts any number of workers and servers") {
   const TinyJob tiny;
   const Json plan =
       plan_job(tiny_for_plan(tiny, {"data.global_batch=10", "cluster.workers=1000"}), "");
@@ -187,7 +188,7 @@ TEST_CASE("workers and servers of a plan are only numbers") {
         }).find("cluster.logical_shards=3: expected at least") != std::string::npos);
 }
 
-TEST_CASE("when a step waits: as the job says, and for all sums where their norm is clipped") {
+TEST_CASE("overlap is that of the job, and at least \"barrier\" with gradient clipping") {
   const TinyJob tiny;
   const auto overlap = [&](const std::vector<std::string>& overrides) {
     return plan_request(tiny_for_plan(tiny, overrides)).overlap;
@@ -199,7 +200,7 @@ TEST_CASE("when a step waits: as the job says, and for all sums where their norm
   CHECK(overlap({"optimizer.clip_norm=1", "comm.overlap=none"}) == comm::Overlap::kNone);
 }
 
-TEST_CASE("the link is the job's, under its limit") {
+TEST_CASE("the link is that of the job, limited by comm.bandwidth_limit_mbps") {
   const TinyJob tiny;
   const auto link = [&](const std::vector<std::string>& overrides) {
     return plan_request(tiny_for_plan(tiny, overrides)).link_mbps;
@@ -210,7 +211,7 @@ TEST_CASE("the link is the job's, under its limit") {
   CHECK(link({"comm.bandwidth_limit_mbps=2"}) == 2);
 }
 
-TEST_CASE("a node's limit is shared by what is on it: by halves where it is two processes") {
+TEST_CASE("worker and server processes of a node each have half of the bandwidth limit") {
   JobConfig config;
   config.comm.bandwidth_limit_mbps = 100;
   CHECK(bandwidth_share(config, false) == 50);
@@ -219,7 +220,7 @@ TEST_CASE("a node's limit is shared by what is on it: by halves where it is two 
   CHECK(bandwidth_share(config, false) == 100);
 }
 
-TEST_CASE("measured times go to the layer that they are of, or follow") {
+TEST_CASE("measured times are added to their layer, or to the layer before") {
   const TinyJob tiny;
   comm::PlanRequest request = plan_request(tiny_for_plan(tiny, {"cluster.workers=2"}));
   // The times were measured for half of a worker's batch.
@@ -241,7 +242,7 @@ TEST_CASE("measured times go to the layer that they are of, or follow") {
   CHECK(comm::make_plan(request).predicted_step_ms >= 42);
 }
 
-TEST_CASE("times of another network, or none at all, are refused with their place") {
+TEST_CASE("times of another network, or no times, are refused with their JSON path") {
   const TinyJob tiny;
   comm::PlanRequest request = plan_request(tiny_for_plan(tiny));
   const auto refused = [&](const Json& json) {
@@ -258,7 +259,7 @@ TEST_CASE("times of another network, or none at all, are refused with their plac
   CHECK(refused(negative).starts_with("t.json: /layers/1/forward_ms: "));
 }
 
-TEST_CASE("a plan that the job names is followed, with its schemes, by any number of workers") {
+TEST_CASE("comm.plan: any number of workers follows the schemes of the file") {
   const TinyJob tiny;
   const fs::path file = tiny.folder / "plan.json";
   const Json plan = plan_job(
@@ -276,7 +277,7 @@ TEST_CASE("a plan that the job names is followed, with its schemes, by any numbe
         std::map<std::string, std::string>{{"bn", "local"}, {"conv", "local"}, {"ip", "sfb"}});
 }
 
-TEST_CASE("workers' parts and a server's tree give the bits of one process") {
+TEST_CASE("sums of workers' parts by a server's tree have the bits of one process") {
   cpu::CpuDevice device(1);
   const auto updater = layers::cpu::make_cpu_updater();
   for (uint32_t shards = 1; shards <= 24; ++shards) {

@@ -53,7 +53,7 @@ class SlowOutlet final : public comm::Outlet {
 
 }  // namespace
 
-TEST_CASE("the clock of another host is placed between question and answer, by the fastest") {
+TEST_CASE("the clock offset of a host comes from the fastest request and its midpoint") {
   ClockOffset clock;
   CHECK(clock.nanoseconds() == 0);
   clock.add(1000, 5900, 2000);  // a slow exchange with asymmetric delays
@@ -63,14 +63,14 @@ TEST_CASE("the clock of another host is placed between question and answer, by t
   CHECK(clock.uncertainty_ns() == 50);
 }
 
-TEST_CASE("a member answers with the question and its time") {
+TEST_CASE("a member answers a clock request with the request and its time") {
   const ClockNote question = clock_question();
   const ClockNote answer = read_note<ClockNote>(write_note(clock_answer(question)));
   CHECK(answer.asked_ns == question.asked_ns);
   CHECK(answer.there_ns >= answer.asked_ns);
 }
 
-TEST_CASE("a trace holds the last steps that all have, on one clock, what contains others first") {
+TEST_CASE("a trace has the last steps of all nodes on one clock, enclosing spans first") {
   constexpr int64_t kAhead = 7000000;
   TraceCollection trace;
   add_all(trace, kWorker, recorded(1, 50, 0));
@@ -97,7 +97,7 @@ TEST_CASE("a trace holds the last steps that all have, on one clock, what contai
   CHECK(processes == std::vector<std::string>{"worker 0", "server 1"});
 }
 
-TEST_CASE("long recordings come in several notes, and only their last steps") {
+TEST_CASE("a long recording is sent as several notes, and only the last steps") {
   CHECK(spans_of([] {
           TraceCollection trace;
           add_all(trace, kWorker, recorded(1, 1000, 0));
@@ -111,7 +111,7 @@ TEST_CASE("long recordings come in several notes, and only their last steps") {
   CHECK(write_spans(many).size() == 3);
 }
 
-TEST_CASE("a frame may end in another thread, also when its trace has gone") {
+TEST_CASE("a frame may end in another thread, also after its trace was destroyed") {
   comm::Plan plan;
   plan.layers.resize(1);
   plan.layers[0].traffic.name = "conv";
@@ -128,7 +128,7 @@ TEST_CASE("a frame may end in another thread, also when its trace has gone") {
   trace.reset();
 }
 
-TEST_CASE("a trace that no recorder gives is refused") {
+TEST_CASE("an invalid trace note is refused") {
   const TraceNote good = write_spans(recorded(1, 1, 0))[0];
   std::vector<TraceNote> bad(6, good);
   bad[0].labels.clear();
@@ -143,7 +143,7 @@ TEST_CASE("a trace that no recorder gives is refused") {
   }
 }
 
-TEST_CASE("what one node tells of its trace has an end") {
+TEST_CASE("the trace of one node has a maximum size") {
   const TraceNote note = write_spans(recorded(1, 20, 0))[0];
   TraceCollection trace;
   CHECK_THROWS_AS(

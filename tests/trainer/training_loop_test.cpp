@@ -31,7 +31,7 @@ std::vector<std::vector<float>> undisturbed(const Job& job, const net::Net::Opti
 
 }  // namespace
 
-TEST_CASE("two versions give the bits of one") {
+TEST_CASE("two versions of the values give the bits of one") {
   const TinyJob tiny;
   for (const Setup& setup : kSetups) {
     const Job job = tiny.load(setup.overrides);
@@ -44,7 +44,7 @@ TEST_CASE("two versions give the bits of one") {
   }
 }
 
-TEST_CASE("whenever the exchange fails, the last complete step can be had back") {
+TEST_CASE("after a failure of the exchange at any point the last complete step can be restored") {
   constexpr int64_t kSteps = 4;
   const TinyJob tiny;
   for (const Setup& setup : kSetups) {
@@ -72,8 +72,7 @@ TEST_CASE("whenever the exchange fails, the last complete step can be had back")
   }
 }
 
-TEST_CASE(
-    "a step that fails in one version is given up where it has changed nothing, else refused") {
+TEST_CASE("with one version a failed step can be abandoned only if it changed nothing") {
   constexpr int64_t kSteps = 3;
   const TinyJob tiny;
   int64_t whole = 0, torn = 0;
@@ -101,7 +100,7 @@ TEST_CASE(
   CHECK(torn > 0);
 }
 
-TEST_CASE("what goes back, by a step too where it can, goes on to the bits of an undisturbed run") {
+TEST_CASE("a loop that reverts to a complete step continues to the bits of an undisturbed run") {
   constexpr int64_t kSteps = 4;
   const TinyJob tiny;
   for (const Setup& setup : kSetups) {
@@ -149,7 +148,7 @@ std::string with_idle_layers(const std::string& before, const std::string& after
 
 }  // namespace
 
-TEST_CASE("layers that learn nothing may stand anywhere") {
+TEST_CASE("layers without trained parameters may be at any position") {
   const std::string frozen = R"("type": "linear", "outputs": 3, "learning_rate_multipliers": [0, 0],
                                 "weight_filler": {"type": "xavier"}})";
   const std::string unread = R"("type": "linear", "outputs": 2, "input": "input"})";
@@ -181,7 +180,7 @@ TEST_CASE("layers that learn nothing may stand anywhere") {
     }
 }
 
-TEST_CASE("a frozen bias stays as it is where the weight's gradient comes from factors") {
+TEST_CASE("a frozen bias does not change when the weight's gradient comes from factors") {
   const TinyJob tiny(R"({"name": "n", "input": {"channels": 2, "height": 6, "width": 6}, "layers": [
       {"name": "ip", "type": "linear", "outputs": 3, "learning_rate_multipliers": [1, 0]},
       {"name": "loss", "type": "softmax_loss"}]})");
@@ -197,7 +196,7 @@ TEST_CASE("a frozen bias stays as it is where the weight's gradient comes from f
   }
 }
 
-TEST_CASE("smoothing as near to 1 as is allowed moves every weight as the rule says") {
+TEST_CASE("the largest allowed smoothing gives the update that the rule states") {
   const TinyJob tiny;
   const auto longest_step = [&](std::vector<std::string> overrides) {
     overrides.insert(overrides.end(), {"optimizer.learning_rate=0.001", "optimizer.weight_decay=0",
@@ -229,7 +228,7 @@ TEST_CASE("smoothing as near to 1 as is allowed moves every weight as the rule s
   }
 }
 
-TEST_CASE("factors of all shards give nearly the sum of their gradients") {
+TEST_CASE("factors of all shards give nearly the sum of the gradients") {
   const TinyJob tiny;
   const Job job = tiny.load({"cluster.logical_shards=4"});
   const auto by_gradients = undisturbed(job, {}, 3);
@@ -331,7 +330,7 @@ class PlainlyDelayed {
 
 }  // namespace
 
-TEST_CASE("with staleness each step is computed with exactly the sums that it may have") {
+TEST_CASE("with staleness each step uses exactly the sums that its definition states") {
   constexpr int64_t kSteps = 9;
   const TinyJob tiny;
   for (const char* rule : {"sgd", "adam"})
@@ -360,7 +359,7 @@ TEST_CASE("with staleness each step is computed with exactly the sums that it ma
     }
 }
 
-TEST_CASE("late sums change what a step is computed with, and a late sum is not a lost one") {
+TEST_CASE("late sums change the loss of each step except the first") {
   const TinyJob tiny;
   const Job job = tiny.load();
   Training on_time(job), late(job, {}, -1, 1);
@@ -371,7 +370,8 @@ TEST_CASE("late sums change what a step is computed with, and a late sum is not 
   }
 }
 
-TEST_CASE("with staleness, whenever the exchange fails, the last complete step can be had back") {
+TEST_CASE(
+    "with staleness, after a failure of the exchange the last complete step can be restored") {
   constexpr int64_t kSteps = 5, kStaleness = 2;
   const TinyJob tiny;
   for (const Setup& setup : kSetups) {
@@ -401,7 +401,7 @@ TEST_CASE("with staleness, whenever the exchange fails, the last complete step c
   }
 }
 
-TEST_CASE("what is kept for a checkpoint goes on to the same bits, with any staleness") {
+TEST_CASE("draining for a checkpoint in each step keeps the bits, with any staleness") {
   constexpr int64_t kSteps = 8;
   const TinyJob tiny;
   for (const Setup& setup : kSetups)

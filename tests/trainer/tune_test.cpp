@@ -7,11 +7,12 @@
 
 using namespace poseidon;
 using namespace poseidon::trainer;
-using layers::Choice;
+using layers::AlgorithmChoice;
 
 namespace {
 
-Choice choice(const char* forward, const char* data, const char* weights, const char* layout = "") {
+AlgorithmChoice choice(const char* forward, const char* data, const char* weights,
+                       const char* layout = "") {
   return {.layout = layout, .forward = forward, .backward_data = data, .backward_weights = weights};
 }
 
@@ -54,7 +55,7 @@ class FakeTimedNet {
 
 }  // namespace
 
-TEST_CASE("tune: of each pass of each layer the fastest is taken, whatever came last") {
+TEST_CASE("tune: the fastest alternative of each pass of each layer is chosen, in any order") {
   FakeTimedNet net;
   const Alternatives alternatives{
       {"a",
@@ -68,21 +69,21 @@ TEST_CASE("tune: of each pass of each layer the fastest is taken, whatever came 
   CHECK(net.nets == 1 + 4 + 1);
 }
 
-TEST_CASE("tune: what is faster by no more than the noise is not taken") {
+TEST_CASE("tune: an alternative that is faster only within the noise is not chosen") {
   FakeTimedNet net;
   net.ms["quick"] = 9.5;
   CHECK(net.best({{"a", {choice("quick", "rule", "rule")}}}).choices == net.rule);
   CHECK(net.nets == 2);
 }
 
-TEST_CASE("tune: an alternative that does not run is left out") {
+TEST_CASE("tune: an alternative that fails is skipped") {
   FakeTimedNet net;
   const TimedChoices best =
       net.best({{"a", {choice("broken", "rule", "rule"), choice("rule", "rule", "quick")}}});
   CHECK(best.choices.at("a") == choice("rule", "rule", "quick"));
 }
 
-TEST_CASE("tune: another layout is tried for all layers at once, and taken where it pays") {
+TEST_CASE("tune: another layout is tried for all layers together, and chosen if it is faster") {
   FakeTimedNet net;
   const Alternatives alternatives{{"a", {choice("rule", "rule", "rule", "channels_last")}}};
   CHECK(net.best(alternatives).choices == net.rule);

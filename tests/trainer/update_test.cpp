@@ -93,7 +93,7 @@ UpdateParameters numbers_of(UpdateRule rule) {
 
 }  // namespace
 
-TEST_CASE("sgd with momentum gathers gradients in its velocity") {
+TEST_CASE("sgd with momentum accumulates gradients in its velocity") {
   CHECK(difference(UpdateRule::kSgd, numbers_of(UpdateRule::kSgd), true,
                    [](Element& e, double gradient, const UpdateParameters& n, int) {
                      e.state[0] = n.momentum * e.state[0] + with_decay(gradient, e.value, n);
@@ -151,7 +151,7 @@ TEST_CASE("adadelta scales by the ratio of smoothed steps and gradients") {
                    }) < 1e-4);
 }
 
-TEST_CASE("adam corrects its moments for their beginning at zero") {
+TEST_CASE("adam corrects the bias of its moments, which start at zero") {
   CHECK(difference(UpdateRule::kAdam, numbers_of(UpdateRule::kAdam), false,
                    [](Element& e, double gradient, const UpdateParameters& n, int step) {
                      const double g = with_decay(gradient, e.value, n);
@@ -176,7 +176,7 @@ TEST_CASE("adamw decays the value, not the gradient") {
                    }) < 1e-4);
 }
 
-TEST_CASE("lars gathers gradients scaled by its trust") {
+TEST_CASE("lars accumulates gradients scaled by its trust ratio") {
   UpdateParameters numbers = numbers_of(UpdateRule::kLars);
   numbers.trust = 0.25f;
   CHECK(difference(UpdateRule::kLars, numbers, true,
@@ -187,7 +187,7 @@ TEST_CASE("lars gathers gradients scaled by its trust") {
                    }) < 1e-5);
 }
 
-TEST_CASE("large tensors give the bits of small ones, whatever the threads, with every rule") {
+TEST_CASE("large tensors give the bits of small ones with any number of threads, for every rule") {
   const auto updater = layers::cpu::make_cpu_updater();
   const size_t count = 50021;
   RandomStream random(3, RandomPurpose::kInitialization, 1, 2);
@@ -220,7 +220,7 @@ TEST_CASE("large tensors give the bits of small ones, whatever the threads, with
     }
 }
 
-TEST_CASE("beside the old values the bits are those over them, with every rule") {
+TEST_CASE("out-of-place updates give the bits of in-place updates, for every rule") {
   const auto updater = layers::cpu::make_cpu_updater();
   RandomStream random(4, RandomPurpose::kInitialization, 1, 2);
   for (const size_t count : {kCount, size_t{40003}})
@@ -260,32 +260,32 @@ TEST_CASE("beside the old values the bits are those over them, with every rule")
       }
 }
 
-TEST_CASE("a statistic moves towards the mean of its contributions, over itself or beside") {
+TEST_CASE("a statistic moves towards the mean of its contributions, in place or out of place") {
   const auto updater = layers::cpu::make_cpu_updater();
   std::vector<float> value{1, -2, 0.5f}, sum{9, 3, 0}, next(3);
-  updater->track({.momentum = 0.25f, .share = 1.0f / 3}, value, sum, next);
+  updater->track({.momentum = 0.25f, .contribution_weight = 1.0f / 3}, value, sum, next);
   CHECK(next == std::vector<float>{1.5f, -1.25f, 0.375f});
-  updater->track({.momentum = 0.25f, .share = 1.0f / 3}, value, sum, value);
+  updater->track({.momentum = 0.25f, .contribution_weight = 1.0f / 3}, value, sum, value);
   CHECK(value == next);
 }
 
 TEST_CASE("the products of a statistic are rounded before they are added") {
   // If a compiler fuses the multiplication and the addition, the last bit differs.
   const auto updater = layers::cpu::make_cpu_updater();
-  const float value = 1.2345678f, momentum = 0.1f, share = 1.0f / 3;
+  const float value = 1.2345678f, momentum = 0.1f, contribution_weight = 1.0f / 3;
   std::vector<float> next(1), sum(1);
   for (int i = 1; i < 100; ++i) {
     sum[0] = static_cast<float>(i) * 0.7654321f;
-    updater->track({.momentum = momentum, .share = share}, std::span(&value, 1), sum, next);
-    const volatile float mean = share * sum[0];
+    updater->track({.momentum = momentum, .contribution_weight = contribution_weight},
+                   std::span(&value, 1), sum, next);
+    const volatile float mean = contribution_weight * sum[0];
     const volatile float distance = mean - value;
     const volatile float step = momentum * distance;
     CHECK(next[0] == value + step);
   }
 }
 
-TEST_CASE(
-    "an average moves towards a value by the rate, over itself or beside, each step rounded") {
+TEST_CASE("EMA moves towards a value by the rate, in place or not, with each operation rounded") {
   const auto updater = layers::cpu::make_cpu_updater();
   for (const size_t count : {3, 50000})  // on one thread, and on several
     for (const float rate : {1.0f, 0.1f, 0.0001f}) {
@@ -304,7 +304,7 @@ TEST_CASE(
     }
 }
 
-TEST_CASE("two tensors take each other's values") {
+TEST_CASE("swap exchanges the values of two tensors") {
   const auto updater = layers::cpu::make_cpu_updater();
   for (const size_t count : {0, 3, 50000}) {
     std::vector<float> a(count, 1.5f), b(count, -2);
@@ -314,7 +314,7 @@ TEST_CASE("two tensors take each other's values") {
   }
 }
 
-TEST_CASE("the squared norm is exact where it can be") {
+TEST_CASE("the squared norm is exact for values with an exact sum") {
   const auto updater = layers::cpu::make_cpu_updater();
   std::vector<float> values(50000, 2.0f);
   CHECK(updater->squared_norm(values) == 200000);

@@ -24,7 +24,7 @@ comm::NodeFailure failure_of(comm::NodeId who, int64_t step) {
 
 }  // namespace
 
-TEST_CASE("a run that has lost nobody has one view, no losses, and nothing made again") {
+TEST_CASE("a run without failures has one view, no failures and no repeated steps") {
   ViewRecords views;
   views.add(plan_of(2, 1), 0, 0);
   views.started(ViewRecords::Clock::now());
@@ -37,7 +37,7 @@ TEST_CASE("a run that has lost nobody has one view, no losses, and nothing made 
   CHECK(summary["lost_s"] == 0);
 }
 
-TEST_CASE("a run's losses are listed with who, when and why, and what they cost is added up") {
+TEST_CASE("failures are listed with node, time and reason, and their downtime is summed") {
   ViewRecords views;
   const auto begun = ViewRecords::Clock::now();
   views.add(plan_of(3, 2), 0, 0);
@@ -71,7 +71,7 @@ TEST_CASE("a run's losses are listed with who, when and why, and what they cost 
                        {"why", "server 0 failed"}});
 }
 
-TEST_CASE("who joins is listed with the view and the step that it begins with") {
+TEST_CASE("joiners are listed with their view and first step") {
   ViewRecords views;
   const auto begun = ViewRecords::Clock::now();
   views.add(plan_of(2, 1), 0, 0);
@@ -97,7 +97,7 @@ TEST_CASE("who joins is listed with the view and the step that it begins with") 
   CHECK(first == Json{{"who", "worker 2"}, {"address", "host:7001"}, {"view", 2}, {"step", 13}});
 }
 
-TEST_CASE("who was to join and is lost before the first step has joined a view that had none") {
+TEST_CASE("a joiner that fails before its first step is listed in the view that never started") {
   ViewRecords views;
   const auto begun = ViewRecords::Clock::now();
   views.add(plan_of(2, 1), 0, 0);
@@ -117,7 +117,7 @@ TEST_CASE("who was to join and is lost before the first step has joined a view t
   CHECK(summary["joins"].size() == 1);
 }
 
-TEST_CASE("the workers that computed are listed with their addresses and steps, and counted") {
+TEST_CASE("workers are listed with addresses and steps, and counted") {
   using comm::Role;
   ViewRecords views;
   const auto begun = ViewRecords::Clock::now();

@@ -65,7 +65,7 @@ std::string halves(std::initializer_list<uint16_t> values) {
 
 }  // namespace
 
-TEST_CASE("weights in half precision, with the names of a wrapper, are taken and said to be") {
+TEST_CASE("fp16 weights with a wrapper prefix are loaded, and the message states both") {
   const TinyJob job;
   const fs::path path =
       file_of(job, {{"module.ip.weight", "F16", {2, 2}, halves({0x3C00, 0, 0x4000, 0x3C00})},
@@ -83,7 +83,7 @@ TEST_CASE("weights in half precision, with the names of a wrapper, are taken and
           path.string() + ": 2 tensors loaded, 2 of them converted from F16 or BF16 to F32\n");
 }
 
-TEST_CASE("weights of whole numbers are the user's mistake") {
+TEST_CASE("integer weights are refused as a user error") {
   const TinyJob job;
   const fs::path path = file_of(job, {{"ip.bias", "I8", {2}, "ab"}});
   Target target;
@@ -92,7 +92,7 @@ TEST_CASE("weights of whole numbers are the user's mistake") {
             ": tensor \"ip.bias\": expected dtype F32, F16 or BF16, got I8");
 }
 
-TEST_CASE("a list of names that do not fit ends after five") {
+TEST_CASE("a message lists at most five unused tensors") {
   const TinyJob job;
   std::vector<Stored> tensors{{"ip.bias", "F32", {2}, std::string(8, '\0')}};
   for (const char* name : {"a", "b", "c", "d", "e", "f", "g"})
@@ -104,7 +104,7 @@ TEST_CASE("a list of names that do not fit ends after five") {
   CHECK(said.lines.find("not used: a, b, c, d, e and 2 more\n") != std::string::npos);
 }
 
-TEST_CASE("--weights of a run is its newest checkpoint, of an import its file") {
+TEST_CASE("--weights of a run uses its newest checkpoint, and of an import its file") {
   const TinyJob job;
   CapturedLog said;
   job.run("run", {"train.checkpoint_every=4"});
@@ -122,7 +122,7 @@ TEST_CASE("--weights of a run is its newest checkpoint, of an import its file") 
   CHECK(weights_file_of(folder, said) == folder / "weights.safetensors");
 }
 
-TEST_CASE("a damaged file says what it is of another program") {
+TEST_CASE("the error for an unreadable file names the program that wrote it") {
   const TinyJob job;
   write_text(job.folder / "m.pt", "PK\x03\x04" + std::string(40, '.'));
   CHECK(error_of<ConfigError>([&] {

@@ -5,7 +5,7 @@
 
 #include "core/counted.h"
 #include "core/failure.h"
-#include "core/growing_interval.h"
+#include "core/report_backoff.h"
 #include "trainer/coordinator/coordinator_io.h"
 #include "trainer/coordinator/member_ids.h"
 #include "trainer/coordinator/run_ending.h"
@@ -118,7 +118,7 @@ class ClusterRun final : public JobWatcher {
   RunEnding ending_;
   MemberIds ids_;
   bool halted_ = false;
-  GrowingInterval waiting_{std::chrono::seconds(30), std::chrono::minutes(10)};
+  ReportBackoff waiting_{std::chrono::seconds(30), std::chrono::minutes(10)};
   const std::unique_ptr<Launcher> launcher_;
   ClusterRecords records_;
   CoordinatorIo io_;  ///< last member: its thread uses the others, and ends first

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <numeric>
 
+#include "core/as_config_error.h"
 #include "core/error.h"
 #include "core/file.h"
-#include "core/opened_for_user.h"
 #include "data/image.h"
 #include "trainer/inference/trained_net.h"
 
@@ -31,7 +31,7 @@ data::Transform test_transform(const Job& job) {
   const data::DatasetConfig& test = job.config.data.test;
   const bool own = job.config.data.has_test && test.has_transform;
   const Shape& input = job.network->input();
-  return opened_for_user([&] {
+  return as_config_error([&] {
     return data::Transform(own ? test.transform : job.config.data.train.transform,
                            Shape{input.channels(), input.height(), input.width()},
                            data::Phase::kTest, static_cast<uint64_t>(job.config.train.seed));
@@ -77,7 +77,7 @@ class Classifier {
 
  private:
   void prepare(const fs::path& file, size_t row) {
-    read_file(file, data::kMostEncodedBytes, sample_.storage);
+    read_file(file, data::kMaxEncodedBytes, sample_.storage);
     sample_.form = data::SampleForm::kEncoded;
     sample_.bytes = sample_.storage;
     const auto count = static_cast<size_t>(transform_.output().count());

@@ -10,7 +10,7 @@ namespace poseidon::trainer {
 Json choices_json(const net::Choices& choices) {
   Json json = Json::object();
   for (const auto& [layer, choice] : choices) {
-    layers::Choice copy = choice;
+    layers::AlgorithmChoice copy = choice;
     json[layer] = write_fields([&](Fields& fields) { copy.describe(fields); });
   }
   return json;
@@ -25,7 +25,7 @@ net::Choices read_choices(const Json& json, const JsonPath& place, const net::Ne
     if (std::find(names.begin(), names.end(), layer) == names.end())
       fail_at(place.at(layer),
               "network \"" + network.name() + "\" has no such layer" + suggestion(layer, names));
-    layers::Choice& choice = choices[layer];
+    layers::AlgorithmChoice& choice = choices[layer];
     read_fields(value, place.at(layer), [&choice](Fields& fields) { choice.describe(fields); });
   }
   return choices;
@@ -44,7 +44,7 @@ Json implementations_json(const layers::Implementations& implementations) {
 
 Json implementations_json(net::Net& net) {
   Json json = Json::object();
-  for (const net::ComputedBy& operation : net.diagnosis().computed_by())
+  for (const net::OperationInfo& operation : net.diagnosis().operation_info())
     json[operation.name] = implementations_json(operation.implementations);
   return json;
 }

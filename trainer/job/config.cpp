@@ -79,7 +79,7 @@ void check_later_members(const JobConfig& config, const std::string& file) {
 }
 
 void check_extras(const data::DatasetConfig& config, const JsonPath& place) {
-  if (const ExtraFault fault = fault_in(config.extras))
+  if (const AuxiliaryInputError fault = first_error_in(config.extras))
     fail_at({place.file, place.pointer + "/extras" + fault.pointer}, fault.message);
 }
 

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
+#include "core/as_config_error.h"
 #include "core/config_file.h"
 #include "core/error.h"
 #include "core/name_list.h"
-#include "core/opened_for_user.h"
 #include "core/printable.h"
-#include "data/sample_extras.h"
+#include "data/auxiliary_values.h"
 #include "trainer/job/file_kinds.h"
 #include "trainer/job/known_data.h"
 #include "trainer/job/overrides.h"
@@ -176,7 +176,7 @@ void check_classes(const net::Network& network, const data::DatasetDescription& 
 void check_inputs(const net::Network& network, const data::DatasetDescription& data,
                   const data::MixConfig* mix, const JsonPath& place) {
   try {
-    const data::SampleExtras extras(data, network.extras());
+    const data::AuxiliaryValues extras(data, network.extras());
   } catch (const ConfigError& error) {
     fail_at(place, text(error.what(), " (", network.file(), ": /inputs)"));
   }
@@ -194,14 +194,14 @@ PreparedData open_data(const Job& job, DataPart part, Log& log) {
   if (!train && !config.has_transform) config.transform = job.config.data.train.transform;
   const JsonPath place{job.file, train ? "/data/train" : "/data/test"};
   PreparedData prepared;
-  prepared.dataset = opened_for_user([&] { return data::open_dataset(config); });
+  prepared.dataset = as_config_error([&] { return data::open_dataset(config); });
   const data::DatasetDescription& known = prepared.dataset->description();
   check_classes(*job.network, known, place, log);
   for (const std::string& remark : known.remarks)
     log.warning(text(place.file, ": ", place.pointer, ": ", known.source, ": ", remark));
   const Shape& input = job.network->input();
   try {
-    prepared.transform = opened_for_user([&] {
+    prepared.transform = as_config_error([&] {
       return std::make_unique<data::Transform>(
           config.transform, Shape{input.channels(), input.height(), input.width()},
           train ? data::Phase::kTrain : data::Phase::kTest,

@@ -119,7 +119,7 @@ Json MemoryEstimate::json() const {
 }
 
 MemoryEstimate estimate_memory(const Job& job, const comm::Plan& plan, net::Net::Options options) {
-  options.takes_memory = false;
+  options.allocates_memory = false;
   SilentLog said_by_the_run_itself;
   Engine engine(job, options, said_by_the_run_itself);
   return estimate_in(job, plan, engine);
@@ -141,7 +141,7 @@ Json check_job(const Job& job, bool has_weights, Log& log) {
   Engine engine(job,
                 {.choices = choices_of(job),
                  .versions = plan.workers() == 1 ? 1 : 2,
-                 .takes_memory = false,
+                 .allocates_memory = false,
                  .factored = factored_layers(plan),
                  .factor_rows = plan.global_batch},
                 log);

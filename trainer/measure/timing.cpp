@@ -14,7 +14,7 @@ void fill_input(net::Net& net) {
   RandomStream random(1, RandomPurpose::kGeneration, 0, 0);
   std::vector<float> values(static_cast<size_t>(net.input_shape().count()));
   std::vector<float> extras(
-      static_cast<size_t>(net.input_shape().samples() * count_of(net.reception().extras())));
+      static_cast<size_t>(net.input_shape().samples() * count_of(net.batch_receiver().extras())));
   for (auto* list : {&values, &extras})
     for (float& value : *list) value = random.next_uniform(-1, 1);
   net.set_input(values, extras);

@@ -13,18 +13,18 @@ namespace poseidon::trainer {
 
 namespace {
 
-using layers::Choice;
+using layers::AlgorithmChoice;
 
 constexpr int kRepeats = 7;
 /// A smaller speedup counts as noise, and the fixed rule stays.
 constexpr double kWorthwhile = 0.97;
 
 /// The fields of a choice that name algorithms.
-constexpr std::string Choice::*kPasses[] = {&Choice::forward, &Choice::backward_data,
-                                            &Choice::backward_weights};
+constexpr std::string AlgorithmChoice::*kPasses[] = {
+    &AlgorithmChoice::forward, &AlgorithmChoice::backward_data, &AlgorithmChoice::backward_weights};
 
 /// The first of kPasses in which two choices differ.
-std::optional<size_t> changed_pass(const Choice& base, const Choice& other) {
+std::optional<size_t> changed_pass(const AlgorithmChoice& base, const AlgorithmChoice& other) {
   for (size_t pass = 0; pass < std::size(kPasses); ++pass)
     if (other.*kPasses[pass] != base.*kPasses[pass]) return pass;
   return std::nullopt;
@@ -36,7 +36,7 @@ class TuningSearch {
                Log& log)
       : rule_(rule), time_(time), log_(log) {
     for (const auto& [layer, others] : alternatives)
-      for (const Choice& other : others)
+      for (const AlgorithmChoice& other : others)
         (other.layout == rule.choices.at(layer).layout ? algorithms_ : layouts_)[layer].push_back(
             other);
   }
@@ -83,7 +83,8 @@ class TuningSearch {
     return best;
   }
 
-  void take_faster(const std::string& layer, const Choice& tried, double ms, net::Choices& best) {
+  void take_faster(const std::string& layer, const AlgorithmChoice& tried, double ms,
+                   net::Choices& best) {
     const std::optional<size_t> pass = changed_pass(rule_.choices.at(layer), tried);
     if (!pass) return;
     const double rule_ms = kWorthwhile * rule_.layer_ms.at(layer);

@@ -26,7 +26,7 @@ struct TimedChoices {
 };
 
 /// By layer, choices that differ from the fixed rule's in one field each.
-using Alternatives = std::map<std::string, std::vector<layers::Choice>>;
+using Alternatives = std::map<std::string, std::vector<layers::AlgorithmChoice>>;
 
 /// Times a net with the given choices; `what` names them in the log. Throws RunError if the net
 /// does not run.

@@ -165,8 +165,8 @@ void RunDirectory::make() {
 
 void RunDirectory::tidy() const {
   if (!lock_ || !lock_->is_held()) return;
-  remove_half_done(path_);
-  remove_half_done(checkpoints());
+  remove_temporary_files(path_);
+  remove_temporary_files(checkpoints());
 }
 
 void RunDirectory::check_lock() const {

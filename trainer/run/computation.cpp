@@ -24,7 +24,7 @@ data::LoaderOptions loader_options(const WorkerPart& part, comm::Part shards, ne
           .shuffle = config.data.train.shuffle,
           .on_error = config.data.train.on_error,
           .global_batch = part.plan.global_batch,
-          .extras = net.reception().extras(),
+          .extras = net.batch_receiver().extras(),
           .shards = ranges_of(part, shards),
           .start_step = part.published.first_step,
           .threads = static_cast<int>(config.data.loader_threads),

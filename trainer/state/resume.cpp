@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "core/as_config_error.h"
 #include "core/counted.h"
 #include "core/error.h"
-#include "core/opened_for_user.h"
 #include "trainer/state/safetensors.h"
 
 namespace poseidon::trainer {
@@ -53,7 +53,7 @@ void refuse_other_network(const Checkpoint& checkpoint, const Job& job,
 std::unique_ptr<Checkpoint> resumed_checkpoint(const Job& job, const std::filesystem::path& named,
                                                Log& log) {
   if (named.empty()) return nullptr;
-  return opened_for_user([&] {
+  return as_config_error([&] {
     std::unique_ptr<Checkpoint> checkpoint = open_checkpoint(named, log);
     refuse_other_network(*checkpoint, job, named);
     return checkpoint;

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/as_config_error.h"
 #include "core/error.h"
 #include "core/name_list.h"
-#include "core/opened_for_user.h"
 #include "trainer/state/safetensors.h"
 
 namespace poseidon::trainer {
@@ -165,7 +165,7 @@ std::filesystem::path weights_file_of(const std::filesystem::path& named, Log& l
   constexpr const char* kImportedWeights = "weights.safetensors";
   if (!std::filesystem::is_directory(named)) return named;
   if (has_checkpoint(named))
-    return opened_for_user([&] { return open_checkpoint(named, log)->weights_file(); });
+    return as_config_error([&] { return open_checkpoint(named, log)->weights_file(); });
   if (std::filesystem::exists(named / kImportedWeights)) return named / kImportedWeights;
   throw ConfigError("--weights " + named.string() +
                     ": expected a safetensors file, a run directory with a checkpoint, or a "
@@ -176,13 +176,13 @@ std::filesystem::path weights_file_of(const std::filesystem::path& named, Log& l
 void check_weights_file(const std::filesystem::path& file) {
   if (!std::filesystem::exists(file))
     throw ConfigError("--weights " + file.string() + ": no such file");
-  opened_for_user([&] { return SafetensorsFile(file); });
+  as_config_error([&] { return SafetensorsFile(file); });
 }
 
 MatchReport load_weights(const std::filesystem::path& path, const RunTensors& tensors,
                          WeightsTaken taken) {
   check_weights_file(path);
-  SafetensorsFile file = opened_for_user([&] { return SafetensorsFile(path); });
+  SafetensorsFile file = as_config_error([&] { return SafetensorsFile(path); });
   MatchReport match;
   if (!has_any(file, tensors)) match.unwrapped = file.remove_wrappers();
   for (const NamedTensor& tensor : tensors.weights) {

@@ -27,7 +27,7 @@ bool write_survivor_checkpoint(const fs::path& folder, const RunState& state,
                                const std::function<void()>& may_write) {
   const DirectoryLock turn(folder, period);
   may_write();
-  remove_half_done(folder);
+  remove_temporary_files(folder);
   if (is_whole(folder / text("step-", state.step, ".state"))) return false;
   write_checkpoint(folder, state, tensors, {.may_write = may_write});
   return true;

@@ -60,7 +60,7 @@ void DeviceExchange::contribute(std::span<const uint32_t> layers, int64_t shard,
                                 WorkerLayer::What what, const Event& made) {
   activity_.works();
   std::vector<DeviceContribution> all;
-  const Event sent = net_.device().beside(DeviceStream::kSend, made, [&] {
+  const Event sent = net_.device().issue_on_stream(DeviceStream::kSend, made, [&] {
     for (const uint32_t layer : layers)
       for (const DeviceContribution& each : layers_[layer]->contribute(step_, shard, what))
         all.push_back(each);

@@ -29,7 +29,7 @@ std::vector<comm::Part> shards_of_devices(comm::Part worker, size_t devices) {
   std::vector<comm::Part> all;
   for (size_t device = 0; device < devices; ++device) {
     const IndexRange own =
-        even_part(worker.count, static_cast<int64_t>(devices), static_cast<int64_t>(device));
+        even_range(worker.count, static_cast<int64_t>(devices), static_cast<int64_t>(device));
     all.push_back(
         {worker.first + static_cast<uint32_t>(own.first), static_cast<uint32_t>(own.count)});
   }

@@ -5,7 +5,7 @@ namespace poseidon::trainer {
 DeviceTrace::DeviceTrace(net::Net& net, TraceRecorder* recorder)
     : device_(net.device()), recorder_(recorder) {
   if (recorder == nullptr) return;
-  begin_ = device_.moment();
+  begin_ = device_.record_timestamp();
   if (!records()) return;
   const auto label = [&](const char* what, const std::string& of) {
     return recorder->label({"device", what, of});
@@ -21,7 +21,7 @@ DeviceTrace::DeviceTrace(net::Net& net, TraceRecorder* recorder)
 
 void DeviceTrace::cut(Label label) {
   if (records())
-    cuts_.push_back({.label = label, .step = recorder_->step(), .end = device_.moment()});
+    cuts_.push_back({.label = label, .step = recorder_->step(), .end = device_.record_timestamp()});
 }
 
 void DeviceTrace::begins_shard() { cut(after_gradients_); }

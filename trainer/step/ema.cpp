@@ -34,15 +34,15 @@ Ema::Ema(double decay, net::Net& net, layers::Updater& updater, size_t kind)
   for (int version = 0; version < net.parameters().versions(); ++version)
     memory_.emplace_back(net.device(), followed_floats(net), kind++, "averages");
   for (size_t i = 0; i < parameters_.size(); ++i)
-    if (net.parameters()[i].learned) parameters_[i] = take(net.parameters()[i].value().size());
+    if (net.parameters()[i].learned) parameters_[i] = allocate(net.parameters()[i].value().size());
   for (const net::Statistic& statistic : net.parameters().statistics())
-    statistics_.push_back(take(statistic.value().size()));
+    statistics_.push_back(allocate(statistic.value().size()));
 }
 
-net::TensorVersions Ema::take(size_t floats) {
-  const std::span<float> even = memory_.front().take(floats);
+net::TensorVersions Ema::allocate(size_t floats) {
+  const std::span<float> even = memory_.front().allocate(floats);
   return memory_.size() == 1 ? net::TensorVersions(even)
-                             : net::TensorVersions(even, memory_.back().take(floats));
+                             : net::TensorVersions(even, memory_.back().allocate(floats));
 }
 
 void Ema::begin(int64_t step) {

@@ -55,7 +55,7 @@ class Ema {
  private:
   static constexpr const char* kEnding = ".average";
 
-  net::TensorVersions take(size_t floats);
+  net::TensorVersions allocate(size_t floats);
   void swap();
 
   const double decay_;

@@ -23,7 +23,7 @@ std::optional<TestSums> evaluate_part(net::Net& net, const PreparedData& data,
                        .shuffle = false,
                        .on_error = options.on_error,
                        .global_batch = round,
-                       .extras = net.reception().extras(),
+                       .extras = net.batch_receiver().extras(),
                        .shards = parts,
                        .threads = options.loader_threads,
                        .memory = memory_for(net)},
@@ -34,7 +34,7 @@ std::optional<TestSums> evaluate_part(net::Net& net, const PreparedData& data,
     if (options.goes_on && !options.goes_on(step, batches)) return std::nullopt;
     const data::Batch& batch =
         step == 0 ? loader.next()
-                  : after_beginning([&]() -> const data::Batch& { return loader.next(); });
+                  : as_run_error([&]() -> const data::Batch& { return loader.next(); });
     if (batch.valid == 0) continue;
     set_input(net, batch, loader);
     const layers::StepParameters numbers{.seed = options.seed, .step = step};

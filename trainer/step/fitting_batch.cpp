@@ -13,7 +13,7 @@ size_t bytes_with(const Job& job, layers::LayerFactory& factory, net::Net::Optio
                   int64_t global_batch) {
   const net::Network network(job.network->json(), job.network->file(),
                              global_batch / job.config.logical_shards(), job.network->label_form());
-  options.takes_memory = false;
+  options.allocates_memory = false;
   if (options.factor_rows > 0) options.factor_rows = global_batch;
   net::Net net(network, factory, options);
   return net.memory().total() +

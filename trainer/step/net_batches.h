@@ -9,18 +9,18 @@ namespace poseidon::trainer {
 /// Memory for batches that the net's device can read. Batches are pixels if the net accepts pixels.
 /// The net must outlive the loader.
 inline data::BatchMemory memory_for(net::Net& net) {
-  return {.take =
+  return {.allocate =
               [&device = net.device()](size_t bytes, std::string_view purpose) {
                 return device.allocate(bytes, MemoryKind::kStaging, purpose);
               },
-          .pixels = net.reception().takes_pixels(net.input_shape())};
+          .pixels = net.batch_receiver().accepts_pixels(net.input_shape())};
 }
 
 /// Sets the batch that the loader returned last as the net's input. The loader keeps its memory
 /// until the device has read it.
 inline void set_input(net::Net& net, const data::Batch& batch, data::Loader& loader) {
   loader.keep_until(
-      net.reception().set(batch.values, batch.extras, batch.labels, batch.mixup_labels));
+      net.batch_receiver().set(batch.values, batch.extras, batch.labels, batch.mixup_labels));
 }
 
 }  // namespace poseidon::trainer

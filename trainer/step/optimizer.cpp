@@ -58,12 +58,12 @@ Optimizer::Optimizer(const OptimizerConfig& config, net::Net& net, layers::Updat
     if (!parameter.learned) continue;
     for (size_t state = 0; state < names.size(); ++state) {
       const size_t count = parameter.value().size();
-      const std::span<float> memory = memory_[state].take(count);
+      const std::span<float> memory = memory_[state].allocate(count);
       states_.push_back(
           {.name = parameter.name + "." + names[state],
            .parameter = i,
            .versions = two_versions
-                           ? TensorVersions(memory, memory_[names.size() + state].take(count))
+                           ? TensorVersions(memory, memory_[names.size() + state].allocate(count))
                            : TensorVersions(memory)});
     }
     states_of_parameter_[i] = std::span(states_).last(names.size());
@@ -122,7 +122,7 @@ void Optimizer::update(size_t index) {
 
 void Optimizer::track(const net::Statistic& statistic, int64_t shards) {
   updater_.track({.momentum = static_cast<float>(statistic.spec.momentum),
-                  .share = 1 / static_cast<float>(shards)},
+                  .contribution_weight = 1 / static_cast<float>(shards)},
                  statistic.value(), statistic.contribution, statistic.next());
   if (averages_) averages_->update(statistic);
 }

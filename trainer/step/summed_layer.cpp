@@ -128,7 +128,7 @@ void SummedLayer::deliver(uint64_t step, const layers::GradientSink* sink) {
     const Tensor& tensor = tensors_[t];
     const std::span<float> of_step = sum(t, step);
     if (tensor.statistic == nullptr && sink != nullptr)
-      net_.give_gradient(*tensor.parameter, of_step, *sink);
+      net_.pack_gradient(*tensor.parameter, of_step, *sink);
     else if (tensor.statistic == nullptr && !tensor.takes_own)
       net_.values().gradient_from_canonical(*tensor.parameter, of_step);
     else if (!tensor.takes_own)

@@ -218,7 +218,7 @@ void TrainingLoop::update(size_t index) {
   std::vector<Event>& read = read_[index];
   const Event when = together_ ? device.record() : read.front();
   updating_ = true;
-  updated_[index] = device.beside(DeviceStream::kUpdate, when, [&] {
+  updated_[index] = device.issue_on_stream(DeviceStream::kUpdate, when, [&] {
     updates_.make(layer_at(index), machine_.next_update(index));
   });
   std::ranges::rotate(read, read.begin() + 1);

@@ -51,8 +51,8 @@ EventClock::~EventClock() {
   if (idle_ != nullptr) static_cast<void>(cudaStreamDestroy(idle_));
 }
 
-std::shared_ptr<const Timestamp> EventClock::moment(cudaStream_t stream,
-                                                    std::shared_ptr<const Operation> last) {
+std::shared_ptr<const Timestamp> EventClock::record_timestamp(
+    cudaStream_t stream, std::shared_ptr<const Operation> last) {
   return std::make_shared<TimedPoint>(latest(), gpu_, events_, stream, std::move(last));
 }
 

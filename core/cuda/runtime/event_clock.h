@@ -21,8 +21,8 @@ class EventClock {
 
   /// A timestamp at the end of all work issued to `stream` so far. `last` is the most recent
   /// operation in it, for messages.
-  std::shared_ptr<const Timestamp> moment(cudaStream_t stream,
-                                          std::shared_ptr<const Operation> last);
+  std::shared_ptr<const Timestamp> record_timestamp(cudaStream_t stream,
+                                                    std::shared_ptr<const Operation> last);
 
  private:
   struct Known;

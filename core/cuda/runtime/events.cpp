@@ -15,31 +15,31 @@ EventPool::~EventPool() {
   for (const cudaEvent_t event : free_) static_cast<void>(cudaEventDestroy(event));
 }
 
-cudaEvent_t EventPool::take() {
+cudaEvent_t EventPool::acquire() {
   MutexLock lock(mutex_);
   if (!free_.empty()) {
     const cudaEvent_t event = free_.back();
     free_.pop_back();
     return event;
   }
-  free_.reserve(made_ + 1);  // so that give_back() does not allocate
+  free_.reserve(made_ + 1);  // so that release() does not allocate
   cudaEvent_t event = nullptr;
   check_call(cudaEventCreateWithFlags(&event, flags_), "cudaEventCreateWithFlags");
   ++made_;
   return event;
 }
 
-void EventPool::give_back(cudaEvent_t event) noexcept {
+void EventPool::release(cudaEvent_t event) noexcept {
   MutexLock lock(mutex_);
   free_.push_back(event);
 }
 
 StreamPoint::StreamPoint(int gpu, std::shared_ptr<EventPool> pool, cudaStream_t stream,
                          std::shared_ptr<const Operation> last)
-    : gpu_(gpu), pool_(std::move(pool)), last_(std::move(last)), event_(pool_->take()) {
+    : gpu_(gpu), pool_(std::move(pool)), last_(std::move(last)), event_(pool_->acquire()) {
   const cudaError_t result = cudaEventRecord(event_, stream);
   if (result == cudaSuccess) return;
-  pool_->give_back(event_);
+  pool_->release(event_);
   check_work(result, "cudaEventRecord", gpu_, last_.get());
 }
 

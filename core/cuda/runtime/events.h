@@ -19,8 +19,8 @@ class EventPool {
   EventPool(const EventPool&) = delete;
   EventPool& operator=(const EventPool&) = delete;
 
-  cudaEvent_t take();
-  void give_back(cudaEvent_t event) noexcept;
+  cudaEvent_t acquire();
+  void release(cudaEvent_t event) noexcept;
 
  private:
   const unsigned flags_;
@@ -36,7 +36,7 @@ class StreamPoint {
   /// none.
   StreamPoint(int gpu, std::shared_ptr<EventPool> pool, cudaStream_t stream,
               std::shared_ptr<const Operation> last);
-  ~StreamPoint() { pool_->give_back(event_); }
+  ~StreamPoint() { pool_->release(event_); }
   StreamPoint(const StreamPoint&) = delete;
   StreamPoint& operator=(const StreamPoint&) = delete;
 

@@ -19,16 +19,16 @@ void finish_work(int gpu) noexcept {
 
 }  // namespace
 
-class RuntimeDriver::RuntimeMark final : public Mark {
+class RuntimeDriver::RuntimeEvent final : public StreamEvent {
  public:
-  RuntimeMark(std::shared_ptr<const StreamPoint> point, std::shared_ptr<TaskThread> tasks)
+  RuntimeEvent(std::shared_ptr<const StreamPoint> point, std::shared_ptr<TaskThread> tasks)
       : point_(std::move(point)), tasks_(std::move(tasks)) {}
 
   cudaEvent_t event() const { return point_->event(); }
   bool reached() const override { return point_->reached(); }
   void wait() const override { point_->wait(); }
   void then(std::function<void()> task) const override {
-    tasks_->run_behind(point_, std::move(task));
+    tasks_->run_after(point_, std::move(task));
   }
 
  private:
@@ -96,9 +96,10 @@ class RuntimeDriver::Capture {
 RuntimeDriver::RuntimeDriver(int index) : index_(index) { use_gpu(index); }
 
 RuntimeDriver::~RuntimeDriver() {
-  for (const Lane& lane : lanes_) lane.tasks->end();
+  for (const StreamState& stream_state : stream_states_) stream_state.tasks->end();
   finish_work(index_);
-  for (const Lane& lane : lanes_) static_cast<void>(cudaStreamDestroy(lane.stream));
+  for (const StreamState& stream_state : stream_states_)
+    static_cast<void>(cudaStreamDestroy(stream_state.stream));
 }
 
 Buffer RuntimeDriver::allocate(size_t bytes, MemoryKind place, std::string_view purpose) {
@@ -149,43 +150,45 @@ size_t RuntimeDriver::available() const {
   return free;
 }
 
-Stream RuntimeDriver::make_stream(Urgency urgency) {
+Stream RuntimeDriver::make_stream(StreamPriority priority) {
   int least = 0, greatest = 0;
   check_call(cudaDeviceGetStreamPriorityRange(&least, &greatest),
              "cudaDeviceGetStreamPriorityRange");
-  lanes_.reserve(lanes_.size() + 1);
-  Lane lane{.stream = nullptr, .last = nullptr, .tasks = std::make_shared<TaskThread>(index_)};
-  check_call(cudaStreamCreateWithPriority(&lane.stream, cudaStreamNonBlocking,
-                                          urgency == Urgency::kHigh ? greatest : least),
+  stream_states_.reserve(stream_states_.size() + 1);
+  StreamState stream_state{
+      .stream = nullptr, .last = nullptr, .tasks = std::make_shared<TaskThread>(index_)};
+  check_call(cudaStreamCreateWithPriority(&stream_state.stream, cudaStreamNonBlocking,
+                                          priority == StreamPriority::kHigh ? greatest : least),
              "cudaStreamCreateWithPriority");
-  lanes_.push_back(std::move(lane));
-  return static_cast<Stream>(lanes_.size() - 1);
+  stream_states_.push_back(std::move(stream_state));
+  return static_cast<Stream>(stream_states_.size() - 1);
 }
 
-void RuntimeDriver::checked(const Lane& lane, cudaError_t result, const char* call) const {
+void RuntimeDriver::checked(const StreamState& stream_state, cudaError_t result,
+                            const char* call) const {
   if (result == cudaSuccess) return;
   static_cast<void>(cudaGetLastError());
-  check_work(result, call, index_, lane.last.get());
+  check_work(result, call, index_, stream_state.last.get());
 }
 
 void RuntimeDriver::issue(Stream stream, std::unique_ptr<const Operation> operation) {
-  issue(lane(stream), std::move(operation));
+  issue(stream_state(stream), std::move(operation));
 }
 
-void RuntimeDriver::issue(Lane& to, std::shared_ptr<const Operation> operation) {
+void RuntimeDriver::issue(StreamState& to, std::shared_ptr<const Operation> operation) {
   to.last = std::move(operation);
   to.last->issue({.stream = to.stream, .host = nullptr});
   checked(to, cudaPeekAtLastError(), "launch");
 }
 
 void RuntimeDriver::copy(Stream stream, const void* from, void* to, size_t bytes) {
-  const Lane& in = lane(stream);
+  const StreamState& in = stream_state(stream);
   checked(in, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, in.stream), "cudaMemcpyAsync");
 }
 
 std::shared_ptr<const Graph> RuntimeDriver::make_graph(Stream stream,
                                                        std::vector<GraphNode> nodes) {
-  Lane& through = lane(stream);
+  StreamState& through = stream_state(stream);
   const auto last = through.last;
   Capture capture(through.stream);
   for (const GraphNode& node : nodes)
@@ -198,27 +201,27 @@ std::shared_ptr<const Graph> RuntimeDriver::make_graph(Stream stream,
 }
 
 void RuntimeDriver::issue(Stream stream, const std::shared_ptr<const Graph>& graph) {
-  Lane& to = lane(stream);
+  StreamState& to = stream_state(stream);
   const auto& made = static_cast<const RuntimeGraph&>(*graph);
   if (auto last = made.last_operation()) to.last = std::move(last);
   checked(to, cudaGraphLaunch(made.launchable(), to.stream), "cudaGraphLaunch");
 }
 
-std::shared_ptr<const Mark> RuntimeDriver::record(Stream stream) {
-  const Lane& of = lane(stream);
+std::shared_ptr<const StreamEvent> RuntimeDriver::record(Stream stream) {
+  const StreamState& of = stream_state(stream);
   of.tasks->rethrow_failure();
-  return std::make_shared<RuntimeMark>(
+  return std::make_shared<RuntimeEvent>(
       std::make_shared<StreamPoint>(index_, events_, of.stream, of.last), of.tasks);
 }
 
-std::shared_ptr<const Timestamp> RuntimeDriver::moment(Stream stream) {
-  const Lane& of = lane(stream);
-  return clock_.moment(of.stream, of.last);
+std::shared_ptr<const Timestamp> RuntimeDriver::record_timestamp(Stream stream) {
+  const StreamState& of = stream_state(stream);
+  return clock_.record_timestamp(of.stream, of.last);
 }
 
-void RuntimeDriver::wait(Stream stream, const std::shared_ptr<const Mark>& mark) {
-  const Lane& in = lane(stream);
-  const auto& point = static_cast<const RuntimeMark&>(*mark);
+void RuntimeDriver::wait(Stream stream, const std::shared_ptr<const StreamEvent>& mark) {
+  const StreamState& in = stream_state(stream);
+  const auto& point = static_cast<const RuntimeEvent&>(*mark);
   checked(in, cudaStreamWaitEvent(in.stream, point.event(), cudaEventWaitDefault),
           "cudaStreamWaitEvent");
 }

@@ -24,32 +24,34 @@ class RuntimeDriver final : public Driver {
 
   Buffer allocate(size_t bytes, MemoryKind place, std::string_view purpose) override;
   size_t available() const override;
-  Stream make_stream(Urgency urgency) override;
+  Stream make_stream(StreamPriority priority) override;
   void issue(Stream stream, std::unique_ptr<const Operation> operation) override;
   void copy(Stream stream, const void* from, void* to, size_t bytes) override;
   std::shared_ptr<const Graph> make_graph(Stream stream, std::vector<GraphNode> nodes) override;
   void issue(Stream stream, const std::shared_ptr<const Graph>& graph) override;
-  std::shared_ptr<const Mark> record(Stream stream) override;
-  std::shared_ptr<const Timestamp> moment(Stream stream) override;
-  void wait(Stream stream, const std::shared_ptr<const Mark>& mark) override;
+  std::shared_ptr<const StreamEvent> record(Stream stream) override;
+  std::shared_ptr<const Timestamp> record_timestamp(Stream stream) override;
+  void wait(Stream stream, const std::shared_ptr<const StreamEvent>& mark) override;
 
  private:
-  class RuntimeMark;
+  class RuntimeEvent;
   class RuntimeGraph;
   class Capture;
 
   /// A CUDA stream. `last` is the operation issued last, for messages.
-  struct Lane {
+  struct StreamState {
     cudaStream_t stream = nullptr;
     std::shared_ptr<const Operation> last;
     std::shared_ptr<TaskThread> tasks;
   };
 
-  void issue(Lane& to, std::shared_ptr<const Operation> operation);
-  Lane& lane(Stream stream) { return lanes_.at(static_cast<size_t>(stream)); }
+  void issue(StreamState& to, std::shared_ptr<const Operation> operation);
+  StreamState& stream_state(Stream stream) {
+    return stream_states_.at(static_cast<size_t>(stream));
+  }
   /// Throws RunError if the call failed. The message names the GPU, the call and the last
   /// operation.
-  void checked(const Lane& lane, cudaError_t result, const char* call) const;
+  void checked(const StreamState& stream_state, cudaError_t result, const char* call) const;
   Buffer device_memory(size_t bytes, std::string_view purpose) const;
   Buffer staging_memory(size_t bytes, std::string_view purpose) const;
   [[noreturn]] void out_of_memory(size_t bytes, std::string_view purpose, const char* where) const;
@@ -58,7 +60,7 @@ class RuntimeDriver final : public Driver {
   std::shared_ptr<EventPool> events_ =
       std::make_shared<EventPool>(cudaEventDisableTiming | cudaEventBlockingSync);
   EventClock clock_{index_};
-  std::vector<Lane> lanes_;
+  std::vector<StreamState> stream_states_;
 };
 
 }  // namespace poseidon::cuda

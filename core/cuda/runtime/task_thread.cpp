@@ -6,14 +6,14 @@
 
 namespace poseidon::cuda {
 
-void TaskThread::run_behind(std::shared_ptr<const StreamPoint> point, std::function<void()> task) {
+void TaskThread::run_after(std::shared_ptr<const StreamPoint> point, std::function<void()> task) {
   {
     MutexLock lock(mutex_);
     if (failure_) return;
     if (!ends_) {
       if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
       entries_.push_back({std::move(point), std::move(task)});
-      given_.notify_one();
+      task_added_.notify_one();
       return;
     }
   }
@@ -26,7 +26,7 @@ void TaskThread::end() {
   {
     MutexLock lock(mutex_);
     ends_ = true;
-    given_.notify_one();
+    task_added_.notify_one();
     thread = std::move(thread_);
   }
   if (thread.joinable()) thread.join();
@@ -55,7 +55,7 @@ void TaskThread::run_all() {
     Entry entry;
     {
       MutexLock lock(mutex_);
-      while (entries_.empty() && !ends_) given_.wait(mutex_);
+      while (entries_.empty() && !ends_) task_added_.wait(mutex_);
       if (entries_.empty()) return;
       entry = std::move(entries_.front());
       entries_.pop_front();

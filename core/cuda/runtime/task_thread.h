@@ -21,7 +21,7 @@ class TaskThread {
   TaskThread& operator=(const TaskThread&) = delete;
 
   /// After end(), waits for `point` and runs the task in the calling thread.
-  void run_behind(std::shared_ptr<const StreamPoint> point, std::function<void()> task);
+  void run_after(std::shared_ptr<const StreamPoint> point, std::function<void()> task);
   /// Runs all submitted tasks, and ends the thread.
   void end();
   /// Throws the exception that ended the thread early, from failed work or from a task. After such
@@ -39,7 +39,7 @@ class TaskThread {
 
   const int gpu_;
   Mutex mutex_;
-  Condition given_;
+  Condition task_added_;
   std::deque<Entry> entries_ GUARDED_BY(mutex_);
   bool ends_ GUARDED_BY(mutex_) = false;
   std::exception_ptr failure_ GUARDED_BY(mutex_);

@@ -127,7 +127,7 @@ constexpr uint64_t kStrictFp32 = CUBLASLT_NUMERICAL_IMPL_FLAGS_FMA |
 
 bool is_allowed(const cublasLtMatmulHeuristicResult_t& proposed, const Settings& settings) {
   if (proposed.state != CUBLAS_STATUS_SUCCESS ||
-      proposed.workspaceSize > CublasltMatrices::kMostWorkspace)
+      proposed.workspaceSize > CublasltMatrices::kMaxWorkspaceBytes)
     return false;
   const auto scheme = configured<uint32_t>(proposed.algo, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME);
   if ((scheme & ~reduction_schemes(settings)) != 0) return false;
@@ -146,7 +146,7 @@ cublasLtMatmulPreferenceOpaque_t preference(const MatrixProblem& problem,
   const auto set = [&](cublasLtMatmulPreferenceAttributes_t key, const auto& value) {
     check_matrix(cublasLtMatmulPreferenceSetAttribute(&made, key, &value, sizeof(value)), problem);
   };
-  const uint64_t workspace = CublasltMatrices::kMostWorkspace;
+  const uint64_t workspace = CublasltMatrices::kMaxWorkspaceBytes;
   set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace);
   set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reduction_schemes(settings));
   if (settings.precision == Precision::kFp32) set(CUBLASLT_MATMUL_PREF_IMPL_MASK, kStrictFp32);
@@ -162,16 +162,16 @@ cublasLtMatmulPreferenceOpaque_t preference(const MatrixProblem& problem,
 std::vector<cublasLtMatmulHeuristicResult_t> proposals(cublasLtHandle_t handle,
                                                        const Description& description,
                                                        const Settings& settings) {
-  constexpr int kMost = 32;
+  constexpr int kMax = 32;
   // With a bias, the heuristic needs a non-null address. It does not read from it.
   const auto* bias = reinterpret_cast<const float*>(kWorkspaceAlignment);
   cublasLtMatmulDescOpaque_t operation = description.operation(bias);
   cublasLtMatmulPreferenceOpaque_t preferred = preference(description.problem(), settings);
-  std::vector<cublasLtMatmulHeuristicResult_t> found(kMost);
+  std::vector<cublasLtMatmulHeuristicResult_t> found(kMax);
   int count = 0;
   const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
       handle, &operation, description.first(), description.second(), description.result(),
-      description.result(), &preferred, kMost, found.data(), &count);
+      description.result(), &preferred, kMax, found.data(), &count);
   if (status != CUBLAS_STATUS_NOT_SUPPORTED) check_matrix(status, description.problem());
   found.resize(static_cast<size_t>(count));
   std::erase_if(found, [&](const auto& proposed) { return !is_allowed(proposed, settings); });

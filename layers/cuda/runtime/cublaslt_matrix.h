@@ -17,10 +17,10 @@ namespace poseidon::layers::cuda {
 ///   may round factors to tf32.
 /// * If results must be deterministic, split sums are reduced in a separate step from the
 ///   workspace, not in place.
-/// * The workspace is at most kMostWorkspace bytes.
+/// * The workspace is at most kMaxWorkspaceBytes bytes.
 class CublasltMatrices {
  public:
-  static constexpr size_t kMostWorkspace = size_t{32} << 20;
+  static constexpr size_t kMaxWorkspaceBytes = size_t{32} << 20;
 
   /// Throws RunError if there is no GPU.
   explicit CublasltMatrices(const poseidon::cuda::Settings& settings);

@@ -264,8 +264,8 @@ std::unique_ptr<CudnnConvolution> planned(const ConvolutionProblem& problem,
 
 }  // namespace
 
-std::string CudnnConvolutions::why_not(const ConvolutionProblem& problem,
-                                       const ConvolutionPlan& plan) const {
+std::string CudnnConvolutions::rejection_reason(const ConvolutionProblem& problem,
+                                                const ConvolutionPlan& plan) const {
   const bool strict = settings_.precision == Precision::kFp32 && problem.type == DataType::kFp32;
   if (strict && (plan.tensor_cores || plan.rounds_factors))
     return "rounds its inputs, but device.precision is \"fp32\"";
@@ -273,22 +273,22 @@ std::string CudnnConvolutions::why_not(const ConvolutionProblem& problem,
   if (settings_.deterministic && plan.nondeterministic)
     return "is not deterministic, but device.deterministic is true";
   const size_t bytes = with_alignment(narrow_bytes(problem) + plan.workspace_bytes);
-  if (bytes > most_workspace_bytes(problem))
+  if (bytes > max_workspace_bytes(problem))
     return text("needs ", bytes, " bytes of workspace; the limit is ",
-                most_workspace_bytes(problem));
+                max_workspace_bytes(problem));
   return "";
 }
 
 std::unique_ptr<CudnnConvolution> CudnnConvolutions::plan(const ConvolutionProblem& problem) const {
   auto graph = std::make_shared<ConvolutionGraph>(problem, device_);
   for (int64_t i = 0; i < graph->get_execution_plan_count(); ++i)
-    if (auto plan = graph->build(i); plan && why_not(problem, *plan).empty())
+    if (auto plan = graph->build(i); plan && rejection_reason(problem, *plan).empty())
       return planned(problem, device_, std::move(*plan), std::move(graph));
   throw ConfigError(text(problem_text(problem, device_), ": none of the ",
                          graph->get_execution_plan_count(), " plans of cuDNN is ",
                          settings_.deterministic ? "deterministic, " : "",
                          "as precise as device.precision requires and within ",
-                         most_workspace_bytes(problem), " bytes of workspace"));
+                         max_workspace_bytes(problem), " bytes of workspace"));
 }
 
 std::unique_ptr<CudnnConvolution> CudnnConvolutions::plan(const ConvolutionProblem& problem,
@@ -300,7 +300,7 @@ std::unique_ptr<CudnnConvolution> CudnnConvolutions::plan(const ConvolutionProbl
     if (graph->get_plan_name_at_index(i, proposed).is_bad() || proposed != name) continue;
     auto plan = graph->build(i);
     if (!plan) continue;
-    const std::string why = why_not(problem, *plan);
+    const std::string why = rejection_reason(problem, *plan);
     if (why.empty()) return planned(problem, device_, std::move(*plan), std::move(graph));
     fault = "it " + why;
   }
@@ -313,12 +313,12 @@ std::vector<std::string> CudnnConvolutions::alternatives(const ConvolutionProble
   ConvolutionGraph graph(problem, device_);
   std::vector<std::string> names;
   for (int64_t i = 0; i < graph.get_execution_plan_count(); ++i)
-    if (auto plan = graph.build(i); plan && why_not(problem, *plan).empty())
+    if (auto plan = graph.build(i); plan && rejection_reason(problem, *plan).empty())
       if (std::ranges::find(names, plan->name) == names.end()) names.push_back(plan->name);
   return names;
 }
 
-size_t most_workspace_bytes(const ConvolutionProblem& problem) {
+size_t max_workspace_bytes(const ConvolutionProblem& problem) {
   constexpr size_t kAlways = size_t{64} << 20;
   const Shapes shapes = shapes_of(problem);
   size_t bytes = 0;

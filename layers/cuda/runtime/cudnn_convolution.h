@@ -32,7 +32,7 @@ class CudnnConvolution : public Product {
 ///
 /// * Sums are fp32. With fp32 precision no factor is rounded, so fp32 uses no tensor cores.
 /// * cuDNN does not mark it nondeterministic, if results must be deterministic.
-/// * Its workspace is at most most_workspace_bytes().
+/// * Its workspace is at most max_workspace_bytes().
 /// * cuDNN does not compile it at run time. That takes seconds and cannot be tested without a GPU.
 ///
 /// cuDNN has no plan that writes an fp32 gradient of a bf16 weight. So cuDNN writes that gradient
@@ -53,7 +53,8 @@ class CudnnConvolutions {
 
  private:
   /// The reason why a plan is not allowed; "": it is allowed.
-  std::string why_not(const ConvolutionProblem& problem, const ConvolutionPlan& plan) const;
+  std::string rejection_reason(const ConvolutionProblem& problem,
+                               const ConvolutionPlan& plan) const;
 
   CudnnDevice device_;
   poseidon::cuda::Settings settings_;
@@ -61,7 +62,7 @@ class CudnnConvolutions {
 
 /// Limit on the workspace of a plan: 64 MiB, or twice the bytes of the problem's tensors if that is
 /// more. An engine that needs another layout copies each tensor once.
-size_t most_workspace_bytes(const ConvolutionProblem& problem);
+size_t max_workspace_bytes(const ConvolutionProblem& problem);
 
 /// "8x3x224x224 to 8x64x112x112, kernel 7x7, stride 2x2, padding 3x3, dilation 1x1, groups 1"
 std::string geometry_text(const Convolution& geometry);

@@ -79,7 +79,7 @@ class Logger final : public MemoryVisitor {
 
 }  // namespace
 
-class FakeDriver::MachineEvent final : public Mark,
+class FakeDriver::MachineEvent final : public StreamEvent,
                                        public std::enable_shared_from_this<MachineEvent> {
  public:
   explicit MachineEvent(std::shared_ptr<Machine> machine) : machine_(std::move(machine)) {}
@@ -184,7 +184,7 @@ class FakeDriver::Machine {
         mark.tasks.push_back(std::move(task));
         return;
       }
-      memory_.host_knows(mark.clock);
+      memory_.host_waited_for(mark.clock);
     }
     task();
   }
@@ -255,13 +255,13 @@ class FakeDriver::Machine {
 
   void host_learns(const Clock& clock) {
     host_.join(clock);
-    memory_.host_knows(clock);
+    memory_.host_waited_for(clock);
   }
 
   void reach(const MachineEvent& mark) {
     mark.is_reached = true;
     // The event's tasks know that it is reached. The thread that issues work does not.
-    if (!mark.tasks.empty()) memory_.host_knows(mark.clock);
+    if (!mark.tasks.empty()) memory_.host_waited_for(mark.clock);
     mark.reached_ns = TraceRecorder::now();
     for (auto& task : mark.tasks) due_.push_back(std::move(task));
     mark.tasks.clear();
@@ -376,7 +376,9 @@ Buffer FakeDriver::pages(size_t bytes) {
   });
 }
 
-Stream FakeDriver::make_stream(Urgency) { return static_cast<Stream>(machine_->add_stream()); }
+Stream FakeDriver::make_stream(StreamPriority) {
+  return static_cast<Stream>(machine_->add_stream());
+}
 
 void FakeDriver::issue(Stream stream, std::unique_ptr<const Operation> operation) {
   machine_->issue(static_cast<size_t>(stream), std::move(operation));
@@ -399,19 +401,19 @@ void FakeDriver::issue(Stream stream, const std::shared_ptr<const Graph>& graph)
       copy(stream, node.from, node.to, node.bytes);
 }
 
-std::shared_ptr<const Mark> FakeDriver::record(Stream stream) {
+std::shared_ptr<const StreamEvent> FakeDriver::record(Stream stream) {
   auto mark = std::make_shared<MachineEvent>(machine_);
   machine_->record(static_cast<size_t>(stream), mark);
   return mark;
 }
 
-std::shared_ptr<const Timestamp> FakeDriver::moment(Stream stream) {
+std::shared_ptr<const Timestamp> FakeDriver::record_timestamp(Stream stream) {
   auto mark = std::make_shared<MachineEvent>(machine_);
   machine_->record(static_cast<size_t>(stream), mark);
   return std::make_shared<MachineTimestamp>(machine_, std::move(mark));
 }
 
-void FakeDriver::wait(Stream stream, const std::shared_ptr<const Mark>& mark) {
+void FakeDriver::wait(Stream stream, const std::shared_ptr<const StreamEvent>& mark) {
   machine_->wait(static_cast<size_t>(stream), std::static_pointer_cast<const MachineEvent>(mark));
 }
 

@@ -39,14 +39,14 @@ class FakeDriver final : public Driver {
 
   Buffer allocate(size_t bytes, MemoryKind place, std::string_view purpose) override;
   size_t available() const override { return memory_ - *taken_; }
-  Stream make_stream(Urgency urgency) override;
+  Stream make_stream(StreamPriority priority) override;
   void issue(Stream stream, std::unique_ptr<const Operation> operation) override;
   void copy(Stream stream, const void* from, void* to, size_t bytes) override;
   std::shared_ptr<const Graph> make_graph(Stream stream, std::vector<GraphNode> nodes) override;
   void issue(Stream stream, const std::shared_ptr<const Graph>& graph) override;
-  std::shared_ptr<const Mark> record(Stream stream) override;
-  std::shared_ptr<const Timestamp> moment(Stream stream) override;
-  void wait(Stream stream, const std::shared_ptr<const Mark>& mark) override;
+  std::shared_ptr<const StreamEvent> record(Stream stream) override;
+  std::shared_ptr<const Timestamp> record_timestamp(Stream stream) override;
+  void wait(Stream stream, const std::shared_ptr<const StreamEvent>& mark) override;
 
  private:
   class Machine;

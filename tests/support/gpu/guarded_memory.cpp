@@ -144,7 +144,7 @@ void GuardedMemory::close(const Operation& operation) const {
   guard_writes();
 }
 
-void GuardedMemory::host_knows(const Clock& clock) {
+void GuardedMemory::host_waited_for(const Clock& clock) {
   for (const Write& write : writes_)
     if (write.by.is_before(clock)) unguard(write.data, write.bytes);
   std::erase_if(writes_, [&](const Write& write) { return write.by.is_before(clock); });

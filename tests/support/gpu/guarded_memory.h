@@ -28,7 +28,7 @@ class GuardedMemory {
   void open(const Operation& operation) const;
   void close(const Operation& operation) const;
   /// Records that the host knows the operations before `clock` to be complete.
-  void host_knows(const Clock& clock);
+  void host_waited_for(const Clock& clock);
 
  private:
   struct Piece {

@@ -72,9 +72,9 @@ class SharedDevice final : public Device {
     device_.write(host, to);
   }
   Event record() override { return device_.record(); }
-  Event beside(DeviceStream stream, const Event& after,
-               const std::function<void()>& issue) override {
-    return device_.beside(stream, after, issue);
+  Event issue_on_stream(DeviceStream stream, const Event& after,
+                        const std::function<void()>& issue) override {
+    return device_.issue_on_stream(stream, after, issue);
   }
   void await(const Event& event) override { device_.await(event); }
   int threads() const override { return device_.threads(); }

@@ -1,4 +1,4 @@
-#include "net/values.h"
+#include "net/canonical_values.h"
 
 #include <string_view>
 
@@ -18,7 +18,7 @@ uint64_t name_hash(std::string_view name) {
 
 }  // namespace
 
-void Values::initialize(uint64_t seed) {
+void CanonicalValues::initialize(uint64_t seed) {
   for (const Parameter& parameter : parameters_) {
     std::vector<float> canonical(static_cast<size_t>(parameter.spec.shape.count()));
     RandomStream random(seed, RandomPurpose::kInitialization, name_hash(parameter.name), 0);
@@ -31,48 +31,49 @@ void Values::initialize(uint64_t seed) {
   }
 }
 
-std::vector<float> Values::canonical(const Parameter& parameter) const {
+std::vector<float> CanonicalValues::canonical(const Parameter& parameter) const {
   std::vector<float> out(static_cast<size_t>(parameter.spec.shape.count()));
   read_packed(parameter, parameter.value(), out);
   return out;
 }
 
-void Values::set_canonical(const Parameter& parameter, std::span<const float> values) {
+void CanonicalValues::set_canonical(const Parameter& parameter, std::span<const float> values) {
   check(static_cast<int64_t>(values.size()) == parameter.spec.shape.count(),
         "the values cover the whole parameter");
   write_packed(parameter, values, parameter.value());
 }
 
-void Values::write_packed(const Parameter& parameter, std::span<const float> canonical,
-                          std::span<float> packed) const {
+void CanonicalValues::write_packed(const Parameter& parameter, std::span<const float> canonical,
+                                   std::span<float> packed) const {
   const StagedInput staged(device_, canonical);
   parameters_.layer_of(parameter).pack(parameter.index, staged.memory().data(), packed.data());
 }
 
-void Values::read_packed(const Parameter& parameter, std::span<const float> packed,
-                         std::span<float> canonical) const {
+void CanonicalValues::read_packed(const Parameter& parameter, std::span<const float> packed,
+                                  std::span<float> canonical) const {
   StagedOutput staged(device_, canonical);
   parameters_.layer_of(parameter).unpack(parameter.index, packed.data(), staged.memory().data());
   staged.finish();
 }
 
-bool Values::canonical_is_packed(const Parameter& parameter) const {
+bool CanonicalValues::canonical_is_packed(const Parameter& parameter) const {
   return parameters_.layer_of(parameter).packed_is_canonical(parameter.index);
 }
 
-void Values::canonical_gradient(const Parameter& parameter, std::span<float> out) const {
+void CanonicalValues::canonical_gradient(const Parameter& parameter, std::span<float> out) const {
   check(static_cast<int64_t>(out.size()) == parameter.spec.shape.count(),
         "the caller reads the whole gradient");
   parameters_.layer_of(parameter).unpack(parameter.index, parameter.gradient.data(), out.data());
 }
 
-void Values::canonical_value(const Parameter& parameter, std::span<float> out) const {
+void CanonicalValues::canonical_value(const Parameter& parameter, std::span<float> out) const {
   check(static_cast<int64_t>(out.size()) == parameter.spec.shape.count(),
         "the caller reads the whole parameter");
   parameters_.layer_of(parameter).unpack(parameter.index, parameter.value().data(), out.data());
 }
 
-void Values::gradient_from_canonical(const Parameter& parameter, std::span<const float> values) {
+void CanonicalValues::gradient_from_canonical(const Parameter& parameter,
+                                              std::span<const float> values) {
   check(static_cast<int64_t>(values.size()) == parameter.spec.shape.count(),
         "the values cover the whole gradient");
   parameters_.layer_of(parameter).pack(parameter.index, values.data(), parameter.gradient.data());

@@ -10,9 +10,9 @@ namespace poseidon::layers::cpu {
 /// part). In every layout these channels are runs of bytes. The runs are contiguous in the part,
 /// and strided in the whole. In blocked layouts the first channel must begin a block. The part's
 /// last block must be full, or be the last block of the whole.
-class ChannelPiece {
+class ChannelSlice {
  public:
-  ChannelPiece(const Tensor& part, const Tensor& whole, int64_t first_channel)
+  ChannelSlice(const Tensor& part, const Tensor& whole, int64_t first_channel)
       : part_(part.as<std::byte>()) {
     const Blocking p = part.blocking(), w = whole.blocking();
     const auto bytes = static_cast<int64_t>(bytes_of(whole.format.type));

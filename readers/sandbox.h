@@ -6,12 +6,12 @@
 namespace poseidon::readers {
 
 /// Limit of a reader's private memory. Mapped files do not count.
-inline constexpr uint64_t kMostMemory = uint64_t{2} << 30;
+inline constexpr uint64_t kMaxMemoryBytes = uint64_t{2} << 30;
 
 /// Restricts this process to the operations that reading `path` needs. It can no longer write
 /// files, start programs, open sockets or send signals to other processes. Memory is limited to
-/// kMostMemory, processor time to one minute plus one second per MiB of the file. The process is
-/// killed when its parent ends. Throws RunError.
-void confine(const std::filesystem::path& path);
+/// kMaxMemoryBytes, processor time to one minute plus one second per MiB of the file. The process
+/// is killed when its parent ends. Throws RunError.
+void enter_sandbox(const std::filesystem::path& path);
 
 }  // namespace poseidon::readers

@@ -5,16 +5,16 @@
 #include <string>
 #include <vector>
 
-#include "core/extras.h"
+#include "core/auxiliary_input.h"
 #include "importer/place.h"
 
 namespace poseidon::importer {
 
 /// The auxiliary inputs of a Caffe network, identified by the names of their blobs.
-class FurtherInputs {
+class AuxiliaryInputs {
  public:
   /// `given`: inputs whose shapes the user states.
-  explicit FurtherInputs(std::vector<AuxiliaryInput> given) : given_(std::move(given)) {}
+  explicit AuxiliaryInputs(std::vector<AuxiliaryInput> given) : given_(std::move(given)) {}
 
   bool is_given(const std::string& blob) const;
   /// Returns the index of a blob and adds it if it is new. A blob that both phases provide has one
@@ -41,9 +41,9 @@ class FurtherInputs {
 };
 
 /// Converts a blob's name to a valid input name. Invalid characters become "_".
-std::string usable_input_name(std::string blob);
+std::string valid_input_name(std::string blob);
 
 /// Parses "pose=6" or "map=1x28x28". Throws ConfigError for any other text.
-AuxiliaryInput parse_extra(const std::string& given);
+AuxiliaryInput parse_auxiliary_input(const std::string& given);
 
 }  // namespace poseidon::importer

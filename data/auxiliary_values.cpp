@@ -1,4 +1,4 @@
-#include "data/sample_extras.h"
+#include "data/auxiliary_values.h"
 
 #include <algorithm>
 #include <cstring>
@@ -7,7 +7,8 @@
 
 namespace poseidon::data {
 
-SampleExtras::SampleExtras(const DatasetDescription& data, std::span<const AuxiliaryInput> wanted) {
+AuxiliaryValues::AuxiliaryValues(const DatasetDescription& data,
+                                 std::span<const AuxiliaryInput> wanted) {
   const auto size_of = [](std::span<const AuxiliaryInput> extras) {
     return static_cast<size_t>(count_of(extras)) * sizeof(float);
   };
@@ -30,26 +31,26 @@ SampleExtras::SampleExtras(const DatasetDescription& data, std::span<const Auxil
   }
 }
 
-std::span<const std::byte> SampleExtras::bytes_of(const Part& part, const Sample& sample) const {
+std::span<const std::byte> AuxiliaryValues::bytes_of(const Part& part, const Sample& sample) const {
   check(sample.extras.size() == bytes_, "a sample has the extras of its dataset");
   return sample.extras.subspan(part.from, part.count * sizeof(float));
 }
 
-std::span<float> SampleExtras::values_of(const Part& part, const Place& place) {
+std::span<float> AuxiliaryValues::values_of(const Part& part, const Place& place) {
   return place.batch.subspan(part.before * place.samples + part.count * place.sample, part.count);
 }
 
-void SampleExtras::put(const Sample& sample, const Place& place) const {
+void AuxiliaryValues::put(const Sample& sample, const Place& place) const {
   for (const Part& part : parts_)
     std::ranges::copy(bytes_of(part, sample),
                       std::as_writable_bytes(values_of(part, place)).begin());
 }
 
-void SampleExtras::clear(const Place& place) const {
+void AuxiliaryValues::clear(const Place& place) const {
   for (const Part& part : parts_) std::ranges::fill(values_of(part, place), 0.0F);
 }
 
-void SampleExtras::mix(const Sample& second_sample, double lambda, const Place& place) const {
+void AuxiliaryValues::mix(const Sample& second_sample, double lambda, const Place& place) const {
   const auto second = static_cast<float>(lambda), first = 1 - second;
   for (const Part& part : parts_) {
     const std::span<const std::byte> bytes = bytes_of(part, second_sample);

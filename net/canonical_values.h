@@ -12,10 +12,11 @@ namespace poseidon::net {
 /// Converts a net's parameters between two orders of elements. "Packed" is the order in which their
 /// layers keep them. Canonical order is the dense one of the network file; messages, sums and
 /// checkpoints use it.
-class Values {
+class CanonicalValues {
  public:
   /// Both must outlive this object.
-  Values(Device& device, Parameters& parameters) : device_(device), parameters_(parameters) {}
+  CanonicalValues(Device& device, Parameters& parameters)
+      : device_(device), parameters_(parameters) {}
 
   /// Initializes each parameter with its filler, as a pure function of the seed, and each statistic
   /// with its initial value.

@@ -10,16 +10,16 @@ namespace poseidon::cuda {
 /// Issues recurring GPU work. The first time, it issues the operations one by one, because
 /// libraries load code and allocate memory when they are first called. From the second time on, it
 /// issues them as a graph.
-class CudaRepeats final : public GraphCapture {
+class CudaGraphCapture final : public GraphCapture {
  public:
-  explicit CudaRepeats(CudaDevice& device)
+  explicit CudaGraphCapture(CudaDevice& device)
       : device_(device), compares_(device.settings().graphs == Graphs::kCompared) {}
 
   void issue(const GraphKey& key, const std::function<void()>& work) override;
   bool records() const override { return true; }
 
  private:
-  struct Known {
+  struct CapturedWork {
     std::shared_ptr<const Graph> graph;  ///< null: issued only once so far
     std::vector<GraphNode> nodes;        ///< as issued the first time, for comparison
   };
@@ -28,7 +28,7 @@ class CudaRepeats final : public GraphCapture {
 
   CudaDevice& device_;
   const bool compares_;
-  std::map<GraphKey, Known> known_;
+  std::map<GraphKey, CapturedWork> known_;
 };
 
 }  // namespace poseidon::cuda

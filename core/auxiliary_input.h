@@ -31,17 +31,17 @@ int64_t count_of(std::span<const AuxiliaryInput> extras);
 std::string text_of(std::span<const AuxiliaryInput> extras);
 
 /// Describes a list of objects with the keys "name" and "shape".
-void describe_extras(Fields& fields, std::string_view key, std::vector<AuxiliaryInput>& extras,
-                     std::string_view doc);
+void describe_auxiliary_inputs(Fields& fields, std::string_view key,
+                               std::vector<AuxiliaryInput>& extras, std::string_view doc);
 
 /// The first error in a list of auxiliary inputs: a JSON pointer such as "/1/shape", and a message.
-struct ExtraFault {
+struct AuxiliaryInputError {
   std::string pointer, message;
   explicit operator bool() const { return !message.empty(); }
 };
 /// Checks a list of auxiliary inputs. A name consists of letters, digits, "_" and "-", occurs once,
 /// and is neither "input" nor "label". A shape has one extent or three. All shapes together have
 /// fewer than 2^28 values. There are at most 256 inputs.
-ExtraFault fault_in(std::span<const AuxiliaryInput> extras);
+AuxiliaryInputError first_error_in(std::span<const AuxiliaryInput> extras);
 
 }  // namespace poseidon

@@ -1,4 +1,4 @@
-#include "core/cuda/cuda_repeats.h"
+#include "core/cuda/cuda_graph_capture.h"
 
 #include <algorithm>
 #include <tuple>
@@ -61,17 +61,17 @@ void expect_same(const GraphKey& key, const std::vector<GraphNode>& recorded,
 
 }  // namespace
 
-void CudaRepeats::issue_first(const GraphKey& key, const std::function<void()>& work) {
-  Known first;
+void CudaGraphCapture::issue_first(const GraphKey& key, const std::function<void()>& work) {
+  CapturedWork first;
   if (compares_) first.nodes = device_.nodes_of(work);
   work();
   known_.emplace(key, std::move(first));
 }
 
-void CudaRepeats::issue(const GraphKey& key, const std::function<void()>& work) {
+void CudaGraphCapture::issue(const GraphKey& key, const std::function<void()>& work) {
   const auto found = known_.find(key);
   if (found == known_.end()) return issue_first(key, work);
-  Known& known = found->second;
+  CapturedWork& known = found->second;
   if (compares_) expect_same(key, known.nodes, device_.nodes_of(work));
   if (known.graph == nullptr) known.graph = device_.make_graph(device_.nodes_of(work));
   if (!known.graph->nodes().empty()) device_.issue(known.graph);

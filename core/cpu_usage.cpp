@@ -1,4 +1,4 @@
-#include "core/core_use.h"
+#include "core/cpu_usage.h"
 
 #include <sched.h>
 #include <sys/resource.h>
@@ -33,12 +33,12 @@ int core_of(const std::string& word) {
 
 }  // namespace
 
-CoreUseMeter::CoreUseMeter(std::filesystem::path root) : root_(std::move(root)), last_(now()) {}
+CpuUsageMeter::CpuUsageMeter(std::filesystem::path root) : root_(std::move(root)), last_(now()) {}
 
 /// Reads lines of /proc/stat: "cpu3 user nice system idle iowait irq softirq steal ...", in ticks.
 /// Steal time is not counted: other virtual machines use it, and processes of this machine cannot
 /// change it.
-CoreUseMeter::Times CoreUseMeter::now() const {
+CpuUsageMeter::Times CpuUsageMeter::now() const {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
   sched_getaffinity(0, sizeof allowed, &allowed);
@@ -59,14 +59,14 @@ CoreUseMeter::Times CoreUseMeter::now() const {
   return times;
 }
 
-std::optional<CoreUse> CoreUseMeter::since_last() {
+std::optional<CpuUsage> CpuUsageMeter::since_last() {
   const Times before = last_;
   last_ = now();
   const double busy = last_.busy - before.busy, idle = last_.idle - before.idle;
   if (last_.cores == 0 || last_.cores != before.cores || busy + idle <= 0) return std::nullopt;
   const double elapsed = (busy + idle) / last_.cores;
   const double own = std::min(busy, last_.own - before.own);
-  return CoreUse{.others = (busy - own) / elapsed, .idle = idle / elapsed};
+  return CpuUsage{.others = (busy - own) / elapsed, .idle = idle / elapsed};
 }
 
 }  // namespace poseidon

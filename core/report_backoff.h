@@ -7,11 +7,11 @@ namespace poseidon {
 
 /// Decides when a lasting condition is reported again. The time between two reports doubles each
 /// time, up to a longest interval.
-class GrowingInterval {
+class ReportBackoff {
  public:
   using Time = std::chrono::nanoseconds;
 
-  GrowingInterval(Time first, Time longest) : interval_(first), longest_(longest) {}
+  ReportBackoff(Time first, Time longest) : interval_(first), longest_(longest) {}
 
   /// Call this at the first report.
   void begin(Time now) { next_ = now + interval_; }

@@ -10,10 +10,10 @@ namespace poseidon::data {
 
 /// Selects the auxiliary inputs of a dataset that a batch contains, and defines their layout. The
 /// batch contains all samples' values of the first input, then those of the next.
-class SampleExtras {
+class AuxiliaryValues {
  public:
   /// Throws ConfigError if the dataset does not have an input or has it in another shape.
-  SampleExtras(const DatasetDescription& data, std::span<const AuxiliaryInput> wanted);
+  AuxiliaryValues(const DatasetDescription& data, std::span<const AuxiliaryInput> wanted);
 
   /// Returns the number of values per sample.
   size_t count() const { return count_; }

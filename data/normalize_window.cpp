@@ -1,4 +1,4 @@
-#include "data/finish.h"
+#include "data/normalize_window.h"
 
 #include <algorithm>
 
@@ -24,8 +24,8 @@ void copy_run(const Value* in, int64_t step, int64_t count, float mean, float fa
 }  // namespace
 
 template <class Value>
-void finish(const PixelWindow<Value>& window, const Normalization& normalization, bool mirror,
-            int64_t out_height, int64_t out_width, std::span<float> out) {
+void normalize_window(const PixelWindow<Value>& window, const Normalization& normalization,
+                      bool mirror, int64_t out_height, int64_t out_width, std::span<float> out) {
   const int64_t channels = static_cast<int64_t>(normalization.mean.size());
   // Output columns begin .. end - 1 are inside the pixels; the other columns are black.
   const int64_t begin = std::clamp<int64_t>(-window.left, 0, out_width);
@@ -51,10 +51,10 @@ void finish(const PixelWindow<Value>& window, const Normalization& normalization
   }
 }
 
-template void finish(const PixelWindow<uint8_t>&, const Normalization&, bool, int64_t, int64_t,
-                     std::span<float>);
-template void finish(const PixelWindow<float>&, const Normalization&, bool, int64_t, int64_t,
-                     std::span<float>);
+template void normalize_window(const PixelWindow<uint8_t>&, const Normalization&, bool, int64_t,
+                               int64_t, std::span<float>);
+template void normalize_window(const PixelWindow<float>&, const Normalization&, bool, int64_t,
+                               int64_t, std::span<float>);
 
 void copy_window(const PixelWindow<uint8_t>& window, int64_t channels, bool mirror,
                  int64_t out_height, int64_t out_width, std::span<uint8_t> out) {

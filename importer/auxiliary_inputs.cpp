@@ -1,4 +1,4 @@
-#include "importer/further_inputs.h"
+#include "importer/auxiliary_inputs.h"
 
 #include <algorithm>
 #include <cctype>
@@ -23,13 +23,13 @@ std::vector<int64_t> extents_of_sample(const std::string& blob, const std::vecto
 
 }  // namespace
 
-bool FurtherInputs::is_given(const std::string& blob) const {
+bool AuxiliaryInputs::is_given(const std::string& blob) const {
   return std::ranges::find(given_, blob, &AuxiliaryInput::name) != given_.end();
 }
 
-std::optional<size_t> FurtherInputs::find_or_add(const std::string& blob,
-                                                 const std::vector<int64_t>& extents,
-                                                 const Place& place) {
+std::optional<size_t> AuxiliaryInputs::find_or_add(const std::string& blob,
+                                                   const std::vector<int64_t>& extents,
+                                                   const Place& place) {
   const auto given = std::ranges::find(given_, blob, &AuxiliaryInput::name);
   std::vector<int64_t> shape;
   if (given != given_.end())
@@ -49,12 +49,12 @@ std::optional<size_t> FurtherInputs::find_or_add(const std::string& blob,
   return index;
 }
 
-const std::string& FurtherInputs::use(size_t index) {
+const std::string& AuxiliaryInputs::use(size_t index) {
   used_.insert(index);
   return all_[index].name;
 }
 
-void FurtherInputs::check_given() const {
+void AuxiliaryInputs::check_given() const {
   for (const AuxiliaryInput& extra : given_)
     if (std::ranges::find(blobs_, extra.name) == blobs_.end())
       throw ConfigError(text(
@@ -62,13 +62,13 @@ void FurtherInputs::check_given() const {
           ": no top of a data layer after the images and no further network input has this name"));
 }
 
-std::vector<AuxiliaryInput> FurtherInputs::used() const {
+std::vector<AuxiliaryInput> AuxiliaryInputs::used() const {
   std::vector<AuxiliaryInput> extras;
   for (const size_t index : used_) extras.push_back(all_[index]);
   return extras;
 }
 
-std::string usable_input_name(std::string blob) {
+std::string valid_input_name(std::string blob) {
   for (char& c : blob)
     if (static_cast<unsigned char>(c) >= 128 ||
         (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '-'))
@@ -77,7 +77,7 @@ std::string usable_input_name(std::string blob) {
   return blob;
 }
 
-AuxiliaryInput parse_extra(const std::string& given) {
+AuxiliaryInput parse_auxiliary_input(const std::string& given) {
   const auto refuse = [&](const std::string& why) {
     throw ConfigError(
         text("--extra: expected NAME=CHANNELSxHEIGHTxWIDTH or NAME=VALUES, such as "
@@ -97,8 +97,8 @@ AuxiliaryInput parse_extra(const std::string& given) {
     at = stop;
   }
   // A blob's name may be invalid as an input name, so the converted name is checked.
-  const std::vector<AuxiliaryInput> one{{usable_input_name(extra.name), extra.extents}};
-  if (const ExtraFault fault = fault_in(one)) refuse(": " + fault.message);
+  const std::vector<AuxiliaryInput> one{{valid_input_name(extra.name), extra.extents}};
+  if (const AuxiliaryInputError fault = first_error_in(one)) refuse(": " + fault.message);
   return extra;
 }
 

@@ -1,4 +1,4 @@
-#include "net/batch_reception.h"
+#include "net/batch_receiver.h"
 
 #include <utility>
 #include <vector>
@@ -26,43 +26,43 @@ int64_t count_of(const std::vector<Tensor>& tensors) {
 
 }  // namespace
 
-size_t BatchReception::bytes(const Places& places) const {
+size_t BatchReceiver::bytes(const BatchTensors& tensors) const {
   return device_.shares_memory()
              ? 0
-             : room_of(places.labels.shape.count()) + room_of(count_of(places.extras)) +
-                   stored_bytes(places.samples.shape, kPlainFp32);
+             : room_of(tensors.labels.shape.count()) + room_of(count_of(tensors.extras)) +
+                   stored_bytes(tensors.samples.shape, kPlainFp32);
 }
 
-void BatchReception::take_memory(Places places) {
-  places_ = std::move(places);
-  received_ = device_.allocate(bytes(places_), MemoryKind::kDevice, "the next batch");
+void BatchReceiver::allocate_memory(BatchTensors tensors) {
+  tensors_ = std::move(tensors);
+  received_ = device_.allocate(bytes(tensors_), MemoryKind::kDevice, "the next batch");
 }
 
-void BatchReception::set(std::span<const float> values, std::span<const float> extras) {
+void BatchReceiver::set(std::span<const float> values, std::span<const float> extras) {
   check_whole(values.size(), extras.size());
   have_labels_ = false;
   const BatchValues batch{.floats = values, .pixels = {}};
   if (device_.shares_memory()) {
-    device_.write(batch.bytes(), {places_.samples.as<std::byte>(), batch.bytes().size()});
+    device_.write(batch.bytes(), {tensors_.samples.as<std::byte>(), batch.bytes().size()});
     return write_extras(extras);
   }
   const std::span<std::byte> room = values_received().first(batch.bytes().size());
-  device_.await(device_.beside(DeviceStream::kReceive, taken_, [&] {
+  device_.await(device_.issue_on_stream(DeviceStream::kReceive, input_written_, [&] {
     device_.write(batch.bytes(), room);
     if (!extras.empty())
-      device_.write(std::as_bytes(extras), std::as_writable_bytes(extras_received()));
+      device_.write(std::as_bytes(extras), std::as_writable_bytes(received_extras()));
   }));
-  write_input(batch.at(room), extras_received());
+  write_input(batch.at(room), received_extras());
 }
 
-Event BatchReception::set(const BatchValues& values, std::span<const float> extras,
-                          std::span<const int32_t> labels, std::span<const float> mixup_labels) {
+Event BatchReceiver::set(const BatchValues& values, std::span<const float> extras,
+                         std::span<const int32_t> labels, std::span<const float> mixup_labels) {
   if (device_.shares_memory()) {
     set(values.floats, extras);
     return {};
   }
   check_whole(values.count(), extras.size());
-  const Tensor& kept = places_.labels;
+  const Tensor& kept = tensors_.labels;
   have_labels_ = kept && writer_ != nullptr;
   if (!have_labels_) labels = {};
   if (!have_labels_ || kept.shape.count() == std::ssize(labels)) mixup_labels = {};
@@ -70,9 +70,9 @@ Event BatchReception::set(const BatchValues& values, std::span<const float> extr
   const std::span<int32_t> label_room = received_.as<int32_t>().first(labels.size());
   const std::span<float> mixup_room =
       received_.as<float>().subspan(labels.size(), mixup_labels.size());
-  const Event came = device_.beside(DeviceStream::kReceive, taken_, [&] {
+  const Event came = device_.issue_on_stream(DeviceStream::kReceive, input_written_, [&] {
     device_.copy(values.bytes(), room);
-    if (!extras.empty()) device_.copy(extras, extras_received());
+    if (!extras.empty()) device_.copy(extras, received_extras());
     if (!labels.empty()) device_.copy(std::as_bytes(labels), std::as_writable_bytes(label_room));
     if (!mixup_labels.empty()) device_.copy(mixup_labels, mixup_room);
   });
@@ -80,13 +80,13 @@ Event BatchReception::set(const BatchValues& values, std::span<const float> extr
   if (!labels.empty()) writer_->write_labels(label_room, kept);
   if (!mixup_labels.empty())
     device_.copy(mixup_room, {kept.as<float>() + labels.size(), mixup_labels.size()});
-  write_input(values.at(room), extras_received());
+  write_input(values.at(room), received_extras());
   return came;
 }
 
-void BatchReception::set_labels(std::span<const int32_t> labels,
-                                std::span<const float> mixup_labels) {
-  const Tensor& kept = places_.labels;
+void BatchReceiver::set_labels(std::span<const int32_t> labels,
+                               std::span<const float> mixup_labels) {
+  const Tensor& kept = tensors_.labels;
   if (!kept || have_labels_) return;
   std::vector<float> values(labels.begin(), labels.end());
   values.insert(values.end(), mixup_labels.begin(), mixup_labels.end());
@@ -95,37 +95,37 @@ void BatchReception::set_labels(std::span<const int32_t> labels,
   device_.write(bytes, {kept.as<std::byte>(), bytes.size()});
 }
 
-void BatchReception::check_whole(size_t values, size_t extras) const {
-  check(static_cast<int64_t>(values) == places_.samples.shape.count() &&
-            static_cast<int64_t>(extras) == count_of(places_.extras),
+void BatchReceiver::check_whole(size_t values, size_t extras) const {
+  check(static_cast<int64_t>(values) == tensors_.samples.shape.count() &&
+            static_cast<int64_t>(extras) == count_of(tensors_.extras),
         "the values cover the whole batch");
 }
 
 /// Auxiliary inputs follow the labels in received_.
-std::span<float> BatchReception::extras_received() const {
-  return received_.as<float>().subspan(room_of(places_.labels.shape.count()) / sizeof(float),
-                                       static_cast<size_t>(count_of(places_.extras)));
+std::span<float> BatchReceiver::received_extras() const {
+  return received_.as<float>().subspan(room_of(tensors_.labels.shape.count()) / sizeof(float),
+                                       static_cast<size_t>(count_of(tensors_.extras)));
 }
 
 /// Samples follow the auxiliary inputs in received_.
-std::span<std::byte> BatchReception::values_received() const {
-  return received_.as<std::byte>().subspan(room_of(places_.labels.shape.count()) +
-                                           room_of(count_of(places_.extras)));
+std::span<std::byte> BatchReceiver::values_received() const {
+  return received_.as<std::byte>().subspan(room_of(tensors_.labels.shape.count()) +
+                                           room_of(count_of(tensors_.extras)));
 }
 
 /// Writes the input from device memory, then the auxiliary inputs.
-void BatchReception::write_input(const BatchValues& received, std::span<const float> extras) {
+void BatchReceiver::write_input(const BatchValues& received, std::span<const float> extras) {
   if (writer_ != nullptr)
-    writer_->write(received, places_.samples);
+    writer_->write(received, tensors_.samples);
   else
-    device_.copy(received.floats, {places_.samples.as<float>(), received.floats.size()});
+    device_.copy(received.floats, {tensors_.samples.as<float>(), received.floats.size()});
   write_extras(extras);
-  taken_ = device_.record();
+  input_written_ = device_.record();
 }
 
 /// `received` is in memory that the device can read.
-void BatchReception::write_extras(std::span<const float> received) {
-  for (const Tensor& extra : places_.extras) {
+void BatchReceiver::write_extras(std::span<const float> received) {
+  for (const Tensor& extra : tensors_.extras) {
     const auto count = static_cast<size_t>(extra.shape.count());
     device_.copy(received.first(count), {extra.as<float>(), count});
     received = received.subspan(count);

@@ -1,4 +1,4 @@
-#include "readers/confinement.h"
+#include "readers/sandbox.h"
 
 #include <fcntl.h>
 #include <linux/audit.h>
@@ -27,7 +27,7 @@ namespace {
 #if defined(POSEIDON_SANITIZED)
 constexpr rlim_t kMemoryLimit = RLIM_INFINITY;
 #else
-constexpr rlim_t kMemoryLimit = kMostMemory;
+constexpr rlim_t kMemoryLimit = kMaxMemoryBytes;
 #endif
 
 void limit(__rlimit_resource resource, rlim_t most) {
@@ -105,7 +105,7 @@ void refuse_calls() {
 
 }  // namespace
 
-void confine(const fs::path& path) {
+void enter_sandbox(const fs::path& path) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   limit(RLIMIT_CPU, 60 + bytes_of(path) / (uint64_t{1} << 20));
   limit(RLIMIT_CORE, 0);

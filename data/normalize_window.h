@@ -19,13 +19,13 @@ struct PixelWindow {
 /// Writes the window as channels x out_height x out_width normalized floats. `mirror` swaps left
 /// and right. `normalization` determines the number of channels.
 template <class Value>
-void finish(const PixelWindow<Value>& window, const Normalization& normalization, bool mirror,
-            int64_t out_height, int64_t out_width, std::span<float> out);
+void normalize_window(const PixelWindow<Value>& window, const Normalization& normalization,
+                      bool mirror, int64_t out_height, int64_t out_width, std::span<float> out);
 
-extern template void finish(const PixelWindow<uint8_t>&, const Normalization&, bool, int64_t,
-                            int64_t, std::span<float>);
-extern template void finish(const PixelWindow<float>&, const Normalization&, bool, int64_t, int64_t,
-                            std::span<float>);
+extern template void normalize_window(const PixelWindow<uint8_t>&, const Normalization&, bool,
+                                      int64_t, int64_t, std::span<float>);
+extern template void normalize_window(const PixelWindow<float>&, const Normalization&, bool,
+                                      int64_t, int64_t, std::span<float>);
 
 /// Writes the window as out_height x out_width x channels pixels. `mirror` swaps left and right.
 void copy_window(const PixelWindow<uint8_t>& window, int64_t channels, bool mirror,

@@ -7,19 +7,19 @@
 namespace poseidon {
 
 /// Average use of the cores over an interval, in cores.
-struct CoreUse {
+struct CpuUsage {
   double others = 0;  ///< used by other processes and by the system
   double idle = 0;
 };
 
-class CoreUseMeter {
+class CpuUsageMeter {
  public:
   /// `root` is the root of the file system.
-  explicit CoreUseMeter(std::filesystem::path root = "/");
+  explicit CpuUsageMeter(std::filesystem::path root = "/");
 
   /// The use since the last call, or since construction. Returns nothing if the system does not
   /// report it, or if the interval is too short: the system counts in hundredths of a second.
-  std::optional<CoreUse> since_last();
+  std::optional<CpuUsage> since_last();
 
  private:
   /// Seconds since system start, summed over the cores. `own` counts from the start of this

@@ -3,7 +3,7 @@
 #include <span>
 #include <vector>
 
-#include "core/extras.h"
+#include "core/auxiliary_input.h"
 #include "layers/layer.h"
 
 namespace poseidon::net {
@@ -11,29 +11,29 @@ namespace poseidon::net {
 /// Receives batches: samples, auxiliary inputs and labels of a net. If the device has its own
 /// memory, the next batch arrives in a separate buffer while the passes run, in the stream
 /// DeviceStream::kReceive. After the passes, the net's input is written from that buffer.
-class BatchReception {
+class BatchReceiver {
  public:
   /// `writer` may be null: then received samples are copied to the input. `extras` must outlive
   /// this object.
-  BatchReception(Device& device, layers::BatchInput* writer,
-                 const std::vector<AuxiliaryInput>& extras)
+  BatchReceiver(Device& device, layers::BatchInput* writer,
+                const std::vector<AuxiliaryInput>& extras)
       : device_(device), writer_(writer), extras_(extras) {}
 
   /// The auxiliary inputs of each batch, in this order.
   const std::vector<AuxiliaryInput>& extras() const { return extras_; }
 
   /// The memory of a batch in the net.
-  struct Places {
+  struct BatchTensors {
     Tensor samples, labels;      ///< labels: null if no layer reads them
     std::vector<Tensor> extras;  ///< in plain layout
   };
   /// Allocates bytes(). Throws OutOfMemory.
-  void take_memory(Places places);
-  /// Bytes of the buffer for batches in transfer. `places` needs only shapes, no memory yet.
-  size_t bytes(const Places& places) const;
+  void allocate_memory(BatchTensors tensors);
+  /// Bytes of the buffer for batches in transfer. `tensors` needs only shapes, no memory yet.
+  size_t bytes(const BatchTensors& tensors) const;
 
-  bool takes_pixels(const Shape& input) const {
-    return writer_ != nullptr && writer_->takes_pixels(input);
+  bool accepts_pixels(const Shape& input) const {
+    return writer_ != nullptr && writer_->accepts_pixels(input);
   }
   /// Receives a batch from any host memory, which the caller may reuse at once. `extras` are all
   /// values of the first auxiliary input, then those of the next one.
@@ -48,7 +48,7 @@ class BatchReception {
   void set_labels(std::span<const int32_t> labels, std::span<const float> mixup_labels);
 
  private:
-  std::span<float> extras_received() const;
+  std::span<float> received_extras() const;
   std::span<std::byte> values_received() const;
   void check_whole(size_t values, size_t extras) const;
   void write_input(const BatchValues& received, std::span<const float> extras);
@@ -57,10 +57,10 @@ class BatchReception {
   Device& device_;
   layers::BatchInput* const writer_;
   const std::vector<AuxiliaryInput>& extras_;
-  Places places_;
+  BatchTensors tensors_;
   bool have_labels_ = false;  ///< the labels came with the batch
-  Buffer received_;  ///< labels, mixup data, auxiliary inputs and samples of the next batch
-  Event taken_;      ///< after it, the input is written and received_ is free
+  Buffer received_;      ///< labels, mixup data, auxiliary inputs and samples of the next batch
+  Event input_written_;  ///< after it, the input is written and received_ is free
 };
 
 }  // namespace poseidon::net

@@ -1,4 +1,4 @@
-#include "core/extras.h"
+#include "core/auxiliary_input.h"
 
 #include <algorithm>
 #include <cctype>
@@ -9,12 +9,12 @@ namespace poseidon {
 
 namespace {
 
-constexpr size_t kMostExtras = 256;
-constexpr size_t kMostNameBytes = 100;
-constexpr int64_t kMostExtent = int64_t{1} << 28;
+constexpr size_t kMaxAuxiliaryInputs = 256;
+constexpr size_t kMaxNameBytes = 100;
+constexpr int64_t kMaxExtent = int64_t{1} << 28;
 
 bool is_name(const std::string& name) {
-  return !name.empty() && name.size() <= kMostNameBytes &&
+  return !name.empty() && name.size() <= kMaxNameBytes &&
          std::ranges::all_of(name, [](unsigned char c) {
            return (c < 128 && std::isalnum(c) != 0) || c == '_' || c == '-';
          });
@@ -25,8 +25,8 @@ std::string fault_of_name(std::span<const AuxiliaryInput> before, const std::str
     return text("\"", name, "\" is reserved for the samples' ",
                 name == "input" ? "images" : "labels");
   if (!is_name(name))
-    return text("expected 1 to ", kMostNameBytes, R"( letters, digits, "_" or "-", got ")",
-                name.substr(0, kMostNameBytes), "\"");
+    return text("expected 1 to ", kMaxNameBytes, R"( letters, digits, "_" or "-", got ")",
+                name.substr(0, kMaxNameBytes), "\"");
   if (std::ranges::find(before, name, &AuxiliaryInput::name) != before.end())
     return text("the name \"", name, "\" is used twice");
   return "";
@@ -38,9 +38,9 @@ std::string fault_of_shape(const std::vector<int64_t>& extents, int64_t& values)
     return text("expected [channels, height, width] or [values], got ", extents.size(), " numbers");
   int64_t count = 1;
   for (const int64_t extent : extents)
-    if (extent < 1 || __builtin_mul_overflow(count, extent, &count)) count = kMostExtent;
-  values += std::min(count, kMostExtent);
-  if (values >= kMostExtent)
+    if (extent < 1 || __builtin_mul_overflow(count, extent, &count)) count = kMaxExtent;
+  values += std::min(count, kMaxExtent);
+  if (values >= kMaxExtent)
     return "expected fewer than 2^28 values in all auxiliary inputs together";
   return "";
 }
@@ -66,22 +66,23 @@ std::string text_of(std::span<const AuxiliaryInput> extras) {
   return out.empty() ? "none" : out;
 }
 
-void describe_extras(Fields& fields, std::string_view key, std::vector<AuxiliaryInput>& extras,
-                     std::string_view doc) {
+void describe_auxiliary_inputs(Fields& fields, std::string_view key,
+                               std::vector<AuxiliaryInput>& extras, std::string_view doc) {
   fields.objects(
       key, extras.size(), [&](size_t count) { extras.resize(count); },
       [&](Fields& inner, size_t i) {
         inner.text("name", extras[i].name, "1 to 100 letters, digits, \"_\" or \"-\"",
                    Presence::kRequired);
-        inner.integers("shape", extras[i].extents, between(1, static_cast<double>(kMostExtent - 1)),
+        inner.integers("shape", extras[i].extents, between(1, static_cast<double>(kMaxExtent - 1)),
                        "[channels, height, width] or [values] per sample", Presence::kRequired);
       },
       doc);
 }
 
-ExtraFault fault_in(std::span<const AuxiliaryInput> extras) {
-  if (extras.size() > kMostExtras)
-    return {"", text("expected at most ", kMostExtras, " auxiliary inputs, got ", extras.size())};
+AuxiliaryInputError first_error_in(std::span<const AuxiliaryInput> extras) {
+  if (extras.size() > kMaxAuxiliaryInputs)
+    return {"", text("expected at most ", kMaxAuxiliaryInputs, " auxiliary inputs, got ",
+                     extras.size())};
   int64_t values = 0;
   for (size_t i = 0; i < extras.size(); ++i) {
     const std::string place = text("/", i);

@@ -7,7 +7,7 @@ namespace poseidon {
 /// Returns the result of `open`. Converts its RunErrors to ConfigErrors: the user named the file,
 /// so the user must correct it, even if it is only damaged.
 template <class Open>
-auto opened_for_user(const Open& open) {
+auto as_config_error(const Open& open) {
   try {
     return open();
   } catch (const RunError& error) {
