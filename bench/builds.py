@@ -18,6 +18,7 @@ COLUMNS = [record.column("network", "network"), record.column("batch", "batch", 
            record.column("threads", "threads", 0), record.column("beside_ms", "baseline ms", 1, spread=True),
            record.column("build_ms", "build ms", 1, spread=True),
            record.column("times_as_fast", "times as fast", 3, bold=True, spread=True)]
+ABOUT = "training, this build compared with another"
 
 
 def measure(options, case, threads):
@@ -48,7 +49,7 @@ def main():
         if case[0] in options.networks.split(","):
             rows.append(measure(options, case, options.threads))
             print(record.line(COLUMNS, rows[-1]), flush=True)
-    record.write(options, COLUMNS, rows)
+    record.write(options, COLUMNS, rows, about=ABOUT)
 
 
 if __name__ == "__main__":

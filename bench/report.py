@@ -9,8 +9,15 @@ A table is between two comments. The first comment names its results files. One 
     <!-- table MACHINE/CLAIM MACHINE/CLAIM... -->
     <!-- end -->
 
-A word KEY=VALUE after the names selects the rows with this value. With "summary" instead of "table", there is one row
-for each file. SENTENCES lists the sentences whose figures come from results files.
+Words after the names select a part of the results:
+
+    KEY=VALUE,VALUE...     rows with one of these values
+    columns=KEY,KEY...     these columns, in this order; default: all
+    spread=KEY,KEY...      only these columns show the least and the greatest round
+
+With "list" instead of "table", the rows are one list, separated by commas. With "summary", there is a list item for
+each file. It has the figures of the headline row. A file without one has the extremes of its bold columns. SENTENCES
+lists the sentences whose figures come from results files.
 """
 import argparse
 import dataclasses
@@ -27,7 +34,7 @@ import record
 
 DOCUMENTS = ["README.md", "docs/performance.md"]
 WIDTH = 120
-BLOCK = re.compile(r"(<!-- (table|summary) ([^>]*?) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
+BLOCK = re.compile(r"(<!-- (table|list|summary)\s([^>]*?)\s*-->\n)(.*?)(<!-- end -->)", re.DOTALL)
 NUMBER = r"(\d+(?:,\d{3})*(?:\.\d+)?)"
 
 
@@ -86,6 +93,12 @@ def extremes(key, digits, **wanted):
     return figures
 
 
+def medians(key, digits, **wanted):
+    def figures(results, names):
+        return [f"{value:.{digits}f}" for value in results.values(names, key, **wanted)]
+    return figures
+
+
 def times_as_long_by_servers(results, names):
     """The ratio of AlexNet's step times with the parameter server alone and with the chosen schemes, for each link."""
     machine = names[0].split("/")[0]
@@ -103,21 +116,53 @@ SENTENCES = [
              "netlab", extremes("times_as_fast", 1, link=200, variant="auto")),
     Sentence("README.md", "{} to {} times over one of 1 Gb/s", "netlab",
              extremes("times_as_fast", 1, link=1000, variant="auto")),
+    Sentence("docs/performance.md", "With one thread, Poseidon is {} to {} times as fast", "training",
+             extremes("times_as_fast", 2, threads=1)),
+    Sentence("docs/performance.md", "At 200 Mb/s, bf16 on the wire makes ResNet-50 {} times as fast as DDP", "netlab",
+             medians("times_as_fast", 2, link=200, variant="auto, bf16", network="resnet50")),
+    Sentence("docs/performance.md", "and VGG11 {} times", "netlab",
+             medians("times_as_fast", 2, link=200, variant="auto, bf16", network="vgg11")),
     Sentence("docs/performance.md", "takes {} times as long at 200 Mb/s and {} times at 1 Gb/s", "netlab",
              times_as_long_by_servers),
 ]
 
 
-def table(results, names, **wanted):
+def table(results, names, **words):
     files = [results.file(name) for name in names]
-    columns = files[0]["columns"]
-    lines = record.head(columns)
+    columns, rows = selection(files, **words)
+    return [*record.head(columns), *(record.line(columns, row) for row in rows), "", *caption(files)]
+
+
+def value_list(results, names, **words):
+    files = [results.file(name) for name in names]
+    columns, rows = selection(files, **words)
+    cells = (" ".join(record.cell(column, row.get(column["key"])) for column in columns) for row in rows)
+    return [*wrapped(", ".join(cells)), "", *caption(files)]
+
+
+def selection(files, columns=None, spread=None, **wanted):
+    """The columns and rows of the files that the words of a comment select."""
+    shown = selected(files[0], columns, spread)
     for one in files:
-        if one["columns"] != columns:
+        if selected(one, columns, spread) != shown:
             raise ReportError(f"{one['claim']} and {files[0]['claim']} have different columns")
-        lines += [record.line(columns, row) for row in one["rows"]
-                  if all(str(row[key]) == value for key, value in wanted.items())]
-    return [*lines, "", *caption(files)]
+    rows = [row for one in files for row in one["rows"]
+            if all(str(row.get(key)) in values for key, values in wanted.items())]
+    if not rows:
+        raise ReportError(f"{files[0]['claim']} has no such row")
+    return shown, rows
+
+
+def selected(one, keys, spread):
+    """The columns of a results file that its table shows. `keys` and `spread`: None selects all."""
+    by_key = {column["key"]: column for column in one["columns"]}
+    for key in itertools.chain(keys or [], spread or []):
+        if key not in by_key:
+            raise ReportError(f"{one['claim']} has no column \"{key}\"")
+    columns = [by_key[key] for key in keys or by_key]
+    if spread is None:
+        return columns
+    return [column | {"spread": column["key"] in spread} for column in columns]
 
 
 def caption(files):
@@ -125,10 +170,20 @@ def caption(files):
     sentences = []
     for machine, group in itertools.groupby(files, key=lambda one: one["machine"]):
         measured = []
-        for when, same in itertools.groupby(group, key=lambda one: f"commit {one['commit']}{circumstances(one)}"):
+        for when, same in itertools.groupby(group, key=lambda one: f"{commits(one)}{circumstances(one)}"):
             measured.append(f"{when}: " + " and ".join(f"`{one['command']}`" for one in same))
-        sentences.append(f"{machine['cpu']}, {machine['cores']} cores; {'; '.join(measured)}.")
-    return textwrap.wrap(" ".join(sentences), WIDTH, break_long_words=False, break_on_hyphens=False)
+        sentences.append(f"{machine['cores']}-core {machine['cpu']}, {'; '.join(measured)}.")
+    return wrapped(" ".join(sentences))
+
+
+def wrapped(text, **more):
+    return textwrap.wrap(text, WIDTH, break_long_words=False, break_on_hyphens=False, **more)
+
+
+def commits(one):
+    """The commits of the rows, or of the file."""
+    each = sorted({row["commit"] for row in one["rows"] if "commit" in row}) or [one["commit"]]
+    return f"commit{'s' * (len(each) > 1)} {' and '.join(each)}"
 
 
 def circumstances(one):
@@ -139,31 +194,44 @@ def circumstances(one):
     if rounds == 1:
         parts.append("one round")
     elif rounds:
-        spread = any(figure["least"] is not None for figure in figures)
-        parts.append(f"medians of {rounds} rounds" + " (least and greatest round)" * spread)
+        parts.append(f"{rounds} rounds")
     return "".join(f", {part}" for part in parts if part)
 
 
 def summary(results, names):
-    """One row for each file: its subject, and the figures of its headline row."""
-    lines = ["| measurement | result | command | machine, commit |", "|---|---|---|---|"]
+    """A list item for each file: its subject, and figures."""
+    lines = []
     for one in map(results.file, names):
-        row = one["rows"][one["headline"]]
-        figures = [f"{record.cell(column, row[column['key']])} {column['title']}" for column in one["columns"]
-                   if isinstance(row.get(column["key"]), dict)]
+        figures = headline(one) if "headline" in one else extremes_of_bold(one)
         where = f"{one['machine']['cpu']}, {one['commit']}{circumstances(one)}"
-        lines.append(f"| {one['about']} | {', '.join(figures)} | `{one['command']}` | {where} |")
+        text = f"* {one['about']}: {', '.join(figures)} (`{one['command']}`; {where})"
+        lines += wrapped(text, subsequent_indent="  ")
     return lines
 
 
+def headline(one):
+    row = one["rows"][one["headline"]]
+    return [f"{record.cell(column, row[column['key']])} {column['title']}" for column in one["columns"]
+            if isinstance(row.get(column["key"]), dict)]
+
+
+def extremes_of_bold(one):
+    for column in one["columns"]:
+        if column.get("bold"):
+            values = [row[column["key"]]["median"] for row in one["rows"]]
+            least, greatest = (record.value_text(column, value) for value in (min(values), max(values)))
+            yield f"{least} to {greatest} {column['title']}"
+
+
 def parts_of(text):
-    """The names of a table's files, and the values that its rows must have."""
+    """The names of a table's files, and the lists of the words KEY=VALUE,VALUE."""
     words = text.split()
-    return [word for word in words if "=" not in word], dict(word.split("=") for word in words if "=" in word)
+    pairs = (word.split("=") for word in words if "=" in word)
+    return [word for word in words if "=" not in word], {key: values.split(",") for key, values in pairs}
 
 
 def renewed_tables(text, results):
-    makers = {"table": table, "summary": summary}
+    makers = {"table": table, "list": value_list, "summary": summary}
 
     def block(found):
         try:

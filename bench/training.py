@@ -174,7 +174,8 @@ def main():
           f"(its fastest mode), lowest {min(ratios):.2f}.")
     if options.zoo:
         rows = record.with_kept(options, rows, ("network", "threads"))
-    record.write(options, columns, rows, without=["--networks"] if options.zoo else [], peer=f"PyTorch {version}")
+    record.write(options, columns, rows, without=["--networks"] if options.zoo else [], peer=f"PyTorch {version}",
+                 about=f"training, both programs limited to {options.isa}" if options.isa else "")
 
 
 if __name__ == "__main__":

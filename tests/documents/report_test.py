@@ -88,6 +88,54 @@ class Documents(unittest.TestCase):
         self.assertRegex(faults[1], r'^README.md: the sentence "It is \{\} to .*" is missing$')
 
 
+class Selections(unittest.TestCase):
+    """Words of a comment that select rows and columns."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        columns = [record.column("network", "network"), record.column("threads", "threads", 0),
+                   record.column("ms", "ms", 1, spread=True),
+                   record.column("ratio", "ratio", 2, bold=True, spread=True)]
+        rows = [{"network": network, "threads": threads, "ms": record.figure([[9], [11 * threads]]),
+                 "ratio": record.figure([[threads], [threads + 1]])}
+                for network in ("lenet", "vgg11") for threads in (1, 2)]
+        path = pathlib.Path(folder.name) / "m" / "c.json"
+        path.parent.mkdir()
+        path.write_text(record.text_of({"claim": "c", "command": "measure", "machine": MACHINE, "commit": "abc",
+                                        "about": "training", "columns": columns, "rows": rows}), encoding="utf-8")
+        self.results = report.Results(pathlib.Path(folder.name))
+
+    def block(self, words):
+        head = f"<!-- {words} -->\n"
+        text = report.renewed_tables(f"{head}old\n<!-- end -->\n", self.results)
+        return text.removeprefix(head).splitlines()[:-1]
+
+    def test_rows_columns_and_spreads(self):
+        self.assertEqual(self.block("table m/c threads=2 network=vgg11,lenet\ncolumns=ratio,network,ms spread=ratio"), [
+            "| ratio | network | ms |", "|---:|---|---:|", "| **2.50** (2.00 to 3.00) | lenet | 15.5 |",
+            "| **2.50** (2.00 to 3.00) | vgg11 | 15.5 |", "", "2-core Test, commit abc, 2 rounds: `measure`."])
+
+    def test_a_list(self):
+        self.assertEqual(self.block("list m/c threads=1 columns=network,ratio spread=network"),
+                         ["lenet **1.50**, vgg11 **1.50**", "", "2-core Test, commit abc, 2 rounds: `measure`."])
+
+    def test_a_summary_without_a_headline(self):
+        self.assertEqual(self.block("summary m/c"),
+                         ["* training: 1.50 to 2.50 ratio (`measure`; Test, abc, 2 rounds)"])
+
+    def test_words_that_select_nothing(self):
+        for words, message in (("columns=network,speed", '1: c has no column "speed"'),
+                               ("spread=speed", '1: c has no column "speed"'), ("threads=3", "1: c has no such row")):
+            with self.assertRaises(report.ReportError) as raised:
+                self.block(f"table m/c {words}")
+            self.assertEqual(str(raised.exception), message)
+
+    def test_commits_of_rows(self):
+        self.assertEqual(report.commits({"commit": "c", "rows": [{"commit": "b"}, {"commit": "a"}, {"commit": "b"}]}),
+                         "commits a and b")
+
+
 class Cells(unittest.TestCase):
     def shown(self, value, **settings):
         return record.cell(record.column("key", "title", **settings), value)
@@ -206,7 +254,8 @@ class Benchmarks(unittest.TestCase):
         with mock.patch.object(subprocess, "run", return_value=done):
             content = self.recorded(startup, "--rounds", "3", claim="startup")
         self.assertEqual(content["rows"][0]["seconds"]["rounds"], 3)
-        self.assertEqual(len(report.summary(report.Results(self.folder), ["test-2core/startup"])), 3)
+        lines = report.summary(report.Results(self.folder), ["test-2core/startup"])
+        self.assertRegex(" ".join(lines), r"^\* LeNet, .* seconds \(`python3 bench/startup.py --rounds 3`;")
 
     def test_loader(self):
         rates = iter([100.0, 200.0, 400.0, 300.0, 1e6, 1e5])
