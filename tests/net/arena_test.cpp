@@ -18,7 +18,7 @@ TEST_CASE("arena: buffers with disjoint lifetimes share memory after it is alloc
   CHECK(arena.bytes() == 6528);
   CHECK(arena.memory(early) == nullptr);
   cpu::CpuDevice device(1);
-  arena.take(device);
+  arena.allocate(device);
   CHECK(arena.memory(early) == arena.memory(late));
   CHECK(arena.memory(always) != arena.memory(late));
   CHECK(arena.memory(-1) == nullptr);

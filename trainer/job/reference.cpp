@@ -106,7 +106,7 @@ std::set<std::string> required_of(const Json& schema) {
   return names;
 }
 
-/// A key that at least three variants describe in the same words, with their names.
+/// A key that several variants describe in the same words, with their names.
 struct CommonKey {
   std::string key;
   Json field;
@@ -131,7 +131,7 @@ std::vector<CommonKey> common_keys(const std::vector<Variant>& variants) {
         known->variants.push_back(variant.name);
     }
   }
-  std::erase_if(keys, [](const CommonKey& key) { return key.variants.size() < 3; });
+  std::erase_if(keys, [](const CommonKey& key) { return key.variants.size() < 2; });
   return keys;
 }
 
@@ -161,12 +161,23 @@ class Writer {
   }
 
  private:
+  static bool is_row(const std::string& key, const Json& field,
+                     const std::set<std::string>& hidden) {
+    return field.is_object() && !field.contains("const") && !hidden.contains(key);
+  }
+  static bool has_rows(const Json& schema, const std::set<std::string>& hidden) {
+    const auto& fields = schema["properties"].items();
+    return std::any_of(fields.begin(), fields.end(), [&](const auto& field) {
+      return is_row(field.key(), field.value(), hidden);
+    });
+  }
+
   /// `selector`: the key that selects a variant. Its values have a table of their own.
   void table(const Json& schema, const std::set<std::string>& hidden, const std::string& selector) {
     const std::set<std::string> required = required_of(schema);
     bool empty = true;
     for (const auto& [key, field] : schema["properties"].items()) {
-      if (!field.is_object() || field.contains("const") || hidden.contains(key)) continue;
+      if (!is_row(key, field, hidden)) continue;
       if (empty) line("\n| key | value | default | meaning |\n|---|---|---|---|");
       empty = false;
       line(text("| ", code(key), " | ", key == selector ? "see below" : type_text(field), " | ",
@@ -199,7 +210,7 @@ class Writer {
       std::set<std::string> hidden;
       for (const CommonKey& key : common_keys(variants))
         if (std::ranges::count(key.variants, variant.name) > 0) hidden.insert(key.key);
-      if (variant.schema["properties"].size() > hidden.size() + 1) {
+      if (has_rows(variant.schema, hidden)) {
         heading(level,
                 text(path, " with ", code(text(Json(variant.key), ": ", Json(variant.name)))));
         table(variant.schema, hidden, "");
