@@ -253,7 +253,7 @@ int run(const char* name, const char* description, bool computes, int count, cha
   StandardErrorLog standard_error;
   trainer::ServiceManagerReporter::Parts parts{arguments.options.heartbeat};
   if (!arguments.server_listen.empty()) {
-    arguments.options.neighbours = comm::make_neighbours();
+    arguments.options.in_process_hub = comm::make_in_process_hub();
     arguments.server_heartbeat = std::make_shared<trainer::Heartbeat>("server: ");
     parts.push_back(arguments.server_heartbeat);
   }

@@ -104,9 +104,9 @@ class End : public Machine {
   void heard(ConnectionId) override {}
   void wake() override {}
 
-  static std::span<std::byte> memory_of(const Destination& placement) {
-    check(placement.accepted, "the receiver accepts each frame of the plan");
-    return placement.memory;
+  static std::span<std::byte> memory_of(const Destination& destination) {
+    check(destination.accepted, "the receiver accepts each frame of the plan");
+    return destination.memory;
   }
 
   const Plan plan_ = plan_of_chunks();
@@ -140,8 +140,8 @@ class Server final : public End, private Outlet {
     connections_.at(static_cast<size_t>(peer.rank)) = connection;
     if (++open_ == kWorkers) begin_measuring();
   }
-  std::span<std::byte> place(ConnectionId from, const FrameHeader& header) override {
-    return memory_of(shard_.place(rank_of(from), header));
+  std::span<std::byte> destination(ConnectionId from, const FrameHeader& header) override {
+    return memory_of(shard_.destination(rank_of(from), header));
   }
   void received(ConnectionId from, const FrameHeader& header, std::span<const std::byte>) override {
     shard_.received(rank_of(from), header);
@@ -246,8 +246,8 @@ class Workers final : public End {
     begin_measuring();
     for (Worker& worker : workers_) worker.contribute();
   }
-  std::span<std::byte> place(ConnectionId from, const FrameHeader& header) override {
-    return memory_of(worker_of(from).exchange().place(kServer, header));
+  std::span<std::byte> destination(ConnectionId from, const FrameHeader& header) override {
+    return memory_of(worker_of(from).exchange().destination(kServer, header));
   }
   void received(ConnectionId from, const FrameHeader& header, std::span<const std::byte>) override {
     Worker& worker = worker_of(from);

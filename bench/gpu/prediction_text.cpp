@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <cstdio>
 #include <map>
 
@@ -30,19 +29,6 @@ std::string lines_of_all(const Prediction& prediction, const char* kind,
   return lines;
 }
 
-/// The three slowest kernels, each with its percentage of the GPU time.
-std::string longest(const Prediction& prediction) {
-  std::vector<std::pair<double, std::string>> kernels;
-  for (const auto& [name, work] : prediction.cost_counter.by_kernel())
-    if (name != kUploadKernel) kernels.emplace_back(-work.seconds, name);
-  std::ranges::sort(kernels);
-  std::string named;
-  for (size_t i = 0; i < std::min<size_t>(3, kernels.size()); ++i)
-    named += text(i > 0 ? ", " : "", kernels[i].second, ' ',
-                  fixed(-100 * kernels[i].first / prediction.compute_seconds(), 0), " %");
-  return named;
-}
-
 }  // namespace
 
 std::string lines_of(const std::vector<Prediction>& predictions) {
@@ -57,14 +43,14 @@ std::string lines_of(const std::vector<Prediction>& predictions) {
 std::string table_of(const std::vector<Prediction>& predictions) {
   std::string table =
       "| network | batch | precision | GPU ms | upload ms | samples/s | bound by memory | "
-      "memory GB | longest kernels |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n";
+      "memory GB |\n| --- | --- | --- | --- | --- | --- | --- | --- |\n";
   for (const Prediction& each : predictions)
-    table += text(
-        "| ", each.network, " | ", each.batch, " | ", each.precision, " | ",
-        fixed(1e3 * each.compute_seconds(), 2), " | ", fixed(1e3 * each.upload_seconds(), 2), " | ",
-        fixed(each.samples_per_second(), 0), " | ",
-        fixed(100 * each.cost_counter.all().memory_seconds / each.compute_seconds(), 0), " % | ",
-        fixed(static_cast<double>(each.memory_bytes) / 1e9, 1), " | ", longest(each), " |\n");
+    table +=
+        text("| ", each.network, " | ", each.batch, " | ", each.precision, " | ",
+             fixed(1e3 * each.compute_seconds(), 2), " | ", fixed(1e3 * each.upload_seconds(), 2),
+             " | ", fixed(each.samples_per_second(), 0), " | ",
+             fixed(100 * each.cost_counter.all().memory_seconds / each.compute_seconds(), 0),
+             " % | ", fixed(static_cast<double>(each.memory_bytes) / 1e9, 1), " |\n");
   return table;
 }
 

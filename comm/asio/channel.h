@@ -18,7 +18,7 @@ class ChannelOwner {
   virtual Machine& machine() = 0;
   virtual EgressPort& egress() = 0;
   /// The connection has broken, or the peer was refused. The machine does not know it yet.
-  virtual void lost(Channel& channel, const std::string& why) = 0;
+  virtual void connection_failed(Channel& channel, const std::string& why) = 0;
   /// The last call of a channel. It sends and receives nothing more.
   virtual void ended(Channel& channel) = 0;
 };

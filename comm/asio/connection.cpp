@@ -132,7 +132,7 @@ void Connection::read() {
 void Connection::was_read(const std::error_code& error, size_t count) {
   if (!listens()) return forget_input();
   if (error) return fail(why_ended(error, reader_.unfinished()));
-  report_life();
+  report_heard();
   if (!listens()) return forget_input();
   const std::string fault = reader_.filled(count, *this);
   if (!fault.empty() && phase_ == Phase::kOpen) {
@@ -144,7 +144,7 @@ void Connection::was_read(const std::error_code& error, size_t count) {
   read();
 }
 
-void Connection::report_life() {
+void Connection::report_heard() {
   const auto now = std::chrono::steady_clock::now();
   if (phase_ != Phase::kOpen || now - heard_at_ < kHeardEvery) return;
   heard_at_ = now;
@@ -155,11 +155,12 @@ void Connection::forget_input() {
   if (phase_ != Phase::kClosing) return;
   // Read to the end. Otherwise the system answers the peer with a reset, which may overtake the
   // last frames sent.
-  stream_->read({nowhere_, {}}, [self = shared_from_this()](const std::error_code& error, size_t) {
-    const bool over = error && error != asio::error::operation_aborted;
-    if (over && self->phase_ == Phase::kClosing) return self->finish();
-    self->forget_input();
-  });
+  stream_->read({discard_buffer_, {}},
+                [self = shared_from_this()](const std::error_code& error, size_t) {
+                  const bool over = error && error != asio::error::operation_aborted;
+                  if (over && self->phase_ == Phase::kClosing) return self->finish();
+                  self->forget_input();
+                });
 }
 
 std::string Connection::announced(const FrameHeader& header) {
@@ -170,15 +171,15 @@ std::string Connection::announced(const FrameHeader& header) {
   if (phase_ == Phase::kOpen && is_handshake(header.kind))
     return text("unexpected ", name_of(header.kind), " frame after the handshake");
   if (phase_ == Phase::kOpen && header.kind == FrameKind::kControl)
-    if (const uint64_t most = owner_.machine().most_control_bytes(id_); header.length > most)
+    if (const uint64_t most = owner_.machine().max_control_bytes(id_); header.length > most)
       return text("a control frame announces ", header.length, " bytes, expected at most ", most,
                   " from a node that is not a member yet");
   return "";
 }
 
-std::span<std::byte> Connection::place(const FrameHeader& header) {
+std::span<std::byte> Connection::destination(const FrameHeader& header) {
   if (phase_ != Phase::kOpen) return {};
-  return owner_.machine().place(id_, header);
+  return owner_.machine().destination(id_, header);
 }
 
 bool Connection::take(const FrameHeader& header, std::span<const std::byte> body) {
@@ -221,14 +222,14 @@ void Connection::fail(const std::string& why) {
   const std::string remark = phase_ < Phase::kOpen ? dialler_.remark() : "";
   const auto self = shared_from_this();
   finish();
-  if (tell) owner_.lost(*this, remark + why);
+  if (tell) owner_.connection_failed(*this, remark + why);
 }
 
 void Connection::refuse(const std::string& why) {
   const auto bytes = std::as_bytes(std::span(why)).first(std::min<size_t>(why.size(), 1024));
   writer_.send_handshake(FrameKind::kRefusal, {bytes.begin(), bytes.end()});
   begin_closing();
-  owner_.lost(*this, dialler_.remark() + why);
+  owner_.connection_failed(*this, dialler_.remark() + why);
 }
 
 void Connection::close() {

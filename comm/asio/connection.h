@@ -52,10 +52,10 @@ class Connection final : public Channel,
   /// Whether incoming frames still count.
   bool listens() const { return phase_ == Phase::kHandshaking || phase_ == Phase::kOpen; }
   void forget_input();
-  void report_life();
+  void report_heard();
 
   std::string announced(const FrameHeader& header) override;
-  std::span<std::byte> place(const FrameHeader& header) override;
+  std::span<std::byte> destination(const FrameHeader& header) override;
   bool take(const FrameHeader& header, std::span<const std::byte> body) override;
   bool take_handshake(FrameKind kind, std::span<const std::byte> body);
   void opened(PeerIdentity peer, const std::optional<SessionKeys>& keys);
@@ -76,7 +76,7 @@ class Connection final : public Channel,
   asio::steady_timer deadline_;
 
   FrameReader reader_;
-  std::array<std::byte, 4096> nowhere_;  ///< discarded input while closing
+  std::array<std::byte, 4096> discard_buffer_;  ///< discarded input while closing
   std::chrono::steady_clock::time_point heard_at_{};
   FrameWriter writer_;
 };

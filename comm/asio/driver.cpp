@@ -58,9 +58,9 @@ class AsioTransport::Driver final : public ChannelOwner {
     address_ = listener_->address();
     advertised_ = options_.advertise.empty() ? listener_->reached_at()
                                              : with_port_of(address_, options_.advertise);
-    if (options_.neighbours)
+    if (options_.in_process_hub)
       entry_ = std::make_unique<InProcessHub::Entry>(
-          options_.neighbours, advertised_, io_,
+          options_.in_process_hub, advertised_, io_,
           [this](const InProcessHub::Call& call) { answer(call); });
   }
 
@@ -92,7 +92,7 @@ class AsioTransport::Driver final : public ChannelOwner {
 
   ConnectionId connect(const std::string& address, const PeerIdentity& self, NodeId called) {
     const ConnectionId id = next_id_++;
-    if (ending_ || call_neighbour(id, address, self, called)) return id;
+    if (ending_ || call_in_process(id, address, self, called)) return id;
     const auto connection =
         std::make_shared<Connection>(*this, id, make_stream(tcp::socket(*io_)),
                                      Initiator(options_.secret, self, called, make_nonce()));
@@ -134,7 +134,7 @@ class AsioTransport::Driver final : public ChannelOwner {
   Machine& machine() override { return *machine_; }
   EgressPort& egress() override { return egress_; }
 
-  void lost(Channel& channel, const std::string& why) override {
+  void connection_failed(Channel& channel, const std::string& why) override {
     if (ending_) return;
     if (channel.known())
       machine_->closed(channel.id(), why);
@@ -144,12 +144,12 @@ class AsioTransport::Driver final : public ChannelOwner {
   void ended(Channel& channel) override { channels_.erase(channel.id()); }
 
   /// Returns whether `address` belongs to another transport of this process, which is then called.
-  bool call_neighbour(ConnectionId id, const std::string& address, const PeerIdentity& self,
-                      NodeId called) {
-    if (!options_.neighbours) return false;
+  bool call_in_process(ConnectionId id, const std::string& address, const PeerIdentity& self,
+                       NodeId called) {
+    if (!options_.in_process_hub) return false;
     const auto channel = std::make_shared<LocalChannel>(*this, id, io_, address);
-    if (!options_.neighbours->call(address,
-                                   {.caller = channel->far(), .identity = self, .called = called}))
+    if (!options_.in_process_hub->call(
+            address, {.caller = channel->end_handle(), .identity = self, .called = called}))
       return false;
     channels_.emplace(id, channel);
     return true;
@@ -187,17 +187,17 @@ class AsioTransport::Driver final : public ChannelOwner {
   /// has most of them. A flood therefore closes its own connections. If it comes from a member's
   /// host, that member still has the time in which the flood reaches the limit.
   void make_place() {
-    std::map<std::string, std::vector<ConnectionId>> unproved;
+    std::map<std::string, std::vector<ConnectionId>> unauthenticated;
     size_t count = 0;
     for (const auto& [id, channel] : channels_)
       if (!channel->known()) {
-        unproved[host_of(channel->peer_address())].push_back(id);
+        unauthenticated[host_of(channel->peer_address())].push_back(id);
         ++count;
       }
-    if (count < options_.limits.unproved) return;
-    const auto most = std::max_element(unproved.begin(), unproved.end(), [](auto& a, auto& b) {
-      return a.second.size() < b.second.size();
-    });
+    if (count < options_.limits.unauthenticated) return;
+    const auto most =
+        std::max_element(unauthenticated.begin(), unauthenticated.end(),
+                         [](auto& a, auto& b) { return a.second.size() < b.second.size(); });
     refusals_.report(most->first, text(count, " connections are not authenticated"));
     close(*std::min_element(most->second.begin(), most->second.end()));
   }
@@ -232,8 +232,8 @@ class AsioTransport::Driver final : public ChannelOwner {
   asio::executor_work_guard<asio::io_context::executor_type> work_ = asio::make_work_guard(*io_);
   asio::steady_timer timer_{*io_};
   std::optional<Time> wake_at_;
-  EgressPort egress_{
-      io_, options_.neighbours ? options_.neighbours->link() : std::make_shared<EgressLink>()};
+  EgressPort egress_{io_, options_.in_process_hub ? options_.in_process_hub->link()
+                                                  : std::make_shared<EgressLink>()};
   std::optional<TlsContext> tls_;
   std::optional<Listener> listener_;
   std::unique_ptr<InProcessHub::Entry> entry_;
@@ -254,7 +254,9 @@ const std::string& AsioTransport::advertised() const { return driver_->advertise
 void AsioTransport::start(Machine& machine) { driver_->start(machine); }
 void AsioTransport::stop() { driver_->stop(); }
 void AsioTransport::post(std::function<void()> function) { driver_->post(std::move(function)); }
-bool AsioTransport::has_neighbours() const { return driver_->options().neighbours != nullptr; }
+bool AsioTransport::has_in_process_hub() const {
+  return driver_->options().in_process_hub != nullptr;
+}
 void AsioTransport::limit_bandwidth(double mbps) { driver_->limit_bandwidth(mbps); }
 void AsioTransport::present_as(const PeerIdentity& self) { driver_->present_as(self); }
 

@@ -17,7 +17,7 @@ struct TransportLimits {
   std::chrono::milliseconds connect{5000};    ///< until a connection is open
   std::chrono::milliseconds handshake{5000};  ///< until its other end is authenticated
   std::chrono::milliseconds linger{1000};     ///< in close(), until urgent frames are sent
-  size_t unproved = 256;  ///< accepted connections that are not authenticated yet
+  size_t unauthenticated = 256;  ///< accepted connections that are not authenticated yet
 };
 
 /// PEM files with which a node proves its identity and verifies its peers: all or none.
@@ -30,7 +30,7 @@ struct TlsFiles {
 
 /// The in-process transport: transports of one process that reach each other without a socket.
 class InProcessHub;
-std::shared_ptr<InProcessHub> make_neighbours();
+std::shared_ptr<InProcessHub> make_in_process_hub();
 
 struct AsioOptions {
   std::string listen = {};  ///< "HOST:PORT", port 0: any free one; "": no listening
@@ -38,13 +38,13 @@ struct AsioOptions {
   /// listening address. If `listen` names this machine, and the name is loopback here (as in
   /// Debian's /etc/hosts), "" means that name.
   std::string advertise = {};
-  std::shared_ptr<InProcessHub> neighbours = nullptr;  ///< of this transport; null: none
+  std::shared_ptr<InProcessHub> in_process_hub = nullptr;  ///< of this transport; null: none
   PeerIdentity self = {};  ///< identity with which connections are accepted, until present_as()
   Secret secret = {};
   TlsFiles tls = {};      ///< if given, all connections use TLS 1.3
   bool insecure = false;  ///< permits listening beyond loopback without secret and TLS
-  /// Limit on bulk frames over sockets, 10^6 bits/s, for all transports that share `neighbours`.
-  /// The smallest of several limits counts. 0: none.
+  /// Limit on bulk frames over sockets, 10^6 bits/s, for all transports that share
+  /// `in_process_hub`. The smallest of several limits counts. 0: none.
   double bandwidth_limit_mbps = 0;
   TransportLimits limits = {};
   std::shared_ptr<Log> log = std::make_shared<SilentLog>();
@@ -71,8 +71,8 @@ class AsioTransport final : public Transport {
   /// The address at which others reach it; "": it does not listen.
   const std::string& advertised() const;
 
-  /// Whether it has `neighbours`, with which it shares the host's link.
-  bool has_neighbours() const;
+  /// Whether it has `in_process_hub`, with which it shares the host's link.
+  bool has_in_process_hub() const;
 
   /// Starts the I/O thread. The machine must live until stop() has returned.
   void start(Machine& machine);

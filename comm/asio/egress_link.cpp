@@ -12,14 +12,14 @@ Time now() { return std::chrono::steady_clock::now().time_since_epoch(); }
 EgressLink::Sender EgressLink::add(bool leaves_host, std::shared_ptr<asio::io_context> io,
                                    std::weak_ptr<EgressSender> connection) {
   MutexLock lock(mutex_);
-  const Sender sender = arbiter_.add(leaves_host);
+  const Sender sender = egress_scheduler_.add(leaves_host);
   connections_[sender] = {.io = std::move(io), .sender = std::move(connection)};
   return sender;
 }
 
 void EgressLink::remove(Sender sender) {
   MutexLock lock(mutex_);
-  arbiter_.remove(sender);
+  egress_scheduler_.remove(sender);
   connections_.erase(sender);
   grant(now());
 }
@@ -27,30 +27,30 @@ void EgressLink::remove(Sender sender) {
 bool EgressLink::request(Sender sender, Priority priority, uint64_t bytes, bool waits) {
   MutexLock lock(mutex_);
   if (take_grant(sender)) return true;
-  arbiter_.want(sender, priority, bytes);
+  egress_scheduler_.want(sender, priority, bytes);
   grant(now(), sender);
   if (take_grant(sender)) return true;
-  if (!waits) arbiter_.withdraw(sender);
+  if (!waits) egress_scheduler_.withdraw(sender);
   return false;
 }
 
 void EgressLink::withdraw(Sender sender) {
   MutexLock lock(mutex_);
-  arbiter_.withdraw(sender);
-  if (take_grant(sender)) arbiter_.drained(sender, now());
+  egress_scheduler_.withdraw(sender);
+  if (take_grant(sender)) egress_scheduler_.drained(sender, now());
   grant(now());
 }
 
 void EgressLink::drained(Sender sender) {
   MutexLock lock(mutex_);
-  arbiter_.drained(sender, now());
+  egress_scheduler_.drained(sender, now());
   grant(now());
 }
 
 std::optional<Time> EgressLink::serve() {
   MutexLock lock(mutex_);
   grant(now());
-  return arbiter_.changes_at(now());
+  return egress_scheduler_.changes_at(now());
 }
 
 void EgressLink::limit_rate(const void* transport, double megabits_per_second) {
@@ -58,12 +58,12 @@ void EgressLink::limit_rate(const void* transport, double megabits_per_second) {
   limits_.erase(transport);
   if (megabits_per_second > 0) limits_[transport] = megabits_per_second * 1e6 / 8;
   const auto least = std::ranges::min_element(limits_, {}, [](auto& each) { return each.second; });
-  arbiter_.limit_rate(least == limits_.end() ? 0 : least->second, now());
+  egress_scheduler_.limit_rate(least == limits_.end() ? 0 : least->second, now());
 }
 
 /// Wakes the connections that have a grant, except the one that asks.
 void EgressLink::grant(Time now, std::optional<Sender> asking) {
-  while (const std::optional<Sender> next = arbiter_.next(now)) {
+  while (const std::optional<Sender> next = egress_scheduler_.next(now)) {
     Connection& connection = connections_.at(*next);
     connection.granted = true;
     if (next == asking) continue;

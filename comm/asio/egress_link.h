@@ -53,7 +53,7 @@ class EgressLink {
   bool take_grant(Sender sender) REQUIRES(mutex_);
 
   Mutex mutex_;
-  EgressScheduler arbiter_ GUARDED_BY(mutex_);
+  EgressScheduler egress_scheduler_ GUARDED_BY(mutex_);
   std::unordered_map<Sender, Connection> connections_ GUARDED_BY(mutex_);
   std::map<const void*, double> limits_ GUARDED_BY(mutex_);  ///< bytes per second, by transport
 };

@@ -9,14 +9,14 @@ namespace {
 
 /// The most bytes that a socket may hold unsent: one frame in transmission and one behind it. With
 /// more, urgent frames would wait behind megabytes of bulk frames.
-constexpr uint64_t kMostUnsent = 2 * EgressScheduler::kSliceFrame;
+constexpr uint64_t kMaxUnsent = 2 * EgressScheduler::kSliceFrame;
 
 }  // namespace
 
 void FrameWriter::begin(EgressPort& egress, bool leaves_host) {
   turn_.emplace(egress, leaves_host, std::shared_ptr<EgressSender>(owner_.hold(), this));
-  if (leaves_host) enough_ = kMostUnsent;
-  limit_unsent(leaves_host ? kMostUnsent : kSliceBytes);
+  if (leaves_host) enough_ = kMaxUnsent;
+  limit_unsent(leaves_host ? kMaxUnsent : kSliceBytes);
 }
 
 void FrameWriter::send(const FrameHeader& header, Payload payload, Priority priority) {
@@ -85,7 +85,7 @@ void FrameWriter::end_half() {
 /// The socket accepts more bytes, so the queued bytes are nearly sent.
 void FrameWriter::has_room() {
   if (!drains()) return;
-  limit_unsent(kMostUnsent);
+  limit_unsent(kMaxUnsent);
   turn_->drained();
 }
 

@@ -4,7 +4,7 @@
 
 namespace poseidon::comm {
 
-std::shared_ptr<InProcessHub> make_neighbours() { return std::make_shared<InProcessHub>(); }
+std::shared_ptr<InProcessHub> make_in_process_hub() { return std::make_shared<InProcessHub>(); }
 
 InProcessHub::Entry::Entry(std::shared_ptr<InProcessHub> among, std::string address,
                            std::shared_ptr<asio::io_context> io, Answer answer)

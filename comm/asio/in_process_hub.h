@@ -19,7 +19,7 @@ class InProcessHub {
  public:
   /// A request to connect. The thread of the called transport answers it.
   struct Call {
-    LocalChannel::Far caller;
+    LocalChannel::EndHandle caller;
     PeerIdentity identity;
     NodeId called;
   };

@@ -61,7 +61,7 @@ constexpr const char* kClosed = "connection closed by the peer";
 
 /// Runs `action` on an end, in its thread; does nothing if the end is gone by then.
 template <class Action>
-void post(const LocalChannel::Far& to, Action action) {
+void post(const LocalChannel::EndHandle& to, Action action) {
   asio::post(*to.io, [end = to.end, action = std::move(action)] {
     if (const auto channel = end.lock()) action(*channel);
   });
@@ -75,14 +75,14 @@ LocalChannel::LocalChannel(ChannelOwner& owner, ConnectionId id,
   peer_address_ = peer_address;
 }
 
-LocalChannel::~LocalChannel() { part(); }
+LocalChannel::~LocalChannel() { disconnect(); }
 
-LocalChannel::Far LocalChannel::far() { return {.io = io_, .end = weak_from_this()}; }
+LocalChannel::EndHandle LocalChannel::end_handle() { return {.io = io_, .end = weak_from_this()}; }
 
-void LocalChannel::answer(const Far& caller, const PeerIdentity& caller_identity,
+void LocalChannel::answer(const EndHandle& caller, const PeerIdentity& caller_identity,
                           const PeerIdentity& self) {
   other_ = caller;
-  asio::post(*caller.io, [end = caller.end, here = far(), self] {
+  asio::post(*caller.io, [end = caller.end, here = end_handle(), self] {
     if (const auto channel = end.lock())
       channel->answered(here, self);
     else
@@ -91,11 +91,11 @@ void LocalChannel::answer(const Far& caller, const PeerIdentity& caller_identity
   owner_.machine().opened(id_, caller_identity);
 }
 
-void LocalChannel::refuse(const Far& caller, const std::string& why) {
+void LocalChannel::refuse(const EndHandle& caller, const std::string& why) {
   post(caller, [why](LocalChannel& channel) { channel.broken(why); });
 }
 
-void LocalChannel::answered(const Far& callee, const PeerIdentity& identity) {
+void LocalChannel::answered(const EndHandle& callee, const PeerIdentity& identity) {
   other_ = callee;
   PeerIdentity peer = identity;
   peer.address = peer_address_;
@@ -111,19 +111,19 @@ void LocalChannel::send(const FrameHeader& header, Payload payload, Priority pri
   OutFrame frame{.header = header, .payload = std::move(payload)};
   frame.header.length = frame.payload.bytes.size();
   if (sent_->push(std::move(frame), priority))
-    post(other_, [queue = sent_](LocalChannel& end) { end.take_some(queue); });
+    post(other_, [queue = sent_](LocalChannel& end) { end.process_some(queue); });
 }
 
 void LocalChannel::drop_bulk() { sent_->drop_bulk(); }
 
 /// Processes a few frames. The rest follow after the I/O thread has checked its sockets.
-void LocalChannel::take_some(const std::shared_ptr<LocalQueue>& queue) {
+void LocalChannel::process_some(const std::shared_ptr<LocalQueue>& queue) {
   for (int i = 0; i < kFramesInATurn; ++i) {
     const std::optional<OutFrame> frame = queue->pop();
     if (!frame) return;
     arrived(*frame, *queue);
   }
-  post(far(), [queue](LocalChannel& end) { end.take_some(queue); });
+  post(end_handle(), [queue](LocalChannel& end) { end.process_some(queue); });
 }
 
 void LocalChannel::arrived(const OutFrame& frame, LocalQueue& queue) {
@@ -131,19 +131,19 @@ void LocalChannel::arrived(const OutFrame& frame, LocalQueue& queue) {
   Machine& machine = owner_.machine();
   const auto& [header, payload] = frame;
   if (!is_bulk(header.kind)) return machine.received(id_, header, payload.bytes);
-  const std::span<std::byte> place = machine.place(id_, header);
-  if (place.size() != header.length || !open()) return;
-  if (queue.copy(payload.bytes, place)) machine.received(id_, header, place);
+  const std::span<std::byte> destination = machine.destination(id_, header);
+  if (destination.size() != header.length || !open()) return;
+  if (queue.copy(payload.bytes, destination)) machine.received(id_, header, destination);
 }
 
 /// The other end has gone. The frames that it sent before still count.
-void LocalChannel::parted(LocalQueue& queue) {
+void LocalChannel::peer_disconnected(LocalQueue& queue) {
   while (const std::optional<OutFrame> frame = queue.pop()) arrived(*frame, queue);
   if (open()) broken(kClosed);
 }
 
 void LocalChannel::close() {
-  part();
+  disconnect();
   owner_.ended(*this);
 }
 
@@ -151,12 +151,12 @@ void LocalChannel::broken(const std::string& why) {
   other_ = {};
   sent_->take_back();
   owner_.ended(*this);
-  owner_.lost(*this, why);
+  owner_.connection_failed(*this, why);
 }
 
-void LocalChannel::part() {
+void LocalChannel::disconnect() {
   sent_->take_back();
-  if (open()) post(other_, [queue = sent_](LocalChannel& left) { left.parted(*queue); });
+  if (open()) post(other_, [queue = sent_](LocalChannel& left) { left.peer_disconnected(*queue); });
   other_ = {};
 }
 

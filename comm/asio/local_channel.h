@@ -19,7 +19,7 @@ class LocalQueue;
 class LocalChannel final : public Channel, public std::enable_shared_from_this<LocalChannel> {
  public:
   /// One end as the other end knows it. Any thread may use it.
-  struct Far {
+  struct EndHandle {
     std::shared_ptr<asio::io_context> io;  ///< of that end's I/O thread
     std::weak_ptr<LocalChannel> end;
   };
@@ -31,27 +31,28 @@ class LocalChannel final : public Channel, public std::enable_shared_from_this<L
   ~LocalChannel() override;
 
   /// This end, for use by the other end.
-  Far far();
+  EndHandle end_handle();
   /// Opens the connection: informs the other end, then the machine.
-  void answer(const Far& caller, const PeerIdentity& caller_identity, const PeerIdentity& self);
+  void answer(const EndHandle& caller, const PeerIdentity& caller_identity,
+              const PeerIdentity& self);
   /// Informs a caller that it is refused.
-  static void refuse(const Far& caller, const std::string& why);
+  static void refuse(const EndHandle& caller, const std::string& why);
 
   void send(const FrameHeader& header, Payload payload, Priority priority) override;
   void drop_bulk() override;
   void close() override;
 
  private:
-  void answered(const Far& callee, const PeerIdentity& identity);
-  void take_some(const std::shared_ptr<LocalQueue>& queue);
+  void answered(const EndHandle& callee, const PeerIdentity& identity);
+  void process_some(const std::shared_ptr<LocalQueue>& queue);
   void arrived(const OutFrame& frame, LocalQueue& queue);
-  void parted(LocalQueue& queue);
+  void peer_disconnected(LocalQueue& queue);
   void broken(const std::string& why);
   bool open() const { return other_.io != nullptr; }
-  void part();
+  void disconnect();
 
   std::shared_ptr<asio::io_context> io_;
-  Far other_;  ///< empty before the other end has answered, and after the end
+  EndHandle other_;  ///< empty before the other end has answered, and after the end
   std::shared_ptr<LocalQueue> sent_;
 };
 

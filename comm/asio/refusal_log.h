@@ -22,15 +22,15 @@ class RefusalLog {
 
  private:
   struct Kind {
-    int64_t untold = 0;  ///< refusals since the last line
+    int64_t unreported = 0;  ///< refusals since the last line
     ReportBackoff again;
-    bool is_told = false;
+    bool is_reported = false;
   };
   Kind& kind_of(const std::string& host, const std::string& why);
 
   Log& log_;
   std::map<std::string, Kind> kinds_;
-  Time told_at_{-std::chrono::hours(1)};
+  Time reported_at_{-std::chrono::hours(1)};
 };
 
 }  // namespace poseidon::comm

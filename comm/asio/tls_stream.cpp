@@ -19,7 +19,7 @@ namespace ssl = asio::ssl;
 /// The most bytes of a TLS record.
 constexpr size_t kRecordBytes = 16 * 1024;
 /// Limit on the certificates that an unauthenticated peer may send, bytes.
-constexpr long kMostCertificateBytes = 16 * 1024;
+constexpr long kMaxCertificateBytes = 16 * 1024;
 /// A fatal alert, "protocol version". OpenSSL sends nothing if the peer does not speak TLS.
 constexpr std::array<unsigned char, 7> kAlert{21, 3, 3, 0, 2, 2, 70};
 
@@ -179,7 +179,7 @@ class TlsStream final : public Stream {
         asio::buffer(in_.data(), most),
         [this, done = std::move(done)](const std::error_code& error, size_t count) {
           if (error) ended_ = meaning(error, stream_.native_handle());
-          hand_over(count);
+          deliver(count);
           done(ended_, count);
         });
   }
@@ -209,7 +209,7 @@ class TlsStream final : public Stream {
   }
 
   /// Copies the first `count` bytes of in_ to the room, unless it was released.
-  void hand_over(size_t count) {
+  void deliver(size_t count) {
     const auto first = in_.begin();
     const size_t direct = std::min(count, room_[0].size());
     std::copy_n(first, direct, room_[0].begin());
@@ -248,7 +248,7 @@ class TlsContext::Impl {
     SSL_CTX* const handle = context_.native_handle();
     SSL_CTX_set_num_tickets(handle, 0);  // connections are long, none is resumed
     SSL_CTX_set_session_cache_mode(handle, SSL_SESS_CACHE_OFF);
-    SSL_CTX_set_max_cert_list(handle, kMostCertificateBytes);
+    SSL_CTX_set_max_cert_list(handle, kMaxCertificateBytes);
     context_.set_verify_mode(ssl::verify_peer | ssl::verify_fail_if_no_peer_cert);
   }
 

@@ -9,11 +9,11 @@ namespace {
 
 /// Whether a chunk is one fp32 piece, which is sent as it lies in memory.
 bool is_direct(const Plan& plan, const Chunk& chunk) {
-  return chunk.pieces.size() == 1 && number_of(plan, chunk) == DataType::kFp32;
+  return chunk.pieces.size() == 1 && wire_dtype_of(plan, chunk) == DataType::kFp32;
 }
 
-uint64_t bytes_of(const Chunk& chunk, DataType number) {
-  return static_cast<uint64_t>(chunk.elements()) * bytes_of(number);
+uint64_t bytes_of(const Chunk& chunk, DataType dtype) {
+  return static_cast<uint64_t>(chunk.elements()) * bytes_of(dtype);
 }
 
 /// The elements of a tensor that a piece covers.
@@ -27,27 +27,27 @@ std::span<Value> elements_of(std::span<Value> tensor, const Piece& piece) {
 uint64_t staging_bytes(const Plan& plan, size_t parts) {
   uint64_t bytes = 0;
   for (const Chunk& chunk : plan.chunks)
-    if (!is_direct(plan, chunk)) bytes += bytes_of(chunk, number_of(plan, chunk));
+    if (!is_direct(plan, chunk)) bytes += bytes_of(chunk, wire_dtype_of(plan, chunk));
   return bytes * (parts + 1) * steps_in_flight(plan);
 }
 
 ChunkSum::ChunkSum(ExchangeContext& context, uint32_t index)
-    : ChunkSum(context, index, number_of(context.plan, context.plan.chunks[index])) {}
+    : ChunkSum(context, index, wire_dtype_of(context.plan, context.plan.chunks[index])) {}
 
-ChunkSum::ChunkSum(ExchangeContext& context, uint32_t index, DataType number)
+ChunkSum::ChunkSum(ExchangeContext& context, uint32_t index, DataType dtype)
     : step_(context.options.first_step),
       sent_(context.options.first_step),
       context_(context),
-      bytes_(bytes_of(context.plan.chunks[index], number)),
+      bytes_(bytes_of(context.plan.chunks[index], dtype)),
       server_(context.plan.chunks[index].server),
       index_(index),
-      number_(number),
+      dtype_(dtype),
       direct_(is_direct(context.plan, context.plan.chunks[index])),
       counts_(!context.plan.assignment.shares_host(context.rank, server_)),
       slices_(slices_of(bytes_)),
       chunk_(context.plan.chunks[index]),
       owners_(chunk_.pieces.size()) {
-  check(slices_ <= kMostSlices, "a chunk has at most 64 slices");
+  check(slices_ <= kMaxSlices, "a chunk has at most 64 slices");
   const size_t parts = context.parts.size();
   Step step{.pieces_due = std::vector<size_t>(parts, chunk_.pieces.size())};
   if (!direct_ && carries_payload()) {
@@ -76,7 +76,7 @@ void ChunkSum::stage(Step& of_step, size_t own, size_t piece, std::span<const fl
   if (!carries_payload()) return;
   size_t before = 0;
   for (size_t p = 0; p < piece; ++p) before += static_cast<size_t>(chunk_.pieces[p].count);
-  to_wire(number_, values, of_step.staged[own].data() + before * poseidon::bytes_of(number_));
+  to_wire(dtype_, values, of_step.staged[own].data() + before * poseidon::bytes_of(dtype_));
 }
 
 void ChunkSum::send(uint64_t step, size_t own, std::span<const std::byte> bytes) {
@@ -98,7 +98,7 @@ void ChunkSum::count_bytes(uint64_t LayerBytes::*direction) {
   if (!counts_) return;
   for (const Piece& piece : chunk_.pieces)
     context_.bytes_of_layer[piece.layer].*direction +=
-        static_cast<uint64_t>(piece.count) * poseidon::bytes_of(number_);
+        static_cast<uint64_t>(piece.count) * poseidon::bytes_of(dtype_);
 }
 
 std::string ChunkSum::fault_of(NodeId from, const FrameHeader& header) const {
@@ -114,7 +114,7 @@ std::string ChunkSum::fault_of(NodeId from, const FrameHeader& header) const {
   return "";
 }
 
-Destination ChunkSum::place(NodeId from, const FrameHeader& header) {
+Destination ChunkSum::destination(NodeId from, const FrameHeader& header) {
   std::string fault = fault_of(from, header);
   if (!fault.empty()) return Destination::refused(std::move(fault));
   if (header.step < step_ || at(header.step).received.has(header.offset / kSliceBytes))
@@ -143,8 +143,8 @@ void ChunkSum::unpack(uint64_t step) {
   for (const Piece& piece : chunk_.pieces) {
     const std::span<float> sum =
         elements_of(context_.memory.sum(piece.layer, piece.tensor, step), piece);
-    from_wire(number_, wire, sum);
-    wire += sum.size() * poseidon::bytes_of(number_);
+    from_wire(dtype_, wire, sum);
+    wire += sum.size() * poseidon::bytes_of(dtype_);
   }
 }
 

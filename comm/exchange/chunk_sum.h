@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "comm/exchange/exchange_context.h"
-#include "comm/wire/number_format.h"
 #include "comm/wire/outlet.h"
 #include "comm/wire/slices.h"
+#include "comm/wire/wire_codec.h"
 
 namespace poseidon::comm {
 
@@ -33,7 +33,7 @@ class ChunkSum {
   /// `tensor` holds all values of the piece's tensor, and must stay valid until the piece is
   /// summed.
   void contribute(uint64_t step, size_t own, size_t piece, std::span<const float> tensor);
-  Destination place(NodeId from, const FrameHeader& header);
+  Destination destination(NodeId from, const FrameHeader& header);
   void received(const FrameHeader& header);
 
   uint32_t server() const { return server_; }
@@ -50,7 +50,7 @@ class ChunkSum {
     std::vector<std::byte> sum = {};  ///< the received sum, wire dtype; empty if direct
   };
 
-  ChunkSum(ExchangeContext& context, uint32_t index, DataType number);
+  ChunkSum(ExchangeContext& context, uint32_t index, DataType dtype);
   Step& at(uint64_t step) { return window_[step % window_.size()]; }
   bool carries_payload() const { return context_.options.carries_payload; }
   void stage(Step& of_step, size_t own, size_t piece, std::span<const float> values);
@@ -68,8 +68,8 @@ class ChunkSum {
   ExchangeContext& context_;
   const uint64_t bytes_;  ///< on the wire
   const uint32_t server_, index_;
-  const DataType number_;
-  const bool direct_;  ///< one fp32 piece: sent and received in place, not staged
+  const DataType dtype_;
+  const bool direct_;  ///< one fp32 piece: sent and received directly, not staged
   const bool counts_;  ///< its server is on another host
   const uint64_t slices_;
   const Chunk& chunk_;

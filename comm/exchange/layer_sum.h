@@ -36,15 +36,15 @@ class LayerSum {
 
   /// Accepts this worker's own part, and sends it to the nodes that need it.
   virtual void contribute(const Contribution& contribution) = 0;
-  /// place() returns the destination for the body of a frame of this layer. received() reports that
-  /// the body has arrived.
-  virtual Destination place(NodeId from, const FrameHeader& header) = 0;
+  /// destination() returns the destination for the body of a frame of this layer. received()
+  /// reports that the body has arrived.
+  virtual Destination destination(NodeId from, const FrameHeader& header) = 0;
   virtual void received(NodeId from, const FrameHeader& header) = 0;
   /// Names the item that the layer awaits from `node`, for messages: "the sum of \"conv1\" of step
   /// 12 from server 0". Returns "" if the layer awaits nothing from it.
   virtual std::string awaiting(NodeId node) const = 0;
 
-  /// The number of steps whose sums are in place.
+  /// The number of steps whose sums have arrived.
   uint64_t step() const { return step_; }
 
  protected:

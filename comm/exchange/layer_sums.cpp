@@ -29,7 +29,7 @@ std::vector<PiecesOfLayer> pieces_in_chunks(const Plan& plan) {
 }  // namespace
 
 LayerSums::LayerSums(ExchangeContext& context)
-    : chunks_(chunk_sums(context)), lanes_(context.plan) {
+    : chunks_(chunk_sums(context)), factor_buffers_(context.plan) {
   const std::vector<PiecesOfLayer> pieces = pieces_in_chunks(context.plan);
   const auto make = [&](uint32_t layer) -> std::unique_ptr<LayerSum> {
     const Scheme scheme = context.plan.layers[layer].scheme;
@@ -39,7 +39,7 @@ LayerSums::LayerSums(ExchangeContext& context)
       case Scheme::kLocal: return std::make_unique<SumLocally>(context, layer);
       case Scheme::kPs:
         return std::make_unique<SumByServers>(context, layer, chunks_, pieces[layer]);
-      case Scheme::kSfb: return std::make_unique<SumByFactors>(context, layer, lanes_);
+      case Scheme::kSfb: return std::make_unique<SumByFactors>(context, layer, factor_buffers_);
     }
     throw LogicError("unknown scheme of a layer");
   };

@@ -22,7 +22,7 @@ class LayerSums {
 
  private:
   std::vector<ChunkSum> chunks_;  ///< all chunks of the plan
-  FactorLanes lanes_;
+  FactorBuffers factor_buffers_;
   std::vector<std::unique_ptr<LayerSum>> sums_;
 };
 

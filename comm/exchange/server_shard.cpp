@@ -20,11 +20,10 @@ ServerShard::ServerShard(const Plan& plan, uint32_t rank, const Options& options
     const Chunk& chunk = plan.chunks[i];
     if (chunk.server != rank) continue;
     own_index_[i] = static_cast<int32_t>(own_.size());
-    const DataType number = number_of(plan, chunk);
-    const uint64_t bytes = static_cast<uint64_t>(chunk.elements()) * bytes_of(number);
-    check(slices_of(bytes) <= kMostSlices, "a chunk has at most 64 slices");
-    own_.push_back(
-        {.key = chunk.key, .number = number, .bytes = bytes, .step = options.first_step});
+    const DataType dtype = wire_dtype_of(plan, chunk);
+    const uint64_t bytes = static_cast<uint64_t>(chunk.elements()) * bytes_of(dtype);
+    check(slices_of(bytes) <= kMaxSlices, "a chunk has at most 64 slices");
+    own_.push_back({.key = chunk.key, .dtype = dtype, .bytes = bytes, .step = options.first_step});
     const SliceSum empty{.complete = std::vector<bool>(tree_.nodes().size()),
                          .values = std::vector<Values>(tree_.nodes().size())};
     own_.back().window.assign(static_cast<size_t>(plan.staleness + 1),
@@ -54,7 +53,7 @@ std::string ServerShard::fault_of(uint32_t worker, const FrameHeader& header) co
   return "";
 }
 
-Destination ServerShard::place(uint32_t worker, const FrameHeader& header) {
+Destination ServerShard::destination(uint32_t worker, const FrameHeader& header) {
   if (header.view != options_.view && !mutated(Mutation::kOldView)) {
     ++traffic_.outdated;
     return Destination::dropped();
@@ -71,8 +70,8 @@ Destination ServerShard::place(uint32_t worker, const FrameHeader& header) {
   }
   if (!options_.carries_payload) return Destination::into({});
   Incoming& incoming = incoming_[worker];
-  incoming.values = pool_.take(header.length / bytes_of(chunk.number));
-  if (chunk.number == DataType::kFp32)
+  incoming.values = pool_.take(header.length / bytes_of(chunk.dtype));
+  if (chunk.dtype == DataType::kFp32)
     return Destination::into(std::as_writable_bytes(incoming.values->values()));
   incoming.wire.resize(header.length);
   return Destination::into(incoming.wire);
@@ -86,9 +85,9 @@ void ServerShard::received(uint32_t worker, const FrameHeader& header) {
   traffic_.bytes_received += header.length;
   Incoming& incoming = incoming_[worker];
   Values values = std::move(incoming.values);
-  const DataType number = own_chunk(header.chunk)->number;
-  if (values != nullptr && number == DataType::kBf16)
-    from_wire(number, incoming.wire.data(), values->values());
+  const DataType dtype = own_chunk(header.chunk)->dtype;
+  if (values != nullptr && dtype == DataType::kBf16)
+    from_wire(dtype, incoming.wire.data(), values->values());
   complete(header, std::move(values));
 }
 
@@ -124,13 +123,13 @@ void ServerShard::send_sum(const FrameHeader& of, const Values& values) {
                            .step = of.step,
                            .key = own.key,
                            .chunk = of.chunk,
-                           .part = plan_.assignment.everything(),
+                           .part = plan_.assignment.all_shards(),
                            .offset = of.offset,
                            .length = of.length};
   Payload payload;
   if (values != nullptr) {
-    if (own.number == DataType::kBf16)  // in place: bf16 is smaller
-      to_wire(own.number, values->values(), std::as_writable_bytes(values->values()).data());
+    if (own.dtype == DataType::kBf16)  // overwrites the input: bf16 is smaller
+      to_wire(own.dtype, values->values(), std::as_writable_bytes(values->values()).data());
     payload = {std::as_bytes(values->values()).first(header.length), values};
   }
   for (int64_t worker = 0; worker < plan_.workers(); ++worker) {
@@ -158,7 +157,7 @@ void ServerShard::finish_slice(const FrameHeader& of) {
 void ServerShard::count_bytes(uint32_t chunk) {
   for (const Piece& piece : plan_.chunks[chunk].pieces) {
     LayerBytes& bytes = bytes_of_layer_[piece.layer];
-    const uint64_t size = static_cast<uint64_t>(piece.count) * bytes_of(own_chunk(chunk)->number);
+    const uint64_t size = static_cast<uint64_t>(piece.count) * bytes_of(own_chunk(chunk)->dtype);
     for (size_t leaf = 0; leaf < tree_.leaves(); ++leaf)
       if (!plan_.assignment.shares_host(tree_.worker_of(leaf), rank_)) bytes.received += size;
     for (uint32_t worker = 0; worker < plan_.workers(); ++worker)

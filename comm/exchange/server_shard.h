@@ -8,9 +8,9 @@
 #include "comm/plan/counters.h"
 #include "comm/plan/plan.h"
 #include "comm/plan/shard_parts.h"
-#include "comm/wire/number_format.h"
 #include "comm/wire/outlet.h"
 #include "comm/wire/slab_pool.h"
+#include "comm/wire/wire_codec.h"
 
 namespace poseidon::comm {
 
@@ -30,7 +30,7 @@ class ServerShard {
   ServerShard(const Plan& plan, uint32_t rank, const Options& options, Outlet& outlet);
 
   /// The destination for the body of a contribution of `worker`.
-  Destination place(uint32_t worker, const FrameHeader& header);
+  Destination destination(uint32_t worker, const FrameHeader& header);
   /// The body of an accepted frame has arrived.
   void received(uint32_t worker, const FrameHeader& header);
   /// The body of an accepted frame will not arrive.
@@ -58,7 +58,7 @@ class ServerShard {
   };
   struct OwnChunk {
     uint32_t key = 0;
-    DataType number = DataType::kFp32;
+    DataType dtype = DataType::kFp32;
     uint64_t bytes = 0;                ///< on the wire
     uint64_t step = 0;                 ///< the first step that is not summed yet
     std::vector<StepSum> window = {};  ///< from that step on, by step modulo its size

@@ -22,46 +22,47 @@ uint64_t width_of(const LayerTraffic& traffic, uint32_t which) {
   return static_cast<uint64_t>(which == kDeltas ? traffic.rows : traffic.columns);
 }
 
-uint64_t slices_of_step(const Plan& plan, uint32_t layer, const FactorLanes& lanes) {
+uint64_t slices_of_step(const Plan& plan, uint32_t layer, const FactorBuffers& factor_buffers) {
   uint64_t slices = 0;
-  for (const IndexRange& rows : lanes.rows)
+  for (const IndexRange& rows : factor_buffers.rows)
     for (const uint32_t which : {kDeltas, kActivations})
-      slices += slices_of(static_cast<uint64_t>(rows.count) *
-                          width_of(plan.layers[layer].traffic, which) * bytes_of(lanes.number));
+      slices +=
+          slices_of(static_cast<uint64_t>(rows.count) *
+                    width_of(plan.layers[layer].traffic, which) * bytes_of(factor_buffers.dtype));
   return slices;
 }
 
 }  // namespace
 
-FactorLanes::FactorLanes(const Plan& plan)
-    : number(number_of_factors(plan)),
+FactorBuffers::FactorBuffers(const Plan& plan)
+    : dtype(factor_dtype(plan)),
       rows(rows_of_shards(plan)),
       wire(static_cast<size_t>(plan.workers())) {}
 
-SumByFactors::SumByFactors(ExchangeContext& context, uint32_t layer, FactorLanes& lanes)
+SumByFactors::SumByFactors(ExchangeContext& context, uint32_t layer, FactorBuffers& factor_buffers)
     : LayerSum(context, layer, steps_of_factors(context.plan),
-               slices_of_step(context.plan, layer, lanes)),
-      lanes_(lanes) {
+               slices_of_step(context.plan, layer, factor_buffers)),
+      factor_buffers_(factor_buffers) {
   uint64_t slices = 0;
-  for (uint32_t shard = 0; shard < lanes.rows.size(); ++shard)
+  for (uint32_t shard = 0; shard < factor_buffers.rows.size(); ++shard)
     for (const uint32_t which : {kDeltas, kActivations}) {
       first_slice_.push_back(slices);
       slices += slices_of(bytes({which, shard}));
     }
   first_slice_.push_back(slices);
-  came_.assign(steps_of_factors(context.plan), std::vector<bool>(slices));
+  received_slices_.assign(steps_of_factors(context.plan), std::vector<bool>(slices));
 }
 
 uint64_t SumByFactors::width(uint32_t which) const { return width_of(plan().traffic, which); }
 
 uint64_t SumByFactors::bytes(Rows rows) const {
-  return static_cast<uint64_t>(lanes_.rows[rows.shard].count) * width(rows.which) *
-         bytes_of(lanes_.number);
+  return static_cast<uint64_t>(factor_buffers_.rows[rows.shard].count) * width(rows.which) *
+         bytes_of(factor_buffers_.dtype);
 }
 
 std::span<float> SumByFactors::values(uint64_t step, Rows rows) const {
   const uint64_t width_of_row = width(rows.which);
-  const IndexRange& range = lanes_.rows[rows.shard];
+  const IndexRange& range = factor_buffers_.rows[rows.shard];
   return context()
       .memory.factors(layer(), rows.which, step)
       .subspan(static_cast<uint64_t>(range.first) * width_of_row,
@@ -84,10 +85,11 @@ void SumByFactors::contribute(const Contribution& contribution) {
 Payload SumByFactors::payload_of(uint64_t step, Rows rows) const {
   if (!context().options.carries_payload) return {};
   const std::span<float> own = values(step, rows);
-  if (lanes_.number == DataType::kFp32) return {.bytes = std::as_bytes(own), .owner = nullptr};
+  if (factor_buffers_.dtype == DataType::kFp32)
+    return {.bytes = std::as_bytes(own), .owner = nullptr};
   auto wire = std::make_shared<std::vector<std::byte>>(bytes(rows));
-  to_wire(lanes_.number, own, wire->data());
-  from_wire(lanes_.number, wire->data(), own);
+  to_wire(factor_buffers_.dtype, own, wire->data());
+  from_wire(factor_buffers_.dtype, wire->data(), own);
   return {.bytes = *wire, .owner = wire};
 }
 
@@ -111,29 +113,30 @@ void SumByFactors::send(uint64_t step, Rows rows) {
 
 std::string SumByFactors::fault_of(NodeId from, const FrameHeader& header) const {
   const Part part = header.part;
-  if (from.role != Role::kWorker || part.count != 1 || part.first >= lanes_.rows.size() ||
+  if (from.role != Role::kWorker || part.count != 1 || part.first >= factor_buffers_.rows.size() ||
       context().plan.assignment.worker_of(part.first) != from.rank || from.rank == context().rank)
     return text("sent a factor of logical shard ", part.first, ", which is not assigned to it");
   const uint64_t length = bytes({header.chunk, part.first});
   if (!is_slice_of(header, length))
     return text("sent ", header.length, " bytes at offset ", header.offset,
                 " of a factor that has ", length, " bytes");
-  if (header.step >= step() + came_.size())
+  if (header.step >= step() + received_slices_.size())
     return text("sent a factor of step ", header.step, ", expected step ", step());
   return "";
 }
 
-Destination SumByFactors::place(NodeId from, const FrameHeader& header) {
+Destination SumByFactors::destination(NodeId from, const FrameHeader& header) {
   if (header.kind != FrameKind::kFactor || header.chunk > kActivations) return unwanted(header);
   std::string fault = fault_of(from, header);
   if (!fault.empty()) return Destination::refused(std::move(fault));
   const Rows rows{header.chunk, header.part.first};
-  if (header.step < step() || came(header.step)[first_slice(rows) + header.offset / kSliceBytes])
+  if (header.step < step() ||
+      received_slices(header.step)[first_slice(rows) + header.offset / kSliceBytes])
     return context().repeated();
   if (!context().options.carries_payload) return Destination::into({});
-  if (lanes_.number == DataType::kBf16) {
-    lanes_.wire[from.rank].resize(kSliceBytes);
-    return Destination::into(std::span(lanes_.wire[from.rank]).first(header.length));
+  if (factor_buffers_.dtype == DataType::kBf16) {
+    factor_buffers_.wire[from.rank].resize(kSliceBytes);
+    return Destination::into(std::span(factor_buffers_.wire[from.rank]).first(header.length));
   }
   return Destination::into(
       std::as_writable_bytes(values(header.step, rows)).subspan(header.offset, header.length));
@@ -141,24 +144,24 @@ Destination SumByFactors::place(NodeId from, const FrameHeader& header) {
 
 void SumByFactors::received(NodeId from, const FrameHeader& header) {
   const Rows rows{header.chunk, header.part.first};
-  const size_t number_bytes = bytes_of(lanes_.number);
-  if (lanes_.number == DataType::kBf16 && context().options.carries_payload)
-    from_wire(lanes_.number, lanes_.wire[from.rank].data(),
+  const size_t number_bytes = bytes_of(factor_buffers_.dtype);
+  if (factor_buffers_.dtype == DataType::kBf16 && context().options.carries_payload)
+    from_wire(factor_buffers_.dtype, factor_buffers_.wire[from.rank].data(),
               values(header.step, rows)
                   .subspan(header.offset / number_bytes, header.length / number_bytes));
-  came(header.step)[first_slice(rows) + header.offset / kSliceBytes] = true;
+  received_slices(header.step)[first_slice(rows) + header.offset / kSliceBytes] = true;
   if (!context().plan.assignment.workers_share_host(context().rank, from.rank))
     context().bytes_of_layer[layer()].received += header.length;
   done(header.step);
 }
 
 void SumByFactors::make_room(uint64_t step) {
-  std::vector<bool>& of_step = came(step);
+  std::vector<bool>& of_step = received_slices(step);
   std::fill(of_step.begin(), of_step.end(), false);
 }
 
 bool SumByFactors::lacks_some(uint32_t shard) const {
-  const auto all = came(step()).begin();
+  const auto all = received_slices(step()).begin();
   const auto first = all + static_cast<int64_t>(first_slice({kDeltas, shard}));
   const auto end = all + static_cast<int64_t>(end_slice({kActivations, shard}));
   return std::find(first, end, false) != end;
@@ -166,7 +169,7 @@ bool SumByFactors::lacks_some(uint32_t shard) const {
 
 std::string SumByFactors::awaiting(NodeId node) const {
   if (node.role != Role::kWorker) return "";
-  for (uint32_t shard = 0; shard < lanes_.rows.size(); ++shard)
+  for (uint32_t shard = 0; shard < factor_buffers_.rows.size(); ++shard)
     if (context().plan.assignment.worker_of(shard) == node.rank && lacks_some(shard))
       return text("the factors of \"", plan().traffic.name, "\" of step ", step() + 1, " from ",
                   name_of(node));

@@ -3,15 +3,15 @@
 #include <vector>
 
 #include "comm/exchange/layer_sum.h"
-#include "comm/wire/number_format.h"
+#include "comm/wire/wire_codec.h"
 
 namespace poseidon::comm {
 
 /// The state that all layers with factors share on one worker.
-struct FactorLanes {
-  explicit FactorLanes(const Plan& plan);
+struct FactorBuffers {
+  explicit FactorBuffers(const Plan& plan);
 
-  DataType number;                           ///< the wire dtype of factors
+  DataType dtype;                            ///< the wire dtype of factors
   std::vector<IndexRange> rows;              ///< of each logical shard in the global batch
   std::vector<std::vector<std::byte>> wire;  ///< by worker: a received slice of bf16 factors
 };
@@ -20,11 +20,11 @@ struct FactorLanes {
 /// peers, receives the other rows in ExchangeMemory::factors, and rebuilds the sum from all rows.
 class SumByFactors final : public LayerSum {
  public:
-  /// `lanes` must outlive it.
-  SumByFactors(ExchangeContext& context, uint32_t layer, FactorLanes& lanes);
+  /// `factor_buffers` must outlive it.
+  SumByFactors(ExchangeContext& context, uint32_t layer, FactorBuffers& factor_buffers);
 
   void contribute(const Contribution& contribution) override;
-  Destination place(NodeId from, const FrameHeader& header) override;
+  Destination destination(NodeId from, const FrameHeader& header) override;
   void received(NodeId from, const FrameHeader& header) override;
   std::string awaiting(NodeId node) const override;
 
@@ -45,12 +45,16 @@ class SumByFactors final : public LayerSum {
   /// The range of the slices of `rows` among the slices of all factors of a step.
   uint64_t first_slice(Rows rows) const { return first_slice_[2 * rows.shard + rows.which]; }
   uint64_t end_slice(Rows rows) const { return first_slice_[2 * rows.shard + rows.which + 1]; }
-  std::vector<bool>& came(uint64_t step) { return came_[step % came_.size()]; }
-  const std::vector<bool>& came(uint64_t step) const { return came_[step % came_.size()]; }
+  std::vector<bool>& received_slices(uint64_t step) {
+    return received_slices_[step % received_slices_.size()];
+  }
+  const std::vector<bool>& received_slices(uint64_t step) const {
+    return received_slices_[step % received_slices_.size()];
+  }
 
-  FactorLanes& lanes_;
-  std::vector<uint64_t> first_slice_;    ///< by shard, deltas before activations; then the end
-  std::vector<std::vector<bool>> came_;  ///< by step modulo steps_of_factors(), by slice
+  FactorBuffers& factor_buffers_;
+  std::vector<uint64_t> first_slice_;  ///< by shard, deltas before activations; then the end
+  std::vector<std::vector<bool>> received_slices_;  ///< by step modulo steps_of_factors(), by slice
 };
 
 }  // namespace poseidon::comm

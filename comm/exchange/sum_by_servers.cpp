@@ -30,12 +30,12 @@ void SumByServers::contribute(const Contribution& contribution) {
     chunks_[chunk].contribute(contribution.step, own, piece, contribution.values);
 }
 
-Destination SumByServers::place(NodeId from, const FrameHeader& header) {
+Destination SumByServers::destination(NodeId from, const FrameHeader& header) {
   if (header.kind != FrameKind::kSum) return unwanted(header);
   if (header.chunk >= chunks_.size())
     return Destination::refused(
         text("sent a sum of chunk ", header.chunk, ", which another server sums"));
-  return chunks_[header.chunk].place(from, header);
+  return chunks_[header.chunk].destination(from, header);
 }
 
 void SumByServers::received(NodeId, const FrameHeader& header) {

@@ -23,7 +23,7 @@ class SumByServers final : public LayerSum, public PieceOwner {
                std::span<const PieceOf> pieces);
 
   void contribute(const Contribution& contribution) override;
-  Destination place(NodeId from, const FrameHeader& header) override;
+  Destination destination(NodeId from, const FrameHeader& header) override;
   void received(NodeId from, const FrameHeader& header) override;
   std::string awaiting(NodeId node) const override;
   void piece_summed(uint64_t step) override { done(step); }

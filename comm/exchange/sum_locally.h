@@ -12,7 +12,7 @@ class SumLocally final : public LayerSum {
                  context.plan.layers[layer].traffic.tensors.size()) {}
 
   void contribute(const Contribution& contribution) override { done(contribution.step); }
-  Destination place(NodeId, const FrameHeader& header) override { return unwanted(header); }
+  Destination destination(NodeId, const FrameHeader& header) override { return unwanted(header); }
   void received(NodeId, const FrameHeader&) override {}
   std::string awaiting(NodeId) const override { return ""; }
 };

@@ -9,14 +9,16 @@
 namespace poseidon::comm {
 
 TensorIntake::TensorIntake(std::vector<std::span<std::byte>> tensors)
-    : tensors_(std::move(tensors)), came_(tensors_.size()), missing_of_(tensors_.size()) {
+    : tensors_(std::move(tensors)),
+      received_slices_(tensors_.size()),
+      missing_of_(tensors_.size()) {
   for (size_t i = 0; i < tensors_.size(); ++i) {
-    came_[i].resize(slices_of(tensors_[i].size()));
-    missing_ += missing_of_[i] = came_[i].size();
+    received_slices_[i].resize(slices_of(tensors_[i].size()));
+    missing_ += missing_of_[i] = received_slices_[i].size();
   }
 }
 
-Destination TensorIntake::place(const FrameHeader& header) {
+Destination TensorIntake::destination(const FrameHeader& header) {
   open_.reset();
   if (header.kind != FrameKind::kTensor || header.key >= tensors_.size())
     return Destination::refused(text("sent a ", name_of(header.kind), " frame with key ",
@@ -27,14 +29,14 @@ Destination TensorIntake::place(const FrameHeader& header) {
                                      " of tensor ", header.key, ", which has ", memory.size(),
                                      " bytes"));
   const Slice slice{.tensor = header.key, .number = header.offset / kSliceBytes};
-  if (came_[slice.tensor][slice.number]) return Destination::dropped();
+  if (received_slices_[slice.tensor][slice.number]) return Destination::dropped();
   open_ = slice;
   return Destination::into(memory.subspan(header.offset, header.length));
 }
 
 bool TensorIntake::received() {
   if (!open_) return false;
-  came_[open_->tensor][open_->number] = true;
+  received_slices_[open_->tensor][open_->number] = true;
   --missing_of_[open_->tensor];
   --missing_;
   open_.reset();

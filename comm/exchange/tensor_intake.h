@@ -27,8 +27,9 @@ class TensorIntake {
   explicit TensorIntake(std::vector<std::span<std::byte>> tensors);
 
   /// Drops a slice that was already received, and rejects one that fits nowhere.
-  Destination place(const FrameHeader& header);
-  /// The body from the last place() has arrived. Returns false if place() had dropped it.
+  Destination destination(const FrameHeader& header);
+  /// The body from the last destination() has arrived. Returns false if destination() had dropped
+  /// it.
   bool received();
 
   bool complete() const { return missing_ == 0; }
@@ -44,8 +45,8 @@ class TensorIntake {
   };
 
   std::vector<std::span<std::byte>> tensors_;
-  std::vector<std::vector<bool>> came_;  ///< by tensor and slice
-  std::vector<uint64_t> missing_of_;     ///< slices, by tensor
+  std::vector<std::vector<bool>> received_slices_;  ///< by tensor and slice
+  std::vector<uint64_t> missing_of_;                ///< slices, by tensor
   uint64_t missing_ = 0;
   std::optional<Slice> open_;  ///< the slice that is being read
 };
@@ -63,7 +64,7 @@ class CheckpointIntake {
   explicit CheckpointIntake(std::function<std::shared_ptr<Store>()> make)
       : make_(std::move(make)) {}
 
-  Destination place(uint16_t worker, const FrameHeader& header) {
+  Destination destination(uint16_t worker, const FrameHeader& header) {
     if (header.kind != FrameKind::kTensor)
       return Destination::refused(
           text("sent a ", name_of(header.kind), " frame, expected a tensor"));
@@ -79,13 +80,13 @@ class CheckpointIntake {
     if (header.step != incoming.step)
       return Destination::refused(text("sent a tensor of step ", header.step,
                                        " within the checkpoint of step ", incoming.step));
-    return incoming.intake.place(header);
+    return incoming.intake.destination(header);
   }
 
   /// Another worker has this rank now, and numbers its checkpoints from the start.
   void forget(uint16_t worker) { by_worker_.erase(worker); }
 
-  /// The store that holds the body from the last place(); null if the body was dropped.
+  /// The store that holds the body from the last destination(); null if the body was dropped.
   std::shared_ptr<Store> received(uint16_t worker) {
     const auto found = by_worker_.find(worker);
     if (found == by_worker_.end() || !found->second.intake.received()) return nullptr;

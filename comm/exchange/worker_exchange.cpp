@@ -19,7 +19,7 @@ WorkerExchange::WorkerExchange(const Plan& plan, uint32_t rank, const Options& o
                .bytes_of_layer = std::vector<LayerBytes>(plan.layers.size())},
       sums_(context_) {}
 
-Destination WorkerExchange::place(NodeId from, const FrameHeader& header) {
+Destination WorkerExchange::destination(NodeId from, const FrameHeader& header) {
   const bool let_in = mutated(Mutation::kStaleFactor) && header.kind == FrameKind::kFactor;
   if (header.view != context_.options.view && !let_in) {
     ++context_.traffic.outdated;
@@ -31,7 +31,7 @@ Destination WorkerExchange::place(NodeId from, const FrameHeader& header) {
   if (header.key >= sums_.size())
     return Destination::refused(text("sent a ", name_of(header.kind), " for layer ", header.key,
                                      ", expected a layer below ", sums_.size()));
-  return sums_[header.key].place(from, header);
+  return sums_[header.key].destination(from, header);
 }
 
 void WorkerExchange::received(NodeId from, const FrameHeader& header) {

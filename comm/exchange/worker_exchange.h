@@ -16,12 +16,12 @@ namespace poseidon::comm {
 
 /// The gradient exchange of one worker. It sends partial sums to the servers and factors to the
 /// peers as they become final. It receives sums and factors, and reports when all sums of a layer
-/// are in place. It passes each frame to the layer's LayerSum, which works by the layer's scheme.
+/// have arrived. It passes each frame to the layer's LayerSum, which works by the layer's scheme.
 /// It uses neither sockets nor time, and lives in the I/O thread.
 class WorkerExchange {
  public:
   using Options = ExchangeOptions;
-  /// Called when all sums of `layer` in `step` are in place.
+  /// Called when all sums of `layer` in `step` have arrived.
   using Arrived = std::function<void(uint64_t step, uint32_t layer)>;
 
   /// `plan`, `memory` and `outlet` must outlive it.
@@ -38,10 +38,10 @@ class WorkerExchange {
   }
 
   /// Sums come from a server, factors from a worker.
-  Destination place(NodeId from, const FrameHeader& header);
+  Destination destination(NodeId from, const FrameHeader& header);
   void received(NodeId from, const FrameHeader& header);
 
-  /// The number of steps whose sums of `layer` are in place.
+  /// The number of steps whose sums of `layer` have arrived.
   uint64_t step_of(uint32_t layer) const { return sums_[layer].step(); }
   /// The parts that this worker contributes.
   const std::vector<Part>& parts() const { return context_.parts; }

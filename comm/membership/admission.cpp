@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "comm/membership/newcomers.h"
+#include "comm/membership/joiners.h"
 #include "comm/wire/texts.h"
 #include "core/counted.h"
 
@@ -11,26 +11,26 @@ namespace poseidon::comm {
 namespace {
 
 /// Limits on a node's data about itself, which are stored, shown and sent to all other nodes.
-constexpr size_t kMostAddressBytes = 300, kMostFacts = 16, kMostFactBytes = 1024;
+constexpr size_t kMaxAddressBytes = 300, kMaxFacts = 16, kMaxFactBytes = 1024;
 /// The most bytes of a fact in a message.
-constexpr size_t kMostFactShown = 100;
+constexpr size_t kMaxFactShown = 100;
 /// The most connections of authenticated nodes that have not requested to join. Each has `timeout`
 /// to do so.
-constexpr size_t kMostStrangers = 256;
+constexpr size_t kMaxPendingJoins = 256;
 
-std::string shown_fact(const std::string& value) { return shortened(value, kMostFactShown); }
+std::string shown_fact(const std::string& value) { return shortened(value, kMaxFactShown); }
 
 /// The part of a request that exceeds a limit; "" if none does.
 std::string excess(const Join& join) {
-  if (join.address.size() > kMostAddressBytes)
+  if (join.address.size() > kMaxAddressBytes)
     return text("the node's address has ", join.address.size(), " bytes, expected at most ",
-                kMostAddressBytes);
-  if (join.facts.size() > kMostFacts)
-    return text("the node sent ", join.facts.size(), " facts, expected at most ", kMostFacts);
+                kMaxAddressBytes);
+  if (join.facts.size() > kMaxFacts)
+    return text("the node sent ", join.facts.size(), " facts, expected at most ", kMaxFacts);
   for (const Fact& fact : join.facts)
-    if (const size_t bytes = fact.name.size() + fact.value.size(); bytes > kMostFactBytes)
+    if (const size_t bytes = fact.name.size() + fact.value.size(); bytes > kMaxFactBytes)
       return text("one of the node's facts has ", bytes, " bytes, expected at most ",
-                  kMostFactBytes);
+                  kMaxFactBytes);
   return "";
 }
 
@@ -59,20 +59,20 @@ void Admission::begin() {
 
 void Admission::opened(ConnectionId connection, const PeerIdentity& peer) {
   job_.liveness.add(connection, job_.now());
-  if (strangers_.size() >= kMostStrangers) refuse_oldest();
-  strangers_[connection] = {.role = peer.role, .address = peer.address, .since = job_.now()};
+  if (pending_joins_.size() >= kMaxPendingJoins) refuse_oldest();
+  pending_joins_[connection] = {.role = peer.role, .address = peer.address, .since = job_.now()};
 }
 
 void Admission::join(ConnectionId connection, const Join& join) {
-  const auto stranger = strangers_.find(connection);
-  if (stranger == strangers_.end()) return;
+  const auto pending_join = pending_joins_.find(connection);
+  if (pending_join == pending_joins_.end()) return;
   std::string why = excess(join);
   if (!why.empty()) return refuse(connection, why);
-  why = objection(stranger->second, join);
+  why = objection(pending_join->second, join);
   if (!why.empty()) return refuse(connection, join.address, why);
   if (job_.state() != CoordinatorState::kGathering) {
-    strangers_.erase(stranger);
-    return newcomers_.welcome(connection, join);
+    pending_joins_.erase(pending_join);
+    return joiners_.welcome(connection, join);
   }
   const std::optional<uint16_t> rank = free_rank(join.role, join.wanted_rank);
   if (rank) return welcome(connection, join, {join.role, *rank});
@@ -82,19 +82,19 @@ void Admission::join(ConnectionId connection, const Join& join) {
 }
 
 /// Why the node cannot take part, whatever ranks are free; "" if it can.
-std::string Admission::objection(const Stranger& stranger, const Join& join) const {
+std::string Admission::objection(const PendingJoin& pending_join, const Join& join) const {
   if (join.role == Role::kCoordinator) return "a job has only one coordinator";
-  if (join.role != stranger.role)
+  if (join.role != pending_join.role)
     return "the node requests a role other than that of its handshake";
-  if (job_.barred.contains(join.address)) return BarredHosts::kWhy;
+  if (job_.blocked_hosts.contains(join.address)) return BlockedHosts::kWhy;
   if (job_.state() != CoordinatorState::kGathering)
-    if (std::string why = newcomers_.objection(join.role, join.address); !why.empty()) return why;
+    if (std::string why = joiners_.objection(join.role, join.address); !why.empty()) return why;
   if (std::string why = job_.owner_of(join.address); !why.empty()) return why;
   return difference(job_.options.facts, join.facts);
 }
 
 void Admission::welcome(ConnectionId connection, const Join& join, NodeId node) {
-  strangers_.erase(connection);
+  pending_joins_.erase(connection);
   job_.members.add({.node = node,
                     .id = node.rank,
                     .connection = connection,
@@ -103,7 +103,7 @@ void Admission::welcome(ConnectionId connection, const Join& join, NodeId node) 
                     .link = {},
                     .digest = {},
                     .doing = {},
-                    .sign_at = job_.now(),
+                    .progress_at = job_.now(),
                     .left = {},
                     .stopped = {}});
   job_.welcome(connection, node);
@@ -112,14 +112,14 @@ void Admission::welcome(ConnectionId connection, const Join& join, NodeId node) 
 }
 
 void Admission::refuse(ConnectionId connection, const std::string& why) {
-  const auto stranger = strangers_.find(connection);
-  refuse(connection, stranger == strangers_.end() ? "" : stranger->second.address, why);
+  const auto pending_join = pending_joins_.find(connection);
+  refuse(connection, pending_join == pending_joins_.end() ? "" : pending_join->second.address, why);
 }
 
 void Admission::refuse(ConnectionId connection, const std::string& address,
                        const std::string& why) {
-  job_.control.tell(connection, Refused{why});
-  strangers_.erase(connection);
+  job_.control.send_message(connection, Refused{why});
+  pending_joins_.erase(connection);
   job_.disconnect(connection);
   job_.host.observer.refused(address, why);
 }
@@ -137,16 +137,16 @@ std::optional<uint16_t> Admission::free_rank(Role role, int64_t wanted) const {
 
 void Admission::refuse_oldest() {
   const auto oldest = std::ranges::min_element(
-      strangers_, {}, [](const auto& entry) { return entry.second.since; });
-  refuse(oldest->first, text("the node has not requested to join, and ", kMostStrangers,
+      pending_joins_, {}, [](const auto& entry) { return entry.second.since; });
+  refuse(oldest->first, text("the node has not requested to join, and ", kMaxPendingJoins,
                              " other connections are newer"));
 }
 
 /// A connected node that does not request to join occupies a connection that others may need.
 void Admission::watch() {
   std::vector<ConnectionId> late;
-  for (const auto& [connection, stranger] : strangers_)
-    if (job_.now() - stranger.since >= job_.options.timeout) late.push_back(connection);
+  for (const auto& [connection, pending_join] : pending_joins_)
+    if (job_.now() - pending_join.since >= job_.options.timeout) late.push_back(connection);
   for (ConnectionId connection : late)
     refuse(connection,
            text("the node did not request to join within ", seconds_text(job_.options.timeout)));
@@ -169,11 +169,11 @@ bool Admission::begins_without_missing() {
 }
 
 void Admission::close() {
-  for (const auto& [connection, stranger] : strangers_) {
-    job_.control.tell(connection, Refused{"the job has ended"});
+  for (const auto& [connection, pending_join] : pending_joins_) {
+    job_.control.send_message(connection, Refused{"the job has ended"});
     job_.transport.close(connection);
   }
-  strangers_.clear();
+  pending_joins_.clear();
 }
 
 std::string Admission::missing() const {

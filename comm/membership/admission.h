@@ -9,7 +9,7 @@
 
 namespace poseidon::comm {
 
-class Newcomers;
+class Joiners;
 
 /// Describes the first fact that differs: "threads is 4, expected 2"; "" if none differs.
 std::string difference(const std::vector<Fact>& expected, const std::vector<Fact>& got);
@@ -17,8 +17,8 @@ std::string difference(const std::vector<Fact>& expected, const std::vector<Fact
 /// The admission of nodes: from an open connection to a member with a rank.
 class Admission {
  public:
-  /// Both must outlive it. `newcomers` handles nodes that arrive after the job has begun.
-  Admission(CoordinatedJob& job, Newcomers& newcomers) : job_(job), newcomers_(newcomers) {}
+  /// Both must outlive it. `joiners` handles nodes that arrive after the job has begun.
+  Admission(CoordinatedJob& job, Joiners& joiners) : job_(job), joiners_(joiners) {}
 
   /// Members may join from now on.
   void begin();
@@ -29,7 +29,7 @@ class Admission {
   /// Refuses the node of an open connection that belongs to no member.
   void refuse(ConnectionId connection, const std::string& why);
   /// The connection has ended.
-  void forget(ConnectionId connection) { strangers_.erase(connection); }
+  void forget(ConnectionId connection) { pending_joins_.erase(connection); }
   /// Refuses all nodes that have not requested to join in time.
   void watch();
   /// Starts the preparation without the missing members, if `gather` has passed and enough members
@@ -45,21 +45,21 @@ class Admission {
 
  private:
   /// An open connection of a node that is not a member, or not yet.
-  struct Stranger {
+  struct PendingJoin {
     Role role = Role::kWorker;  ///< as proved in the handshake
     std::string address;
     Time since{0};
   };
 
-  std::string objection(const Stranger& stranger, const Join& join) const;
+  std::string objection(const PendingJoin& pending_join, const Join& join) const;
   void refuse(ConnectionId connection, const std::string& address, const std::string& why);
   void refuse_oldest();
   void welcome(ConnectionId connection, const Join& join, NodeId node);
   std::optional<uint16_t> free_rank(Role role, int64_t wanted) const;
 
   CoordinatedJob& job_;
-  Newcomers& newcomers_;
-  std::map<ConnectionId, Stranger> strangers_;
+  Joiners& joiners_;
+  std::map<ConnectionId, PendingJoin> pending_joins_;
   Time begun_at_{0};
 };
 

@@ -9,7 +9,7 @@ namespace {
 
 /// The most agreed digests that are stored. Far fewer comparisons than this happen while a
 /// checkpoint is in flight. Tests compare too, and few of them have a checkpoint.
-constexpr size_t kMostAgreed = 1024;
+constexpr size_t kMaxAgreed = 1024;
 
 }  // namespace
 
@@ -24,14 +24,14 @@ void CheckpointQueue::take(int64_t step, Arrival arrival) {
   write_all();
 }
 
-void CheckpointQueue::go_back_to(int64_t step) {
+void CheckpointQueue::revert_to(int64_t step) {
   waiting_.clear();
   agreed_.erase(agreed_.upper_bound(step), agreed_.end());
 }
 
 void CheckpointQueue::agreed(int64_t step, std::vector<int64_t> digest) {
   agreed_[step] = std::move(digest);
-  if (agreed_.size() > kMostAgreed) agreed_.erase(agreed_.begin());
+  if (agreed_.size() > kMaxAgreed) agreed_.erase(agreed_.begin());
   write_all();
 }
 

@@ -12,8 +12,8 @@ namespace poseidon::comm {
 
 /// Whether survivors' state is valid after this failure. After a replica divergence the correct
 /// replica is unknown.
-inline bool survivors_count(const NodeFailure& loss) {
-  return loss.kind != NodeFailure::Kind::kDrift;
+inline bool survivors_are_valid(const NodeFailure& failure) {
+  return failure.kind != NodeFailure::Kind::kDiverged;
 }
 
 /// A checkpoint to which a job can return.
@@ -50,7 +50,7 @@ class CheckpointQueue {
   void take(int64_t step, Arrival arrival);
   /// The job reverts to `step`. Received checkpoints that wait for agreement are dropped and will
   /// be sent again. Later steps need a new agreement.
-  void go_back_to(int64_t step);
+  void revert_to(int64_t step);
   /// All workers have this digest after `step` steps.
   void agreed(int64_t step, std::vector<int64_t> digest);
   /// From now on the agreement of other workers is not needed.

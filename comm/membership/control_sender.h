@@ -19,7 +19,7 @@ class ControlSender {
   void begin_next_view() { ++view_; }
 
   template <class Message>
-  void tell(ConnectionId connection, const Message& message) const {
+  void send_message(ConnectionId connection, const Message& message) const {
     send(connection, payload_of(encode_message(message)));
   }
   void send(ConnectionId connection, const Payload& encoded) const {

@@ -14,7 +14,7 @@ bool is_id_used(const CoordinatedJob& job, NodeId id) {
     return entry.second.node.role == id.role && entry.second.id == id.rank;
   };
   return std::ranges::any_of(job.members, has_id) ||
-         std::ranges::any_of(job.newcomers,
+         std::ranges::any_of(job.joiners,
                              [=](const auto& entry) { return entry.second.node == id; });
 }
 
@@ -39,28 +39,27 @@ void CoordinatedJob::ask(State state, uint16_t worker) {
   enter(state);
 }
 
-std::vector<Newcomer> CoordinatedJob::begin_next_view(int64_t step) {
+std::vector<Joiner> CoordinatedJob::begin_next_view(int64_t step) {
   control.begin_next_view();
   members.renumber();
-  std::vector<Newcomer> joined;
-  std::erase_if(newcomers, [&](const auto& entry) {
-    const auto& [connection, newcomer] = entry;
-    if (!newcomer.prepared) return false;
-    members.add(
-        {.node = {newcomer.node.role, static_cast<uint16_t>(members.count(newcomer.node.role))},
-         .id = newcomer.node.rank,
-         .connection = connection,
-         .address = newcomer.address,
-         .prepared = true,
-         .sent_proof = newcomer.sent_proof,
-         .facts = newcomer.facts,
-         .link = {},
-         .digest = {},
-         .doing = {},
-         .sign_at = now(),
-         .left = {},
-         .stopped = {}});
-    joined.push_back(newcomer);
+  std::vector<Joiner> joined;
+  std::erase_if(joiners, [&](const auto& entry) {
+    const auto& [connection, joiner] = entry;
+    if (!joiner.prepared) return false;
+    members.add({.node = {joiner.node.role, static_cast<uint16_t>(members.count(joiner.node.role))},
+                 .id = joiner.node.rank,
+                 .connection = connection,
+                 .address = joiner.address,
+                 .prepared = true,
+                 .sent_proof = joiner.sent_proof,
+                 .facts = joiner.facts,
+                 .link = {},
+                 .digest = {},
+                 .doing = {},
+                 .progress_at = now(),
+                 .left = {},
+                 .stopped = {}});
+    joined.push_back(joiner);
     return true;
   });
   for (auto& [node, member] : members) member.begin_view(step);
@@ -75,13 +74,13 @@ Survivors CoordinatedJob::survivors() const {
 }
 
 void CoordinatedJob::welcome(ConnectionId connection, NodeId node) const {
-  control.tell(connection,
-               Welcome{.rank = node.rank,
-                       .timeout_s = std::chrono::duration<double>(options.timeout).count(),
-                       .workers = std::max(options.workers, options.max_workers),
-                       .servers = std::max(options.servers, options.max_servers),
-                       .job = host.planner.job()});
-  Contact::send_proof(transport, connection, view());
+  control.send_message(connection,
+                       Welcome{.rank = node.rank,
+                               .timeout_s = std::chrono::duration<double>(options.timeout).count(),
+                               .workers = std::max(options.workers, options.max_workers),
+                               .servers = std::max(options.servers, options.max_servers),
+                               .job = host.planner.job()});
+  MtuCheck::send_proof(transport, connection, view());
 }
 
 std::string CoordinatedJob::owner_of(const std::string& address) const {
@@ -92,28 +91,28 @@ std::string CoordinatedJob::owner_of(const std::string& address) const {
   };
   for (const auto& [node, member] : members)
     if (std::string why = is_taken(node, member.address); !why.empty()) return why;
-  for (const auto& [connection, newcomer] : newcomers)
-    if (std::string why = is_taken(newcomer.node, newcomer.address); !why.empty()) return why;
+  for (const auto& [connection, joiner] : joiners)
+    if (std::string why = is_taken(joiner.node, joiner.address); !why.empty()) return why;
   return "";
 }
 
 /// A member replies to its welcome at once, with a large message before anything else.
-std::string CoordinatedJob::reason_of_loss(bool sent_proof, Time since,
+std::string CoordinatedJob::failure_reason(bool sent_proof, Time since,
                                            const std::string& why) const {
   const bool was_silent = !sent_proof && now() - since >= options.timeout / 2;
   return was_silent ? text(why, ": ", kOnlySmallMessages) : why;
 }
 
-void CoordinatedJob::refuse_newcomers() {
-  for (const auto& [connection, newcomer] : newcomers) {
-    control.tell(connection, Refused{"the job has ended"});
+void CoordinatedJob::refuse_joiners() {
+  for (const auto& [connection, joiner] : joiners) {
+    control.send_message(connection, Refused{"the job has ended"});
     transport.close(connection);
   }
-  newcomers.clear();
+  joiners.clear();
 }
 
 /// Ids are assigned cyclically, so an id is reused as late as possible.
-uint16_t CoordinatedJob::give_id(Role role) {
+uint16_t CoordinatedJob::assign_id(Role role) {
   const uint16_t first = options.count(role);
   auto [last, is_first] = last_ids_.try_emplace(role, first);
   uint16_t id = last->second;
@@ -129,21 +128,21 @@ void CoordinatedJob::disconnect(ConnectionId connection) {
 
 int64_t CoordinatedJob::step_under_way() const {
   if (!has_begun_) return 0;
-  int64_t least = pace.furthest_step();
+  int64_t least = step_timer.furthest_step();
   for (const auto& [node, member] : members)
     if (member.is_worker()) least = std::min(least, member.step);
   return least + 1;
 }
 
-NodeFailure CoordinatedJob::loss_of(const MemberRecord& member, NodeFailure::Kind kind,
-                                    const std::string& why) const {
-  NodeFailure loss = loss_of(member.node, kind, why);
-  loss.address = member.address;
-  return loss;
+NodeFailure CoordinatedJob::failure_of(const MemberRecord& member, NodeFailure::Kind kind,
+                                       const std::string& why) const {
+  NodeFailure failure = failure_of(member.node, kind, why);
+  failure.address = member.address;
+  return failure;
 }
 
-NodeFailure CoordinatedJob::loss_of(NodeId node, NodeFailure::Kind kind,
-                                    const std::string& why) const {
+NodeFailure CoordinatedJob::failure_of(NodeId node, NodeFailure::Kind kind,
+                                       const std::string& why) const {
   return {.kind = kind,
           .who = node,
           .address = "",

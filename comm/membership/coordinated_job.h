@@ -5,13 +5,13 @@
 #include <string>
 #include <vector>
 
-#include "comm/membership/barred_hosts.h"
-#include "comm/membership/contact.h"
+#include "comm/membership/blocked_hosts.h"
 #include "comm/membership/coordinator_host.h"
-#include "comm/membership/failed_joins.h"
+#include "comm/membership/join_backoff.h"
+#include "comm/membership/joiner.h"
 #include "comm/membership/member_table.h"
-#include "comm/membership/newcomer.h"
-#include "comm/membership/pace.h"
+#include "comm/membership/mtu_check.h"
+#include "comm/membership/step_timer.h"
 #include "comm/wire/liveness.h"
 #include "comm/wire/transport.h"
 
@@ -36,7 +36,9 @@ struct CoordinatorOptions {
   uint16_t max_workers = 0, max_servers = 0;
 
   uint16_t count(Role role) const { return role == Role::kWorker ? workers : servers; }
-  uint16_t most(Role role) const { return role == Role::kWorker ? max_workers : max_servers; }
+  uint16_t max_members(Role role) const {
+    return role == Role::kWorker ? max_workers : max_servers;
+  }
 };
 
 /// comm/membership/states.h describes how and when each of them ends.
@@ -47,9 +49,9 @@ enum class CoordinatorState : uint8_t {
   kMeasuring,  ///< the workers measure the link between them
   kConnecting,
   kRunning,
-  kConcluding,  ///< all workers are done; the servers report
-  kSuspecting,  ///< a member has failed; others may report what they awaited from it
-  kRegrouping,  ///< a member has failed, or joiners wait: all members leave the view
+  kConcluding,     ///< all workers are done; the servers report
+  kSuspecting,     ///< a member has failed; others may report what they awaited from it
+  kReconfiguring,  ///< a member has failed, or joiners wait: all members leave the view
   kFailing,
   kSaving,
   kEnded,
@@ -81,7 +83,7 @@ class CoordinatedJob {
   /// Starts the next view. The remaining members become its members, renumbered without a gap. The
   /// prepared joiners follow, and are returned in this order. Reports of the old view do not count
   /// in the new one.
-  std::vector<Newcomer> begin_next_view(int64_t step);
+  std::vector<Joiner> begin_next_view(int64_t step);
   /// The members, by rank.
   Survivors survivors() const;
   /// Whether the first step of the run has begun.
@@ -89,39 +91,39 @@ class CoordinatedJob {
   void begin_steps() { has_begun_ = true; }
 
   Time now() const { return transport.now(); }
-  void sign(MemberRecord& member) const { member.sign_at = now(); }
+  void record_progress(MemberRecord& member) const { member.progress_at = now(); }
   /// Closes the connection, and expects no more heartbeats from it.
   void disconnect(ConnectionId connection);
   /// Informs a node that it takes part.
   void welcome(ConnectionId connection, NodeId node) const;
   /// Returns an id for another member of a role. No member and no joiner has this id.
-  uint16_t give_id(Role role);
+  uint16_t assign_id(Role role);
   /// Refuses all joiners, because the job has ended.
-  void refuse_newcomers();
+  void refuse_joiners();
   /// Why no other node can have this address; "" if it is free.
   std::string owner_of(const std::string& address) const;
   /// The reason for the failure of a node that was admitted at `since`. If it sent no proof of
   /// contact for long, the reason states that only small messages pass.
-  std::string reason_of_loss(bool sent_proof, Time since, const std::string& why) const;
+  std::string failure_reason(bool sent_proof, Time since, const std::string& why) const;
 
   /// The step that not all workers have done, counted from 1; 0: before the first.
   int64_t step_under_way() const;
-  NodeFailure loss_of(const MemberRecord& member, NodeFailure::Kind kind,
-                      const std::string& why) const;
+  NodeFailure failure_of(const MemberRecord& member, NodeFailure::Kind kind,
+                         const std::string& why) const;
   /// A failure that the coordinator itself detects, of a node that is not a member.
-  NodeFailure loss_of(NodeId node, NodeFailure::Kind kind, const std::string& why) const;
+  NodeFailure failure_of(NodeId node, NodeFailure::Kind kind, const std::string& why) const;
 
   const CoordinatorOptions options;
   Transport& transport;
   const CoordinatorHost host;
   ControlSender control;
   MemberTable members;
-  NewcomerTable newcomers;
-  BarredHosts barred;
+  JoinerTable joiners;
+  BlockedHosts blocked_hosts;
   Liveness liveness;
-  Pace pace;
-  FailedJoins failed_joins;  ///< by host
-  Contact contact;
+  StepTimer step_timer;
+  JoinBackoff join_backoff;  ///< by host
+  MtuCheck mtu_check;
   /// The members' values are wrong, or lack sums, so the members return to the last checkpoint.
   /// True until they have begun with that checkpoint.
   bool restores = false;

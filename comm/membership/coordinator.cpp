@@ -7,9 +7,9 @@ namespace poseidon::comm {
 
 namespace {
 /// Limit for a node that does not take part. A request to join has a few hundred bytes.
-constexpr uint64_t kMostStrangerBytes = uint64_t{64} << 10;
+constexpr uint64_t kMaxPendingJoinBytes = uint64_t{64} << 10;
 /// The most bytes of an error about an unreadable message.
-constexpr size_t kMostShown = 300;
+constexpr size_t kMaxShown = 300;
 
 /// How long others may still report what they awaited from a member whose connection has broken.
 Time grace_of(const CoordinatedJob& job) { return job.options.timeout / 10; }
@@ -18,25 +18,25 @@ void take_progress(CoordinatedJob& job, MemberRecord& member, const Note& note) 
   if (!member.is_worker() || note.step <= member.step) return;
   member.step = note.step;
   member.doing.waits = false;
-  job.sign(member);
-  if (job.has_begun()) job.pace.reached(note.step, job.now());
+  job.record_progress(member);
+  if (job.has_begun()) job.step_timer.reached(note.step, job.now());
 }
 
 }  // namespace
 
 Coordinator::Coordinator(const Options& options, Transport& transport, const CoordinatorHost& host)
     : job_(options, transport, host),
-      admission_(job_, newcomers_),
-      ending_(job_, admission_),
-      regrouping_(job_,
-                  [this](const Survivors& survivors, const std::vector<Newcomer>& joined,
-                         int64_t step) { preparation_.publish_again(survivors, joined, step); }),
-      verdict_(job_, regrouping_, ending_),
-      replicas_(job_, verdict_),
+      admission_(job_, joiners_),
+      job_shutdown_(job_, admission_),
+      reconfiguration_(
+          job_, [this](const Survivors& survivors, const std::vector<Joiner>& joined,
+                       int64_t step) { preparation_.publish_next_view(survivors, joined, step); }),
+      failure_detector_(job_, reconfiguration_, job_shutdown_),
+      divergence_check_(job_, failure_detector_),
       halt_(job_),
-      newcomers_(job_, halt_, regrouping_),
-      preparation_(job_, verdict_, replicas_, halt_),
-      deadlines_(job_, admission_, verdict_, ending_, preparation_) {}
+      joiners_(job_, halt_, reconfiguration_),
+      preparation_(job_, failure_detector_, divergence_check_, halt_),
+      deadlines_(job_, admission_, failure_detector_, job_shutdown_, preparation_) {}
 
 // ---- for the host
 
@@ -52,7 +52,7 @@ void Coordinator::halt() {
 
 void Coordinator::note(uint16_t worker, const Note& note) {
   if (const MemberRecord* member = job_.members.find({Role::kWorker, worker}))
-    job_.control.tell(member->connection, note);
+    job_.control.send_message(member->connection, note);
 }
 
 void Coordinator::send(uint16_t worker, const FrameHeader& header, Payload payload) {
@@ -61,12 +61,12 @@ void Coordinator::send(uint16_t worker, const FrameHeader& header, Payload paylo
 }
 
 void Coordinator::report_error(const std::string& why) {
-  verdict_.accuse(job_.loss_of(NodeId{}, NodeFailure::Kind::kError, why));
+  failure_detector_.declare_failed(job_.failure_of(NodeId{}, NodeFailure::Kind::kError, why));
 }
 
 void Coordinator::report_absent(NodeId node, const std::string& why) {
   if (state() != State::kGathering || job_.members.contains(node)) return;
-  verdict_.accuse(job_.loss_of(node, NodeFailure::Kind::kPeer, why));
+  failure_detector_.declare_failed(job_.failure_of(node, NodeFailure::Kind::kPeer, why));
 }
 
 void Coordinator::report_unreadable(NodeId node, uint32_t view, const std::string& why) {
@@ -75,15 +75,15 @@ void Coordinator::report_unreadable(NodeId node, uint32_t view, const std::strin
   if (member == nullptr || view != job_.view()) return;
   // closed() does not follow close(), so the failure is handled here.
   job_.transport.close(member->connection);
-  verdict_.lose(*member, "it sent an unreadable message: " + shortened(why, kMostShown),
-                grace_of(job_));
+  failure_detector_.node_failed(
+      *member, "it sent an unreadable message: " + shortened(why, kMaxShown), grace_of(job_));
 }
 
 // ---- for the transport
 
-uint64_t Coordinator::most_control_bytes(ConnectionId from) const {
-  const bool takes_part = job_.members.contains(from) || job_.newcomers.contains(from);
-  return takes_part ? kMostControlBytes : kMostStrangerBytes;
+uint64_t Coordinator::max_control_bytes(ConnectionId from) const {
+  const bool takes_part = job_.members.contains(from) || job_.joiners.contains(from);
+  return takes_part ? kMaxControlBytes : kMaxPendingJoinBytes;
 }
 
 void Coordinator::opened(ConnectionId connection, const PeerIdentity& peer) {
@@ -91,17 +91,17 @@ void Coordinator::opened(ConnectionId connection, const PeerIdentity& peer) {
   admission_.opened(connection, peer);
 }
 
-std::span<std::byte> Coordinator::place(ConnectionId from, const FrameHeader& header) {
+std::span<std::byte> Coordinator::destination(ConnectionId from, const FrameHeader& header) {
   const MemberRecord* member = job_.members.find(from);
-  if (Contact::is_proof(header)) return job_.contact.place(header);
+  if (MtuCheck::is_proof(header)) return job_.mtu_check.destination(header);
   if (member == nullptr || !member->is_worker() || header.view != job_.view()) return {};
-  const Destination placement = job_.host.checkpoints.place(member->node.rank, header);
-  if (!placement.fault.empty()) {
+  const Destination destination = job_.host.checkpoints.destination(member->node.rank, header);
+  if (!destination.fault.empty()) {
     // closed() does not follow close(), so the failure is handled here.
     job_.transport.close(from);
-    verdict_.lose(*member, text("it ", placement.fault), grace_of(job_));
+    failure_detector_.node_failed(*member, text("it ", destination.fault), grace_of(job_));
   }
-  return placement.accepted ? placement.memory : std::span<std::byte>();
+  return destination.accepted ? destination.memory : std::span<std::byte>();
 }
 
 void Coordinator::received(ConnectionId from, const FrameHeader& header,
@@ -109,49 +109,50 @@ void Coordinator::received(ConnectionId from, const FrameHeader& header,
   heard(from);
   if (header.kind == FrameKind::kHeartbeat || state() == State::kEnded) return;
   MemberRecord* member = job_.members.find(from);
-  if (Contact::is_proof(header)) {
+  if (MtuCheck::is_proof(header)) {
     if (member != nullptr) member->sent_proof = true;
-    return newcomers_.take_proof(from);
+    return joiners_.proof_arrived(from);
   }
   // The member sent this before it knew the current view, so it is about an older view.
   if (member != nullptr && header.view < job_.view()) return;
   if (header.kind == FrameKind::kControl) return control(from, body);
   if (member == nullptr) return;
-  job_.sign(*member);
+  job_.record_progress(*member);
   job_.host.checkpoints.received(member->node.rank, header);
 }
 
 void Coordinator::closed(ConnectionId connection, const std::string& why) {
   job_.liveness.remove(connection);
   admission_.forget(connection);
-  newcomers_.lose(connection, why);
+  joiners_.node_failed(connection, why);
   if (const MemberRecord* member = job_.members.find(connection))
-    verdict_.lose(*member, why, grace_of(job_));
+    failure_detector_.node_failed(*member, why, grace_of(job_));
 }
 
 void Coordinator::wake() {
   if (state() == State::kEnded) return;
   for (ConnectionId connection : job_.liveness.wake(job_.transport)) {
-    hear_nothing_of(connection);
+    handle_silence(connection);
     if (state() == State::kEnded) return;
   }
   admission_.watch();
   if (admission_.begins_without_missing()) preparation_.begin();
   deadlines_.watch();
-  newcomers_.watch();
+  joiners_.watch();
 }
 
-void Coordinator::hear_nothing_of(ConnectionId connection) {
+void Coordinator::handle_silence(ConnectionId connection) {
   admission_.forget(connection);
   const std::string why = text("no heartbeat for ", seconds_text(job_.liveness.timeout()));
-  newcomers_.lose(connection, why);
+  joiners_.node_failed(connection, why);
   const MemberRecord* member = job_.members.find(connection);
   // If the node wakes up again, it receives the reason for its removal.
   if (member != nullptr)
-    job_.control.tell(connection, Failed{job_.loss_of(*member, NodeFailure::Kind::kPeer, why)});
+    job_.control.send_message(connection,
+                              Failed{job_.failure_of(*member, NodeFailure::Kind::kPeer, why)});
   job_.transport.close(connection);
   // Other members may have received its last heartbeat up to one interval later.
-  if (member != nullptr) verdict_.lose(*member, why, 2 * job_.options.timeout / 5);
+  if (member != nullptr) failure_detector_.node_failed(*member, why, 2 * job_.options.timeout / 5);
 }
 
 // ---- messages
@@ -165,11 +166,11 @@ void Coordinator::control(ConnectionId from, std::span<const std::byte> body) {
     else if (message.is<Join>())
       admission_.join(from, message.as<Join>());
     else
-      newcomers_.take(from, message);
+      joiners_.take(from, message);
   } catch (const ConfigError& error) {
     if (member != nullptr) return report_unreadable(member->node, job_.view(), error.what());
-    const std::string why = "it sent an unreadable message: " + shortened(error.what(), kMostShown);
-    if (job_.newcomers.contains(from)) return newcomers_.refuse(from, why);
+    const std::string why = "it sent an unreadable message: " + shortened(error.what(), kMaxShown);
+    if (job_.joiners.contains(from)) return joiners_.refuse(from, why);
     admission_.refuse(from, why);
   }
 }
@@ -177,7 +178,7 @@ void Coordinator::control(ConnectionId from, std::span<const std::byte> body) {
 void Coordinator::control(MemberRecord& member, const ControlMessage& message) {
   if (message.is<Progress>()) {
     member.doing = message.as<Progress>();
-    if (!member.doing.waits) job_.sign(member);
+    if (!member.doing.waits) job_.record_progress(member);
   } else if (message.is<Prepared>()) {
     preparation_.prepared(member, message.as<Prepared>().facts);
   } else if (message.is<Met>()) {
@@ -191,24 +192,24 @@ void Coordinator::control(MemberRecord& member, const ControlMessage& message) {
     take_progress(job_, member, note);
     job_.host.observer.noted(member.node, note);
   } else if (message.is<Digest>()) {
-    job_.sign(member);
-    replicas_.take(member, message.as<Digest>());
+    job_.record_progress(member);
+    divergence_check_.take(member, message.as<Digest>());
   } else if (message.is<HaltOffer>()) {
     halt_.take(member, message.as<HaltOffer>().step);
   } else if (message.is<Finished>()) {
-    ending_.finished(member, message.as<Finished>().step);
+    job_shutdown_.finished(member, message.as<Finished>().step);
   } else if (message.is<Paused>()) {
-    newcomers_.paused(member, message.as<Paused>().step);
+    joiners_.paused(member, message.as<Paused>().step);
   } else if (message.is<Lost>()) {
-    verdict_.hear(member, message.as<Lost>().loss);
+    failure_detector_.receive_report(member, message.as<Lost>().failure);
   } else if (message.is<LeftView>()) {
-    regrouping_.left_view(member, message.as<LeftView>());
+    reconfiguration_.left_view(member, message.as<LeftView>());
   } else if (message.is<Stopped>()) {
-    ending_.stopped(member, message.as<Stopped>().step);
+    job_shutdown_.stopped(member, message.as<Stopped>().step);
   } else if (message.is<Saved>()) {
-    ending_.saved(member, message.as<Saved>().step);
+    job_shutdown_.saved(member, message.as<Saved>().step);
   } else if (message.is<CannotSave>()) {
-    ending_.cannot_save(member, message.as<CannotSave>().why);
+    job_shutdown_.cannot_save(member, message.as<CannotSave>().why);
   }
 }
 

@@ -5,13 +5,13 @@
 #include "comm/membership/admission.h"
 #include "comm/membership/coordinated_job.h"
 #include "comm/membership/deadlines.h"
-#include "comm/membership/ending.h"
+#include "comm/membership/divergence_check.h"
+#include "comm/membership/failure_detector.h"
 #include "comm/membership/halt_vote.h"
-#include "comm/membership/newcomers.h"
+#include "comm/membership/job_shutdown.h"
+#include "comm/membership/joiners.h"
 #include "comm/membership/preparation.h"
-#include "comm/membership/regrouping.h"
-#include "comm/membership/replica_check.h"
-#include "comm/membership/verdict.h"
+#include "comm/membership/reconfiguration.h"
 #include "comm/wire/messages.h"
 #include "comm/wire/transport.h"
 
@@ -34,15 +34,15 @@ class Coordinator final : public Machine {
   /// Ends the job after a step that all workers can reach, as on a signal. Before the first step
   /// the job fails instead.
   void halt();
-  /// The host has received the step that fetch_kept_step() requested.
+  /// The host has received the step that fetch_memory_checkpoint() requested.
   void fetched() { preparation_.fetched(); }
   /// The host has read the checkpoint that JobPlanner::restore() requested, of `step`; 0: there is
   /// none.
-  void restored(int64_t step) { regrouping_.restored(step); }
+  void restored(int64_t step) { reconfiguration_.restored(step); }
   /// Sends a note to a worker.
   void note(uint16_t worker, const Note& note);
   /// Sends a note to all members, servers included.
-  void note_members(const Note& note) { job_.members.tell_all(note); }
+  void note_members(const Note& note) { job_.members.broadcast(note); }
   void send(uint16_t worker, const FrameHeader& header, Payload payload);
   /// Reports an error of the coordinator itself. The job fails.
   void report_error(const std::string& why);
@@ -61,9 +61,9 @@ class Coordinator final : public Machine {
 
   /// Smaller for a node that does not take part, because any node with the secret can send to this
   /// one.
-  uint64_t most_control_bytes(ConnectionId from) const override;
+  uint64_t max_control_bytes(ConnectionId from) const override;
   void opened(ConnectionId connection, const PeerIdentity& peer) override;
-  std::span<std::byte> place(ConnectionId from, const FrameHeader& header) override;
+  std::span<std::byte> destination(ConnectionId from, const FrameHeader& header) override;
   void received(ConnectionId from, const FrameHeader& header,
                 std::span<const std::byte> body) override;
   void heard(ConnectionId from) override { job_.liveness.heard(from, job_.now()); }
@@ -73,16 +73,16 @@ class Coordinator final : public Machine {
  private:
   void control(ConnectionId from, std::span<const std::byte> body);
   void control(MemberRecord& member, const ControlMessage& message);
-  void hear_nothing_of(ConnectionId connection);
+  void handle_silence(ConnectionId connection);
 
   CoordinatedJob job_;
   Admission admission_;
-  Ending ending_;
-  Regrouping regrouping_;
-  Verdict verdict_;
-  ReplicaCheck replicas_;
+  JobShutdown job_shutdown_;
+  Reconfiguration reconfiguration_;
+  FailureDetector failure_detector_;
+  DivergenceCheck divergence_check_;
   HaltVote halt_;
-  Newcomers newcomers_;
+  Joiners joiners_;
   Preparation preparation_;
   Deadlines deadlines_;
 };

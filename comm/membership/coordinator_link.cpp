@@ -1,6 +1,6 @@
 #include "comm/membership/coordinator_link.h"
 
-#include "comm/membership/contact.h"
+#include "comm/membership/mtu_check.h"
 
 namespace poseidon::comm {
 
@@ -18,7 +18,7 @@ void CoordinatorLink::send(const FrameHeader& header, Payload payload) {
 }
 
 void CoordinatorLink::send_proof() {
-  if (open_) Contact::send_proof(transport_, connection_, view_);
+  if (open_) MtuCheck::send_proof(transport_, connection_, view_);
 }
 
 void CoordinatorLink::drop_bulk() {

@@ -22,30 +22,30 @@ class CoordinatorLink {
 
   void connect(const PeerIdentity& self);
   void opened() { open_ = true; }
-  void lost() { open_ = false; }
+  void disconnected() { open_ = false; }
   void close();
   /// Sets the view of all later frames.
   void set_view(uint32_t view) { view_ = view; }
 
   // Messages.
-  void note(const Note& note) { tell(note); }
+  void note(const Note& note) { send_message(note); }
   /// Sends a note that is already encoded.
   void encoded_note(Payload note) { send_control(std::move(note), kUrgent); }
   /// Sends a note after all bulk frames sent so far.
-  void note_after_bulk(const Note& note) { tell_after_bulk(note); }
-  void digest(const Digest& digest) { tell(digest); }
+  void note_after_bulk(const Note& note) { send_message_after_bulk(note); }
+  void digest(const Digest& digest) { send_message(digest); }
   /// Reports the activity of the compute thread.
-  void progress(const Progress& progress) { tell(progress); }
+  void progress(const Progress& progress) { send_message(progress); }
   /// The worker waits after `step` steps, and all their updates are made.
-  void paused(int64_t step) { tell(Paused{step}); }
+  void paused(int64_t step) { send_message(Paused{step}); }
   /// When the job reconfigures: `step` is the last complete step, `least` the earliest step to
   /// which the worker can revert.
-  void left_view(int64_t step, int64_t least) { tell(LeftView{step, least}); }
+  void left_view(int64_t step, int64_t least) { send_message(LeftView{step, least}); }
   /// When the job has failed: `step` is the last complete step.
-  void stopped(int64_t step) { tell(Stopped{step}); }
+  void stopped(int64_t step) { send_message(Stopped{step}); }
   /// All tensors of the requested checkpoint have been sent.
-  void saved(int64_t step) { tell_after_bulk(Saved{step}); }
-  void cannot_save(const std::string& why) { tell_after_bulk(CannotSave{why}); }
+  void saved(int64_t step) { send_message_after_bulk(Saved{step}); }
+  void cannot_save(const std::string& why) { send_message_after_bulk(CannotSave{why}); }
   /// Proves to the coordinator that large messages pass.
   void send_proof();
   /// Sends a bulk frame.
@@ -54,11 +54,11 @@ class CoordinatorLink {
   void drop_bulk();
 
   template <class Message>
-  void tell(const Message& message) {
+  void send_message(const Message& message) {
     send_control(payload_of(encode_message(message)), kUrgent);
   }
   template <class Message>
-  void tell_after_bulk(const Message& message) {
+  void send_message_after_bulk(const Message& message) {
     send_control(payload_of(encode_message(message)), kBackground);
   }
 

@@ -12,17 +12,17 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr Time kLeastBeforeWarning = 60s;
+constexpr Time kMinBeforeWarning = 60s;
 /// For survivors, which only have to stop.
-constexpr Time kMostForSurvivors = 5s;
+constexpr Time kMaxForSurvivors = 5s;
 /// For the measurement of the link, until all have reported. It takes seconds, except on extremely
 /// slow links.
 constexpr Time kMeasurement = 60s;
 /// For a worker that sends its in-memory checkpoint, without a tensor of it. It has no other task.
-constexpr Time kMostForKeptStep = 60s;
+constexpr Time kMaxForMemoryCheckpoint = 60s;
 /// For a view with joiners, in addition to the time that their values should take.
-constexpr Time kLeastForJoiners = 60s;
-constexpr int kHandovers = 4;
+constexpr Time kMinForJoiners = 60s;
+constexpr int kTransferTimeFactor = 4;
 
 }  // namespace
 
@@ -34,21 +34,21 @@ Time Deadlines::limit() const {
       return job_.options.gather_timeout.count() > 0 ? job_.options.gather_timeout : Time::max();
     case CoordinatorState::kFetching:
       return std::min(job_.options.stall_timeout,
-                      std::max(kMostForKeptStep, 3 * job_.options.timeout));
+                      std::max(kMaxForMemoryCheckpoint, 3 * job_.options.timeout));
     case CoordinatorState::kPreparing:
     case CoordinatorState::kConnecting:
     case CoordinatorState::kRunning: return job_.options.stall_timeout;
     case CoordinatorState::kMeasuring: return job_.options.timeout + kMeasurement;
     case CoordinatorState::kConcluding: return job_.options.timeout;
-    case CoordinatorState::kSuspecting: return verdict_.grace();
-    case CoordinatorState::kRegrouping:
+    case CoordinatorState::kSuspecting: return failure_detector_.grace();
+    case CoordinatorState::kReconfiguring:
       // Before the first step, the duration of a step, which cannot be interrupted, is unknown.
-      if (job_.pace.median_step() == Time{0}) return job_.options.stall_timeout;
+      if (job_.step_timer.median_step() == Time{0}) return job_.options.stall_timeout;
       [[fallthrough]];
     case CoordinatorState::kFailing:
     case CoordinatorState::kSaving:
-      return std::max(std::min(job_.options.timeout, kMostForSurvivors),
-                      4 * job_.pace.median_step());
+      return std::max(std::min(job_.options.timeout, kMaxForSurvivors),
+                      4 * job_.step_timer.median_step());
     case CoordinatorState::kEnded: return Time::max();
   }
   return Time::max();
@@ -64,7 +64,7 @@ bool Deadlines::is_awaited(const MemberRecord& member) const {
     case CoordinatorState::kConnecting: return !member.ready;
     case CoordinatorState::kRunning: return worker && !member.finished;
     case CoordinatorState::kConcluding: return !worker && !member.finished;
-    case CoordinatorState::kRegrouping: return !member.left;
+    case CoordinatorState::kReconfiguring: return !member.left;
     case CoordinatorState::kFailing: return !member.stopped;
     case CoordinatorState::kSaving: return job_.is_asked(member);
     case CoordinatorState::kGathering:
@@ -79,7 +79,7 @@ bool Deadlines::is_awaited(const MemberRecord& member) const {
 const MemberRecord* Deadlines::slowest() const {
   const auto rank = [](const MemberRecord& member) {
     return std::tuple(member.node.role == Role::kServer, member.doing.waits, member.step,
-                      member.sign_at);
+                      member.progress_at);
   };
   const MemberRecord* slowest = nullptr;
   for (const auto& [node, member] : job_.members)
@@ -92,16 +92,17 @@ const MemberRecord* Deadlines::slowest() const {
 /// requested checkpoint count as progress.
 Time Deadlines::quiet_since(const MemberRecord* member) const {
   if (member == nullptr || job_.state() == CoordinatorState::kFailing ||
-      job_.state() == CoordinatorState::kRegrouping || job_.state() == CoordinatorState::kMeasuring)
+      job_.state() == CoordinatorState::kReconfiguring ||
+      job_.state() == CoordinatorState::kMeasuring)
     return job_.entered_at();
-  return std::max(job_.entered_at(), member->sign_at);
+  return std::max(job_.entered_at(), member->progress_at);
 }
 
 /// Overdue survivors are given up together. One at a time, each would cost all others another wait.
 void Deadlines::watch() {
   if (give_up_joiners()) return;
   const CoordinatorState state = job_.state();
-  const bool gives_up_all = state == CoordinatorState::kRegrouping ||
+  const bool gives_up_all = state == CoordinatorState::kReconfiguring ||
                             state == CoordinatorState::kFailing ||
                             state == CoordinatorState::kConcluding;
   while (watch_slowest() && gives_up_all && job_.state() == state) {
@@ -112,7 +113,7 @@ void Deadlines::watch() {
 bool Deadlines::watch_slowest() {
   const MemberRecord* member = slowest();
   // All members have left, and the coordinator reads the checkpoint to which they return.
-  if (member == nullptr && job_.state() == CoordinatorState::kRegrouping) return false;
+  if (member == nullptr && job_.state() == CoordinatorState::kReconfiguring) return false;
   const Time quiet = job_.now() - quiet_since(member);
   if (quiet >= limit()) {
     expire(member);
@@ -127,16 +128,16 @@ bool Deadlines::watch_slowest() {
 
 /// Warns after a long silence, and after each further silence of that length.
 void Deadlines::warn(const MemberRecord& member, Time quiet) {
-  const Time after = std::max(kLeastBeforeWarning, 10 * job_.pace.median_step());
+  const Time after = std::max(kMinBeforeWarning, 10 * job_.step_timer.median_step());
   const Time warned = job_.now() - std::max(warned_at_, job_.entered_at());
   if (quiet < after || warned < after) return;
   warned_at_ = job_.now();
   job_.host.observer.slow(member.node, text("no progress from ", name_of(member.node), " for ",
-                                            seconds_text(quiet), "; ", what_it_did(member)));
+                                            seconds_text(quiet), "; ", last_activity(member)));
 }
 
 /// "last activity: testing, 120 of 500 batches; steps completed: 4".
-std::string Deadlines::what_it_did(const MemberRecord& member) const {
+std::string Deadlines::last_activity(const MemberRecord& member) const {
   const Progress& doing = member.doing;
   std::string out = "last activity: " + (doing.doing.empty() ? "none reported" : doing.doing);
   if (doing.of > 0) out += text(", ", doing.done, " of ", doing.of);
@@ -150,26 +151,26 @@ void Deadlines::expire(const MemberRecord* member) {
   const std::string after = seconds_text(limit());
   switch (job_.state()) {
     case CoordinatorState::kGathering: return give_up_gathering();
-    case CoordinatorState::kSuspecting: return verdict_.expire();
+    case CoordinatorState::kSuspecting: return failure_detector_.expire();
     case CoordinatorState::kMeasuring:
-      return verdict_.accuse(job_.loss_of(*member, NodeFailure::Kind::kStall,
-                                          "it reported no link speed within " + after));
-    case CoordinatorState::kFetching: return preparation_.give_up_keeper(*member, limit());
+      return failure_detector_.declare_failed(job_.failure_of(
+          *member, NodeFailure::Kind::kStall, "it reported no link speed within " + after));
+    case CoordinatorState::kFetching: return preparation_.give_up_fetch(*member, limit());
     case CoordinatorState::kPreparing:
     case CoordinatorState::kConnecting:
     case CoordinatorState::kRunning:
-      return verdict_.accuse(
-          job_.loss_of(*member, NodeFailure::Kind::kStall,
-                       text("no progress for ", after, "; ", what_it_did(*member))));
-    case CoordinatorState::kRegrouping:
-      return verdict_.accuse(job_.loss_of(*member, NodeFailure::Kind::kStall,
-                                          "it did not stop computing within " + after));
+      return failure_detector_.declare_failed(
+          job_.failure_of(*member, NodeFailure::Kind::kStall,
+                          text("no progress for ", after, "; ", last_activity(*member))));
+    case CoordinatorState::kReconfiguring:
+      return failure_detector_.declare_failed(job_.failure_of(
+          *member, NodeFailure::Kind::kStall, "it did not stop computing within " + after));
     case CoordinatorState::kConcluding:
-      return ending_.give_up(member->node, "did not report its traffic within " + after);
+      return job_shutdown_.give_up(member->node, "did not report its traffic within " + after);
     case CoordinatorState::kFailing:
-      return ending_.give_up(member->node, "did not stop computing within " + after);
+      return job_shutdown_.give_up(member->node, "did not stop computing within " + after);
     case CoordinatorState::kSaving:
-      return ending_.give_up(member->node, "sent no tensor of its checkpoint for " + after);
+      return job_shutdown_.give_up(member->node, "sent no tensor of its checkpoint for " + after);
     case CoordinatorState::kEnded: return;
   }
 }
@@ -178,15 +179,15 @@ void Deadlines::expire(const MemberRecord* member) {
 /// limit, however busy the joiners report to be.
 bool Deadlines::give_up_joiners() {
   if (job_.state() != CoordinatorState::kConnecting || !job_.has_begun()) return false;
-  const Time most = std::max(kLeastForJoiners, 3 * job_.options.timeout) +
-                    kHandovers * job_.host.planner.handover_time();
+  const Time most = std::max(kMinForJoiners, 3 * job_.options.timeout) +
+                    kTransferTimeFactor * job_.host.planner.state_transfer_time();
   if (job_.now() - job_.entered_at() < most) return false;
   std::vector<NodeFailure> late;
   for (const auto& [node, member] : job_.members)
     if (!member.has_values && !member.ready)
-      late.push_back(job_.loss_of(member, NodeFailure::Kind::kStall,
-                                  text("the joiner was not ready within ", seconds_text(most))));
-  if (!late.empty()) verdict_.accuse(std::move(late));
+      late.push_back(job_.failure_of(member, NodeFailure::Kind::kStall,
+                                     text("the joiner was not ready within ", seconds_text(most))));
+  if (!late.empty()) failure_detector_.declare_failed(std::move(late));
   return !late.empty();
 }
 
@@ -194,10 +195,10 @@ bool Deadlines::give_up_joiners() {
 void Deadlines::give_up_gathering() {
   const std::optional<NodeId> node = admission_.first_missing();
   if (!node) return;
-  verdict_.accuse(
-      job_.loss_of(*node, NodeFailure::Kind::kPeer,
-                   text("it did not join within ", seconds_text(job_.options.gather_timeout),
-                        "; missing: ", admission_.missing())));
+  failure_detector_.declare_failed(
+      job_.failure_of(*node, NodeFailure::Kind::kPeer,
+                      text("it did not join within ", seconds_text(job_.options.gather_timeout),
+                           "; missing: ", admission_.missing())));
 }
 
 }  // namespace poseidon::comm

@@ -4,9 +4,9 @@
 
 #include "comm/membership/admission.h"
 #include "comm/membership/coordinated_job.h"
-#include "comm/membership/ending.h"
+#include "comm/membership/failure_detector.h"
+#include "comm/membership/job_shutdown.h"
 #include "comm/membership/preparation.h"
-#include "comm/membership/verdict.h"
 
 namespace poseidon::comm {
 
@@ -15,12 +15,12 @@ namespace poseidon::comm {
 class Deadlines {
  public:
   /// All must outlive it.
-  Deadlines(CoordinatedJob& job, const Admission& admission, Verdict& verdict, Ending& ending,
-            Preparation& preparation)
+  Deadlines(CoordinatedJob& job, const Admission& admission, FailureDetector& failure_detector,
+            JobShutdown& job_shutdown, Preparation& preparation)
       : job_(job),
         admission_(admission),
-        verdict_(verdict),
-        ending_(ending),
+        failure_detector_(failure_detector),
+        job_shutdown_(job_shutdown),
         preparation_(preparation) {}
 
   /// Ends a state that has lasted too long. Before that, warns about the member that makes no
@@ -34,15 +34,15 @@ class Deadlines {
   bool watch_slowest();
   Time quiet_since(const MemberRecord* member) const;
   void warn(const MemberRecord& member, Time quiet);
-  std::string what_it_did(const MemberRecord& member) const;
+  std::string last_activity(const MemberRecord& member) const;
   void expire(const MemberRecord* member);
   void give_up_gathering();
   bool give_up_joiners();
 
   CoordinatedJob& job_;
   const Admission& admission_;
-  Verdict& verdict_;
-  Ending& ending_;
+  FailureDetector& failure_detector_;
+  JobShutdown& job_shutdown_;
   Preparation& preparation_;
   Time warned_at_{0};
 };

@@ -27,7 +27,7 @@ void HaltVote::pause() {
 void HaltVote::query() {
   if (asked_ || job_.state() != CoordinatorState::kRunning) return;
   asked_ = true;
-  job_.members.tell_all(Role::kWorker, HaltQuery{});
+  job_.members.broadcast(Role::kWorker, HaltQuery{});
 }
 
 void HaltVote::take(const MemberRecord& member, int64_t offer) {
@@ -37,9 +37,9 @@ void HaltVote::take(const MemberRecord& member, int64_t offer) {
   const auto furthest = std::ranges::max_element(
       offers_, {}, [](const auto& rank_and_offer) { return rank_and_offer.second; });
   if (begun_)
-    job_.members.tell_all(Role::kWorker, Halt{furthest->second});
+    job_.members.broadcast(Role::kWorker, Halt{furthest->second});
   else
-    job_.members.tell_all(Role::kWorker, Pause{furthest->second});
+    job_.members.broadcast(Role::kWorker, Pause{furthest->second});
 }
 
 }  // namespace poseidon::comm

@@ -69,7 +69,7 @@ void LinkProbe::echo() {
       {std::span(*load()).first(echo_.size()), load()}, kUrgent);
 }
 
-Destination LinkProbe::place(NodeId from, const FrameHeader& header) {
+Destination LinkProbe::destination(NodeId from, const FrameHeader& header) {
   if (header.view != options_.view) return Destination::dropped();
   if (header.chunk == kEcho && from == options_.to && header.length == echo_.size())
     return Destination::into(echo_);

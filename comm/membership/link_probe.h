@@ -45,7 +45,7 @@ class LinkProbe {
   /// Starts to send. Both connections must be open.
   void begin();
   /// For frames of kind kProbe only.
-  Destination place(NodeId from, const FrameHeader& header);
+  Destination destination(NodeId from, const FrameHeader& header);
   /// `processor_time` is the processor time that this node's I/O has used so far.
   void received(const FrameHeader& header, Time now, Time processor_time = Time{0});
 

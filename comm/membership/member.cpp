@@ -22,12 +22,12 @@ std::span<std::byte> nowhere(uint64_t bytes) {
 Member::Member(const Options& options, Transport& transport, MemberHost& host,
                PayloadReceiver& payload)
     : me_(options, transport, host, payload),
-      joining_(me_),
-      departure_(me_),
-      meeting_(me_, departure_) {}
+      join_protocol_(me_),
+      shutdown_(me_),
+      setup_(me_, shutdown_) {}
 
 void Member::join() {
-  joining_.begin();
+  join_protocol_.begin();
   wake();
 }
 
@@ -36,7 +36,8 @@ void Member::join() {
 std::string Member::refusal(const PeerIdentity& caller) const {
   const NodeId node = node_of(caller);
   if (me_.state() == MemberState::kEnded) return "the job has ended";
-  if (me_.state() == MemberState::kRegrouping) return name_of(me_.node()) + " is between two views";
+  if (me_.state() == MemberState::kReconfiguring)
+    return name_of(me_.node()) + " is between two views";
   if (caller.view != me_.view()) return name_of(node) + " has another view";
   if (!me_.may_be_member(node)) return name_of(node) + " is not a member of this job";
   if (me_.peers.is_connected(node)) return name_of(node) + " is already connected";
@@ -45,85 +46,86 @@ std::string Member::refusal(const PeerIdentity& caller) const {
 
 void Member::opened(ConnectionId connection, const PeerIdentity& peer) {
   if (me_.state() == MemberState::kEnded) return me_.transport.close(connection);
-  if (me_.coordinator.is(connection) && joining_.avoids(peer)) return joining_.stay_away();
+  if (me_.coordinator.is(connection) && join_protocol_.avoids(peer))
+    return join_protocol_.stay_away();
   me_.liveness.add(connection, me_.now());
-  if (me_.coordinator.is(connection)) return joining_.found(peer);
+  if (me_.coordinator.is(connection)) return join_protocol_.found(peer);
   me_.peers.answered(connection);
   if (!refusal(peer).empty()) return me_.disconnect(connection);
   me_.peers.add(connection, node_of(peer));
-  me_.begin_contact(connection, node_of(peer));
-  meeting_.connected();
+  me_.begin_mtu_check(connection, node_of(peer));
+  setup_.connected();
 }
 
 void Member::closed(ConnectionId connection, const std::string& why) {
   me_.liveness.remove(connection);
   if (me_.state() == MemberState::kEnded) return;
-  if (!me_.coordinator.is(connection)) return lose_peer(connection, why);
-  me_.coordinator.lost();
-  lose_coordinator(why);
+  if (!me_.coordinator.is(connection)) return peer_failed(connection, why);
+  me_.coordinator.disconnected();
+  coordinator_failed(why);
 }
 
-void Member::lose_coordinator(const std::string& why) {
+void Member::coordinator_failed(const std::string& why) {
   if (me_.state() <= MemberState::kJoining)
-    joining_.missed(why);
+    join_protocol_.missed(why);
   else
-    departure_.coordinator_lost(why);
+    shutdown_.coordinator_failed(why);
 }
 
-void Member::lose_peer(ConnectionId connection, const std::string& why) {
+void Member::peer_failed(ConnectionId connection, const std::string& why) {
   const Peers::End end = me_.peers.ended(connection, why);
   if (!end.node || end.calls_again) return;
-  if (!end.was_open) return departure_.miss(*end.node, me_.unreached(*end.node, why));
-  me_.contact.forget(*end.node);
+  if (!end.was_open) return shutdown_.report_missing(*end.node, me_.unreached(*end.node, why));
+  me_.mtu_check.forget(*end.node);
   if (!me_.peers.is_member(*end.node)) return;  // connected before the members were known
   me_.payload.forgotten(*end.node);
-  departure_.suspect(*end.node, why);
+  shutdown_.suspect(*end.node, why);
 }
 
 void Member::wake() {
   if (me_.state() == MemberState::kEnded) return;
-  for (const ConnectionId connection : me_.liveness.wake(me_.transport))
-    hear_nothing_of(connection);
-  joining_.wake();
+  for (const ConnectionId connection : me_.liveness.wake(me_.transport)) handle_silence(connection);
+  join_protocol_.wake();
   if (me_.state() < MemberState::kSuspecting) me_.peers.call_again(me_.self());
-  meeting_.wake();
-  departure_.wake();
+  setup_.wake();
+  shutdown_.wake();
 }
 
-void Member::hear_nothing_of(ConnectionId connection) {
+void Member::handle_silence(ConnectionId connection) {
   const std::optional<NodeId> node = me_.node_of(connection);
   const std::string why = text("no heartbeat for ", seconds_text(me_.liveness.timeout()));
   me_.liveness.remove(connection);
   if (me_.coordinator.is(connection)) {
-    const bool none_was_large = me_.contact.is_missing(NodeId{});
+    const bool none_was_large = me_.mtu_check.is_missing(NodeId{});
     me_.coordinator.close();
-    return lose_coordinator(none_was_large ? text(why, ": ", kOnlySmallMessages) : why);
+    return coordinator_failed(none_was_large ? text(why, ": ", kOnlySmallMessages) : why);
   }
   if (node && me_.peers.is_member(*node))
-    return departure_.miss(*node, me_.contact.is_missing(*node)
-                                      ? me_.unreached(*node, kOnlySmallMessages)
-                                      : me_.loss_of(*node, why));
+    return shutdown_.report_missing(*node, me_.mtu_check.is_missing(*node)
+                                               ? me_.unreached(*node, kOnlySmallMessages)
+                                               : me_.failure_of(*node, why));
   me_.peers.ended(connection);
   me_.transport.close(connection);
 }
 
 // ---- frames
 
-std::span<std::byte> Member::place(ConnectionId from, const FrameHeader& header) {
+std::span<std::byte> Member::destination(ConnectionId from, const FrameHeader& header) {
   const std::optional<NodeId> node = me_.node_of(from);
   if (!node || me_.state() >= MemberState::kSuspecting) return {};
-  if (Contact::is_proof(header)) return me_.contact.place(header);
-  const bool is_probe = meeting_.is_probe(header);
+  if (MtuCheck::is_proof(header)) return me_.mtu_check.destination(header);
+  const bool is_probe = setup_.is_probe(header);
   // Initial values that were in flight when the view ended are useless in the next view.
-  const bool is_untimely = node->role == Role::kCoordinator
-                               ? header.view < me_.view() || me_.state() == MemberState::kRegrouping
-                               : me_.state() < MemberState::kConnecting;
+  const bool is_untimely =
+      node->role == Role::kCoordinator
+          ? header.view < me_.view() || me_.state() == MemberState::kReconfiguring
+          : me_.state() < MemberState::kConnecting;
   if (is_untimely && !is_probe) return {};
-  const Destination placement =
-      is_probe ? meeting_.place_probe(*node, header) : me_.payload.place(*node, header);
-  if (!placement.fault.empty()) departure_.suspect(*node, text("it ", placement.fault));
-  if (!placement.accepted) return {};
-  return me_.options.carries_payload || is_probe ? placement.memory : nowhere(header.length);
+  const Destination destination =
+      is_probe ? setup_.probe_destination(*node, header) : me_.payload.destination(*node, header);
+  if (!destination.fault.empty()) shutdown_.suspect(*node, text("it ", destination.fault));
+  if (!destination.accepted) return {};
+  return me_.options.carries_payload || is_probe ? destination.memory : nowhere(header.length);
 }
 
 void Member::received(ConnectionId from, const FrameHeader& header,
@@ -134,10 +136,10 @@ void Member::received(ConnectionId from, const FrameHeader& header,
   if (!node) return;
   if (header.kind == FrameKind::kControl) {
     if (node->role == Role::kCoordinator) control(body);
-  } else if (Contact::is_proof(header)) {
-    if (header.view == me_.view()) meeting_.take_proof(*node);
+  } else if (MtuCheck::is_proof(header)) {
+    if (header.view == me_.view()) setup_.proof_arrived(*node);
   } else if (header.kind == FrameKind::kProbe) {
-    meeting_.take_probe(header);
+    setup_.probe_arrived(header);
   } else if (me_.state() >= MemberState::kSuspecting) {
     me_.payload.forgotten(*node);
   } else {
@@ -149,28 +151,28 @@ void Member::control(std::span<const std::byte> body) {
   try {
     control(ControlMessage(body));
   } catch (const ConfigError& error) {
-    departure_.coordinator_lost(text("it sent an unreadable message: ", error.what()));
+    shutdown_.coordinator_failed(text("it sent an unreadable message: ", error.what()));
   }
 }
 
 void Member::control(const ControlMessage& message) {
   if (message.is<Refused>()) {
-    joining_.refused(message.as<Refused>().why);
+    join_protocol_.refused(message.as<Refused>().why);
   } else if (message.is<Welcome>()) {
-    joining_.welcomed(message.as<Welcome>());
+    join_protocol_.welcomed(message.as<Welcome>());
   } else if (message.is<Measure>()) {
-    meeting_.measure(message.as<Measure>());
+    setup_.measure(message.as<Measure>());
   } else if (message.is<Probe>()) {
-    meeting_.probe();
+    setup_.probe();
   } else if (message.is<Planned>()) {
-    meeting_.take_plan(message.as<Planned>());
+    setup_.apply_plan(message.as<Planned>());
   } else if (message.is<Start>() && me_.state() == MemberState::kReady) {
     me_.enter(MemberState::kRunning);
     me_.host.started(static_cast<uint64_t>(message.as<Start>().first_step));
   } else if (message.is<Note>()) {
     me_.host.noted(message.as<Note>());
   } else if (message.is<HaltQuery>()) {
-    me_.coordinator.tell(HaltOffer{me_.host.offer_halt()});
+    me_.coordinator.send_message(HaltOffer{me_.host.offer_halt()});
   } else if (message.is<Halt>()) {
     me_.host.halt(message.as<Halt>().step);
   } else if (message.is<Pause>()) {
@@ -178,13 +180,13 @@ void Member::control(const ControlMessage& message) {
   } else if (message.is<Conclude>()) {
     me_.host.concluded();
   } else if (message.is<Regroup>()) {
-    departure_.regroup(message.as<Regroup>().loss);
+    shutdown_.reconfigure(message.as<Regroup>().failure);
   } else if (message.is<Failed>()) {
-    departure_.fail(message.as<Failed>().loss);
+    shutdown_.fail(message.as<Failed>().failure);
   } else if (message.is<Save>() && me_.state() == MemberState::kFailing) {
     me_.host.save(message.as<Save>().step);
   } else if (message.is<Dismissed>()) {
-    departure_.dismissed();
+    shutdown_.dismissed();
   }
   // Other messages are outdated: the coordinator sent them before it knew this node's current
   // state.

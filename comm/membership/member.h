@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
-#include "comm/membership/departure.h"
-#include "comm/membership/joining.h"
-#include "comm/membership/meeting.h"
+#include "comm/membership/join_protocol.h"
+#include "comm/membership/member_setup.h"
+#include "comm/membership/member_shutdown.h"
 #include "comm/membership/membership.h"
 #include "comm/wire/messages.h"
 #include "comm/wire/transport.h"
@@ -25,20 +25,20 @@ class Member final : public Machine {
 
   /// Starts to connect to the coordinator.
   void join();
-  void prepared(const std::vector<Fact>& facts) { meeting_.prepared(facts); }
+  void prepared(const std::vector<Fact>& facts) { setup_.prepared(facts); }
   /// `meets_workers`: whether the plan moves factors between workers.
   void ready(const std::vector<int64_t>& digest, bool meets_workers) {
-    meeting_.ready(digest, meets_workers);
+    setup_.ready(digest, meets_workers);
   }
   /// All steps are done; from here on only the coordinator matters.
-  void finished(int64_t step) { departure_.finished(step); }
+  void finished(int64_t step) { shutdown_.finished(step); }
   /// Reports a local error. The job fails.
-  void report_error(const std::string& why) { departure_.report_error(why); }
+  void report_error(const std::string& why) { shutdown_.report_error(why); }
   /// Ends without a message, because no node is left to receive one.
   void leave() { me_.end(); }
   /// Ends this node on request. It ends at once if there is no plan yet. Otherwise the job
   /// continues without it, or fails.
-  void leave(const std::string& why) { departure_.leave(why); }
+  void leave(const std::string& why) { shutdown_.leave(why); }
 
   uint16_t rank() const { return me_.rank(); }
   uint32_t view() const { return me_.view(); }
@@ -51,7 +51,7 @@ class Member final : public Machine {
 
   std::string refusal(const PeerIdentity& caller) const override;
   void opened(ConnectionId connection, const PeerIdentity& peer) override;
-  std::span<std::byte> place(ConnectionId from, const FrameHeader& header) override;
+  std::span<std::byte> destination(ConnectionId from, const FrameHeader& header) override;
   void received(ConnectionId from, const FrameHeader& header,
                 std::span<const std::byte> body) override;
   void heard(ConnectionId from) override { me_.liveness.heard(from, me_.now()); }
@@ -61,14 +61,14 @@ class Member final : public Machine {
  private:
   void control(std::span<const std::byte> body);
   void control(const ControlMessage& message);
-  void lose_coordinator(const std::string& why);
-  void lose_peer(ConnectionId connection, const std::string& why);
-  void hear_nothing_of(ConnectionId connection);
+  void coordinator_failed(const std::string& why);
+  void peer_failed(ConnectionId connection, const std::string& why);
+  void handle_silence(ConnectionId connection);
 
   Membership me_;
-  Joining joining_;
-  Departure departure_;
-  Meeting meeting_;
+  JoinProtocol join_protocol_;
+  MemberShutdown shutdown_;
+  MemberSetup setup_;
 };
 
 }  // namespace poseidon::comm

@@ -29,7 +29,7 @@ class MemberHost {
   virtual int64_t offer_halt() { return 0; }
   virtual void halt(int64_t /*step*/) {}
   /// For a worker: joiners wait. The host waits after this step, when all its updates are made, and
-  /// calls CoordinatorLink::paused; regroup() follows.
+  /// calls CoordinatorLink::paused; reconfigure() follows.
   virtual void pause(int64_t /*step*/) {}
   /// For a server: all workers are done. The host sends its last reports and calls
   /// Member::finished.
@@ -42,11 +42,11 @@ class MemberHost {
   /// planned() follows, and the host reverts and continues by its plan; or failed() follows. The
   /// host owns again the memory that its peers read or fill, because they have left the view too. A
   /// host that cannot revert handles this as the job's failure.
-  virtual void regroup(const NodeFailure& loss) { failed(loss, false); }
+  virtual void reconfigure(const NodeFailure& failure) { failed(failure, false); }
   /// The job has failed, and no further step will become complete. The host sends its last reports,
   /// and calls CoordinatorLink::stopped when it has stopped computing. `alone`: the coordinator has
   /// failed, so no node will request a checkpoint.
-  virtual void failed(const NodeFailure& loss, bool alone) = 0;
+  virtual void failed(const NodeFailure& failure, bool alone) = 0;
   /// For a worker: sends the checkpoint of the last complete step, then calls
   /// CoordinatorLink::saved, or else cannot_save.
   virtual void save(int64_t /*step*/) {}

@@ -20,13 +20,13 @@ struct MemberRecord {
   bool prepared = false, met = false, ready = false, finished = false;
   bool paused = false;      ///< it waits for joiners
   bool has_values = false;  ///< of the job, so it can continue in another view, or save
-  bool sent_proof = false;  ///< a large message of it has arrived (Contact)
+  bool sent_proof = false;  ///< a large message of it has arrived (MtuCheck)
   std::vector<Fact> facts;
   LinkRate link;  ///< as it has measured it; a rate of 0: not yet
   std::vector<int64_t> digest;
   int64_t step = 0;                ///< steps done, as last reported
   Progress doing;                  ///< its activity, as last reported
-  Time sign_at{0};                 ///< when it last reported progress
+  Time progress_at{0};             ///< when it last reported progress
   std::optional<LeftView> left;    ///< set once it has left the view
   std::optional<int64_t> stopped;  ///< set once it has stopped: a worker's last complete step
   bool cannot_save = false;        ///< it cannot send the checkpoint of that step
@@ -68,12 +68,12 @@ class MemberTable {
   std::vector<std::string> worker_hosts() const;
 
   template <class Message>
-  void tell_all(const Message& message) const {
+  void broadcast(const Message& message) const {
     const Payload encoded = payload_of(encode_message(message));
     for (const auto& [node, record] : records_) sender_.send(record.connection, encoded);
   }
   template <class Message>
-  void tell_all(Role role, const Message& message) const {
+  void broadcast(Role role, const Message& message) const {
     const Payload encoded = payload_of(encode_message(message));
     for (const auto& [node, record] : records_)
       if (node.role == role) sender_.send(record.connection, encoded);

@@ -33,13 +33,13 @@ void Membership::become_member(uint16_t rank) {
 }
 
 void Membership::expect_at_most(int64_t workers, int64_t servers) {
-  most_workers_ = workers;
-  most_servers_ = servers;
+  max_workers_ = workers;
+  max_servers_ = servers;
 }
 
 bool Membership::may_be_member(NodeId node) const {
   if (peers.know_members()) return peers.is_member(node);
-  return node.rank < (node.role == Role::kWorker ? most_workers_ : most_servers_);
+  return node.rank < (node.role == Role::kWorker ? max_workers_ : max_servers_);
 }
 
 void Membership::take_rank(uint16_t rank) {
@@ -48,7 +48,7 @@ void Membership::take_rank(uint16_t rank) {
 }
 
 void Membership::leave_view() {
-  contact.forget_peers();
+  mtu_check.forget_peers();
   for (const ConnectionId connection : peers.leave()) disconnect(connection);
 }
 
@@ -59,7 +59,7 @@ void Membership::learn(int64_t view, const std::vector<RosterEntry>& roster) {
     if (entry.role == options.role && (entry.member < 0 ? entry.rank : entry.member) == id_)
       take_rank(static_cast<uint16_t>(entry.rank));
   transport.present_as(self_);
-  for (const ConnectionId stranger : peers.learn(roster)) disconnect(stranger);
+  for (const ConnectionId pending_join : peers.learn(roster)) disconnect(pending_join);
 }
 
 std::optional<NodeId> Membership::node_of(ConnectionId connection) const {
@@ -71,37 +71,37 @@ void Membership::disconnect(ConnectionId connection) {
   transport.close(connection);
 }
 
-NodeFailure Membership::loss_of(NodeId lost, const std::string& why) const {
-  const std::string awaited = payload.awaiting(lost);
-  const bool is_coordinator = lost.role == Role::kCoordinator;
+NodeFailure Membership::failure_of(NodeId failed_node, const std::string& why) const {
+  const std::string awaited = payload.awaiting(failed_node);
+  const bool is_coordinator = failed_node.role == Role::kCoordinator;
   return {.kind = NodeFailure::Kind::kPeer,
-          .who = lost,
-          .address = is_coordinator ? options.coordinator : peers.address_of(lost),
+          .who = failed_node,
+          .address = is_coordinator ? options.coordinator : peers.address_of(failed_node),
           .why = why,
           .step = host.step_under_way(),
           .awaited = awaited.empty() ? "" : name_of(node()) + " awaited " + awaited};
 }
 
 NodeFailure Membership::unreached(NodeId node, const std::string& why) const {
-  NodeFailure loss = loss_of(node, why);
-  loss.kind = NodeFailure::Kind::kUnreached;
-  return loss;
+  NodeFailure failure = failure_of(node, why);
+  failure.kind = NodeFailure::Kind::kUnreached;
+  return failure;
 }
 
-NodeFailure Membership::decided(NodeFailure loss) const {
-  if (loss.kind != NodeFailure::Kind::kUnreached) return loss;
+NodeFailure Membership::decided(NodeFailure failure) const {
+  if (failure.kind != NodeFailure::Kind::kUnreached) return failure;
   Suspicion alone;
-  alone.add(node(), loss, options.address);
-  return alone.loss_of(loss.who);
+  alone.add(node(), failure, options.address);
+  return alone.failure_of(failure.who);
 }
 
-void Membership::begin_contact(ConnectionId connection, NodeId node) {
-  contact.begin(node, now());
+void Membership::begin_mtu_check(ConnectionId connection, NodeId node) {
+  mtu_check.begin(node, now());
   transport.wake_at(now() + liveness.timeout());
-  Contact::send_proof(transport, connection, view());
+  MtuCheck::send_proof(transport, connection, view());
 }
 
-NodeFailure Membership::own_loss(NodeFailure::Kind kind, const std::string& why) const {
+NodeFailure Membership::own_failure(NodeFailure::Kind kind, const std::string& why) const {
   return {.kind = kind,
           .who = node(),
           .address = options.address,

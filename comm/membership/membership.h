@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
-#include "comm/membership/contact.h"
 #include "comm/membership/coordinator_link.h"
 #include "comm/membership/member_host.h"
+#include "comm/membership/mtu_check.h"
 #include "comm/membership/payload_receiver.h"
 #include "comm/membership/peers.h"
 #include "comm/wire/liveness.h"
@@ -26,12 +26,12 @@ struct JoiningOptions {
 
 /// comm/membership/states.h describes how and when each of them ends.
 enum class MemberState : uint8_t {
-  kSeeking,     ///< no coordinator yet
-  kJoining,     ///< has asked to take part
-  kPreparing,   ///< takes part
-  kRegrouping,  ///< has left a view, and waits for the next view's plan
-  kConnecting,  ///< knows the plan, and connects to its peers
-  kReady,       ///< has reported that it is ready
+  kSeeking,        ///< no coordinator yet
+  kJoining,        ///< has asked to take part
+  kPreparing,      ///< takes part
+  kReconfiguring,  ///< has left a view, and waits for the next view's plan
+  kConnecting,     ///< knows the plan, and connects to its peers
+  kReady,          ///< has reported that it is ready
   kRunning,
   kFinished,    ///< all steps are done
   kSuspecting,  ///< has reported a failure, and waits for the coordinator's decision
@@ -73,15 +73,15 @@ class Membership {
   /// Closes the connection, and expects no more heartbeats from it.
   void disconnect(ConnectionId connection);
   /// A failure in the current step, with what this node awaits from the failed node.
-  NodeFailure loss_of(NodeId node, const std::string& why) const;
+  NodeFailure failure_of(NodeId node, const std::string& why) const;
   /// A report that this node has never reached a peer.
   NodeFailure unreached(NodeId node, const std::string& why) const;
   /// The same failure as a complete sentence, for the case that no coordinator decides.
-  NodeFailure decided(NodeFailure loss) const;
+  NodeFailure decided(NodeFailure failure) const;
   /// A connection to a node is open: both ends send proofs of contact.
-  void begin_contact(ConnectionId connection, NodeId node);
+  void begin_mtu_check(ConnectionId connection, NodeId node);
   /// A failure that this node itself causes.
-  NodeFailure own_loss(NodeFailure::Kind kind, const std::string& why) const;
+  NodeFailure own_failure(NodeFailure::Kind kind, const std::string& why) const;
   /// Ends the membership, and all connections.
   void end();
 
@@ -92,7 +92,7 @@ class Membership {
   Liveness liveness;
   CoordinatorLink coordinator;
   Peers peers;
-  Contact contact;
+  MtuCheck mtu_check;
 
  private:
   void take_rank(uint16_t rank);
@@ -100,7 +100,7 @@ class Membership {
   MemberState state_ = MemberState::kSeeking;
   uint16_t id_ = 0;  ///< the rank that it was welcomed with
   uint16_t rank_ = 0;
-  int64_t most_workers_ = 0, most_servers_ = 0;
+  int64_t max_workers_ = 0, max_servers_ = 0;
   PeerIdentity self_;
 };
 

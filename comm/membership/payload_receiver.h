@@ -13,9 +13,9 @@ class PayloadReceiver {
  public:
   virtual ~PayloadReceiver() = default;
 
-  virtual Destination place(NodeId from, const FrameHeader& header) = 0;
+  virtual Destination destination(NodeId from, const FrameHeader& header) = 0;
   virtual void received(NodeId from, const FrameHeader& header) = 0;
-  /// A body whose destination place() has returned will not arrive.
+  /// A body whose memory destination() has returned will not arrive.
   virtual void forgotten(NodeId /*from*/) {}
   /// Names the item that this member now awaits from `node`, for messages: "the sum of \"conv1\" of
   /// step 12 from server 0". Returns "" if it awaits nothing from that node.

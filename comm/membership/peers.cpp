@@ -48,11 +48,11 @@ void Peers::call_again(const PeerIdentity& self) {
     if (now >= when) dial(node, self);
 }
 
-std::map<NodeId, std::string> Peers::not_reached() const {
+std::map<NodeId, std::string> Peers::unreached_members() const {
   std::map<NodeId, std::string> nodes;
   const auto add = [&](NodeId node) {
-    const auto why = why_not_.find(node);
-    nodes[node] = why == why_not_.end() ? "no answer yet" : why->second;
+    const auto why = call_errors_.find(node);
+    nodes[node] = why == call_errors_.end() ? "no answer yet" : why->second;
   };
   for (const auto& [connection, node] : calls_) add(node);
   for (const auto& [node, when] : call_again_at_) add(node);
@@ -77,7 +77,7 @@ Peers::End Peers::ended(ConnectionId connection, const std::string& why) {
   if (const auto call = calls_.find(connection); call != calls_.end()) {
     const NodeId node = call->second;
     calls_.erase(call);
-    why_not_[node] = why;
+    call_errors_[node] = why;
     const Time now = transport_.now();
     if (now >= until_) return {.node = node};
     call_again_at_[node] = now + kPause;
@@ -106,7 +106,7 @@ std::vector<ConnectionId> Peers::leave() {
   node_of_.clear();
   calls_.clear();
   call_again_at_.clear();
-  why_not_.clear();
+  call_errors_.clear();
   return all;
 }
 

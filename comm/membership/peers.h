@@ -38,7 +38,7 @@ class Peers final : public Outlet {
   void expect_until(Time when) { until_ = when; }
   /// Members that are being called and have not been reached, each with the reason of the last
   /// failure.
-  std::map<NodeId, std::string> not_reached() const;
+  std::map<NodeId, std::string> unreached_members() const;
   /// A connection is open: if it was a call, that call is over.
   void answered(ConnectionId connection) { calls_.erase(connection); }
   /// Assigns an open connection to a node.
@@ -71,7 +71,7 @@ class Peers final : public Outlet {
   std::map<ConnectionId, NodeId> node_of_;  ///< of open connections
   std::map<ConnectionId, NodeId> calls_;    ///< of connections that are not open yet
   std::map<NodeId, Time> call_again_at_;
-  std::map<NodeId, std::string> why_not_;  ///< why the last call of a member failed
+  std::map<NodeId, std::string> call_errors_;  ///< why the last call of a member failed
   Time until_{0};
 };
 

@@ -22,9 +22,9 @@ void Preparation::publish_when_prepared() {
   if (job_.state() != CoordinatorState::kPreparing || !job_.members.all(&MemberRecord::prepared))
     return;
   if (!same_facts()) return;
-  if (const auto keeper = job_.host.planner.fetch_kept_step())
-    return job_.ask(CoordinatorState::kFetching, *keeper);
-  if (job_.members.count(Role::kWorker) > 1 && job_.host.planner.wants_link())
+  if (const auto checkpoint_holder = job_.host.planner.fetch_memory_checkpoint())
+    return job_.ask(CoordinatorState::kFetching, *checkpoint_holder);
+  if (job_.members.count(Role::kWorker) > 1 && job_.host.planner.needs_link_rate())
     measure_link();
   else
     publish();
@@ -37,8 +37,8 @@ bool Preparation::same_facts() {
     if (!member.is_worker()) continue;
     const std::string different = difference(first.facts, member.facts);
     if (different.empty()) continue;
-    verdict_.accuse(
-        job_.loss_of(member, NodeFailure::Kind::kError, text(different, " as on worker 0")));
+    failure_detector_.declare_failed(
+        job_.failure_of(member, NodeFailure::Kind::kError, text(different, " as on worker 0")));
     return false;
   }
   return true;
@@ -53,13 +53,13 @@ void Preparation::fetched() {
 
 /// The worker may still be useful for the job. Only its in-memory checkpoint is given up, and the
 /// next best is asked.
-void Preparation::give_up_keeper(const MemberRecord& keeper, Time quiet) {
+void Preparation::give_up_fetch(const MemberRecord& checkpoint_holder, Time quiet) {
   job_.host.observer.slow(
-      keeper.node,
-      text(name_of(keeper.node),
+      checkpoint_holder.node,
+      text(name_of(checkpoint_holder.node),
            " has a later in-memory checkpoint of this run, but sent no tensor of it for ",
            seconds_text(quiet), "; the job continues without it"));
-  job_.host.planner.give_up_kept_step(keeper.node.rank);
+  job_.host.planner.give_up_memory_checkpoint(checkpoint_holder.node.rank);
   fetched();
 }
 
@@ -70,7 +70,7 @@ void Preparation::measure_link() {
   const std::vector<uint16_t> to = probe_ring(job_.members.worker_hosts());
   for (uint16_t rank = 0; rank < to.size(); ++rank) {
     const auto from = std::find(to.begin(), to.end(), rank) - to.begin();
-    job_.control.tell(
+    job_.control.send_message(
         job_.members.find({Role::kWorker, rank})->connection,
         Measure{
             .view = job_.view(), .roster = job_.members.roster(), .to = to[rank], .from = from});
@@ -82,7 +82,7 @@ void Preparation::met(MemberRecord& member) {
   member.met = true;
   if (job_.state() == CoordinatorState::kMeasuring &&
       job_.members.all(Role::kWorker, &MemberRecord::met))
-    job_.members.tell_all(Role::kWorker, Probe{});
+    job_.members.broadcast(Role::kWorker, Probe{});
 }
 
 void Preparation::measured(MemberRecord& member, const LinkRate& rate) {
@@ -114,17 +114,17 @@ void Preparation::publish() {
   publish(job_.host.planner.plan(job_.members.find({Role::kWorker, 0})->facts, job_.survivors()));
 }
 
-void Preparation::publish_again(const Survivors& survivors, const std::vector<Newcomer>& joined,
-                                int64_t step) {
-  replicas_.begin_next_view(step);
+void Preparation::publish_next_view(const Survivors& survivors, const std::vector<Joiner>& joined,
+                                    int64_t step) {
+  divergence_check_.begin_next_view(step);
   halt_.begin_next_view();
   job_.enter(CoordinatorState::kConnecting);
-  publish(job_.host.planner.plan_again(survivors, joined, step));
+  publish(job_.host.planner.plan_next_view(survivors, joined, step));
 }
 
 void Preparation::publish(std::optional<Json> plan) {
   if (!plan) return;
-  job_.members.tell_all(
+  job_.members.broadcast(
       Planned{.view = job_.view(), .roster = job_.members.roster(), .plan = *std::move(plan)});
 }
 
@@ -138,18 +138,18 @@ void Preparation::start_when_ready() {
   if (job_.state() != CoordinatorState::kConnecting || !job_.members.all(&MemberRecord::ready))
     return;
   const int64_t first_step = job_.host.planner.first_step();
-  if (!replicas_.have_equal_first_values(first_step)) return;
+  if (!divergence_check_.have_equal_initial_values(first_step)) return;
   job_.enter(CoordinatorState::kRunning);
   job_.begin_steps();
   job_.restores = false;
-  job_.pace.begin(first_step, job_.now());
+  job_.step_timer.begin(first_step, job_.now());
   for (auto& [node, member] : job_.members) {
     member.step = first_step;
-    if (!member.has_values) job_.failed_joins.forget(host_of(member.address));
+    if (!member.has_values) job_.join_backoff.forget(host_of(member.address));
     member.has_values = true;
   }
   job_.host.observer.started();
-  job_.members.tell_all(Start{first_step});
+  job_.members.broadcast(Start{first_step});
   halt_.ask();
 }
 

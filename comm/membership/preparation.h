@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "comm/membership/coordinated_job.h"
+#include "comm/membership/divergence_check.h"
+#include "comm/membership/failure_detector.h"
 #include "comm/membership/halt_vote.h"
-#include "comm/membership/replica_check.h"
-#include "comm/membership/verdict.h"
 
 namespace poseidon::comm {
 
@@ -15,8 +15,12 @@ namespace poseidon::comm {
 class Preparation {
  public:
   /// All must outlive it.
-  Preparation(CoordinatedJob& job, Verdict& verdict, ReplicaCheck& replicas, HaltVote& halt)
-      : job_(job), verdict_(verdict), replicas_(replicas), halt_(halt) {}
+  Preparation(CoordinatedJob& job, FailureDetector& failure_detector,
+              DivergenceCheck& divergence_check, HaltVote& halt)
+      : job_(job),
+        failure_detector_(failure_detector),
+        divergence_check_(divergence_check),
+        halt_(halt) {}
 
   /// All members are there; some may be prepared already.
   void begin() { publish_when_prepared(); }
@@ -25,14 +29,15 @@ class Preparation {
   /// The host has received the in-memory checkpoint of a worker.
   void fetched();
   /// The worker that was asked for its in-memory checkpoint has been silent for `quiet`.
-  void give_up_keeper(const MemberRecord& keeper, Time quiet);
+  void give_up_fetch(const MemberRecord& checkpoint_holder, Time quiet);
   /// A worker is connected to its partners of the link measurement.
   void met(MemberRecord& member);
   /// A worker has measured its link.
   void measured(MemberRecord& member, const LinkRate& rate);
   /// Publishes the plan of a view that has begun, in which `survivors` and `joined` continue after
   /// `step` steps.
-  void publish_again(const Survivors& survivors, const std::vector<Newcomer>& joined, int64_t step);
+  void publish_next_view(const Survivors& survivors, const std::vector<Joiner>& joined,
+                         int64_t step);
   /// A member is connected to its peers, and has initial values with this digest.
   void ready(MemberRecord& member, const std::vector<int64_t>& digest);
 
@@ -46,8 +51,8 @@ class Preparation {
   void start_when_ready();
 
   CoordinatedJob& job_;
-  Verdict& verdict_;
-  ReplicaCheck& replicas_;
+  FailureDetector& failure_detector_;
+  DivergenceCheck& divergence_check_;
   HaltVote& halt_;
 };
 

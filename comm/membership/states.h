@@ -41,7 +41,7 @@ inline constexpr std::array<StateRow, 11> kCoordinatorStates{{
      "member's report about another one",
      "the failed node is named without that report; if the coordinator has detected no failure, "
      "the smallest set that explains the reports has failed"},
-    {"regrouping",
+    {"reconfiguring",
      "all members have stopped computing, and the checkpoint to return to, if any, is read",
      "for the members: the limit of failing",
      "members that still compute have failed too; the others continue"},
@@ -60,7 +60,7 @@ inline constexpr std::array<StateRow, 10> kMemberStates{{
      "the node searches for the coordinator again"},
     {"preparing", "the plan arrives", "`timeout_s` without a heartbeat of the coordinator",
      "the coordinator has failed"},
-    {"regrouping", "the next view's plan arrives",
+    {"reconfiguring", "the next view's plan arrives",
      "`timeout_s` without a heartbeat of the coordinator", "the coordinator has failed"},
     {"connecting", "the node has its first values and a large message from each peer",
      "`timeout_s` for each peer",

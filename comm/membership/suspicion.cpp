@@ -19,10 +19,10 @@ using PeerGraph = std::map<NodeId, Nodes>;
 /// The most sets that are compared. Small jobs have fewer. In larger jobs the first set is found
 /// greedily, by the node with the most reports. It is the smallest set if one node, or a few nodes,
 /// are cut off.
-constexpr int kMostSets = 1000;
+constexpr int kMaxSets = 1000;
 /// Limits of the text about nodes that cannot reach each other: callers of one address, and
 /// addresses.
-constexpr size_t kMostNamed = 3, kMostCallsTold = 3;
+constexpr size_t kMaxNamed = 3, kMaxReportedCalls = 3;
 
 /// Searches the sets of nodes that have a part in every report (vertex covers). Each undecided node
 /// is in the set, or all nodes that share a report with it are.
@@ -36,7 +36,7 @@ class Search {
     const auto most = std::ranges::max_element(
         left, [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
     if (most == left.end()) return take(chosen);
-    if (sets_ >= kMostSets) return;
+    if (sets_ >= kMaxSets) return;
     go_with({most->first}, left, chosen);
     go_with(most->second, left, chosen);
   }
@@ -72,33 +72,34 @@ std::string listed(const Nodes& nodes) {
 
 }  // namespace
 
-void Suspicion::add(NodeId by, const NodeFailure& loss, const std::string& address) {
+void Suspicion::add(NodeId by, const NodeFailure& failure, const std::string& address) {
   const auto known = std::ranges::find_if(reports_, [&](const Report& report) {
-    return report.by == by && report.loss.who == loss.who;
+    return report.by == by && report.failure.who == failure.who;
   });
-  if (known == reports_.end()) reports_.push_back({by, address, loss});
+  if (known == reports_.end()) reports_.push_back({by, address, failure});
 }
 
 std::string Suspicion::awaited_from(NodeId node) const {
   for (const Report& report : reports_)
-    if (report.loss.who == node && !report.loss.awaited.empty()) return report.loss.awaited;
+    if (report.failure.who == node && !report.failure.awaited.empty())
+      return report.failure.awaited;
   return "";
 }
 
-std::vector<NodeId> Suspicion::smallest_explanation(const CanGoOn& can_go_on,
-                                                    const IsEstablished& is_established) const {
+std::vector<NodeId> Suspicion::minimal_failed_set(const CanContinue& can_continue,
+                                                  const IsEstablished& is_established) const {
   PeerGraph graph;
   for (const Report& report : reports_) {
-    graph[report.by].insert(report.loss.who);
-    graph[report.loss.who].insert(report.by);
+    graph[report.by].insert(report.failure.who);
+    graph[report.failure.who].insert(report.by);
   }
   const auto rank = [&](const Nodes& nodes) {
     const auto are_reported = std::ranges::count_if(
-        reports_, [&](const Report& report) { return nodes.contains(report.loss.who); });
+        reports_, [&](const Report& report) { return nodes.contains(report.failure.who); });
     const auto workers = std::ranges::count(nodes, Role::kWorker, &NodeId::role);
     const auto established =
         is_established ? std::ranges::count_if(nodes, is_established) : int64_t{0};
-    return std::tuple(!can_go_on({nodes.begin(), nodes.end()}), established, nodes.size(),
+    return std::tuple(!can_continue({nodes.begin(), nodes.end()}), established, nodes.size(),
                       -are_reported, workers);
   };
   Search search([&](const Nodes& one, const Nodes& other) {
@@ -109,7 +110,7 @@ std::vector<NodeId> Suspicion::smallest_explanation(const CanGoOn& can_go_on,
   return {search.best().begin(), search.best().end()};
 }
 
-NodeFailure Suspicion::loss_of(NodeId node, bool is_established) const {
+NodeFailure Suspicion::failure_of(NodeId node, bool is_established) const {
   const Report* report = nullptr;  // best: with a reason, then by this node, then the first
   Nodes others;
   bool unreached = false;
@@ -117,29 +118,29 @@ NodeFailure Suspicion::loss_of(NodeId node, bool is_established) const {
     if (!each.is_of(node)) continue;
     unreached |= each.is_unreached();
     if (report == nullptr || each.tells_more_of(node, *report)) report = &each;
-    others.insert(each.by == node ? each.loss.who : each.by);
+    others.insert(each.by == node ? each.failure.who : each.by);
   }
-  NodeFailure loss = report->loss;
-  loss.who = node;
-  loss.awaited = awaited_from(node);
+  NodeFailure failure = report->failure;
+  failure.who = node;
+  failure.awaited = awaited_from(node);
   if (unreached && !is_established) {
-    loss.kind = NodeFailure::Kind::kUnreached;
-    loss.why = unreached_text(node);
-    return loss;
+    failure.kind = NodeFailure::Kind::kUnreached;
+    failure.why = unreached_text(node);
+    return failure;
   }
-  loss.kind = NodeFailure::Kind::kPeer;
-  loss.why = text(
+  failure.kind = NodeFailure::Kind::kPeer;
+  failure.why = text(
       "it and ", listed(others), " have no connection, although the coordinator reaches ",
       others.size() == 1 ? "both: " : "all: ", unreached ? "the connection attempt failed: " : "",
-      report->loss.why);
-  return loss;
+      report->failure.why);
+  return failure;
 }
 
 /// The node that finds an invalid frame closes the connection, so its peer reports only a closed
 /// connection.
 bool Suspicion::Report::tells_more_of(NodeId node, const Report& other) const {
   const auto rank = [node](const Report& report) {
-    return std::pair(is_mere_end(report.loss.why), report.by == node);
+    return std::pair(is_mere_end(report.failure.why), report.by == node);
   };
   return rank(*this) < rank(other);
 }
@@ -153,13 +154,13 @@ std::string Suspicion::Report::by_name() const {
 /// "worker 1 (node1) and worker 2 (node2) cannot reach server 0 at node3:7002: connection refused".
 std::string Suspicion::Calls::text() const {
   std::string names;
-  const size_t named = callers.size() <= kMostNamed ? callers.size() : kMostNamed - 1;
+  const size_t named = callers.size() <= kMaxNamed ? callers.size() : kMaxNamed - 1;
   for (size_t i = 0; i < named; ++i)
     names += (i == 0 ? "" : i + 1 == callers.size() ? " and " : ", ") + callers[i];
   if (named < callers.size()) names += poseidon::text(" and ", callers.size() - named, " others");
-  const NodeFailure& loss = first->loss;
-  return poseidon::text(names, " cannot reach ", name_of(loss.who),
-                        loss.address.empty() ? "" : " at " + loss.address, ": ", loss.why);
+  const NodeFailure& failure = first->failure;
+  return poseidon::text(names, " cannot reach ", name_of(failure.who),
+                        failure.address.empty() ? "" : " at " + failure.address, ": ", failure.why);
 }
 
 /// Calls in which this node has a part come first.
@@ -169,7 +170,8 @@ std::vector<Suspicion::Calls> Suspicion::failed_calls(NodeId of) const {
     for (const Report& report : reports_) {
       if (!report.is_unreached() || report.is_of(of) != has_part) continue;
       const auto same = std::ranges::find_if(all, [&](const Calls& calls) {
-        return calls.first->loss.who == report.loss.who && calls.first->loss.why == report.loss.why;
+        return calls.first->failure.who == report.failure.who &&
+               calls.first->failure.why == report.failure.why;
       });
       if (same == all.end())
         all.push_back({&report, {report.by_name()}});
@@ -181,13 +183,13 @@ std::vector<Suspicion::Calls> Suspicion::failed_calls(NodeId of) const {
 
 std::string Suspicion::unreached_text(NodeId node) const {
   const std::vector<Calls> all = failed_calls(node);
-  const size_t told = std::min(all.size(), kMostCallsTold);
+  const size_t told = std::min(all.size(), kMaxReportedCalls);
   std::string out;
   for (size_t i = 0; i < told; ++i) out += (i == 0 ? "" : "; ") + all[i].text();
   if (told < all.size()) out += text("; further unreachable addresses: ", all.size() - told);
   const Report& first = *all[0].first;
   const std::string remedy =
-      remedy_of(first.loss.why, first.loss.address, host_of(first.by_address));
+      remedy_of(first.failure.why, first.failure.address, host_of(first.by_address));
   return text(out, remedy.empty() ? "" : "; ", remedy);
 }
 

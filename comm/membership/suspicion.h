@@ -13,13 +13,13 @@ namespace poseidon::comm {
 class Suspicion {
  public:
   /// Whether the job can continue without these nodes.
-  using CanGoOn = std::function<bool(const std::vector<NodeId>&)>;
+  using CanContinue = std::function<bool(const std::vector<NodeId>&)>;
   /// Whether a member has taken part in a step of this job.
   using IsEstablished = std::function<bool(NodeId)>;
 
   /// Adds the report of a member, which others reach at `address`, that a peer has failed or was
   /// never reached. Later reports of the same member about the same peer are ignored.
-  void add(NodeId by, const NodeFailure& loss, const std::string& address = "");
+  void add(NodeId by, const NodeFailure& failure, const std::string& address = "");
   /// The item that a member awaited from `node`, from the first report that names one. Returns ""
   /// if no report does.
   std::string awaited_from(NodeId node) const;
@@ -32,20 +32,20 @@ class Suspicion {
   /// - the most reports about its members
   /// - the most servers
   /// - the highest ranks
-  std::vector<NodeId> smallest_explanation(const CanGoOn& can_go_on,
-                                           const IsEstablished& is_established = {}) const;
+  std::vector<NodeId> minimal_failed_set(const CanContinue& can_continue,
+                                         const IsEstablished& is_established = {}) const;
   /// The failure of one member of that set: the nodes to which it has no connection, and why. If
   /// two nodes have never reached each other, the text states which node called which address, and
   /// the remedy. For an established member it is a failure like others.
-  NodeFailure loss_of(NodeId node, bool is_established = false) const;
+  NodeFailure failure_of(NodeId node, bool is_established = false) const;
 
  private:
   struct Report {
     NodeId by;
     std::string by_address;
-    NodeFailure loss;
-    bool is_of(NodeId node) const { return by == node || loss.who == node; }
-    bool is_unreached() const { return loss.kind == NodeFailure::Kind::kUnreached; }
+    NodeFailure failure;
+    bool is_of(NodeId node) const { return by == node || failure.who == node; }
+    bool is_unreached() const { return failure.kind == NodeFailure::Kind::kUnreached; }
     std::string by_name() const;
     bool tells_more_of(NodeId node, const Report& other) const;
   };

@@ -52,7 +52,7 @@ std::vector<Part> Assignment::ranges() const {
 }
 
 std::vector<Part> Assignment::parts_of(uint32_t worker) const {
-  return parts_within(everything().count, shards_of(worker));
+  return parts_within(all_shards().count, shards_of(worker));
 }
 
 IndexRange Assignment::rows_of(Part shards, int64_t global_batch) const {
@@ -100,7 +100,7 @@ Assignment even_assignment(int64_t workers, int64_t servers, bool servers_apart,
   return assignment_by_counts(counts, servers, servers_apart);
 }
 
-Assignment begun_anew(const Assignment& earlier) {
+Assignment with_fresh_ids(const Assignment& earlier) {
   std::vector<AssignedWorker> workers = earlier.workers();
   for (size_t rank = 0; rank < workers.size(); ++rank)
     workers[rank].member = static_cast<uint32_t>(rank);

@@ -12,8 +12,8 @@
 namespace poseidon::comm {
 
 /// The most workers, or servers, that a job may ask for.
-inline constexpr int64_t kMostProcesses = 4096;
-inline constexpr int64_t kMostShards = int64_t{1} << 20;
+inline constexpr int64_t kMaxProcesses = 4096;
+inline constexpr int64_t kMaxShards = int64_t{1} << 20;
 
 struct AssignedWorker {
   Part shards;          ///< its logical shards, at least one
@@ -50,7 +50,7 @@ class Assignment {
   /// The samples of some shards, by their index in a global batch of `global_batch` samples.
   IndexRange rows_of(Part shards, int64_t global_batch) const;
   /// All shards: the root of the fixed tree.
-  Part everything() const { return {0, static_cast<uint32_t>(worker_of_shard_.size())}; }
+  Part all_shards() const { return {0, static_cast<uint32_t>(worker_of_shard_.size())}; }
   /// The first of the workers with the most shards.
   uint32_t fullest_worker() const;
 
@@ -84,7 +84,7 @@ Assignment assignment_by_counts(std::span<const int64_t> shards_of_worker, int64
 Assignment even_assignment(int64_t workers, int64_t servers, bool servers_apart, int64_t shards);
 
 /// The assignment `earlier` for a new job: each member's id is its rank.
-Assignment begun_anew(const Assignment& earlier);
+Assignment with_fresh_ids(const Assignment& earlier);
 
 /// The members of another view: first members of an earlier view, by their ranks there, in order;
 /// then the joiners, by ids.

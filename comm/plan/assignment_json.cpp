@@ -23,7 +23,7 @@ void read_number(Fields& fields, const char* key, uint32_t& value, Range range) 
 template <class Seat>
 void read_seat(Fields& fields, Seat& seat) {
   read_number(fields, "member", seat.member, between(0, std::numeric_limits<uint32_t>::max()));
-  read_number(fields, "host", seat.host, between(0, 2 * kMostProcesses - 1));
+  read_number(fields, "host", seat.host, between(0, 2 * kMaxProcesses - 1));
 }
 
 template <class Seat>
@@ -47,17 +47,17 @@ std::vector<size_t> by_shards(const std::vector<AssignedWorker>& workers) {
 }  // namespace
 
 void MemberCounts::describe(Fields& fields) {
-  fields.integer("workers", workers, between(1, kMostProcesses), "", kRequired);
-  fields.integer("servers", servers, between(1, kMostProcesses), "", kRequired);
-  fields.integer("logical_shards", logical_shards, between(1, kMostShards), "", kRequired);
+  fields.integer("workers", workers, between(1, kMaxProcesses), "", kRequired);
+  fields.integer("servers", servers, between(1, kMaxProcesses), "", kRequired);
+  fields.integer("logical_shards", logical_shards, between(1, kMaxShards), "", kRequired);
   fields.boolean("servers_apart", servers_apart, "");
 }
 
 void AssignmentReader::describe(Fields& fields) {
   const auto describe_worker = [&](Fields& f, size_t i) {
     read_seat(f, workers_[i]);
-    read_number(f, "first_shard", workers_[i].shards.first, between(0, kMostShards));
-    read_number(f, "shards", workers_[i].shards.count, between(1, kMostShards));
+    read_number(f, "first_shard", workers_[i].shards.first, between(0, kMaxShards));
+    read_number(f, "shards", workers_[i].shards.count, between(1, kMaxShards));
   };
   const auto describe_all = [&](Fields& f) {
     f.objects(

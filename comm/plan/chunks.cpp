@@ -17,11 +17,11 @@ int64_t bytes_of(const Piece& piece) { return piece.count * kFloatBytes; }
 int64_t divided_up(int64_t value, int64_t divisor) { return (value + divisor - 1) / divisor; }
 
 /// Divides a large tensor evenly, so that no piece is much smaller than the others.
-void cut_tensor(const Piece& tensor, int64_t servers, int64_t most_bytes,
+void cut_tensor(const Piece& tensor, int64_t servers, int64_t max_bytes,
                 std::vector<Chunk>& chunks) {
   const int64_t bytes = bytes_of(tensor);
   constexpr int64_t kUnit = kCutElements * kFloatBytes;
-  const int64_t parts = std::max(divided_up(bytes, most_bytes / kUnit * kUnit),
+  const int64_t parts = std::max(divided_up(bytes, max_bytes / kUnit * kUnit),
                                  std::min(servers, bytes / kShareBytes));
   const int64_t length = divided_up(divided_up(tensor.count, parts), kCutElements) * kCutElements;
   for (int64_t first = 0; first < tensor.count; first += length) {
@@ -40,19 +40,19 @@ int64_t Chunk::elements() const {
   return sum;
 }
 
-DataType number_of(DataType wire, const TensorTraffic& tensor) {
+DataType wire_dtype_of(DataType wire, const TensorTraffic& tensor) {
   return tensor.exact ? DataType::kFp32 : wire;
 }
 
-DataType number_of(const Plan& plan, const Piece& piece) {
-  return number_of(plan.wire, plan.layers[piece.layer].traffic.tensors[piece.tensor]);
+DataType wire_dtype_of(const Plan& plan, const Piece& piece) {
+  return wire_dtype_of(plan.wire, plan.layers[piece.layer].traffic.tensors[piece.tensor]);
 }
 
-DataType number_of(const Plan& plan, const Chunk& chunk) {
-  return number_of(plan, chunk.pieces[0]);
+DataType wire_dtype_of(const Plan& plan, const Chunk& chunk) {
+  return wire_dtype_of(plan, chunk.pieces[0]);
 }
 
-DataType number_of_factors(const Plan& plan) { return plan.wire; }
+DataType factor_dtype(const Plan& plan) { return plan.wire; }
 
 std::vector<Piece> ps_tensors(std::span<const LayerPlan> layers) {
   std::vector<Piece> tensors;
@@ -69,18 +69,18 @@ std::vector<Piece> ps_tensors(std::span<const LayerPlan> layers) {
   return tensors;
 }
 
-std::vector<Chunk> cut_chunks(std::span<const Piece> tensors, int64_t servers, int64_t most_bytes) {
+std::vector<Chunk> cut_chunks(std::span<const Piece> tensors, int64_t servers, int64_t max_bytes) {
   std::vector<Chunk> chunks;
   int64_t shared_bytes = 0;  // of the last chunk, if small neighbors may still join it; else 0
   for (const Piece& tensor : tensors) {
     const int64_t bytes = bytes_of(tensor);
     if (bytes >= kSmallBytes) {
-      cut_tensor(tensor, servers, most_bytes, chunks);
+      cut_tensor(tensor, servers, max_bytes, chunks);
       shared_bytes = 0;
       continue;
     }
     const bool joins =
-        shared_bytes > 0 && shared_bytes < kSmallBytes && shared_bytes + bytes <= most_bytes;
+        shared_bytes > 0 && shared_bytes < kSmallBytes && shared_bytes + bytes <= max_bytes;
     if (!joins) {
       chunks.push_back({.server = 0, .key = tensor.layer, .pieces = {}});
       shared_bytes = 0;
@@ -91,22 +91,21 @@ std::vector<Chunk> cut_chunks(std::span<const Piece> tensors, int64_t servers, i
   return chunks;
 }
 
-std::vector<Chunk> cut_chunks(const Plan& plan, std::span<const Piece> tensors,
-                              int64_t most_bytes) {
+std::vector<Chunk> cut_chunks(const Plan& plan, std::span<const Piece> tensors, int64_t max_bytes) {
   std::vector<Chunk> chunks;
   while (!tensors.empty()) {
-    const DataType number = number_of(plan, tensors[0]);
+    const DataType number = wire_dtype_of(plan, tensors[0]);
     const auto end = std::ranges::find_if(
-        tensors, [&](const Piece& tensor) { return number_of(plan, tensor) != number; });
+        tensors, [&](const Piece& tensor) { return wire_dtype_of(plan, tensor) != number; });
     const auto alike = static_cast<size_t>(end - tensors.begin());
-    std::ranges::move(cut_chunks(tensors.first(alike), plan.servers(), most_bytes),
+    std::ranges::move(cut_chunks(tensors.first(alike), plan.servers(), max_bytes),
                       std::back_inserter(chunks));
     tensors = tensors.subspan(alike);
   }
   return chunks;
 }
 
-void deal(std::span<Chunk> chunks, int64_t servers) {
+void assign_servers(std::span<Chunk> chunks, int64_t servers) {
   std::vector<int64_t> sizes;
   for (const Chunk& chunk : chunks) sizes.push_back(chunk.elements());
   std::vector<size_t> order(chunks.size());

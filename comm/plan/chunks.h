@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "comm/plan/plan.h"
-#include "comm/wire/number_format.h"
+#include "comm/wire/wire_codec.h"
 
 /// Divides the tensors that the parameter server sums into chunks, and assigns chunks to servers.
 namespace poseidon::comm {
@@ -18,27 +18,27 @@ inline constexpr int64_t kShareBytes = 128 * 1024;
 inline constexpr int64_t kCutElements = 16;
 
 /// The wire dtype of a tensor's sums; `wire` is the wire dtype of the plan.
-DataType number_of(DataType wire, const TensorTraffic& tensor);
+DataType wire_dtype_of(DataType wire, const TensorTraffic& tensor);
 /// The wire dtype of a piece's tensor, and of a chunk, whose tensors all have the same one.
-DataType number_of(const Plan& plan, const Piece& piece);
-DataType number_of(const Plan& plan, const Chunk& chunk);
+DataType wire_dtype_of(const Plan& plan, const Piece& piece);
+DataType wire_dtype_of(const Plan& plan, const Chunk& chunk);
 /// The wire dtype of factors.
-DataType number_of_factors(const Plan& plan);
+DataType factor_dtype(const Plan& plan);
 
 /// The tensors of `layers` that servers sum, in order; each is one piece that covers the tensor.
 std::vector<Piece> ps_tensors(std::span<const LayerPlan> layers);
 
-/// Divides tensors of one wire dtype into chunks of at most `most_bytes` (at least kSmallBytes). A
+/// Divides tensors of one wire dtype into chunks of at most `max_bytes` (at least kSmallBytes). A
 /// tensor becomes even pieces, one for each server if they are not below kShareBytes. When all
 /// workers send a layer at once, they then send to all servers. Neighbors under kSmallBytes share a
 /// chunk until it has that size. The chunks are in order of key and have no server yet.
-std::vector<Chunk> cut_chunks(std::span<const Piece> tensors, int64_t servers, int64_t most_bytes);
+std::vector<Chunk> cut_chunks(std::span<const Piece> tensors, int64_t servers, int64_t max_bytes);
 /// Divides all tensors of a plan; tensors of different wire dtypes share no chunk.
-std::vector<Chunk> cut_chunks(const Plan& plan, std::span<const Piece> tensors, int64_t most_bytes);
+std::vector<Chunk> cut_chunks(const Plan& plan, std::span<const Piece> tensors, int64_t max_bytes);
 
 /// Assigns a server to each chunk: largest chunk first, each to the server with the fewest
 /// elements.
-void deal(std::span<Chunk> chunks, int64_t servers);
+void assign_servers(std::span<Chunk> chunks, int64_t servers);
 
 /// The elements of the fullest server over the mean of all servers; 1 without chunks.
 double hottest_over_mean(std::span<const Chunk> chunks, int64_t servers);

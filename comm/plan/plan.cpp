@@ -83,7 +83,7 @@ void add_chunks(Plan& plan, int64_t chunk_bytes) {
   // If chunks of the usual size do not divide evenly, smaller chunks are tried.
   for (int64_t most = std::max(chunk_bytes, kSmallBytes);; most = std::max(most / 2, kSmallBytes)) {
     plan.chunks = cut_chunks(plan, tensors, most);
-    deal(plan.chunks, plan.servers());
+    assign_servers(plan.chunks, plan.servers());
     if (most <= kSmallBytes || hottest_over_mean(plan.chunks, plan.servers()) <= kEvenEnough)
       return;
   }
@@ -107,7 +107,7 @@ Plan whole_plan(const PlanRequest& request, const Schemes& schemes) {
 bool chunks_are_alike(const Plan& plan) {
   return std::ranges::all_of(plan.chunks, [&](const Chunk& chunk) {
     return std::ranges::all_of(chunk.pieces, [&](const Piece& piece) {
-      return number_of(plan, piece) == number_of(plan, chunk);
+      return wire_dtype_of(plan, piece) == wire_dtype_of(plan, chunk);
     });
   });
 }
@@ -159,7 +159,7 @@ Plan follow_plan(const PlanRequest& request, const Plan& earlier) {
     check_factors(request.layers[i], schemes.back());
   }
   Plan plan = with_schemes(request, schemes);
-  if (keeps_assignment(request, earlier)) plan.assignment = begun_anew(earlier.assignment);
+  if (keeps_assignment(request, earlier)) plan.assignment = with_fresh_ids(earlier.assignment);
   plan.policy = earlier.policy;
   if (earlier.link_mbps > 0) plan.link_mbps = earlier.link_mbps;
   if (earlier.processor_ns_per_byte > 0) plan.processor_ns_per_byte = earlier.processor_ns_per_byte;

@@ -102,7 +102,7 @@ struct LayerPlan {
 };
 
 /// The greatest staleness. Each further step holds one more copy of every sum.
-inline constexpr int64_t kMostStaleness = 1024;
+inline constexpr int64_t kMaxStaleness = 1024;
 
 struct Plan {
   Assignment assignment;

@@ -10,8 +10,8 @@ namespace poseidon::comm {
 
 namespace {
 
-constexpr int64_t kMostSamples = int64_t{1} << 40;
-constexpr int64_t kMostElements = int64_t{1} << 40;
+constexpr int64_t kMaxSamples = int64_t{1} << 40;
+constexpr int64_t kMaxElements = int64_t{1} << 40;
 
 Json layer_json(const LayerPlan& layer) {
   const LayerTraffic& traffic = layer.traffic;
@@ -48,13 +48,13 @@ void skip(Fields& fields, std::initializer_list<const char*> keys) {
 
 void read_index(Fields& fields, const char* key, uint32_t& value) {
   int64_t wide = 0;
-  fields.integer(key, wide, between(0, kMostShards), "", Presence::kRequired);
+  fields.integer(key, wide, between(0, kMaxShards), "", Presence::kRequired);
   value = static_cast<uint32_t>(wide);
 }
 
 void read_tensor(Fields& fields, TensorTraffic& tensor) {
   fields.text("name", tensor.name, "", Presence::kRequired);
-  fields.integer("elements", tensor.elements, between(1, kMostElements), "", Presence::kRequired);
+  fields.integer("elements", tensor.elements, between(1, kMaxElements), "", Presence::kRequired);
   fields.boolean("statistic", tensor.statistic, "");
 }
 
@@ -72,8 +72,8 @@ void read_layer(Fields& fields, LayerPlan& layer) {
 void read_piece(Fields& fields, Piece& piece) {
   read_index(fields, "layer", piece.layer);
   read_index(fields, "tensor", piece.tensor);
-  fields.integer("first", piece.first, between(0, kMostElements), "", Presence::kRequired);
-  fields.integer("count", piece.count, between(1, kMostElements), "", Presence::kRequired);
+  fields.integer("first", piece.first, between(0, kMaxElements), "", Presence::kRequired);
+  fields.integer("count", piece.count, between(1, kMaxElements), "", Presence::kRequired);
 }
 
 void read_chunk(Fields& fields, Chunk& chunk) {
@@ -86,11 +86,11 @@ void read_chunk(Fields& fields, Chunk& chunk) {
 
 void read_top(Fields& fields, Plan& plan) {
   const auto required = Presence::kRequired;
-  fields.integer("global_batch", plan.global_batch, between(1, kMostSamples), "", required);
+  fields.integer("global_batch", plan.global_batch, between(1, kMaxSamples), "", required);
   fields.option("policy", plan.policy, names_of<Policy>(), "", required);
   fields.option("wire", plan.wire, names_of<DataType>(), "", required);
   fields.option("overlap", plan.overlap, names_of<Overlap>(), "", required);
-  fields.integer("staleness", plan.staleness, between(0, kMostStaleness), "");
+  fields.integer("staleness", plan.staleness, between(0, kMaxStaleness), "");
   fields.number("link_mbps", plan.link_mbps, between(0, 1e12), "");
   fields.number("processor_ns_per_byte", plan.processor_ns_per_byte, between(0, 1e12), "");
   fields.number("predicted_step_ms", plan.predicted_step_ms, between(0, 1e12), "");
@@ -161,10 +161,10 @@ class ChunkChecker {
                                     chunk.pieces[0].layer, ", got ", chunk.key));
     for (size_t i = 0; i < chunk.pieces.size(); ++i)
       check_piece(chunk.pieces[i], chunk, place.at("pieces").at(i));
-    const auto bytes = static_cast<uint64_t>(chunk.elements()) * bytes_of(number_of(plan_, chunk));
-    if (bytes > kMostChunkBytes)
-      fail_at(place.at("pieces"),
-              text("expected at most ", kMostChunkBytes, " bytes, got ", bytes));
+    const auto bytes =
+        static_cast<uint64_t>(chunk.elements()) * bytes_of(wire_dtype_of(plan_, chunk));
+    if (bytes > kMaxChunkBytes)
+      fail_at(place.at("pieces"), text("expected at most ", kMaxChunkBytes, " bytes, got ", bytes));
   }
 
   void check_piece(const Piece& piece, const Chunk& chunk, const JsonPath& place) {
@@ -175,7 +175,7 @@ class ChunkChecker {
     if (piece.layer != tensor.layer || piece.tensor != tensor.tensor || piece.first != done_)
       fail_at(place, text("expected element ", done_, " of ", name_of_piece(tensor),
                           ", got element ", piece.first, " of ", name_of_piece(piece)));
-    if (number_of(plan_, piece) != number_of(plan_, chunk))
+    if (wire_dtype_of(plan_, piece) != wire_dtype_of(plan_, chunk))
       fail_at(place,
               text("expected a tensor with the wire format of the first one in its chunk, got ",
                    name_of_piece(piece), ": \"wire\": \"", name_of(plan_.wire),

@@ -12,7 +12,7 @@ namespace poseidon::comm {
 namespace {
 
 /// The most layers for which all combinations are tried. With more, layers are improved one by one.
-constexpr size_t kMostCombined = 12;
+constexpr size_t kMaxCombined = 12;
 
 ClusterSize size_of(const PlanRequest& request) {
   return {static_cast<double>(request.workers), static_cast<double>(request.servers)};
@@ -74,7 +74,7 @@ class TimeSearch {
   Schemes best(Schemes start) {
     best_ = std::move(start);
     best_cost_ = cost(best_);
-    if (free_.size() <= kMostCombined)
+    if (free_.size() <= kMaxCombined)
       try_all();
     else
       while (improve_one()) {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/wire/number_format.h"
+#include "comm/wire/wire_codec.h"
 
 /// How gradients are summed and sent: enums with names. Each enum has one table of names, in the
 /// order of its values, for files and messages.

@@ -10,7 +10,7 @@ namespace poseidon::comm {
 namespace {
 
 int64_t bytes_of_element(DataType wire, const TensorTraffic& tensor) {
-  return static_cast<int64_t>(bytes_of(number_of(wire, tensor)));
+  return static_cast<int64_t>(bytes_of(wire_dtype_of(wire, tensor)));
 }
 
 int64_t factor_number_bytes(DataType wire) { return static_cast<int64_t>(bytes_of(wire)); }
@@ -59,7 +59,7 @@ std::vector<HeldBytes> held_bytes(const Plan& plan) {
   for (const Chunk& chunk : plan.chunks)
     for (const Piece& piece : chunk.pieces)
       held[piece.layer][assignment.servers()[chunk.server].host] +=
-          piece.count * static_cast<int64_t>(bytes_of(number_of(plan, chunk)));
+          piece.count * static_cast<int64_t>(bytes_of(wire_dtype_of(plan, chunk)));
   return held;
 }
 

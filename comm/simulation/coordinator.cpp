@@ -22,10 +22,10 @@ std::vector<std::span<std::byte>> ReplicaStore::memory() {
 
 // ---- plans
 
-std::optional<uint16_t> SimulatedPlanner::fetch_kept_step() {
-  if (!awaits_kept_step()) return std::nullopt;
-  ask_(*world_.options.keeper);
-  return world_.options.keeper;
+std::optional<uint16_t> SimulatedPlanner::fetch_memory_checkpoint() {
+  if (!awaits_memory_checkpoint()) return std::nullopt;
+  request_checkpoint_(*world_.options.checkpoint_holder);
+  return world_.options.checkpoint_holder;
 }
 
 std::optional<Json> SimulatedPlanner::plan(const std::vector<Fact>&, const Survivors& members) {
@@ -36,20 +36,20 @@ std::optional<Json> SimulatedPlanner::plan(const std::vector<Fact>&, const Survi
   return Json::object();
 }
 
-std::optional<Json> SimulatedPlanner::plan_again(const Survivors& survivors,
-                                                 const std::vector<Newcomer>& joined,
-                                                 int64_t step) {
+std::optional<Json> SimulatedPlanner::plan_next_view(const Survivors& survivors,
+                                                     const std::vector<Joiner>& joined,
+                                                     int64_t step) {
   const std::optional<SavedStep> restored = std::exchange(restored_, std::nullopt);
   const size_t receiving = begin_view_(step, restored.has_value());
   NextMembers members{survivors.workers, survivors.servers, {}, {}};
-  for (const Newcomer& newcomer : joined)
-    (newcomer.node.role == Role::kWorker ? members.joined_workers : members.joined_servers)
-        .push_back(newcomer.node.rank);
+  for (const Joiner& joiner : joined)
+    (joiner.node.role == Role::kWorker ? members.joined_workers : members.joined_servers)
+        .push_back(joiner.node.rank);
   world_.result.joined += joined.size();
-  for (const Newcomer& newcomer : joined)
-    for (const NodeFailure& loss : world_.result.regrouped)
-      if (loss.kind == NodeFailure::Kind::kDrift &&
-          host_of(loss.address) == host_of(newcomer.address))
+  for (const Joiner& joiner : joined)
+    for (const NodeFailure& failure : world_.result.reconfigurations)
+      if (failure.kind == NodeFailure::Kind::kDiverged &&
+          host_of(failure.address) == host_of(joiner.address))
         ++world_.result.admitted_again;
   world_.result.began_after.push_back(step);
   const Plan& plan = plan_now();
@@ -68,8 +68,8 @@ SimulatedCoordinator::SimulatedCoordinator(SimulatedWorld& world, int node)
       node_(node),
       planner_(
           world,
-          [this](uint16_t keeper) {
-            coordinator_.note(keeper, {.about = "fetch", .content = Json::object()});
+          [this](uint16_t checkpoint_holder) {
+            coordinator_.note(checkpoint_holder, {.about = "fetch", .content = Json::object()});
           },
           [this] { read_checkpoint(); },
           [this](int64_t step, bool restores) { return begin_view(step, restores); }),
@@ -94,17 +94,17 @@ SimulatedCoordinator::SimulatedCoordinator(SimulatedWorld& world, int node)
 std::shared_ptr<ReplicaStore> SimulatedCoordinator::make_store() const {
   const auto replicas = static_cast<size_t>(world_.options.plan.staleness) + 1;
   return std::make_shared<ReplicaStore>(
-      ReplicaStore{std::vector<Replica>(replicas, world_.model.first_values())});
+      ReplicaStore{std::vector<Replica>(replicas, world_.model.initial_values())});
 }
 
 void SimulatedCoordinator::noted(NodeId node, const Note& note) {
   if (note.about == "checkpoint") take_checkpoint(node.rank, note);
-  if (note.about == "tensors") hand_over_to(node.rank);
+  if (note.about == "tensors") transfer_state_to(node.rank);
 }
 
-void SimulatedCoordinator::hand_over_to(uint16_t worker) {
-  if (!handover_.is_due() || !handover_.add(worker)) return;
-  for (const uint16_t receiver : handover_.receivers())
+void SimulatedCoordinator::transfer_state_to(uint16_t worker) {
+  if (!state_transfer_.is_due() || !state_transfer_.add(worker)) return;
+  for (const uint16_t receiver : state_transfer_.receivers())
     coordinator_.note(
         receiver, {.about = "values", .step = planner_.first_step(), .content = Json::object()});
   coordinator_.note(0,
@@ -115,10 +115,10 @@ void SimulatedCoordinator::received(uint16_t worker, const FrameHeader& header) 
   const std::shared_ptr<ReplicaStore> store = intake_.received(worker);
   if (store == nullptr) return;
   const std::span<std::byte> tensor = store->memory()[header.key];
-  handover_.pass_on(worker, header, {tensor.subspan(header.offset, header.length), store},
-                    [this](uint16_t to, const FrameHeader& onward, const Payload& slice) {
-                      coordinator_.send(to, onward, slice);
-                    });
+  state_transfer_.pass_on(worker, header, {tensor.subspan(header.offset, header.length), store},
+                          [this](uint16_t to, const FrameHeader& onward, const Payload& slice) {
+                            coordinator_.send(to, onward, slice);
+                          });
 }
 
 /// An in-memory checkpoint is requested before the first step, and needs no agreement.
@@ -129,12 +129,12 @@ void SimulatedCoordinator::take_checkpoint(uint16_t worker, const Note& note) {
   };
   const auto store =
       intake_.take(worker, note.content.at("number").get<uint32_t>(), note.step, count);
-  if (planner_.awaits_kept_step()) {
+  if (planner_.awaits_memory_checkpoint()) {
     planner_.fetched();
     write(note.step, *store, digest);
     return coordinator_.fetched();
   }
-  if (handover_.is_under_way()) return handover_.end();
+  if (state_transfer_.is_under_way()) return state_transfer_.end();
   attempt([&] {
     queue_.take(note.step, {.worker = worker,
                             .digest = digest,
@@ -182,11 +182,11 @@ void SimulatedCoordinator::agreed(int64_t step, const std::vector<int64_t>& dige
   attempt([&] { queue_.agreed(step, digest); });
 }
 
-void SimulatedCoordinator::failed(const NodeFailure& loss) {
+void SimulatedCoordinator::failed(const NodeFailure& failure) {
   failed_ = true;
-  handover_.end();
-  drifted_ = !survivors_count(loss);
-  if (!drifted_) attempt([&] { queue_.trust_survivors(); });
+  state_transfer_.end();
+  diverged_ = !survivors_are_valid(failure);
+  if (!diverged_) attempt([&] { queue_.trust_survivors(); });
 }
 
 /// Reading takes some time. If the latest checkpoint is damaged, the last intact one before it
@@ -215,10 +215,10 @@ void SimulatedCoordinator::read_checkpoint() {
 size_t SimulatedCoordinator::begin_view(int64_t step, bool restores) {
   for (uint16_t worker = 0; worker < planner_.plan_now().workers(); ++worker)
     intake_.forget(worker);
-  queue_.go_back_to(step);
+  queue_.revert_to(step);
   if (restores) queue_.release();
   const size_t receiving = restores ? 0 : coordinator_.members().count_without_values();
-  handover_.begin_view(coordinator_.view(), receiving);
+  state_transfer_.begin_view(coordinator_.view(), receiving);
   return receiving;
 }
 

@@ -31,37 +31,37 @@ class SimulatedPlanner final : public JobPlanner {
   SimulatedPlanner(SimulatedWorld& world, std::function<void(uint16_t)> ask,
                    std::function<void()> read, std::function<size_t(int64_t, bool)> begin_view)
       : world_(world),
-        ask_(std::move(ask)),
-        read_(std::move(read)),
+        request_checkpoint_(std::move(ask)),
+        read_checkpoint_(std::move(read)),
         begin_view_(std::move(begin_view)) {}
 
   Json job() override { return Json::object(); }
-  bool wants_link() override { return world_.options.measures_link; }
+  bool needs_link_rate() override { return world_.options.measures_link; }
   void measured_link(const LinkRate& rate, bool) override { world_.result.link_mbps = rate.mbps; }
-  std::optional<uint16_t> fetch_kept_step() override;
-  void give_up_kept_step(uint16_t) override { fetched_ = true; }
+  std::optional<uint16_t> fetch_memory_checkpoint() override;
+  void give_up_memory_checkpoint(uint16_t) override { fetched_ = true; }
   std::optional<Json> plan(const std::vector<Fact>&, const Survivors& members) override;
-  bool can_go_on(const Survivors& survivors) override {
+  bool can_continue(const Survivors& survivors) override {
     return can_survive(plan_now(), survivors.workers.size(), survivors.servers.size());
   }
-  std::optional<Json> plan_again(const Survivors& survivors, const std::vector<Newcomer>& joined,
-                                 int64_t step) override;
+  std::optional<Json> plan_next_view(const Survivors& survivors, const std::vector<Joiner>& joined,
+                                     int64_t step) override;
   int64_t first_step() override { return first_step_; }
   bool needs_checkpoint() override { return world_.options.plan.staleness > 0; }
   int64_t saved_step() override { return world_.saved.empty() ? 0 : world_.saved.rbegin()->first; }
-  void restore() override { read_(); }
+  void restore() override { read_checkpoint_(); }
 
   /// The plan of the last view.
   const Plan& plan_now() const { return world_.plan(world_.result.view); }
-  bool awaits_kept_step() const { return world_.options.keeper && !fetched_; }
+  bool awaits_memory_checkpoint() const { return world_.options.checkpoint_holder && !fetched_; }
   void fetched() { fetched_ = true; }
   /// The next view begins with this checkpoint.
   void restored(const SavedStep& saved) { restored_ = saved; }
 
  private:
   SimulatedWorld& world_;
-  const std::function<void(uint16_t)> ask_;
-  const std::function<void()> read_;
+  const std::function<void(uint16_t)> request_checkpoint_;
+  const std::function<void()> read_checkpoint_;
   const std::function<size_t(int64_t, bool)> begin_view_;
   int64_t first_step_ = 0;
   bool fetched_ = false;
@@ -80,17 +80,19 @@ class SimulatedCoordinator final : public CheckpointReceiver, public JobObserver
     world_.result.warnings.push_back(why);
   }
   void joined(NodeId, const std::string&) override {}
-  void regrouping(const NodeFailure& loss) override { world_.result.regrouped.push_back(loss); }
+  void reconfiguring(const NodeFailure& failure) override {
+    world_.result.reconfigurations.push_back(failure);
+  }
   void started() override { world_.result.began = true; }
   void noted(NodeId node, const Note& note) override;
   void agreed(int64_t step, const std::vector<int64_t>& digest) override;
   std::string tensor_name(size_t) override { return "all values"; }
-  Destination place(uint16_t worker, const FrameHeader& header) override {
-    return intake_.place(worker, header);
+  Destination destination(uint16_t worker, const FrameHeader& header) override {
+    return intake_.destination(worker, header);
   }
   void received(uint16_t worker, const FrameHeader& header) override;
-  void failed(const NodeFailure& loss) override;
-  bool wants_checkpoint(int64_t step) override { return !drifted_ && queue_.wants(step); }
+  void failed(const NodeFailure& failure) override;
+  bool wants_checkpoint(int64_t step) override { return !diverged_ && queue_.wants(step); }
   void slow(NodeId, const std::string& what) override { world_.result.warnings.push_back(what); }
   void given_up(NodeId node) override { world_.result.given_up.push_back(node); }
   void ended(const Outcome& outcome) override {
@@ -103,7 +105,7 @@ class SimulatedCoordinator final : public CheckpointReceiver, public JobObserver
   void read_checkpoint();
   std::shared_ptr<ReplicaStore> make_store() const;
   void take_checkpoint(uint16_t worker, const Note& note);
-  void hand_over_to(uint16_t worker);
+  void transfer_state_to(uint16_t worker);
   void write(int64_t step, const ReplicaStore& store, const std::vector<int64_t>& digest);
   void attempt(const std::function<void()>& action);
 
@@ -113,8 +115,8 @@ class SimulatedCoordinator final : public CheckpointReceiver, public JobObserver
   Coordinator coordinator_;
   CheckpointIntake<ReplicaStore> intake_;
   CheckpointQueue queue_;
-  bool failed_ = false, drifted_ = false;
-  StateTransfer handover_;
+  bool failed_ = false, diverged_ = false;
+  StateTransfer state_transfer_;
 };
 
 }  // namespace poseidon::comm

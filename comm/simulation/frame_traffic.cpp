@@ -9,7 +9,7 @@ namespace poseidon::comm {
 
 namespace {
 /// The largest frame that passes a path which drops large packets, bytes.
-constexpr uint64_t kMostNarrowBytes = 1500;
+constexpr uint64_t kSmallMtuBytes = 1500;
 }  // namespace
 
 double FrameTraffic::chance() {
@@ -53,7 +53,7 @@ Time FrameTraffic::arrival(const Frame& frame) {
     const auto host = [&](size_t of) { return state_.node(connection.node[of]).host; };
     at += state_.links[host(1 - end)].leaves_at(frame.bytes(), state_.queue.now()) -
           state_.queue.now();
-    at = state_.links[host(end)].comes_at(frame.bytes(), at);
+    at = state_.links[host(end)].arrives_at(frame.bytes(), at);
   }
   return connection.last_arrival[end] = std::max(at, connection.last_arrival[end]);
 }
@@ -105,30 +105,30 @@ void FrameTraffic::deliver(uint32_t index) {
   const SimulatedConnection& connection = connection_of(frame);
   const auto end = static_cast<size_t>(frame.to_end);
   if (connection.closed || connection.shut[end] || !state_.hears(connection, end)) return;
-  if (is_stuck(frame)) return;
+  if (is_stalled(frame)) return;
   ++delivered_;
   Machine& machine = *state_.node(connection.node[end]).machine;
   const ConnectionId id = connection.id[end];
   if (frame.header.kind < FrameKind::kContribution)
     return machine.received(id, frame.header, frame.payload.bytes);
-  const std::span<std::byte> place = machine.place(id, frame.header);
-  if (place.empty()) return;
+  const std::span<std::byte> destination = machine.destination(id, frame.header);
+  if (destination.empty()) return;
   // Bytes are read as late as possible, so a test detects memory that is reused too early.
   if (frame.outdated)
-    std::fill(place.begin(), place.end(), std::byte{0x3E});
+    std::fill(destination.begin(), destination.end(), std::byte{0x3E});
   else if (!frame.payload.bytes.empty())
-    std::copy(frame.payload.bytes.begin(), frame.payload.bytes.end(), place.begin());
-  machine.received(id, frame.header, place);
+    std::copy(frame.payload.bytes.begin(), frame.payload.bytes.end(), destination.begin());
+  machine.received(id, frame.header, destination);
 }
 
 /// A frame behind a lost packet waits for it forever.
-bool FrameTraffic::is_stuck(const Frame& frame) {
+bool FrameTraffic::is_stalled(const Frame& frame) {
   SimulatedConnection& connection = connection_of(frame);
   const auto [least, most] = std::minmax(connection.node[0], connection.node[1]);
-  if (!state_.narrow.contains({least, most})) return false;
+  if (!state_.small_mtu.contains({least, most})) return false;
   const auto end = static_cast<size_t>(frame.to_end);
-  connection.stuck[end] |= frame.bytes() > kMostNarrowBytes;
-  return connection.stuck[end];
+  connection.stalled[end] |= frame.bytes() > kSmallMtuBytes;
+  return connection.stalled[end];
 }
 
 void FrameTraffic::has_left(uint32_t host) {

@@ -38,8 +38,8 @@ struct SimulatedConnection {
   PeerIdentity caller;
   NodeId called;
   bool open = false, closed = false;
-  std::array<bool, 2> shut{};   ///< an end has closed it, and receives nothing more
-  std::array<bool, 2> stuck{};  ///< nothing more arrives at an end: a packet before it was lost
+  std::array<bool, 2> shut{};     ///< an end has closed it, and receives nothing more
+  std::array<bool, 2> stalled{};  ///< nothing more arrives at an end: a packet before it was lost
   std::array<Time, 2> last_arrival{};  ///< at each end: a connection keeps its order
   /// Each end's sender on the link of its host; nullopt: the connection crosses no link.
   std::optional<std::array<HostLink::Sender, 2>> senders;
@@ -52,13 +52,14 @@ struct NetworkState {
   std::vector<std::unique_ptr<SimulatedNode>> nodes;
   std::vector<HostLink> links;  ///< by host
   std::vector<SimulatedConnection> connections;
-  std::set<std::pair<int, int>> deaf = {};    ///< (from, to): nothing arrives
-  std::set<std::pair<int, int>> narrow = {};  ///< pairs, lower index first: large packets are lost
+  std::set<std::pair<int, int>> blocked = {};  ///< (from, to): nothing arrives
+  std::set<std::pair<int, int>> small_mtu =
+      {};  ///< pairs, lower index first: large packets are lost
 
   SimulatedNode& node(int index) { return *nodes[static_cast<size_t>(index)]; }
   /// Whether frames for this end of a connection arrive.
   bool hears(const SimulatedConnection& connection, size_t end) const {
-    return !deaf.contains({connection.node[1 - end], connection.node[end]});
+    return !blocked.contains({connection.node[1 - end], connection.node[end]});
   }
   bool is_up(int index) const { return !nodes[static_cast<size_t>(index)]->crashed; }
   /// Returns a new id by which a node knows its end of a connection.
@@ -101,7 +102,7 @@ class FrameTraffic {
   void serve(uint32_t host);
   Time arrival(const Frame& frame);
   void transmit(uint32_t frame);
-  bool is_stuck(const Frame& frame);
+  bool is_stalled(const Frame& frame);
   void add_disturbances(Frame frame, Time at);
   SimulatedConnection& connection_of(const Frame& frame) {
     return state_.connections[frame.connection];

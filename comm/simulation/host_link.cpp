@@ -6,7 +6,7 @@ namespace poseidon::comm {
 
 HostLink::Sender HostLink::add() {
   outboxes_.emplace_back();
-  return arbiter_.add(true);
+  return egress_scheduler_.add(true);
 }
 
 void HostLink::push(Sender sender, uint32_t frame, Priority priority, uint64_t bytes) {
@@ -17,26 +17,26 @@ void HostLink::push(Sender sender, uint32_t frame, Priority priority, uint64_t b
 }
 
 std::optional<uint32_t> HostLink::next(Time now) {
-  hand_over(now);
-  if (busy_ || handed_over_.empty()) return std::nullopt;
+  queue_granted(now);
+  if (busy_ || queued_.empty()) return std::nullopt;
   busy_ = true;
-  return handed_over_.front().frame;
+  return queued_.front().frame;
 }
 
 void HostLink::has_left(Time now) {
-  const Sender sender = handed_over_.front().sender;
-  handed_over_.pop_front();
+  const Sender sender = queued_.front().sender;
+  queued_.pop_front();
   busy_ = outboxes_[sender].unsent = false;
-  arbiter_.drained(sender, now);
+  egress_scheduler_.drained(sender, now);
   want(sender);
 }
 
-void HostLink::hand_over(Time now) {
-  while (const std::optional<Sender> sender = arbiter_.next(now)) {
+void HostLink::queue_granted(Time now) {
+  while (const std::optional<Sender> sender = egress_scheduler_.next(now)) {
     Outbox& from = outboxes_[*sender];
     from.unsent = true;
     std::pop_heap(from.frames.begin(), from.frames.end());
-    handed_over_.push_back({*sender, from.frames.back().frame});
+    queued_.push_back({*sender, from.frames.back().frame});
     from.frames.pop_back();
   }
 }
@@ -44,13 +44,13 @@ void HostLink::hand_over(Time now) {
 void HostLink::pause(Sender sender, bool paused) {
   outboxes_[sender].paused = paused;
   if (paused)
-    arbiter_.withdraw(sender);
+    egress_scheduler_.withdraw(sender);
   else
     want(sender);
 }
 
 std::vector<uint32_t> HostLink::drop(Sender sender) {
-  arbiter_.withdraw(sender);
+  egress_scheduler_.withdraw(sender);
   std::vector<uint32_t> dropped;
   for (const Waiting& each : outboxes_[sender].frames) dropped.push_back(each.frame);
   outboxes_[sender].frames.clear();
@@ -61,7 +61,7 @@ Time HostLink::leaves_at(uint64_t bytes, Time now) {
   return egress_free_ = std::max(now, egress_free_) + time_of(bytes);
 }
 
-Time HostLink::comes_at(uint64_t bytes, Time at) {
+Time HostLink::arrives_at(uint64_t bytes, Time at) {
   return ingress_free_ = std::max(at, ingress_free_ + time_of(bytes));
 }
 
@@ -73,7 +73,7 @@ Time HostLink::time_of(uint64_t bytes) const {
 void HostLink::want(Sender sender) {
   const Outbox& from = outboxes_[sender];
   if (from.unsent || from.paused || from.frames.empty()) return;
-  arbiter_.want(sender, from.frames.front().priority, from.frames.front().bytes);
+  egress_scheduler_.want(sender, from.frames.front().priority, from.frames.front().bytes);
 }
 
 }  // namespace poseidon::comm

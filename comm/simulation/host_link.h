@@ -34,10 +34,10 @@ class HostLink {
   Time leaves_at(uint64_t bytes, Time now);
   Time egress_free() const { return egress_free_; }
   /// When the last of `bytes` bytes has arrived, at `at` or later.
-  Time comes_at(uint64_t bytes, Time at);
+  Time arrives_at(uint64_t bytes, Time at);
 
  private:
-  struct HandedOver {
+  struct QueuedFrame {
     Sender sender;
     uint32_t frame;
   };
@@ -55,14 +55,14 @@ class HostLink {
   };
   Time time_of(uint64_t bytes) const;
   void want(Sender sender);
-  void hand_over(Time now);
+  void queue_granted(Time now);
 
   double bytes_per_second_;
-  EgressScheduler arbiter_;
+  EgressScheduler egress_scheduler_;
   std::vector<Outbox> outboxes_;  ///< by sender
   uint64_t sequence_ = 0;
-  std::deque<HandedOver> handed_over_;  ///< the first one is leaving
-  bool busy_ = false;                   ///< a bulk frame is leaving
+  std::deque<QueuedFrame> queued_;  ///< the first one is leaving
+  bool busy_ = false;               ///< a bulk frame is leaving
   Time egress_free_{0}, ingress_free_{0};
 };
 

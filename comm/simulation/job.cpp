@@ -95,8 +95,8 @@ class Job {
       switch (fault.kind) {
         case Fault::Kind::kCrash: network_.crash(node); break;
         case Fault::Kind::kCut: network_.cut(node, node_of_.at(fault.b)); break;
-        case Fault::Kind::kDeaf: network_.deafen(node, node_of_.at(fault.b)); break;
-        case Fault::Kind::kNarrow: network_.narrow(node, node_of_.at(fault.b)); break;
+        case Fault::Kind::kBlocked: network_.block(node, node_of_.at(fault.b)); break;
+        case Fault::Kind::kSmallMtu: network_.limit_mtu(node, node_of_.at(fault.b)); break;
         case Fault::Kind::kHalt:
           network_.after(0, Time{0}, [this] { coordinator_->coordinator().halt(); });
           break;
@@ -147,11 +147,11 @@ class Job {
   void report_worker(uint16_t rank, const SimulatedWorker& worker) {
     if (worker.exchange() != nullptr)
       count(worker.exchange()->traffic(), worker.exchange()->bytes_of_layers());
-    if (stands_still_.contains({Role::kWorker, rank}) && worker.over() && worker.loss())
-      result_.returned[rank] = *worker.loss();
+    if (stands_still_.contains({Role::kWorker, rank}) && worker.over() && worker.failure())
+      result_.returned[rank] = *worker.failure();
     if (!survives({Role::kWorker, rank})) return;
     if (!worker.over()) note_idle({Role::kWorker, rank});
-    if (worker.loss()) result_.losses[rank] = *worker.loss();
+    if (worker.failure()) result_.failures[rank] = *worker.failure();
     if (worker.exchange() == nullptr || !worker.has_values()) return;
     result_.steps[rank] = worker.training().machine().complete();
     result_.digests[rank] = worker.digest();

@@ -19,13 +19,13 @@ namespace poseidon::comm {
 
 /// A fault that is injected at an event.
 struct Fault {
-  enum class Kind : uint8_t { kCrash, kPause, kCut, kHalt, kLeave, kDeaf, kNarrow };
+  enum class Kind : uint8_t { kCrash, kPause, kCut, kHalt, kLeave, kBlocked, kSmallMtu };
   Kind kind = Kind::kCrash;
   uint64_t at_event = 0;  ///< counted from the start, or from `in`
   /// If set, `at_event` counts from the first event in this state of the coordinator.
   std::optional<Coordinator::State> in = {};
-  /// `b` is the other end of a cut or of a narrow path; for kDeaf, the node that receives nothing
-  /// more from `a`.
+  /// `b` is the other end of a cut or of a narrow path; for kBlocked, the node that receives
+  /// nothing more from `a`.
   NodeId a = {}, b = {};
   Time pause_for{0};  ///< of a pause; 0: forever
 };
@@ -41,7 +41,7 @@ struct Arrival {
 /// A computation or protocol duty of a node.
 enum class Work : uint8_t {
   kPreparing,
-  kGiving,  ///< sends its in-memory checkpoint
+  kSendingCheckpoint,  ///< sends its in-memory checkpoint
   kBuilding,
   kTesting,
   kStopping,
@@ -72,8 +72,8 @@ struct SimulatedJobOptions {
   std::vector<Fault> faults = {};
   /// (rank, step): a worker whose values become wrong in this step, and then its gradients, without
   /// its knowledge.
-  std::optional<std::pair<uint16_t, uint64_t>> drifts = {};
-  bool all_drift = false;             ///< also the worker with this rank in each later view
+  std::optional<std::pair<uint16_t, uint64_t>> diverges = {};
+  bool all_diverge = false;           ///< also the worker with this rank in each later view
   std::vector<int64_t> damaged = {};  ///< steps whose checkpoints cannot be read
   /// (rank, step): a worker that responds, but stops computing at this step.
   std::optional<std::pair<uint16_t, uint64_t>> stalls = {};
@@ -89,7 +89,8 @@ struct SimulatedJobOptions {
   std::vector<Arrival> arrivals = {};
   uint16_t max_workers = 0, max_servers = 0;  ///< of a running job; 0: no joiners
   bool measures_link = false;
-  std::optional<uint16_t> keeper = {};  ///< a worker with the latest in-memory checkpoint
+  std::optional<uint16_t> checkpoint_holder =
+      {};  ///< a worker with the latest in-memory checkpoint
   std::function<void(const std::string&)> on_event = {};  ///< receives a line about each event
 };
 
@@ -101,7 +102,7 @@ struct SimulatedJobResult {
   std::map<uint16_t, int64_t> steps;     ///< complete steps by surviving worker
   std::map<uint16_t, uint32_t> digests;  ///< CRC-32C of all values after these steps
   std::map<uint16_t, NodeFailure>
-      losses;  ///< the failure that each surviving worker was informed of
+      failures;  ///< the failure that each surviving worker was informed of
   std::map<uint16_t, NodeFailure> returned;  ///< the same for each worker that had been paused
   /// Digests of the checkpoints that the coordinator has written, after the updates with their sums
   /// in flight.
@@ -118,11 +119,11 @@ struct SimulatedJobResult {
   std::vector<LayerBytes> bytes_of_layers;  ///< over all nodes, sent plus received
   std::optional<double> link_mbps;          ///< the measured rate
   bool began = false;                       ///< whether the first step has begun
-  std::vector<NodeFailure> regrouped;       ///< failures and joins after which the job continued
-  uint32_t view = 1;                        ///< the last view that has begun
-  std::vector<int64_t> began_after;         ///< steps done before each view after the first
-  size_t joined = 0;                        ///< nodes that have joined the running job
-  size_t admitted_again = 0;                ///< of those, on a host whose worker had diverged
+  std::vector<NodeFailure> reconfigurations;  ///< failures and joins after which the job continued
+  uint32_t view = 1;                          ///< the last view that has begun
+  std::vector<int64_t> began_after;           ///< steps done before each view after the first
+  size_t joined = 0;                          ///< nodes that have joined the running job
+  size_t admitted_again = 0;                  ///< of those, on a host whose worker had diverged
   /// By (step, layer, logical shard): the last view that summed the shard, and how often that view
   /// did.
   std::map<std::tuple<uint64_t, uint32_t, uint32_t>, std::pair<uint32_t, uint64_t>> given;

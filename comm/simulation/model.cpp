@@ -2,7 +2,7 @@
 
 #include "comm/plan/shard_parts.h"
 #include "comm/simulation/mixed.h"
-#include "comm/wire/number_format.h"
+#include "comm/wire/wire_codec.h"
 #include "core/digest.h"
 
 namespace poseidon::comm {
@@ -26,7 +26,7 @@ float ComputeModel::made_up(uint64_t step, uint64_t shard, uint32_t layer, uint3
   return static_cast<float>(static_cast<int64_t>(mixed(at) >> 40) - (1 << 23)) * 0x1p-23f;
 }
 
-Replica ComputeModel::first_values() const {
+Replica ComputeModel::initial_values() const {
   Replica replica;
   for (uint32_t layer = 0; layer < plan_.layers.size(); ++layer) {
     replica.emplace_back();
@@ -96,7 +96,7 @@ uint32_t ComputeModel::digest(const Replica& replica) {
 
 uint32_t reference_digest(const Plan& plan, uint64_t seed, int64_t steps) {
   const ComputeModel model(plan, seed);
-  Replica replica = model.first_values(), sums = replica;
+  Replica replica = model.initial_values(), sums = replica;
   for (int64_t step = 0; step < steps; ++step)
     for (uint32_t layer = 0; layer < replica.size(); ++layer) {
       if (plan.layers[layer].scheme == Scheme::kSfb) {
@@ -110,7 +110,7 @@ uint32_t reference_digest(const Plan& plan, uint64_t seed, int64_t steps) {
       for (uint32_t tensor = 0; tensor < replica[layer].size(); ++tensor) {
         std::vector<float>& value = replica[layer][tensor];
         if (plan.layers[layer].scheme != Scheme::kSfb)
-          model.gradient(static_cast<uint64_t>(step), layer, tensor, plan.assignment.everything(),
+          model.gradient(static_cast<uint64_t>(step), layer, tensor, plan.assignment.all_shards(),
                          sums[layer][tensor]);
         ComputeModel::update(value, sums[layer][tensor], value);
       }

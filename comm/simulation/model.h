@@ -19,7 +19,7 @@ class ComputeModel {
   /// `plan` must outlive it.
   ComputeModel(const Plan& plan, uint64_t seed) : plan_(plan), seed_(seed) {}
 
-  Replica first_values() const;
+  Replica initial_values() const;
   /// Writes the sum of the gradients of the shards in `part`, by the fixed tree.
   void gradient(uint64_t step, uint32_t layer, uint32_t tensor, Part part,
                 std::span<float> out) const;

@@ -39,10 +39,10 @@ class SimulatedNetwork {
   void cut(int a, int b);
   /// Nothing that `from` sends reaches `to` any more, not even a closed connection. The two cannot
   /// connect again.
-  void deafen(int from, int to) { state_.deaf.insert({from, to}); }
+  void block(int from, int to) { state_.blocked.insert({from, to}); }
   /// From now on a large frame between the two is lost, and so are all later frames of that
   /// connection in that direction.
-  void narrow(int a, int b) { state_.narrow.insert({std::min(a, b), std::max(a, b)}); }
+  void limit_mtu(int a, int b) { state_.small_mtu.insert({std::min(a, b), std::max(a, b)}); }
   bool is_up(int node) const;
 
   /// Sets a hook that runs before each event, with the event's number.

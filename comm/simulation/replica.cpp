@@ -7,12 +7,12 @@
 
 namespace poseidon::comm {
 
-void SimulatedReplica::take_memory(const std::vector<Part>& parts) {
+void SimulatedReplica::allocate_memory(const std::vector<Part>& parts) {
   parts_ = parts;
   if (!has_payload()) return;
   const auto in_flight = static_cast<size_t>(plan().staleness) + 1;
   earlier_gradients_.push_back(std::move(gradients_));
-  const Replica first = world_.model.first_values();
+  const Replica first = world_.model.initial_values();
   gradients_.assign(in_flight, std::vector<Replica>(parts.size() > 1 ? parts.size() : 0, first));
   if (!sums_.empty()) return;
   values_ = other_ = first;
@@ -54,7 +54,7 @@ std::span<const float> SimulatedReplica::make_gradient(uint64_t step, uint64_t b
                                       ? sums_of(step)[layer][tensor]
                                       : gradients_[step % gradients_.size()][part][layer][tensor];
   world_.model.gradient(batch, layer, tensor, parts_[part], values);
-  if (spoilt_) values[0] += 1;
+  if (corrupted_) values[0] += 1;
   return values;
 }
 
@@ -66,7 +66,7 @@ void SimulatedReplica::make_factors(uint64_t step, uint64_t batch, uint32_t laye
     world_.model.factor(batch, layer, which, first,
                         factors(layer, which, step)
                             .subspan(first * width(layer, which), count * width(layer, which)));
-  if (spoilt_) factors(layer, kDeltas, step)[first * width(layer, kDeltas)] += 1;
+  if (corrupted_) factors(layer, kDeltas, step)[first * width(layer, kDeltas)] += 1;
 }
 
 void SimulatedReplica::rebuild(uint64_t step, uint32_t layer) {
@@ -87,9 +87,9 @@ void SimulatedReplica::revert(size_t layer) {
   if (has_payload()) std::swap(values_[layer], other_[layer]);
 }
 
-void SimulatedReplica::spoil(size_t layer) {
+void SimulatedReplica::corrupt(size_t layer) {
   if (!has_payload()) return;
-  spoilt_ = true;
+  corrupted_ = true;
   values_[layer][0][0] += 1;
 }
 
@@ -97,7 +97,7 @@ void SimulatedReplica::spoil(size_t layer) {
 
 void SimulatedReplica::restore(const SimulatedCheckpoint& saved) {
   values_ = other_ = saved.values;
-  spoilt_ = false;
+  corrupted_ = false;
   auto step = static_cast<uint64_t>(saved.step) - saved.sums.size();
   for (const Replica& sums : saved.sums) sums_of(step++) = sums;
 }

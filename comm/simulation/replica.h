@@ -20,8 +20,8 @@ class SimulatedReplica final : public ExchangeMemory {
 
   /// Allocates memory for a worker that contributes these parts; the first time with initial
   /// values.
-  void take_memory(const std::vector<Part>& parts);
-  void take_first_values() { restore({.step = 0, .values = world_.model.first_values()}); }
+  void allocate_memory(const std::vector<Part>& parts);
+  void set_initial_values() { restore({.step = 0, .values = world_.model.initial_values()}); }
   /// Restores the values of a checkpoint, and its sums in flight.
   void restore(const SimulatedCheckpoint& saved);
   /// The memory of each tensor, for values from another worker.
@@ -41,7 +41,7 @@ class SimulatedReplica final : public ExchangeMemory {
   /// Reverts a layer's last update.
   void revert(size_t layer);
   /// Corrupts the values of a layer, and from then on the gradients of this worker.
-  void spoil(size_t layer);
+  void corrupt(size_t layer);
 
   uint32_t digest() const { return ComputeModel::digest(values_); }
   /// The digests of all values, and of the sums in flight of the steps from `complete` to `done`.
@@ -66,7 +66,7 @@ class SimulatedReplica final : public ExchangeMemory {
   const SimulatedWorld& world_;
   std::vector<Part> parts_;
   Replica values_, other_;  ///< current values, and those of the step before or after
-  bool spoilt_ = false;
+  bool corrupted_ = false;
   std::vector<Replica> sums_;                    ///< of the steps in flight
   std::vector<std::vector<Replica>> gradients_;  ///< of these, by own part; empty for one part
   /// Gradients of earlier views: frames in flight to a failed node may still read them.

@@ -23,8 +23,8 @@ class SimulatedServer final : public MemberHost, public PayloadReceiver {
   void refused(const std::string&) override { over_ = true; }
   void planned(const Planned& planned) override;
   void started(uint64_t) override {}
-  Destination place(NodeId from, const FrameHeader& header) override {
-    return shard_->place(from.rank, header);
+  Destination destination(NodeId from, const FrameHeader& header) override {
+    return shard_->destination(from.rank, header);
   }
   void received(NodeId from, const FrameHeader& header) override {
     shard_->received(from.rank, header);
@@ -36,7 +36,7 @@ class SimulatedServer final : public MemberHost, public PayloadReceiver {
     if (!world_.hangs({Role::kServer, member_.rank()}, Work::kConcluding)) member_.finished(0);
   }
   int64_t step_under_way() override { return 0; }
-  void regroup(const NodeFailure&) override { member_.coordinator().left_view(0, 0); }
+  void reconfigure(const NodeFailure&) override { member_.coordinator().left_view(0, 0); }
   void failed(const NodeFailure&, bool alone) override;
   void dismissed() override { over_ = true; }
 

@@ -16,7 +16,7 @@ StepMachine machine_at(int64_t step, const Plan& plan, int64_t in_flight) {
                       .done = step,
                       .in_flight = in_flight,
                       .staleness = plan.staleness,
-                      .together = plan.overlap != Overlap::kPriority});
+                      .barrier = plan.overlap != Overlap::kPriority});
 }
 
 /// As in WorkerTraining.
@@ -33,12 +33,11 @@ void compare_in_turn(const SimulatedJobOptions& options, Member& member,
 }  // namespace
 
 SimulatedTraining::SimulatedTraining(SimulatedWorld& world, Member& member,
-                                     SimulatedReplica& replica, Surroundings surroundings,
-                                     uint64_t seed)
+                                     SimulatedReplica& replica, Callbacks callbacks, uint64_t seed)
     : world_(world),
       member_(member),
       replica_(replica),
-      surroundings_(std::move(surroundings)),
+      callbacks_(std::move(callbacks)),
       random_(seed),
       machine_(machine_at(0, world.options.plan, 0)),
       limit_(0, world.options.steps) {}
@@ -92,12 +91,12 @@ void SimulatedTraining::forward(uint32_t layer) {
     gate_ = layer;
     return;
   }
-  surroundings_.after(compute_time(layer, true), [this, layer] { forward(layer + 1); });
+  callbacks_.after(compute_time(layer, true), [this, layer] { forward(layer + 1); });
 }
 
 void SimulatedTraining::backward(uint32_t layer) {
   if (layer == 0) return end_of_step();
-  surroundings_.after(compute_time(layer - 1, false), [this, layer] {
+  callbacks_.after(compute_time(layer - 1, false), [this, layer] {
     machine_.contributed(layer - 1);  // first, because contribute() may deliver the sum
     contribute(layer - 1, false);
     make_updates();
@@ -115,10 +114,10 @@ void SimulatedTraining::contribute(uint32_t layer, bool statistics) {
   for (uint32_t tensor = 0; tensor < plan.traffic.tensors.size(); ++tensor) {
     if (plan.traffic.tensors[tensor].statistic != statistics) continue;
     for (size_t i = 0; i < parts.size(); ++i)
-      hand_over(layer, {.step = step(),
-                        .tensor = tensor,
-                        .part = parts[i],
-                        .values = replica_.make_gradient(step(), batch_, layer, tensor, i)});
+      pass_to_exchange(layer, {.step = step(),
+                               .tensor = tensor,
+                               .part = parts[i],
+                               .values = replica_.make_gradient(step(), batch_, layer, tensor, i)});
   }
 }
 
@@ -126,7 +125,7 @@ void SimulatedTraining::contribute_factors(uint32_t layer) {
   const Part own = plan_->assignment.shards_of(member_.rank());
   for (uint32_t shard = own.first; shard < own.first + own.count; ++shard) {
     replica_.make_factors(step(), batch_, layer, shard);
-    hand_over(layer, {.step = step(), .part = {shard, 1}});
+    pass_to_exchange(layer, {.step = step(), .part = {shard, 1}});
   }
 }
 
@@ -143,7 +142,7 @@ void SimulatedTraining::count(uint32_t layer, const Contribution& contribution) 
 }
 
 /// As in ClusterExchange.
-void SimulatedTraining::hand_over(uint32_t layer, const Contribution& contribution) {
+void SimulatedTraining::pass_to_exchange(uint32_t layer, const Contribution& contribution) {
   if (contribution.tensor == 0) count(layer, contribution);
   if (world_.options.plan.overlap == Overlap::kNone)
     held_back_.emplace_back(layer, contribution);
@@ -178,7 +177,7 @@ void SimulatedTraining::sync() {
   member_.coordinator().digest({.step = machine_.done(),
                                 .turn = Digest::kAll,
                                 .values = replica_.digests(machine_.complete(), machine_.done())});
-  if (member_.rank() == 0 && world_.options.carries_payload) surroundings_.send_checkpoint();
+  if (member_.rank() == 0 && world_.options.carries_payload) callbacks_.send_checkpoint();
   test(0);
 }
 
@@ -188,7 +187,7 @@ void SimulatedTraining::test(int64_t batch) {
   member_.coordinator().progress(
       {.doing = "testing", .done = batch, .of = batches, .unit = "batches"});
   if (batch > 0 && world_.hangs({Role::kWorker, member_.rank()}, Work::kTesting)) return;
-  surroundings_.after(world_.options.test_batch, [this, batch] { test(batch + 1); });
+  callbacks_.after(world_.options.test_batch, [this, batch] { test(batch + 1); });
 }
 
 void SimulatedTraining::go_on() {
@@ -198,12 +197,12 @@ void SimulatedTraining::go_on() {
     begin_step();
 }
 
-void SimulatedTraining::end_behind(int64_t step, StepLimit::Next then) {
+void SimulatedTraining::end_after(int64_t step, StepLimit::Next then) {
   if (then == StepLimit::Next::kPause)
     limit_.pause(step);
   else
     limit_.halt(step);
-  if (undecided_) surroundings_.after(Time{0}, [this] { begin_step(); });
+  if (undecided_) callbacks_.after(Time{0}, [this] { begin_step(); });
 }
 
 // ---- sums and updates
@@ -226,9 +225,9 @@ void SimulatedTraining::update(size_t layer) {
   const auto step = static_cast<uint64_t>(machine_.next_update(layer));
   replica_.update(step, layer);
   // In later views other workers may have these ranks.
-  if ((member_.view() == 1 || world_.options.all_drift) &&
-      world_.options.drifts == std::pair(member_.rank(), step))
-    replica_.spoil(layer);
+  if ((member_.view() == 1 || world_.options.all_diverge) &&
+      world_.options.diverges == std::pair(member_.rank(), step))
+    replica_.corrupt(layer);
   machine_.updated(layer);
 }
 
@@ -236,10 +235,10 @@ void SimulatedTraining::arrived(uint64_t step, uint32_t layer) {
   if (world_.options.plan.layers[layer].scheme == Scheme::kSfb) replica_.rebuild(step, layer);
   machine_.arrived(layer);
   if (gate_ && open_gate(*gate_)) {
-    surroundings_.after(Time{0}, [this, waiting = *gate_] { forward(waiting); });
+    callbacks_.after(Time{0}, [this, waiting = *gate_] { forward(waiting); });
     gate_.reset();
   }
-  if (syncing_ && machine_.has_all_sums()) surroundings_.after(Time{0}, [this] { sync(); });
+  if (syncing_ && machine_.has_all_sums()) callbacks_.after(Time{0}, [this] { sync(); });
 }
 
 void SimulatedTraining::go_to(int64_t step, std::optional<int64_t> anew) {

@@ -19,7 +19,7 @@ namespace poseidon::comm {
 /// continues when the awaited event arrives.
 class SimulatedTraining {
  public:
-  struct Surroundings {
+  struct Callbacks {
     /// Calls `action` after `wait`, unless the worker is over by then.
     std::function<void(Time wait, std::function<void()> action)> after;
     /// Sends a checkpoint of the steps done.
@@ -28,7 +28,7 @@ class SimulatedTraining {
 
   /// All must outlive it. `seed` randomizes the computation times.
   SimulatedTraining(SimulatedWorld& world, Member& member, SimulatedReplica& replica,
-                    Surroundings surroundings, uint64_t seed);
+                    Callbacks callbacks, uint64_t seed);
 
   /// Starts the next step, or ends. `exchange`, of this plan, must outlive the view.
   void begin(WorkerExchange& exchange, const Plan& plan);
@@ -36,7 +36,7 @@ class SimulatedTraining {
   void arrived(uint64_t step, uint32_t layer);
   int64_t offer_halt() { return limit_.offer(); }
   /// The steps end after `step`: finally (kEnd), or until nodes have joined (kPause).
-  void end_behind(int64_t step, StepLimit::Next then);
+  void end_after(int64_t step, StepLimit::Next then);
   /// Abandons the current step and continues from `step`. `anew` has a value if the parameters come
   /// from a checkpoint or another worker: the number of steps whose sums are still in flight.
   void go_to(int64_t step, std::optional<int64_t> anew);
@@ -53,7 +53,7 @@ class SimulatedTraining {
   void contribute(uint32_t layer, bool statistics);
   void contribute_factors(uint32_t layer);
   void count(uint32_t layer, const Contribution& contribution);
-  void hand_over(uint32_t layer, const Contribution& contribution);
+  void pass_to_exchange(uint32_t layer, const Contribution& contribution);
   void end_of_step();
   void sync();
   void test(int64_t batch);
@@ -65,7 +65,7 @@ class SimulatedTraining {
   SimulatedWorld& world_;
   Member& member_;
   SimulatedReplica& replica_;
-  const Surroundings surroundings_;
+  const Callbacks callbacks_;
   uint64_t random_;
   WorkerExchange* exchange_ = nullptr;  ///< null until begin()
   const Plan* plan_ = nullptr;          ///< of the view; null until begin()

@@ -12,7 +12,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-void sign(Member& member, const char* doing) {
+void report_activity(Member& member, const char* doing) {
   member.coordinator().progress({.doing = doing, .unit = ""});
 }
 
@@ -48,7 +48,7 @@ bool worker_hangs(const SimulatedWorld& world, const Member& member, Work in) {
 
 /// Restores the checkpoint of `step`, or the initial values if the job restarts from step 0.
 void restore(SimulatedReplica& replica, const SimulatedWorld& world, int64_t step) {
-  if (step == 0) return replica.take_first_values();
+  if (step == 0) return replica.set_initial_values();
   check(world.saved.contains(step),
         "the checkpoint to return to is stored until all workers have returned");
   replica.restore(world.saved.at(step));
@@ -76,7 +76,7 @@ void SimulatedWorker::after(Time wait, std::function<void()> action) {
 // ---- up to the first step
 
 void SimulatedWorker::welcomed(uint16_t, const Json&) {
-  sign(member_, "opening data");
+  report_activity(member_, "opening data");
   if (worker_hangs(world_, member_, Work::kPreparing)) return;
   after(1ms, [this] { member_.prepared({{"data", "made up"}}); });
 }
@@ -85,10 +85,10 @@ void SimulatedWorker::welcomed(uint16_t, const Json&) {
 /// or the values of this view's first step, for joiners.
 void SimulatedWorker::noted(const Note& note) {
   if (note.about == "values") return payload_.expect(replica_.memory(), [this] { ready(); });
-  if (note.about != "fetch" || worker_hangs(world_, member_, Work::kGiving)) return;
+  if (note.about != "fetch" || worker_hangs(world_, member_, Work::kSendingCheckpoint)) return;
   if (has_values_) return send_checkpoint(note.step);
-  sign(member_, "sending its in-memory checkpoint");
-  replica_.take_first_values();
+  report_activity(member_, "sending its in-memory checkpoint");
+  replica_.set_initial_values();
   send_checkpoint(0);
 }
 
@@ -116,9 +116,9 @@ void SimulatedWorker::planned(const Planned& planned) {
         // Once the worker has stopped, the replica has reverted, or is about to.
         if (!stopped_) training_.arrived(step, layer);
       }));
-  replica_.take_memory(payload_.exchange()->parts());
+  replica_.allocate_memory(payload_.exchange()->parts());
   if (restored) restore(replica_, world_, first_step);
-  sign(member_, "building the net");
+  report_activity(member_, "building the net");
   if (worker_hangs(world_, member_, Work::kBuilding)) return;
   after(member_.rank() == 0 ? world_.options.preparation : 1ms, [this, lacks_values, first_step] {
     if (!lacks_values) return ready();
@@ -133,27 +133,27 @@ void SimulatedWorker::ready() {
 }
 
 void SimulatedWorker::started(uint64_t) {
-  sign(member_, "training");
+  report_activity(member_, "training");
   training_.begin(*payload_.exchange(), *plan_);
 }
 
 // ---- after a node failure
 
 /// Cancels all pending actions.
-void SimulatedWorker::regroup(const NodeFailure&) {
+void SimulatedWorker::reconfigure(const NodeFailure&) {
   stopped_ = true;
   ++stops_;
   if (worker_hangs(world_, member_, Work::kStopping)) return;
   after(1ms, [this] {
     const StepMachine& machine = training_.machine();
-    member_.coordinator().left_view(machine.complete(), machine.least_complete());
+    member_.coordinator().left_view(machine.complete(), machine.earliest_revertible());
   });
 }
 
-void SimulatedWorker::failed(const NodeFailure& loss, bool alone) {
+void SimulatedWorker::failed(const NodeFailure& failure, bool alone) {
   stopped_ = true;
   ++stops_;
-  loss_ = loss;
+  failure_ = failure;
   if (!worker_hangs(world_, member_, Work::kStopping))
     return world_.network.after(node_, 1ms, [this, alone] { stop(alone); });
   // If no node is left to end it, the process ends itself (trainer/member/exit_watchdog.h).

@@ -25,7 +25,7 @@ class SimulatedWorker final : public MemberHost {
   bool has_values() const { return has_values_ || member_.view() <= 1; }
   const SimulatedTraining& training() const { return training_; }
   uint32_t digest() const { return replica_.digest(); }
-  const std::optional<NodeFailure>& loss() const { return loss_; }
+  const std::optional<NodeFailure>& failure() const { return failure_; }
   /// The exchange of its last view; null before the first.
   const WorkerExchange* exchange() const { return payload_.exchange(); }
 
@@ -35,11 +35,11 @@ class SimulatedWorker final : public MemberHost {
   void started(uint64_t first_step) override;
   void noted(const Note& note) override;
   int64_t offer_halt() override { return training_.offer_halt(); }
-  void halt(int64_t step) override { training_.end_behind(step, StepLimit::Next::kEnd); }
-  void pause(int64_t step) override { training_.end_behind(step, StepLimit::Next::kPause); }
+  void halt(int64_t step) override { training_.end_after(step, StepLimit::Next::kEnd); }
+  void pause(int64_t step) override { training_.end_after(step, StepLimit::Next::kPause); }
   int64_t step_under_way() override { return training_.machine().done() + 1; }
-  void regroup(const NodeFailure& loss) override;
-  void failed(const NodeFailure& loss, bool alone) override;
+  void reconfigure(const NodeFailure& failure) override;
+  void failed(const NodeFailure& failure, bool alone) override;
   void save(int64_t step) override;
   void dismissed() override { over_ = true; }
 
@@ -62,7 +62,7 @@ class SimulatedWorker final : public MemberHost {
   bool stopped_ = false;
   uint32_t checkpoints_sent_ = 0;
   bool over_ = false;
-  std::optional<NodeFailure> loss_;
+  std::optional<NodeFailure> failure_;
 };
 
 }  // namespace poseidon::comm

@@ -24,21 +24,21 @@ class SimulatedWorkerPayload final : public PayloadReceiver {
   }
   /// The exchange of its last view; null before the first.
   WorkerExchange* exchange() const { return exchange_.get(); }
-  /// Values will arrive in this memory; `come` is called when all have arrived.
-  void expect(std::vector<std::span<std::byte>> values, std::function<void()> come) {
+  /// Values will arrive in this memory; `on_complete` is called when all have arrived.
+  void expect(std::vector<std::span<std::byte>> values, std::function<void()> on_complete) {
     intake_.emplace(std::move(values));
-    come_ = std::move(come);
+    on_complete_ = std::move(on_complete);
   }
 
-  Destination place(NodeId from, const FrameHeader& header) override {
-    if (from.role != Role::kCoordinator) return exchange_->place(from, header);
-    return intake_ ? intake_->place(header)
+  Destination destination(NodeId from, const FrameHeader& header) override {
+    if (from.role != Role::kCoordinator) return exchange_->destination(from, header);
+    return intake_ ? intake_->destination(header)
                    : Destination::refused("sent values that were not requested");
   }
   void received(NodeId from, const FrameHeader& header) override {
     if (from.role != Role::kCoordinator) return exchange_->received(from, header);
     intake_->received();
-    if (intake_->complete()) come_();
+    if (intake_->complete()) on_complete_();
   }
   std::string awaiting(NodeId node) const override {
     return exchange_ ? exchange_->awaiting(node) : "";
@@ -47,7 +47,7 @@ class SimulatedWorkerPayload final : public PayloadReceiver {
  private:
   std::unique_ptr<WorkerExchange> exchange_;
   std::optional<TensorIntake> intake_;
-  std::function<void()> come_;
+  std::function<void()> on_complete_;
 };
 
 }  // namespace poseidon::comm

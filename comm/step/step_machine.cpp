@@ -11,7 +11,7 @@ StepMachine::StepMachine(const Options& options)
     : layers_(options.layers,
               {.arrived = options.done, .updated = options.done - options.in_flight}),
       staleness_(options.staleness),
-      together_(options.together),
+      barrier_(options.barrier),
       done_(options.done) {
   check(options.in_flight >= 0 && options.in_flight <= options.done && options.staleness >= 0,
         "only completed steps have sums in flight");
@@ -50,7 +50,7 @@ int64_t StepMachine::goal(size_t layer) const {
 
 /// Whether updates of `step` may be made at all.
 bool StepMachine::may_begin(int64_t step) const {
-  if (!together_) return true;
+  if (!barrier_) return true;
   for (size_t layer = 0; layer < layers_.size(); ++layer)
     if (goal(layer) <= step || layers_[layer].arrived <= step) return false;
   return true;
@@ -83,7 +83,7 @@ int64_t StepMachine::complete() const {
   return std::ranges::min(layers_, {}, &Layer::updated).updated;
 }
 
-int64_t StepMachine::least_complete() const {
+int64_t StepMachine::earliest_revertible() const {
   const int64_t all_have = complete();
   const bool all_can = std::ranges::all_of(
       layers_, [&](const Layer& of) { return of.has_older && of.updated == all_have; });
@@ -103,7 +103,8 @@ bool StepMachine::abandon_after(int64_t step) {
 }
 
 std::vector<size_t> StepMachine::revert_to(int64_t step) {
-  check(step >= least_complete() && step <= complete(), "a worker can return by at most one step");
+  check(step >= earliest_revertible() && step <= complete(),
+        "a worker can return by at most one step");
   [[maybe_unused]] const int64_t complete_before = complete();
   std::vector<size_t> back;
   for (size_t layer = 0; layer < layers_.size(); ++layer) {

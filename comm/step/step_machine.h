@@ -23,7 +23,7 @@ class StepMachine {
     int64_t in_flight = 0;  ///< the last of these: sums arrived, updates not made
     int64_t staleness = 0;
     /// Barrier: all sums of a step must arrive before its first update.
-    bool together = false;
+    bool barrier = false;
   };
   explicit StepMachine(const Options& options);
 
@@ -57,9 +57,9 @@ class StepMachine {
 
   // Reverting.
   /// The fewest complete steps to which it can revert.
-  int64_t least_complete() const;
-  /// Reverts to `step` complete steps, at least least_complete(). Returns the layers whose last
-  /// update the caller must revert. Afterwards no sum is in flight.
+  int64_t earliest_revertible() const;
+  /// Reverts to `step` complete steps, at least earliest_revertible(). Returns the layers whose
+  /// last update the caller must revert. Afterwards no sum is in flight.
   std::vector<size_t> revert_to(int64_t step);
   /// Abandons all steps after `step`, whose sums will not be completed or not be used. These are
   /// the current step, and a step that is done here but not on another device. Returns false and
@@ -81,7 +81,7 @@ class StepMachine {
 
   std::vector<Layer> layers_;
   int64_t staleness_;
-  bool together_;
+  bool barrier_;
   int64_t done_;
 };
 

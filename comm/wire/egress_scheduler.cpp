@@ -45,7 +45,7 @@ std::optional<EgressScheduler::Sender> EgressScheduler::next(Time now) {
   if (far != nullptr && !has_credit(connections_[far->sender])) far = nullptr;
   if (near == nullptr && far == nullptr) return std::nullopt;
   const bool leaves = near == nullptr || (far != nullptr && *near < *far);
-  return hand_over(leaves ? beyond : within, now);
+  return grant(leaves ? beyond : within, now);
 }
 
 void EgressScheduler::drained(Sender sender, Time now) {
@@ -54,7 +54,7 @@ void EgressScheduler::drained(Sender sender, Time now) {
   if (counts(each)) held_ -= each.held;
   if (each.leaves_host) {
     each.late = now > each.since + grace_period();
-    pace_.sent(each.held, each.since, now);
+    link_rate_.sent(each.held, each.since, now);
   }
   each.held = 0;
 }
@@ -87,7 +87,7 @@ bool EgressScheduler::is_as_urgent_as_all_held(Priority priority) const {
   });
 }
 
-EgressScheduler::Sender EgressScheduler::hand_over(Heap& heap, Time now) {
+EgressScheduler::Sender EgressScheduler::grant(Heap& heap, Time now) {
   const Sender sender = heap.front().sender;
   std::pop_heap(heap.begin(), heap.end());
   heap.pop_back();
@@ -118,7 +118,7 @@ void EgressScheduler::find_late(Time now) {
 
 /// The connections share the link, and each may have one slice queued.
 Time EgressScheduler::grace_period() const {
-  return pace_.grace_period(std::max(kCredit, leaving_ * kSliceFrame));
+  return link_rate_.grace_period(std::max(kCredit, leaving_ * kSliceFrame));
 }
 
 }  // namespace poseidon::comm

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "comm/wire/link_pace.h"
+#include "comm/wire/link_rate_estimator.h"
 #include "comm/wire/rate_limit.h"
 #include "comm/wire/transport.h"
 
@@ -76,7 +76,7 @@ class EgressScheduler {
   const Waiting* first(Heap& heap);
   bool has_credit(const Connection& each) const;
   bool is_as_urgent_as_all_held(Priority priority) const;
-  Sender hand_over(Heap& heap, Time now);
+  Sender grant(Heap& heap, Time now);
   void find_late(Time now);
   Time grace_period() const;
 
@@ -88,7 +88,7 @@ class EgressScheduler {
   uint64_t held_ = 0;       ///< queued bytes of all connections that count
   Time late_at_ = Time{0};  ///< no counted connection is late before this time
   RateLimit rate_;
-  LinkPace pace_;
+  LinkRateEstimator link_rate_;
 };
 
 }  // namespace poseidon::comm

@@ -69,7 +69,7 @@ void FrameReader::open_body(FrameSink& sink) {
     body_ = small_;
     return;
   }
-  body_ = sink.place(header_);
+  body_ = sink.destination(header_);
   if (body_.size() == header_.length) return;
   check(body_.empty(), "the memory for a body has the length in its header");
   state_ = State::kDropped;

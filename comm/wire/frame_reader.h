@@ -19,7 +19,7 @@ class FrameSink {
   virtual std::string announced(const FrameHeader& header) = 0;
   /// Returns the destination of a bulk body, header.length bytes (at least one). An empty
   /// destination drops the body.
-  virtual std::span<std::byte> place(const FrameHeader& header) = 0;
+  virtual std::span<std::byte> destination(const FrameHeader& header) = 0;
   /// Called for each complete frame whose seals are correct. Returns false to stop reading.
   virtual bool take(const FrameHeader& header, std::span<const std::byte> body) = 0;
 };

@@ -16,7 +16,7 @@ namespace poseidon::comm {
 
 namespace {
 
-constexpr uint64_t kMostSecretBytes = 64 * 1024;
+constexpr uint64_t kMaxSecretBytes = 64 * 1024;
 constexpr size_t kJobAt = 16, kNonceAt = 32;
 
 // Each direction has its own labels, so a proof that is sent back to its author proves nothing.
@@ -134,8 +134,8 @@ Secret checked_secret(Secret secret, const std::string& name) {
     return byte == std::byte{' '} || (byte >= std::byte{'\t'} && byte <= std::byte{'\r'});
   };
   while (!secret.empty() && blank(secret.back())) secret.pop_back();
-  if (secret.size() < kLeastSecretBytes)
-    throw ConfigError(text(name, ": expected a secret of at least ", kLeastSecretBytes,
+  if (secret.size() < kMinSecretBytes)
+    throw ConfigError(text(name, ": expected a secret of at least ", kMinSecretBytes,
                            " bytes, got ", secret.size(), "; make one: openssl rand -hex 32"));
   return secret;
 }
@@ -145,14 +145,14 @@ Secret checked_secret(Secret secret, const std::string& name) {
 Secret read_secret(const std::string& path, Log& log) {
   warn_of_readers(path, log);
   Secret secret;
-  read_file(path, kMostSecretBytes, secret);
+  read_file(path, kMaxSecretBytes, secret);
   return checked_secret(std::move(secret), path);
 }
 
 Secret read_secret_line(int file, const std::string& name) {
   Secret secret;
   std::byte next{};
-  while (secret.size() < kMostSecretBytes) {
+  while (secret.size() < kMaxSecretBytes) {
     const ssize_t count = ::read(file, &next, 1);
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0 || next == std::byte{'\n'}) break;

@@ -18,13 +18,13 @@ namespace poseidon::comm {
 
 /// The shared secret of a cluster. Empty: the cluster has no secret, and nothing is proved.
 using Secret = std::vector<std::byte>;
-inline constexpr size_t kLeastSecretBytes = 16;
+inline constexpr size_t kMinSecretBytes = 16;
 
 /// Reads a secret from a file, without the white space at its end. Warns if other users may read
-/// the file. Throws ConfigError if it cannot be read or has fewer than kLeastSecretBytes bytes.
+/// the file. Throws ConfigError if it cannot be read or has fewer than kMinSecretBytes bytes.
 Secret read_secret(const std::string& path, Log& log);
 /// Reads a secret from the first line of an open file, and nothing after that line. `name` stands
-/// for the file in errors. Throws ConfigError if it has fewer than kLeastSecretBytes bytes.
+/// for the file in errors. Throws ConfigError if it has fewer than kMinSecretBytes bytes.
 Secret read_secret_line(int file, const std::string& name);
 
 inline constexpr size_t kNonceBytes = 32;

@@ -9,14 +9,14 @@ std::vector<std::byte> HandshakeEnd::hello() const {
 
 FrameKind HandshakeEnd::expected() const {
   if (initiates()) return FrameKind::kChallenge;
-  return hello_taken_ ? FrameKind::kProof : FrameKind::kHello;
+  return hello_received_ ? FrameKind::kProof : FrameKind::kHello;
 }
 
 HandshakeStep HandshakeEnd::take(std::span<const std::byte> body, const Refusal& refusal) {
   if (const auto* initiator = std::get_if<Initiator>(&end_)) return initiator->challenge(body);
   auto& acceptor = std::get<Acceptor>(end_);
-  if (hello_taken_) return acceptor.proof(body);
-  hello_taken_ = true;
+  if (hello_received_) return acceptor.proof(body);
+  hello_received_ = true;
   HandshakeStep step = acceptor.hello(body);
   if (step.error.empty()) step.error = refusal(acceptor.caller());
   return step;

@@ -29,7 +29,7 @@ class HandshakeEnd {
 
  private:
   std::variant<Initiator, Acceptor> end_;
-  bool hello_taken_ = false;  ///< whether an acceptor has received a hello
+  bool hello_received_ = false;  ///< whether an acceptor has received a hello
 };
 
 }  // namespace poseidon::comm

@@ -41,16 +41,16 @@ void describe_step(Fields& fields, int64_t& step) {
   fields.integer("step", step, kSteps, "number of completed steps", Presence::kRequired);
 }
 
-void describe_loss(Fields& fields, NodeFailure& loss) {
-  fields.option("kind", loss.kind, kKinds, "kind of failure", Presence::kRequired);
-  fields.option("role", loss.who.role, kRoles, "role of the failed node", Presence::kRequired);
-  int64_t rank = loss.who.rank;
+void describe_failure(Fields& fields, NodeFailure& failure) {
+  fields.option("kind", failure.kind, kKinds, "kind of failure", Presence::kRequired);
+  fields.option("role", failure.who.role, kRoles, "role of the failed node", Presence::kRequired);
+  int64_t rank = failure.who.rank;
   fields.integer("rank", rank, between(0, 65535), "rank of the failed node", Presence::kRequired);
-  loss.who.rank = static_cast<uint16_t>(rank);
-  fields.text("address", loss.address, "address of the failed node");
-  fields.text("why", loss.why, "reason", Presence::kRequired);
-  fields.integer("step", loss.step, kSteps, "step in progress, from 1; 0: before the first");
-  fields.text("awaited", loss.awaited, "data that a node awaited from the failed one");
+  failure.who.rank = static_cast<uint16_t>(rank);
+  fields.text("address", failure.address, "address of the failed node");
+  fields.text("why", failure.why, "reason", Presence::kRequired);
+  fields.integer("step", failure.step, kSteps, "step in progress, from 1; 0: before the first");
+  fields.text("awaited", failure.awaited, "data that a node awaited from the failed one");
 }
 
 template <class... Messages>
@@ -76,7 +76,7 @@ void Join::describe(Fields& fields) {
 
 void Welcome::describe(Fields& fields) {
   fields.integer("rank", rank, between(0, 65535), "rank within the role", Presence::kRequired);
-  fields.number("timeout_s", timeout_s, between(kLeastTimeoutSeconds, kMostTimeoutSeconds),
+  fields.number("timeout_s", timeout_s, between(kMinTimeoutSeconds, kMaxTimeoutSeconds),
                 "seconds without a heartbeat after which a node has failed", Presence::kRequired);
   fields.integer("workers", workers, between(0, 65536), "maximum number of workers",
                  Presence::kRequired);
@@ -138,9 +138,9 @@ void HaltOffer::describe(Fields& fields) { describe_step(fields, step); }
 void Halt::describe(Fields& fields) { describe_step(fields, step); }
 void Pause::describe(Fields& fields) { describe_step(fields, step); }
 void Paused::describe(Fields& fields) { describe_step(fields, step); }
-void Lost::describe(Fields& fields) { describe_loss(fields, loss); }
-void Failed::describe(Fields& fields) { describe_loss(fields, loss); }
-void Regroup::describe(Fields& fields) { describe_loss(fields, loss); }
+void Lost::describe(Fields& fields) { describe_failure(fields, failure); }
+void Failed::describe(Fields& fields) { describe_failure(fields, failure); }
+void Regroup::describe(Fields& fields) { describe_failure(fields, failure); }
 void LeftView::describe(Fields& fields) {
   describe_step(fields, step);
   fields.integer("least", least, at_least(0), "first step to which it can return",
@@ -171,7 +171,7 @@ std::string NodeFailure::message() const {
   switch (kind) {
     case Kind::kPeer: return node + " failed" + when + ": " + why + waiting;
     case Kind::kStall: return node + " stalled" + when + ": " + why + waiting;
-    case Kind::kDrift:
+    case Kind::kDiverged:
       return (who.role == Role::kCoordinator ? "the workers diverged"
                                              : node + " diverged from the other workers") +
              when + ": " + why;

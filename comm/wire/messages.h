@@ -187,12 +187,12 @@ struct Paused {
 /// Why a job, or a view of it, ends early: a node failure or a joiner.
 struct NodeFailure {
   enum class Kind : uint8_t {
-    kPeer,    ///< a node failed: broken connection, silence, a frame that breaks the protocol
-    kStall,   ///< a node answers but makes no progress
-    kDrift,   ///< replicas differ; `who` is the coordinator if the wrong replica is unknown
-    kError,   ///< a node reports a local error: a loss that is not finite, a full disk
-    kLeft,    ///< a node was asked to end
-    kJoined,  ///< no failure: the view ends so that a node can join
+    kPeer,      ///< a node failed: broken connection, silence, a frame that breaks the protocol
+    kStall,     ///< a node answers but makes no progress
+    kDiverged,  ///< replicas differ; `who` is the coordinator if the wrong replica is unknown
+    kError,     ///< a node reports a local error: a loss that is not finite, a full disk
+    kLeft,      ///< a node was asked to end
+    kJoined,    ///< no failure: the view ends so that a node can join
     /// Two nodes never reached each other. In a member's report `why` is the transport's reason,
     /// and `who` the called node. From the coordinator `why` is a complete sentence.
     kUnreached,
@@ -212,14 +212,14 @@ struct NodeFailure {
 /// Member to coordinator: a peer has failed, or the member has a local error.
 struct Lost {
   static constexpr const char* kType = "lost";
-  NodeFailure loss;
+  NodeFailure failure;
   void describe(Fields& fields);
 };
 
 /// Coordinator to member: the job has failed; end it.
 struct Failed {
   static constexpr const char* kType = "failed";
-  NodeFailure loss;
+  NodeFailure failure;
   void describe(Fields& fields);
 };
 
@@ -228,7 +228,7 @@ struct Failed {
 /// done this, the coordinator sends the next plan.
 struct Regroup {
   static constexpr const char* kType = "regroup";
-  NodeFailure loss;
+  NodeFailure failure;
   void describe(Fields& fields);
 };
 

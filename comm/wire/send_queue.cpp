@@ -32,7 +32,7 @@ void SendQueue::keep_urgent() {
 
 void SendBatch::add(OutFrame frame, FrameSeal& seal) {
   const auto body = frame.payload.bytes;
-  check(frames_.size() < kMostFrames, "a frame is added only to a batch with room");
+  check(frames_.size() < kMaxFrames, "a frame is added only to a batch with room");
   check(frame.header.length == 0 || frame.header.length == body.size(),
         "a socket needs a frame's bytes, not only their number");
   check(!is_bulk(frame.header.kind) || !body.empty(), "a bulk frame has a body");

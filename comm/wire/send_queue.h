@@ -44,16 +44,16 @@ class SendQueue {
 class SendBatch {
  public:
   /// A batch of this many frames or bytes is full. Its writer may set another limit of bytes.
-  static constexpr size_t kMostFrames = 32;
+  static constexpr size_t kMaxFrames = 32;
   static constexpr size_t kEnoughBytes = 64 * 1024;
 
   bool done() const { return next_ == pieces_.size(); }
   bool full(uint64_t enough = kEnoughBytes) const {
-    return frames_.size() == kMostFrames || bytes_ >= enough;
+    return frames_.size() == kMaxFrames || bytes_ >= enough;
   }
   /// Adds a frame, and fills in the length and the seals of its header.
   void add(OutFrame frame, FrameSeal& seal);
-  /// The bytes that are not written yet, at most 2 x kMostFrames spans. Valid until the next call.
+  /// The bytes that are not written yet, at most 2 x kMaxFrames spans. Valid until the next call.
   std::span<const std::span<const std::byte>> pieces() const {
     return std::span(pieces_).subspan(next_);
   }
@@ -65,7 +65,7 @@ class SendBatch {
 
  private:
   std::vector<OutFrame> frames_;
-  std::array<std::array<std::byte, kHeaderBytes>, kMostFrames> headers_;
+  std::array<std::array<std::byte, kHeaderBytes>, kMaxFrames> headers_;
   std::vector<std::span<const std::byte>> pieces_;  ///< header and body of each frame, alternately
   size_t next_ = 0;                                 ///< index into pieces_
   size_t bytes_ = 0;

@@ -22,8 +22,8 @@ inline bool is_slice_of(const FrameHeader& header, uint64_t bytes) {
 }
 
 /// The most slices of one chunk: SliceSet has one bit for each.
-inline constexpr uint64_t kMostSlices = 64;
-inline constexpr uint64_t kMostChunkBytes = kMostSlices * kSliceBytes;
+inline constexpr uint64_t kMaxSlices = 64;
+inline constexpr uint64_t kMaxChunkBytes = kMaxSlices * kSliceBytes;
 
 /// The set of slices of one chunk that have arrived.
 class SliceSet {
@@ -32,7 +32,7 @@ class SliceSet {
   void add(uint64_t slice) { bits_ |= uint64_t{1} << slice; }
   void clear() { bits_ = 0; }
   bool complete(uint64_t slices) const {
-    return bits_ == (slices == kMostSlices ? ~uint64_t{0} : (uint64_t{1} << slices) - 1);
+    return bits_ == (slices == kMaxSlices ? ~uint64_t{0} : (uint64_t{1} << slices) - 1);
   }
 
  private:

@@ -81,18 +81,18 @@ class Machine {
     return "";
   }
   /// Returns the most bytes that the body of a control frame from this connection may have.
-  virtual uint64_t most_control_bytes(ConnectionId from) const {
+  virtual uint64_t max_control_bytes(ConnectionId from) const {
     static_cast<void>(from);
-    return kMostControlBytes;
+    return kMaxControlBytes;
   }
   /// A connection, from connect() or accepted, is authenticated.
   virtual void opened(ConnectionId connection, const PeerIdentity& peer) = 0;
   /// Returns the destination of a bulk frame's body, of header.length bytes. If it is empty, the
   /// body is read and dropped, and received() is not called. The memory must stay valid until
   /// received() or closed().
-  virtual std::span<std::byte> place(ConnectionId from, const FrameHeader& header) = 0;
-  /// A complete frame has arrived. A bulk body lies in the memory that place() returned; any other
-  /// body is valid only during the call.
+  virtual std::span<std::byte> destination(ConnectionId from, const FrameHeader& header) = 0;
+  /// A complete frame has arrived. A bulk body lies in the memory that destination() returned; any
+  /// other body is valid only during the call.
   virtual void received(ConnectionId from, const FrameHeader& header,
                         std::span<const std::byte> body) = 0;
   /// The peer is alive: bytes have arrived. During a body this may come only once for each slice.

@@ -67,7 +67,7 @@ std::optional<uint64_t> body_cap(FrameKind kind) {
     case FrameKind::kChallenge:
     case FrameKind::kProof:
     case FrameKind::kRefusal: return 1024;
-    case FrameKind::kControl: return kMostControlBytes;
+    case FrameKind::kControl: return kMaxControlBytes;
     case FrameKind::kHeartbeat: return 0;
     case FrameKind::kContribution:
     case FrameKind::kSum:

@@ -18,7 +18,7 @@ inline constexpr uint16_t kWireVersion = 2;
 inline constexpr uint64_t kSliceBytes = 256 * 1024;
 
 /// The longest body of a control frame.
-inline constexpr uint64_t kMostControlBytes = uint64_t{16} << 20;
+inline constexpr uint64_t kMaxControlBytes = uint64_t{16} << 20;
 
 enum class FrameKind : uint16_t {
   // Before a connection is authenticated (comm/wire/handshake.h).

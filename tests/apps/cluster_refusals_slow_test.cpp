@@ -87,7 +87,7 @@ class Applicant final : public comm::MemberHost, public comm::PayloadReceiver {
   void refused(const std::string& why) override { over(why); }
   void planned(const comm::Planned&) override {}
   void started(uint64_t) override {}
-  comm::Destination place(comm::NodeId, const comm::FrameHeader&) override {
+  comm::Destination destination(comm::NodeId, const comm::FrameHeader&) override {
     return comm::Destination::dropped();
   }
   void received(comm::NodeId, const comm::FrameHeader&) override {}

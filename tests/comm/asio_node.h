@@ -146,7 +146,7 @@ class Node final : private Machine {
       if (events.begun == 0) ++events.early;
     });
   }
-  std::span<std::byte> place(ConnectionId from, const FrameHeader& header) override {
+  std::span<std::byte> destination(ConnectionId from, const FrameHeader& header) override {
     note([&](Events& events) { events.placed.push_back(header.length); });
     if (header.chunk == 99) return {};
     places_[from].resize(header.length);

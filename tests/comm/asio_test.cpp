@@ -249,7 +249,7 @@ TEST_CASE("silent and slow unauthenticated peers are dropped at the handshake de
 
 TEST_CASE("above the limit of unauthenticated connections, the oldest one is dropped") {
   AsioOptions options = server_options();
-  options.limits.unproved = 2;
+  options.limits.unauthenticated = 2;
   Node server(options);
   const BareSocket first(server.address());
   BareSocket second(server.address());
@@ -261,7 +261,7 @@ TEST_CASE("above the limit of unauthenticated connections, the oldest one is dro
 
 TEST_CASE("a flood from one host displaces only that host's unauthenticated connections") {
   AsioOptions options = server_options();
-  options.limits.unproved = 4;
+  options.limits.unauthenticated = 4;
   Node server(options);
   BareSocket slow_member(server.address());
   std::vector<BareSocket> flood;

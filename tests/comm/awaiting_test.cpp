@@ -73,7 +73,7 @@ TEST_CASE("a server reports what it awaits from a given worker") {
                                  .chunk = 0,
                                  .part = {0, 1},
                                  .length = 65'536};
-  REQUIRE(shard.place(0, contribution).accepted);
+  REQUIRE(shard.destination(0, contribution).accepted);
   shard.received(0, contribution);
   CHECK(shard.awaiting(0) == "");
   for (const uint32_t rank : {1, 2})

@@ -134,7 +134,7 @@ TEST_CASE("a held checkpoint stays the last one until the job has reverted to it
   CHECK(all.written == Steps{4});
   CHECK(all.queue.hold().step == 4);  // another node fails meanwhile
   all.queue.release();
-  all.queue.go_back_to(4);
+  all.queue.revert_to(4);
   all.queue.agreed(8, {2, 11});
   all.take(8, {2, 11});
   CHECK(all.written == Steps{4});

@@ -78,12 +78,12 @@ TEST_CASE("a shared chunk is closed when it is large enough, and stays within th
 
 TEST_CASE("chunks are assigned largest first to the least loaded server, ties by key") {
   std::vector<Chunk> chunks = chunks_of({1, 5, 3, 3, 4});
-  deal(chunks, 2);
+  assign_servers(chunks, 2);
   // 5 goes to server 0, 4 to server 1, 3 (key 2) to server 1, 3 (key 3) to server 0, and 1 to
   // server 1: 8 on each.
   CHECK(servers_of(chunks) == std::vector<uint32_t>{1, 0, 1, 0, 1});
   CHECK(hottest_over_mean(chunks, 2) == 1);
-  deal(chunks, 3);
+  assign_servers(chunks, 3);
   CHECK(servers_of(chunks) == std::vector<uint32_t>{1, 0, 2, 2, 1});
   CHECK(hottest_over_mean(chunks, 3) == doctest::Approx(6 * 3 / 16.0));
   CHECK(hottest_over_mean({}, 3) == 1);

@@ -17,10 +17,10 @@ namespace {
 const Secret kSecret(24, std::byte{0x5a});
 constexpr uint32_t kSlices = 96;  // more than the kernel buffers for a peer that does not read
 
-AsioOptions server_options(const std::shared_ptr<InProcessHub>& neighbours = nullptr) {
+AsioOptions server_options(const std::shared_ptr<InProcessHub>& in_process_hub = nullptr) {
   AsioOptions options;
   options.listen = "127.0.0.1:0";
-  options.neighbours = neighbours;
+  options.in_process_hub = in_process_hub;
   options.self = {.role = Role::kServer, .rank = 1, .view = 4, .address = ""};
   options.secret = kSecret;
   return options;
@@ -111,11 +111,11 @@ double seconds_of_slices(double limit_mbps, size_t slices) {
 
 /// Seconds that the slices take when two transports of one process send them at the same time.
 double seconds_from_two(double limit_mbps, uint32_t slices) {
-  const auto neighbours = std::make_shared<InProcessHub>();
-  AsioOptions options = server_options(neighbours);
+  const auto in_process_hub = std::make_shared<InProcessHub>();
+  AsioOptions options = server_options(in_process_hub);
   options.bandwidth_limit_mbps = limit_mbps;
   Node server(options), beside(options);
-  std::optional<Node> refused(server_options(neighbours));  // has no limit; destroyed below
+  std::optional<Node> refused(server_options(in_process_hub));  // has no limit; destroyed below
   Stranger one(server, "127.0.0.2"), other(beside, "127.0.0.3");
   const auto begin = std::chrono::steady_clock::now();
   send_slices(server, one.id, bulk_priority(1), slices);

@@ -52,7 +52,7 @@ class Collector final : public FrameSink {
     announcements.push_back(header.kind);
     return refuse_with;
   }
-  std::span<std::byte> place(const FrameHeader& header) override {
+  std::span<std::byte> destination(const FrameHeader& header) override {
     if (header.chunk == 99) return {};
     place_.assign(header.length, std::byte{});
     return place_;

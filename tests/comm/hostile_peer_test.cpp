@@ -56,7 +56,7 @@ class QuietMember final : public MemberHost, public PayloadReceiver {
   void refused(const std::string&) override { happened += "refused "; }
   void planned(const Planned&) override { happened += "planned "; }
   void started(uint64_t) override { happened += "started "; }
-  Destination place(NodeId, const FrameHeader&) override { return Destination::dropped(); }
+  Destination destination(NodeId, const FrameHeader&) override { return Destination::dropped(); }
   void received(NodeId, const FrameHeader&) override {}
   void forgotten(NodeId) override {}
   void noted(const Note&) override {}
@@ -65,7 +65,9 @@ class QuietMember final : public MemberHost, public PayloadReceiver {
   void concluded() override {}
   std::string awaiting(NodeId) const override { return ""; }
   int64_t step_under_way() override { return 0; }
-  void failed(const NodeFailure& loss, bool) override { happened += "failed: " + loss.why + " "; }
+  void failed(const NodeFailure& failure, bool) override {
+    happened += "failed: " + failure.why + " ";
+  }
   void save(int64_t) override { happened += "save "; }
   void dismissed() override { happened += "dismissed "; }
 
@@ -98,9 +100,9 @@ class QuietCoordinator final : public JobPlanner, public CheckpointReceiver, pub
   std::optional<Json> plan(const std::vector<Fact>&, const Survivors&) override {
     return Json::object();
   }
-  bool can_go_on(const Survivors&) override { return true; }
-  std::optional<Json> plan_again(const Survivors&, const std::vector<Newcomer>&,
-                                 int64_t step) override {
+  bool can_continue(const Survivors&) override { return true; }
+  std::optional<Json> plan_next_view(const Survivors&, const std::vector<Joiner>&,
+                                     int64_t step) override {
     goes_on_after = step;
     return Json::object();
   }
@@ -110,9 +112,9 @@ class QuietCoordinator final : public JobPlanner, public CheckpointReceiver, pub
   void noted(NodeId, const Note&) override {}
   void agreed(int64_t step, const std::vector<int64_t>&) override { agreed_steps.push_back(step); }
   std::string tensor_name(size_t) override { return "tensor"; }
-  Destination place(uint16_t, const FrameHeader&) override { return Destination::dropped(); }
+  Destination destination(uint16_t, const FrameHeader&) override { return Destination::dropped(); }
   void received(uint16_t, const FrameHeader&) override {}
-  void failed(const NodeFailure& loss) override { losses.push_back(loss.message()); }
+  void failed(const NodeFailure& failure) override { failures.push_back(failure.message()); }
   bool wants_checkpoint(int64_t) override { return wants_state; }
   void saved(uint16_t, int64_t) override {}
   void not_saved(uint16_t worker, const std::string&) override { without_state.push_back(worker); }
@@ -123,7 +125,7 @@ class QuietCoordinator final : public JobPlanner, public CheckpointReceiver, pub
   int64_t goes_on_after = -1;
   bool running = false, wants_state = false, over = false;
   std::vector<uint16_t> without_state;
-  std::vector<std::string> refusals, losses;
+  std::vector<std::string> refusals, failures;
   std::vector<int64_t> agreed_steps;
 };
 
@@ -209,7 +211,7 @@ TEST_CASE("a node outside the job is refused, and its departure does not end the
   lonely.member.opened(60, caller(Role::kWorker, 60000));
   lonely.member.opened(61, caller(Role::kWorker, 2));
   lonely.member.opened(62, caller(Role::kServer, 0));
-  CHECK(lonely.member.place(61, {.kind = FrameKind::kFactor, .length = 8}).empty());
+  CHECK(lonely.member.destination(61, {.kind = FrameKind::kFactor, .length = 8}).empty());
   CHECK(lonely.transport.closed == std::vector<ConnectionId>{60});
   lonely.hears(Planned{
       .view = 1,
@@ -233,10 +235,10 @@ TEST_CASE("a member that is not prepared rejects a plan") {
 }
 
 TEST_CASE("a member obeys a refusal only until it has a plan") {
-  TestMember newcomer;
-  newcomer.hears(Welcome{.rank = 0});
-  newcomer.hears(Refused{"go away"});
-  CHECK(newcomer.host.happened == "welcomed refused ");
+  TestMember joiner;
+  joiner.hears(Welcome{.rank = 0});
+  joiner.hears(Refused{"go away"});
+  CHECK(joiner.host.happened == "welcomed refused ");
   TestMember lonely;
   lonely.hears(Welcome{.rank = 0});
   lonely.member.prepared({});
@@ -309,8 +311,8 @@ TEST_CASE("a worker that omits an expected fact fails the job") {
   for (ConnectionId id : {1u, 2u}) crowd.join(id);
   crowd.hears(1, Prepared{{{"samples", "10"}}});
   crowd.hears(2, Prepared{});
-  REQUIRE(crowd.host.losses.size() == 1);
-  CHECK(crowd.host.losses[0].find("samples is missing, expected 10 as on worker 0") !=
+  REQUIRE(crowd.host.failures.size() == 1);
+  CHECK(crowd.host.failures[0].find("samples is missing, expected 10 as on worker 0") !=
         std::string::npos);
 }
 
@@ -322,7 +324,7 @@ TEST_CASE("a worker far ahead with its digests is removed") {
   // Its connection is closed by then. The job ends as soon as the other worker reports the failure
   // too.
   crowd.hears(2, Lost{{.who = {Role::kWorker, 0}, .address = "", .why = "it", .awaited = "a sum"}});
-  CHECK(crowd.host.losses.size() == 1);
+  CHECK(crowd.host.failures.size() == 1);
 }
 
 TEST_CASE("a digest with too many tensors does not count") {
@@ -331,7 +333,7 @@ TEST_CASE("a digest with too many tensors does not count") {
   crowd.hears(1, Digest{.step = 1, .values = std::vector<int64_t>(100'000, 1)});
   crowd.hears(2, Digest{.step = 1, .values = {7, 8}});
   CHECK(crowd.host.agreed_steps.empty());
-  CHECK(crowd.host.losses.empty());  // a divergence would be reported at once
+  CHECK(crowd.host.failures.empty());  // a divergence would be reported at once
 }
 
 TEST_CASE("each step's digests agree once, even if workers repeat them") {
@@ -341,7 +343,7 @@ TEST_CASE("each step's digests agree once, even if workers repeat them") {
     for (const ConnectionId from : {1u, 1u, 2u, 2u})
       crowd.hears(from, Digest{.step = step, .values = {step, 8}});
   CHECK(crowd.host.agreed_steps.size() == 10'000);
-  CHECK(crowd.host.losses.empty());
+  CHECK(crowd.host.failures.empty());
 }
 
 TEST_CASE("an unsolicited halt offer halts no worker") {
@@ -378,7 +380,7 @@ TEST_CASE("a worker that leaves saves its state first") {
                        .address = "",
                        .why = "a signal",
                        .awaited = ""}});
-  CHECK(crowd.host.losses == std::vector<std::string>{"worker 1 left in step 1: a signal"});
+  CHECK(crowd.host.failures == std::vector<std::string>{"worker 1 left in step 1: a signal"});
   crowd.hears(1, Stopped{5});
   crowd.hears(2, Stopped{6});
   CHECK(crowd.transport.said.back().find("\"save\"") != std::string::npos);
@@ -433,7 +435,7 @@ TEST_CASE(
   CHECK(crowd.host.goes_on_after == -1);
   crowd.transport.time += 1h;  // reading may take any time
   crowd.coordinator.wake();
-  CHECK(crowd.host.losses.empty());
+  CHECK(crowd.host.failures.empty());
   crowd.coordinator.restored(2);
   CHECK(crowd.host.goes_on_after == 2);
 }
@@ -485,12 +487,12 @@ TEST_CASE("a worker that has diverged in a job does not request to join it again
 TEST_CASE("control messages of a node that has not joined are limited to 64 KiB") {
   TestCoordinator crowd(true, 2, 3);
   for (const ConnectionId id : {1u, 2u, 8u})
-    CHECK(crowd.coordinator.most_control_bytes(id) == 64 * 1024);
+    CHECK(crowd.coordinator.max_control_bytes(id) == 64 * 1024);
   crowd.begin();
   crowd.come(8, "host8:1");
   for (const ConnectionId id : {1u, 2u, 8u})
-    CHECK(crowd.coordinator.most_control_bytes(id) == kMostControlBytes);
-  CHECK(crowd.coordinator.most_control_bytes(9) == 64 * 1024);
+    CHECK(crowd.coordinator.max_control_bytes(id) == kMaxControlBytes);
+  CHECK(crowd.coordinator.max_control_bytes(9) == 64 * 1024);
 }
 
 TEST_CASE("refusals of a join request with long texts stay short") {
@@ -536,7 +538,7 @@ TEST_CASE("an unreadable note fails its sender, not the job") {
   crowd.hears(1, Lost{{.who = {Role::kWorker, 2}, .address = "", .why = "it", .awaited = "sums"}});
   for (ConnectionId id : {1u, 2u}) crowd.hears(id, LeftView{.step = 0, .least = 0});
   CHECK(crowd.host.goes_on_after == 0);
-  CHECK(crowd.host.losses.empty());
+  CHECK(crowd.host.failures.empty());
 }
 
 TEST_CASE("a joiner that reports progress but is not ready within 60 s is removed") {
@@ -567,10 +569,10 @@ TEST_CASE("member ids do not run out after 140,000 joins") {
   StillTransport transport;
   QuietCoordinator host;
   CoordinatedJob job({.workers = 2, .facts = {}}, transport, {host, host, host});
-  job.newcomers[7] = {.node = {Role::kWorker, 5}, .address = "host7:1"};
+  job.joiners[7] = {.node = {Role::kWorker, 5}, .address = "host7:1"};
   uint16_t last = 1;
   for (int joined = 0; joined < 140'000; ++joined) {
-    const uint16_t id = job.give_id(Role::kWorker);
+    const uint16_t id = job.assign_id(Role::kWorker);
     const uint16_t next = last == 4 ? 6 : last == UINT16_MAX ? 2 : static_cast<uint16_t>(last + 1);
     REQUIRE(id == next);
     last = id;
@@ -596,7 +598,7 @@ TEST_CASE("a server ignores a request to forget an unknown worker") {
   for (const uint32_t worker : {0u, 1u, 2u, 60'000u}) shard.forget(worker);
   CHECK_FALSE(
       shard
-          .place(
+          .destination(
               60'000,
               {.kind = FrameKind::kContribution, .view = 1, .part = {0, 1}, .length = kSliceBytes})
           .accepted);
@@ -616,15 +618,15 @@ TEST_CASE("a sum that arrives before this worker's contribution is rejected") {
   const auto bytes = static_cast<uint64_t>(plan.chunks[0].elements()) * sizeof(float);
   const FrameHeader sum{
       .kind = FrameKind::kSum, .view = 1, .part = {0, 2}, .length = std::min(bytes, kSliceBytes)};
-  CHECK(exchange.place({Role::kServer, 0}, sum).fault ==
+  CHECK(exchange.destination({Role::kServer, 0}, sum).fault ==
         "sent the sum of step 0 before this worker's contribution");
   for (const Piece& piece : plan.chunks[0].pieces)
     exchange.contribute(piece.layer,
                         {.tensor = piece.tensor, .part = {0, 1}, .values = memory.values});
-  CHECK(exchange.place({Role::kServer, 0}, sum).accepted);
+  CHECK(exchange.destination({Role::kServer, 0}, sum).accepted);
   FrameHeader next = sum;
   next.step = 1;
-  CHECK_FALSE(exchange.place({Role::kServer, 0}, next).accepted);
+  CHECK_FALSE(exchange.destination({Role::kServer, 0}, next).accepted);
 }
 
 TEST_CASE("a plan with a chunk of too many slices is rejected") {
@@ -682,11 +684,11 @@ TEST_CASE("a member that fails in three attempts to prepare the job ends the job
   }
   // The first failure was on another host, so it does not count for host b.
   crowd.coordinator.closed(last, "no heartbeat for 10 s");
-  CHECK(crowd.host.losses.empty());
+  CHECK(crowd.host.failures.empty());
   crowd.coordinator.opened(++last, {.role = Role::kWorker, .address = ""});
   crowd.hears(last, Join{.role = Role::kWorker, .address = "b:1", .facts = {{"build", "ours"}}});
   crowd.coordinator.closed(last, "no heartbeat for 10 s");
-  CHECK(crowd.host.losses ==
+  CHECK(crowd.host.failures ==
         std::vector<std::string>{"worker 1 (b:1) failed before the first step: it failed in 3 "
                                  "attempts to prepare the job: no heartbeat for 10 s"});
   CHECK(crowd.host.over);

@@ -11,27 +11,27 @@ using namespace std::chrono_literals;
 
 namespace {
 
-AsioOptions server_options(const std::shared_ptr<InProcessHub>& neighbours) {
+AsioOptions server_options(const std::shared_ptr<InProcessHub>& in_process_hub) {
   AsioOptions options;
   options.listen = "127.0.0.1:0";
-  options.neighbours = neighbours;
+  options.in_process_hub = in_process_hub;
   options.self = {.role = Role::kServer, .rank = 1, .view = 4, .address = ""};
   return options;
 }
 
-AsioOptions worker_options(const std::shared_ptr<InProcessHub>& neighbours) {
+AsioOptions worker_options(const std::shared_ptr<InProcessHub>& in_process_hub) {
   AsioOptions options;
-  options.neighbours = neighbours;
+  options.in_process_hub = in_process_hub;
   options.self = {.role = Role::kWorker, .rank = 2, .view = 4, .address = "worker:1"};
   return options;
 }
 
 /// A worker and a server of the same process, connected through memory.
-struct NeighbourPair : Pair {
+struct InProcessPair : Pair {
   using Pair::Pair;
-  explicit NeighbourPair(
-      const std::shared_ptr<InProcessHub>& neighbours = std::make_shared<InProcessHub>())
-      : Pair(server_options(neighbours), worker_options(neighbours)) {}
+  explicit InProcessPair(
+      const std::shared_ptr<InProcessHub>& in_process_hub = std::make_shared<InProcessHub>())
+      : Pair(server_options(in_process_hub), worker_options(in_process_hub)) {}
 };
 
 /// Blocks a node's I/O thread until release().
@@ -61,7 +61,7 @@ void lend(Node& node, ConnectionId to, FrameKind kind, const Bytes& bytes, Prior
 }  // namespace
 
 TEST_CASE("in-process peers receive each other's identity without a socket") {
-  NeighbourPair pair;
+  InProcessPair pair;
   const PeerIdentity server = pair.worker.events().opened[0].second;
   CHECK(server.role == Role::kServer);
   CHECK(server.rank == 1);
@@ -75,13 +75,13 @@ TEST_CASE("in-process peers receive each other's identity without a socket") {
 }
 
 TEST_CASE("an in-process peer is found by its advertised address") {
-  const auto neighbours = std::make_shared<InProcessHub>();
-  AsioOptions options = server_options(neighbours);
+  const auto in_process_hub = std::make_shared<InProcessHub>();
+  AsioOptions options = server_options(in_process_hub);
   std::string wanted;
   SUBCASE("with its port") { wanted = "some.name:7002"; }
   SUBCASE("without a port: the port at which it listens") { wanted = "some.name:0"; }
   options.advertise = wanted;
-  Node server(options), worker(worker_options(neighbours));
+  Node server(options), worker(worker_options(in_process_hub));
   const std::string advertised = server.transport().advertised();
   if (wanted == "some.name:0")
     CHECK(advertised == "some.name" + server.address().substr(server.address().rfind(':')));
@@ -92,12 +92,12 @@ TEST_CASE("an in-process peer is found by its advertised address") {
 }
 
 TEST_CASE("in-process frames arrive complete and in order, in both directions") {
-  NeighbourPair pair;
+  InProcessPair pair;
   check_frames_both_ways(pair.server, pair.at_server, pair.worker, pair.at_worker);
 }
 
 TEST_CASE("an in-process body without a destination is dropped, and the next frame arrives") {
-  NeighbourPair pair;
+  InProcessPair pair;
   pair.worker.send(pair.at_worker, header_of(FrameKind::kContribution, 99), pattern(100000, 1), 1);
   pair.worker.send(pair.at_worker, header_of(FrameKind::kContribution, 3), pattern(50, 2), 1);
   REQUIRE(pair.server.wait_frames(1));
@@ -105,7 +105,7 @@ TEST_CASE("an in-process body without a destination is dropped, and the next fra
 }
 
 TEST_CASE("in-process frames are delivered by priority, a few in each task") {
-  NeighbourPair pair;
+  InProcessPair pair;
   Held held(pair.server);
   constexpr uint32_t kSlices = 20;
   for (uint32_t i = 0; i < kSlices; ++i)
@@ -126,7 +126,7 @@ TEST_CASE("in-process frames are delivered by priority, a few in each task") {
 }
 
 TEST_CASE("drop_bulk() drops bulk frames that an in-process peer has not yet received") {
-  NeighbourPair pair;
+  InProcessPair pair;
   Held held(pair.server);
   Bytes numbers = pattern(kSliceBytes, 1);
   for (int i = 0; i < 9; ++i)
@@ -139,10 +139,10 @@ TEST_CASE("drop_bulk() drops bulk frames that an in-process peer has not yet rec
 }
 
 TEST_CASE("the bandwidth limit does not apply to in-process peers") {
-  const auto neighbours = std::make_shared<InProcessHub>();
-  AsioOptions options = worker_options(neighbours);
+  const auto in_process_hub = std::make_shared<InProcessHub>();
+  AsioOptions options = worker_options(in_process_hub);
   options.bandwidth_limit_mbps = 0.1;
-  NeighbourPair pair(server_options(neighbours), options);
+  InProcessPair pair(server_options(in_process_hub), options);
   const auto begin = std::chrono::steady_clock::now();
   for (uint32_t i = 0; i < 16; ++i)
     pair.worker.send(pair.at_worker, header_of(FrameKind::kContribution, i),
@@ -152,7 +152,7 @@ TEST_CASE("the bandwidth limit does not apply to in-process peers") {
 }
 
 TEST_CASE("after close() the sender's memory is not read, and urgent frames still arrive") {
-  NeighbourPair pair;
+  InProcessPair pair;
   Bytes numbers = pattern(kSliceBytes, 1), words = pattern(10, 2);
   Held held(pair.server);
   lend(pair.worker, pair.at_worker, FrameKind::kContribution, numbers, 1);
@@ -170,7 +170,7 @@ TEST_CASE("after close() the sender's memory is not read, and urgent frames stil
 }
 
 TEST_CASE("a machine may close an in-process connection in its callback for a frame") {
-  NeighbourPair pair;
+  InProcessPair pair;
   pair.worker.send(pair.at_worker, header_of(FrameKind::kContribution, 55), pattern(10, 1), 1);
   pair.worker.send(pair.at_worker, header_of(FrameKind::kContribution, 1), pattern(10, 1), 1);
   CHECK(pair.worker.why_closed() == "connection closed by the peer");
@@ -178,7 +178,7 @@ TEST_CASE("a machine may close an in-process connection in its callback for a fr
 }
 
 TEST_CASE("an in-process peer that stops is reported as closed") {
-  NeighbourPair pair;
+  InProcessPair pair;
   SUBCASE("the peer that accepted stops") {
     pair.server.transport().stop();
     CHECK(pair.worker.why_closed() == "connection closed by the peer");
@@ -190,12 +190,12 @@ TEST_CASE("an in-process peer that stops is reported as closed") {
 }
 
 TEST_CASE("an in-process peer whose machine throws is reported as closed") {
-  const auto neighbours = std::make_shared<InProcessHub>();
-  AsioOptions options = server_options(neighbours);
+  const auto in_process_hub = std::make_shared<InProcessHub>();
+  AsioOptions options = server_options(in_process_hub);
   std::promise<void> failed;
   options.on_failure = [&](std::exception_ptr) { failed.set_value(); };
   Node server(options);
-  Node worker(worker_options(neighbours));
+  Node worker(worker_options(in_process_hub));
   const ConnectionId id = worker.connect(server.address());
   REQUIRE(worker.wait_open());
   worker.send(id, header_of(FrameKind::kContribution, 66), pattern(10, 1), 1);
@@ -206,8 +206,8 @@ TEST_CASE("an in-process peer whose machine throws is reported as closed") {
 }
 
 TEST_CASE("a node connects by socket to an address that no in-process peer has") {
-  const auto neighbours = std::make_shared<InProcessHub>();
-  Node stranger(server_options(nullptr)), worker(worker_options(neighbours));
+  const auto in_process_hub = std::make_shared<InProcessHub>();
+  Node stranger(server_options(nullptr)), worker(worker_options(in_process_hub));
   worker.connect(stranger.address());
   REQUIRE(stranger.wait_open());
   CHECK(stranger.events().opened[0].second.address.starts_with("127.0.0.1:"));
@@ -215,8 +215,8 @@ TEST_CASE("a node connects by socket to an address that no in-process peer has")
 
 TEST_CASE("every in-process connection attempt gets an answer, whenever the peer stops") {
   for (int round = 0; round < 50; ++round) {
-    const auto neighbours = std::make_shared<InProcessHub>();
-    Node server(server_options(neighbours)), worker(worker_options(neighbours));
+    const auto in_process_hub = std::make_shared<InProcessHub>();
+    Node server(server_options(in_process_hub)), worker(worker_options(in_process_hub));
     const std::string address = server.address();
     std::thread stopping([&] {
       std::this_thread::sleep_for(std::chrono::microseconds(10 * round));
@@ -229,8 +229,8 @@ TEST_CASE("every in-process connection attempt gets an answer, whenever the peer
 }
 
 TEST_CASE("a caller that closes before the answer is reported as closed") {
-  const auto neighbours = std::make_shared<InProcessHub>();
-  Node server(server_options(neighbours)), worker(worker_options(neighbours));
+  const auto in_process_hub = std::make_shared<InProcessHub>();
+  Node server(server_options(in_process_hub)), worker(worker_options(in_process_hub));
   Held held(server);
   const ConnectionId id = worker.connect(server.address());
   worker.run([&] { worker.transport().close(id); });

@@ -279,7 +279,7 @@ TEST_CASE("with wire dtype bf16, fp32 tensors share no chunk with rounded tensor
   for (const Chunk& chunk : bf16.chunks) {
     const Piece& first = chunk.pieces[0];
     const bool exact = bf16.layers[first.layer].traffic.tensors[first.tensor].exact;
-    CHECK(number_of(bf16, chunk) == (exact ? DataType::kFp32 : DataType::kBf16));
+    CHECK(wire_dtype_of(bf16, chunk) == (exact ? DataType::kFp32 : DataType::kBf16));
   }
   CHECK(layer_of(bf16, "bn").bytes == layer_of(fp32, "bn").bytes);
   CHECK(layer_of(bf16, "conv").bytes < layer_of(fp32, "conv").bytes);

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "comm/asio/refusal_log.h"
-#include "comm/membership/failed_joins.h"
+#include "comm/membership/join_backoff.h"
 #include "core/error.h"
 #include "tests/support/warning_log.h"
 
@@ -67,7 +67,7 @@ TEST_CASE("refusals of many hosts and reasons are logged at most once per second
 }
 
 TEST_CASE("a host waits longer after each failed join, until a join succeeds") {
-  FailedJoins failed;
+  JoinBackoff failed;
   CHECK(failed.objection("node1", 0s) == "");
   CHECK(failed.note("node1", "port 7002 is closed", 0s, 10s) == 1);
   CHECK(failed.objection("node1", 9s) ==

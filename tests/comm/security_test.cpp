@@ -274,7 +274,7 @@ TEST_CASE("security: without a secret, frames have only checksums") {
 
 TEST_CASE("security: connections that are being refused count toward the limit") {
   AsioOptions options = server();
-  options.limits.unproved = 16;
+  options.limits.unauthenticated = 16;
   options.limits.linger = 60s;
   Node node(options);
   std::deque<BareSocket> held;
@@ -293,7 +293,7 @@ TEST_CASE("security: connections that are being refused count toward the limit")
 
 TEST_CASE("security: a flood of unauthenticated connections does not block members") {
   AsioOptions options = server();
-  options.limits.unproved = 16;
+  options.limits.unauthenticated = 16;
   Node node(options);
   std::atomic<bool> over = false;
   std::jthread flood([&] {

@@ -59,18 +59,18 @@ FrameHeader frame(FrameKind kind, uint64_t step, Part part, uint64_t elements = 
 
 /// Delivers a frame filled with `value` if the receiver accepts it. Returns the receiver's answer.
 template <class Receiver, class Sender>
-Destination hand_over(Receiver& receiver, Sender from, const FrameHeader& header, float value) {
-  Destination placement = receiver.place(from, header);
-  if (!placement.accepted) return placement;
+Destination deliver(Receiver& receiver, Sender from, const FrameHeader& header, float value) {
+  Destination destination = receiver.destination(from, header);
+  if (!destination.accepted) return destination;
   const std::vector<float> values(header.length / sizeof(float), value);
-  std::ranges::copy(std::as_bytes(std::span(values)), placement.memory.begin());
+  std::ranges::copy(std::as_bytes(std::span(values)), destination.memory.begin());
   receiver.received(from, header);
-  return placement;
+  return destination;
 }
 
 /// Delivers a worker's contribution.
 Destination give(ServerShard& server, uint32_t worker, uint64_t step, float value) {
-  return hand_over(server, worker, frame(FrameKind::kContribution, step, {worker, 1}), value);
+  return deliver(server, worker, frame(FrameKind::kContribution, step, {worker, 1}), value);
 }
 
 /// The memory of a worker with one layer: buffers for all steps that may be in flight.
@@ -103,19 +103,19 @@ struct Worker {
                  [this](uint64_t step, uint32_t) { arrived.push_back(step); }) {}
 
   Destination take_sum(uint64_t step, float value) {
-    return hand_over(exchange, kServer, frame(FrameKind::kSum, step, {0, 2}), value);
+    return deliver(exchange, kServer, frame(FrameKind::kSum, step, {0, 2}), value);
   }
 
   /// Delivers both factors of the peer's shard.
   Destination take_factors(uint64_t step) {
-    Destination placement;
+    Destination destination;
     for (const uint32_t which : {kDeltas, kActivations}) {
       FrameHeader header = frame(FrameKind::kFactor, step, {1, 1}, which == kDeltas ? 3 : 4);
       header.chunk = which;
-      placement = hand_over(exchange, kPeer, header, 0);
-      if (!placement.accepted) return placement;
+      destination = deliver(exchange, kPeer, header, 0);
+      if (!destination.accepted) return destination;
     }
-    return placement;
+    return destination;
   }
 
   const Plan plan;

@@ -124,7 +124,7 @@ TEST_CASE("a sum that arrives early is not applied early") {
 
 TEST_CASE("joint updates wait for all sums and for the last use of all parameters") {
   for (const int64_t staleness : {0, 1}) {
-    StepMachine machine({.layers = 2, .staleness = staleness, .together = true});
+    StepMachine machine({.layers = 2, .staleness = staleness, .barrier = true});
     if (staleness == 1) compute_step(machine, 2);
     if (staleness == 1) arrive(machine, {0, 1});
     machine.contributed(1);
@@ -154,7 +154,7 @@ TEST_CASE("sums in flight of a checkpoint are present and are applied step by st
 
 TEST_CASE("a partially updated step is reverted, and so is the last complete step") {
   StepMachine machine({.layers = 2});
-  CHECK(machine.least_complete() == 0);
+  CHECK(machine.earliest_revertible() == 0);
   for (int step = 0; step < 3; ++step) {
     compute_step(machine, 2);
     arrive(machine, {0, 1});
@@ -162,13 +162,13 @@ TEST_CASE("a partially updated step is reverted, and so is the last complete ste
   }
   compute_step(machine, 2);
   machine.arrived(1);
-  CHECK(machine.least_complete() == 2);
+  CHECK(machine.earliest_revertible() == 2);
   SUBCASE("torn") {
     machine.updated(1);
-    CHECK(machine.least_complete() == 3);
+    CHECK(machine.earliest_revertible() == 3);
     CHECK(machine.revert_to(3) == Layers{1});
     CHECK(machine.done() == 3);
-    CHECK(machine.least_complete() == 3);
+    CHECK(machine.earliest_revertible() == 3);
   }
   SUBCASE("whole") {
     CHECK(machine.revert_to(2) == Layers{0, 1});
@@ -209,7 +209,7 @@ TEST_CASE("each step uses exactly the sums that staleness allows, in any order o
   for (uint32_t seed = 0; seed < 200; ++seed) {
     std::mt19937 random(seed);
     const auto staleness = static_cast<int64_t>(random() % 4);
-    StepMachine machine({.layers = kLayers, .staleness = staleness, .together = random() % 4 == 0});
+    StepMachine machine({.layers = kLayers, .staleness = staleness, .barrier = random() % 4 == 0});
     std::vector<int64_t> contributed(kLayers), arrived(kLayers);
     // A random subset of the sums that may have arrived.
     const auto some_arrive = [&](uint32_t chance) {

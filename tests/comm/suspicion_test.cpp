@@ -14,20 +14,20 @@ using Nodes = std::vector<NodeId>;
 constexpr NodeId worker(uint16_t rank) { return {Role::kWorker, rank}; }
 constexpr NodeId server(uint16_t rank) { return {Role::kServer, rank}; }
 
-NodeFailure loss_of(NodeId who, const std::string& why, int64_t step = 0,
-                    const std::string& awaited = "") {
+NodeFailure failure_of(NodeId who, const std::string& why, int64_t step = 0,
+                       const std::string& awaited = "") {
   return {.who = who, .address = "", .why = why, .step = step, .awaited = awaited};
 }
 
 /// Each pair: the reporting node, and the node that it reports as failed.
 Suspicion reports(const std::vector<std::pair<NodeId, NodeId>>& all) {
   Suspicion suspicion;
-  for (const auto& [by, who] : all) suspicion.add(by, loss_of(who, "silence"));
+  for (const auto& [by, who] : all) suspicion.add(by, failure_of(who, "silence"));
   return suspicion;
 }
 
 Nodes explanation(const std::vector<std::pair<NodeId, NodeId>>& all) {
-  return reports(all).smallest_explanation([](const Nodes&) { return true; });
+  return reports(all).minimal_failed_set([](const Nodes&) { return true; });
 }
 
 }  // namespace
@@ -70,8 +70,8 @@ TEST_CASE("the chosen explanation leaves a set of nodes that can continue the jo
   const auto needs_its_server = [](const Nodes& nodes) {
     return std::ranges::find(nodes, server(0)) == nodes.end();
   };
-  CHECK(suspicion.smallest_explanation(needs_its_server) == Nodes{worker(0), worker(1)});
-  CHECK(suspicion.smallest_explanation([](const Nodes&) { return false; }) == Nodes{server(0)});
+  CHECK(suspicion.minimal_failed_set(needs_its_server) == Nodes{worker(0), worker(1)});
+  CHECK(suspicion.minimal_failed_set([](const Nodes&) { return false; }) == Nodes{server(0)});
 }
 
 TEST_CASE("reports of 40 nodes that all report each other are resolved quickly") {
@@ -84,25 +84,25 @@ TEST_CASE("reports of 40 nodes that all report each other are resolved quickly")
 
 TEST_CASE("the failure message names the peers without a connection, and the reason") {
   Suspicion suspicion;
-  suspicion.add(worker(2), loss_of(worker(0), "closed"));
-  suspicion.add(worker(0), loss_of(worker(2), "silence", 3, "a sum"));
-  const NodeFailure loss = suspicion.loss_of(worker(2));
-  CHECK(loss.message() ==
+  suspicion.add(worker(2), failure_of(worker(0), "closed"));
+  suspicion.add(worker(0), failure_of(worker(2), "silence", 3, "a sum"));
+  const NodeFailure failure = suspicion.failure_of(worker(2));
+  CHECK(failure.message() ==
         "worker 2 failed in step 3: it and worker 0 have no connection, although the coordinator "
         "reaches both: silence; a sum");
-  suspicion.add(worker(1), loss_of(worker(2), "silence"));
-  suspicion.add(server(1), loss_of(worker(2), "silence"));
-  CHECK(suspicion.loss_of(worker(2)).why ==
+  suspicion.add(worker(1), failure_of(worker(2), "silence"));
+  suspicion.add(server(1), failure_of(worker(2), "silence"));
+  CHECK(suspicion.failure_of(worker(2)).why ==
         "it and worker 0 and 2 others have no connection, although the coordinator reaches all: "
         "silence");
 }
 
 TEST_CASE("of two reports about one connection, the message quotes the one with a reason") {
   Suspicion suspicion;
-  suspicion.add(server(0), loss_of(worker(1), "connection closed by the peer"));
-  suspicion.add(worker(1), loss_of(server(0), "the seal of a frame's header is wrong"));
+  suspicion.add(server(0), failure_of(worker(1), "connection closed by the peer"));
+  suspicion.add(worker(1), failure_of(server(0), "the seal of a frame's header is wrong"));
   for (const NodeId node : {worker(1), server(0)})
-    CHECK(suspicion.loss_of(node).why.ends_with(": the seal of a frame's header is wrong"));
+    CHECK(suspicion.failure_of(node).why.ends_with(": the seal of a frame's header is wrong"));
 }
 
 namespace {
@@ -120,13 +120,13 @@ NodeFailure unreached(NodeId who, const std::string& address, const std::string&
 TEST_CASE("a message about unreachable nodes names caller, address, reason and remedy") {
   Suspicion suspicion;
   suspicion.add(worker(1), unreached(server(0), "node2:7002", "connection refused"), "node1:7001");
-  CHECK(suspicion.loss_of(server(0)).message() ==
+  CHECK(suspicion.failure_of(server(0)).message() ==
         "worker 1 (node1) cannot reach server 0 at node2:7002: connection refused; open port 7002 "
         "on node2, or set --advertise to an address that node1 can reach");
   suspicion.add(worker(2), unreached(server(0), "node2:7002", "connection refused"), "node3:7001");
   suspicion.add(worker(2), unreached(server(1), "node4:7002", "no answer within 5 s"),
                 "node3:7001");
-  const std::string why = suspicion.loss_of(server(0)).why;
+  const std::string why = suspicion.failure_of(server(0)).why;
   CHECK(
       why.starts_with("worker 1 (node1) and worker 2 (node3) cannot reach server 0 at node2:7002: "
                       "connection refused; worker 2 (node3) cannot reach server 1 at "
@@ -139,7 +139,7 @@ TEST_CASE("a message about many failed connection attempts stays short") {
     for (uint16_t who = 0; who < 20; ++who)
       suspicion.add(worker(by), unreached(server(who), text("n", who, ":1"), "connection refused"),
                     text("m", by, ":1"));
-  const std::string why = suspicion.loss_of(server(7)).why;
+  const std::string why = suspicion.failure_of(server(7)).why;
   CAPTURE(why);
   CHECK(
       why.starts_with("worker 0 (m0), worker 1 (m1) and 18 others cannot reach server 7 at n7:1"));
@@ -152,6 +152,6 @@ TEST_CASE("of a joiner and an established member, the joiner is removed") {
   suspicion.add(worker(3), unreached(server(0), "s:1", "connection refused"), "w:1");
   const auto always = [](const Nodes&) { return true; };
   const auto is_established = [](NodeId node) { return node != worker(3); };
-  CHECK(suspicion.smallest_explanation(always, is_established) == Nodes{worker(3)});
-  CHECK(suspicion.smallest_explanation(always) == Nodes{server(0)});
+  CHECK(suspicion.minimal_failed_set(always, is_established) == Nodes{worker(3)});
+  CHECK(suspicion.minimal_failed_set(always) == Nodes{server(0)});
 }

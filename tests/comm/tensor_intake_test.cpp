@@ -36,10 +36,10 @@ class Intake {
  public:
   /// Delivers a frame as a connection does. Returns whether it was accepted.
   bool deliver(uint16_t worker, const FrameHeader& header) {
-    const Destination placement = intake.place(worker, header);
-    fault = placement.fault;
-    if (!placement.accepted) return false;
-    std::memset(placement.memory.data(), static_cast<int>(value_of(header.step)), header.length);
+    const Destination destination = intake.destination(worker, header);
+    fault = destination.fault;
+    if (!destination.accepted) return false;
+    std::memset(destination.memory.data(), static_cast<int>(value_of(header.step)), header.length);
     intake.received(worker);
     return true;
   }
@@ -99,7 +99,8 @@ TEST_CASE("a repeated slice counts once, and a slice with a truncated body does 
   CHECK(in.deliver(0, frames[0]));
   CHECK(!in.deliver(0, frames[0]));
   CHECK(in.fault == "");
-  CHECK(in.intake.place(0, frames[1]).accepted);  // the connection ends in the middle of the body
+  CHECK(in.intake.destination(0, frames[1])
+            .accepted);  // the connection ends in the middle of the body
   for (size_t i = 2; i < frames.size(); ++i) CHECK(in.deliver(0, frames[i]));
   CHECK(error_of<ConfigError>([&] { in.intake.take(0, 1, 5); }) ==
         "the checkpoint of step 5 lacks 1 slice");
@@ -169,7 +170,7 @@ TEST_CASE("a worker with the rank of a failed one restarts the checkpoint number
 TEST_CASE("a checkpoint store is not freed while a body is read into it") {
   Intake in;
   const std::vector<FrameHeader> frames = frames_of(1, 100);
-  const Destination open = in.intake.place(0, frames[0]);
+  const Destination open = in.intake.destination(0, frames[0]);
   in.deliver_all(1, frames_of(1, 101));
   in.intake.take(1, 1, 101);
   std::memset(open.memory.data(), 1,

@@ -18,7 +18,7 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-/// The bytes of each code block of the page. A line has an offset and up to 16 bytes.
+/// The bytes of each code block of the page. A line has an offset and up to 16 bytes, in groups.
 std::vector<Bytes> blocks_of_page() {
   std::ifstream page(test::source_folder() + "/docs/wire-format.md");
   std::vector<Bytes> blocks;
@@ -29,11 +29,13 @@ std::vector<Bytes> blocks_of_page() {
       if (inside) blocks.emplace_back();
     } else if (inside) {
       std::istringstream words(line);
-      std::string offset, byte;
+      std::string offset, group;
       words >> offset;
       REQUIRE(std::stoul(offset, nullptr, 16) == blocks.back().size());
-      while (words >> byte)
-        blocks.back().push_back(static_cast<std::byte>(std::stoul(byte, nullptr, 16)));
+      while (words >> group)
+        for (size_t i = 0; i < group.size(); i += 2)
+          blocks.back().push_back(
+              static_cast<std::byte>(std::stoul(group.substr(i, 2), nullptr, 16)));
     }
   }
   REQUIRE(blocks.size() == 4);

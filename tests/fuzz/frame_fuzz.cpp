@@ -25,7 +25,7 @@ class Sink final : public FrameSink {
     placed_ = false;
     return "";
   }
-  std::span<std::byte> place(const FrameHeader& header) override {
+  std::span<std::byte> destination(const FrameHeader& header) override {
     require(is_bulk(header.kind) && header.length > 0);
     placed_ = true;
     if (header.chunk % 2 == 1) return {};
@@ -43,7 +43,7 @@ class Sink final : public FrameSink {
 
  private:
   std::vector<std::byte> place_;
-  bool placed_ = false;  ///< whether place() was called for the announced frame
+  bool placed_ = false;  ///< whether destination() was called for the announced frame
 };
 
 }  // namespace

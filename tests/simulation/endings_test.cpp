@@ -45,7 +45,7 @@ TEST_CASE("a job that is halted while it resolves a node failure ends with that 
       small_job(), {{.kind = Fault::Kind::kPause, .at_event = 400, .a = {Role::kWorker, 1}},
                     {.kind = Fault::Kind::kHalt, .in = State::kSuspecting}});
   REQUIRE(result.outcome.has_value());
-  CHECK(result.outcome->loss.who == NodeId{Role::kWorker, 1});
+  CHECK(result.outcome->failure.who == NodeId{Role::kWorker, 1});
   CHECK(result.outcome->saved_step.has_value());
 }
 
@@ -54,7 +54,7 @@ TEST_CASE("a job that is halted before the first step ends and reports it") {
     const SimulatedJobResult result =
         run_with(small_job(), {{.kind = Fault::Kind::kHalt, .at_event = 3, .in = state}});
     REQUIRE(result.outcome.has_value());
-    CHECK(result.outcome->loss.why == "stopped before the first step");
+    CHECK(result.outcome->failure.why == "stopped before the first step");
   }
 }
 
@@ -72,10 +72,10 @@ TEST_CASE(
       REQUIRE(result.outcome.has_value());
       if (result.outcome->finished) continue;
       ++lost;
-      CHECK(result.outcome->loss.who == NodeId{Role::kWorker, 1});
-      CHECK(result.outcome->loss.why == "no heartbeat for 3 s");
-      for (const auto& [rank, loss] : result.losses)
-        CHECK(loss.message().starts_with("worker 1 (w1) failed"));
+      CHECK(result.outcome->failure.who == NodeId{Role::kWorker, 1});
+      CHECK(result.outcome->failure.why == "no heartbeat for 3 s");
+      for (const auto& [rank, failure] : result.failures)
+        CHECK(failure.message().starts_with("worker 1 (w1) failed"));
     }
   CHECK(lost >= 20);
 }

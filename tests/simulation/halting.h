@@ -19,7 +19,7 @@ inline void halts_in_the_next_view(SimulatedJobOptions options, uint64_t event) 
     CAPTURE(description(options));
     REQUIRE(result.outcome.has_value());
     CHECK(result.outcome->finished);
-    CHECK(result.regrouped.size() == 1);
+    CHECK(result.reconfigurations.size() == 1);
     CHECK(result.steps.at(1) == result.steps.at(2));
     CHECK(result.steps.at(1) < 100);
     CHECK(result.digests.at(1) == reference_digest(options.plan, options.seed, result.steps.at(1)));

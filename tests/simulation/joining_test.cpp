@@ -55,8 +55,9 @@ size_t join_everywhere(SimulatedJobOptions options, Role role, uint64_t stride) 
     REQUIRE(result.outcome.has_value());
     CHECK(result.outcome->finished);
     CHECK(result.step_ends.size() == steps);  // no step is repeated
-    CHECK(result.regrouped.size() == result.joined);
-    for (const NodeFailure& why : result.regrouped) CHECK(why.kind == NodeFailure::Kind::kJoined);
+    CHECK(result.reconfigurations.size() == result.joined);
+    for (const NodeFailure& why : result.reconfigurations)
+      CHECK(why.kind == NodeFailure::Kind::kJoined);
     joined += result.joined;
   }
   return joined;
@@ -189,8 +190,8 @@ TEST_CASE("a joiner that is not ready within 60 s is removed") {
   CHECK(result.outcome->finished);
   CHECK(result.joined == 1);
   CHECK(result.view == 3);
-  REQUIRE(result.regrouped.size() == 2);
-  CHECK(result.regrouped[1].why == "the joiner was not ready within 60 s");
+  REQUIRE(result.reconfigurations.size() == 2);
+  CHECK(result.reconfigurations[1].why == "the joiner was not ready within 60 s");
 }
 
 TEST_CASE("a job that is halted while a node joins halts") {
@@ -218,7 +219,7 @@ TEST_CASE("a joiner has no vote about a diverged worker, and it reverts to the c
   options.steps = 30;
   options.agree_every = 10;
   const uint64_t events = events_of(options);
-  options.drifts = {0, 14};
+  options.diverges = {0, 14};
   bool found_when_others_join = false, back_together = false;
   for (uint64_t event = events / 4; event < 3 * events / 4; event += events / (60 / kStride)) {
     // As many joiners as there are workers with right values, and one more that gets a copy of the
@@ -228,14 +229,14 @@ TEST_CASE("a joiner has no vote about a diverged worker, and it reverts to the c
     CAPTURE(description(options));
     CHECK(fault_in_reconfiguration(options, result) == "");
     CHECK(result.outcome->finished);
-    for (const NodeFailure& why : result.regrouped) {
+    for (const NodeFailure& why : result.reconfigurations) {
       if (why.kind == NodeFailure::Kind::kJoined) continue;
       CAPTURE(why.message());
-      CHECK(why.kind == NodeFailure::Kind::kDrift);
+      CHECK(why.kind == NodeFailure::Kind::kDiverged);
       CHECK(why.who == worker(0));
       // Between checkpoints, replicas are compared only at the start of a view.
       found_when_others_join |= result.joined == 3 && why.step < 20;
-      back_together |= result.joined == 3 && result.regrouped.size() == 1;
+      back_together |= result.joined == 3 && result.reconfigurations.size() == 1;
     }
   }
   CHECK(found_when_others_join);
@@ -272,7 +273,7 @@ TEST_CASE("a job does not begin with too few workers or without a server") {
     const SimulatedJobResult result = run_job(options);
     REQUIRE(result.outcome.has_value());
     CHECK(result.step_ends.empty());
-    return result.outcome->loss.message();
+    return result.outcome->failure.message();
   };
   CHECK(loss_without({worker(0), worker(2)}).find("missing: 2 workers") != std::string::npos);
   CHECK(loss_without({server(0)}).find("missing: 1 server") != std::string::npos);

@@ -81,7 +81,7 @@ TEST_CASE("a node that fails during the link measurement is reported") {
       CHECK(result.ended);
       REQUIRE(result.outcome.has_value());
       CHECK_FALSE(result.outcome->finished);
-      CHECK(result.outcome->loss.who == NodeId{Role::kWorker, 1});
+      CHECK(result.outcome->failure.who == NodeId{Role::kWorker, 1});
       CHECK_FALSE(result.link_mbps.has_value());
     }
 }
@@ -134,8 +134,8 @@ TEST_CASE("a receiver echoes probes until it has enough, and measures after the 
     CHECK(each.header.chunk == 1);
     CHECK(each.priority == kUrgent);
   }
-  CHECK_FALSE(probe.place(kFrom, kLoadFrame).accepted);
-  CHECK(probe.place(kFrom, kLoadFrame).fault == "");
+  CHECK_FALSE(probe.destination(kFrom, kLoadFrame).accepted);
+  CHECK(probe.destination(kFrom, kLoadFrame).fault == "");
 }
 
 TEST_CASE("a sender keeps one window of probes in flight") {
@@ -153,15 +153,15 @@ TEST_CASE("a sender keeps one window of probes in flight") {
 TEST_CASE("unexpected probes are rejected, outdated ones are dropped") {
   Frames frames;
   LinkProbe probe({.view = 1, .to = kTo, .from = kFrom}, frames, [](const LinkRate&) {});
-  CHECK(probe.place(kFrom, kLoadFrame).accepted);
-  CHECK(probe.place(kTo, kEchoFrame).accepted);
-  CHECK(probe.place(kTo, kLoadFrame).fault != "");
-  CHECK(probe.place(kFrom, kEchoFrame).fault != "");
+  CHECK(probe.destination(kFrom, kLoadFrame).accepted);
+  CHECK(probe.destination(kTo, kEchoFrame).accepted);
+  CHECK(probe.destination(kTo, kLoadFrame).fault != "");
+  CHECK(probe.destination(kFrom, kEchoFrame).fault != "");
   FrameHeader other = kLoadFrame;
   other.length = 17;
-  CHECK(probe.place(kFrom, other).fault != "");
+  CHECK(probe.destination(kFrom, other).fault != "");
   other = kLoadFrame;
   other.view = 0;
-  CHECK_FALSE(probe.place(kFrom, other).accepted);
-  CHECK(probe.place(kFrom, other).fault == "");
+  CHECK_FALSE(probe.destination(kFrom, other).accepted);
+  CHECK(probe.destination(kFrom, other).fault == "");
 }

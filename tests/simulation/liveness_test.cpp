@@ -30,7 +30,7 @@ Time time_of(double seconds) {
 }  // namespace
 
 TEST_CASE("a job without faults finishes with any timeout") {
-  for (const double seconds : {kLeastTimeoutSeconds, 1.0, 2.4, 3.0, 10.0, 60.0}) {
+  for (const double seconds : {kMinTimeoutSeconds, 1.0, 2.4, 3.0, 10.0, 60.0}) {
     const SimulatedJobOptions options = job_with_timeout(time_of(seconds));
     CAPTURE(seconds);
     CHECK(fault_in(options, run_job(options)) == "");
@@ -38,7 +38,7 @@ TEST_CASE("a job without faults finishes with any timeout") {
 }
 
 TEST_CASE("a node may pause for half a timeout at any early event") {
-  for (const double seconds : {kLeastTimeoutSeconds, 3.0, 10.0, 60.0}) {
+  for (const double seconds : {kMinTimeoutSeconds, 3.0, 10.0, 60.0}) {
     SimulatedJobOptions options = job_with_timeout(time_of(seconds));
     for (const NodeId node : {NodeId{}, NodeId{Role::kWorker, 0}, NodeId{Role::kServer, 1}})
       for (uint64_t event = 0; event < 100; event += 3) {

@@ -87,7 +87,7 @@ TEST_CASE("with late sums, a second node fails while the others revert, and is r
           run_late(options, {{.at_event = event, .in = kRunning, .a = {Role::kServer, 0}},
                              {.at_event = event + later, .in = kRunning, .a = {Role::kWorker, 2}}});
       CHECK(result.outcome->finished);
-      CHECK(result.regrouped.size() == 2);
+      CHECK(result.reconfigurations.size() == 2);
       went_on_twice |= result.view == 3;
     }
   CHECK(went_on_twice);
@@ -99,7 +99,7 @@ TEST_CASE("with late sums, a job with too few workers left ends with a checkpoin
   const SimulatedJobResult result = run_late(
       options, {{.at_event = undisturbed_events(options) * 3 / 4, .a = {Role::kWorker, 1}}});
   CHECK_FALSE(result.outcome->finished);
-  CHECK(result.regrouped.empty());
+  CHECK(result.reconfigurations.empty());
   CHECK_FALSE(result.checkpoints.empty());
 }
 
@@ -109,11 +109,11 @@ TEST_CASE("with late sums, a diverged worker is removed, and its sums in flight 
     options.steps = 60;
     options.agree_every = 20;
     options.digest_every = 1;
-    options.drifts = {1, step};
+    options.diverges = {1, step};
     const SimulatedJobResult result = run_late(options, {});
     CHECK(result.outcome->finished);
-    REQUIRE(result.regrouped.size() == 1);
-    CHECK(result.regrouped[0].who == NodeId{Role::kWorker, 1});
+    REQUIRE(result.reconfigurations.size() == 1);
+    CHECK(result.reconfigurations[0].who == NodeId{Role::kWorker, 1});
   }
 }
 

@@ -28,7 +28,7 @@ uint64_t middle_of(SimulatedJobOptions options) {
 /// is asked to leave. Returns how often the job continued.
 size_t lose_everywhere(SimulatedJobOptions options, uint64_t stride,
                        Fault::Kind kind = Fault::Kind::kCrash) {
-  size_t regrouped = 0;
+  size_t reconfigurations = 0;
   const uint64_t events = 2 * middle_of(options);
   for (const NodeId node : nodes_of(options))
     for (uint64_t event = 0; event < events; event += stride) {
@@ -36,9 +36,9 @@ size_t lose_everywhere(SimulatedJobOptions options, uint64_t stride,
       const SimulatedJobResult result = run_job(options);
       CAPTURE(description(options));
       CHECK(fault_in_reconfiguration(options, result) == "");
-      regrouped += result.regrouped.size();
+      reconfigurations += result.reconfigurations.size();
     }
-  return regrouped;
+  return reconfigurations;
 }
 
 }  // namespace
@@ -69,8 +69,8 @@ TEST_CASE("a member that fails between the plan and the first step ends the job"
           CHECK(result.idle == "");
           REQUIRE_FALSE(result.outcome->finished);
           CHECK_FALSE(result.began);
-          CHECK(result.regrouped.empty());
-          CHECK(result.outcome->loss.who == node);
+          CHECK(result.reconfigurations.empty());
+          CHECK(result.outcome->failure.who == node);
         }
       }
 }
@@ -92,12 +92,12 @@ TEST_CASE("all workers may leave one after another, and the last one saves") {
     CAPTURE(description(options));
     CHECK(fault_in_reconfiguration(options, result) == "");
     if (result.outcome->finished) continue;
-    CAPTURE(result.outcome->loss.message());
-    CHECK(result.outcome->loss.kind == NodeFailure::Kind::kLeft);
+    CAPTURE(result.outcome->failure.message());
+    CHECK(result.outcome->failure.kind == NodeFailure::Kind::kLeft);
     // The checkpoint of the last complete step. An earlier checkpoint of that step counts too.
     REQUIRE_FALSE(result.checkpoints.empty());
     const int64_t saved = result.checkpoints.rbegin()->first;
-    CHECK(saved >= result.outcome->loss.step - 2);
+    CHECK(saved >= result.outcome->failure.step - 2);
     CHECK(result.outcome->saved_step.value_or(saved) == saved);
   }
 }
@@ -114,7 +114,7 @@ TEST_CASE("a second node that fails during a reconfiguration is removed too") {
     CHECK(fault_in_reconfiguration(options, result) == "");
     CHECK(result.outcome->finished);
     CHECK(result.steps.size() == 2);
-    CHECK(result.regrouped.size() == 2);  // one per failed node
+    CHECK(result.reconfigurations.size() == 2);  // one per failed node
     went_on_twice |= result.view == 3;
   }
   CHECK(went_on_twice);
@@ -128,8 +128,8 @@ TEST_CASE("a job without a server, or with too few workers, saves a checkpoint a
     const SimulatedJobResult result = run_job(options);
     CHECK(fault_in_reconfiguration(options, result) == "");
     CHECK_FALSE(result.outcome->finished);
-    CHECK(result.outcome->loss.who == lost);
-    CHECK(result.regrouped.empty());
+    CHECK(result.outcome->failure.who == lost);
+    CHECK(result.reconfigurations.empty());
     REQUIRE(result.outcome->saved_step.has_value());
     CHECK(result.checkpoints.contains(*result.outcome->saved_step));
   }
@@ -137,12 +137,12 @@ TEST_CASE("a job without a server, or with too few workers, saves a checkpoint a
 
 TEST_CASE("a divergence before the first checkpoint ends the job") {
   SimulatedJobOptions options = reconfiguration_job(3, 2, 3, SchemeRule::kAuto);
-  options.drifts = {1, 1};
+  options.diverges = {1, 1};
   const SimulatedJobResult result = run_job(options);
   CHECK(result.ended);
   CHECK_FALSE(result.outcome->finished);
-  CHECK(result.outcome->loss.kind == NodeFailure::Kind::kDrift);
-  CHECK(result.regrouped.empty());
+  CHECK(result.outcome->failure.kind == NodeFailure::Kind::kDiverged);
+  CHECK(result.reconfigurations.empty());
 }
 
 namespace {
@@ -153,7 +153,7 @@ SimulatedJobOptions spoilt_job(int64_t workers, uint64_t step) {
   options.steps = 60;
   options.agree_every = 20;
   options.digest_every = 1;
-  options.drifts = {1, step};
+  options.diverges = {1, step};
   return options;
 }
 
@@ -166,17 +166,17 @@ TEST_CASE("a diverged worker is removed, and the others resume from the last che
     CAPTURE(description(options));
     CHECK(fault_in_reconfiguration(options, result) == "");
     CHECK(result.outcome->finished);
-    REQUIRE(result.regrouped.size() == 1);
-    const NodeFailure& loss = result.regrouped[0];
-    CAPTURE(loss.message());
-    CHECK(loss.kind == NodeFailure::Kind::kDrift);
-    CHECK(loss.who == worker(1));
-    CHECK(loss.why.find(" differs from that of 2 other workers after ") != std::string::npos);
+    REQUIRE(result.reconfigurations.size() == 1);
+    const NodeFailure& failure = result.reconfigurations[0];
+    CAPTURE(failure.message());
+    CHECK(failure.kind == NodeFailure::Kind::kDiverged);
+    CHECK(failure.who == worker(1));
+    CHECK(failure.why.find(" differs from that of 2 other workers after ") != std::string::npos);
     // Each of the ten groups of tensors is compared once in ten steps.
-    CHECK(loss.step > static_cast<int64_t>(step));
-    CHECK(loss.step <= static_cast<int64_t>(step) + 11);
-    CHECK(result.losses.at(1).who == worker(1));
-    CHECK(result.losses.at(1).kind == NodeFailure::Kind::kDrift);
+    CHECK(failure.step > static_cast<int64_t>(step));
+    CHECK(failure.step <= static_cast<int64_t>(step) + 11);
+    CHECK(result.failures.at(1).who == worker(1));
+    CHECK(result.failures.at(1).kind == NodeFailure::Kind::kDiverged);
   }
 }
 
@@ -186,23 +186,23 @@ TEST_CASE("without partial comparisons, the next full comparison finds the diver
   const SimulatedJobResult result = run_job(options);
   CHECK(fault_in_reconfiguration(options, result) == "");
   CHECK(result.outcome->finished);
-  REQUIRE(result.regrouped.size() == 1);
-  CHECK(result.regrouped[0].step == 40);
+  REQUIRE(result.reconfigurations.size() == 1);
+  CHECK(result.reconfigurations[0].step == 40);
 }
 
 TEST_CASE("a node failure does not change the checkpoint to which the others revert") {
-  for (const State state : {State::kRegrouping, State::kConnecting})
+  for (const State state : {State::kReconfiguring, State::kConnecting})
     for (uint64_t later = 0; later < 16; later += 3 * kStride)
       for (const NodeId lost : {worker(0), worker(3), server(1)}) {
         SimulatedJobOptions options = spoilt_job(4, 27);
         // The job connects a second time after it has found the divergence.
-        options.faults = {{.at_event = later, .in = State::kRegrouping, .a = lost}};
+        options.faults = {{.at_event = later, .in = State::kReconfiguring, .a = lost}};
         if (state == State::kConnecting) options.faults[0].at_event += 20;
         const SimulatedJobResult result = run_job(options);
         CAPTURE(description(options));
         CHECK(fault_in_reconfiguration(options, result) == "");
         CHECK(result.outcome->finished);
-        CHECK(result.regrouped.size() == 2);
+        CHECK(result.reconfigurations.size() == 2);
       }
 }
 
@@ -211,9 +211,9 @@ TEST_CASE("a divergence of two workers ends the job, because there is no majorit
   const SimulatedJobResult result = run_job(options);
   CHECK(result.ended);
   REQUIRE_FALSE(result.outcome->finished);
-  CHECK(result.regrouped.empty());
-  CHECK(result.outcome->loss.message().starts_with("the workers diverged in step "));
-  CHECK(result.outcome->loss.why.find(" of worker 0 differs from that of worker 1 after ") !=
+  CHECK(result.reconfigurations.empty());
+  CHECK(result.outcome->failure.message().starts_with("the workers diverged in step "));
+  CHECK(result.outcome->failure.why.find(" of worker 0 differs from that of worker 1 after ") !=
         std::string::npos);
 }
 
@@ -229,13 +229,14 @@ void loses_one(SimulatedJobOptions options, const std::vector<Fault>& faults, No
   CHECK(fault_in_reconfiguration(options, result) == "");
   REQUIRE(result.outcome.has_value());
   CHECK(result.outcome->finished);
-  REQUIRE(result.regrouped.size() == 1);
-  const NodeFailure& loss = result.regrouped[0];
-  CAPTURE(loss.message());
-  CHECK(loss.who == lost);
-  CHECK(loss.why.starts_with("it and " + other + " have no connection, although the coordinator "));
+  REQUIRE(result.reconfigurations.size() == 1);
+  const NodeFailure& failure = result.reconfigurations[0];
+  CAPTURE(failure.message());
+  CHECK(failure.who == lost);
+  CHECK(failure.why.starts_with("it and " + other +
+                                " have no connection, although the coordinator "));
   // The removed worker gets the same message.
-  if (lost.role == Role::kWorker) CHECK(result.losses.at(lost.rank).who == lost);
+  if (lost.role == Role::kWorker) CHECK(result.failures.at(lost.rank).who == lost);
 }
 
 /// Steps take long enough for a timeout.
@@ -269,7 +270,7 @@ TEST_CASE(
   const SimulatedJobOptions options = long_job(SchemeRule::kSfb);
   const uint64_t middle = middle_of(options);
   const auto deaf = [&](NodeId from, NodeId to) {
-    return Fault{.kind = Fault::Kind::kDeaf, .at_event = middle, .a = from, .b = to};
+    return Fault{.kind = Fault::Kind::kBlocked, .at_event = middle, .a = from, .b = to};
   };
   for (const auto& [a, b] :
        {std::pair(worker(0), worker(1)), {worker(0), server(0)}, {worker(2), worker(0)}}) {
@@ -298,15 +299,15 @@ TEST_CASE("a node that stays unreachable in the next view is removed there") {
   // good.
   options.faults = {
       {.at_event = middle, .a = worker(2)},
-      {.kind = Fault::Kind::kDeaf, .at_event = middle + 5, .a = worker(0), .b = server(0)},
-      {.kind = Fault::Kind::kDeaf, .at_event = middle + 5, .a = server(0), .b = worker(0)}};
+      {.kind = Fault::Kind::kBlocked, .at_event = middle + 5, .a = worker(0), .b = server(0)},
+      {.kind = Fault::Kind::kBlocked, .at_event = middle + 5, .a = server(0), .b = worker(0)}};
   const SimulatedJobResult result = run_job(options);
   CHECK(fault_in_reconfiguration(options, result) == "");
   CHECK(result.outcome->finished);
-  REQUIRE(result.regrouped.size() == 2);
-  CHECK(result.regrouped[1].who == server(0));
-  CHECK(result.regrouped[1].why.find("the connection attempt failed: no answer within 5 s") !=
-        std::string::npos);
+  REQUIRE(result.reconfigurations.size() == 2);
+  CHECK(result.reconfigurations[1].who == server(0));
+  CHECK(result.reconfigurations[1].why.find(
+            "the connection attempt failed: no answer within 5 s") != std::string::npos);
 }
 
 TEST_CASE("a worker that resumes after its timeout learns that the job removed it") {

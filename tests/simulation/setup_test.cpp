@@ -40,22 +40,22 @@ bool has(const std::string& text, const std::string& words) {
 TEST_CASE(
     "members that cannot reach each other end the job before its first step, with a message") {
   const SimulatedJobResult servers =
-      run_with(Fault::Kind::kDeaf, server(1), worker(2), SchemeRule::kPs);
-  CHECK(servers.outcome->loss.kind == NodeFailure::Kind::kUnreached);
-  has(servers.outcome->loss.message(),
+      run_with(Fault::Kind::kBlocked, server(1), worker(2), SchemeRule::kPs);
+  CHECK(servers.outcome->failure.kind == NodeFailure::Kind::kUnreached);
+  has(servers.outcome->failure.message(),
       "worker 2 (w2) cannot reach server 1 at s1: no answer within 5 s; ");
   const SimulatedJobResult workers =
-      run_with(Fault::Kind::kDeaf, worker(0), worker(1), SchemeRule::kSfb);
-  has(workers.outcome->loss.message(), "worker 1 (w1) cannot reach worker 0 at w0: ");
+      run_with(Fault::Kind::kBlocked, worker(0), worker(1), SchemeRule::kSfb);
+  has(workers.outcome->failure.message(), "worker 1 (w1) cannot reach worker 0 at w0: ");
   // Under the PS scheme workers have no connection to each other.
-  CHECK(run_with(Fault::Kind::kDeaf, worker(0), worker(1), SchemeRule::kPs).outcome->finished);
+  CHECK(run_with(Fault::Kind::kBlocked, worker(0), worker(1), SchemeRule::kPs).outcome->finished);
 }
 
 TEST_CASE("members that cannot exchange large messages end the job before its first step") {
   for (const auto& [a, b] : {std::pair(worker(1), server(0)), {worker(2), worker(0)}}) {
-    const SimulatedJobResult result = run_with(Fault::Kind::kNarrow, a, b, SchemeRule::kSfb);
-    CHECK(result.outcome->loss.kind == NodeFailure::Kind::kUnreached);
-    has(result.outcome->loss.message(), kOnlySmallMessages);
+    const SimulatedJobResult result = run_with(Fault::Kind::kSmallMtu, a, b, SchemeRule::kSfb);
+    CHECK(result.outcome->failure.kind == NodeFailure::Kind::kUnreached);
+    has(result.outcome->failure.message(), kOnlySmallMessages);
   }
 }
 

@@ -183,8 +183,8 @@ TEST_CASE("a silent worker is reported after the timeout, a worker in a slow ste
   options.faults = {{.kind = Fault::Kind::kPause, .at_event = 900, .a = {Role::kWorker, 1}}};
   const SimulatedJobResult result = run_job(options);
   CHECK(fault_in(options, result) == "");
-  REQUIRE(result.losses.contains(0));
-  CHECK(result.losses.at(0).why == "no heartbeat for 3 s");
+  REQUIRE(result.failures.contains(0));
+  CHECK(result.failures.at(0).why == "no heartbeat for 3 s");
 }
 
 TEST_CASE("priority: the first layer's sum does not wait for the large sum of the last layer") {
@@ -205,11 +205,11 @@ TEST_CASE("priority: the first layer's sum does not wait for the large sum of th
 
 TEST_CASE("a diverged replica is reported, and the job ends") {
   SimulatedJobOptions options = options_of(request_of(3, 2, 3, SchemeRule::kAuto));
-  options.drifts = {1, 5};
+  options.diverges = {1, 5};
   const SimulatedJobResult result = run_job(options);
   CHECK(result.ended);
   REQUIRE(!result.outcome->finished);
-  CHECK(result.outcome->loss.message() ==
+  CHECK(result.outcome->failure.message() ==
         "worker 1 (w1) diverged from the other workers in step 8: \"all values\" differs from that "
         "of 2 other workers after 8 steps");
 }
@@ -222,9 +222,9 @@ TEST_CASE("a worker without progress causes warnings, then fails the job at the 
   const SimulatedJobResult result = run_job(options);
   CHECK(result.ended);
   REQUIRE(!result.outcome->finished);
-  CHECK(result.outcome->loss.kind == NodeFailure::Kind::kStall);
-  CHECK(result.outcome->loss.who == NodeId{Role::kWorker, 2});
-  CHECK(result.outcome->loss.step == 5);
+  CHECK(result.outcome->failure.kind == NodeFailure::Kind::kStall);
+  CHECK(result.outcome->failure.who == NodeId{Role::kWorker, 2});
+  CHECK(result.outcome->failure.step == 5);
   CHECK(result.outcome->saved_step == 4);
   REQUIRE(result.checkpoints.contains(4));
   CHECK(result.checkpoints.at(4) == reference_digest(options.plan, options.seed, 4));
@@ -240,7 +240,7 @@ TEST_CASE("a worker may build its net for longer than the timeout, up to the sta
   const SimulatedJobResult result = run_job(options);
   CHECK(result.ended);
   REQUIRE(!result.outcome->finished);
-  CHECK(result.outcome->loss.message() ==
+  CHECK(result.outcome->failure.message() ==
         "worker 0 (w0) stalled before the first step: no progress for 30 s; last activity: "
         "building the net");
 }
@@ -304,11 +304,11 @@ TEST_CASE("a stalled server is reported with the sum that a worker awaited from 
     const SimulatedJobResult result = run_job(options);
     CAPTURE(description(options));
     REQUIRE(result.outcome.has_value());
-    const NodeFailure& loss = result.outcome->loss;
-    CHECK(loss.who == NodeId{Role::kServer, server});
-    CHECK(loss.awaited.starts_with("worker "));
-    CHECK(loss.awaited.find(" awaited the sum of \"") != std::string::npos);
-    CHECK(loss.awaited.ends_with(" from " + name_of(loss.who)));
+    const NodeFailure& failure = result.outcome->failure;
+    CHECK(failure.who == NodeId{Role::kServer, server});
+    CHECK(failure.awaited.starts_with("worker "));
+    CHECK(failure.awaited.find(" awaited the sum of \"") != std::string::npos);
+    CHECK(failure.awaited.ends_with(" from " + name_of(failure.who)));
   }
 }
 

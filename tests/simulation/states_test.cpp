@@ -47,7 +47,7 @@ SimulatedJobOptions that_recovers(std::vector<Hang> hangs, std::vector<Fault> fa
 
 SimulatedJobOptions with_a_kept_step(std::vector<Hang> hangs) {
   SimulatedJobOptions options = with(std::move(hangs));
-  options.keeper = 1;
+  options.checkpoint_holder = 1;
   return options;
 }
 
@@ -89,7 +89,7 @@ std::vector<Stall> stalls() {
       {State::kPreparing, with({{worker(1), Work::kPreparing}}), 20s,
        "worker 1 (w1) stalled before the first step: no progress for 20 s; last activity: opening "
        "data"},
-      {State::kFetching, with_a_kept_step({{worker(1), Work::kGiving}}), 20s,
+      {State::kFetching, with_a_kept_step({{worker(1), Work::kSendingCheckpoint}}), 20s,
        "worker 1 has a later in-memory checkpoint of this run, but sent no tensor of it for 20 s; "
        "the job continues without it",
        true},
@@ -106,7 +106,7 @@ std::vector<Stall> stalls() {
       {State::kConcluding, with({{server(0), Work::kConcluding}}), 3s,
        "no longer waiting for server 0: it did not report its traffic within 3 s", true},
       {State::kSuspecting, with_an_idle_server(), 300ms, "connection reset by peer"},
-      {State::kRegrouping, that_recovers({{worker(1), Work::kStopping}}, {kWorker0Crashes}), 3s,
+      {State::kReconfiguring, that_recovers({{worker(1), Work::kStopping}}, {kWorker0Crashes}), 3s,
        "worker 1 (w1) stalled in step 5: it did not stop computing within 3 s", true},
       {State::kFailing, with({{worker(1), Work::kStopping}}, {kWorker0Crashes}), 3s,
        "no longer waiting for worker 1: it did not stop computing within 3 s"},
@@ -124,9 +124,9 @@ Time time_in(State state, const SimulatedJobResult& result) {
 }
 
 std::string all_words(const SimulatedJobResult& result) {
-  std::string words = result.outcome->finished ? "" : result.outcome->loss.message();
+  std::string words = result.outcome->finished ? "" : result.outcome->failure.message();
   for (const std::string& warning : result.warnings) words += "\n" + warning;
-  for (const NodeFailure& loss : result.regrouped) words += "\n" + loss.message();
+  for (const NodeFailure& failure : result.reconfigurations) words += "\n" + failure.message();
   return words;
 }
 
@@ -162,9 +162,9 @@ TEST_CASE("if the coordinator stalls or crashes in any state, all members end in
       for (uint64_t event = 0; event < 40; event += 4 * kStride) {
         const Fault end{.kind = kind, .at_event = event, .in = static_cast<State>(state)};
         SimulatedJobOptions options = with({});
-        if (static_cast<State>(state) == State::kFetching) options.keeper = 1;
+        if (static_cast<State>(state) == State::kFetching) options.checkpoint_holder = 1;
         options.measures_link = state == static_cast<uint8_t>(State::kMeasuring);
-        options.recovers = static_cast<State>(state) == State::kRegrouping;
+        options.recovers = static_cast<State>(state) == State::kReconfiguring;
         // Adds a failure, so that the job also gets to the states that follow one.
         if (static_cast<State>(state) >= State::kSuspecting)
           options.faults.push_back(kWorker0Crashes);
@@ -190,7 +190,7 @@ TEST_CASE(
   options.faults = {{.in = State::kFetching, .a = worker(1)}};
   const SimulatedJobResult result = run_job(options);
   REQUIRE(result.outcome.has_value());
-  CHECK(result.outcome->loss.message() ==
+  CHECK(result.outcome->failure.message() ==
         "worker 1 failed before the first step: it did not join within 30 s; missing: 1 worker");
   REQUIRE(!result.warnings.empty());
   CHECK(result.warnings[0].starts_with("the node left before the job began: "));
@@ -201,9 +201,9 @@ TEST_CASE("survivors that hang in different states are dropped one by one, and a
   options.hangs.push_back({server(0), Work::kConcluding});
   const SimulatedJobResult result = run_job(options);
   REQUIRE(result.outcome.has_value());
-  CHECK(result.outcome->loss.who == worker(0));
+  CHECK(result.outcome->failure.who == worker(0));
   CHECK(result.outcome->saved_step.has_value());
-  CHECK(result.losses.at(2).who == worker(0));
+  CHECK(result.failures.at(2).who == worker(0));
   CHECK(result.given_up == std::vector<NodeId>{worker(1)});
 }
 
@@ -229,7 +229,7 @@ TEST_CASE("a worker that hangs in a test is reported with its last activity") {
   options.test_batches = 10;
   const SimulatedJobResult result = run_job(options);
   REQUIRE(result.outcome.has_value());
-  CHECK(result.outcome->loss.message() ==
+  CHECK(result.outcome->failure.message() ==
         "worker 2 (w2) stalled in step 5: no progress for 100 s; last activity: testing, 1 of 10 "
         "batches; steps completed: 4");
   REQUIRE(result.warnings.size() == 1);

@@ -353,10 +353,10 @@ class Round:
         done = subprocess.run([self.program("poseidon-train"), "--resume", str(self.run), "--json", *self.reached,
                                "--set", "train.checkpoint_every=0"], capture_output=True, text=True, timeout=120)
         if done.returncode != 0:
-            return self.complain(f"resume of a kept step: {done.stderr}")
+            return self.complain(f"resume of an in-memory checkpoint: {done.stderr}")
         summary = json.loads(done.stdout)
         if summary["weights_sha256"] != self.digests[self.scheme]:
-            self.complain("a kept step went on to other bits")
+            self.complain("an in-memory checkpoint led to other bits")
         if summary["first_step"] <= max(steps):
             self.complain(f"went on with step {summary['first_step']}, but step {max(steps)} was kept")
 

@@ -51,7 +51,7 @@ struct Given {
       : parts(plan, rank, devices, sums) {
     std::vector<comm::Part> own;
     for (const comm::Part& range : shards_of_devices(plan.assignment.shards_of(rank), devices))
-      for (const comm::Part& part : comm::parts_within(plan.assignment.everything().count, range))
+      for (const comm::Part& part : comm::parts_within(plan.assignment.all_shards().count, range))
         own.push_back(part);
     std::shuffle(own.begin(), own.end(), std::mt19937(seed));
     for (const comm::Part& part : own) {

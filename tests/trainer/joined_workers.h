@@ -88,9 +88,9 @@ class InProcessNetwork {
 
   void deliver(const Frame& frame) {
     const auto take = [&](auto& end, auto from) {
-      const comm::Destination placement = end.place(from, frame.header);
-      check(placement.accepted, placement.fault.c_str());
-      std::ranges::copy(frame.payload.bytes, placement.memory.begin());
+      const comm::Destination destination = end.destination(from, frame.header);
+      check(destination.accepted, destination.fault.c_str());
+      std::ranges::copy(frame.payload.bytes, destination.memory.begin());
       end.received(from, frame.header);
     };
     if (frame.to.role == comm::Role::kServer)

@@ -31,8 +31,9 @@ TEST_CASE("a run measures times only for policy \"time\" and without a stored pl
   CHECK_FALSE(MeasuredPlan::wanted(tiny.load({"cluster.workers=2"}), nullptr, false));
   CHECK_FALSE(MeasuredPlan::wanted(tiny.load({"comm.policy=time"}), nullptr, false));
   CHECK_FALSE(MeasuredPlan::wanted(by_time(tiny, {"comm.scheme=ps"}), nullptr, false));
-  CHECK(MeasuredPlan(by_time(tiny), nullptr, false).wants_link());
-  CHECK_FALSE(MeasuredPlan(by_time(tiny, {"comm.link_mbps=100"}), nullptr, false).wants_link());
+  CHECK(MeasuredPlan(by_time(tiny), nullptr, false).needs_link_rate());
+  CHECK_FALSE(
+      MeasuredPlan(by_time(tiny, {"comm.link_mbps=100"}), nullptr, false).needs_link_rate());
 }
 
 TEST_CASE("the slowest worker's times and the measured link make the plan") {
@@ -96,7 +97,7 @@ TEST_CASE("a bandwidth limit below the measured link replaces it") {
   const Job job = by_time(tiny, {"comm.bandwidth_limit_mbps=50"});
   const LayerTimes times = times_of(job);
   MeasuredPlan measured(job, nullptr, false);
-  CHECK(measured.wants_link());
+  CHECK(measured.needs_link_rate());
   measured.set_link({.mbps = 900});
   measured.add_times(0, times);
   CHECK(measured.make().link_mbps == 50);
@@ -147,7 +148,7 @@ TEST_CASE("balance \"speed\": shards are assigned by the times that workers meas
   by_speed.emplace_back("cluster.balance=speed");
   const Job job = tiny.load(by_speed);
   REQUIRE(MeasuredPlan::wanted(job, nullptr, false));
-  CHECK_FALSE(MeasuredPlan(job, nullptr, false).wants_link());
+  CHECK_FALSE(MeasuredPlan(job, nullptr, false).needs_link_rate());
   LayerTimes times = times_of(job);
   CHECK(times.pass_ms > 0);
   times.update_ms = 0;

@@ -44,16 +44,16 @@ struct Coordinator {
   }
   /// A slice of a checkpoint arrives from a worker. Returns whether it is accepted.
   bool take(uint16_t from, const comm::FrameHeader& header, const comm::Payload& slice) {
-    const comm::Destination placement = reception.place(from, header);
-    REQUIRE_MESSAGE(placement.fault.empty(), placement.fault);
-    if (placement.accepted) std::ranges::copy(slice.bytes, placement.memory.begin());
+    const comm::Destination destination = reception.destination(from, header);
+    REQUIRE_MESSAGE(destination.fault.empty(), destination.fault);
+    if (destination.accepted) std::ranges::copy(slice.bytes, destination.memory.begin());
     const comm::Payload same = reception.received(from, header);
     handover.pass_on(
         from, header, same,
         [this](uint16_t to, const comm::FrameHeader& onward, const comm::Payload& payload) {
           sent.push_back({to, onward, payload});
         });
-    return placement.accepted;
+    return destination.accepted;
   }
   /// All slices of a checkpoint arrive.
   void take_all(uint16_t from, uint32_t number, uint32_t view = kView) {
@@ -95,9 +95,9 @@ TEST_CASE("each slice of worker 0's values is forwarded complete and at once to 
     for (const Coordinator::Sent& each : coordinator.sent) {
       if (each.to != to) continue;
       CHECK(each.header.view == kView);
-      const comm::Destination placement = intake.place(each.header);
-      REQUIRE(placement.accepted);
-      std::ranges::copy(each.payload.bytes, placement.memory.begin());
+      const comm::Destination destination = intake.destination(each.header);
+      REQUIRE(destination.accepted);
+      std::ranges::copy(each.payload.bytes, destination.memory.begin());
       CHECK(intake.received());
     }
     CHECK(intake.complete());

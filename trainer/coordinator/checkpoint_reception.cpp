@@ -11,10 +11,11 @@ std::string CheckpointReception::tensor_name(size_t index) const {
   return text("tensor ", index);
 }
 
-comm::Destination CheckpointReception::place(uint16_t worker, const comm::FrameHeader& header) {
+comm::Destination CheckpointReception::destination(uint16_t worker,
+                                                   const comm::FrameHeader& header) {
   if (list_.is_null())
     return comm::Destination::refused("sent a tensor before its list of tensors");
-  return intake_.place(worker, header);
+  return intake_.destination(worker, header);
 }
 
 size_t CheckpointReception::tensors_without_sums() const {

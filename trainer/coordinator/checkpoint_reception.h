@@ -23,7 +23,7 @@ class CheckpointReception {
   /// Another worker has this rank now.
   void forget(uint16_t worker) { intake_.forget(worker); }
 
-  comm::Destination place(uint16_t worker, const comm::FrameHeader& header);
+  comm::Destination destination(uint16_t worker, const comm::FrameHeader& header);
   /// Returns the slice that has arrived with this header, for forwarding; empty if it was dropped.
   comm::Payload received(uint16_t worker, const comm::FrameHeader& header);
   /// Returns the checkpoint of `step` after the worker has reported it as sent. Throws ConfigError

@@ -11,7 +11,7 @@ void CheckpointSession::agreed(int64_t step, const std::vector<int64_t>& digest)
 }
 
 bool CheckpointSession::wants_checkpoint(int64_t step) {
-  return !drifted_ && setting_.records.checkpoints().wants(step);
+  return !diverged_ && setting_.records.checkpoints().wants(step);
 }
 
 void CheckpointSession::not_saved(uint16_t worker, const std::string& why) {

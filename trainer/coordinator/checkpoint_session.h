@@ -15,8 +15,8 @@ class CheckpointSession final : public comm::CheckpointReceiver {
   CheckpointSession(const CoordinatorSetting& setting, CoordinatorSide& side)
       : setting_(setting), side_(side) {}
 
-  comm::Destination place(uint16_t worker, const comm::FrameHeader& header) override {
-    return side_.reception.place(worker, header);
+  comm::Destination destination(uint16_t worker, const comm::FrameHeader& header) override {
+    return side_.reception.destination(worker, header);
   }
   void received(uint16_t worker, const comm::FrameHeader& header) override;
   std::string tensor_name(size_t index) override { return side_.reception.tensor_name(index); }
@@ -32,13 +32,13 @@ class CheckpointSession final : public comm::CheckpointReceiver {
   /// The job has failed.
   void failed(const comm::NodeFailure& node_failure) {
     side_.state_transfer.end();
-    drifted_ = !comm::survivors_count(node_failure);
+    diverged_ = !comm::survivors_are_valid(node_failure);
   }
 
  private:
   const CoordinatorSetting& setting_;
   CoordinatorSide& side_;
-  bool drifted_ = false;  ///< replicas have diverged, and the correct one is unknown
+  bool diverged_ = false;  ///< replicas have diverged, and the correct one is unknown
 };
 
 }  // namespace poseidon::trainer

@@ -34,7 +34,7 @@ class ClusterCheckpoints {
   void take(uint16_t worker, int64_t step, std::shared_ptr<TensorStore> tensors,
             SentCheckpoint sent);
   void agreed(int64_t step, std::vector<int64_t> digest) { queue_.agreed(step, std::move(digest)); }
-  void go_back_to(int64_t step) { queue_.go_back_to(step); }
+  void revert_to(int64_t step) { queue_.revert_to(step); }
   void trust_survivors() { queue_.trust_survivors(); }
   /// The job goes back to the last intact checkpoint. Returns it, read and verified; null if the
   /// job restarts from its initial values. That checkpoint remains the last one until release().

@@ -111,7 +111,7 @@ void ClusterRecords::go_on(const NextView& next) {
   views_.add(decided_.plan, first_step, std::max(report_->last_step(), first_step));
   report_->begin_view(first_step);
   report_->note_events(views_.events());
-  checkpoints_.go_back_to(first_step);
+  checkpoints_.revert_to(first_step);
   if (!next.published.restored) return;
   // The steps after the checkpoint are repeated. Their values may have been wrong, so their reports
   // are discarded.
@@ -245,7 +245,7 @@ void ClusterRecords::agreed(int64_t step, const std::vector<int64_t>& digest) {
 
 void ClusterRecords::lost(const comm::NodeFailure& node_failure) {
   lost_ = true;
-  if (comm::survivors_count(node_failure))
+  if (comm::survivors_are_valid(node_failure))
     write_checkpoints([this] { checkpoints_.trust_survivors(); });
 }
 

@@ -87,9 +87,10 @@ class ClusterRun final : public JobWatcher {
   Json go();
 
  private:
-  void lost(const comm::NodeFailure& loss) override;
-  void regrouping(const comm::NodeFailure& loss, ViewRecords::Clock::time_point when) override;
-  void regrouped(const comm::Survivors& left, const std::vector<comm::Newcomer>& joined) override;
+  void lost(const comm::NodeFailure& node_failure) override;
+  void reconfiguring(const comm::NodeFailure& node_failure,
+                     ViewRecords::Clock::time_point when) override;
+  void reconfigured(const comm::Survivors& left, const std::vector<comm::Joiner>& joined) override;
   void given_up(comm::NodeId node) override { launcher_->kill(ids_.of(node)); }
   void ended(const comm::Outcome& outcome) override { ending_.end(outcome); }
 
@@ -105,7 +106,7 @@ class ClusterRun final : public JobWatcher {
   void report_missing();
   Json finish();
   [[noreturn]] void fail();
-  std::string failure_text(const comm::NodeFailure& loss) const;
+  std::string failure_text(const comm::NodeFailure& node_failure) const;
   double wall_seconds() const;
 
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
@@ -281,25 +282,29 @@ void ClusterRun::report_missing() {
   });
 }
 
-void ClusterRun::lost(const comm::NodeFailure& loss) {
-  ending_.record_failure(loss);
+void ClusterRun::lost(const comm::NodeFailure& node_failure) {
+  ending_.record_failure(node_failure);
   // A silent process may be stopped, and would never end by itself.
-  if (end_of(loss) == MemberEnd::kPeerFailed) launcher_->kill(ids_.of(loss.who));
-  records_.lost(loss);
+  if (end_of(node_failure) == MemberEnd::kPeerFailed) launcher_->kill(ids_.of(node_failure.who));
+  records_.lost(node_failure);
 }
 
-void ClusterRun::regrouping(const comm::NodeFailure& loss, ViewRecords::Clock::time_point when) {
-  if (loss.kind == comm::NodeFailure::Kind::kJoined) return records_.views().admit(when);
-  if (loss.kind != comm::NodeFailure::Kind::kLeft) launcher_->kill(ids_.of(loss.who));
-  const std::string why = failure_text(loss);
-  records_.views().record_failure(loss, why, when);
-  console_.warning(
-      text(why, "; the job continues without ",
-           loss.kind == comm::NodeFailure::Kind::kUnreached ? comm::name_of(loss.who) : "it"));
+void ClusterRun::reconfiguring(const comm::NodeFailure& node_failure,
+                               ViewRecords::Clock::time_point when) {
+  if (node_failure.kind == comm::NodeFailure::Kind::kJoined) return records_.views().admit(when);
+  if (node_failure.kind != comm::NodeFailure::Kind::kLeft)
+    launcher_->kill(ids_.of(node_failure.who));
+  const std::string why = failure_text(node_failure);
+  records_.views().record_failure(node_failure, why, when);
+  console_.warning(text(why, "; the job continues without ",
+                        node_failure.kind == comm::NodeFailure::Kind::kUnreached
+                            ? comm::name_of(node_failure.who)
+                            : "it"));
 }
 
 /// Log files and earlier messages have a member's first name, so the changes of names are logged.
-void ClusterRun::regrouped(const comm::Survivors& left, const std::vector<comm::Newcomer>& joined) {
+void ClusterRun::reconfigured(const comm::Survivors& left,
+                              const std::vector<comm::Joiner>& joined) {
   ids_.keep(left, joined);
   const auto tell = [this](comm::Role role, const std::vector<uint16_t>& before) {
     for (uint16_t rank = 0; rank < before.size(); ++rank) {
@@ -313,10 +318,10 @@ void ClusterRun::regrouped(const comm::Survivors& left, const std::vector<comm::
   tell(comm::Role::kServer, left.servers);
   std::map<comm::Role, size_t> next{{comm::Role::kWorker, left.workers.size()},
                                     {comm::Role::kServer, left.servers.size()}};
-  for (const comm::Newcomer& newcomer : joined) {
-    const comm::NodeId node{newcomer.node.role, static_cast<uint16_t>(next[newcomer.node.role]++)};
-    records_.views().join(node, newcomer.address);
-    console_.info(text(comm::name_of(node), " (", newcomer.address, ") has joined"));
+  for (const comm::Joiner& joiner : joined) {
+    const comm::NodeId node{joiner.node.role, static_cast<uint16_t>(next[joiner.node.role]++)};
+    records_.views().join(node, joiner.address);
+    console_.info(text(comm::name_of(node), " (", joiner.address, ") has joined"));
   }
 }
 
@@ -339,7 +344,7 @@ void ClusterRun::fail() {
     if (halted_) throw RunError("stopped before the first step" + last);
     if (ending_.failure()) std::rethrow_exception(ending_.failure());
   }
-  const std::string why = failure_text(ending_.outcome().loss);
+  const std::string why = failure_text(ending_.outcome().failure);
   if (records_.has_started()) {
     const ClusterRecords::Results known = records_.results(wall_seconds(), why);
     attempt([&] { records_.write(known); });  // the disk may have caused the failure
@@ -347,15 +352,15 @@ void ClusterRun::fail() {
   }
   if (const int64_t saved = records_.checkpoints().saved_step(); saved > 0)
     last += "; to resume: " + resume_command(directory_.path(), options_, saved);
-  if (end_of(ending_.outcome().loss) == MemberEnd::kPeerFailed) throw PeerFailed(why + last);
+  if (end_of(ending_.outcome().failure) == MemberEnd::kPeerFailed) throw PeerFailed(why + last);
   throw RunError(why + last);
 }
 
 /// The reason from the coordinator, plus the exit status of a member that this process has started.
-std::string ClusterRun::failure_text(const comm::NodeFailure& loss) const {
-  const bool may_have_ended = loss.kind == comm::NodeFailure::Kind::kPeer;
-  const std::string end = may_have_ended ? launcher_->end_of(ids_.of(loss.who)) : "";
-  return loss.message() + (end.empty() || end == loss.why ? "" : "; " + end);
+std::string ClusterRun::failure_text(const comm::NodeFailure& node_failure) const {
+  const bool may_have_ended = node_failure.kind == comm::NodeFailure::Kind::kPeer;
+  const std::string end = may_have_ended ? launcher_->end_of(ids_.of(node_failure.who)) : "";
+  return node_failure.message() + (end.empty() || end == node_failure.why ? "" : "; " + end);
 }
 
 double ClusterRun::wall_seconds() const {

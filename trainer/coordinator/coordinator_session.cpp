@@ -69,9 +69,9 @@ void CoordinatorSession::noted(comm::NodeId node, const comm::Note& note) {
   }
 }
 
-void CoordinatorSession::regrouping(const comm::NodeFailure& node_failure) {
+void CoordinatorSession::reconfiguring(const comm::NodeFailure& node_failure) {
   setting_.inbox.post([this, node_failure, when = ViewRecords::Clock::now()] {
-    setting_.watcher.regrouping(node_failure, when);
+    setting_.watcher.reconfiguring(node_failure, when);
   });
 }
 

@@ -24,7 +24,7 @@ class CoordinatorSession final : public comm::JobObserver {
   void started() override;
   void noted(comm::NodeId node, const comm::Note& note) override;
   void slow(comm::NodeId, const std::string& what) override { setting_.warn(what); }
-  void regrouping(const comm::NodeFailure& node_failure) override;
+  void reconfiguring(const comm::NodeFailure& node_failure) override;
   void failed(const comm::NodeFailure& node_failure) override;
   void given_up(comm::NodeId node) override;
   void ended(const comm::Outcome& outcome) override;

@@ -21,12 +21,12 @@ class JobWatcher {
   /// The job fails with this failure.
   virtual void lost(const comm::NodeFailure& node_failure) = 0;
   /// The job continues without a failed member, or with joiners.
-  virtual void regrouping(const comm::NodeFailure& node_failure,
-                          ViewRecords::Clock::time_point when) = 0;
+  virtual void reconfiguring(const comm::NodeFailure& node_failure,
+                             ViewRecords::Clock::time_point when) = 0;
   /// Members of the next view: `left` have the ranks from 0 on in their order, followed by
   /// `joined`.
-  virtual void regrouped(const comm::Survivors& left,
-                         const std::vector<comm::Newcomer>& joined) = 0;
+  virtual void reconfigured(const comm::Survivors& left,
+                            const std::vector<comm::Joiner>& joined) = 0;
   /// The end of the job does not wait for this node.
   virtual void given_up(comm::NodeId node) = 0;
   virtual void ended(const comm::Outcome& outcome) = 0;
@@ -43,7 +43,7 @@ struct CoordinatorSide {
 
   /// The members have been told to leave their view, and the next one has not begun.
   bool is_between_views() const {
-    return coordinator->state() == comm::Coordinator::State::kRegrouping;
+    return coordinator->state() == comm::Coordinator::State::kReconfiguring;
   }
 };
 

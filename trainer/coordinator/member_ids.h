@@ -17,7 +17,7 @@ class MemberIds {
     return {now.role, now.rank < ids.size() ? ids[now.rank] : now.rank};
   }
   /// Next view: `left` are the remaining members in order of their new ranks, followed by `joined`.
-  void keep(const comm::Survivors& left, const std::vector<comm::Newcomer>& joined);
+  void keep(const comm::Survivors& left, const std::vector<comm::Joiner>& joined);
 
  private:
   const std::vector<uint16_t>& ids_of(comm::Role role) const {

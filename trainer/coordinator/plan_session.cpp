@@ -35,7 +35,7 @@ void PlanSession::measured_link(const comm::LinkRate& rate, bool one_host) {
                  " Mb/s each way"));
 }
 
-std::optional<uint16_t> PlanSession::fetch_kept_step() {
+std::optional<uint16_t> PlanSession::fetch_memory_checkpoint() {
   const CheckpointOfferNote* kept = side_.kept.choose(first_step());
   if (kept == nullptr) return std::nullopt;
   side_.reception.expect(kept->list);
@@ -68,7 +68,7 @@ void PlanSession::take_report(comm::NodeId worker, const comm::Note& note) {
 
 /// The values go from one worker to the coordinator, and from there once to each joiner, all over
 /// the coordinator's link.
-comm::Time PlanSession::handover_time() {
+comm::Time PlanSession::state_transfer_time() {
   double bytes = 0;
   for (const comm::LayerPlan& layer : side_.plan.plan().layers)
     for (const auto& tensor : layer.traffic.tensors)
@@ -113,18 +113,18 @@ DecidedPlan PlanSession::decided(const std::vector<comm::Fact>& facts) const {
 }
 
 /// A report that cannot be read is an error of the joiner.
-std::string PlanSession::objection(const comm::Newcomer& newcomer) {
+std::string PlanSession::objection(const comm::Joiner& joiner) {
   try {
-    return side_.plan.objection(newcomer);
+    return side_.plan.objection(joiner);
   } catch (const ConfigError& error) {
     return error.what();
   }
 }
 
 /// Drops incomplete checkpoints: they are stored by the workers' old ranks.
-std::optional<Json> PlanSession::plan_again(const comm::Survivors& left,
-                                            const std::vector<comm::Newcomer>& joined,
-                                            int64_t step) {
+std::optional<Json> PlanSession::plan_next_view(const comm::Survivors& left,
+                                                const std::vector<comm::Joiner>& joined,
+                                                int64_t step) {
   RunPlan& plan = side_.plan;
   for (int64_t worker = 0; worker < plan.plan().workers(); ++worker)
     side_.reception.forget(static_cast<uint16_t>(worker));
@@ -137,7 +137,7 @@ std::optional<Json> PlanSession::plan_again(const comm::Survivors& left,
       [this, left, joined,
        next = NextView{
            .plan = plan.plan(), .published = plan.published(), .devices = plan.devices()}] {
-        setting_.watcher.regrouped(left, joined);
+        setting_.watcher.reconfigured(left, joined);
         setting_.records.go_on(next);
       });
   return write_published_plan(plan.published());

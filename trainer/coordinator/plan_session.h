@@ -16,22 +16,23 @@ class PlanSession final : public comm::JobPlanner {
       : setting_(setting), side_(side) {}
 
   Json job() override;
-  bool wants_link() override { return side_.plan.wants_link(); }
+  bool needs_link_rate() override { return side_.plan.needs_link_rate(); }
   void measured_link(const comm::LinkRate& rate, bool one_host) override;
-  std::optional<uint16_t> fetch_kept_step() override;
-  void give_up_kept_step(uint16_t worker) override { side_.kept.give_up(worker); }
-  comm::Time handover_time() override;
+  std::optional<uint16_t> fetch_memory_checkpoint() override;
+  void give_up_memory_checkpoint(uint16_t worker) override { side_.kept.give_up(worker); }
+  comm::Time state_transfer_time() override;
   int64_t first_step() override { return side_.plan.published().first_step; }
   void renumbered(const comm::Survivors& there) override;
   std::optional<Json> plan(const std::vector<comm::Fact>& facts,
                            const comm::Survivors& members) override;
-  bool can_go_on(const comm::Survivors& left) override { return side_.plan.can_go_on(left); }
+  bool can_continue(const comm::Survivors& left) override { return side_.plan.can_continue(left); }
   bool needs_checkpoint() override { return side_.plan.needs_checkpoint(); }
   int64_t saved_step() override { return setting_.records.checkpoints().saved_step(); }
   void restore() override;
-  std::string objection(const comm::Newcomer& newcomer) override;
-  std::optional<Json> plan_again(const comm::Survivors& left,
-                                 const std::vector<comm::Newcomer>& joined, int64_t step) override;
+  std::string objection(const comm::Joiner& joiner) override;
+  std::optional<Json> plan_next_view(const comm::Survivors& left,
+                                     const std::vector<comm::Joiner>& joined,
+                                     int64_t step) override;
 
   /// A worker offers an in-memory checkpoint of this run. Throws ConfigError if it is invalid.
   void take_offer(comm::NodeId worker, const comm::Note& note);

@@ -13,7 +13,7 @@ bool RunEnding::fail(const std::exception_ptr& failure) {
 void RunEnding::transport_failed(const std::exception_ptr& failure, int64_t step) {
   if (!failure_) failure_ = failure;
   if (node_failure_)
-    outcome_ = {.finished = false, .loss = *node_failure_, .saved_step = {}};
+    outcome_ = {.finished = false, .failure = *node_failure_, .saved_step = {}};
   else
     end_by_failure(message_of(failure), step);
 }
@@ -24,12 +24,12 @@ void RunEnding::apply_own_failure(int64_t step) {
 
 void RunEnding::end_by_failure(const std::string& why, int64_t step) {
   outcome_ = {.finished = false,
-              .loss = {.kind = comm::NodeFailure::Kind::kError,
-                       .who = {},
-                       .address = "",
-                       .why = why,
-                       .step = step,
-                       .awaited = ""},
+              .failure = {.kind = comm::NodeFailure::Kind::kError,
+                          .who = {},
+                          .address = "",
+                          .why = why,
+                          .step = step,
+                          .awaited = ""},
               .saved_step = {}};
 }
 

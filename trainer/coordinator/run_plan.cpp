@@ -13,9 +13,9 @@ namespace poseidon::trainer {
 namespace {
 
 /// Throws ConfigError if the joiner has not reported its device.
-DeviceNote device_of(const comm::Newcomer& newcomer) {
-  const auto note = std::ranges::find(newcomer.notes, DeviceNote::kAbout, &comm::Note::about);
-  if (note == newcomer.notes.end()) throw ConfigError("it has not reported its device");
+DeviceNote device_of(const comm::Joiner& joiner) {
+  const auto note = std::ranges::find(joiner.notes, DeviceNote::kAbout, &comm::Note::about);
+  if (note == joiner.notes.end()) throw ConfigError("it has not reported its device");
   return read_note<DeviceNote>(*note);
 }
 
@@ -70,20 +70,20 @@ void RunPlan::decide(const std::vector<comm::Fact>& facts, const comm::Survivors
   begun_step_ = published_.first_step;
 }
 
-bool RunPlan::can_go_on(const comm::Survivors& left) const {
+bool RunPlan::can_continue(const comm::Survivors& left) const {
   return decided_ && comm::can_survive(plan_, left.workers.size(), left.servers.size());
 }
 
-std::string RunPlan::objection(const comm::Newcomer& newcomer) const {
+std::string RunPlan::objection(const comm::Joiner& joiner) const {
   if (published_.in_flight > 0)
     return "the first steps of this run use sums in flight, which a joiner does not have";
-  const DeviceNote device = device_of(newcomer);
-  const std::string difference = difference_of({{0, devices_.at(0)}, {newcomer.node.rank, device}});
+  const DeviceNote device = device_of(joiner);
+  const std::string difference = difference_of({{0, devices_.at(0)}, {joiner.node.rank, device}});
   if (difference.empty() || factored_layers(plan_).empty()) return "";
   return "sufficient factors require workers with identical arithmetic: " + difference;
 }
 
-void RunPlan::go_on(const comm::Survivors& left, const std::vector<comm::Newcomer>& joined,
+void RunPlan::go_on(const comm::Survivors& left, const std::vector<comm::Joiner>& joined,
                     const comm::SavedStep& from, bool restored, int64_t receiving) {
   comm::NextMembers members{left.workers, left.servers, {}, {}};
   DeviceNotes devices;
@@ -91,10 +91,10 @@ void RunPlan::go_on(const comm::Survivors& left, const std::vector<comm::Newcome
     devices.emplace(static_cast<uint16_t>(devices.size()), device);
   };
   for (const uint16_t rank : left.workers) add(devices_.at(rank));
-  for (const comm::Newcomer& newcomer : joined) {
-    const bool worker = newcomer.node.role == comm::Role::kWorker;
-    (worker ? members.joined_workers : members.joined_servers).push_back(newcomer.node.rank);
-    if (worker) add(device_of(newcomer));
+  for (const comm::Joiner& joiner : joined) {
+    const bool worker = joiner.node.role == comm::Role::kWorker;
+    (worker ? members.joined_workers : members.joined_servers).push_back(joiner.node.rank);
+    if (worker) add(device_of(joiner));
   }
   take(comm::next_plan(plan_, members, job_.config.comm.chunk_bytes));
   devices_ = std::move(devices);

@@ -50,7 +50,7 @@ class RunPlan {
   /// Whether workers must time their layers.
   bool measures() const { return measured_.has_value(); }
   /// Whether the link between workers must be measured.
-  bool wants_link() const { return measured_ && measured_->wants_link(); }
+  bool needs_link_rate() const { return measured_ && measured_->needs_link_rate(); }
   void set_link(const comm::LinkRate& rate) { measured_->set_link(rate); }
   void add_times(uint16_t worker, LayerTimes times) {
     measured_->add_times(worker, std::move(times));
@@ -67,16 +67,16 @@ class RunPlan {
   void decide(const std::vector<comm::Fact>& facts, const comm::Survivors& members);
   bool is_decided() const { return decided_; }
   /// Whether the decided plan can be changed to these members.
-  bool can_go_on(const comm::Survivors& left) const;
+  bool can_continue(const comm::Survivors& left) const;
   /// Reason why this node cannot join the run, because replicas must stay equal; "" if it can.
-  std::string objection(const comm::Newcomer& newcomer) const;
+  std::string objection(const comm::Joiner& joiner) const;
   /// Whether the remaining members need a checkpoint to continue: with sums in flight, those of a
   /// failed member are incomplete.
   bool needs_checkpoint() const { return plan_.staleness > 0 || published_.in_flight > 0; }
   /// The members continue after the steps of `from`. `left` have the ranks from 0 on in their
   /// order, followed by `joined`. `restored`: the values are from a checkpoint. `receiving`: number
   /// of workers that receive the values of worker 0.
-  void go_on(const comm::Survivors& left, const std::vector<comm::Newcomer>& joined,
+  void go_on(const comm::Survivors& left, const std::vector<comm::Joiner>& joined,
              const comm::SavedStep& from, bool restored, int64_t receiving);
 
   /// Provisional until is_decided(). Before that, its workers and servers are the expected ones.

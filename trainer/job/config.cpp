@@ -153,9 +153,9 @@ void CommConfig::describe(Fields& fields) {
   fields.option("wire", wire, comm::names_of<DataType>(),
                 "wire dtype of weight gradients and factors; biases, scales, shifts and running "
                 "statistics stay fp32");
-  fields.integer("chunk_bytes", chunk_bytes, between(1 << 16, comm::kMostChunkBytes),
+  fields.integer("chunk_bytes", chunk_bytes, between(1 << 16, comm::kMaxChunkBytes),
                  "maximum size of a chunk (part of the gradients with one server), bytes");
-  fields.integer("staleness", staleness, between(0, comm::kMostStaleness),
+  fields.integer("staleness", staleness, between(0, comm::kMaxStaleness),
                  "delay of sums, steps: step t uses the sums of steps up to t - 1 - staleness");
   fields.number("bandwidth_limit_mbps", bandwidth_limit_mbps, at_least(0),
                 "limit on a node's sending rate, Mbit/s; separate worker and server processes get "
@@ -183,8 +183,7 @@ void ClusterConfig::describe(Fields& fields) {
                 "logical shards per worker: equal numbers, or by the speed measured when the "
                 "worker joins (at least one)");
   fields.boolean("servers_apart", servers_apart, "servers run on separate hosts");
-  fields.number("timeout_s", timeout_s,
-                between(comm::kLeastTimeoutSeconds, comm::kMostTimeoutSeconds),
+  fields.number("timeout_s", timeout_s, between(comm::kMinTimeoutSeconds, comm::kMaxTimeoutSeconds),
                 "time without a heartbeat after which a node has failed, s; below 2, high load may "
                 "cause false failures");
   fields.number("stall_timeout_s", stall_timeout_s, between(1, 1e8),

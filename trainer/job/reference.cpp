@@ -135,9 +135,11 @@ std::vector<CommonKey> common_keys(const std::vector<Variant>& variants) {
   return keys;
 }
 
-std::string default_text(const Json& field, bool is_required) {
-  if (is_required) return "required";
-  return field.contains("default") ? code(field["default"].dump()) : "";
+/// Such as "integer >= 1 (`8`)", with the default, or "string (required)".
+std::string value_text(const Json& field, bool is_required) {
+  if (is_required) return type_text(field) + " (required)";
+  return type_text(field) +
+         (field.contains("default") ? text(" (", code(field["default"].dump()), ")") : "");
 }
 
 /// Variants that are described already.
@@ -180,9 +182,9 @@ class Writer {
       if (!is_row(key, field, hidden)) continue;
       if (empty) line("\n| key | value | default | meaning |\n|---|---|---|---|");
       empty = false;
-      line(text("| ", code(key), " | ", key == selector ? "see below" : type_text(field), " | ",
-                default_text(field, required.contains(key)), " | ", field.value("description", ""),
-                " |"));
+      line(text("| ", code(key), " | ",
+                key == selector ? "see below" : value_text(field, required.contains(key)), " | ",
+                field.value("description", ""), " |"));
     }
   }
 
@@ -201,10 +203,9 @@ class Writer {
       if (common.empty())
         line("\n| common key | value | default | meaning | of |\n|---|---|---|---|---|");
       common.insert(key.key);
-      line(text("| ", code(key.key), " | ", type_text(key.field), " | ",
-                default_text(key.field, key.is_required), " | ", key.field.value("description", ""),
-                " | ", key.variants.size() == variants.size() ? "all" : joined(key.variants, ", "),
-                " |"));
+      line(text("| ", code(key.key), " | ", value_text(key.field, key.is_required), " | ",
+                key.field.value("description", ""), " | ",
+                key.variants.size() == variants.size() ? "all" : joined(key.variants, ", "), " |"));
     }
     for (const Variant& variant : variants) {
       std::set<std::string> hidden;
@@ -263,6 +264,8 @@ std::string config_reference() {
       "`configs/schema/job.schema.json` and `configs/schema/network.schema.json`. Unknown keys are "
       "errors. Comments (`//`, `/* */`) and keys that begin with `_` or `//` are ignored. Relative "
       "paths start at the folder of their file, those of `--set` at the working directory. "
+      "Defaults "
+      "are in parentheses. "
       "Environment variables in paths, `${NAME}`, are replaced.\n");
   writer.line("## Job file");
   writer.object("", job_schema(), 3);

@@ -29,7 +29,7 @@ void LastStepSaver::keep(const WorkerTraining& training, const PreparedJob& job,
                          const comm::NodeFailure& node_failure, std::vector<std::string> reports) {
   const double seconds = job.job.config.cluster.rejoin_s;
   if (options_.checkpoint_store == nullptr || seconds <= 0 || step <= training.first_step()) return;
-  if (!comm::survivors_count(node_failure)) return;
+  if (!comm::survivors_are_valid(node_failure)) return;
   try {
     InMemoryCheckpoint kept =
         copy_step(job.message.run, training.state_after(step), training.tensors());

@@ -36,7 +36,7 @@ class Stopping {
 constexpr auto kLook = std::chrono::seconds(1);
 
 /// Drops an in-memory checkpoint whose time has expired.
-void give_up_kept_step(const MemberOptions& options, Log& log) {
+void give_up_memory_checkpoint(const MemberOptions& options, Log& log) {
   if (options.checkpoint_store == nullptr) return;
   const std::string given_up =
       options.checkpoint_store->give_up(InMemoryCheckpointStore::Clock::now());
@@ -72,7 +72,7 @@ MemberEnd join_and_run(const MemberOptions& options, comm::AsioTransport& transp
     });
     while (!end) {
       inbox.run_one(Inbox::Clock::now() + kLook);
-      give_up_kept_step(options, log);
+      give_up_memory_checkpoint(options, log);
       transport.post(
           [&heartbeat] { heartbeat.beat(); });  // heartbeat: both threads have come this far
     }
@@ -92,7 +92,7 @@ std::unique_ptr<comm::AsioTransport> make_transport(
   comm::AsioOptions listening;
   listening.listen = options.listen;
   listening.advertise = options.advertise;
-  listening.neighbours = options.neighbours;
+  listening.in_process_hub = options.in_process_hub;
   listening.self = {.role = role, .rank = -1, .view = 0, .address = ""};
   listening.secret = options.secret;
   listening.tls = options.tls;

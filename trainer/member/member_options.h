@@ -28,7 +28,7 @@ struct MemberOptions {
   std::string listen = "127.0.0.1:0";
   std::string advertise = {};  ///< see comm::AsioOptions::advertise
   /// Other members in this process, which are reached without sockets.
-  std::shared_ptr<comm::InProcessHub> neighbours = nullptr;
+  std::shared_ptr<comm::InProcessHub> in_process_hub = nullptr;
   comm::Secret secret = {};
   comm::TlsFiles tls = {};
   bool insecure = false;

@@ -32,7 +32,7 @@ class ServerRun final : public comm::MemberHost {
   void noted(const comm::Note& note) override;
   void concluded() override;
   int64_t step_under_way() override { return std::max(begun_step_, payload_.step_under_way()); }
-  void regroup(const comm::NodeFailure& node_failure) override;
+  void reconfigure(const comm::NodeFailure& node_failure) override;
   void failed(const comm::NodeFailure& node_failure, bool alone) override;
   void dismissed() override;
 
@@ -104,7 +104,7 @@ void ServerRun::planned(const comm::Planned& planned) {
         read_sync_plan(published, job_, {comm::Role::kServer, member_->rank()}), member_->rank(),
         {.view = member_->view(), .first_step = static_cast<uint64_t>(published.first_step)},
         published.trace, member_->peers());
-    transport_->limit_bandwidth(bandwidth_share(job_.config, transport_->has_neighbours()));
+    transport_->limit_bandwidth(bandwidth_share(job_.config, transport_->has_in_process_hub()));
     member_->ready({}, false);
   });
 }
@@ -128,7 +128,7 @@ void ServerRun::concluded() {
 }
 
 /// A server has no values to restore: a repeated step begins with new sums.
-void ServerRun::regroup(const comm::NodeFailure& node_failure) {
+void ServerRun::reconfigure(const comm::NodeFailure& node_failure) {
   log_next_view(node_failure, log_);
   payload_.close();
   member_->coordinator().left_view(0, 0);

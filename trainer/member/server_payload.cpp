@@ -21,14 +21,14 @@ void ServerPayload::close() {
   trace_.reset();
 }
 
-comm::Destination ServerPayload::place(comm::NodeId from, const comm::FrameHeader& header) {
+comm::Destination ServerPayload::destination(comm::NodeId from, const comm::FrameHeader& header) {
   if (shard_ == nullptr || from.role != comm::Role::kWorker ||
       header.kind != comm::FrameKind::kContribution)
     return comm::Destination::refused("sent a " + comm::name_of(header.kind) +
                                       " frame, which the server does not expect now");
-  comm::Destination placement = shard_->place(from.rank, header);
-  if (trace_ && placement.accepted) trace_->announced(from);
-  return placement;
+  comm::Destination destination = shard_->destination(from.rank, header);
+  if (trace_ && destination.accepted) trace_->announced(from);
+  return destination;
 }
 
 void ServerPayload::received(comm::NodeId from, const comm::FrameHeader& header) {

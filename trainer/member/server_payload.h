@@ -22,7 +22,7 @@ class ServerPayload final : public comm::PayloadReceiver {
   /// The view is over; its workers are gone.
   void close();
 
-  comm::Destination place(comm::NodeId from, const comm::FrameHeader& header) override;
+  comm::Destination destination(comm::NodeId from, const comm::FrameHeader& header) override;
   void received(comm::NodeId from, const comm::FrameHeader& header) override;
   void forgotten(comm::NodeId from) override;
   std::string awaiting(comm::NodeId node) const override;

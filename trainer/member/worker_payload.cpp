@@ -42,15 +42,15 @@ void WorkerPayload::close() {
   plan_ = nullptr;
 }
 
-comm::Destination WorkerPayload::place(comm::NodeId from, const comm::FrameHeader& header) {
+comm::Destination WorkerPayload::destination(comm::NodeId from, const comm::FrameHeader& header) {
   if (from.role == comm::Role::kCoordinator)
-    return intake_ ? intake_->place(header)
+    return intake_ ? intake_->destination(header)
                    : comm::Destination::refused("sent a tensor that was not requested");
   if (exchange_ == nullptr)
     return comm::Destination::refused("sent a payload before the job began");
-  comm::Destination placement = exchange_->exchange().place(from, header);
-  if (trace_ && placement.accepted) trace_->announced(from);
-  return placement;
+  comm::Destination destination = exchange_->exchange().destination(from, header);
+  if (trace_ && destination.accepted) trace_->announced(from);
+  return destination;
 }
 
 void WorkerPayload::received(comm::NodeId from, const comm::FrameHeader& header) {

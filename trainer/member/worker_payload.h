@@ -45,7 +45,7 @@ class WorkerPayload final : public comm::PayloadReceiver {
   /// Whether it has peers; false between two views.
   bool is_open() const { return exchange_ != nullptr; }
 
-  comm::Destination place(comm::NodeId from, const comm::FrameHeader& header) override;
+  comm::Destination destination(comm::NodeId from, const comm::FrameHeader& header) override;
   void received(comm::NodeId from, const comm::FrameHeader& header) override;
   std::string awaiting(comm::NodeId node) const override;
 

@@ -103,7 +103,7 @@ void WorkerSession::close_view() {
   limit_ = nullptr;
 }
 
-void WorkerSession::regroup(const comm::NodeFailure& node_failure) {
+void WorkerSession::reconfigure(const comm::NodeFailure& node_failure) {
   end_computing(node_failure.message());
   close_view();
   inbox_.post([this, node_failure] { task_.leave_view(node_failure); });
@@ -112,7 +112,7 @@ void WorkerSession::regroup(const comm::NodeFailure& node_failure) {
 void WorkerSession::failed(const comm::NodeFailure& node_failure, bool alone) {
   end_computing(node_failure.message());
   task_.start_exit_timeout("the job has failed, but its computation did not stop");
-  if (node_failure.kind == comm::NodeFailure::Kind::kDrift &&
+  if (node_failure.kind == comm::NodeFailure::Kind::kDiverged &&
       node_failure.who == comm::NodeId{comm::Role::kWorker, member_->rank()})
     inbox_.post([this, job = member_->job()] { task_.avoid(job); });
   inbox_.post([this, node_failure, alone] { task_.end_after(node_failure, alone); });

@@ -58,7 +58,7 @@ class WorkerSession final : public comm::MemberHost {
   void halt(int64_t step) override;
   void pause(int64_t step) override;
   int64_t step_under_way() override { return limit_ == nullptr ? step_left_ : limit_->begun(); }
-  void regroup(const comm::NodeFailure& node_failure) override;
+  void reconfigure(const comm::NodeFailure& node_failure) override;
   void failed(const comm::NodeFailure& node_failure, bool alone) override;
   void save(int64_t step) override;
   void dismissed() override;

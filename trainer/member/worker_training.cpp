@@ -66,7 +66,7 @@ void WorkerTraining::announce() {
   values_ = std::make_shared<TensorStore>(list);
   reports_.session.post([this, view = view_, values = values_](WorkerSession& session) {
     comm::AsioTransport& transport = session.transport();
-    transport.limit_bandwidth(bandwidth_share(job_.job.config, transport.has_neighbours()));
+    transport.limit_bandwidth(bandwidth_share(job_.job.config, transport.has_in_process_hub()));
     session.built(view->exchange, view->limit);
     session.payload().expect(values);
   });

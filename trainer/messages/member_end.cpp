@@ -6,12 +6,12 @@ namespace poseidon::trainer {
 
 MemberEnd end_of(const comm::NodeFailure& node_failure) {
   const bool own_error = node_failure.kind == comm::NodeFailure::Kind::kError ||
-                         node_failure.kind == comm::NodeFailure::Kind::kDrift;
+                         node_failure.kind == comm::NodeFailure::Kind::kDiverged;
   return own_error ? MemberEnd::kFailed : MemberEnd::kPeerFailed;
 }
 
 std::string end_text(const comm::NodeFailure& node_failure, comm::NodeId self) {
-  if (node_failure.kind == comm::NodeFailure::Kind::kDrift && node_failure.who == self)
+  if (node_failure.kind == comm::NodeFailure::Kind::kDiverged && node_failure.who == self)
     return node_failure.message() +
            "; this node does not rejoin this job: check its memory and processor";
   const bool given_up = node_failure.kind == comm::NodeFailure::Kind::kPeer ||

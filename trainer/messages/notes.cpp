@@ -105,7 +105,7 @@ void ClockNote::describe(Fields& fields) {
 
 void SentCheckpoint::describe(Fields& fields) {
   fields.integer("number", number, between(0, UINT32_MAX), "", Presence::kRequired);
-  fields.integer("sums_in_flight", in_flight, between(0, comm::kMostStaleness), "",
+  fields.integer("sums_in_flight", in_flight, between(0, comm::kMaxStaleness), "",
                  Presence::kRequired);
   fields.integers("digest", digest, between(0, UINT32_MAX), "CRC-32C by tensor",
                   Presence::kRequired);

@@ -50,21 +50,21 @@ std::string time_text(double ms) {
 }
 
 /// Text such as "logical shards by speed: 14 for worker 0 (3.1 ms each), 2 for ...".
-std::string dealt_text(const std::vector<comm::WorkerPace>& paces,
+std::string dealt_text(const std::vector<comm::WorkerStepTime>& step_times,
                        const std::vector<int64_t>& shards) {
   std::string line = "logical shards by speed:";
   for (size_t worker = 0; worker < std::min(shards.size(), kMostNamed); ++worker)
     line += text(worker == 0 ? " " : ", ", shards[worker], " for worker ", worker, " (",
-                 time_text(paces[worker].each_shard), " each)");
+                 time_text(step_times[worker].each_shard), " each)");
   if (shards.size() > kMostNamed)
     line += text(" and ", shards.size() - kMostNamed, " more workers");
-  return line + text("; the slowest worker computes ", time_text(comm::slowest_step(paces, shards)),
-                     " per step");
+  return line + text("; the slowest worker computes ",
+                     time_text(comm::slowest_step(step_times, shards)), " per step");
 }
 
-void refuse_fewer_shards(const std::vector<comm::WorkerPace>& paces, int64_t shards) {
+void refuse_fewer_shards(const std::vector<comm::WorkerStepTime>& step_times, int64_t shards) {
   int64_t devices = 0;
-  for (const comm::WorkerPace& worker : paces) devices += worker.devices;
+  for (const comm::WorkerStepTime& worker : step_times) devices += worker.devices;
   if (shards < devices)
     throw ConfigError(text("cluster.logical_shards: expected at least ", devices,
                            ", one for each device of the workers, got ", shards));
@@ -118,17 +118,17 @@ void MeasuredPlan::add_link(double threads) {
 }
 
 void MeasuredPlan::assign_by_speed() {
-  std::vector<comm::WorkerPace> paces;
+  std::vector<comm::WorkerStepTime> step_times;
   for (const auto& [worker, times] : times_)
-    paces.push_back(
+    step_times.push_back(
         {.each_shard = times.batch_ms(), .each_step = times.update_ms, .devices = times.devices});
-  if (static_cast<int64_t>(paces.size()) != request_.workers)
+  if (static_cast<int64_t>(step_times.size()) != request_.workers)
     throw ConfigError("not all workers have reported their layer times");
-  refuse_fewer_shards(paces, request_.logical_shards);
-  const std::vector<int64_t> shards = comm::deal_shards(paces, request_.logical_shards);
+  refuse_fewer_shards(step_times, request_.logical_shards);
+  const std::vector<int64_t> shards = comm::assign_shards(step_times, request_.logical_shards);
   request_.assignment =
       comm::assignment_by_counts(shards, request_.servers, request_.servers_apart);
-  dealt_ = dealt_text(paces, shards);
+  dealt_ = dealt_text(step_times, shards);
 }
 
 /// Sets each layer's time to the longest of all workers, on the device with the most shards of its

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "comm/plan/dealing.h"
 #include "comm/plan/plan.h"
+#include "comm/plan/shard_assignment.h"
 #include "comm/wire/messages.h"
 #include "trainer/job/job.h"
 #include "trainer/state/checkpoint.h"
@@ -30,7 +30,7 @@ class MeasuredPlan {
   /// speed, worker 0 has the largest possible number of shards. Each other worker has one per
   /// device.
   comm::Plan provisional() const;
-  bool wants_link() const { return wants_link_; }
+  bool needs_link_rate() const { return wants_link_; }
   void set_link(const comm::LinkRate& rate) { link_ = rate; }
   /// `worker` is a rank.
   void add_times(uint16_t worker, LayerTimes times) { times_[worker] = std::move(times); }

@@ -19,13 +19,13 @@ void PublishedPlan::describe(Fields& fields) {
   fields.boolean("again", again,
                  "repeat the work that is due after first_step, which may be incomplete");
   fields.integer("last_step", last_step, at_least(0), "last step of the run", Presence::kRequired);
-  fields.integer("in_flight", in_flight, between(0, comm::kMostStaleness),
+  fields.integer("in_flight", in_flight, between(0, comm::kMaxStaleness),
                  "steps whose sums come with the first values", Presence::kRequired);
   fields.boolean("tested", tested, "the parameters after first_step are tested");
   fields.boolean("trace", trace, "record a trace");
   fields.boolean("restored", restored,
                  "plan of a later view: its initial values arrive as those of a checkpoint");
-  fields.integer("receiving", receiving, between(0, comm::kMostProcesses),
+  fields.integer("receiving", receiving, between(0, comm::kMaxProcesses),
                  "workers, of the last ranks, that receive the values of worker 0");
 }
 

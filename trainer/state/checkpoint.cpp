@@ -119,7 +119,7 @@ void RunState::describe(Fields& fields) {
   fields.raw("choices", choices, "", Presence::kRequired);
   fields.raw("plan", plan, "");
   fields.text("dataset", dataset, "", Presence::kRequired);
-  fields.integer("sums_in_flight", in_flight, between(0, comm::kMostStaleness), "");
+  fields.integer("sums_in_flight", in_flight, between(0, comm::kMaxStaleness), "");
 }
 
 namespace {

@@ -59,7 +59,7 @@ TensorStore::TensorStore(const Json& list) {
     optimizer_ = entries_.size() - weights_;
     read_list(fields, "sums", entries_, place);
     int64_t steps = 0;
-    fields.integer("sum_steps", steps, between(0, comm::kMostStaleness), "", Presence::kRequired);
+    fields.integer("sum_steps", steps, between(0, comm::kMaxStaleness), "", Presence::kRequired);
     sum_steps_ = static_cast<size_t>(steps);
   });
   if (parameters_ > weights_) fail_at(place, "expected at most as many parameters as weights");

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "comm/wire/number_format.h"
+#include "comm/wire/wire_codec.h"
 #include "core/error.h"
 #include "core/even_parts.h"
 
@@ -38,9 +38,9 @@ std::vector<comm::Part> shards_of_devices(comm::Part worker, size_t devices) {
 
 DeviceReducer::DeviceReducer(const comm::Plan& plan, uint32_t rank, size_t devices,
                              comm::ExchangeMemory& sums)
-    : tree_(ranges_around(plan.assignment.shards_of(rank), devices, plan.assignment.everything())),
+    : tree_(ranges_around(plan.assignment.shards_of(rank), devices, plan.assignment.all_shards())),
       parts_(plan.assignment.parts_of(rank)),
-      everything_(plan.assignment.everything()),
+      everything_(plan.assignment.all_shards()),
       sums_(sums) {}
 
 bool DeviceReducer::is_of_worker(comm::Part part) const {

@@ -30,12 +30,12 @@ TrainingLoop::TrainingLoop(net::Net& net, Optimizer& optimizer, GradientExchange
       options_(options),
       updates_(net, optimizer, exchange, schedule, options.sums, options.logical_shards),
       // The common norm needs all sums before the first update.
-      together_(options.barrier || optimizer.clips()),
+      barrier_(options.barrier || optimizer.clips()),
       machine_({.layers = net.parameters().summed_layers().size(),
                 .done = options.steps_done,
                 .in_flight = options.sums != nullptr ? options.sums->steps() : 0,
                 .staleness = options.staleness,
-                .together = together_}),
+                .barrier = barrier_}),
       device_trace_(net, options.trace) {
   check(options.staleness == 0 || options.sums != nullptr, "late sums need memory");
   index_of_.resize(at(net.layer_count()));
@@ -216,7 +216,7 @@ void TrainingLoop::update(size_t index) {
   const TraceScope span(options_.trace, labels_[index].update);
   Device& device = net_.device();
   std::vector<Event>& read = read_[index];
-  const Event when = together_ ? device.record() : read.front();
+  const Event when = barrier_ ? device.record() : read.front();
   updating_ = true;
   updated_[index] = device.issue_on_stream(DeviceStream::kUpdate, when, [&] {
     updates_.make(layer_at(index), machine_.next_update(index));

@@ -70,7 +70,7 @@ class TrainingLoop {
   /// The last step for which all layers are updated, including statistics.
   int64_t last_complete_step() const { return machine_.complete(); }
   /// The earliest step to which revert_to() can go back.
-  int64_t earliest_revertible_step() const { return machine_.least_complete(); }
+  int64_t earliest_revertible_step() const { return machine_.earliest_revertible(); }
   /// Sets parameters, optimizer state and statistics to those after `step` steps, from
   /// earliest_revertible_step() to last_complete_step(). It is for a failed exchange. Needs two
   /// versions if a layer must go back. Sums in flight are dropped, and steps_done() is `step`.
@@ -108,7 +108,7 @@ class TrainingLoop {
   data::Loader& loader_;
   Options options_;
   LayerUpdates updates_;
-  const bool together_;  ///< make no update of a step before all of its sums have arrived
+  const bool barrier_;  ///< make no update of a step before all of its sums have arrived
   comm::StepMachine machine_;
   struct LayerLabels {
     TraceRecorder::Label wait = 0, update = 0, contribute = 0;

@@ -50,14 +50,15 @@ std::optional<NodeId> cut_off(const SimulatedJobOptions& options) {
 /// The nodes that a fault or a divergence affects.
 std::set<NodeId> failed_nodes(const SimulatedJobOptions& options) {
   std::set<NodeId> nodes;
-  if (options.drifts) nodes.insert({Role::kWorker, options.drifts->first});
+  if (options.diverges) nodes.insert({Role::kWorker, options.diverges->first});
   if (const std::optional<NodeId> node = cut_off(options)) {
     nodes.insert(*node);
     return nodes;
   }
   for (const Fault& fault : options.faults) {
     nodes.insert(fault.a);
-    if (fault.kind == Fault::Kind::kCut || fault.kind == Fault::Kind::kDeaf) nodes.insert(fault.b);
+    if (fault.kind == Fault::Kind::kCut || fault.kind == Fault::Kind::kBlocked)
+      nodes.insert(fault.b);
   }
   return nodes;
 }
@@ -100,7 +101,7 @@ std::string fault_in_values(const SimulatedJobOptions& options, const SimulatedJ
     return expected[step];
   };
   const bool drifted =
-      !result.outcome->finished && result.outcome->loss.kind == NodeFailure::Kind::kDrift;
+      !result.outcome->finished && result.outcome->failure.kind == NodeFailure::Kind::kDiverged;
   for (const auto& [rank, step] : result.steps)
     // Divergence spoils the values of all workers if there was no checkpoint to return to.
     if (!drifted && !failed_nodes(options).contains({Role::kWorker, rank}) &&
@@ -164,7 +165,7 @@ std::vector<Fault> cut_off(NodeId node, const std::vector<NodeId>& nodes, uint64
   for (const NodeId other : nodes)
     for (const bool hears : {false, true})
       if (other != node)
-        faults.push_back({.kind = Fault::Kind::kDeaf,
+        faults.push_back({.kind = Fault::Kind::kBlocked,
                           .at_event = at_event,
                           .a = hears ? other : node,
                           .b = hears ? node : other});
@@ -191,8 +192,8 @@ SimulatedJobOptions losing_scenario(uint64_t seed, int64_t staleness) {
   if (workers > 2 && pick(0, 4) == 0) {
     // No other fault in this run: a worker that fails before the divergence is found has already
     // spoiled the sums.
-    options.drifts = {static_cast<uint16_t>(pick(0, workers - 1)),
-                      static_cast<uint64_t>(pick(0, options.steps - 1))};
+    options.diverges = {static_cast<uint16_t>(pick(0, workers - 1)),
+                        static_cast<uint64_t>(pick(0, options.steps - 1))};
     options.digest_every = pick(0, 2);
     return options;
   }
@@ -208,7 +209,7 @@ SimulatedJobOptions losing_scenario(uint64_t seed, int64_t staleness) {
   for (int64_t faults = pick(1, kMaxFaults), at = pick(0, events); faults > 0; --faults) {
     Fault fault{.at_event = static_cast<uint64_t>(at), .a = any_node(), .b = any_node()};
     constexpr std::array kOthers{Fault::Kind::kPause, Fault::Kind::kCut, Fault::Kind::kLeave,
-                                 Fault::Kind::kDeaf};
+                                 Fault::Kind::kBlocked};
     if (pick(0, 1) == 0) fault.kind = kOthers[static_cast<size_t>(pick(0, 3))];
     options.faults.push_back(fault);
     at += pick(0, 200);  // may also happen during a reconfiguration
@@ -243,12 +244,12 @@ SimulatedJobOptions joining_scenario(uint64_t seed) {
   for (int64_t arrivals = pick(1, 3), at = first; arrivals > 0; --arrivals) {
     const Role role = pick(0, 2) == 0 ? Role::kServer : Role::kWorker;
     options.arrivals.push_back({.role = role, .at_event = static_cast<uint64_t>(at)});
-    if (options.drifts && pick(0, 1) == 0)
-      options.arrivals.back().host_of = NodeId{Role::kWorker, options.drifts->first};
+    if (options.diverges && pick(0, 1) == 0)
+      options.arrivals.back().host_of = NodeId{Role::kWorker, options.diverges->first};
     at += pick(0, 300);
   }
   // The joiner may fail too, unless another fault must be the only one.
-  const bool may_be_lost = !options.drifts && std::ssize(options.faults) < kMaxFaults;
+  const bool may_be_lost = !options.diverges && std::ssize(options.faults) < kMaxFaults;
   if (pick(0, 3) == 0 && may_be_lost && options.arrivals[0].role == Role::kWorker)
     options.faults.push_back(
         {.at_event = options.arrivals[0].at_event + static_cast<uint64_t>(pick(0, 400)),
@@ -269,24 +270,24 @@ std::string fault_in_reconfiguration(const SimulatedJobOptions& options,
                                      const SimulatedJobResult& result) {
   if (!result.ended) return "idle for ever: " + result.idle;
   if (!result.outcome) return "no outcome";
-  for (const NodeFailure& loss : result.regrouped)
-    if (loss.kind != NodeFailure::Kind::kJoined && loss.step == 0)
-      return "went on before the first step: " + loss.message();
+  for (const NodeFailure& failure : result.reconfigurations)
+    if (failure.kind != NodeFailure::Kind::kJoined && failure.step == 0)
+      return "went on before the first step: " + failure.message();
   if (std::string fault = fault_in_values(options, result); !fault.empty()) return fault;
   if (std::string fault = fault_in_views(options, result); !fault.empty()) return fault;
   if (result.admitted_again > 0) return "a node joined on whose host a worker had drifted";
   // The node that is cut off still has connections to joiners, and may continue with them.
   const std::optional<NodeId> node = result.joined == 0 ? cut_off(options) : std::nullopt;
-  const auto first = std::ranges::find_if(result.regrouped, [](const NodeFailure& why) {
+  const auto first = std::ranges::find_if(result.reconfigurations, [](const NodeFailure& why) {
     return why.kind != NodeFailure::Kind::kJoined;
   });
-  if (node && could_go_on(options) && first != result.regrouped.end() && first->who != *node)
+  if (node && could_go_on(options) && first != result.reconfigurations.end() && first->who != *node)
     return text(name_of(first->who), " was lost, not who was cut off");
   if (result.outcome->finished) return fault_in_finished(options, result);
-  if (options.drifts && result.outcome->loss.kind == NodeFailure::Kind::kDrift)
+  if (options.diverges && result.outcome->failure.kind == NodeFailure::Kind::kDiverged)
     return result.checkpoints.empty() ? "" : "did not go back to a checkpoint";
   const bool is_due = result.began && !halts_before_first_step(options, result);
-  if (is_due && could_go_on(options)) return "did not go on: " + result.outcome->loss.message();
+  if (is_due && could_go_on(options)) return "did not go on: " + result.outcome->failure.message();
   return "";
 }
 

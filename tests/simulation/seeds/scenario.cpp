@@ -213,7 +213,7 @@ SimulatedJobOptions scenario(uint64_t seed) {
   options.measures_link =
       seed % 64 == 7;  // rarely: the measurement sends more data than the rest of the job
   if (seed % 8 == 3)
-    options.keeper = static_cast<uint16_t>(pick(random, 0, options.plan.workers() - 1));
+    options.checkpoint_holder = static_cast<uint16_t>(pick(random, 0, options.plan.workers() - 1));
   if (pick(random, 0, 5) == 0) return options;
   options.stall_timeout = 60s;
   const uint64_t events = run_job(options).events;
@@ -232,7 +232,8 @@ std::string description(const SimulatedJobOptions& options) {
                          options.plan.servers(), " servers, ", options.plan.logical_shards(),
                          " logical shards, staleness ", options.plan.staleness);
   if (options.measures_link) out += ", the link is measured";
-  if (options.keeper) out += text(", worker ", *options.keeper, " keeps a step");
+  if (options.checkpoint_holder)
+    out += text(", worker ", *options.checkpoint_holder, " keeps a step");
   for (const Arrival& arrival : options.arrivals)
     out += text("; at event ", arrival.at_event, " a ",
                 arrival.role == Role::kWorker ? "worker" : "server", " comes",
@@ -243,14 +244,14 @@ std::string description(const SimulatedJobOptions& options) {
     if (fault.in) out += text(" of ", kCoordinatorStates[static_cast<size_t>(*fault.in)].state);
     out += text(" ", comm::name_of(fault.a), " ", name_of(fault.kind));
     if (fault.kind == Fault::Kind::kCut) out += " from " + comm::name_of(fault.b);
-    if (fault.kind == Fault::Kind::kNarrow) out += " to " + comm::name_of(fault.b);
-    if (fault.kind == Fault::Kind::kDeaf) out += " by " + comm::name_of(fault.b);
+    if (fault.kind == Fault::Kind::kSmallMtu) out += " to " + comm::name_of(fault.b);
+    if (fault.kind == Fault::Kind::kBlocked) out += " by " + comm::name_of(fault.b);
     if (fault.pause_for.count() > 0)
       out += text(" for ", std::chrono::duration<double>(fault.pause_for).count(), " s");
   }
-  if (options.drifts)
-    out += text("; worker ", options.drifts->first, " drifts in step ", options.drifts->second + 1,
-                ", digests every ", options.digest_every, " steps");
+  if (options.diverges)
+    out += text("; worker ", options.diverges->first, " drifts in step ",
+                options.diverges->second + 1, ", digests every ", options.digest_every, " steps");
   for (const Hang& hang : options.hangs)
     out += text("; ", comm::name_of(hang.who), " hangs when it is ", name_of(hang.in));
   return out;
@@ -260,7 +261,7 @@ bool halts_before_first_step(const SimulatedJobOptions& options, const Simulated
   const bool halts = std::ranges::any_of(
       options.faults, [](const Fault& fault) { return fault.kind == Fault::Kind::kHalt; });
   return halts && result.step_ends.empty() && result.outcome &&
-         result.outcome->loss.why == "stopped before the first step";
+         result.outcome->failure.why == "stopped before the first step";
 }
 
 std::string fault_in(const SimulatedJobOptions& options, const SimulatedJobResult& result) {
@@ -285,15 +286,15 @@ std::string fault_in(const SimulatedJobOptions& options, const SimulatedJobResul
   }
   if (halts_before_first_step(options, result)) return "";
   if (is_harmless(options))
-    return "did not finish: " + (result.outcome ? result.outcome->loss.message() : "no outcome");
+    return "did not finish: " + (result.outcome ? result.outcome->failure.message() : "no outcome");
   // Before the first step no result can be lost, so the error may name any node.
   if (result.step_ends.empty()) return "";
-  for (const auto& [rank, loss] : result.losses)
-    if (!is_struck(options, loss.who))
-      return text("worker ", rank, " names the wrong node: ", loss.message());
+  for (const auto& [rank, failure] : result.failures)
+    if (!is_struck(options, failure.who))
+      return text("worker ", rank, " names the wrong node: ", failure.message());
   if (!result.outcome) return "";
-  if (!is_struck(options, result.outcome->loss.who))
-    return "the coordinator names the wrong node: " + result.outcome->loss.message();
+  if (!is_struck(options, result.outcome->failure.who))
+    return "the coordinator names the wrong node: " + result.outcome->failure.message();
   return fault_in_checkpoint(options, result);
 }
 

@@ -35,25 +35,26 @@ bool is_of(const Fault& fault, NodeId node) { return fault.a == node || fault.b 
 std::string fault_in_failed_setup(const SimulatedJobOptions& options,
                                   const SimulatedJobResult& result) {
   if (result.outcome->finished || result.began) return "trained, though nodes lack connections";
-  const NodeFailure& loss = result.outcome->loss;
-  if (loss.step != 0) return "failed after the first step: " + loss.message();
+  const NodeFailure& failure = result.outcome->failure;
+  if (failure.step != 0) return "failed after the first step: " + failure.message();
   for (const Fault& fault : options.faults) {
     if (!matters(options, fault)) continue;
-    const std::string words = loss.message();
+    const std::string words = failure.message();
     const auto says = [&](const std::string& part) { return words.find(part) != words.npos; };
-    const char* why = fault.kind == Fault::Kind::kNarrow ? kOnlySmallMessages : " cannot reach ";
+    const char* why = fault.kind == Fault::Kind::kSmallMtu ? kOnlySmallMessages : " cannot reach ";
     if (says(name_of(fault.a)) && says(name_of(fault.b)) && says(why)) return "";
   }
-  return "names no pair that lacks a connection: " + loss.message();
+  return "names no pair that lacks a connection: " + failure.message();
 }
 
 std::string fault_in_join(const SimulatedJobOptions& options, const SimulatedJobResult& result,
                           NodeId joiner) {
-  if (!result.outcome->finished) return "did not finish: " + result.outcome->loss.message();
-  for (const NodeFailure& loss : result.regrouped) {
-    if (loss.kind == NodeFailure::Kind::kJoined) continue;
-    if (loss.who != joiner) return "left a member out: " + loss.message();
-    if (loss.kind != NodeFailure::Kind::kUnreached) return "another reason: " + loss.message();
+  if (!result.outcome->finished) return "did not finish: " + result.outcome->failure.message();
+  for (const NodeFailure& failure : result.reconfigurations) {
+    if (failure.kind == NodeFailure::Kind::kJoined) continue;
+    if (failure.who != joiner) return "left a member out: " + failure.message();
+    if (failure.kind != NodeFailure::Kind::kUnreached)
+      return "another reason: " + failure.message();
   }
   const bool lacks = std::ranges::any_of(options.faults, [&](const Fault& fault) {
     return is_of(fault, joiner) && matters(options, fault);
@@ -90,7 +91,7 @@ SimulatedJobOptions setup_scenario(uint64_t seed) {
   }
   const std::optional<NodeId> joiner = joiner_of(options);
   for (int64_t faults = pick(1, 3); faults > 0; --faults) {
-    Fault fault{.kind = pick(0, 1) == 0 ? Fault::Kind::kDeaf : Fault::Kind::kNarrow,
+    Fault fault{.kind = pick(0, 1) == 0 ? Fault::Kind::kBlocked : Fault::Kind::kSmallMtu,
                 .a = joiner ? *joiner : any_node(),
                 .b = any_node()};
     if (fault.a != fault.b) options.faults.push_back(fault);
@@ -106,7 +107,7 @@ std::string fault_in_setup(const SimulatedJobOptions& options, const SimulatedJo
   const bool lacks = std::ranges::any_of(
       options.faults, [&](const Fault& fault) { return matters(options, fault); });
   if (lacks) return fault_in_failed_setup(options, result);
-  return result.outcome->finished ? "" : "did not finish: " + result.outcome->loss.message();
+  return result.outcome->finished ? "" : "did not finish: " + result.outcome->failure.message();
 }
 
 }  // namespace poseidon::comm

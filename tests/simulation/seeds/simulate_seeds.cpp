@@ -1,6 +1,6 @@
 // Runs simulated jobs, one for each seed, and reports the seeds that fail.
 //   simulate_seeds [--first N] [--count N]   exit 1 if a seed fails; prints the command to repeat
-//   simulate_seeds --regroup ...             jobs that continue after node failures
+//   simulate_seeds --reconfigure ...             jobs that continue after node failures
 //   simulate_seeds --join ...                the same, with nodes that join while the jobs run
 //   simulate_seeds --late ...                jobs with staleness that continue after node failures
 //   simulate_seeds --setup ...               jobs of nodes that cannot reach each other
@@ -23,7 +23,7 @@ namespace {
 
 struct Arguments {
   uint64_t first = 1, count = 100;
-  bool expect_failure = false, verbose = false, events = false, regroups = false, joins = false,
+  bool expect_failure = false, verbose = false, events = false, reconfigures = false, joins = false,
        late = false, setup = false;
 };
 
@@ -37,12 +37,12 @@ Arguments parse(int count, char** words) {
       out.verbose = true;
     else if (word == "--events")
       out.events = out.verbose = true;
-    else if (word == "--regroup")
-      out.regroups = true;
+    else if (word == "--reconfigure")
+      out.reconfigures = true;
     else if (word == "--join")
-      out.regroups = out.joins = true;
+      out.reconfigures = out.joins = true;
     else if (word == "--late")
-      out.regroups = out.late = true;
+      out.reconfigures = out.late = true;
     else if (word == "--setup")
       out.setup = true;
     else if (i + 1 < count && word == "--first")
@@ -57,14 +57,14 @@ Arguments parse(int count, char** words) {
 
 /// Runs the job of one seed. Returns its first fault; "" if there is none.
 std::string run(uint64_t seed, const Arguments& arguments) {
-  const bool regroups = arguments.regroups, verbose = arguments.verbose;
+  const bool reconfigures = arguments.reconfigures, verbose = arguments.verbose;
   std::string about = "seed " + std::to_string(seed), fault;
   try {
     // The scenario runs the job once without faults, to choose the events of its faults.
     SimulatedJobOptions options = arguments.setup   ? setup_scenario(seed)
                                   : arguments.joins ? joining_scenario(seed)
                                   : arguments.late  ? late_scenario(seed)
-                                  : regroups        ? reconfiguration_scenario(seed)
+                                  : reconfigures    ? reconfiguration_scenario(seed)
                                                     : scenario(seed);
     about = description(options);
     if (verbose) std::cout << about << std::endl;
@@ -72,7 +72,7 @@ std::string run(uint64_t seed, const Arguments& arguments) {
       options.on_event = [](const std::string& line) { std::cout << line << "\n"; };
     const SimulatedJobResult result = run_job(options);
     fault = arguments.setup ? fault_in_setup(options, result)
-            : regroups      ? fault_in_reconfiguration(options, result)
+            : reconfigures  ? fault_in_reconfiguration(options, result)
                             : fault_in(options, result);
     if (verbose) {
       for (const auto& [state, since] : result.states)
@@ -82,14 +82,14 @@ std::string run(uint64_t seed, const Arguments& arguments) {
                           ? "its end"
                           : std::string(kCoordinatorStates[static_cast<size_t>(state)].state))
                   << "\n";
-      for (const NodeFailure& loss : result.regrouped)
-        std::cout << "another view: " << loss.message() << "\n";
+      for (const NodeFailure& failure : result.reconfigurations)
+        std::cout << "another view: " << failure.message() << "\n";
       for (const auto& [rank, step] : result.steps)
         std::cout << "worker " << rank << " has done " << step << " steps\n";
       std::cout << result.frames << " frames, " << result.events << " events, " << result.repeated
                 << " repeated, " << result.outdated << " outdated; "
                 << (result.outcome
-                        ? result.outcome->finished ? "finished" : result.outcome->loss.message()
+                        ? result.outcome->finished ? "finished" : result.outcome->failure.message()
                         : "no outcome")
                 << "\n";
     }
@@ -113,11 +113,11 @@ int main(int count, char** words) try {
       return 0;
     }
     std::cout << fault << "\n  again: " << words[0] << " --first " << seed << " --count 1 --verbose"
-              << (arguments.setup      ? " --setup"
-                  : arguments.joins    ? " --join"
-                  : arguments.late     ? " --late"
-                  : arguments.regroups ? " --regroup"
-                                       : "")
+              << (arguments.setup          ? " --setup"
+                  : arguments.joins        ? " --join"
+                  : arguments.late         ? " --late"
+                  : arguments.reconfigures ? " --reconfigure"
+                                           : "")
               << "\n";
   }
   std::cout << arguments.count << " seeds, " << failures << " failures\n";

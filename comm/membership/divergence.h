@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace poseidon::comm {
+
+/// The digests of all workers after the same number of steps: by rank, a checksum of each tensor.
+using Digests = std::map<uint16_t, std::vector<int64_t>>;
+
+/// A replica divergence.
+struct Divergence {
+  /// The diverged workers: they contradict the majority of all workers, or the values that they
+  /// copied. Empty: unknown.
+  std::vector<uint16_t> who;
+  std::string why;  ///< "\"conv1\" differs from that of 2 other workers after 8 steps"
+};
+
+/// Finds a replica divergence; nullopt: all replicas are equal. `tensor_name` names the tensor at
+/// an index.
+std::optional<Divergence> find_divergence(const Digests& digests, int64_t step,
+                                          const std::function<std::string(size_t)>& tensor_name);
+/// Finds copies that differ from the values `all`, which they should equal; nullopt: none. A copy
+/// has no vote when replicas disagree.
+std::optional<Divergence> find_false_copies(const Digests& copies, const std::vector<int64_t>& all,
+                                            int64_t step,
+                                            const std::function<std::string(size_t)>& tensor_name);
+
+}  // namespace poseidon::comm

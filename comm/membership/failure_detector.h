@@ -1,0 +1,59 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "comm/membership/coordinated_job.h"
+#include "comm/membership/job_shutdown.h"
+#include "comm/membership/join_backoff.h"
+#include "comm/membership/reconfiguration.h"
+#include "comm/membership/suspicion.h"
+
+namespace poseidon::comm {
+
+/// The failure decision: decides by which failures a job fails or is reconfigured. Its input is the
+/// coordinator's own detection and the members' reports. The coordinator's detection is final.
+/// Members' reports about each other are collected for a while, until the coordinator itself would
+/// have detected a failure. Then the nodes that explain the reports count as failed.
+class FailureDetector {
+ public:
+  /// All must outlive it.
+  FailureDetector(CoordinatedJob& job, Reconfiguration& reconfiguration, JobShutdown& job_shutdown)
+      : job_(job), reconfiguration_(reconfiguration), job_shutdown_(job_shutdown) {}
+
+  /// A member has failed. `grace`: how long others may still report what they awaited from it.
+  void node_failed(const MemberRecord& member, const std::string& why, Time grace);
+  /// A member reports a failure.
+  void receive_report(const MemberRecord& by, const NodeFailure& report);
+  /// The job continues without the failed nodes if it can. Otherwise it fails, if it is not failing
+  /// already.
+  void declare_failed(std::vector<NodeFailure> failures);
+  void declare_failed(const NodeFailure& failure) { declare_failed(std::vector{failure}); }
+  /// The time for reports has passed.
+  void expire() { resolve(); }
+
+  /// How long reports are collected.
+  Time grace() const { return until_ - job_.entered_at(); }
+
+ private:
+  void await_replacement(NodeFailure failure);
+  void suspect(const NodeFailure& failure, Time grace);
+  void collect(const MemberRecord& by, const NodeFailure& report);
+  void collect_until(Time until);
+  bool has_failed(NodeId node) const;
+  void resolve();
+  std::vector<NodeFailure> failures_by(const Suspicion& suspicion) const;
+  void reconfigure_or_fail(std::vector<NodeFailure> failures);
+  void fail(NodeFailure failure);
+
+  CoordinatedJob& job_;
+  Reconfiguration& reconfiguration_;
+  JobShutdown& job_shutdown_;
+  std::vector<NodeFailure>
+      detected_failures_;  ///< members that the coordinator has detected as failed
+  Suspicion suspicion_;    ///< reports about other members
+  JoinBackoff attempts_;   ///< members that failed before there was a plan
+  Time until_{0};
+};
+
+}  // namespace poseidon::comm

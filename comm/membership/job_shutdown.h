@@ -1,0 +1,44 @@
+#pragma once
+
+#include <string>
+
+#include "comm/membership/admission.h"
+#include "comm/membership/coordinated_job.h"
+
+namespace poseidon::comm {
+
+/// The end of a job. When all workers are done, the servers report. After a failure the survivors
+/// stop computing, and the one with the most complete steps sends its checkpoint.
+class JobShutdown {
+ public:
+  /// Both must outlive it.
+  JobShutdown(CoordinatedJob& job, Admission& admission) : job_(job), admission_(admission) {}
+
+  /// A member is done.
+  void finished(MemberRecord& member, int64_t step);
+  /// The job fails because of `failure`.
+  void fail(const NodeFailure& failure);
+  /// A survivor has stopped computing after `step` complete steps.
+  void stopped(MemberRecord& member, int64_t step);
+  /// The survivor that was asked has sent its checkpoint.
+  void saved(const MemberRecord& member, int64_t step);
+  /// The survivor that was asked cannot send its checkpoint.
+  void cannot_save(MemberRecord& member, const std::string& why);
+  /// A member has failed during the end, and is no longer awaited.
+  void node_failed(NodeId node);
+  /// Disconnects a member that is still connected, and continues the end without it.
+  void give_up(NodeId node, const std::string& why);
+
+ private:
+  void conclude_when_finished();
+  void save_when_all_stopped();
+  void ask_next_best();
+  void dismiss(const Outcome& outcome);
+  void dismiss_without_checkpoint();
+
+  CoordinatedJob& job_;
+  Admission& admission_;
+  NodeFailure failure_;
+};
+
+}  // namespace poseidon::comm

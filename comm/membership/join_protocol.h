@@ -1,0 +1,44 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "comm/membership/membership.h"
+
+namespace poseidon::comm {
+
+/// A member's way into the job: it connects to the coordinator, and requests to take part.
+class JoinProtocol {
+ public:
+  explicit JoinProtocol(Membership& me) : me_(me) {}
+
+  /// Starts to connect to the coordinator, after JoiningOptions::pause.
+  void begin();
+  /// Connects to the coordinator if an attempt is due.
+  void wake();
+  /// The coordinator, which has proved to be `peer`, has answered.
+  void found(const PeerIdentity& peer);
+  /// Whether this is the coordinator of the job that this node must not join again.
+  bool avoids(const PeerIdentity& peer) const {
+    return me_.options.avoided != JobId{} && me_.options.avoided == peer.job;
+  }
+  /// That coordinator has answered. The node tries again later, because another job may follow at
+  /// the same address.
+  void stay_away();
+  /// The coordinator cannot be reached, or is silent.
+  void missed(const std::string& why);
+  void welcomed(const Welcome& welcome);
+  void refused(const std::string& why);
+
+ private:
+  void seek();
+  void seek_later(const std::string& why);
+
+  Membership& me_;
+  Time until_{0};           ///< 0: no limit
+  std::optional<Time> at_;  ///< when the next attempt is due; nullopt: none is
+  Time pause_{0};           ///< after the next failure
+  std::string last_;        ///< why the last attempt failed
+};
+
+}  // namespace poseidon::comm

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "comm/wire/messages.h"
+#include "comm/wire/transport.h"
+
+namespace poseidon::comm {
+
+/// A joiner: a node that is admitted to a running job, and is no member yet. It opens job and data
+/// while the members continue.
+struct Joiner {
+  NodeId node;  ///< by the id from its welcome, which no other node of the job has
+  std::string address;
+  bool prepared = false;
+  bool sent_proof = false;       ///< a large message of it has arrived (MtuCheck)
+  std::vector<Fact> facts = {};  ///< set once it is prepared
+  std::vector<Note> notes = {};  ///< notes of the trainer
+  Time progress_at{0};           ///< when it last reported progress
+};
+
+using JoinerTable = std::map<ConnectionId, Joiner>;
+
+}  // namespace poseidon::comm

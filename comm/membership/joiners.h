@@ -1,0 +1,46 @@
+#pragma once
+
+#include <string>
+
+#include "comm/membership/coordinated_job.h"
+#include "comm/membership/halt_vote.h"
+#include "comm/membership/reconfiguration.h"
+
+namespace poseidon::comm {
+
+/// Adds members to a running job. A joiner opens job and data while the members train. Then all
+/// workers pause after the same step, so none of them reverts, and leave the view. In the next view
+/// the joiners take part (Reconfiguration).
+class Joiners {
+ public:
+  /// All must outlive it.
+  Joiners(CoordinatedJob& job, HaltVote& vote, Reconfiguration& reconfiguration)
+      : job_(job), vote_(vote), reconfiguration_(reconfiguration) {}
+
+  /// Why a node of this role cannot join the running job; "" if it can.
+  std::string objection(Role role, const std::string& address) const;
+  void welcome(ConnectionId connection, const Join& join);
+  /// A message of a node that may be a joiner.
+  void take(ConnectionId from, const ControlMessage& message);
+  /// The connection has ended.
+  void node_failed(ConnectionId connection, const std::string& why);
+  /// A large message of the node has arrived.
+  void proof_arrived(ConnectionId from);
+  /// Refuses a joiner.
+  void refuse(ConnectionId connection, const std::string& why);
+  /// A worker waits after `step` complete steps.
+  void paused(MemberRecord& member, int64_t step);
+  /// Refuses joiners that make no progress, and pauses the workers when that is due.
+  void watch();
+
+ private:
+  void prepared(ConnectionId connection, Joiner& joiner, const std::vector<Fact>& facts);
+  std::string objection(const Joiner& joiner, const std::vector<Fact>& facts) const;
+  void pause_when_due();
+
+  CoordinatedJob& job_;
+  HaltVote& vote_;
+  Reconfiguration& reconfiguration_;
+};
+
+}  // namespace poseidon::comm

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comm/membership/link_probe.h"
+#include "comm/membership/member_shutdown.h"
+#include "comm/membership/membership.h"
+
+namespace poseidon::comm {
+
+/// The phase from the job to the first step. A member learns the other members, connects to its
+/// peers, and measures the links to two of them if the coordinator requests it.
+class MemberSetup {
+ public:
+  /// Both must outlive it.
+  MemberSetup(Membership& me, MemberShutdown& shutdown) : me_(me), shutdown_(shutdown) {}
+
+  /// The host has opened the job.
+  void prepared(const std::vector<Fact>& facts);
+  /// Connects to two workers, which may be the same one; these connections stay open.
+  void measure(const Measure& order);
+  /// All workers are connected to their partners of the measurement.
+  void probe();
+  void apply_plan(const Planned& planned);
+  /// The host has initial values, with this digest. `meets_workers`: whether the plan moves factors
+  /// between workers.
+  void ready(const std::vector<int64_t>& digest, bool meets_workers);
+  /// A connection to a peer is open.
+  void connected();
+  /// A large message of the node `from` has arrived.
+  void proof_arrived(NodeId from);
+  /// Reports peers from which no large message arrives.
+  void wake();
+
+  /// Whether a frame belongs to the measurement.
+  bool is_probe(const FrameHeader& header) const {
+    return header.kind == FrameKind::kProbe && probe_.has_value();
+  }
+  Destination probe_destination(NodeId from, const FrameHeader& header) {
+    return probe_->destination(from, header);
+  }
+  void probe_arrived(const FrameHeader& header) {
+    probe_->received(header, me_.now(), me_.transport.processor_time());
+  }
+
+ private:
+  void learn(int64_t view, const std::vector<RosterEntry>& roster);
+  bool expects(NodeId peer) const;
+  void connect_to_peers();
+  bool has_passed_mtu_check(const std::vector<NodeId>& peers) const;
+  void report_met_when_complete();
+  void report_ready_when_complete();
+
+  Membership& me_;
+  MemberShutdown& shutdown_;
+  bool prepared_ = false;
+  bool meets_workers_ = false;
+  std::optional<LinkProbe> probe_;
+  bool met_ = false;                            ///< whether the partners are connected
+  std::optional<std::vector<int64_t>> digest_;  ///< present when the host is ready
+};
+
+}  // namespace poseidon::comm

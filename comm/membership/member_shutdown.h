@@ -1,0 +1,48 @@
+#pragma once
+
+#include <string>
+
+#include "comm/membership/membership.h"
+
+namespace poseidon::comm {
+
+/// The end of a membership: with the job, after a failure, or at the node's own request.
+class MemberShutdown {
+ public:
+  explicit MemberShutdown(Membership& me) : me_(me) {}
+
+  /// All steps are done; from here on only the coordinator matters.
+  void finished(int64_t step);
+  /// This node suspects that a peer has failed.
+  void suspect(NodeId peer, const std::string& why);
+  /// Reports a peer that is silent, or was never reached. Also reports all other peers that have
+  /// not been reached: a node that reaches none is itself cut off.
+  void report_missing(NodeId peer, const NodeFailure& failure);
+  void coordinator_failed(const std::string& why);
+  /// Reports a local error. The job fails.
+  void report_error(const std::string& why);
+  /// Ends this node on request. It ends at once if there is no plan yet. Otherwise the job
+  /// continues without it, or fails.
+  void leave(const std::string& why);
+  /// The view has ended for this reason, and the job continues in the next one.
+  void reconfigure(const NodeFailure& failure);
+  /// Reports this node's own failure again, in the next view. The coordinator has begun that view
+  /// since the first report, and ignores frames of the older view.
+  void report_again();
+  /// The job has failed.
+  void fail(const NodeFailure& failure);
+  /// The job is over.
+  void dismissed();
+  /// Stops waiting for the coordinator's decision after the timeout.
+  void wake();
+
+ private:
+  void report(const NodeFailure& failure);
+
+  Membership& me_;
+  Time decision_deadline_{0};
+  NodeFailure reported_failure_;
+  std::string leave_reason_;  ///< why this node was asked to leave; "": it was not asked
+};
+
+}  // namespace poseidon::comm

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <functional>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comm/membership/coordinated_job.h"
+
+namespace poseidon::comm {
+
+/// Reconfiguration: a job continues without a failed member, or with joiners. All members stop
+/// computing and disconnect from their peers. When all have done so, they revert to the smallest
+/// complete step among them, in the next view, and joiners take part. All members still hold that
+/// step: the update of a step begins only after all members have contributed to it. Each member
+/// contributes after it has completed the step before. This is true without sums in flight. With
+/// sums in flight, and after a replica divergence, all members return to the last checkpoint.
+class Reconfiguration {
+ public:
+  /// Publishes the plan of a view in which `survivors` and `joined` continue after `step` steps.
+  using Publish = std::function<void(const Survivors& survivors, const std::vector<Joiner>& joined,
+                                     int64_t step)>;
+
+  /// `job` must outlive it.
+  Reconfiguration(CoordinatedJob& job, Publish publish) : job_(job), publish_(std::move(publish)) {}
+
+  /// Whether the job can continue after any failure at this moment.
+  bool is_possible() const;
+  /// Whether the job can continue after these failures.
+  bool can_continue_after(const std::vector<NodeFailure>& failures) const;
+  /// Whether the remaining members can continue without these nodes.
+  bool can_continue_without(const std::vector<NodeId>& nodes) const;
+  /// Why this failure ends a job that has returned to one checkpoint too often; "" if that is not
+  /// the reason.
+  std::string why_it_ends(const NodeFailure& failure) const;
+  /// Starts to reconfigure the job, or adds further failures to a reconfiguration in progress. The
+  /// members receive the first failure only.
+  void begin(const std::vector<NodeFailure>& failures);
+  /// The job continues with joiners. All workers wait after the same step.
+  void admit_joiners(const NodeFailure& joined);
+  /// A survivor has left the view after `left.step` complete steps.
+  void left_view(MemberRecord& member, const LeftView& left);
+  /// The checkpoint of `step` has been read and is intact; 0: all begin with their initial values.
+  void restored(int64_t step);
+  /// Removes a member. The steps that it has reported still count.
+  void forget(const MemberRecord& failed_member, const std::string& why);
+
+ private:
+  void evict(const NodeFailure& failure);
+  void block_host(const std::string& address);
+  void leave_view(const NodeFailure& why);
+  void continue_when_all_left();
+  int64_t step_for_all() const;
+  bool has_values(const Survivors& left) const;
+  bool lacks_values(NodeId node) const;
+  bool others_are_free_of(const NodeFailure& failure) const;
+  bool invalidates_others(const NodeFailure& failure) const;
+  bool loses_values(const NodeFailure& failure) const;
+  bool can_revert() const;
+  void restore();
+
+  CoordinatedJob& job_;
+  const Publish publish_;
+  /// The smallest of the steps that failed workers have reported since the last view began.
+  int64_t reported_ = std::numeric_limits<int64_t>::max();
+  bool reading_ = false;                  ///< whether the checkpoint is being read
+  std::optional<int64_t> restored_step_;  ///< the step of the checkpoint, once it has been read
+  bool diverged_ = false;                 ///< they return because of a replica divergence
+  int64_t returned_to_ = 0;               ///< the step of the checkpoint, after the last divergence
+  int returns_ = 0;                       ///< divergences in a row that returned to that step
+};
+
+}  // namespace poseidon::comm

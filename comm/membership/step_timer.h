@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "comm/wire/transport.h"
+
+namespace poseidon::comm {
+
+/// The step timer of a job, which shows whether a member is slow.
+class StepTimer {
+ public:
+  /// The job begins after `step` steps.
+  void begin(int64_t step, Time now);
+  /// A worker has done `step` steps.
+  void reached(int64_t step, Time now);
+
+  /// The most steps that any worker has done.
+  int64_t furthest_step() const { return furthest_step_; }
+  /// The median duration of the latest steps; 0 before the first is done.
+  Time median_step() const;
+
+ private:
+  std::vector<Time> latest_;  ///< durations of the latest steps
+  Time reached_at_{0};
+  int64_t furthest_step_ = 0;
+};
+
+}  // namespace poseidon::comm

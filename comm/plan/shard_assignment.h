@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+/// Shard assignment for workers of different speeds: how many logical shards each worker gets.
+namespace poseidon::comm {
+
+/// The time of a worker's step, in any unit: each_shard for every shard of its fullest device, plus
+/// each_step once.
+struct WorkerStepTime {
+  double each_shard = 1, each_step = 0;
+  int64_t devices = 1;  ///< of the worker; they share its shards, at least one each
+  double step_of(int64_t shards) const {
+    return each_step + each_shard * static_cast<double>((shards + devices - 1) / devices);
+  }
+};
+
+/// Limit on a step's time, as a multiple of the shortest one, if the assignment needs fewer partial
+/// sums. Measured times are no more exact than this.
+inline constexpr double kAlmostShortest = 1.05;
+
+/// Returns how many of the `shards` each worker gets. Each worker's range follows the range of the
+/// worker before. The slowest worker's step is within kAlmostShortest of the shortest possible one.
+/// Of these assignments, it selects the ranges with the fewest parts of the fixed tree, and of
+/// those the shortest step. There must be at least as many shards as devices.
+std::vector<int64_t> assign_shards(std::span<const WorkerStepTime> workers, int64_t shards);
+
+/// The time of the slowest worker's step.
+double slowest_step(std::span<const WorkerStepTime> workers, std::span<const int64_t> shards);
+
+}  // namespace poseidon::comm
