@@ -100,7 +100,8 @@ TEST_CASE("--stop-signals sets the signals that stop a run") {
   CHECK(has(continuing_command(finished.err), "--stop-signals SIGALRM,USR2"));
   const Finished refused = run(job, {"--stop-signals", "KILL"});
   CHECK(refused.code == 2);
-  CHECK(has(refused.err, "--stop-signals: expected signal names such as USR1,USR2,XCPU, got KILL"));
+  CHECK(has(refused.err,
+            "--stop-signals: expected signal names such as USR1,USR2,XCPU, got \"KILL\""));
 }
 
 TEST_CASE("runs of one job that start in the same second use separate folders") {

@@ -142,7 +142,7 @@ TEST_CASE("tls: an expired or not yet valid certificate is refused with the reas
   says(old.server, "this node rejects the peer's TLS certificate: it has expired; renew it");
   says(old.worker, "the peer reports that this node's TLS certificate has expired");
   const Refusal early = refusal(made.files("server", "ours"), made.files("new", "ours"));
-  says(early.server, "it is not valid yet: compare the clocks of both machines");
+  says(early.server, "it is not valid yet; compare the clocks of both machines");
   says(early.worker, "the peer rejects this node's TLS certificate");
 }
 

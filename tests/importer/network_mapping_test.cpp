@@ -182,7 +182,7 @@ TEST_CASE("tops are replaced by the layers that write them, in place or not") {
       network.layer(5) ==
       R"({"name":"d_1","inputs":["input_layer","input_layer"],"type":"eltwise","operation":"sum"})");
   CHECK(network.said.notes.at(0) ==
-        "n.prototxt:7:1: layer \"input\" (ReLU) is called \"input_layer\" here");
+        "n.prototxt:7:1: layer \"input\" (ReLU) is renamed to \"input_layer\"");
 }
 
 TEST_CASE("unknown inputs, outputs written twice and malformed layers are refused") {

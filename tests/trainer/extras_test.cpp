@@ -90,12 +90,12 @@ TEST_CASE("auxiliary inputs: data without them are refused, and the message name
   };
   CHECK(refused({}) == file +
                            ": /data/train: random (generated): expected an extra \"map\" of shape "
-                           "2x6x6 for the network's input of that name, got none (" +
+                           "2x6x6 for the network input of that name, got none (" +
                            network + ": /inputs)");
   CHECK(refused({R"(data.train.extras=[{"name": "map", "shape": [72]}])"}) ==
         file +
             ": /data/train: random (generated): extra \"map\": expected shape 2x6x6 for the "
-            "network's input of that name, got 72 (" +
+            "network input of that name, got 72 (" +
             network + ": /inputs)");
   CHECK(refused({R"(data.test.extras=[{"name": "map", "shape": [2, 6]}])"}) ==
         "--set data.test.extras=[{\"name\": \"map\", \"shape\": [2, 6]}]: expected [channels, "
