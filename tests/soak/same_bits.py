@@ -51,6 +51,8 @@ def main():
         script = random_jobs.Script(seed)
         with tempfile.TemporaryDirectory() as folder:
             folder = pathlib.Path(folder)
+            if script.scheme == "auto":  # its schemes depend on the number of workers, and so do the bits
+                script.case.job["comm"]["scheme"] = "sfb"
             (folder / "network.json").write_text(json.dumps(script.case.network))
             (folder / "job.json").write_text(json.dumps(script.case.job))
             runs = dict(runs_of(script, options, folder))
