@@ -55,8 +55,8 @@ std::vector<Variant> variants(DatasetConfig& config) {
           {"cifar10", "CIFAR-10, binary version", binary},
           {"cifar100", "CIFAR-100, binary version, fine labels", binary},
           {"images", "JPEG, PNG, BMP or PNM files in one folder per class",
-           folder("folder of the class folders")},
-          {"records", "record set of poseidon-data", folder("folder of the record set")},
+           folder("folder of the dataset")},
+          {"records", "record set of poseidon-data", folder("folder of the dataset")},
           {"digits", "generated 28x28 images of digits, without files", digits},
           {"random", "random values, for measurements",
            [&](Fields& fields) { describe_random(fields, config); }}};

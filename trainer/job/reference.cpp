@@ -180,7 +180,7 @@ class Writer {
     bool empty = true;
     for (const auto& [key, field] : schema["properties"].items()) {
       if (!is_row(key, field, hidden)) continue;
-      if (empty) line("\n| key | value | default | meaning |\n|---|---|---|---|");
+      if (empty) line("\n| key | value | meaning |\n|---|---|---|");
       empty = false;
       line(text("| ", code(key), " | ",
                 key == selector ? "see below" : value_text(field, required.contains(key)), " | ",
@@ -200,8 +200,7 @@ class Writer {
       line(text("| ", code(Json(variant.name).dump()), " | ", variant.description(), " |"));
     std::set<std::string> common;
     for (const CommonKey& key : common_keys(variants)) {
-      if (common.empty())
-        line("\n| common key | value | default | meaning | of |\n|---|---|---|---|---|");
+      if (common.empty()) line("\n| common key | value | meaning | of |\n|---|---|---|---|");
       common.insert(key.key);
       line(text("| ", code(key.key), " | ", value_text(key.field, key.is_required), " | ",
                 key.field.value("description", ""), " | ",
