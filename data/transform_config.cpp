@@ -70,10 +70,10 @@ void TransformConfig::describe(Fields& fields) {
   fields.text("mean_image", mean_image, "PFM file, subtracted from each image instead of \"mean\"");
   fields.object(
       "mix", [&](Fields& inner) { describe_mix(inner, mix); },
-      "mixup/cutmix of each training sample x with another sample y, drawn uniformly and augmented "
-      "for the same epoch. If both are above 0, each applies to half of the samples. softmax_loss "
-      "weights both labels, accuracy uses the label of larger weight; other layers cannot read "
-      "labels",
+      "mixup/cutmix: combines each training sample x with another sample y, drawn uniformly and "
+      "augmented for the same epoch. If \"mixup\" and \"cutmix\" are both above 0, each applies to "
+      "half of the samples. softmax_loss weights both labels, accuracy uses the label of larger "
+      "weight; other layers cannot read labels",
       Presence::kOptional, &mix.present);
 }
 

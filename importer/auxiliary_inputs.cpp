@@ -57,9 +57,10 @@ const std::string& AuxiliaryInputs::use(size_t index) {
 void AuxiliaryInputs::check_given() const {
   for (const AuxiliaryInput& extra : given_)
     if (std::ranges::find(blobs_, extra.name) == blobs_.end())
-      throw ConfigError(text(
-          "--extra ", extra.name,
-          ": no top of a data layer after the images and no further network input has this name"));
+      throw ConfigError(text("--extra ", extra.name,
+                             ": no auxiliary input has this name; expected the name of a data "
+                             "layer's top or of a network "
+                             "input, other than the images"));
 }
 
 std::vector<AuxiliaryInput> AuxiliaryInputs::used() const {

@@ -464,8 +464,8 @@ TEST_CASE("further tops of data layers become auxiliary inputs if their shapes a
   CHECK(error_of<ConfigError>([&] {
           mapped_inputs(hdf5, {{"pos", {6}}, {"pose", {6}}});
         }) ==
-        "--extra pos: no top of a data layer after the images and no further network input has "
-        "this name");
+        "--extra pos: no auxiliary input has this name; expected the name of a data layer's top or "
+        "of a network input, other than the images");
   const auto with_shapes = [](const char* shapes) {
     return std::string(
                "layer { name: 'd' type: 'Input' top: 'data' top: 'pose' top: 'label' "
