@@ -11,14 +11,14 @@ inline constexpr size_t kMaxRanks = 8;
 
 /// For each k of `top_k`: 1 if the label is among the k best scores of the sample, else 0. Scores
 /// are (n, classes) or (n, classes, 1, 1). If scores are equal, the class with the lower index
-/// ranks first. If samples are mixed (StepContext::mixup_labels), the label with the larger weight
-/// counts. The layer has no gradient.
+/// ranks first. If samples are mixed (StepContext::mixup_labels), the layer uses the label with the
+/// larger weight. The layer has no gradient.
 class Accuracy final : public Definition {
  public:
   std::string_view type() const override { return "accuracy"; }
   void describe(Fields& fields) override;
   Shape infer(std::span<const Shape> inputs) override;
-  /// "top1"
+  /// One name for each k of `top_k`, such as "top1".
   std::vector<std::string> scalars() const override;
   int label_input() const override { return 1; }
   bool supports_mixup() const override { return true; }

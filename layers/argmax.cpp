@@ -12,7 +12,7 @@ void Argmax::describe(Fields& fields) {
 Shape Argmax::infer(std::span<const Shape> inputs) {
   expect_inputs(inputs, 1);
   input = inputs[0];
-  constexpr int64_t kMax = 1 << 24;  // fp32 holds every integer up to this one
+  constexpr int64_t kMax = 1 << 24;  // fp32 represents all integers up to 2^24
   if (input.sample_count() > kMax)
     fail(text("a sample has ", input.sample_count(), " elements; expected at most ", kMax,
               ", because indices are fp32"));

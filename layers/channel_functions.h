@@ -19,14 +19,14 @@ struct ChannelOperand {
   bool of_each_sample() const { return source == Source::kInput; }
 };
 
-/// Base class of these layers.
+/// Base class of the layers in this file.
 class ChannelFunction : public Definition {
  public:
   Shape infer(std::span<const Shape> inputs) override;
   virtual ChannelOperand factor() const { return {}; }
   virtual ChannelOperand summand() const { return {}; }
 
-  Shape input;  ///< set by infer: the first one
+  Shape input;  ///< shape of the first input; set by infer
 
  protected:
   /// A parameter with one value for each channel.

@@ -21,7 +21,7 @@ struct ConvolutionKeys {
   int64_t window(size_t axis) const { return dilation[axis] * (kernel[axis] - 1) + 1; }
   /// Describes an error in the keys or in the input; "" if there is none.
   std::string fault(const Shape& input) const;
-  /// The specification of the weight, which has this shape, and of the bias if there is one.
+  /// The specifications of the parameters: a weight of this shape and, if `bias` is set, a bias.
   std::vector<ParameterSpec> parameters_of(const Shape& weight) const;
 };
 

@@ -4,10 +4,9 @@
 
 namespace poseidon::layers {
 
-/// The transpose of a convolution, with bias. If this layer's input is that convolution's output
-/// gradient, then this layer's output before the bias is that convolution's input gradient. So the
-/// forward pass here is the convolution's backward data pass, and the backward data pass here is
-/// the convolution's forward pass.
+/// The transpose of `convolution`, with bias. The forward pass is the backward data pass of
+/// `convolution`: it treats the input as an output gradient, and computes an input gradient. The
+/// backward data pass is the forward pass of `convolution`.
 ///
 /// Input (n, c, h, w). Weight (c, outputs / groups, kernel height, kernel width). Output (n,
 /// outputs, (h - 1) * stride + dilated kernel - padding of both sides, ...).

@@ -72,7 +72,7 @@ void fill_gaussian(std::span<float> values, double mean, double deviation, Rando
   }
 }
 
-/// Keeps each value with this probability, else sets it to zero.
+/// Sets each value to zero with probability 1 - `probability`.
 void make_sparse(std::span<float> values, double probability, RandomStream& random) {
   for (float& value : values)
     if (static_cast<double>(random.next_uniform()) >= probability) value = 0;

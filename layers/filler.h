@@ -33,7 +33,7 @@ struct Filler {
   /// The reason why this filler cannot fill a parameter of this shape; "" if it can.
   std::string problem_with(const Shape& shape) const;
   /// Fills `values`, a parameter of this shape in canonical order. The distributions are:
-  ///   * gaussian with `sparse`: each weight stays with probability sparse / outputs, else it is 0
+  ///   * gaussian with `sparse`: sets a weight to 0 with probability 1 - sparse / outputs
   ///   * xavier: uniform in +-sqrt(3 / fan_in) (Glorot and Bengio 2010, in Caffe's form)
   ///   * he: gaussian with variance 2 / fan_in (He et al. 2015)
   ///   * positive_unitball: uniform in [0, 1), then divided by the sum of an output's weights

@@ -45,8 +45,8 @@ struct BnllRule {
   static constexpr Reads kReads = Reads::kInput;
 
   explicit BnllRule(const Bnll&) {}
-  /// The argument of exp is at most 0, so the result cannot overflow. log1p keeps the digits
-  /// of small exponentials.
+  /// The argument of exp is at most 0, so the result cannot overflow. log1p is accurate for small
+  /// exponentials.
   template <class Math>
   POSEIDON_ANY_DEVICE float value(float x) const {
     return (x < 0 ? 0.0F : x) + Math::log1p(Math::exp(x < 0 ? x : -x));
@@ -131,7 +131,7 @@ struct LogRule {
   }
 };
 
-/// power, if the exponent is 1 or the output is constant.
+/// The rule of Power layers with exponent 1 or a constant output.
 struct LinearPowerRule {
   static constexpr const char* kType = "power";
   static constexpr Reads kReads = Reads::kNothing;

@@ -4,12 +4,12 @@
 
 #include "layers/layer.h"
 
-/// Layers that apply a function of one variable to each element of their one input.
+/// Layers that apply a function of one variable to each element. Each layer has one input.
 /// layers/function_rules.h has the arithmetic for all devices. The result of NaN is NaN, unless a
 /// layer states otherwise.
 namespace poseidon::layers {
 
-/// Base class of these layers.
+/// Base class of the layers in this file.
 class Function : public Definition {
  public:
   void describe(Fields&) override {}

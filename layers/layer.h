@@ -16,8 +16,9 @@
 #include "core/tensor.h"
 #include "layers/filler.h"
 
-/// A layer has two halves. Its Definition (layers/pooling.h) is device-free: JSON fields, geometry,
-/// output shape, parameters. Its Layer (layers/cpu/pooling.cpp) computes on one device.
+/// Each layer consists of two objects. A Definition (such as layers/pooling.h) is independent of
+/// devices: JSON fields, geometry, output shape, parameters. A Layer (such as
+/// layers/cpu/pooling.cpp) computes on one device.
 namespace poseidon::layers {
 
 /// One learnable tensor in canonical dense order (outputs x inputs/groups x kernel).
@@ -39,10 +40,10 @@ struct StatisticSpec {
   double momentum = 0.1;
 };
 
-/// The sizes of a layer's factors. The weight gradient of such a layer is the product deltas^T x
-/// activations of two thin matrices, with one row for each sample. The deltas are the output's
-/// gradient, before a fused activation. The activations are the input. The bias gradient is the sum
-/// of the deltas over the samples.
+/// The sizes of a layer's factors. A layer has factors if its weight gradient is the product
+/// deltas^T x activations of two thin matrices, with one row for each sample. The deltas are the
+/// output's gradient, before a fused activation. The activations are the input. The bias gradient
+/// is the sum of the deltas over the samples.
 struct FactorShape {
   int64_t rows = 0;     ///< outputs of the weight; width of the deltas
   int64_t columns = 0;  ///< inputs of the weight; width of the activations
@@ -75,23 +76,23 @@ class Definition {
   /// averages over the samples. The values are the columns of the layer's output, (samples, names).
   /// No layer reads this output.
   virtual std::vector<std::string> scalars() const { return {}; }
-  /// Whether the backward pass starts here. The first of scalars() is then the unscaled loss of
-  /// each sample.
+  /// Whether the layer is a loss, at which the backward pass starts. The first of scalars() is then
+  /// the unscaled loss of each sample.
   virtual bool is_loss() const { return false; }
   /// Factor of a loss in the total loss.
   virtual double loss_weight() const { return 1; }
-  /// Index of the input that has the samples' labels; -1 if the layer reads no labels. It is the
-  /// last input, and a network file may omit it. The labels are (samples, 1) with integer values,
-  /// and stay there until backward.
+  /// Index of the input that has the samples' labels; -1 if the layer reads no labels. The label
+  /// input is the last input, and a network file may omit it. Its shape is (samples, 1), and its
+  /// values are integers. They do not change until backward.
   virtual int label_input() const { return -1; }
   /// Whether the layer supports mixed samples (StepContext::mixup_labels). If samples are mixed,
   /// its label input is (3, samples). The rows are the labels with the larger weight, the second
   /// labels, and the weights of the second labels.
   virtual bool supports_mixup() const { return false; }
-  /// Whether it is a loss whose first input has the scores of classes.
+  /// Whether the layer is a loss whose first input has the scores of classes.
   bool is_loss_of_classes() const { return is_loss() && label_input() == 1; }
-  /// Throws RunError at the first label that the layer cannot use. The message has layer, sample
-  /// and label.
+  /// Throws RunError at the first label that the layer cannot use. The message contains layer,
+  /// sample and label.
   virtual void check_labels(const StepContext&) const {}
 
   std::string name;
@@ -111,8 +112,8 @@ struct Multipliers {
   void apply(std::vector<ParameterSpec>& parameters) const;
 };
 
-/// The chosen layout and algorithms of a layer. An empty field selects by the fixed rule of the
-/// device. Values are names that the device's layer defines ("blocked16", "winograd", "direct").
+/// The chosen layout and algorithms of a layer. For an empty field, the device's fixed rule
+/// chooses. Values are names that the device's layer defines ("blocked16", "winograd", "direct").
 struct AlgorithmChoice {
   std::string layout;
   std::string forward, backward_data, backward_weights;
@@ -142,16 +143,16 @@ inline constexpr StepParameters kDefaultStepParameters{};
 
 /// Per-step values that are passed to layers. A caller of Net sets `numbers` to host memory. Net
 /// passes `numbers` in device memory to the layers. So a device can capture the layers' work
-/// (GraphCapture) and run it again with other numbers.
+/// (GraphCapture) and run it again with other step parameters.
 struct StepContext {
   Phase phase = Phase::kTrain;
   const StepParameters* numbers = &kDefaultStepParameters;
   /// Host memory; one label for each sample of this batch. Net copies them to the layers' label
   /// input.
   std::span<const int32_t> labels;
-  /// Host memory. Set if the job mixes pairs of samples (mixup, CutMix): the second labels of all
-  /// samples, then lambda, the weights of these labels, 0 to 1/2. Empty: no sample is mixed. Layers
-  /// read them only in training.
+  /// Host memory. Empty: the job does not mix pairs of samples (mixup, CutMix). Else: the second
+  /// labels of all samples, then the weights of the second labels (lambda, 0 to 1/2). Layers read
+  /// these values only in training.
   std::span<const float> mixup_labels = {};
   float loss_scale = 1;  ///< 1 / samples of the global batch
 };
@@ -179,17 +180,17 @@ struct Bindings {
   std::vector<Tensor> input_gradients;  ///< data is null if not wanted
   std::vector<ParameterMemory> parameters;
   std::vector<ParameterMemory> statistics;
-  std::byte* workspace = nullptr;  ///< kept from forward to backward of the same batch
+  std::byte* workspace = nullptr;  ///< unchanged from forward to backward of the same batch
   std::byte* scratch = nullptr;    ///< valid during the call
 };
 
-/// Receives a gradient while it is computed and still in the cache: the elements of parameter
-/// `index` from `first` on, in packed order. Each element arrives exactly once, in any order, from
-/// several threads at a time. `piece` is valid only during the call.
+/// Receives segments of gradients while they are still in the cache. `piece` has the elements of
+/// parameter `index` from `first` on, in packed order. It is valid only during the call. Several
+/// threads may call the sink at the same time, in any order. Each element arrives exactly once.
 using GradientSink = std::function<void(int index, int64_t first, std::span<const float> piece)>;
 
-/// Bindings that only have two contributions to an output gradient, `sums` and `values`. The layer
-/// adds `values` to `sums`.
+/// Bindings that only have two output gradients, `sums` and `values`. To sum the output gradients
+/// is to add `values` to `sums`.
 Bindings addition_bindings(std::span<const float> values, std::span<float> sums);
 
 /// The requirements of a layer. They are fixed when the layer is created.
@@ -221,34 +222,34 @@ class Layer {
   const Implementations& implementations() const { return implementations_; }
 
   virtual void forward(const StepContext& step, const Bindings& memory) = 0;
-  /// The batch and the phase are those of the preceding forward.
+  /// The batch and the phase are the same as in the preceding forward().
   virtual void backward(const StepContext& step, const Bindings& memory) = 0;
 
   /// For a layer with LayerRequest::factor_rows > 0. Called before each backward. Writes the
   /// factors of this batch to `factors`, unless its pointers are null. backward then computes only
   /// the input gradients.
   virtual void write_factors(const Bindings& memory, const FactorMemory& factors);
-  /// For such a layer. Computes the gradients of its parameters from the stacked factors of
-  /// LayerRequest::factor_rows samples. With a sink, it passes them to the sink, and the gradients'
-  /// memory becomes undefined. Without a sink, it writes them to that memory. The bits do not
-  /// depend on the number of threads.
+  /// For a layer with LayerRequest::factor_rows > 0. Computes the gradients of its parameters from
+  /// the stacked factors of LayerRequest::factor_rows samples. With a sink, it passes the gradients
+  /// to the sink, and the gradients' memory in `memory` becomes undefined. Without a sink, it
+  /// writes the gradients to this memory. The bits do not depend on the number of threads.
   virtual void rebuild(const FactorMemory& factors, const Bindings& memory,
                        const GradientSink* sink);
 
   /// Elements of parameter `index` in packed order, including padding, which is always zero.
   virtual int64_t packed_count(int index) const = 0;
   /// Converts from canonical order to packed order, and back. Packed order is the order in which
-  /// the layer keeps a parameter.
+  /// the layer stores a parameter.
   virtual void pack(int index, const float* canonical, float* packed) const = 0;
   virtual void unpack(int index, const float* packed, float* canonical) const = 0;
-  /// Converts a gradient from canonical to packed order and passes it to `sink`. `canonical` must
-  /// not be the gradient's own memory, which becomes undefined.
+  /// Converts a gradient from canonical to packed order and passes it to `sink`. The gradient's
+  /// memory in `memory` becomes undefined. `canonical` must be separate memory.
   virtual void pack_gradient(int index, const float* canonical, const Bindings& memory,
                              const GradientSink& sink) const;
-  /// Whether the two orders are equal, so that pack and unpack only copy.
+  /// Whether the packed order of a parameter is canonical order, so that pack and unpack only copy.
   virtual bool packed_is_canonical(int index) const = 0;
   /// The name of a parameter's packed order. If two layers of one device have equal names, they
-  /// keep parameters of equal shape in the same order. "": unknown.
+  /// store parameters of equal shape in the same order. "": unknown.
   virtual std::string packed_order(int index) const {
     return packed_is_canonical(index) ? "canonical" : "";
   }
@@ -288,7 +289,7 @@ class BatchInput {
   virtual ~BatchInput() = default;
   /// Whether a batch of this shape may have pixels.
   virtual bool accepts_pixels(const Shape& shape) const = 0;
-  /// The format closest to `wanted` that it can write.
+  /// The format closest to `wanted` that write() supports.
   virtual Format format_for(const Shape& shape, Format wanted) const = 0;
   /// Issues the write of a batch that is in device memory.
   virtual void write(const BatchValues& batch, const Tensor& input) = 0;
@@ -304,7 +305,7 @@ class LayerFactory {
   virtual Device& device() = 0;
   virtual std::unique_ptr<Layer> make(const LayerRequest& request) = 0;
   /// Whether the device's code of this layer can include a following relu, or the addition of a
-  /// residual. The defaults hold for all computing devices, unless a device overrides them.
+  /// residual. The defaults are correct for CPU and GPU. A device may override them.
   virtual bool fuses_relu(const Definition& definition) const;
   virtual bool fuses_residual(const Definition& definition) const;
   /// Issues sums += values. Both have the same size.

@@ -1,8 +1,9 @@
 #pragma once
 
-/// The table of layer types: `with(type, Class, maker, description)` for each, in alphabetical
-/// order. Class: the definition. Each device's factory calls make_MAKER; several types may share a
-/// maker. Network files use the type's name, docs/config.md prints the description.
+/// The table of layer types: it calls `with(type, Class, maker, description)` for each type, in
+/// alphabetical order. Class: the class of the definition. Each device's factory calls make_MAKER;
+/// several types may share a maker. Network files use the type's name. docs/config.md prints the
+/// description.
 // clang-format off
 #define POSEIDON_LAYER_TYPES(with) \
   with(absval, Absval, function, "absolute value") \

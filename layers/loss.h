@@ -24,7 +24,7 @@ class ElementLoss : public Definition {
 
   double weight = 1;  ///< factor on the gradient, but not on the reported loss of a sample
 
-  int64_t samples = 0, elements = 0;  ///< of a batch, of a sample; set by infer
+  int64_t samples = 0, elements = 0;  ///< samples of a batch, elements of a sample; set by infer
 };
 
 /// Throws RunError, as Definition::check_labels does, if a label is not in [0, classes).
@@ -42,7 +42,7 @@ class SigmoidLoss final : public ElementLoss {
   std::string_view type() const override { return "sigmoid_loss"; }
 };
 
-/// Contrastive loss: pulls a pair together if its label is not 0, else pushes it apart.
+/// Contrastive loss: reduces the distance of a pair if the label is not 0, else increases it.
 class ContrastiveLoss final : public ElementLoss {
  public:
   std::string_view type() const override { return "contrastive_loss"; }

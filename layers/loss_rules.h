@@ -6,11 +6,11 @@
 
 /// The arithmetic of losses that sum a term over the elements of a sample, the same for all
 /// devices. term() is a function of a value and its target. loss() is a function of the sum of a
-/// sample's terms. The derivative is slope() of the element times factor() of the sample. For
-/// targets, target_slope() replaces slope().
+/// sample's terms. The derivative with respect to a value is slope() of the element times factor()
+/// of the sample. The derivative with respect to a target is target_slope() times factor().
 namespace poseidon::layers {
 
-/// The sum of a sample's terms, and the sample's label if it has one.
+/// The sum of a sample's terms, and the sample's label if the loss reads labels.
 struct SampleSum {
   double sum = 0;
   float label = 0;
@@ -43,8 +43,8 @@ struct SigmoidLossRule {
 };
 
 /// Contrastive loss of a pair at distance d (Hadsell, Chopra and LeCun 2006). If the label is not
-/// 0, the two are alike and the loss is d^2 / 2. Else it is max(0, margin - d)^2 / 2, or max(0,
-/// margin - d^2) / 2 in the legacy form.
+/// 0, the pair is similar, and the loss is d^2 / 2. Else the loss is max(0, margin - d)^2 / 2, or
+/// max(0, margin - d^2) / 2 in the legacy form.
 struct ContrastiveLossRule {
   double margin = 1;
   bool legacy = false;

@@ -7,8 +7,8 @@ namespace poseidon::layers {
 enum class LrnRegion : int { kAcrossChannels, kWithinChannel };
 
 /// Local response normalization (Krizhevsky et al. 2012), as Caffe defines it: y = x / (k + alpha /
-/// m * sum of x^2 over the window)^beta. Across channels the window holds m = `size` channels
-/// around the element. Within a channel it holds m = size * size positions around it. Cells beyond
+/// m * sum of x^2 over the window)^beta. Across channels the window has m = `size` channels around
+/// the element. Within a channel it has m = size * size positions around the element. Cells beyond
 /// the edge count as zero, and m stays the same.
 class Lrn final : public Definition {
  public:

@@ -5,16 +5,16 @@
 /// Mean and variance normalization of each sample.
 namespace poseidon::layers {
 
-/// (x - mean) / (deviation + epsilon), or only x - mean. The mean and the biased standard deviation
-/// are those of each channel of a sample over height and width, or of the whole sample. If all
-/// values are equal, the output is 0. So it is always 0 if the population is one value.
+/// (x - mean) / (deviation + epsilon), or only x - mean. The layer computes the mean and the biased
+/// standard deviation of each channel of a sample or, with across_channels, of each sample. If all
+/// values are equal, the output is 0. So the output is always 0 if population() is 1.
 class Mvn final : public Definition {
  public:
   std::string_view type() const override { return "mvn"; }
   void describe(Fields& fields) override;
   Shape infer(std::span<const Shape> inputs) override;
 
-  /// The number of values that are normalized together.
+  /// The number of values that have a common mean.
   int64_t population() const { return across_channels ? input.sample_count() : input.area(); }
 
   bool across_channels = false;

@@ -5,8 +5,8 @@
 #include "layers/any_device.h"
 #include "layers/mvn.h"
 
-/// The arithmetic of mvn on the sums over the values that are normalized together, the same for all
-/// devices.
+/// The arithmetic of mvn on sums over a population, which is the set of values with a common mean.
+/// It is the same for all devices.
 namespace poseidon::layers {
 
 /// y = unit * (x - mean).

@@ -9,8 +9,8 @@ namespace poseidon::layers {
 enum class PoolingMethod : int { kMax, kAverage, kStochastic };
 enum class PoolingRounding : int { kCeil, kFloor };
 
-/// Windows that divide the cells of one axis evenly. Window i of n has the cells from floor(i *
-/// cells / n) to before ceil((i + 1) * cells / n). So two neighboring windows may share a cell.
+/// Windows that divide the cells of one axis evenly. Window i of n has the cells [floor(i * cells /
+/// n), ceil((i + 1) * cells / n)). So two neighboring windows may share a cell.
 struct EvenWindows {
   int64_t cells, windows;
 
@@ -28,15 +28,15 @@ struct EvenWindows {
 /// edge has a smaller divisor. Maxima never come from padding. Windows that divide the input evenly
 /// ("windows") are PyTorch's adaptive average pooling.
 ///
-/// The stochastic method is that of Zeiler and Fergus, "Stochastic Pooling for Regularization of
-/// Deep Convolutional Neural Networks", 2013. In training it chooses a value of the window. The
-/// probability is the value divided by the window's sum. In testing it computes the mean of the
-/// values, weighted by these probabilities. It never chooses padding. Values must be 0 or more, as
-/// after a relu. For other values the result is that of the arithmetic, as in Caffe. Training then
-/// chooses the first value at which the running sum is at least chance * total sum. If there is
-/// none, it chooses the last value. Testing computes the sum of squares divided by the sum, or 0 if
-/// the sum is 0 or less. In testing this method has no gradient, because the layer does not store
-/// the chosen cells.
+/// The stochastic method is from Zeiler and Fergus, "Stochastic Pooling for Regularization of Deep
+/// Convolutional Neural Networks", 2013. In training it chooses a value of the window. The
+/// probability of a value is the value divided by the window's sum. In testing it computes the mean
+/// of the values, weighted by these probabilities. It never chooses padding. Values must be 0 or
+/// more, as after a relu. For negative values the arithmetic does not change, as in Caffe. Training
+/// chooses the first value at which the running sum is at least chance * total sum. If no value
+/// satisfies this, it chooses the last value. Testing computes the sum of squares divided by the
+/// sum, or 0 if the sum is 0 or less. In testing this method has no gradient, because the layer
+/// does not store the chosen cells.
 class Pooling final : public Definition {
  public:
   std::string_view type() const override { return "pooling"; }

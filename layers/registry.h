@@ -18,7 +18,7 @@ struct LayerType {
 /// All layer types, in alphabetical order.
 const std::vector<LayerType>& layer_types();
 
-/// Null when there is no such type.
+/// Creates a definition of this type. Null: the type is unknown.
 std::unique_ptr<Definition> make_definition(const std::string& type);
 
 }  // namespace poseidon::layers

@@ -4,8 +4,8 @@
 
 namespace poseidon::layers {
 
-/// Neighboring channels of its input. A network that splits a tensor has one slice layer for each
-/// part.
+/// A range of the input's channels. A network that splits a tensor has one slice layer for each
+/// range.
 class Slice final : public Definition {
  public:
   std::string_view type() const override { return "slice"; }

@@ -4,7 +4,7 @@
 
 namespace poseidon::layers {
 
-/// GraphCapture its input `tiles` times along the channels.
+/// Repeats the input `tiles` times along the channels.
 class Tile final : public Definition {
  public:
   std::string_view type() const override { return "tile"; }

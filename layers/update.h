@@ -8,8 +8,8 @@ namespace poseidon::layers {
 
 /// The optimizer rules, as PyTorch defines them. In sgd and nesterov the velocity accumulates
 /// gradients, v = m v + g, and the step is learning_rate * v. Caffe accumulates steps instead, v =
-/// m v + lr g. The two are equal until the learning rate changes. Here a new learning rate then
-/// takes effect at once.
+/// m v + lr g. Both forms are equal until the learning rate changes. Here a new learning rate also
+/// applies to the accumulated gradients at once.
 enum class UpdateRule : uint8_t {
   kSgd,
   kNesterov,
@@ -37,8 +37,8 @@ struct UpdateParameters {
   float momentum = 0;        ///< sgd, nesterov, lars, rmsprop
   float smoothing = 0;       ///< rmsprop, adadelta: decay of the average of squares
   float beta1 = 0, beta2 = 0;
-  /// 1 - smoothing and so on, computed in double precision. Near 1, a float keeps few digits of
-  /// this difference.
+  /// 1 - smoothing, 1 - beta1 and 1 - beta2, computed in double precision. In float, a difference
+  /// from a number near 1 has few correct digits.
   float one_minus_smoothing = 1, one_minus_beta1 = 1, one_minus_beta2 = 1;
   float correction1 = 1, correction2 = 1;  ///< adam, adamw: 1 - beta^t
   float epsilon = 0;                       ///< must be greater than 0, so that padding stays zero
@@ -69,8 +69,8 @@ class Updater {
   virtual ~Updater() = default;
   /// Computes the new value and state from the gradient, in one pass over memory. The bits are the
   /// same in place and out of place. If value, gradient and state of an element are zero (padding),
-  /// the new ones are zero. `numbers` is in device memory too, where a later run of captured work
-  /// may find the numbers of another step.
+  /// the new ones are zero. `numbers` is in device memory too. Captured work (GraphCapture) reads
+  /// `numbers` again in each run, with the values of another step.
   virtual void update(const UpdateForm& form, const UpdateParameters* numbers,
                       const UpdateMemory& memory) = 0;
   /// next = value + momentum * (contribution_weight * sum - value), for a tracked statistic. `sum`
@@ -91,7 +91,7 @@ class Updater {
 };
 
 /// The names of a rule's state tensors, in the order of UpdateMemory::state. `momentum`: whether
-/// the momentum is greater than 0. sgd and rmsprop keep a velocity only then.
+/// the momentum is greater than 0. sgd and rmsprop have a velocity only with momentum.
 std::span<const char* const> state_names(UpdateRule rule, bool momentum);
 
 }  // namespace poseidon::layers

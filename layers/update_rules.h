@@ -8,7 +8,7 @@
 
 /// The arithmetic of an Updater for one element, the same for all devices, so that all devices
 /// compute the same bits. A file that includes this header must be compiled without fused products
-/// and sums, with correctly rounded quotients and roots, and with denormals kept.
+/// and sums, with correctly rounded quotients and roots, and without flushing denormals to zero.
 namespace poseidon::layers {
 
 /// One element of a tensor with its optimizer state. A rule does not change states that it does not
@@ -205,10 +205,10 @@ struct AddRule {
   POSEIDON_ANY_DEVICE float operator()(float a, float b) const { return a + b; }
 };
 
-/// Values of a block. A squared norm is the sum, in order, of the sums of its blocks.
+/// Values of a block of a squared norm. The norm is the sum of the sums of its blocks, in order.
 inline constexpr int64_t kNormBlock = 4096;
 /// Running sums of a block, in double precision. Value i of the block is added to running sum i %
-/// kNormLanes. The sum of a block is the sum, in order, of its running sums.
+/// kNormLanes. The sum of a block is the sum of its running sums, in order.
 inline constexpr int64_t kNormLanes = 8;
 
 }  // namespace poseidon::layers

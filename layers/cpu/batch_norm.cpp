@@ -40,8 +40,8 @@ std::vector<ChannelGroup> groups_of(const Blocking& blocking) {
 using Lanes = std::array<double, kMaxLanes>;
 using FloatLanes = std::array<float, kMaxLanes>;
 
-/// The sums of one tile: the distances of its values from `center`, and the squares of these
-/// distances. `center` is a rounded mean.
+/// For each lane: sums over one tile of (value - center) and of its square. `center` is the lane's
+/// mean in the precision of Float.
 template <class Float>
 struct TileSums {
   double count;
@@ -50,7 +50,7 @@ struct TileSums {
 
 /// Mean and sum of squared deviations of a stream of tiles, merged pairwise (Chan, Golub and
 /// LeVeque 1979). This reads memory once, without the cancellation of E[x^2] - E[x]^2. merge()
-/// corrects the rounding error of a tile's mean. So the error of the mean is a small part of the
+/// corrects the rounding error of `center`. So the error of the mean is small compared with the
 /// deviation, even if the mean is far from zero.
 struct Moments {
   double count = 0;
@@ -197,7 +197,7 @@ class CpuBatchNorm final : public CpuLayer {
         static_cast<float>(squares / std::max(1.0, population() - 1));
   }
 
-  /// Testing: the running statistics.
+  /// In testing, `saved` has the running statistics.
   void recall(const ChannelGroup& group, const Bindings& memory, Saved& saved) const {
     saved = {};
     for (int64_t lane = 0; lane < group.real; ++lane) {
@@ -254,7 +254,8 @@ class CpuBatchNorm final : public CpuLayer {
   GradientSums sum_gradients(const ChannelGroup& group, const Bindings& memory,
                              const Saved& saved) const {
     GradientSums sums;
-    // More than two contributions are rare. This loop first adds the others to the first one.
+    // More than two contributions are rare. This loop adds the third and later contributions to the
+    // first one.
     for (size_t i = 2; i < memory.output_gradients.size(); ++i)
       add_contribution(group, memory.output_gradients[i].as<Element>(),
                        memory.output_gradients[0].as<Element>());

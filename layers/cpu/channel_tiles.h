@@ -6,16 +6,17 @@
 #include "core/shape.h"
 #include "layers/cpu/vectors.h"
 
-/// Passes over an activation in any layout that know the channel of each element. Memory is divided
-/// into tiles that depend only on the shape. So sums that add the tiles' sums in order have the
-/// same bits for any number of threads.
+/// Loops over an activation in any layout, in which the body knows the channel of each element. The
+/// tiles of memory depend only on the shape. If the tiles' sums are added in order, the total has
+/// the same bits for any number of threads.
 namespace poseidon::layers::cpu {
 
-/// An activation as matrices of positions x channels: one for each sample and each block of its
-/// channels. Blocks and samples are joined into one matrix if memory has them in that order.
+/// An activation as matrices of positions x channels, one for each sample. In memory a matrix is a
+/// sequence of blocks of channels. If memory has all positions of all samples in sequence, the
+/// samples form one matrix.
 class ChannelTiling {
  public:
-  /// `apart`: do not join samples, even if one matrix could have all of them.
+  /// `apart`: each sample is a separate matrix, even if one matrix could have all samples.
   ChannelTiling(const Shape& shape, Layout layout, bool apart) {
     const Blocking b(shape, layout);
     matrices_ = b.samples;
@@ -40,7 +41,7 @@ class ChannelTiling {
   /// Tiles of a matrix. They divide its positions.
   int64_t tiles() const { return tiles_; }
 
-  /// Some elements of a tile: vectors at a distance of `stride` elements, and their channels.
+  /// Some elements of a tile: `count` vectors that are `stride` elements apart, and their channels.
   struct Run {
     int64_t row;  ///< matrix * tiles() + tile
     int64_t matrix;
@@ -51,8 +52,9 @@ class ChannelTiling {
     int64_t channel_of(int64_t lane) const { return one_channel ? channel : channel + lane; }
   };
 
-  /// Calls body(a vector, run) for all elements. One thread visits the elements of one tile and
-  /// channel, in order. All other orders are undefined.
+  /// Calls body(a vector, run) for all elements. The vector only has the type of the run's vectors.
+  /// One thread visits the elements of one tile and channel, in order. The order of tiles and
+  /// channels is undefined.
   template <class Body>
   void for_each_run(const Body& body) const {
 #pragma omp parallel for collapse(3) schedule(static)

@@ -14,7 +14,7 @@ namespace {
 using namespace poseidon::cpu;
 
 /// The weight and its gradient are fp32, in the weight order of oneDNN's fp32 forward pass. The
-/// type of the activations does not change that order.
+/// type of the activations does not change this order.
 class CpuConvolution final : public PackedWeightLayer {
  public:
   CpuConvolution(const LayerRequest& request, CpuDevice& device, DataType type)

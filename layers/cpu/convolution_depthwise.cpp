@@ -32,7 +32,8 @@ void with_constant(int64_t n, const Body& body) {
 /// cells.
 class Band {
  public:
-  /// The offset of a tap's source cell from that of the target cell, and the offset of its weight.
+  /// The offset of a tap's source cell from the band address of the target cell, and the offset of
+  /// the tap's weight.
   struct Tap {
     int64_t cell, weight;  ///< floats
   };
@@ -295,8 +296,7 @@ class DepthwiseBackwardWeights final : public DepthwisePass {
   /// Taps whose sums fit in registers.
   static constexpr int64_t kMaxTaps = 12;
 
-  /// Vectors of sums of one part and block: one for each tap, and one of the gradients for the
-  /// bias.
+  /// Vectors of sums of one part and block: one for each tap, and one for the bias.
   int64_t vectors() const { return taps_ + 1; }
   float* sums_of(float* sums, int64_t part, int64_t block) const {
     return sums + (part * blocks() + block) * vectors() * kLanesOfBlock;

@@ -12,8 +12,8 @@ namespace {
 
 using namespace poseidon::cpu;
 
-/// Whether oneDNN 2.6 may read beyond the input. Its 1 x 1 code and AMX code do, if padding differs
-/// by side and a whole window fits in the padding of one side.
+/// Whether oneDNN 2.6 may read beyond the input. Its 1 x 1 code and AMX code do so if the padding
+/// of two sides differs, and a complete window fits in the padding of one side.
 bool is_unsafe(const ConvolutionParts& parts) {
   const Convolution& c = parts.convolution;
   const auto fits_window = [&](size_t axis) {
@@ -22,9 +22,10 @@ bool is_unsafe(const ConvolutionParts& parts) {
   return c.padding.before != c.padding.after && (fits_window(0) || fits_window(1));
 }
 
-/// Whether oneDNN 2.6 may compute wrong results. Its AMX code sometimes does, on several threads,
-/// if a stride is longer than the kernel, and in some geometries with a stride of 4. So this
-/// function also refuses all strides of 3 or more. oneDNN has other code for 1 x 1 kernels.
+/// Whether oneDNN 2.6 may compute wrong results. On several threads, its AMX code is sometimes
+/// wrong if a stride is longer than the window, and in some geometries with a stride of 4. So this
+/// function returns true for all strides of 3 or more. It returns false for 1 x 1 kernels, for
+/// which oneDNN has other code.
 template <class Description>
 bool may_be_wrong(const Convolution& c, const Description& description) {
   constexpr int64_t kLong = 3;
@@ -107,8 +108,8 @@ class DirectBackwardData final : public ConvolutionPass {
   PassWeight weight_;
 };
 
-/// oneDNN computes the gradient in the weight's order, or in another order that is then copied to
-/// it.
+/// oneDNN computes the gradient in the weight's order or in another order. In the latter case, the
+/// pass then copies the gradient to the weight's order.
 class DirectBackwardWeights final : public ConvolutionPass {
  public:
   DirectBackwardWeights(const ConvolutionParts& parts,
@@ -163,8 +164,8 @@ bool is_real(const std::optional<Description>& description) {
 }
 
 /// Whether Poseidon's own code is used: each channel is a group, and oneDNN has only reference
-/// code. If oneDNN has real code, as for most 3 x 3 kernels, that code is 1.1 to 1.3 times as fast
-/// on Zen 4.
+/// code. If oneDNN has real code, as for most 3 x 3 kernels, oneDNN's code is 1.1 to 1.3 times as
+/// fast on Zen 4.
 template <class Description>
 bool is_own_depthwise(const ConvolutionParts& parts,
                       const std::optional<Description>& description) {

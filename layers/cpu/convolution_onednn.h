@@ -10,11 +10,11 @@ namespace poseidon::layers::cpu {
 /// The formats of a convolution's activations and of their gradients.
 struct ConvolutionFormats {
   Layout in = Layout::kPlain, out = Layout::kPlain;
-  DataType type = DataType::kFp32;  ///< of both, and of the products' operands
+  DataType type = DataType::kFp32;  ///< of input, output and the products' operands
 };
 
 /// oneDNN's implementations of the three passes of a convolution, by its direct method. nullopt:
-/// oneDNN has none.
+/// oneDNN has no implementation.
 class OnednnConvolution {
  public:
   using MemoryDesc = poseidon::cpu::MemoryDesc;

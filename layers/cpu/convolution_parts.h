@@ -18,8 +18,8 @@ struct ConvolutionOptions {
   bool training = true;
 };
 
-/// Chooses the formats by the fixed rule, and collects the data that the passes need. The arguments
-/// must outlive the result.
+/// Chooses the formats by options.layout or by the fixed rule, and collects the data that the
+/// passes need. The arguments must outlive the result.
 ConvolutionParts choose_parts(CpuDevice& device, const Convolution& convolution,
                               const OnednnConvolution& onednn, const ConvolutionOptions& options);
 
@@ -47,7 +47,7 @@ struct ConvolutionPasses {
   Implementations implementations() const;
 };
 
-/// Creates a layer for the device's type of activations. For bf16 it uses bf16 code if that is
+/// Creates a layer for the device's type of activations. For bf16 it uses bf16 code if this code is
 /// fast, else fp32 code with make_bf16_emulation().
 template <class ConvolutionLayer>
 std::unique_ptr<Layer> make_for_activations(const LayerRequest& request, CpuDevice& device) {

@@ -14,14 +14,15 @@ class ConvolutionPass {
   virtual size_t scratch_bytes() const = 0;
   /// `gradient` is the output's gradient. The forward pass ignores it.
   virtual void run(const Bindings& memory, const Tensor& gradient) = 0;
-  /// The name of its code, as in Implementations.
+  /// The name of the pass's code, as in Implementations.
   virtual std::string implementation() const = 0;
-  /// Whether it is correct and fast. oneDNN's reference code is slow, and some of its other code is
-  /// wrong for some geometries.
+  /// Whether the pass is correct and fast. oneDNN's reference code is slow, and some of its other
+  /// code is wrong for some geometries.
   virtual bool is_fast() const { return true; }
 };
 
-/// The data from which the passes of one layer are created. All of it must outlive the passes.
+/// The data from which the passes of one layer are created. The referenced objects must outlive the
+/// passes.
 struct ConvolutionParts {
   CpuDevice& device;
   const Convolution& convolution;
@@ -50,7 +51,8 @@ std::unique_ptr<ConvolutionPass> make_depthwise_backward_data(const ConvolutionP
 std::unique_ptr<ConvolutionPass> make_depthwise_backward_weights(const ConvolutionParts& parts);
 
 /// The direct method by Poseidon's own code for 1 x 1 kernels in bf16. It uses the processor's bf16
-/// instructions. Convolutions with bf16 formats exist only on processors that have them.
+/// instructions. Convolutions with bf16 formats exist only on processors that have these
+/// instructions.
 bool pointwise_is_legal(const ConvolutionParts& parts);
 std::unique_ptr<ConvolutionPass> make_pointwise_backward_weights(const ConvolutionParts& parts);
 
@@ -66,8 +68,8 @@ std::unique_ptr<ConvolutionPass> make_product_backward_weights(const Convolution
 /// Winograd's method (layers/cpu/winograd.h). It is legal only for some geometries, formats and
 /// weight orders.
 bool winograd_is_legal(const ConvolutionParts& parts);
-/// The fixed rule: whether Winograd's method is faster than the direct method. Requires that it is
-/// legal.
+/// The fixed rule: whether Winograd's method is faster than the direct method. Requires
+/// winograd_is_legal().
 bool winograd_is_faster(const ConvolutionParts& parts);
 std::unique_ptr<ConvolutionPass> make_winograd_forward(const ConvolutionParts& parts);
 std::unique_ptr<ConvolutionPass> make_winograd_backward_data(const ConvolutionParts& parts);

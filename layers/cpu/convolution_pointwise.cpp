@@ -18,8 +18,8 @@ using namespace poseidon::cpu;
 #define POSEIDON_BF16_PRODUCTS [[gnu::target("avx512f,avx512bw,avx512vl,avx512bf16")]]
 
 constexpr int64_t kSquareOfBlock = kLanesOfBlock * kLanesOfBlock;
-/// Pairs of positions that are multiplied at a time. Those of two output blocks fit in the
-/// first-level cache, and those of all blocks fit in the second-level cache.
+/// Pairs of positions that are multiplied at a time. The pairs of two output blocks fit in the
+/// first-level cache, and the pairs of all blocks fit in the second-level cache.
 constexpr int64_t kPairs = 256;
 /// Inputs and output blocks whose sums fit in registers.
 constexpr int kRowsOfTile = 8, kBlocksOfTile = 2;
@@ -34,8 +34,8 @@ class PairedPositions {
   int64_t blocks() const { return channels_ / kLanesOfBlock; }
   int64_t count() const { return samples_ * pairs_of_sample(); }  ///< of a block of channels
 
-  /// Interleaves the pairs from `first` to before `end` of a block. Each pair becomes a row of 16
-  /// channels, with two numbers for each channel.
+  /// Interleaves the pairs [first, end) of a block. Each pair becomes a row of 16 channels, with
+  /// two numbers for each channel.
   POSEIDON_BF16_PRODUCTS void interleave(const Bf16* tensor, int64_t block, int64_t first,
                                          int64_t end, uint32_t* rows) const {
     alignas(64) static constexpr std::array<uint16_t, 32> kOrder{
@@ -89,8 +89,9 @@ POSEIDON_BF16_PRODUCTS void multiply_tile(const uint32_t* inputs, const uint32_t
 }
 
 /// The weight's gradient of 1 x 1 kernels, which is one product of two matrices. oneDNN's code for
-/// it only reaches half to three quarters of the instructions' peak, while its other passes nearly
-/// reach the peak. So this is Poseidon's own code. The bits do not depend on the number of threads.
+/// this product only reaches half to three quarters of the instructions' peak, while its other
+/// passes nearly reach the peak. So Poseidon has its own code. The bits do not depend on the number
+/// of threads.
 class PointwiseBackwardWeights final : public ConvolutionPass {
  public:
   explicit PointwiseBackwardWeights(const ConvolutionParts& parts)

@@ -12,7 +12,7 @@ namespace {
 
 using namespace poseidon::cpu;
 
-/// The number of a convolution's groups, and the channels of each.
+/// The number of a convolution's groups, and the channels of each group.
 struct Groups {
   explicit Groups(const Convolution& c)
       : count(c.groups), inputs(c.input.channels() / c.groups), outputs(c.outputs / c.groups) {}
@@ -72,7 +72,7 @@ PatchGrid backward_grid(const Convolution& c, const InputClass& rows, const Inpu
 }
 
 /// Sets the padding lanes of the last block to zero. A product that writes only a part of a block
-/// does not write them.
+/// does not write these lanes.
 void zero_padding_lanes(const Tensor& tensor) {
   const Blocking b = tensor.blocking();
   const int64_t used = b.channels - (b.blocks - 1) * b.block;
@@ -265,9 +265,9 @@ class ProductBackwardData final : public PatchPass {
   }
 };
 
-/// The gradient of a weight is patches^T times the output's gradient. Tasks divide its elements. If
-/// there are few elements, tasks also divide the places into slices, which depend only on the
-/// geometry. The sums of the slices are added in order.
+/// The gradient of a weight is patches^T times the output's gradient. The tasks divide the elements
+/// of this gradient. If there are few elements, tasks also divide the places into slices, which
+/// depend only on the geometry. The sums of the slices are added in order.
 class ProductBackwardWeights final : public ConvolutionPass {
  public:
   explicit ProductBackwardWeights(const ConvolutionParts& parts)

@@ -45,14 +45,14 @@ class CpuLayer : public Layer {
 /// Creates the factory of the CPU layers.
 std::unique_ptr<LayerFactory> make_cpu_factory(CpuDevice& device);
 
-/// The makers of the layer types. Several types may share a maker. make_cpu_factory looks them up
+/// The makers of the layer types. Several types may share a maker. The CPU factory finds the maker
 /// by the definition's type.
 #define POSEIDON_MAKER(type, Class, maker, description) \
   std::unique_ptr<Layer> make_##maker(const LayerRequest& request, CpuDevice& device);
 POSEIDON_LAYER_TYPES(POSEIDON_MAKER)
 #undef POSEIDON_MAKER
 
-/// Creates the layer of class LayerOf for the elements of a format.
+/// Creates a LayerOf<Element> for the C++ type of a format's elements.
 template <template <class Element> class LayerOf>
 std::unique_ptr<Layer> make_for_element_of(const Format& format, const LayerRequest& request,
                                            CpuDevice& device) {
@@ -61,12 +61,13 @@ std::unique_ptr<Layer> make_for_element_of(const Format& format, const LayerRequ
   });
 }
 
-/// A warning that names the passes for which oneDNN only has reference code; "" if there are none.
+/// A warning that names the passes for which oneDNN only has reference code; "" if there are no
+/// such passes.
 std::string reference_code_warning(const LayerRequest& request, const Implementations& by);
 
-/// Adds the other output gradients to output_gradients[0], and returns it. If the layer has a fused
-/// relu, it also multiplies by the relu's derivative at `output`. Up to three gradients need one
-/// pass over memory. One gradient without relu needs none.
+/// Adds the other output gradients to output_gradients[0], and returns output_gradients[0]. With a
+/// fused relu, also multiplies the sum by the relu's derivative at `output`. Up to three gradients
+/// need one pass over memory. One gradient without relu needs no pass.
 const Tensor& combined_gradient(const Bindings& memory, std::optional<float> relu);
 
 }  // namespace poseidon::layers::cpu

@@ -6,14 +6,14 @@ namespace poseidon::layers::cpu {
 
 namespace {
 
-/// Elements of one channel, or of a contiguous run, that are decided together.
+/// Elements of one channel, or of a contiguous run, for which one decide() computes the decisions.
 constexpr int64_t kRun = 256;
-/// Adjacent channels whose runs are decided together.
+/// Adjacent channels of one decide_tile().
 constexpr int64_t kLanes = 16;
 
 /// Computes the decisions (1: kept) for canonical elements [first, first + count) of a sample.
-/// Returns the address of the first decision in `keep`. It writes whole blocks of 4, so up to 3 + 3
-/// elements more than `count`.
+/// Returns the address of the first decision in `keep`. The function writes whole blocks of 4: up
+/// to 3 elements before the first decision, and up to 3 after the last one.
 const uint8_t* decide(RandomStream random, int64_t first, int64_t count, uint32_t threshold,
                       uint8_t* keep) {
   const auto block = static_cast<uint64_t>(first / 4);

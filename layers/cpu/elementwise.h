@@ -6,11 +6,12 @@
 #include "layers/cpu/cpu_layer.h"
 #include "layers/cpu/vectors.h"
 
-/// Loops over memory that element-wise layers share. They run in stored order on all threads, in
-/// any layout, including padding lanes.
+/// Loops over tensors, for element-wise layers. A loop runs on all threads and visits all elements
+/// in stored order, in any layout, including padding lanes.
 namespace poseidon::layers::cpu {
 
-/// The format of most input elements. If the numbers are equal, the first input's format.
+/// The format of most input elements. If several formats have most elements, the first input's
+/// format is preferred.
 Format common_format(const LayerRequest& request);
 
 /// Sets the padding lanes of a blocked tensor to zero.

@@ -13,7 +13,8 @@ struct Product {
   static float join(float a, float b) { return a * b; }
 };
 struct Maximum {
-  static float join(float a, float b) { return b > a || b != b ? b : a; }  // a NaN stays
+  /// NaN if `a` or `b` is NaN.
+  static float join(float a, float b) { return b > a || b != b ? b : a; }
 };
 
 /// output = a (op) b. Applies a leaky relu if `slope` is not 1.

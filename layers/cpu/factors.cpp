@@ -14,8 +14,8 @@ namespace {
 
 using namespace poseidon::cpu;
 
-/// Outputs of a block: multiples of every strip. Larger blocks copy the inputs less often. With
-/// smaller blocks, more threads have work.
+/// Outputs of a block: multiples of all strips in kOrders. Larger blocks copy the inputs less
+/// often. With smaller blocks, more threads have work.
 constexpr int64_t kFewOutputs = 128, kManyOutputs = 256;
 /// Copying the inputs of a block takes about as long as computing this many outputs.
 constexpr int64_t kOutputsOfCopy = 16;
@@ -38,10 +38,10 @@ constexpr std::array<std::pair<FormatTag, int64_t>, 4> kOrders{{{FormatTag::oi, 
                                                                 {FormatTag::AB16b32a, 32},
                                                                 {FormatTag::AB16b64a, 64}}};
 
-/// Panels of inputs that are copied together, as rows and as columns of tiles: about 64 inputs.
+/// Panels of inputs that are copied at a time, as rows and as columns of tiles: about 64 inputs.
 constexpr int64_t kRowPanels = 64 / product::kRows, kColumnPanels = 64 / product::kColumns;
 
-/// Floats of the panels of a block's outputs, and of the inputs that are copied together.
+/// Floats of the panels of a block's outputs, and of the inputs that are copied at a time.
 constexpr int64_t kPanelsOfOutputs =
     std::max(product::pieces(kManyOutputs, product::kColumns) * product::kPanelOfB,
              product::pieces(kManyOutputs, product::kRows) * product::kPanelOfA);

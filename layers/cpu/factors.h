@@ -35,12 +35,12 @@ class FactorRebuild {
   struct Block {
     int64_t outputs;
     const float *deltas, *activations;
-    float *weight, *bias;  ///< bias: nullptr without one
+    float *weight, *bias;  ///< bias: nullptr if the layer has no bias
     float *panels_of_outputs, *panels_of_inputs;
   };
   void run_block(const Block& block) const;
-  /// Adds the products of `depth` samples, from `first` on. Vectors of the weight run over outputs,
-  /// or over inputs.
+  /// Adds the products of `depth` samples, from sample `first` on, to the block's gradients. The
+  /// vectors run over outputs in the first function, and over inputs in the second.
   void add_over_outputs(const Block& block, int64_t first, int64_t depth) const;
   void add_over_inputs(const Block& block, int64_t first, int64_t depth) const;
   int64_t padded_outputs(int64_t outputs) const;

@@ -8,8 +8,8 @@
 #include "layers/cpu/transpose.h"
 #include "layers/cpu/vectors.h"
 
-/// Planes of an activation, in the lanes of vectors. A plane is one channel of one sample. A layer
-/// that computes each plane independently thus has one code for all layouts.
+/// Planes of an activation, in the lanes of vectors. A plane is one channel of one sample. So a
+/// layer that computes each plane independently needs only one implementation for all layouts.
 namespace poseidon::layers::cpu {
 
 /// Up to kLanesOfBlock planes, and the locations of their elements.
@@ -71,7 +71,7 @@ class LaneRows {
   LaneRows(Element* data, const LaneGroup& group, int64_t width)
       : data_(data), group_(group), width_(width) {}
 
-  /// Copies a row to `room`, unless memory already has it in this form.
+  /// Copies a row to `room`, unless memory already has the row in this form.
   void fetch(int64_t row, float* room) const {
     if (is_direct()) return;
     if (group_.is_transposed())
@@ -90,7 +90,7 @@ class LaneRows {
     return room;
   }
 
-  /// Copies a computed row from `room` to its location, unless it was computed there.
+  /// Copies a computed row from `room` to its location, unless the caller computed the row there.
   void put(int64_t row, const float* room) const {
     if (is_direct()) return;
     if (group_.is_transposed())

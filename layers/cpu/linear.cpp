@@ -18,9 +18,9 @@ using ForwardDesc = dnnl::inner_product_forward::primitive_desc;
 using BackwardDataDesc = dnnl::inner_product_backward_data::primitive_desc;
 using BackwardWeightsDesc = dnnl::inner_product_backward_weights::primitive_desc;
 
-/// The layer keeps the weight in the order that the forward pass prefers, and requests that order
-/// for both backward passes. By default each of them would choose another order. But reordering the
-/// weight of AlexNet's fc6 takes longer than the pass itself.
+/// The layer stores the weight in the order that oneDNN's forward pass prefers, and requests this
+/// order for both backward passes. By default each backward pass would choose another order. But
+/// reordering the weight of AlexNet's fc6 takes longer than the pass itself.
 class CpuLinear final : public PackedWeightLayer {
  public:
   CpuLinear(const LayerRequest& request, CpuDevice& device)

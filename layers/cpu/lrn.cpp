@@ -12,11 +12,12 @@ namespace {
 /// With s = k + alpha/m * (sum of squares over the window) and q = g * x * s^-(beta+1):
 ///   forward   y  = x * s^-beta
 ///   backward  dx = g * s^-beta - 2 * alpha/m * beta * x * (sum of q over the window).
-/// Both need only x. backward computes s again, which costs less than storing it.
+/// backward reads x and g, but not y. It computes s again, which costs less than storing s.
 ///
 /// These are Poseidon's own kernels for every layout and size. oneDNN has fast code for only some
-/// of them, and keeps two tensors as workspace. Forward / backward time in ms, of Poseidon and of
-/// oneDNN 2.6.3, for size 5 across channels, blocked16, on one Cascade Lake core at 2.5 GHz:
+/// layouts and sizes, and needs two tensors as workspace. Forward / backward time in ms for size 5
+/// across channels, blocked16, on one Cascade Lake core at 2.5 GHz. Columns: Poseidon, oneDNN
+/// 2.6.3.
 ///   32x96x55x55    12.5 / 19.0    20.2 / 15.5
 ///   32x256x27x27    8.8 / 14.3    15.7 / 13.7
 struct Powers {
@@ -138,8 +139,8 @@ class Tile {
   int64_t row_, shift_, start_, length_;
 };
 
-/// Memory of the calling thread: `rows` rows of `length` elements. They are zeroed, because windows
-/// read padding.
+/// Memory of the calling thread: `rows` rows of `length` elements. The constructor sets them to
+/// zero, because windows read padding.
 class ThreadRows {
  public:
   ThreadRows(std::byte* scratch, int64_t length, int64_t rows)
@@ -192,7 +193,7 @@ class AcrossChannels {
 #pragma omp simd
         for (int64_t i = 0; i < length; ++i) products[t + i] = g[m + i] * x[m + i] * steps[t + i];
       });
-      float* sums = steps;  // no longer needed
+      float* sums = steps;  // reuses the memory of the steps
       window_sum(products, tile_.shift(), constants_.size, sums + start, inner());
       const float factor = constants_.gradient;
       tile_.for_pieces(sample, run, [&](int64_t m, int64_t t, int64_t length) {

@@ -19,9 +19,9 @@ struct ValueMoments {
   }
 };
 
-/// The sums of one tile for each lane: the distances of its values from `center`, and the squares
-/// of these distances. `center` is a rounded mean. lane() corrects the rounding error of that mean.
-/// So the error of the mean is a small part of the deviation, even if the mean is far from zero.
+/// For each lane: sums over one tile of (value - center) and of its square. `center` is the lane's
+/// mean in the precision of Float. lane() adds the mean distance to `center`. The error of the
+/// resulting mean is then small compared with the deviation, even if the mean is far from zero.
 template <class Float>
 struct TileMoments {
   double count;

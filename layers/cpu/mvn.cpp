@@ -8,7 +8,7 @@ namespace poseidon::layers::cpu {
 
 namespace {
 
-/// The sums over a tile and a channel: of the gradients, and of the gradients times (x - mean).
+/// For one tile and channel: the sum of the gradients g, and the sum of g * (x - mean).
 struct MvnSums {
   double gradient = 0, centered = 0;
 };
@@ -81,8 +81,7 @@ class CpuMvn final : public CpuLayer {
     return {first, first + count, first + 2 * count, first + 3 * count};
   }
 
-  /// Calls body(sample, first channel, channels) for each set of channels that is normalized
-  /// together.
+  /// Calls body(sample, first channel, channels) for each set of channels with a common mean.
   template <class Body>
   void for_each_group(const Body& body) const {
     const int64_t real = definition_.input.channels();

@@ -8,7 +8,7 @@ namespace poseidon::layers::cpu {
 
 namespace {
 
-/// For each tap of an axis: whether it meets a cell of the input in some window.
+/// For each tap of an axis: whether it reads a cell of the input in some window.
 std::vector<bool> taps_that_meet_input(const Convolution& c, size_t axis) {
   const int axis_of_shape = static_cast<int>(axis) + 2;
   const int64_t stride = c.stride[axis];
@@ -22,7 +22,7 @@ std::vector<bool> taps_that_meet_input(const Convolution& c, size_t axis) {
   return meets;
 }
 
-/// For each tap of the kernel: 1, or 0 if it meets only padding. Empty if all are 1.
+/// For each tap of the kernel: 1, or 0 if the tap reads only padding. Empty if all are 1.
 std::vector<float> kernel_mask(const Convolution& convolution) {
   const std::vector<bool> rows = taps_that_meet_input(convolution, 0);
   const std::vector<bool> columns = taps_that_meet_input(convolution, 1);

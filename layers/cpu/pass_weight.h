@@ -10,11 +10,11 @@ namespace poseidon::layers::cpu {
 using poseidon::cpu::Dims;
 
 /// A weight in the form that one pass reads: the layer's weight itself, or a copy in another order
-/// or type. Each pass makes a new copy.
+/// or type. Each get() makes a new copy.
 class PassWeight {
  public:
   PassWeight() = default;
-  /// `shape` is the shape of both: (groups,) outputs, inputs, kernel.
+  /// `shape` is the shape of `kept` and `read`: (groups,) outputs, inputs, kernel.
   PassWeight(CpuDevice& device, const Dims& shape, const MemoryDesc& kept, const MemoryDesc& read);
 
   const MemoryDesc& order() const { return read_; }

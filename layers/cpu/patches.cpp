@@ -13,7 +13,7 @@ namespace poseidon::layers::cpu {
 
 namespace {
 
-/// Copies a few numbers, or some vectors of numbers.
+/// Copies `count` floats: vectors of 16, then the rest.
 [[gnu::always_inline]] inline void copy_numbers(const float* from, int64_t count, float* to) {
   constexpr int64_t kVector = 16;
   int64_t i = 0;

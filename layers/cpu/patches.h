@@ -44,8 +44,8 @@ struct PatchCursor {
   int64_t sample, row, column;
 };
 
-/// The matrix of all patches (im2col): a row for each place, a column for each tap and channel. It
-/// is never stored as a whole. Pieces of it are copied to panels.
+/// The matrix of all patches (im2col): a row for each place, a column for each tap and channel.
+/// Memory never has the complete matrix. Callers copy pieces of the matrix to panels.
 class Patches {
  public:
   /// The patches of `channels` channels, from `first_channel` on, of an activation with this shape
@@ -64,8 +64,8 @@ class Patches {
   struct Piece {
     int64_t place, places, column, columns;
   };
-  /// Copies to [place][column], with rows `row_step` apart. Requires by_channels(). May write the
-  /// rest of a row.
+  /// Copies to [place][column], with rows `row_step` apart. Requires by_channels(). May also write
+  /// the rest of a row.
   void copy_rows(const float* source, const Piece& piece, float* panel, int64_t row_step) const;
   /// Copies to [column][place], with columns `column_step` apart. Requires !by_channels().
   void copy_columns(const float* source, const Piece& piece, float* panel,

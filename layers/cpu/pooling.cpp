@@ -57,7 +57,7 @@ class Planes {
   /// Calls work(a Task) for tasks that together compute `row_count` rows of each group.
   template <class Work>
   void run(const Bindings& memory, int64_t row_count, const Work& work) const {
-    // Each task reads those rows again that its first windows share with the previous task.
+    // Neighboring tasks both read the rows in which their windows overlap.
     constexpr int64_t kTasksWanted = 32, kMinRows = 8;
     const int64_t groups = inputs_.count();
     const int64_t pieces = std::clamp<int64_t>(kTasksWanted / std::max<int64_t>(groups, 1), 1,
@@ -154,8 +154,8 @@ void take_maxima(const Planes<Element>& planes, const Bindings& memory) {
 }
 
 /// Windows with the same columns choose the same cell of a row, unless the first cell of one of
-/// them is NaN. So this first adds the gradients of windows with the same columns, then those of
-/// all columns.
+/// them is NaN. So this function first adds the gradients of windows with the same columns, and
+/// then adds the sums of all columns.
 template <class Element>
 void spread_to_maxima(const Planes<Element>& planes, const Bindings& memory,
                       const Tensor& gradient) {
@@ -331,9 +331,9 @@ void spread_to_taken(const Planes<Element>& planes, const Bindings& memory,
       });
 }
 
-/// Poseidon's own kernels. They work in every layout, and use Caffe's divisor. The place of a
-/// maximum in its window takes two bytes. The backward pass computes the gradient of each cell from
-/// the windows that cover it.
+/// Poseidon's own kernels. They work in every layout, and use Caffe's divisor. If windows choose a
+/// cell, the workspace has two bytes for each window: the place of this cell. The backward pass
+/// computes the gradient of each cell from the windows that cover it.
 template <class Element>
 class CpuPooling final : public CpuLayer {
  public:

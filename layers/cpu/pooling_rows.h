@@ -119,8 +119,8 @@ inline void sum_rows(const Ring& ring, const Span& rows, int64_t cells, float* s
 /// A flag in the column of a row's greatest cell. It is set if the first cell of the span is NaN.
 constexpr int32_t kFirstIsNaN = 1 << 20;
 
-/// The greatest of a row's cells in each span, and the number of the first such cell in the span.
-/// NaN is not greater than any number.
+/// The greatest of a row's cells in each span, and the index in the span of the first cell with
+/// this value. NaN is not greater than any number.
 inline void best_of_columns(const float* row, const std::vector<Span>& columns, float* best,
                             float* columns_of_best) {
   constexpr float kMin = -std::numeric_limits<float>::infinity();

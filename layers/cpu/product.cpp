@@ -9,7 +9,7 @@ namespace {
 
 using Float = Vectors<kLanes>::Float;
 
-/// sum + left * right, rounded once if the processor can.
+/// sum + left * right, with one rounding if the processor has fused multiply-add.
 [[gnu::always_inline]] inline Float multiply_add(float left, const Float& right, const Float& sum) {
 #if defined(__AVX512F__)
   return _mm512_fmadd_ps(_mm512_set1_ps(left), right, sum);
@@ -75,7 +75,7 @@ bool is_whole(const Tile& c) {
   return c.row_count == kRows && c.columns % kLanes == 0 && c.column_offsets == nullptr;
 }
 
-/// The existing elements of a tile, copied to separate memory as [kRows][kColumns].
+/// A copy of a tile's existing elements in separate memory, as [kRows][kColumns].
 class WholeTile {
  public:
   WholeTile() {

@@ -21,7 +21,8 @@ namespace poseidon::layers::cpu::product {
 
 inline constexpr int64_t kLanes = kLanesOfBlock;
 
-/// Rows and vectors of a tile. Its sums leave registers for two vectors of B and one element of A.
+/// Rows and vectors of a tile. The registers have room for a tile's sums, two vectors of B and one
+/// element of A.
 #if defined(__AVX512F__)
 inline constexpr int64_t kRows = 14, kVectors = 2;
 #elif defined(__AVX__)
@@ -37,7 +38,7 @@ inline constexpr int64_t kDepth = 256;                  ///< of a panel, at most
 enum class OrderOfA : uint8_t { kByDepth, kByRows };
 inline constexpr int64_t kRowStep = kDepth + 16;
 
-/// Floats of a panel of A, and of one of B, [kVectors][kDepth][kLanes].
+/// Floats of a panel of A, and of a panel of B. The order of B is [kVectors][kDepth][kLanes].
 inline constexpr int64_t kPanelOfA = kRows * kRowStep, kPanelOfB = kDepth * kColumns;
 
 /// The number of pieces of size `of` that cover `count`.
@@ -95,8 +96,8 @@ struct Tile {
 
 /// The initial sums of a tile.
 struct Start {
-  bool memory = false;            ///< the values that C has in memory
-  const float* values = nullptr;  ///< else one for each of kColumns columns; nullptr: zero
+  bool memory = false;            ///< start with the values of C in memory
+  const float* values = nullptr;  ///< else kColumns values, one for each column; nullptr: zero
 };
 
 /// Computes a tile C = start + A B from panels of A and B with this depth. With `relu`, the

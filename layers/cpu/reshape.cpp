@@ -6,8 +6,8 @@ namespace poseidon::layers::cpu {
 
 namespace {
 
-/// Flatten or reshape. In plain layout the bytes stay the same. If the net lets the layer work in
-/// place, it copies nothing.
+/// Flatten or reshape. In plain layout the bytes stay the same. If the output has the memory of the
+/// input, copy() does nothing.
 class CpuReshape final : public CpuLayer {
  public:
   CpuReshape(const LayerRequest& request, CpuDevice& device) : CpuLayer(request, device) {

@@ -43,7 +43,7 @@ class Arguments {
   void run(const Primitive& primitive, const MemoryDesc& scratchpad, Scratch& scratch) {
     run(primitive, scratchpad, scratch, device_.stream());
   }
-  /// On the caller's stream. Several threads at a time need separate streams.
+  /// Runs on `stream`. Threads that run primitives at the same time need separate streams.
   template <class Primitive>
   void run(const Primitive& primitive, const MemoryDesc& scratchpad, Scratch& scratch,
            dnnl::stream& stream) {

@@ -18,12 +18,13 @@ struct StencilAxis {
   };
   struct Phase {
     int64_t first, count;
-    std::vector<Tap> taps = {};  ///< may be none
+    std::vector<Tap> taps = {};  ///< may be empty
   };
 
-  /// The output, computed from the input. It has one phase.
+  /// The axis of the forward pass. It has one phase.
   static StencilAxis of_forward(const Convolution& convolution, size_t axis);
-  /// The input's gradient, computed from the output's. It has up to `stride` phases.
+  /// The axis of the pass that computes the input's gradient from the output's gradient. It has up
+  /// to `stride` phases.
   static StencilAxis of_backward_data(const Convolution& convolution, size_t axis);
 
   int64_t source = 0, target = 0;  ///< cells
@@ -32,7 +33,8 @@ struct StencilAxis {
 
   int64_t most_in_phase() const { return phases.front().count; }
   int64_t least_shift() const;
-  /// The source cells, from the one at least_shift() on, that `count` cells of each phase read.
+  /// The number of source cells, from the cell at least_shift() on, that `count` cells of each
+  /// phase read.
   int64_t reach(int64_t count) const;
 };
 

@@ -8,8 +8,8 @@
 /// Transposition of square matrices in registers.
 namespace poseidon::layers::cpu {
 
-/// Swaps the lanes of `b` whose number does not have the bit kLane with the lanes of `a` whose
-/// number has it.
+/// Swaps lanes between `a` and `b`: lanes of `a` whose index has the bit kLane, and lanes of `b`
+/// whose index does not have this bit.
 template <size_t kLane, class V, size_t... kLanes>
 [[gnu::always_inline]] inline void exchange(V& a, V& b, std::index_sequence<kLanes...>) {
   constexpr size_t kOther = sizeof...(kLanes);
@@ -30,7 +30,7 @@ template <size_t kLane, size_t kBlock, class V>
       exchange<kLane>(rows[row], rows[row | kLane], std::make_index_sequence<kBlock>());
 }
 
-/// Transposes a square of 8 or 16 rows, each a vector of as many lanes.
+/// Transposes a square of 8 or 16 rows, each of which is a vector of 8 or 16 lanes.
 template <size_t kBlock, class V>
 [[gnu::always_inline]] inline void transpose_square(V (&rows)[kBlock]) {
   exchange_rows<1>(rows);

@@ -62,7 +62,8 @@ inline float exp_to_its_ends(float x) {
   return (1 + parts.less_1) * power_of_2(half) * power_of_2(parts.n - half);
 }
 
-/// The natural logarithm of a positive, normal x, within 3 ulp (of 1 where the result is near 0).
+/// The natural logarithm of a positive, normal x, within 3 ulp. If the result is near 0, the error
+/// is within 3 ulp of 1.
 inline float fast_log(float x) {
   constexpr uint32_t kSqrtHalf = 0x3F3504F3U;
   const uint32_t bits = std::bit_cast<uint32_t>(x) - kSqrtHalf;
@@ -136,8 +137,8 @@ inline float power_of_size(float size, float power) {
 
 inline float fast_sigmoid(float x) { return 1 / (1 + fast_exp(-x)); }
 
-/// tanh(x) within 3 ulp. Near 0, 1 - 2 / (e^2x + 1) would lose all digits. There it uses a
-/// polynomial fitted to tanh(x) / x (relative error 1e-9).
+/// tanh(x) within 3 ulp. Near 0, 1 - 2 / (e^2x + 1) would lose all digits. So near 0 the function
+/// uses a polynomial fitted to tanh(x) / x (relative error 1e-9).
 inline float fast_tanh(float x) {
   const float size = std::abs(x), square = x * x;
   float series = -0.00627423776F;

@@ -13,8 +13,8 @@ using poseidon::cpu::kFloat;
 
 /// Below this many elements, waking the threads costs more than the work.
 constexpr size_t kMinParallelElements = 1 << 14;
-/// From this many elements on, a tensor in canonical order leaves the second-level cache before the
-/// transport or a file writer reads it.
+/// From this many elements on, the second-level cache evicts a tensor in canonical order before the
+/// transport or a file writer reads the tensor.
 constexpr size_t kLeavesTheCache = 1 << 18;
 
 /// Transposes kBlock rows of kBlock floats in registers. Rows are at from(row), and `write` stores

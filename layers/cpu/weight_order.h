@@ -31,8 +31,8 @@ class WeightOrder {
   int64_t count() const { return static_cast<int64_t>(count_); }  ///< packed elements
   void pack(CpuDevice& device, const float* canonical, float* packed) const;
   void unpack(CpuDevice& device, const float* packed, float* canonical) const;
-  /// Like pack(), but each thread passes a piece to `take` as soon as it has packed it, while the
-  /// piece is in the cache. `memory` is the buffer of the pieces, as large as the packed weight.
+  /// Like pack(), but each thread passes a packed piece to `take` while the piece is in the cache.
+  /// `memory` is the buffer of the pieces, as large as the packed weight.
   void pack_pieces(CpuDevice& device, const float* canonical, float* memory,
                    const PieceSink& take) const;
 

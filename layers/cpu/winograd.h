@@ -27,7 +27,7 @@ struct WinogradGeometry {
   int64_t tile_columns() const { return tiles_along(output.width()); }
   int64_t tiles() const { return output.samples() * tile_rows() * tile_columns(); }
 
-  /// The geometry of the convolution that computes the input's gradient from the output's.
+  /// The geometry of the convolution that computes the input's gradient from the output's gradient.
   WinogradGeometry of_backward_data() const;
 };
 
@@ -39,8 +39,8 @@ struct WinogradGeometry {
 /// 5, or of 144 for r = 3.
 ///
 /// This is Poseidon's own code. oneDNN only has kernels of 3, and needs the weight in other orders.
-/// Time of all three passes on one Zen 4 core, in ms, of this code, oneDNN 2.6's Winograd and
-/// oneDNN 2.6's direct method:
+/// Time of all three passes in ms on one Zen 4 core. Columns: this code, oneDNN 2.6's Winograd
+/// method, oneDNN 2.6's direct method.
 ///   8x64x56x56 to 64, r = 3       19.6    21.1    50.2
 ///   8x128x28x28 to 128, r = 3     17.2    20.1    47.7
 ///   8x512x14x14 to 512, r = 3     89.3    92.6   192.6
@@ -51,7 +51,7 @@ struct WinogradGeometry {
 /// Activations are blocked by n = lanes(): 16 with AVX-512, else 8. The weight is OIhw16i16o or
 /// OIhw8i8o: [outputs / n][inputs / n][r][r][n inputs][n outputs]. With groups, each group has such
 /// a weight, one after another (gOIhw16i16o). Results are overwritten. Scratch need not be
-/// initialized. The bits of forward() do not depend on the number of threads. Those of
+/// initialized. The bits of forward() do not depend on the number of threads. The bits of
 /// backward_weights() do.
 class Winograd {
  public:
@@ -63,7 +63,7 @@ class Winograd {
   virtual size_t forward_scratch_bytes() const = 0;
   virtual size_t backward_weights_scratch_bytes() const = 0;
 
-  /// Further work of forward().
+  /// Optional work of forward().
   struct Extras {
     const float* bias = nullptr;
     std::optional<float> relu = {};  ///< the negative slope

@@ -19,8 +19,8 @@ template <int n>
 using Row = std::array<Float, static_cast<size_t>(n)>;
 
 /// The basis: values of polynomials at the points 0, kA, -kA, kB, -kB and infinity. Among pairs kA,
-/// kB with few digits, this pair has the smallest rounding errors: a quarter of those with the
-/// usual 1 and 2.
+/// kB with few digits, this pair has the smallest rounding errors: a quarter of the errors of the
+/// usual pair 1, 2.
 inline constexpr float kA = 0.625F, kB = 1.5F;
 inline constexpr float kA2 = kA * kA, kB2 = kB * kB;
 inline constexpr float kScaleOfA = 1 / (2 * kA2 * (kA2 - kB2)),
@@ -32,8 +32,8 @@ constexpr float power(float base, size_t exponent) {
   return exponent == 0 ? 1 : base * power(base, exponent - 1);
 }
 
-/// The values at the points of the polynomial with these n coefficients. It is Lavin's A for
-/// gradients of outputs and, scaled, Lavin's G for weights.
+/// The values at the points of the polynomial with the n coefficients `c`. This transformation is
+/// Lavin's A for gradients of outputs and, scaled, Lavin's G for weights.
 struct TransformA {
   template <size_t n>
   Row<kSide> operator()(const std::array<Float, n>& c) const {

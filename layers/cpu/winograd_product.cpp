@@ -44,7 +44,7 @@ void multiply_piece(const Left& a, Strip<const float> b, const Strip<float>& c) 
 }
 
 /// Computes C (+)= A B for one point and the strip of columns that begins at `column`. left_of(row)
-/// returns the left side from that row on. `rows` rows of it are multiplied, in steps of kRows.
+/// returns the left side from this row on. The product has `rows` rows, computed in steps of kRows.
 template <int64_t kRows, bool kAdd, class LeftOf>
 void multiply(size_t point, int64_t column, int64_t rows, const LeftOf& left_of, const Matrices& b,
               const Matrices& c) {

@@ -4,8 +4,8 @@
 
 namespace poseidon::layers::cpu::winograd {
 
-/// Rows and columns of a product that are computed at a time. Their sums, two vectors of the right
-/// side and one element of the left side about fill the registers. Rows that are columns of A must
+/// Rows and columns of a product that are computed at a time. The sums, two vectors of the right
+/// side and one element of the left side use almost all registers. Rows that are columns of A must
 /// not cross the end of a vector.
 #ifdef __AVX512F__
 inline constexpr int64_t kRows = 8, kTransposedRows = 8;
@@ -15,8 +15,8 @@ inline constexpr int64_t kRows = 6, kTransposedRows = 4;
 inline constexpr int64_t kStrip = 2 * kLanes;
 
 /// One matrix for each of the points. A matrix is [columns / kLanes][rows][kLanes], so that a loop
-/// down one vector of columns reads contiguous memory. The distance between points is not a power
-/// of two, because their elements would then share cache sets.
+/// over the rows of one vector of columns reads contiguous memory. The distance between points is
+/// not a power of two, so that elements of different points are in different cache sets.
 struct Matrices {
   float* data;
   int64_t rows, columns;

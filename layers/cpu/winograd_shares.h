@@ -23,9 +23,9 @@ struct Share {
 /// The inputs and outputs of a block go through all steps while they are in the cache.
 ///
 /// Threads divide the tiles. But each part of the tiles reads the whole transformed weight, and has
-/// separate sums of the weight's gradients. If these are larger than the tiles, threads divide the
-/// outputs first, up to the number of strips. Each of these threads then transforms the input of
-/// its tiles separately.
+/// separate sums of the weight's gradients. If the weights of all threads are larger than the
+/// tiles, threads divide the outputs first, up to the number of strips. Each of these threads then
+/// transforms the input of its tiles separately.
 class Shares {
  public:
   /// `inputs` and `outputs` are channels.
