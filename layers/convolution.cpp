@@ -28,7 +28,7 @@ std::string ConvolutionKeys::fault(const Shape& input) const {
                 " channels, not a multiple of \"groups\": ", groups);
   if (outputs % groups != 0)
     return text("\"outputs\": ", outputs, " is not a multiple of \"groups\": ", groups);
-  constexpr int64_t kMax = 1 << 20;  // keeps arithmetic from overflowing
+  constexpr int64_t kMax = 1 << 20;  // prevents overflow
   for (const auto& pair : {kernel, stride, padding.before, padding.after, dilation})
     if (pair[0] > kMax || pair[1] > kMax)
       return text("expected kernel, stride, padding and dilation of at most ", kMax);

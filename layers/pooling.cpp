@@ -33,7 +33,7 @@ Shape Pooling::infer(std::span<const Shape> inputs) {
     stride = {1, 1};
   }
   output = {input.samples(), input.channels(), 0, 0};
-  constexpr int64_t kMax = 1 << 20;  // keeps the arithmetic below from overflowing
+  constexpr int64_t kMax = 1 << 20;  // prevents overflow below
   for (const auto& pair : {kernel, stride, padding.before, padding.after})
     if (pair[0] > kMax || pair[1] > kMax)
       fail(text("expected kernel, stride and padding of at most ", kMax));

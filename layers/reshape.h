@@ -4,8 +4,8 @@
 
 namespace poseidon::layers {
 
-/// Changes the shape of samples. The elements keep their canonical order and their number. The
-/// batch does not change.
+/// Changes the shape of samples. The number of elements and their canonical order do not change.
+/// The batch does not change.
 class Reshape final : public Definition {
  public:
   std::string_view type() const override { return "reshape"; }

@@ -73,7 +73,7 @@ struct Moments {
 
 /// Calls body(a vector, the distance between positions, the vector's first lane) for all lanes of a
 /// group. 16 or 8 lanes are one vector; other numbers of lanes are separate vectors of one lane.
-/// The vectors are explicit, because compilers keep loops over lanes in registers only by chance.
+/// The vectors are explicit, because compilers do not always compute loops over lanes in registers.
 /// Without explicit vectors, the sums of backward sometimes took ten times as long.
 template <class Body>
 void for_each_vector(int64_t lanes, int64_t stride, const Body& body) {

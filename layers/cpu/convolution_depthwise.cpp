@@ -103,7 +103,7 @@ class Band {
 
   StencilAxis rows_, columns_;
   int64_t width_;      ///< cells
-  int64_t steps_ = 1;  ///< rows of each phase that one band serves
+  int64_t steps_ = 1;  ///< rows of each phase computed from one band
 };
 
 /// The initial value of each sum, and the function that converts a sum to a value of the target.

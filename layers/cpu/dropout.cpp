@@ -11,9 +11,9 @@ constexpr int64_t kRun = 256;
 /// Adjacent channels of one decide_tile().
 constexpr int64_t kLanes = 16;
 
-/// Computes the decisions (1: kept) for canonical elements [first, first + count) of a sample.
-/// Returns the address of the first decision in `keep`. The function writes whole blocks of 4: up
-/// to 3 elements before the first decision, and up to 3 after the last one.
+/// Computes the decisions (0: drop, 1: do not drop) for canonical elements [first, first + count)
+/// of a sample. Returns the address of the first decision in `keep`. The function writes whole
+/// blocks of 4: up to 3 elements before the first decision, and up to 3 after the last one.
 const uint8_t* decide(RandomStream random, int64_t first, int64_t count, uint32_t threshold,
                       uint8_t* keep) {
   const auto block = static_cast<uint64_t>(first / 4);
@@ -29,7 +29,7 @@ const uint8_t* decide(RandomStream random, int64_t first, int64_t count, uint32_
   return keep + first % 4;
 }
 
-/// The workspace has one byte for each stored element: 1 if it is kept.
+/// The workspace has one byte for each stored element: 0 if it is dropped, else 1.
 class CpuDropout final : public CpuLayer {
  public:
   CpuDropout(const LayerRequest& request, CpuDevice& device)

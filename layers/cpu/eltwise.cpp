@@ -98,7 +98,7 @@ class CpuEltwise final : public CpuLayer {
     }
   }
 
-  /// If several inputs have the maximum, the first of them gets the gradient.
+  /// If several inputs have the maximum, only the first of these inputs receives the gradient.
   static void pass_to_maximum(const Bindings& memory, size_t k, const Element* gradient,
                               Element* target, int64_t count) {
     const auto* input = memory.inputs[k].as<Element>();

@@ -54,7 +54,7 @@ class Planes {
     return {tensor.as<Element>(), outputs_.at(group), out_width};
   }
 
-  /// Calls work(a Task) for tasks that together compute `row_count` rows of each group.
+  /// Calls work(a Task) for tasks. The tasks divide `row_count` rows of each group.
   template <class Work>
   void run(const Bindings& memory, int64_t row_count, const Work& work) const {
     // Neighboring tasks both read the rows in which their windows overlap.

@@ -66,7 +66,7 @@ class Shares {
 
  private:
   /// The approximate size of a block of tiles, input and output, in bytes. A second-level cache of
-  /// 1 MiB should also hold the transformed weight, and the data that is read and written.
+  /// 1 MiB should also have room for the transformed weight, and the data that is read and written.
   static constexpr int64_t kCacheBytes = 512 << 10;
   /// The least number of tiles of a block, so that a weight that does not fit in a cache is used
   /// several times.
