@@ -22,13 +22,13 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// Memory that a process touches of its program, libraries and stacks when its layers compute, its
-/// threads run and its files are written. Measured: 3.5 MB (LeNet) to 7.9 MB (LeNet, one worker of
-/// two).
+/// Memory of program, libraries and stacks that a process touches only during the run: when layers
+/// compute, threads run and files are written. Measured: 3.5 MB (LeNet) to 7.9 MB (LeNet, one
+/// worker of two).
 constexpr size_t kTouchedInRun = size_t{5} << 20;
 
-/// The maximum over the workers. Memory depends on a worker's number of partial sums, which need
-/// not be highest for the worker with the most shards.
+/// The maximum over the workers. A worker's memory depends on its number of partial sums. The
+/// worker with the most shards does not always have the most partial sums.
 size_t most_bytes_of_exchange(net::Net& net, const comm::Plan& plan, size_t devices) {
   size_t most = 0;
   std::set<size_t> seen;

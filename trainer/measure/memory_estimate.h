@@ -9,7 +9,7 @@
 namespace poseidon::trainer {
 
 /// Estimated peak memory of one worker process in a run, in bytes. docs/memory.md describes each
-/// part, and what is left out.
+/// part, and the memory that is not included.
 struct MemoryEstimate {
   net::NetMemory net;
   size_t optimizer_state = 0;
@@ -24,8 +24,9 @@ struct MemoryEstimate {
   Json json() const;
 };
 
-/// Estimates a run by `plan` on a net with these options, without `data`. Creates the net's layers,
-/// but does not allocate its memory. Throws ConfigError.
+/// Estimates the memory of a run with this plan and these net options, without
+/// MemoryEstimate::data. Creates the net's layers, but does not allocate its memory. Throws
+/// ConfigError.
 MemoryEstimate estimate_memory(const Job& job, const comm::Plan& plan, net::Net::Options options);
 
 /// Warns if `workers` such processes need more memory than this machine has available. A single

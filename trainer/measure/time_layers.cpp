@@ -10,7 +10,7 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// GraphCapture of whole passes; single layers are timed separately.
+/// Repeats of the timed passes over the net. Single layers are timed separately.
 constexpr int kPassRepeats = 3;
 
 /// Median milliseconds of one update of all parameters.

@@ -15,11 +15,11 @@ std::vector<net::Timing> time_on_random_values(const Job& job, net::Net& net, in
                                                Log& log);
 
 /// Times the forward and backward pass of one shard without waits in between, in milliseconds. Uses
-/// the net's present values and input. The median over `repeats` after one warm-up.
+/// the net's current values and input. Returns the median over `repeats` passes after one warm-up.
 double time_pass(const Job& job, net::Net& net, int repeats);
 
-/// Times each layer as one worker of the job computes one shard, on random values; medians of
-/// `repeats`. Returns {"layers": [...], "forward_ms", "backward_ms", "pass_ms", "update_ms"}.
+/// Times each layer as one worker of the job computes one shard, on random values: medians over
+/// `repeats` steps. Returns {"layers": [...], "forward_ms", "backward_ms", "pass_ms", "update_ms"}.
 inline constexpr int kTimingRepeats = 9;
 Json time_layers(const Job& job, const net::Choices& choices, int repeats, Log& log);
 

@@ -49,7 +49,7 @@ class TuningSearch {
   }
 
  private:
-  /// Leaves out choices that do not run on this device, with a warning.
+  /// Returns nullopt, with a warning, if the choices do not run on this device.
   std::optional<TimedChoices> timed(const std::string& what, const net::Choices& choices) {
     try {
       return time_(what, choices);
@@ -105,8 +105,8 @@ class TuningSearch {
   const TimeChoices& time_;
   Log& log_;
   Alternatives algorithms_, layouts_;
-  /// By layer and pass: time with the choice in `best`. At first, kWorthwhile times that of the
-  /// rule.
+  /// By layer and pass: the time that an alternative must beat. It starts at kWorthwhile * (time of
+  /// the rule), and later is the time of the choice in `best`.
   std::map<std::pair<std::string, size_t>, double> least_ms_;
 };
 

@@ -70,7 +70,7 @@ void Computation::plan(const WorkerPart& part, comm::Part shards, const MakeExch
                                               *steps.loader, loop_options(part, shards, sums));
 }
 
-/// Destroys in reverse order: each object reads the one created before it.
+/// Destroys the objects in reverse order, because each object uses the one created before.
 void Computation::end_plan(std::optional<int64_t> step) {
   steps_done = step.value_or(last_complete_step());
   revert_to(steps_done);

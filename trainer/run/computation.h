@@ -48,13 +48,12 @@ struct Computation {
   /// Creates `steps`, which must be empty. The device has the shards `shards` of the worker's part.
   /// Throws ConfigError, RunError.
   void plan(const WorkerPart& part, comm::Part shards, const MakeExchange& make_exchange, Log& log);
-  /// Goes back to complete step `step`, or to the last complete one if nullopt, and destroys
-  /// `steps`.
+  /// Goes back to the complete step `step` (nullopt: the last complete step), and destroys `steps`.
   void end_plan(std::optional<int64_t> step);
   /// Restores the initial values.
   void restore_initial_values(const Job& job);
 
-  // As in TrainingLoop. Without `steps`: the step at which they would begin.
+  // As in TrainingLoop. If `steps` is empty, the two steps are steps_done.
   int64_t last_complete_step() const;
   int64_t earliest_revertible_step() const;
   void revert_to(int64_t step);

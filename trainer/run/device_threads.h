@@ -28,8 +28,8 @@ class DeviceThreads {
   /// Runs the task in parallel for all devices from `first` on. Returns after all have ended;
   /// rethrows the first exception.
   void run(const Task& task, size_t first = 0);
-  /// `failed` is called with the reason when a task throws, in the task's thread. Other threads may
-  /// be waiting for data from the failed device.
+  /// A thread whose task throws calls `failed` with the reason. Other threads may be waiting for
+  /// data from the failed device.
   void on_failure(std::function<void(const std::string& why)> failed) {
     failed_ = std::move(failed);
   }

@@ -123,8 +123,8 @@ bool Run::lacks_test() const {
   return step > 0 && every > 0 && step % every == 0 && !published_.tested;
 }
 
-/// Writes the last complete step, whatever has ended the run. Before the first step there is
-/// nothing to save, and the error may be the user's.
+/// Saves the last complete step after any error. Before the first step there is nothing to save,
+/// and the error may come from the user's settings.
 void Run::fail(RunLoop& loop, const std::exception_ptr& failure) {
   console_.finish();
   std::string why = message_of(failure);

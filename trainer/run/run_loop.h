@@ -15,14 +15,15 @@ class RunSink {
  public:
   virtual ~RunSink() = default;
 
-  /// Returns whether to make the step after `done` steps. May block until that is decided.
+  /// Returns whether to make the step after `done` steps. May block until the coordinator has
+  /// decided.
   virtual bool begin(int64_t done) = 0;
   virtual void trained(StepReport report) = 0;
   /// Called before all pending updates are made.
   virtual void draining() {}
-  /// All updates up to `step` are made. At the end of the job this includes late ones; otherwise
-  /// the sums that stay in flight are saved. So replicas may be compared. Called once for each
-  /// step.
+  /// Called once for a step, when all updates up to `step` are made, so replicas can be compared.
+  /// At the end of the job this includes the updates from late sums. Before the end, the sums in
+  /// flight are stored instead.
   virtual void drained(int64_t /*step*/) {}
   /// A checkpoint of `step` is due, after drained(). At the end of a run it may be called twice.
   virtual void checkpoint(int64_t step) = 0;
@@ -33,11 +34,11 @@ class RunSink {
   virtual bool halted() = 0;
 };
 
-/// The main loop of a worker: steps, and periodic checkpoints and tests as configured. It makes
-/// both at the end.
+/// The main loop of a worker: steps, and periodic checkpoints and tests as configured. At the end
+/// it makes a checkpoint and a test.
 class RunLoop {
  public:
-  /// All arguments must outlive it. `test` may hold no dataset.
+  /// All arguments must outlive it. `test.dataset` may be null.
   RunLoop(WorkerComputation& computation, const PreparedData& test, RunSink& sink, Log& log)
       : computation_(computation), test_(test), sink_(sink), log_(log) {}
 
@@ -45,8 +46,9 @@ class RunLoop {
   /// `again`: the checkpoint and test due at the first step may be missing, because the earlier
   /// view or session has ended before them. They are then made first.
   bool go(bool again = false);
-  /// After go() has thrown: has the sink write the last complete step as a checkpoint. Returns that
-  /// step; nullopt if an update of the failed step had begun. Passes on exceptions of the sink.
+  /// After go() has thrown: calls the sink to write the last complete step as a checkpoint. Returns
+  /// that step; nullopt if an update of the failed step had begun. Passes on exceptions of the
+  /// sink.
   std::optional<int64_t> save_last_step();
 
  private:

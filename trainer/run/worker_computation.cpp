@@ -17,7 +17,7 @@ Lists lists_of(RunTensors& tensors) {
   return lists;
 }
 
-/// The tensors of the first of `devices`; setting one sets it on all devices.
+/// The tensors of the first of `devices`; setting a tensor sets it on all devices.
 RunTensors tensors_of_all(const std::vector<RunTensors*>& devices, DeviceThreads& threads) {
   RunTensors all = *devices[0];
   std::vector<Lists> of_device;
@@ -67,7 +67,7 @@ void WorkerComputation::make(const WorkerPart& part, const net::Net::Options& op
 }
 
 /// Failures are not reported until all devices have an exchange that can wait. Device 0 is planned
-/// first: it owns memory that the others read.
+/// first: it owns memory that the other devices read.
 void WorkerComputation::plan(const WorkerPart& with) {
   part_ = std::make_unique<const WorkerPart>(with);
   threads_.on_failure([](const std::string&) {});
@@ -91,7 +91,7 @@ void WorkerComputation::plan(const WorkerPart& with) {
   if (makers_.set_failed) threads_.on_failure(makers_.set_failed);
 }
 
-/// Device 0 ends last: the others read its memory.
+/// Device 0 ends last: the other devices read its memory.
 void WorkerComputation::end_plan(std::optional<int64_t> step) {
   threads_.on_failure([](const std::string&) {});
   threads_.run([&](size_t device) { devices_[device]->end_plan(step); }, 1);
@@ -125,7 +125,7 @@ void WorkerComputation::revert_to(int64_t step) {
   threads_.run([&](size_t device) { devices_[device]->revert_to(step); });
 }
 
-/// Another device may have finished the step in which one has failed.
+/// A device may have finished the step in which another device has failed.
 std::optional<int64_t> WorkerComputation::abandon_step() {
   const auto done_by = [](const auto& device) { return device->steps.loop->steps_done(); };
   const int64_t step = done_by(*std::ranges::min_element(devices_, {}, done_by));

@@ -32,7 +32,7 @@ class WorkerComputation {
   WorkerComputation(const WorkerComputation&) = delete;
   WorkerComputation& operator=(const WorkerComputation&) = delete;
 
-  // A later view of the job with another plan. The values stay.
+  // For a later view of the job with another plan. The values do not change.
   /// Goes back to complete step `step`, and destroys the objects of the plan. nullopt: each device
   /// goes back to its own last complete step, because its values will be replaced.
   void end_plan(std::optional<int64_t> step);
@@ -50,8 +50,8 @@ class WorkerComputation {
   /// which drain_for_checkpoint() then brings the parameters. Returns nullopt if an update of a
   /// later step has begun: the parameters then belong to no step.
   std::optional<int64_t> abandon_step();
-  /// The last step that is complete on all devices. All devices can go back to it: each contributes
-  /// to every sum, so none is far ahead.
+  /// The last step that is complete on all devices. All devices can go back to this step: each
+  /// device contributes to every sum, so no device is far ahead.
   int64_t last_complete_step() const;
   /// The earliest step to which all devices can go back.
   int64_t earliest_revertible_step() const;
@@ -60,7 +60,7 @@ class WorkerComputation {
   /// Throws RunError if a device's values differ from the first device's. All devices must be
   /// drained.
   void compare_devices();
-  /// Reads from the first device, writes to all.
+  /// Tensors that read from the first device, and write to all devices.
   const RunTensors& tensors() const { return tensors_; }
   /// The state that a checkpoint of `step` stores besides the tensors.
   RunState state_after(int64_t step);

@@ -185,7 +185,7 @@ fs::path write_checkpoint(const fs::path& folder, const RunState& state, const R
                  std::span(digests).subspan(in_weights.size()));
 
   rules.may_write();
-  // An older state with newer weights would be rejected anyway, so remove it first.
+  // A reader rejects an old state file with new weights, so remove the old state file first.
   std::error_code ignored;
   fs::remove(rest.path(), ignored);
   weights.commit();
@@ -295,7 +295,7 @@ void Checkpoint::check_weights(const Json& header) const {
 
 namespace {
 
-/// Rejects a missing tensor or another shape.
+/// Throws ConfigError if a tensor is missing or has another shape.
 void expect_same(const std::string& file, const std::string& what, const NamedTensor& wanted,
                  const std::vector<int64_t>* got) {
   if (got == nullptr)

@@ -29,7 +29,7 @@ struct RunState {
   Json choices = Json::object();  ///< layout and algorithm by layer
   Json plan = Json::object();     ///< as in plan.json: how gradients were summed
   std::string dataset;            ///< fingerprint of the training set
-  int64_t in_flight = 0;          ///< the last steps done, whose sums are also stored
+  int64_t in_flight = 0;          ///< number of last steps done whose sums are also stored
 
   void describe(Fields& fields);
 };
@@ -70,13 +70,14 @@ struct WritingRules {
 std::filesystem::path write_checkpoint(const std::filesystem::path& folder, const RunState& state,
                                        const RunTensors& tensors, const WritingRules& rules = {});
 
-/// Removes checkpoints of a run up to step `newest`, except the `keep` newest (0: removes none) and
-/// the one with the best test accuracy in metrics.jsonl, the later of equals. Keeps checkpoints
-/// after `newest`, which are from before the run went back. The run writes them again, and one of
-/// the others may be damaged.
+/// Removes checkpoints of a run up to step `newest` (`keep` = 0: none). The `keep` newest ones
+/// stay, and the checkpoint with the best test accuracy in metrics.jsonl (the latest, if several
+/// are equal). Checkpoints after `newest` also stay: the run wrote them before it went back to an
+/// earlier step. The run will write them again, and until then they are a reserve if another
+/// checkpoint is damaged.
 void prune_checkpoints(const std::filesystem::path& run, int64_t keep, int64_t newest);
 
-/// The run directory of --resume, which names it or a checkpoint in it.
+/// The run directory for an argument of --resume: the directory, or a checkpoint in it.
 std::filesystem::path run_of_checkpoint(const std::filesystem::path& run_or_file);
 /// Whether the metrics.jsonl of a run contains a test after `step`.
 bool has_test(const std::filesystem::path& run, int64_t step);
@@ -94,7 +95,8 @@ class Checkpoint {
   }
 
   /// Restores all tensors. Throws ConfigError if the run's tensors differ from the checkpoint's,
-  /// because network or optimizer differ. There must be room for its sums in flight.
+  /// because network or optimizer differ. `tensors` must have room for the checkpoint's sums in
+  /// flight.
   void restore(const RunTensors& tensors) const;
 
  private:

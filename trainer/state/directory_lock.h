@@ -7,9 +7,9 @@
 
 namespace poseidon::trainer {
 
-/// Directory lock for a folder of checkpoints: one process at a time writes. A worker that has lost
-/// its coordinator cannot know whether the coordinator is still alive. The lock ends with this
-/// object or its process.
+/// Directory lock for a folder of checkpoints: one process at a time writes. A worker without a
+/// connection to its coordinator cannot know whether the coordinator still writes. The lock ends
+/// with this object or its process.
 class DirectoryLock {
  public:
   /// Waits at most `period`, because the process with the lock may be stopped. Throws RunError.

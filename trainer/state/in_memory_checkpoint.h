@@ -31,16 +31,16 @@ class InMemoryCheckpointStore {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Replaces the stored step.
+  /// Replaces the stored checkpoint. The new one expires at `until`.
   void keep(InMemoryCheckpoint step, Clock::time_point until);
-  /// Null if no step of this run is stored.
+  /// The stored checkpoint of this run; null if there is none.
   InMemoryCheckpoint* of(const std::string& run) {
     return kept_ && kept_->run == run ? &*kept_ : nullptr;
   }
   void drop(const std::string& run);
-  /// Drops the step after its time has expired. Returns a message about it, or "".
+  /// Drops the checkpoint if its time has expired. Returns a message about this, or "".
   std::string give_up(Clock::time_point now);
-  /// Remaining time of the stored step, rounded up; 0 without one.
+  /// Remaining time of the stored checkpoint, rounded up; 0 if none is stored.
   std::chrono::seconds left(Clock::time_point now) const;
 
  private:

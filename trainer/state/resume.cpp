@@ -17,7 +17,7 @@ std::string changes(const Json& before, const Json& now) {
   for (const Json& change : Json::diff(before, now)) {
     const auto path = change["path"].get<std::string>();
     if (path.starts_with("/train/") && path.ends_with("_every")) continue;
-    if (path == "/device/type") continue;  // workers may have other devices, which count
+    if (path == "/device/type") continue;  // warn_of_other_devices() compares the workers' devices
     out += (out.empty() ? "" : ", ") + path;
   }
   return out;
@@ -31,7 +31,8 @@ std::string network_text(const Json& network) {
   return text(network["name"], " (", counted(network["layers"].size(), "layer"), ")");
 }
 
-/// Compares names and shapes of the weights. Without a match, nothing of a checkpoint is usable.
+/// Throws ConfigError if the checkpoint lacks a weight of the network, or has it with another
+/// shape.
 void refuse_other_network(const Checkpoint& checkpoint, const Job& job,
                           const std::filesystem::path& named) {
   const SafetensorsFile weights(checkpoint.weights_file());

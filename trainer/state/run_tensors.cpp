@@ -95,7 +95,7 @@ const SafetensorsFile::Entry* source_of(const NamedTensor& tensor, const Safeten
   return average != nullptr ? average : file.find(tensor.name);
 }
 
-/// Whether a name in a file means a tensor or its EMA, of which one is used.
+/// Whether `name` is the name of the tensor or of its EMA. Only one of them is loaded.
 bool means(const NamedTensor& tensor, const std::string& name) {
   return tensor.name == name || Ema::name_of(tensor.name) == name;
 }

@@ -11,9 +11,9 @@ namespace poseidon::trainer {
 /// version. `net` must outlive the result.
 RunTensors weights_of(net::Net& net);
 
-/// Adds the optimizer's EMA to the weights, and its state.
+/// As weights_of(), with the optimizer's EMA among the weights, and with the optimizer state.
 RunTensors tensors_of(net::Net& net, Optimizer& optimizer);
-/// Adds room for sums in flight. `sums` must outlive the result too.
+/// As above, with room for sums in flight. `sums` must outlive the result too.
 RunTensors tensors_of(net::Net& net, Optimizer& optimizer, SumsInFlight& sums);
 
 /// Check before a checkpoint of `step`: throws RunError, which names the first weight or sum in
@@ -39,8 +39,8 @@ enum class WeightsTaken : uint8_t {
   kAverages,  ///< the file's EMA of a tensor if it has one
 };
 
-/// The weights file for --weights, which names a safetensors file, a run directory (its newest
-/// checkpoint) or a folder from poseidon-import. "" for "". Throws ConfigError.
+/// The weights file for the argument of --weights: a safetensors file, a run directory (its newest
+/// checkpoint), or a folder from poseidon-import. Returns "" for "". Throws ConfigError.
 std::filesystem::path weights_file_of(const std::filesystem::path& named, Log& log);
 
 /// Sets every weight for which the safetensors file has a tensor with the same name and shape. Does

@@ -16,7 +16,7 @@ inline constexpr size_t kMaxBytesInFlight = size_t{64} << 20;
 /// threads report that a checkpoint was written.
 class SendWindow {
  public:
-  /// allocate() does not block while at most `most` bytes are in flight, or none.
+  /// `most`: limit on the bytes in flight. A larger tensor waits until no bytes are in flight.
   explicit SendWindow(size_t most) : state_(std::make_shared<State>()), most_(most) {}
 
   /// Returns uninitialized memory for `count` values. It counts as in flight until its last owner
@@ -31,12 +31,12 @@ class SendWindow {
 
   /// The job has failed: all present and future waits throw JobFailed.
   void end();
-  /// Undoes end(), for the checkpoint of a survivor. That one is acknowledged at the very end of
-  /// the job.
+  /// Undoes end(), so that the worker can send checkpoints again: in the next view, or once after
+  /// the job has failed. Does not wait for the earlier checkpoint.
   void reopen();
 
  private:
-  /// Shared with the lent memory, which may outlive the window.
+  /// Shared with the allocated memory, which may outlive the window.
   struct State {
     Mutex mutex;
     Condition changed;

@@ -24,11 +24,11 @@ class Arrivals {
   void check_alive();
   /// Marks the job as failed and wakes all waiting threads. Any thread may call it.
   void set_failed(const std::string& why);
-  /// Undoes set_failed(). The layers that had arrived before it can then be taken.
+  /// Undoes set_failed(). take() can then return the layers that arrived before the failure.
   void clear_failure();
 
-  /// `begins` is called after wait() has blocked for one second, `ends` when such a long wait ends
-  /// with a layer. Set both before the first wait.
+  /// wait() calls `begins` after it has blocked for one second, and `ends` when such a long wait
+  /// ends with a layer. Set both before the first wait.
   void on_long_wait(std::function<void()> begins, std::function<void()> ends) {
     long_wait_begins_ = std::move(begins);
     long_wait_ends_ = std::move(ends);

@@ -19,8 +19,8 @@ std::string owner_of(const LayerTimes::Layer& entry, const net::Network& network
 }
 
 /// Time of rebuilding a weight gradient from the factors of the global batch. As in the cost model
-/// (comm/plan/scheme_choice.cpp), it is at least half of a backward pass, the part of a weight
-/// gradient.
+/// (comm/plan/prediction.cpp), the time is at least that of the local weight gradient, half of the
+/// backward pass.
 double rebuild_ms(const layers::FactorShape& shape, double backward_ms, const Job& job) {
   const double flop = 2 * static_cast<double>(shape.rows) * static_cast<double>(shape.columns) *
                       static_cast<double>(job.config.global_batch());

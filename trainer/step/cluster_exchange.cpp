@@ -33,8 +33,7 @@ std::unique_ptr<GradientExchange> ClusterExchange::make_end(size_t device, net::
   return end;
 }
 
-/// Called by any thread that follows a device's work. Posts the completed shard ranges to the I/O
-/// thread.
+/// Any thread may call it. Posts the completed shard ranges to the I/O thread.
 void ClusterExchange::take(const std::vector<DeviceContribution>& given) {
   std::vector<DeviceContribution> complete;
   for (const DeviceContribution& each : given)

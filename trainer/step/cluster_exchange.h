@@ -11,9 +11,9 @@
 namespace poseidon::trainer {
 
 /// The sums of one worker in a job with several workers or several devices. It combines the
-/// contributions of the worker's devices and passes them to comm::WorkerExchange, which moves them.
-/// It notifies all devices of each arrived layer. The layers of the first device own the memory of
-/// sums and factors. All devices read it there.
+/// contributions of the worker's devices and passes them to comm::WorkerExchange, which exchanges
+/// them with other nodes. It notifies all devices of each arrived layer. The layers of the first
+/// device own the memory of sums and factors, which all devices read.
 class ClusterExchange final : public comm::ExchangeMemory {
  public:
   /// Runs a function in the I/O thread.
@@ -61,7 +61,7 @@ class ClusterExchange final : public comm::ExchangeMemory {
   }
   /// Makes present and future waits of all devices fail.
   void set_failed(const std::string& why);
-  /// Undoes set_failed(), so that the sums that had arrived before it can still be used.
+  /// Undoes set_failed(), so that the sums that arrived before the failure can still be used.
   void clear_failure();
 
  private:
@@ -77,7 +77,7 @@ class ClusterExchange final : public comm::ExchangeMemory {
   std::unique_ptr<comm::WorkerExchange> exchange_;
 };
 
-/// The sums of a single worker with several devices. Nothing is sent. The contributing thread
+/// The sums of a single worker with several devices. It sends nothing. The contributing thread
 /// itself does the work of the I/O thread.
 class SingleWorkerExchange final : public comm::Outlet {
  public:

@@ -4,7 +4,8 @@
 
 namespace poseidon::trainer {
 
-/// The device's reference to a task. Its destructor drops the task if its event was never reached.
+/// The device's reference to a task. If the task's event was never reached, the destructor drops
+/// the task.
 class CompletionQueue::Ticket {
  public:
   Ticket(CompletionQueue& owner, std::shared_ptr<Task> task)

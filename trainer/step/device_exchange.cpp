@@ -69,7 +69,8 @@ void DeviceExchange::contribute(std::span<const uint32_t> layers, int64_t shard,
   if (!all.empty()) enqueue_delivery({sent, std::move(all)});
 }
 
-/// This device has delivered all contributions to the step.
+/// Called when this device has made all contributions to the step. Without overlap, delivers them
+/// now.
 void DeviceExchange::end_step() {
   contributed_ = 0;
   ++step_;
@@ -98,8 +99,8 @@ void DeviceExchange::wait() {
   }
 }
 
-/// Skips the wait if the event is already reached. Without staleness it always is: the sum includes
-/// data that the device has sent.
+/// Skips the wait if the event is already reached. Without staleness the event is always reached:
+/// the arrived sum includes the contributions whose copies the event follows.
 void DeviceExchange::release(int layer) {
   const Event& sent = sent_[layer_of_node_.at(layer)];
   if (!sent.reached()) net_.device().await(sent);

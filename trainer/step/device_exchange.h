@@ -18,21 +18,21 @@
 namespace poseidon::trainer {
 
 /// The sums of one device of a worker. It passes the contributions of the device's layers to the
-/// worker, and reads the arrived sums. Each layer's WorkerLayer decides their memory. Used by the
-/// device's compute thread, except where noted.
+/// worker, and reads the arrived sums. Each layer's WorkerLayer decides the memory of contributions
+/// and sums. Used by the device's compute thread, except where noted.
 class DeviceExchange final : public GradientExchange {
  public:
   /// Receives contributions to the sums of the worker, in any thread.
   using Deliver = std::function<void(const std::vector<DeviceContribution>&)>;
-  /// `works` is called by the compute thread at each contribution, `waits` after it has waited for
-  /// sums for one second.
+  /// The compute thread calls `waits` after it has waited for sums for one second. It calls `works`
+  /// at each contribution, and when such a wait ends.
   struct ActivityCallbacks {
     std::function<void()> works = [] {}, waits = [] {};
   };
 
-  /// For a device with `shards` of worker `rank`, from step `first_step` on. `first` is the
-  /// exchange of the worker's first device, null for that device itself. All must outlive it.
-  /// Throws ConfigError if the plan is not for this net.
+  /// For the device with the shards `shards`, from step `first_step` on. `first` is the exchange of
+  /// the worker's first device; null if this is the first device. `net`, `updater`, `plan` and
+  /// `first` must outlive it. Throws ConfigError if the plan is not for this net.
   DeviceExchange(net::Net& net, layers::Updater& updater, const comm::Plan& plan,
                  const OwnShards& shards, uint64_t first_step, const DeviceExchange* first,
                  Deliver deliver, ActivityCallbacks activity);
@@ -55,7 +55,7 @@ class DeviceExchange final : public GradientExchange {
   std::vector<double> by_layer_of_plan(std::span<const double> of_net) const;
 
   // Called by any thread.
-  /// A layer of the plan, which owns or names the memory of sums and factors.
+  /// Layer `index` of the plan. It provides the memory of sums and factors.
   WorkerLayer& layer(uint32_t index) const { return *layers_[index]; }
   /// The sums of a layer of the plan have arrived.
   void has_arrived(uint32_t layer) { arrivals_.push(layer); }
@@ -87,7 +87,7 @@ class DeviceExchange final : public GradientExchange {
   std::map<int, uint32_t> layer_of_node_;
   uint64_t step_;            ///< step in progress
   int64_t contributed_ = 0;  ///< layers announced so far in the last own shard
-  std::vector<Event> sent_;  ///< by layer of the plan: its contributions have been read
+  std::vector<Event> sent_;  ///< by layer of the plan: after its contributions are copied
   std::vector<PendingDelivery> held_back_;  ///< without overlap: until the end of the step
   Arrivals arrivals_;                       ///< layer indices of the plan
   CompletionQueue completion_queue_{

@@ -10,8 +10,8 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// All logical shards in ranges: those of the worker's devices, and the shards before and after the
-/// worker's.
+/// Splits all logical shards into ranges: one for each device of the worker, the shards before the
+/// worker's shards, and the shards after them.
 std::vector<comm::Part> ranges_around(comm::Part worker, size_t devices, comm::Part all) {
   std::vector<comm::Part> ranges = shards_of_devices(worker, devices);
   const uint32_t end = worker.first + worker.count;
@@ -60,7 +60,7 @@ std::optional<DeviceContribution> DeviceReducer::add(DeviceContribution part) {
   return part;
 }
 
-/// Returns the other half if it was stored before; otherwise stores `part` for it.
+/// Returns the other half if it is stored. If not, stores `part` and returns nullopt.
 std::optional<std::span<float>> DeviceReducer::other_half(const DeviceContribution& part,
                                                           int32_t node) {
   MutexLock lock(mutex_);
@@ -74,8 +74,8 @@ std::optional<std::span<float>> DeviceReducer::other_half(const DeviceContributi
 
 /// Addition of two floats is commutative, so either half may come first. A device neither reads nor
 /// writes its contribution until the sum has arrived. So one of the halves can hold the sum until
-/// it is sent. A sum over all shards arrives at once. It gets separate memory: some devices may
-/// read it while others already write contributions to the next step.
+/// it is sent. A sum over all shards is complete without other workers. It has separate memory:
+/// some devices may read it while others already write contributions to the next step.
 DeviceContribution DeviceReducer::sum_of(const DeviceContribution& part, std::span<float> other,
                                          comm::Part whole) const {
   DeviceContribution sum = part;

@@ -17,9 +17,9 @@ namespace poseidon::trainer {
 /// sizes differ by one at most. Throws ConfigError if there are fewer shards than devices.
 std::vector<comm::Part> shards_of_devices(comm::Part worker, size_t devices);
 
-/// A contribution of a device to the sum of a tensor: the sum of a shard range. The summation may
-/// add into its memory until the full sum has arrived. For an SFB layer it stands for the factors
-/// of one shard, whose memory is elsewhere.
+/// A contribution of a device to the sum of a tensor: the sum of a shard range. The exchange may
+/// add other values into `values` until the full sum has arrived. For an SFB layer `values` is
+/// empty: the contribution represents the factors of one shard (comm::ExchangeMemory::factors).
 struct DeviceContribution {
   uint32_t layer = 0, tensor = 0;  ///< indices in the plan
   uint64_t step = 0;
@@ -33,16 +33,15 @@ struct DeviceContribution {
 
 /// Combines the contributions of one worker's devices. When both halves of a node of the fixed tree
 /// exist, it adds them, up to the worker's own shard ranges. So the order of additions does not
-/// depend on the number of devices. Called by any thread; the thread that delivers the second half
-/// adds.
+/// depend on the number of devices. Any thread may call it. The thread that delivers the second
+/// half adds both halves.
 class DeviceReducer {
  public:
   /// `sums` provides the memory for a sum over all logical shards, which only a single worker
-  /// makes.
+  /// computes.
   DeviceReducer(const comm::Plan& plan, uint32_t rank, size_t devices, comm::ExchangeMemory& sums);
 
-  /// Returns the worker's shard range that `part` completes; nullopt while its other half is
-  /// missing.
+  /// Returns the worker's shard range that `part` completes; nullopt while another half is missing.
   std::optional<DeviceContribution> add(DeviceContribution part);
 
  private:

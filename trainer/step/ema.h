@@ -31,7 +31,7 @@ class Ema {
   /// The following updates belong to `step`, counted from 0.
   void begin(int64_t step);
   /// Computes the next averages of elements of a parameter. The next values of these elements must
-  /// exist.
+  /// be computed already.
   void update(size_t parameter, int64_t first, size_t count);
   void update(const net::Statistic& statistic);
   /// Makes the next averages of a layer the current ones. See Parameters::flip.

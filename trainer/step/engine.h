@@ -15,7 +15,7 @@ class Engine {
   /// `job` must outlive it. Logs the warnings of the net. Throws ConfigError. Throws OutOfMemory,
   /// which names the layer with the largest demand and a setting that needs less memory.
   Engine(const Job& job, const net::Net::Options& options, Log& log);
-  /// The same on the given device instead of the job's.
+  /// As above, on the device of `backend` instead of the job's device.
   Engine(layers::Backend backend, const Job& job, const net::Net::Options& options, Log& log);
 
   net::Net& net() { return *net_; }

@@ -26,7 +26,7 @@ struct TestResult {
 struct TestSums {
   int64_t samples = 0;
   std::vector<SampleSums> parts;  ///< by index of the part
-  double seconds = 0;             ///< of several workers, which test in parallel: the maximum
+  double seconds = 0;             ///< several workers test in parallel: their maximum
 
   TestResult mean() const;
 };
@@ -50,7 +50,7 @@ struct TestOptions {
 std::optional<TestSums> evaluate_part(net::Net& net, const PreparedData& data,
                                       const TestOptions& options, Log& log);
 
-/// The same for the whole dataset.
+/// As evaluate_part(), for the whole dataset.
 std::optional<TestResult> evaluate(net::Net& net, const PreparedData& data,
                                    const TestOptions& options, Log& log);
 

@@ -14,10 +14,10 @@
 
 namespace poseidon::trainer {
 
-/// Turns the contributions of logical shards to a step into sums: of gradients, and of
-/// contributions to running statistics. The compute thread makes all calls. The calls of a shard
-/// follow the order of the passes. Shards come in order, counted from 0 among the worker's own
-/// shards.
+/// Computes the sums of a step from the contributions of the logical shards: the sums of gradients,
+/// and the sums of contributions to running statistics. The compute thread makes all calls. The
+/// calls of a shard follow the order of the passes. Shards come in order, counted from 0 among the
+/// worker's own shards.
 class GradientExchange {
  public:
   virtual ~GradientExchange() = default;
@@ -34,15 +34,15 @@ class GradientExchange {
   /// Orders the device's later work after the exchange's work on this layer. The later work may
   /// then read the arrived sums and overwrite the contributed memory.
   virtual void release(int layer) = 0;
-  /// Returns a layer all of whose sums of its next step have arrived; nullopt if there is none yet.
+  /// Returns a layer if all sums of its next step have arrived; nullopt if there is no such layer.
   /// Each of Parameters::summed_layers() arrives once a step, in order of its steps.
   virtual std::optional<int> arrived() = 0;
   /// Blocks until arrived() can return a layer. Call it only while a sum is in flight.
   virtual void wait() = 0;
   /// Delivers the arrived sums of a layer for `step`, counted from 0. Gradient sums go to `sink` in
-  /// pieces, or, if it is null, into the net's gradient memory. Sums of contributions to statistics
-  /// go into the net's memory. The sums are valid until the layer contributes to step + 1 +
-  /// staleness.
+  /// pieces. If `sink` is null, they go into the net's gradient memory. Sums of contributions to
+  /// statistics go into the net's memory. The sums are valid until the layer contributes to step +
+  /// 1 + staleness.
   virtual void deliver(int layer, int64_t step, const layers::GradientSink* sink) = 0;
   /// Index of the buffer that holds the layer's sums of `step`. For two steps with equal slots,
   /// deliver() issues the same work on the same memory.
@@ -55,9 +55,9 @@ struct StalenessOptions {
   int64_t first_step = 0;  ///< the first step that has contributions
 };
 
-/// The sums of a single worker with one device. Its own shards are all shards; it sums them by the
-/// fixed tree. The gradient of a layer with factors is rebuilt from the factors of all shards at
-/// once.
+/// The sums of a single worker with one device. This device computes all shards, and sums them by
+/// the fixed tree. It rebuilds the gradient of a layer with factors from the factors of all shards
+/// at once.
 class LocalExchange final : public GradientExchange {
  public:
   LocalExchange(net::Net& net, layers::Updater& updater, int64_t shards,

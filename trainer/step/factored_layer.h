@@ -10,8 +10,8 @@ namespace poseidon::trainer {
 
 /// A linear layer that produces sufficient factors (SFB). Each device rebuilds the gradient from
 /// the factors of all shards. The factors are in staging memory of the worker's first device, which
-/// also receives those of the peers. A device may be as far ahead of the worker's other devices as
-/// a peer may be.
+/// also receives the peers' factors. A device may be ahead of the worker's other devices by as many
+/// steps as a peer may be.
 class FactoredLayer final : public WorkerLayer {
  public:
   FactoredLayer(net::Net& net, const comm::Plan& plan, uint32_t index, const OwnShards& own,

@@ -26,7 +26,8 @@ int64_t fitting_batch(const Job& job, layers::LayerFactory& factory, net::Net::O
                       size_t available) {
   const JobConfig& config = job.config;
   const int64_t told_for = config.data.global_batch != 0 ? 1 : config.cluster.workers;
-  // The global batch is a multiple of the number of shards and of workers.
+  // The global batch is a multiple of the number of shards. With batch_per_worker it is also a
+  // multiple of the number of workers.
   const int64_t unit = std::lcm(config.logical_shards(), told_for);
   int64_t fits = 0, too_large = config.global_batch() / unit;
   while (too_large - fits > 1) {

@@ -19,8 +19,8 @@ LayerUpdates::LayerUpdates(net::Net& net, Optimizer& optimizer, GradientExchange
       graph_capture_(net.device().make_graph_capture()) {}
 
 void LayerUpdates::make(int layer, int64_t step) {
-  // Before the step parameters are copied, the step's first work on this stream. So the copy is
-  // ordered after the arrival with a single wait.
+  // Call release() before begin(), which copies the step's parameters as the first work on this
+  // stream. So a single wait orders the copy and the updates after the arrival of the sums.
   exchange_.release(layer);
   if (!step_ || step_->step != step) begin(step);
   const bool whole = gradients_come_whole();
@@ -65,7 +65,7 @@ void LayerUpdates::load_sums(int layer) {
 }
 
 /// The issued work depends on device memory, on the current version, and on the memory of the sums.
-/// The key holds the last two.
+/// The key contains the current version and the memory of the sums.
 GraphKey LayerUpdates::key_of(int layer, bool whole) const {
   GraphKey key{"update", {layer, whole, exchange_.slot(layer, step_->step)}};
   const auto add = [&](const float* memory) {
@@ -88,7 +88,7 @@ void LayerUpdates::issue(int layer, bool whole) {
     optimizer_.track(net_.parameters().statistics()[static_cast<size_t>(index)], logical_shards_);
 }
 
-/// Updates from each piece of a sum while it is in the cache.
+/// Makes the update from each piece of a sum while the piece is in the cache.
 void LayerUpdates::update_in_pieces(int layer) {
   const std::span<const int> parameters = net_.parameters().of(layer);
   const layers::GradientSink update = [&](int place, int64_t first, std::span<const float> piece) {

@@ -17,7 +17,8 @@ namespace poseidon::trainer {
 /// whose sums it applies. Used by the compute thread.
 class LayerUpdates {
  public:
-  /// All must outlive it. `sums` are those restored from a checkpoint; it may be null.
+  /// All arguments must outlive it. `sums` holds the sums restored from a checkpoint; it may be
+  /// null.
   LayerUpdates(net::Net& net, Optimizer& optimizer, GradientExchange& exchange,
                const Schedule& schedule, const SumsInFlight* sums, int64_t logical_shards);
 

@@ -8,8 +8,8 @@
 
 namespace poseidon::trainer {
 
-/// A tensor of a run under its name in files. get and set copy its values in canonical order,
-/// whatever its memory and layout are.
+/// A tensor of a run under its name in files. get and set copy its values in canonical order, for
+/// every kind of memory and every layout.
 struct NamedTensor {
   std::string name;
   Shape shape;

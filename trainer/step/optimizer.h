@@ -30,17 +30,18 @@ class Optimizer {
   /// Bytes of memory of state and averages. The net need not have allocated its memory.
   static size_t bytes(const OptimizerConfig& config, net::Net& net);
 
-  /// `net` and `updater` must outlive it. The state is zero at first. Throws OutOfMemory.
+  /// `net` and `updater` must outlive it. The initial state is zero. Throws OutOfMemory.
   Optimizer(const OptimizerConfig& config, net::Net& net, layers::Updater& updater);
 
   /// The following updates belong to `step`. Copies their scalar parameters to device memory.
   void begin(const UpdateStep& step);
-  /// The same for one layer, whose gradients are in the net's memory. Required if has_trust().
+  /// As begin(step), for one layer only. The net's memory must hold the layer's gradients. Required
+  /// if has_trust().
   void begin(const UpdateStep& step, int layer);
   /// Computes the next value and state of a parameter's elements from `first` on, from their
-  /// gradients in packed order. With one version, they replace the current ones. With two versions,
-  /// Parameters::flip and flip() make them current. Several threads may update different pieces at
-  /// once.
+  /// gradients in packed order. With one version, the results replace the current value and state.
+  /// With two versions, Parameters::flip and flip() make the results current. Several threads may
+  /// update different pieces at once.
   void update(size_t index, int64_t first, std::span<const float> gradient);
   /// Updates the whole parameter from the gradient in the net's memory. Does nothing if the
   /// parameter is not learned.
@@ -52,8 +53,8 @@ class Optimizer {
   /// values.
   void flip(int layer);
 
-  /// Factor by which clipping multiplies all gradients, from their common norm; 1 without clipping.
-  /// All gradients must be final.
+  /// Gradient clipping multiplies all gradients by this factor, which depends on their common norm.
+  /// It is 1 without clipping. All gradients must be final.
   double clipping_scale();
   bool clips() const { return config_.clip_norm > 0; }
   /// Whether a layer's updates depend on the norms of its values and gradients.
@@ -61,7 +62,7 @@ class Optimizer {
   /// Whether an update first needs the norm of the whole gradient.
   bool needs_norms() const { return clips() || has_trust(); }
 
-  /// A state tensor by its name in checkpoints, "conv1.weight.velocity".
+  /// A state tensor with its name in checkpoints, such as "conv1.weight.velocity".
   struct State {
     std::string name;
     size_t parameter = 0;
@@ -83,12 +84,12 @@ class Optimizer {
   const layers::UpdateForm form_;
   net::Net& net_;
   layers::Updater& updater_;
-  std::vector<net::TensorMemory> memory_;  ///< by state, first version before second version
+  std::vector<net::TensorMemory> memory_;  ///< first versions by state, then second versions
   std::vector<State> states_;
   std::vector<std::span<State>> states_of_parameter_;
   std::vector<layers::UpdateParameters>
       update_parameters_;            ///< by parameter; host copy of device_update_parameters_
-  Buffer device_update_parameters_;  ///< device memory from which updates read them
+  Buffer device_update_parameters_;  ///< the same in device memory, for the updates
   Buffer scratch_;
   std::optional<Ema> averages_;
 };

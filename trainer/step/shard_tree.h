@@ -11,9 +11,9 @@
 namespace poseidon::trainer {
 
 /// Sums one tensor in device memory over the logical shards 0 to n - 1 by the fixed binary tree.
-/// The left child of a range has the largest power of two below the range's length, the right child
-/// the rest. Shards come in order and are merged like the digits of a binary counter. So at most
-/// bit_width(n - 1) partial sums are stored.
+/// The number of shards in the left child of a range is the largest power of two below the range's
+/// length. The right child contains the other shards. Shards come in order, and their sums are
+/// merged like the digits of a binary counter. So at most bit_width(n - 1) partial sums are stored.
 class ShardTree {
  public:
   ShardTree(Device& device, layers::Updater& updater, size_t elements, int64_t shards)
@@ -35,7 +35,7 @@ class ShardTree {
   void add(int64_t shard, std::span<float> values) {
     const bool last = shard == shards_ - 1;
     size_t level = 0;
-    // A set bit of the counter is a finished subtree to the left of this one.
+    // Each set bit of the counter represents a finished subtree to the left of this shard.
     for (uint64_t counter = static_cast<uint64_t>(shard); counter != 0; counter >>= 1, ++level) {
       if ((counter & 1) != 0)
         updater_.add(partial(level), values, values);

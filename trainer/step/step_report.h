@@ -45,8 +45,8 @@ struct StepReport {
   comm::ByScheme<double> bytes;    ///< sent plus received during the step, mean per node
 };
 
-/// Combines the reports of a worker's devices, in the order of their shards. Times are those of the
-/// slowest device, for which the others have waited.
+/// Combines the reports of a worker's devices, in the order of their shards. The times are those of
+/// the slowest device, because the other devices wait for it.
 StepReport report_of_devices(std::vector<StepReport> devices, int64_t global_batch);
 
 /// Mean of a step from the sums of shards in order. With the shards of all workers it is the mean

@@ -106,8 +106,8 @@ std::vector<DeviceContribution> SummedLayer::contribute(uint64_t step, int64_t s
   return complete;
 }
 
-/// The sum of a shard range in canonical order. Its memory stays unchanged until the layer has
-/// arrived.
+/// The sum of a shard range in canonical order. Its memory stays unchanged until the layer's sums
+/// have arrived.
 std::span<float> SummedLayer::finished_part(Tensor& tensor, size_t part, uint64_t step) {
   if (tensor.gives_own) return tensor.values();
   std::vector<Buffer>& of_steps = tensor.parts.empty() ? tensor.sums : tensor.parts[part];

@@ -10,9 +10,9 @@ namespace poseidon::trainer {
 /// A layer whose gradients and statistics are summed. If gradient memory is host memory in
 /// canonical order, it holds both the contribution and the sum. Otherwise staging memory holds
 /// canonical copies; with staleness, one for each step in flight. With several devices, the first
-/// device owns a separate buffer for the sums, from which all devices read. It needs buffers for no
-/// more steps: a sum arrives only after all devices have contributed to its step. Before that they
-/// have made the update that read the buffer's previous sum.
+/// device owns a separate buffer for the sums, from which all devices read. One buffer for each
+/// step in flight is enough. A sum arrives only after all devices have contributed to its step.
+/// Before its contribution, each device has made the update that read the buffer's previous sum.
 class SummedLayer final : public WorkerLayer {
  public:
   SummedLayer(net::Net& net, layers::Updater& updater, const comm::Plan& plan, uint32_t index,
@@ -32,7 +32,7 @@ class SummedLayer final : public WorkerLayer {
     bool gives_own = false;        ///< contributes from its memory in the net
     bool takes_own = false;        ///< receives its sum in its memory in the net
     std::vector<ShardTree> trees;  ///< by own shard range
-    std::vector<Buffer> sums;      ///< by step in flight; empty: elsewhere
+    std::vector<Buffer> sums;      ///< by step in flight; empty: another object owns the memory
     /// By own shard range and step in flight: the contributions, if they need separate memory.
     std::vector<std::vector<Buffer>> parts;
 
@@ -50,7 +50,7 @@ class SummedLayer final : public WorkerLayer {
   net::Net& net_;
   const uint32_t index_;
   const OwnShards& own_;
-  WorkerLayer* const first_;  ///< of the worker's first device; null: this one
+  WorkerLayer* const first_;  ///< on the worker's first device; null: this is that device
   const uint64_t steps_;      ///< maximum number of steps in flight
   std::vector<Tensor> tensors_;
 };

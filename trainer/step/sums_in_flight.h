@@ -8,8 +8,8 @@
 
 namespace poseidon::trainer {
 
-/// The sums in flight as a checkpoint stores them: those of finished steps whose updates are not
-/// made yet. Canonical order. Used by the compute thread.
+/// The sums in flight as a checkpoint stores them: the sums of finished steps whose updates are not
+/// made yet, in canonical order. Used by the compute thread.
 class SumsInFlight {
  public:
   /// For up to `most` steps; memory is allocated on demand. `net` must outlive it.
@@ -19,7 +19,8 @@ class SumsInFlight {
 
   int64_t steps() const { return steps_; }
   bool holds(int64_t step) const { return step >= first_ && step < first_ + steps_; }
-  /// tensors() have been set to the sums of steps `first` to first + steps - 1, counted from 0.
+  /// Call it after tensors() were set to the sums of the steps `first` to first + steps - 1,
+  /// counted from 0.
   void begin_with(int64_t first, int64_t steps);
   void drop_before(int64_t step);
   /// Adds the step after the last one. Call keep() for every layer afterwards.
@@ -29,7 +30,7 @@ class SumsInFlight {
   void keep(int64_t step, int layer);
   void load(int64_t step, int layer) const;
 
-  /// Returns one list for each step that there is room for, oldest first, with names such as
+  /// Returns `most` lists, one for each step that can be stored, oldest first, with names such as
   /// "sum.0.conv1.weight". The result is valid as long as this object.
   std::vector<std::vector<NamedTensor>> tensors();
 

@@ -187,7 +187,7 @@ void TrainingLoop::take_arrivals() {
     machine_.arrived(index_of_[at(*layer)].value());
 }
 
-/// Waits for any layer. The wait counts for layer `index`, whose gate is closed.
+/// Waits for any layer. Adds the wait time to layer `index`, whose gate is closed.
 void TrainingLoop::await_arrival(size_t index) {
   const Clock::time_point start = Clock::now();
   {
@@ -205,8 +205,8 @@ void TrainingLoop::await_sums(size_t index, int64_t step) {
   while (!machine_.has_sums(index, step)) await_arrival(index);
 }
 
-/// Records the event after the last read of each contributed layer. The backward pass may have read
-/// its parameters after it announced the gradients; that work is issued now.
+/// Records the event after the last read of each contributed layer. The backward pass may read
+/// parameters after it has announced the gradients. Here it has issued all these reads.
 void TrainingLoop::note_contributed() {
   for (const size_t index : contributed_) read_[index].back() = net_.device().record();
   contributed_.clear();

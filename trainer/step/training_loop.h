@@ -27,10 +27,10 @@ namespace poseidon::trainer {
 /// comm::StepMachine decides when each update is due, also with staleness. Used by the compute
 /// thread.
 ///
-/// So the updates of a step may end within the next step. An exchange that fails may leave layers
-/// of two steps. With two versions (Net::Options::versions) the loop can go back to the last step
-/// whose updates are all complete. If no layer has begun a later update, it can go back one step
-/// further.
+/// So the updates of a step may end within the next step. If the exchange fails, the layers may be
+/// at two different steps. With two versions (Net::Options::versions) the loop can go back to the
+/// last step whose updates are all complete. If no layer has begun a later update, the loop can go
+/// back one step further.
 class TrainingLoop {
  public:
   struct Options {
@@ -41,25 +41,27 @@ class TrainingLoop {
     int64_t steps_done = 0;                ///< number of steps done by the resumed run
     int64_t staleness = 0;                 ///< steps by which sums are late
     bool barrier = false;  ///< make no update of a step before all of its sums have arrived
-    /// Required with staleness, or if a checkpoint carried sums: the sums of the last steps done.
+    /// The sums of the last steps done. Required with staleness, or if the checkpoint contains
+    /// sums.
     SumsInFlight* sums = nullptr;
     TraceRecorder* trace = nullptr;  ///< of the compute thread; may be null
-    /// Called in each step after its first forward pass, with the number of steps done before it.
-    /// Until it returns, parameters, state and statistics are those with which the step is
-    /// computed. May be null.
+    /// Called in each step after its first forward pass, with the number of steps done before.
+    /// Until the call returns, parameters, state and statistics have the values with which the step
+    /// is computed. May be null.
     std::function<void(int64_t done)> between_passes = nullptr;
   };
 
-  /// All of them must outlive the loop.
+  /// All arguments must outlive the loop.
   TrainingLoop(net::Net& net, Optimizer& optimizer, GradientExchange& exchange,
                const Schedule& schedule, data::Loader& loader, const Options& options);
 
-  /// Makes one optimizer step. Throws RunError if the loss is not finite; parameters are then those
-  /// of the step before. Passes on errors of the exchange.
+  /// Makes one optimizer step. Throws RunError if the loss is not finite; the parameters then have
+  /// the values after the previous step. Passes on errors of the exchange.
   StepReport step();
 
-  /// Brings the parameters to the values with which the next step is computed. Call it before they
-  /// are read from outside. Without staleness, it waits for all sums and updates in flight.
+  /// Brings the parameters to the values with which the next step is computed. Call it before code
+  /// outside the loop reads parameters. Without staleness, it waits for all sums and updates in
+  /// flight.
   void drain();
   /// Calls drain(), and waits for the sums that stay in flight. Options::sums then holds them.
   void drain_for_checkpoint();
@@ -72,10 +74,10 @@ class TrainingLoop {
   /// The earliest step to which revert_to() can go back.
   int64_t earliest_revertible_step() const { return machine_.earliest_revertible(); }
   /// Sets parameters, optimizer state and statistics to those after `step` steps, from
-  /// earliest_revertible_step() to last_complete_step(). It is for a failed exchange. Needs two
-  /// versions if a layer must go back. Sums in flight are dropped, and steps_done() is `step`.
-  /// Exchange and loader are at another step, so this loop makes no further step. A new loop on the
-  /// same net and optimizer does.
+  /// earliest_revertible_step() to last_complete_step(). Call it after the exchange has failed.
+  /// Needs two versions if a layer must go back. Sums in flight are dropped, and steps_done() is
+  /// `step`. Exchange and loader are at another step, so this loop cannot make further steps.
+  /// Create a new loop on the same net and optimizer.
   void revert_to(int64_t step);
   /// Abandons the steps after `step` when one of them has failed. drain() then brings the
   /// parameters to the values with which step `step` + 1 is computed. Returns false if an update of
@@ -115,11 +117,11 @@ class TrainingLoop {
   };
   std::vector<std::optional<size_t>> index_of_;  ///< by layer
   std::vector<LayerLabels> labels_;              ///< by index
-  /// By index, for each version of the layer's parameters, the current one last: the event after
-  /// their last read. The next update overwrites the first version.
+  /// By index: for each version of the layer's parameters, the event after its last read. The
+  /// current version is last. The next update overwrites the first version.
   std::vector<std::vector<Event>> read_;
   std::vector<Event> updated_;       ///< by index: after the last update
-  std::vector<size_t> contributed_;  ///< contributed since the loop was last between layers
+  std::vector<size_t> contributed_;  ///< indices that contributed since note_contributed()
   bool updating_ = false;            ///< an update is in progress or has failed
   TraceRecorder::Label data_label_ = 0;
   DeviceTrace device_trace_;

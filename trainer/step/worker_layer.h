@@ -24,14 +24,14 @@ struct OwnShards {
   bool is_last(int64_t shard) const { return shard + 1 == static_cast<int64_t>(all.count); }
 
   comm::Part all;
-  std::vector<comm::Part> parts;   ///< nodes of the fixed tree within `all`, summed here
+  std::vector<comm::Part> parts;   ///< nodes of the fixed tree within `all`, summed on this device
   std::vector<int64_t> first_row;  ///< by shard: its first sample in the global batch
   bool is_first;                   ///< the first device of its worker
   bool is_only;                    ///< the only device of its worker
 };
 
-/// One layer of the plan on one device. It contributes to the sums of a step, and knows the memory
-/// of its sums, which belongs to the worker's first device. The layer's scheme determines the
+/// One layer of the plan on one device. It contributes to the sums of a step, and provides the
+/// memory of the sums, which the worker's first device owns. The layer's scheme determines the
 /// subclass.
 class WorkerLayer {
  public:
@@ -55,8 +55,9 @@ class WorkerLayer {
   virtual std::span<float> factors(uint32_t which, uint64_t step);
 };
 
-/// Creates layer `index` of the plan. `first` is this layer on the worker's first device, null for
-/// that device itself. All must outlive it. Throws ConfigError if the net has no such layer.
+/// Creates layer `index` of the plan. `first` is the same layer on the worker's first device; null
+/// if this is the first device. All arguments must outlive the layer. Throws ConfigError if the net
+/// has no such layer.
 std::unique_ptr<WorkerLayer> make_worker_layer(net::Net& net, layers::Updater& updater,
                                                const comm::Plan& plan, uint32_t index,
                                                const OwnShards& own, WorkerLayer* first);
