@@ -1,6 +1,7 @@
-// Sends gradients to a server shard and receives their sums over TCP, with the code that trains.
+// Sends gradients to a server shard and receives their sums over TCP, with the code of training
+// runs.
 //
-//     bench_transport serve ADDRESS [SECRET]         prints where it listens
+//     bench_transport serve ADDRESS [SECRET]         prints its address
 //     bench_transport work ADDRESS SECONDS [SECRET]  two workers in one process
 //
 // `serve` ends when its connections close. With a secret, frames have authentication codes;
@@ -91,7 +92,8 @@ class End : public Machine {
     cpu_ended_ = processor_seconds();
     done_.set_value();
   }
-  /// Counts received bytes. Discards those of the warm-up, in which connections find their speed.
+  /// Counts received bytes. Discards the bytes of the warm-up, in which the connections reach their
+  /// speed.
   void count(uint64_t bytes) {
     received_ += bytes;
     if (warm_ || elapsed() < kWarmUpSeconds) return;
@@ -177,8 +179,9 @@ class Gradients final : public ExchangeMemory {
   std::vector<std::vector<float>> layers_;
 };
 
-/// One worker that computes nothing. The next gradient of a layer is ready when its sum has
-/// arrived. A layer waits if it is more than kMostAhead steps ahead of the slowest layer.
+/// One worker that computes nothing. The next gradient of a layer is ready when the layer's
+/// previous sum has arrived. A layer waits if it is more than kMostAhead steps ahead of the slowest
+/// layer.
 class Worker final : private Outlet {
  public:
   Worker(const Plan& plan, uint32_t rank)

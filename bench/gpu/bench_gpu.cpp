@@ -94,7 +94,7 @@ Json copies(Bench& bench, bool small) {
   return result;
 }
 
-/// A layer with the memory of one call.
+/// A layer with its memory for one call.
 class Call {
  public:
   Call(Bench& bench, const Json& json, const std::vector<Shape>& inputs,
@@ -168,8 +168,8 @@ class Call {
   double input_bytes_ = 0, output_bytes_ = 0;
 };
 
-/// A layer whose kernels are memory-bound. For each pass: how often it must at least read or write
-/// {the input, the output}.
+/// A layer whose kernels are memory-bound. `forward`, `backward`: the minimum number of times that
+/// the pass reads or writes {the input, the output}.
 struct Bounded {
   const char* name;
   Json layer;

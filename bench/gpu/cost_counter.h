@@ -22,7 +22,7 @@ struct GpuRates {
 };
 
 /// H200 SXM. The memory and bf16 rates are those of a measured copy and a measured large product;
-/// NVIDIA states 4.8 TB/s and 989 TFLOP/s. The other rates are about the same share of NVIDIA's
+/// NVIDIA states 4.8 TB/s and 989 TFLOP/s. The other rates are about the same fraction of NVIDIA's
 /// figures (495 TFLOP/s tf32, 67 TFLOP/s fp32, PCIe 5.0 x16).
 inline constexpr GpuRates kH200{.bytes_per_second = 4.3e12,
                                 .host_bytes_per_second = 55e9,

@@ -14,7 +14,7 @@ inline constexpr const char* kUploadKernel = "copy to the GPU";
 /// An operation that reports its cost of arithmetic and launches: a product.
 class CountedOperation : public cuda::Operation {
  public:
-  /// The cost without bytes. visit() reports these.
+  /// The cost without bytes. visit() reports the bytes.
   virtual Cost cost() const = 0;
 };
 

@@ -2,7 +2,7 @@
 // It measures nothing and needs no GPU (docs/gpu.md).
 //   predict_gpu SOURCES                        lines for docs/gpu-predictions.tsv
 //   predict_gpu SOURCES --table                the table of docs/gpu.md
-//   predict_gpu SOURCES --check                whether these two are what it predicts
+//   predict_gpu SOURCES --check                compares both files with the predictions
 #include <filesystem>
 #include <fstream>
 #include <iostream>

@@ -86,7 +86,8 @@ class Classifier {
         *scratch_);
   }
 
-  /// The classes with the highest probability; of equal ones the first.
+  /// The classes with the highest probability, highest first. Classes with equal probability stay
+  /// in the order of their labels.
   Json best(std::span<const float> scores) const {
     std::vector<size_t> order(scores.size());
     std::iota(order.begin(), order.end(), size_t{0});

@@ -11,7 +11,7 @@
 namespace poseidon::trainer {
 
 /// Classifies image files with the weights of `options`, transformed like the job's test set.
-/// Returns the five most probable classes of each: {"weights", "images": [{"file", "scores":
+/// Returns the five most probable classes of each image: {"weights", "images": [{"file", "scores":
 /// [{"class", "probability"}]}]}. An image that cannot be read has "error" instead of "scores".
 Json classify(const Job& job, const RunOptions& options,
               const std::vector<std::filesystem::path>& images, Log& log);

@@ -14,8 +14,9 @@ namespace poseidon::trainer {
 /// Confusion matrix of a classifier. Only pairs that occur use memory.
 class Confusion {
  public:
-  /// Adds a row of `classes` scores for each label. Of equal scores the first counts, as in the
-  /// accuracy. A NaN score never counts.
+  /// Adds a row of `classes` scores for each label. The predicted class is the first one with the
+  /// highest score. A NaN score of another class than class 0 is never the highest. If class 0 has
+  /// a NaN score, class 0 is predicted.
   void add(std::span<const float> scores, int64_t classes, std::span<const int32_t> labels);
 
   /// {"classes": [{"class", "samples", "correct", "accuracy"}], "confusions": [{"class",

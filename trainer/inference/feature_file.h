@@ -18,8 +18,8 @@ struct Feature {
 };
 
 /// A safetensors file of features. For each layer it has a tensor with the layer's name, (samples,
-/// channels, height, width) in fp32. "label" has the samples' labels (I32). It is written in place
-/// batch by batch, so memory use is one batch. The file gets its name when it is complete.
+/// channels, height, width) in fp32. "label" has the samples' labels (I32). The file is written
+/// batch by batch, so memory holds only one batch. The file gets its name when it is complete.
 class FeatureFile {
  public:
   /// Throws RunError if the file cannot be written, as do the other functions.

@@ -13,9 +13,10 @@
 
 namespace poseidon::trainer {
 
-/// Name of the layer that a network's main loss reads, in the network for tests if it has one. It
-/// outputs a row of Network::classes() scores for each sample. The main loss is the heaviest loss
-/// of classes, the last one of equals. Throws ConfigError if there is none.
+/// Name of the layer that the main loss of `network` reads, usually Network::in_test(). The layer
+/// outputs a row of Network::classes() scores for each sample. The main loss is the classification
+/// loss with the largest weight; if several have this weight, the last one. Throws ConfigError if
+/// the network has no such loss or layer.
 std::string score_layer(const net::Network& network);
 
 /// A job's network in phase "test" with trained weights, forward only. Used by --test, --classify
@@ -24,7 +25,7 @@ class TrainedNet {
  public:
   /// Loads the weights of the checkpoint `options.resume` or of the file `options.weights`, or
   /// their EMA if the job uses EMA and the file has them. The outputs of the layers in `keep` can
-  /// be read (Net::output). Throws ConfigError if neither is given or they do not fit.
+  /// be read (Net::output). Throws ConfigError if neither option is set, or if no weights fit.
   TrainedNet(const Job& job, const RunOptions& options, const std::vector<std::string>& keep,
              Log& log);
 
@@ -38,12 +39,13 @@ class TrainedNet {
   std::optional<int64_t> step_;
 };
 
-/// Options of a pass over the job's test set. RunOptions::stop stops it, and the console shows its
-/// progress. For `tested` see TestOptions.
+/// Options of a pass over the job's test set. RunOptions::stop stops the pass, and the console
+/// shows its progress. For `tested` see TestOptions.
 TestOptions test_options(const Job& job, const RunOptions& options, Console& console,
                          std::function<void(const data::Batch&)> tested);
 
-/// Names of the classes of the run of `options`, or else of the job's data if they exist.
+/// Class names of the run that `options` names. If this run has no class names: those of the job's
+/// data, if the data exist.
 std::vector<std::string> class_names(const Job& job, const RunOptions& options);
 
 /// "cat", or "class 7" if the label has no name.

@@ -18,7 +18,7 @@ Json implementations_json(const layers::Implementations& implementations);
 Json implementations_json(net::Net& net);
 
 /// Reads the file that the job's device.choices names: output of --tune, or a plan.json. Empty if
-/// the job names none.
+/// the job names no file.
 net::Choices choices_of(const Job& job);
 
 }  // namespace poseidon::trainer

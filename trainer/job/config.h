@@ -103,7 +103,7 @@ struct ClusterConfig {
   double gather_s = 0;        ///< seconds; 0: the job begins when all members are present
 
   int64_t worker_limit() const { return std::max(workers, max_workers); }
-  /// With 0 servers, as many as workers.
+  /// Maximum number of servers. If the job sets no number, there are as many servers as workers.
   int64_t server_limit() const {
     return servers == 0 || servers == workers ? worker_limit() : servers;
   }
@@ -134,7 +134,7 @@ struct JobConfig {
   const char* batch_key() const {
     return data.global_batch != 0 ? "data.global_batch" : "data.batch_per_worker";
   }
-  /// The value of that key.
+  /// The value of batch_key().
   int64_t batch() const {
     return data.global_batch != 0 ? data.global_batch : data.batch_per_worker;
   }
@@ -145,7 +145,7 @@ struct JobConfig {
 /// The purpose for which a job is read.
 enum class JobUse : uint8_t {
   kRun,
-  kPlan,  ///< plans only: the batch need not be divisible by the numbers of workers and servers
+  kPlan,  ///< only plans: the batch need not be divisible by logical_shards
 };
 
 /// Reads a job and checks the combination of its values: exclusive pairs, batch, shards. Throws
@@ -162,7 +162,7 @@ int64_t steps_of(const TrainConfig& train, int64_t batch, int64_t samples);
 Json resolved(JobConfig config);
 
 /// The settings that decide the result: `resolved` without paths, threads and name, with the
-/// network in place of its path. Two runs with equal hashes of it can be the same run.
+/// network in place of its path. Jobs that differ only in other settings have equal hashes.
 Json result_settings(const JobConfig& config, const Json& network);
 /// SHA-256 as 64 hexadecimal digits.
 std::string config_hash(const Json& result_settings_json);

@@ -6,8 +6,8 @@
 
 namespace poseidon::trainer {
 
-/// The folder to which the data of a job are confined when another process has sent the job. That
-/// process is not trusted, so its paths must not lead out of the folder.
+/// The only folder from which a job may read data if another process has sent the job. The other
+/// process is not trusted, so the paths in its job must not lead out of the folder.
 class DataRoot {
  public:
   /// Without a folder, no path is resolved: only generated datasets can be used.
@@ -16,7 +16,7 @@ class DataRoot {
 
   /// Returns the real file or folder for `path` of a job. `path` may be relative to the folder,
   /// begin with ${POSEIDON_DATA}, or be absolute and below the folder. Throws ConfigError; the
-  /// message is the same for a missing path and for one outside.
+  /// message is the same for a missing path and for a path outside the folder.
   std::filesystem::path resolve(const std::string& path) const;
 
  private:

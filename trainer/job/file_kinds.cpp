@@ -35,7 +35,8 @@ bool begins_as_safetensors(std::string_view head, uint64_t file_bytes) {
   return length <= file_bytes - 8;
 }
 
-/// Entry names of torch.save's zip archive, or the pickle header of older versions.
+/// True for a zip archive with entry names of torch.save, or for the pickle header of its older
+/// versions.
 bool begins_as_pytorch(std::string_view head, std::string_view extension) {
   const bool zip = head.starts_with("PK\x03\x04"sv);
   const bool named = extension == ".pt" || extension == ".pth" || extension == ".bin";

@@ -25,10 +25,10 @@ FileKind kind_of_file(const std::filesystem::path& file);
 std::string advice_on_weights(const std::filesystem::path& file);
 
 /// For a file or folder that is not a job file: its kind, and the flag or command that accepts it.
-/// "" for one that may be a job file.
+/// "" if the file may be a job file.
 std::string advice_on_job(const std::filesystem::path& file);
 
-/// For a file that is not a caffemodel: its kind, and the remedy. "" for one that may be a
+/// For a file that is not a caffemodel: its kind, and the remedy. "" if the file may be a
 /// caffemodel.
 std::string advice_on_caffemodel(const std::filesystem::path& file);
 

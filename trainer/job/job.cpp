@@ -106,7 +106,7 @@ void refuse_without_loss(const Job& job, const std::string& network_file) {
                       ": /layers: a network that is tested needs a loss in phase \"test\" too");
 }
 
-/// The job of the file after the overrides.
+/// Creates the job from the file's content after the overrides, without its network.
 Job job_of(const Json& json, const JobSource& source, Log& log) {
   Job job{.file = source.file.string(), .config = {}, .network = nullptr};
   job.config = read_job_config(json, job.file, source.use);
@@ -221,8 +221,8 @@ std::string class_text(const std::vector<std::string>& classes, size_t label) {
   return label < classes.size() ? "\"" + classes[label] + "\"" : "no class";
 }
 
-/// Transforms the first sample, as a run does at its start. A transform that rejects it rejects all
-/// samples. A damaged sample is not an error of the job.
+/// Transforms the first sample, as a run does at its start. A transform that rejects the first
+/// sample rejects all samples. A damaged sample is not an error of the job.
 void check_first_sample(const PreparedData& data, const JsonPath& place) {
   std::vector<float> pixels(static_cast<size_t>(data.transform->output().count()));
   const auto scratch = data::make_transform_scratch();

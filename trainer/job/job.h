@@ -25,7 +25,8 @@ struct JobSource {
   };  ///< values of ${VARIABLES} in paths
   /// Whether a missing path or an unset variable is only a warning, because nothing will be read.
   bool data_may_be_missing = false;
-  /// Whether other hosts read the data. Their paths then stay unchanged and are not checked.
+  /// Whether other hosts read the data. The paths of the data then stay unchanged and are not
+  /// checked.
   bool data_is_elsewhere = false;
   JobUse use = JobUse::kRun;
 };

@@ -7,8 +7,8 @@
 
 namespace poseidon::trainer {
 
-/// Descriptions of the job's data. A part is absent if there is no test set, or if its files do not
-/// exist.
+/// Descriptions of the job's data. A dataset is absent if its files do not exist, or if the job has
+/// no test set.
 struct KnownData {
   std::optional<data::DatasetDescription> train = {}, test = {};
   size_t bytes = 0;  ///< bytes that both keep in memory
@@ -16,8 +16,8 @@ struct KnownData {
 
 KnownData known_data(const PreparedData& train, const PreparedData& test);
 
-/// Opens all of the job's datasets whose files exist, as a run does. load_job has already warned of
-/// missing ones. Throws ConfigError, RunError.
+/// Opens all of the job's datasets whose files exist, as a run does. load_job() has already warned
+/// of missing files. Throws ConfigError, RunError.
 KnownData inspect_data(const Job& job, Log& log);
 
 }  // namespace poseidon::trainer

@@ -38,8 +38,8 @@ void LayerTimes::describe(Fields& fields) {
       Presence::kRequired);
 }
 
-/// A rebuild is a larger weight gradient. A convolution may use fewer multiply-adds than are
-/// counted (Winograd), so linear layers are preferred.
+/// Rebuilding a gradient is the same product as a weight gradient, over more samples. A convolution
+/// may use fewer multiply-adds than are counted (Winograd), so linear layers are preferred.
 double LayerTimes::rebuild_gflops() const {
   double linear = 0, convolution = 0;
   for (const Layer& layer : layers) {

@@ -199,7 +199,7 @@ bool is_about(const JsonPathError& error, const std::string& assigned) {
 std::string nearest_job_path(std::string_view typed) {
   std::vector<std::string> paths, keys;
   add_paths(job_schema(), "", paths);
-  // Of equal keys, a key without a path means the one with the shortest path.
+  // If several objects have the typed key, the key with the shortest path is meant.
   std::ranges::stable_sort(paths, {},
                            [](const std::string& path) { return std::ranges::count(path, '.'); });
   for (const std::string& path : paths) keys.push_back(last_key(path));

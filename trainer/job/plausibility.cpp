@@ -68,7 +68,7 @@ std::vector<Part> prepared_parts(const RunFacts& facts) {
   return parts;
 }
 
-/// Whether the samples are pixels from 0 to 255, if that is known.
+/// True if the samples are known to be pixels from 0 to 255.
 bool has_pixels(const Part& part) {
   if (part.known) return !part.known->floats;
   static const std::set<std::string> kPixels{"mnist", "cifar10", "cifar100", "images", "digits"};
@@ -193,8 +193,8 @@ bool begins_at_zero(const Node& node) {
   });
 }
 
-/// Whether a layer with weights reads the output, without a layer in between that adds other
-/// values.
+/// Whether a layer with weights reads the output of layer `index`, directly or through layers with
+/// a single input.
 bool feeds_weights(const Network& network, const Readers& readers, size_t index) {
   std::vector<int> waiting = readers[index];
   while (!waiting.empty()) {

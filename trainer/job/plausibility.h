@@ -15,7 +15,7 @@ namespace poseidon::trainer {
 /// Progress of a resumed run.
 struct ResumedAt {
   int64_t step = 0;          ///< steps done
-  double learning_rate = 0;  ///< the next learning rate of the run before it was resumed
+  double learning_rate = 0;  ///< the next learning rate according to the checkpoint
 };
 
 /// Input of the rules.
@@ -34,11 +34,12 @@ struct RunFacts {
 /// One sentence for each doubtful setting: "FILE: POINTER: value, consequence; remedy".
 std::vector<std::string> doubtful_settings(const RunFacts& facts);
 
-/// Logs them as warnings. Only the process that the user has started calls it, once per run.
+/// Logs the doubtful settings as warnings. Only the process that the user has started calls this
+/// function, once per run.
 void warn_of_doubtful_settings(const RunFacts& facts, Log& log);
 
-/// Names of layers whose weights are all 0 at the start and through which later layers with weights
-/// learn. All their outputs are equal, and stay equal.
+/// Names of layers whose initial weights are all 0, and whose output a later layer with weights
+/// reads. All outputs of such a layer are equal, and stay equal.
 std::vector<std::string> layers_of_zeros(const net::Network& network);
 
 }  // namespace poseidon::trainer

@@ -51,7 +51,7 @@ std::string joined(const Texts& texts, const std::string& separator) {
   return out;
 }
 
-/// Of a heading, as GitHub makes it.
+/// The anchor that GitHub creates for a heading.
 std::string anchor_of(const std::string& heading) {
   std::string anchor;
   for (const char c : heading)
@@ -67,8 +67,8 @@ Json without_defaults(Json schema) {
   return schema;
 }
 
-/// "`split` is `"test"` by default" for each key of a schema that has another default in `first`, a
-/// schema of the same keys.
+/// Adds a text such as "`split` is `"test"` by default" for each key whose default differs from
+/// that in `first`. Both schemas have the same keys.
 void list_other_defaults(const Json& first, const Json& schema, std::set<std::string>& out) {
   for (const auto& [key, field] : schema.items()) {
     const Json& before = schema.is_array() ? first[std::stoul(key)] : first[key];
@@ -79,7 +79,7 @@ void list_other_defaults(const Json& first, const Json& schema, std::set<std::st
   }
 }
 
-/// The variants of an object by the value of the key that selects one, such as "type".
+/// A variant of an object. The value `name` of the key `key`, such as "type", selects it.
 struct Variant {
   std::string key, name;
   const Json& schema;
@@ -106,7 +106,7 @@ std::set<std::string> required_of(const Json& schema) {
   return names;
 }
 
-/// A key that several variants describe in the same words, with their names.
+/// A key with the same description in several variants, and the names of these variants.
 struct CommonKey {
   std::string key;
   Json field;
@@ -135,7 +135,7 @@ std::vector<CommonKey> common_keys(const std::vector<Variant>& variants) {
   return keys;
 }
 
-/// Such as "integer >= 1 (`8`)", with the default, or "string (required)".
+/// Text such as "integer >= 1 (`8`)", with the default, or "string (required)".
 std::string value_text(const Json& field, bool is_required) {
   if (is_required) return type_text(field) + " (required)";
   return type_text(field) +
@@ -174,7 +174,7 @@ class Writer {
     });
   }
 
-  /// `selector`: the key that selects a variant. Its values have a table of their own.
+  /// `selector`: the key that selects a variant. Its values have a separate table.
   void table(const Json& schema, const std::set<std::string>& hidden, const std::string& selector) {
     const std::set<std::string> required = required_of(schema);
     bool empty = true;

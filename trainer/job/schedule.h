@@ -17,7 +17,7 @@ struct ScheduleConfig {
   std::vector<double> milestones;  ///< multistep, ascending
   double minimum = 0;              ///< cosine, poly: factor of the learning rate at the end
   double warmup = 0;               ///< length of the warm-up
-  double warmup_start = 0;         ///< factor of the learning rate at its beginning
+  double warmup_start = 0;         ///< factor of the learning rate at the start of the warm-up
   enum class Unit : int { kSteps, kEpochs } unit = Unit::kSteps;
 
   void describe(Fields& fields);
@@ -26,8 +26,8 @@ struct ScheduleConfig {
 /// The learning rate as a pure function of the step.
 class Schedule {
  public:
-  /// `steps` of the whole job; `steps_per_epoch` may be fractional. Throws ConfigError, prefixed
-  /// with `place`, if the values do not fit together.
+  /// `steps`: length of the whole job; `steps_per_epoch` may be fractional. Throws ConfigError,
+  /// prefixed with `place`, if the values do not fit together.
   Schedule(const ScheduleConfig& config, double learning_rate, int64_t steps,
            double steps_per_epoch, const std::string& place);
 

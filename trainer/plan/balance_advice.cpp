@@ -10,7 +10,7 @@ namespace {
 
 /// A GPU is often at least this many times as fast as a CPU.
 constexpr int64_t kWantedPerWorker = 8;
-/// With fewer shards per worker, their numbers can hardly match the speeds.
+/// With fewer shards per worker, the numbers of shards can hardly match the workers' speeds.
 constexpr int64_t kFewPerWorker = 4;
 
 /// The smallest divisor of the batch that is at least `wanted`.

@@ -28,7 +28,7 @@ bool assigns_by_speed(const Job& job, const comm::PlanRequest& request,
   return cluster.balance == Balance::kSpeed && cluster.workers > 1 && !keeps;
 }
 
-/// Raises the times of a layer to the longer of both.
+/// For each pass, sets `longest` to the longer of both times.
 void raise(comm::LayerTime& longest, const comm::LayerTime& other) {
   longest.forward_ms = std::max(longest.forward_ms, other.forward_ms);
   longest.backward_ms = std::max(longest.backward_ms, other.backward_ms);
@@ -131,8 +131,8 @@ void MeasuredPlan::assign_by_speed() {
   dealt_ = dealt_text(step_times, shards);
 }
 
-/// Sets each layer's time to the longest of all workers, on the device with the most shards of its
-/// worker. Layers without sums are included: their times count for the neighboring layers.
+/// Sets each layer's time to the longest time of all workers. A worker's time is that of its device
+/// with the most shards. The times of layers without sums are added to neighboring layers.
 void MeasuredPlan::add_longest_times() {
   const comm::Assignment assignment = comm::assignment_of(request_);
   const auto shards = [&](uint32_t worker) {

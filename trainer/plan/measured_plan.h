@@ -14,10 +14,9 @@
 
 namespace poseidon::trainer {
 
-/// Makes the plan of a job that depends on measurements, after the workers have timed their layers.
-/// The schemes may depend on the times and on the network between the workers; the slowest counts.
-/// The link is measured too, unless the job sets it. The assignment of logical shards may also
-/// depend on the times.
+/// Makes a job's plan from measurements, after the workers have timed their layers. The schemes may
+/// depend on the times of the slowest worker and on the link rate. The link rate is measured too,
+/// unless the job sets it. The assignment of logical shards may also depend on the times.
 class MeasuredPlan {
  public:
   /// Requires wanted(). `resumed` may be null, and is not stored. Throws ConfigError.
@@ -27,7 +26,7 @@ class MeasuredPlan {
   static bool wanted(const Job& job, const Checkpoint* resumed, bool replan);
 
   /// A plan for the same workers and servers, for use before make(). If shards are assigned by
-  /// speed, worker 0 has the largest possible number of shards. Each other worker has one per
+  /// speed, worker 0 has the largest possible number of shards. Each other worker has one shard per
   /// device.
   comm::Plan provisional() const;
   bool needs_link_rate() const { return wants_link_; }
@@ -51,7 +50,7 @@ class MeasuredPlan {
   const double limit_mbps_;
   comm::PlanRequest request_;
   const std::optional<comm::Plan> earlier_;  ///< the plan of the job or checkpoint, if any
-  const bool by_time_, by_speed_;  ///< whether measurements decide schemes, and assignment
+  const bool by_time_, by_speed_;  ///< whether measurements decide the schemes; the assignment
   const bool wants_link_;
   std::optional<comm::LinkRate> link_;    ///< measured
   std::map<uint16_t, LayerTimes> times_;  ///< by rank

@@ -59,7 +59,8 @@ struct ShardDevice {
   DeviceNote device;
 };
 
-/// By logical shard of a plan. A worker without a device note has a device of the kind `otherwise`.
+/// The worker and device of each logical shard of a plan. A worker without a device note counts as
+/// a device of kind `otherwise`.
 std::vector<ShardDevice> devices_by_shard(const Json& plan, const Job& job,
                                           const std::string& otherwise) {
   const DeviceNotes devices = devices_of_plan(plan);
@@ -76,8 +77,8 @@ std::vector<ShardDevice> devices_by_shard(const Json& plan, const Job& job,
   return shards;
 }
 
-/// The first difference that makes two devices compute differently, for both: {"2 threads", "4
-/// threads"}. Two empty strings if they compute alike, or if one is unknown.
+/// The first property in which two devices compute differently, with the values of both: {"2
+/// threads", "4 threads"}. Two empty strings if both compute alike, or if a device is unknown.
 std::pair<std::string, std::string> difference_between(const DeviceNote& one,
                                                        const DeviceNote& other) {
   if (one.kind != other.kind) return {one.kind, other.kind};
@@ -88,8 +89,8 @@ std::pair<std::string, std::string> difference_between(const DeviceNote& one,
   return {};
 }
 
-/// Text such as "logical shard 3 was computed by cuda until the checkpoint and is by cpu now, on
-/// worker 1, ...".
+/// Text such as "logical shard 3 was computed by cuda until the checkpoint and is now computed by
+/// cpu on worker 1, ...".
 std::string moved_shard(const Json& plan_before, const Json& plan_now, const Job& job,
                         const std::string& otherwise, const std::string& until) {
   const std::vector<ShardDevice> before = devices_by_shard(plan_before, job, otherwise);

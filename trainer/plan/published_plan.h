@@ -22,12 +22,12 @@ struct PublishedPlan {
   int64_t first_step = 0;  ///< number of steps already done
   bool again = false;      ///< checkpoint and test due after first_step may be missing
   int64_t last_step = 0;   ///< last step of this run
-  int64_t in_flight = 0;   ///< of the steps done, those whose sums come with the initial values
+  int64_t in_flight = 0;   ///< last steps done whose sums come with the initial values
   bool tested = false;     ///< metrics.jsonl has a test after first_step
   bool trace = false;      ///< all members record traces
   bool restored = false;   ///< in a later view: the initial values are from a checkpoint
   /// Number of workers that receive the values of worker 0 in this view; they have the last ranks.
-  /// A joiner receives them again if the view that it joined ended before its first step.
+  /// A joiner receives the values again if the view that it joined ended before the first step.
   int64_t receiving = 0;
   void describe(Fields& fields);
   bool receives_values(uint16_t worker) const;
@@ -49,14 +49,16 @@ PublishedPlan read_published_plan(const Json& json);
 /// of device, with other arithmetic or another number of threads.
 void warn_of_other_devices(const RunState& before, const PublishedPlan& now, const Job& job,
                            Log& log);
-/// The same for a change of plan during a run; "" if each shard is computed as before.
+/// Describes such a change between two plans of a run; "" if each shard is computed as before.
 std::string moved_shard(const Json& plan_before, const Json& plan_now, const Job& job);
 
-/// Reads the plan. Throws ConfigError if it is for another job, or has no rank for `self`.
+/// Reads the plan. Throws ConfigError if the plan is for another job, or has no node with the rank
+/// of `self`.
 comm::Plan read_sync_plan(const PublishedPlan& published, const Job& job, comm::NodeId self);
 
-/// Options of a worker's net with `versions` versions of everything that an update changes. Choices
-/// apply to the job's kind of device only; another kind uses its fixed rule. Throws ConfigError.
+/// Options of a worker's net with `versions` versions of everything that an update changes. The
+/// published choices apply only to the job's kind of device. A device of another kind uses its
+/// fixed rule. Throws ConfigError.
 net::Net::Options net_options(const Job& job, const PublishedPlan& published,
                               const comm::Plan& plan, int versions);
 

@@ -28,9 +28,9 @@ comm::PlanRequest plan_request(const Job& job);
 /// to the next forward pass. Throws ConfigError.
 void add_times(comm::PlanRequest& request, const LayerTimes& timing, const std::string& file);
 
-/// The existing plan that a run follows: that of "comm.plan" if the job names one, else that of the
-/// resumed run unless `replan`. nullopt if the run makes a new plan. `resumed` may be null. Throws
-/// ConfigError.
+/// The existing plan that a run follows: the plan in the file "comm.plan", if the job names it. If
+/// not, the plan of the resumed run, unless `replan` is set. nullopt if the run makes a new plan.
+/// `resumed` may be null. Throws ConfigError.
 std::optional<comm::Plan> earlier_plan(const Job& job, const comm::PlanRequest& request,
                                        const Checkpoint* resumed, bool replan);
 

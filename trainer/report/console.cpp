@@ -66,7 +66,7 @@ void Console::open_log(const std::filesystem::path& file, const std::string& hea
   try {
     log_.emplace(file);
   } catch (const RunError&) {
-    return;  // the folder is full or not writable; required files report that
+    return;  // the folder is full or not writable; a required file reports that
   }
   log_path_ = file;
   std::error_code failure;

@@ -15,8 +15,8 @@
 
 namespace poseidon::trainer {
 
-/// Writes lines to standard error. On a terminal, one live line below them is overwritten. The
-/// lines of a run are also appended to a file. Thread-safe.
+/// Writes lines to standard error. On a terminal, it overwrites one live line below them. The lines
+/// of a run are also appended to a file. Thread-safe.
 class Console final : public Log {
  public:
   enum class Mode : uint8_t {
@@ -63,8 +63,8 @@ inline constexpr const char* kConsoleFile = "console.log";
 /// The first line of a session in the log file.
 std::string session_header(const std::string& command);
 
-/// Calls `run` and returns its result. Then closes the console's log. After an exception, the log's
-/// last line is the error: the caller that prints it has no access to the log.
+/// Calls `run`, closes the console's log, and returns the result of `run`. After an exception, the
+/// log's last line is the error: the caller that prints the error has no access to the log.
 template <class Run>
 auto recorded(Console& console, const Run& run) {
   struct Closing {

@@ -16,16 +16,16 @@ struct CheckpointBytes {
   uint64_t weights = 0, state = 0;
 };
 CheckpointBytes checkpoint_bytes(const RunTensors& tensors, int64_t in_flight);
-/// The same for the JSON of tensor_list().
+/// As above, for the JSON of tensor_list().
 CheckpointBytes checkpoint_bytes(const Json& list, int64_t in_flight);
 
-/// Maximum number of checkpoints that a run of `steps` more steps adds to `existing` ones at one
-/// time: the kept ones, the best one, and the one being written.
+/// Maximum number of checkpoints that a run of `steps` more steps adds to the `existing` ones at
+/// one time. It includes the newest ones, the best one, and the one being written.
 uint64_t max_new_checkpoints(const TrainConfig& train, int64_t steps, int64_t existing);
 
 /// Throws ConfigError if the disk of folder `run` has no room for one checkpoint, or if the file
-/// size limit is below its larger file. Warns if there is no room for all checkpoints of `steps`
-/// more steps.
+/// size limit is below the larger file of a checkpoint. Warns if there is no room for all
+/// checkpoints of `steps` more steps.
 void check_disk_space(const std::filesystem::path& run, const CheckpointBytes& bytes,
                       const TrainConfig& train, int64_t steps, Log& log);
 

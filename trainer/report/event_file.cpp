@@ -58,7 +58,8 @@ int64_t seconds_in(const std::string& name) {
   return seconds;
 }
 
-/// The clock may have been set back since the last session, or show the same second.
+/// Returns a name that sorts after all existing files, even if the clock was set back or shows the
+/// same second.
 std::filesystem::path path_in(const std::filesystem::path& folder, double now) {
   auto seconds = static_cast<int64_t>(now);
   std::error_code failure;

@@ -27,7 +27,8 @@ double elapsed_of(const Json& line) {
   return known ? line["elapsed_s"].get<double>() : 0;
 }
 
-/// Keeps the lines of earlier sessions up to `step`; later steps are made again.
+/// Keeps the lines of earlier sessions up to `step`. Removes the others, because the run repeats
+/// their steps.
 EarlierLines cut_after(const fs::path& path, int64_t step) {
   EarlierLines earlier;
   std::ifstream file(path);
@@ -68,8 +69,8 @@ std::string times_text(const StepTimes& times) {
   return formatted("%.0f+%.0f", times.compute_ms, times.wait_ms());
 }
 
-/// Milliseconds of compute and of waiting, by worker. Of many workers it shows only the slowest,
-/// for which the others wait.
+/// Milliseconds of compute and of waiting, by worker. With more than kWorkersShown workers it shows
+/// only the slowest, for which the others wait.
 std::string workers_text(const std::vector<StepTimes>& workers) {
   if (workers.empty()) return "";
   if (workers.size() > kWorkersShown) {

@@ -49,17 +49,17 @@ class Metrics {
 
   /// `last`: the run ends here, so the step is always written.
   void trained(const StepReport& report, bool last);
-  /// The run has ended after the last reported step. Writes that step if it was not written.
+  /// The run has ended after the last reported step. Writes this step if it was not written.
   void end();
   void tested(int64_t step, const TestResult& result);
-  /// Removes the lines of later steps. Throws RunError.
+  /// Removes the lines of steps after `step`. Throws RunError.
   void forget_after(int64_t step);
 
   /// Samples per second of training, without tests and checkpoints.
   double samples_per_second() const;
 
  private:
-  /// Steps since the last line.
+  /// Totals over several steps: those since the last line, or all steps.
   struct Window {
     int64_t steps = 0;
     StepTimes times;

@@ -13,8 +13,8 @@ namespace poseidon::trainer {
 /// labels; empty if no run is known.
 std::vector<std::string> classes_of_run(const RunOptions& options);
 
-/// The first label with another meaning in `now`: `label 1 is "red" in the run and "green" now`; ""
-/// if there is none.
+/// Describes the first label with another meaning in `now`: `label 1 is "red" in the run and
+/// "green" now`; "" if there is no such label.
 std::string class_difference(const std::vector<std::string>& run,
                              const std::vector<std::string>& now);
 

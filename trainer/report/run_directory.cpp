@@ -133,7 +133,7 @@ RunDirectory::~RunDirectory() {
   std::error_code ignored;
   if (!made_.empty()) {
     fs::remove_all(path_, ignored);
-    // Remove the parent folders that were created for it, unless they are used otherwise.
+    // Remove the parent folders that were created for this folder, unless they contain other files.
     for (fs::path above = fs::absolute(path_); above != made_ && !ignored;) {
       above = above.parent_path();
       fs::remove(above, ignored);

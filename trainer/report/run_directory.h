@@ -21,11 +21,11 @@ inline constexpr const char* kClassesFile = "classes.json";
 /// TensorBoard file and checkpoints/.
 class RunDirectory {
  public:
-  /// Only reads. Throws ConfigError for a folder that is not empty, unless `resumed`, or unless it
-  /// is from a process that was killed before its first step.
+  /// Only reads. Throws ConfigError if the folder is not empty. Two folders are allowed: that of a
+  /// resumed run, and that of a process that was killed before its first step.
   RunDirectory(std::filesystem::path path, bool resumed);
-  /// Creates an empty folder "runs/<name>-<date>-<time>", with a number at its end if another
-  /// process has created that one. Throws RunError.
+  /// Creates an empty folder "runs/<name>-<date>-<time>", and appends a number if another process
+  /// has created a folder with this name. Throws RunError.
   explicit RunDirectory(const std::string& name);
   /// Removes a folder that was created for a run that did not begin.
   ~RunDirectory();
@@ -38,13 +38,13 @@ class RunDirectory {
   /// Removes incomplete files of a killed writer. Does nothing if another process has continued
   /// this run.
   void tidy() const;
-  /// The run has begun: the folder stays, whatever the outcome.
+  /// Call it when the run has begun: the destructor then does not remove the folder.
   void keep() { kept_ = true; }
   /// Throws RunError if another process has continued this run.
   void check_lock() const;
 
-  /// 32 random hexadecimal digits from the creation of the folder. They stay the same when the run
-  /// is resumed. Valid after make().
+  /// 32 random hexadecimal digits, chosen when the folder was created. A resumed run has the same
+  /// digits. Valid after make().
   const std::string& id() const { return id_; }
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
@@ -52,7 +52,7 @@ class RunDirectory {
   /// Writes the resolved job next to a copy of its network: a job file that can be run again.
   void write_config(const Job& job) const;
   void write(const char* file, const Json& json) const;
-  /// The same at the end of a run: a failed write is only a warning.
+  /// As write(), but a failed write is only a warning. For the end of a run.
   void write_or_warn(const char* file, const Json& json, Log& log) const;
 
  private:
@@ -64,16 +64,16 @@ class RunDirectory {
   std::string id_;
 };
 
-/// The run directory of --resume, which names it or one of its checkpoints; "" for a checkpoint
-/// outside a run directory.
+/// The run directory for an argument of --resume or --weights: the directory, or a checkpoint in
+/// it. "" for a checkpoint outside a run directory.
 std::filesystem::path run_directory_of(const std::filesystem::path& run_or_file);
 
-/// The job file of the run of --resume, which names it or one of its checkpoints. Throws
-/// ConfigError, which names the missing file.
+/// The job file of the run that --resume names: by its directory, or by one of its checkpoints.
+/// Throws ConfigError, which names the missing file.
 std::filesystem::path job_file_of(const std::filesystem::path& run_or_file);
 
-/// Opens the run directory `output`, or else the one of `resume`, which continues, or else a new
-/// one for a job with name `name`.
+/// Opens the run directory `output`. Without `output`, opens the directory of the resumed run.
+/// Without both, creates a new directory for the job `name`.
 RunDirectory open_run_directory(const std::filesystem::path& output,
                                 const std::filesystem::path& resume, const std::string& name);
 

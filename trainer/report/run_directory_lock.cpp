@@ -35,7 +35,7 @@ std::string holder_in(const std::string& contents) {
   return text("process ", json["pid"].dump(), " on ", shown(json["host"]));
 }
 
-/// Waits for the holder's name, which is written shortly after the lock is acquired.
+/// Waits for the holder's name, which the holder writes shortly after it has acquired the lock.
 std::string await_holder(const fs::path& run) {
   std::string contents = RunDirectoryLock::text_in(run);
   for (int attempt = 0; attempt < 50 && contents.find('\n') == std::string::npos; ++attempt) {

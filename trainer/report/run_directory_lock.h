@@ -14,10 +14,11 @@ class LockLost final : public RunError {
   using RunError::RunError;
 };
 
-/// The lock that gives a run directory a single writer. The writer holds a lock on the file
-/// `run.lock`, which identifies the writer. Each writer increments its fencing number. Some network
-/// file systems do not share locks between hosts, so the number is checked too. A process that was
-/// stopped while another one continued the run finds a different number.
+/// A lock that allows only one writer in a run directory. The writer locks the file `run.lock`. The
+/// file contains the host and process of the writer, and a fencing number, which each new writer
+/// increments. Some network file systems do not share locks between hosts, so the lock also checks
+/// the content. A process that was stopped while another process continued the run finds another
+/// number.
 class RunDirectoryLock {
  public:
   /// Throws ConfigError, which names the holder, if another process has the lock. Throws RunError
@@ -27,11 +28,12 @@ class RunDirectoryLock {
   /// Whether this process is known to still be the writer.
   bool is_held() const;
   /// Throws LockLost, which names the other process, if this process is no longer the writer.
-  /// Throws RunError if that cannot be read, for example because a file server does not answer.
+  /// Throws RunError if the file does not exist or cannot be read, for example because a file
+  /// server does not answer.
   void check() const;
 
-  /// The content of `run.lock`; "" if it does not exist. For a process that writes on behalf of the
-  /// writer. Throws RunError.
+  /// The content of `run.lock`; "" if it does not exist. Used by a process that writes on behalf of
+  /// the writer. Throws RunError.
   static std::string text_in(const std::filesystem::path& run);
 
  private:

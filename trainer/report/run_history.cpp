@@ -92,8 +92,8 @@ void RunHistory::begin() {
           {"first_step", options_.steps_done + 1}});
 }
 
-/// The process of the previous session disappeared. Its last step is in the last line of
-/// metrics.jsonl.
+/// Ends the previous session if its process has disappeared. The last line of metrics.jsonl has the
+/// last step of that session.
 void RunHistory::end_interrupted() {
   if (sessions_.empty() || sessions_.back().contains("how")) return;
   const Json& last = options_.last_line;

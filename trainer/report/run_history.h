@@ -11,12 +11,12 @@
 
 namespace poseidon::trainer {
 
-/// The sessions of a run: each process that has made steps of it, with its time, host, and node
-/// events. `sessions.jsonl` in the run's folder stores them, one JSON object per line. {"type":
-/// "begin", "time", "host", "pid", "first_step"} begins a session. {"type": "events", "losses",
-/// "joins", "replayed_steps", "lost_s"} has the node failures and joins since the line before, and
-/// the sums of the session so far. {"type": "end", "time", "steps", "how"} ends it. Used by one
-/// thread.
+/// The sessions of a run, with their times, hosts and node events. A session is one process that
+/// has made steps of the run. `sessions.jsonl` in the run's folder stores the sessions, one JSON
+/// object per line. {"type": "begin", "time", "host", "pid", "first_step"} begins a session.
+/// {"type": "events", "losses", "joins", "replayed_steps", "lost_s"} has the node failures and
+/// joins since the previous line, and the totals of the session so far. {"type": "end", "time",
+/// "steps", "how"} ends a session. Used by one thread.
 class RunHistory {
  public:
   struct Options {
@@ -28,7 +28,8 @@ class RunHistory {
     std::function<void()> before_writing = [] {};
   };
 
-  /// Reads the earlier sessions. The first call of another function begins this session.
+  /// Reads the earlier sessions. The first call of begin(), note_events() or end() begins this
+  /// session.
   RunHistory(Options options, Log& log);
 
   void begin();
@@ -37,9 +38,9 @@ class RunHistory {
   /// `how`: "finished", "stopped", or "failed: ...".
   void end(int64_t steps, std::string_view how);
 
-  /// Adds "sessions" to a summary that has the events of this session. Its "losses" and "joins"
-  /// become those of all sessions, each with the number of its "session". Its "replayed_steps" and
-  /// "lost_s" become the sums over all sessions.
+  /// Adds "sessions" to a summary that has the events of this session. Replaces "losses" and
+  /// "joins" by the events of all sessions. Each event has the number of its "session". Replaces
+  /// "replayed_steps" and "lost_s" by the sums over all sessions.
   void add_to(Json& summary) const;
 
  private:

@@ -50,13 +50,13 @@ void RunReport::trained(const StepReport& report, bool last) {
 }
 
 /// Compares a repeated step. Only the last step can be compared, but the members never go back
-/// further than the last step that all had made.
+/// further than the last step that all members had made.
 void RunReport::check_again(const StepReport& report) const {
   if (report.step == last_report_.step)
     check_same(text("step ", report.step), report.mean, last_report_.mean, 0);
 }
 
-/// Different workers add up a test in a different order, so equality has a tolerance.
+/// After a change of workers a test is summed in another order, so the comparison has a tolerance.
 void RunReport::tested(int64_t step, const TestResult& result) {
   if (last_test_ && step <= tested_step_) {
     if (step == tested_step_)
@@ -87,16 +87,16 @@ void RunReport::end(int64_t steps, const std::string& failure) {
   history_.end(steps, how);
 }
 
-/// Loss of the last step; if this session has made none, of the last step that an earlier session
-/// logged.
+/// Loss of the last step. If this session has made no step: loss of the last step that an earlier
+/// session logged.
 Json RunReport::trained_loss() const {
   if (last_report_.step > 0) return last_report_.mean.loss;
   const Json& earlier = metrics_.earlier().last_train;
   return earlier.is_null() ? Json() : earlier.value("loss", Json());
 }
 
-/// A value of the last test, possibly of an earlier session; null if there is none, or no layer
-/// reports it.
+/// A value of the last test, possibly of an earlier session; null if there was no test, or if no
+/// layer reports the value.
 Json RunReport::tested(const std::string& key) const {
   if (!last_test_) {
     const Json& earlier = metrics_.earlier().last_test;

@@ -44,7 +44,7 @@ class RunReport {
   /// twice. Throws ReplayDiffers if a repeated step or test has another result.
   void trained(const StepReport& report, bool last);
   void tested(int64_t step, const TestResult& result);
-  /// Discards the reports of later steps, which will be repeated.
+  /// Discards the reports of steps after `step`, because the run will repeat these steps.
   void forget_after(int64_t step);
   /// Events of the nodes in this session so far, from ViewRecords::write_to().
   void note_events(const Json& events) { history_.note_events(events); }

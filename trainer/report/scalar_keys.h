@@ -10,9 +10,10 @@
 
 namespace poseidon::trainer {
 
-/// Keys for the scalars that the layers of a network report. "top1" is the accuracy at the layer
-/// with the heaviest loss, the last one of equals. If several layers report, each has a key with
-/// its name too: "loss3/top1". The total loss has no key here.
+/// Keys for the scalars that the layers of a network report. "top1" is the accuracy that the layer
+/// with the largest loss weight reports; if several layers have this weight, the last one. If
+/// several layers report scalars, each scalar also has a key with its layer: "loss3/top1". The
+/// total loss has no key here.
 class ScalarKeys {
  public:
   ScalarKeys() = default;

@@ -5,7 +5,7 @@
 
 namespace poseidon::trainer {
 
-/// The present time of day as "2026-03-01T14:05:09.250Z".
+/// The current time of day as "2026-03-01T14:05:09.250Z".
 std::string time_of_day(
     std::chrono::system_clock::time_point when = std::chrono::system_clock::now());
 

@@ -11,7 +11,8 @@ namespace {
 
 constexpr size_t kSpansOfNote = 20000;  // about a megabyte of JSON
 constexpr size_t kNumbersOfSpan = TraceNote::kNumbersOfSpan;
-/// For one node: two threads, twice if a job fails at its end, and their labels.
+/// Limit for one node. A node sends the spans and labels of two threads, and sends them twice if
+/// the job fails at its end.
 constexpr size_t kMaxTraceBytes = size_t{64} << 20;
 constexpr size_t kClockSamples = 64;
 

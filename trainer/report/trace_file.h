@@ -25,14 +25,15 @@ std::vector<TraceNote> write_spans(const TraceRecorder& recorder);
 ClockNote clock_question();
 ClockNote clock_answer(ClockNote question);
 
-/// Offset of another host's steady clock from ours. The answer's time lies between sending and
-/// receiving. The fastest recent round trip gives the narrowest bounds.
+/// Offset of another host's steady clock from the clock of this host. The other host reads its
+/// clock between our sending and our receiving. So the fastest recent round trip gives the
+/// narrowest bounds.
 class ClockOffset {
  public:
   void add(int64_t asked_ns, int64_t there_ns, int64_t answered_ns);
   /// 0 before the first answer.
   int64_t nanoseconds() const;
-  /// Half of that fastest round trip: an upper bound on the error.
+  /// Half of the fastest recent round trip: an upper bound on the error.
   int64_t uncertainty_ns() const;
 
  private:
@@ -48,7 +49,8 @@ class TraceCollection {
   /// Adds a note of write_spans(). Throws ConfigError for invalid content, and for too much data.
   void add(comm::NodeId node, const TraceNote& note);
   void answered(comm::NodeId node, const ClockNote& answer, int64_t answered_ns);
-  /// The steps that are complete on all threads, on our clock, in the Trace Event Format.
+  /// The steps that are complete on all threads, in times of this host's clock, in the Trace Event
+  /// Format.
   Json events() const;
 
  private:

@@ -53,7 +53,7 @@ struct Computation {
   /// Restores the initial values.
   void restore_initial_values(const Job& job);
 
-  // As in TrainingLoop. If `steps` is empty, the two steps are steps_done.
+  // As in TrainingLoop. If `steps` is empty, the first two return steps_done.
   int64_t last_complete_step() const;
   int64_t earliest_revertible_step() const;
   void revert_to(int64_t step);

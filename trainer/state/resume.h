@@ -19,7 +19,7 @@ std::unique_ptr<Checkpoint> resumed_checkpoint(const Job& job, const std::filesy
 
 /// Opens the checkpoint with the weights file `newest`, to which a run goes back. If it is damaged,
 /// opens the latest earlier intact one in its folder. Returns null with a warning if no checkpoint
-/// is intact, or if it holds the sums of more than `max_in_flight` steps.
+/// is intact, or if the opened one holds the sums of more than `max_in_flight` steps.
 std::unique_ptr<Checkpoint> intact_checkpoint(const Job& job, const std::filesystem::path& newest,
                                               int64_t max_in_flight, Log& log);
 

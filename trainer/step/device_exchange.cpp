@@ -43,7 +43,8 @@ void DeviceExchange::contribute_statistics(int64_t shard) {
   arrivals_.check_alive();
   std::vector<uint32_t> all(layers_.size());
   std::iota(all.begin(), all.end(), 0U);
-  // No event to wait for: the forward pass made them, and the stream is already ordered after it.
+  // Needs no event: Net::forward() sends the scalars on the same stream after the forward pass. So
+  // the stream is already ordered after the computation of the statistics.
   contribute(all, shard, WorkerLayer::What::kStatistics, {});
   if (announced_ == 0 && own_.is_last(shard)) end_step();
 }

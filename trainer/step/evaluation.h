@@ -26,7 +26,7 @@ struct TestResult {
 struct TestSums {
   int64_t samples = 0;
   std::vector<SampleSums> parts;  ///< by index of the part
-  double seconds = 0;             ///< several workers test in parallel: their maximum
+  double seconds = 0;             ///< with several workers: the maximum
 
   TestResult mean() const;
 };

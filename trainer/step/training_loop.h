@@ -45,9 +45,9 @@ class TrainingLoop {
     /// sums.
     SumsInFlight* sums = nullptr;
     TraceRecorder* trace = nullptr;  ///< of the compute thread; may be null
-    /// Called in each step after its first forward pass, with the number of steps done before.
-    /// Until the call returns, parameters, state and statistics have the values with which the step
-    /// is computed. May be null.
+    /// Called in each step after its first forward pass, with the number of steps done before this
+    /// step. Until the call returns, parameters, state and statistics have the values with which
+    /// the step is computed. May be null.
     std::function<void(int64_t done)> between_passes = nullptr;
   };
 
