@@ -76,7 +76,7 @@ class OnceLog final : public Log {
   std::string last_ GUARDED_BY(mutex_);
 };
 
-/// Returns the rank that a launcher sets: Slurm, Open MPI or PMI; -1 without one.
+/// Returns the rank that a launcher sets: Slurm, Open MPI or PMI; -1 without a launcher.
 int64_t rank_of_launcher() {
   for (const char* variable : {"SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK"})
     if (const char* value = std::getenv(variable)) return std::strtoll(value, nullptr, 10);
@@ -169,7 +169,7 @@ int run_node(const char* name, const Arguments& arguments, OneJob one_job) {
       options.heartbeat->over();
       return code;
     } catch (...) {
-      // The other half of the node would wait forever.
+      // The worker would wait forever for the server, or the server for the worker.
       std::_Exit(report(name, std::current_exception()));
     }
   };

@@ -146,7 +146,8 @@ std::vector<int> stop_signals(const TrainOptions& options) {
   return read_stop_signals(options.stop_signals);
 }
 
-/// Counts the files of the data and of the run, and several for each member of a cluster.
+/// Throws ConfigError if the limit on open files is too low. A run needs files for data and
+/// results. A coordinator also needs several for each member.
 void check_open_files(const Job& job, const TrainOptions& options) {
   constexpr rlim_t kOfRun = 16, kOfMember = 6;
   const trainer::ClusterConfig& cluster = job.config.cluster;
@@ -195,7 +196,7 @@ Json extract(const Job& job, const TrainOptions& options, Console& console) {
                           result_file(job, options, "features.safetensors"), console);
 }
 
-/// Prints the scores of all readable images, then the errors of the others.
+/// Prints the scores of all readable images, then the errors of the unreadable images.
 void classify(const Job& job, const TrainOptions& options, Console& console) {
   const Json result = trainer::classify(job, run_options(options, console),
                                         {options.images.begin(), options.images.end()}, console);
@@ -216,8 +217,8 @@ Json check(const Job& job, const TrainOptions& options, Console& console) {
   return trainer::check_job(job, has_weights, console);
 }
 
-/// Returns true if this process computes. Otherwise it starts other processes while it has only one
-/// thread.
+/// Returns true if this process computes. Otherwise it starts other processes, and must have only
+/// one thread until then.
 bool computes_here(const Job& job, const TrainOptions& options) {
   return options.action != Action::kTrain || trains_here(job, options);
 }

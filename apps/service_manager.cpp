@@ -23,7 +23,7 @@ int64_t number_in_environment(const char* variable, int64_t otherwise) {
   return error == std::errc() && rest == end && number >= 0 ? number : otherwise;
 }
 
-/// 0: the manager expects no heartbeats from this process.
+/// Returns the manager's watchdog timeout; 0: the manager expects no heartbeats from this process.
 std::chrono::microseconds watchdog_period() {
   if (number_in_environment("WATCHDOG_PID", ::getpid()) != ::getpid()) return {};
   return std::chrono::microseconds(number_in_environment("WATCHDOG_USEC", 0));

@@ -8,9 +8,10 @@
 
 namespace poseidon::apps {
 
-/// Creates a watch that reports `parts` to the service manager in the environment (NOTIFY_SOCKET,
-/// WATCHDOG_USEC, WATCHDOG_PID: sd_notify(3), sd_watchdog_enabled(3)). Returns null if the
-/// environment names no manager. If the manager cannot be reached, logs a warning and returns null.
+/// Creates an object that reports the state of `parts` to the service manager in the environment
+/// (NOTIFY_SOCKET, WATCHDOG_USEC, WATCHDOG_PID: sd_notify(3), sd_watchdog_enabled(3)). Returns null
+/// if the environment names no manager. If the manager cannot be reached, logs a warning and
+/// returns null.
 std::unique_ptr<trainer::ServiceManagerReporter> watched_by_manager(
     trainer::ServiceManagerReporter::Parts parts, std::stop_token stop, Log& log);
 

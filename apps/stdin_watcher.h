@@ -12,8 +12,8 @@ namespace poseidon::apps {
 /// connection detects in this way that the connection is closed. Discards all input.
 class StdinWatcher {
  public:
-  /// Calls `ended` at the end of the input. Calls `overdue` if this object still exists a time of
-  /// `grace` later. Both calls run in the watching thread.
+  /// Calls `ended` at the end of the input. After another `grace`, calls `overdue` if this object
+  /// still exists. Both calls run in the watching thread.
   StdinWatcher(std::function<void()> ended, std::chrono::milliseconds grace,
                std::function<void()> overdue);
   ~StdinWatcher();

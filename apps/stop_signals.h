@@ -11,8 +11,8 @@
 
 namespace poseidon::apps {
 
-/// The signals with which batch systems announce the end of a job's time: SIGUSR1, SIGUSR2 and, for
-/// its processor time, SIGXCPU.
+/// The signals with which batch systems announce the end of a job's time: SIGUSR1 and SIGUSR2.
+/// SIGXCPU announces the end of the job's processor time.
 inline constexpr const char* kDefaultStopSignals = "USR1,USR2,XCPU";
 
 /// Parses a list of signals such as "USR1,ALRM"; "" means none. Throws ConfigError for a signal
@@ -42,7 +42,7 @@ class StopSignals {
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
-  /// Returns true after a stop signal has arrived.
+  /// Returns a flag that is true after a stop signal has arrived.
   const std::atomic<bool>& come() const { return come_; }
 
  private:

@@ -35,7 +35,7 @@ struct TrainOptions {
   std::optional<int64_t> max_steps;
   bool json = false;
   bool trace = false;
-  bool force = false;               ///< overwrite the file that a command writes
+  bool force = false;               ///< overwrite existing output files
   bool simulates = false;           ///< --plan: also simulate the plan
   std::filesystem::path times;      ///< --plan: output of --time --json; may be empty
   std::vector<std::string> images;  ///< --classify: image files

@@ -7,8 +7,8 @@ namespace poseidon::trainer {
 
 class CoordinatorIo;
 
-/// Tells workers from time to time which of their reports are recorded. They store the other
-/// reports. Used by the main thread.
+/// Informs the workers, at most once a second, which of their reports are recorded. Workers store
+/// the other reports. Used by the main thread.
 class Acknowledger {
  public:
   /// `io` must outlive it.

@@ -13,11 +13,12 @@ namespace poseidon::trainer {
 /// Receives the tensors of checkpoints from workers. Used by the I/O thread.
 class CheckpointReception {
  public:
-  /// Sets the tensors of a checkpoint, from tensor_list(). No checkpoint is accepted before.
+  /// Sets the tensors of a checkpoint, from tensor_list(). Before this call all tensors are
+  /// refused.
   void expect(Json list) { list_ = std::move(list); }
-  /// Name of the tensor at an index of that list.
+  /// Name of the tensor at an index of the list from expect().
   std::string tensor_name(size_t index) const;
-  /// Number of tensors in that list that are not sums in flight.
+  /// Number of tensors in the list from expect() that are not sums in flight.
   size_t tensors_without_sums() const;
 
   /// Another worker has this rank now.

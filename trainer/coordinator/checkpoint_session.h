@@ -24,10 +24,10 @@ class CheckpointSession final : public comm::CheckpointReceiver {
   bool wants_checkpoint(int64_t step) override;
   void not_saved(uint16_t worker, const std::string& why) override;
 
-  /// A joiner has built its net, and waits for its values.
+  /// A joiner has built its net, and waits for the values of worker 0.
   void transfer_state_to(uint16_t worker);
-  /// A worker has sent a checkpoint. Throws ConfigError if it is incomplete; the worker has then
-  /// failed.
+  /// A worker has sent a checkpoint. Throws ConfigError if the checkpoint is incomplete. This is an
+  /// error of the worker, which then fails.
   void take(uint16_t worker, const comm::Note& note);
   /// The job has failed.
   void failed(const comm::NodeFailure& node_failure) {

@@ -72,7 +72,7 @@ struct Pipe {
   Descriptor out, in;
 };
 
-/// File descriptors of this process that a new process keeps.
+/// File descriptors of this process that a new process inherits.
 struct Kept {
   int log;
   int input;      ///< -1: none
@@ -80,8 +80,9 @@ struct Kept {
   int failure;    ///< reports to this process why exec has failed
 };
 
-/// Closes all files of a new process except the standard ones and two others (-1: none). Above all
-/// it closes the coordinator's listening socket, which the child would keep open.
+/// Closes all files of a new process except the standard ones and two others (-1: none). Most
+/// importantly, this closes the coordinator's listening socket, which would otherwise stay open in
+/// the child.
 void close_all_but(int one, int other) {
   const int less = std::min(one, other), more = std::max(one, other);
   int from = STDERR_FILENO + 1;
@@ -136,7 +137,8 @@ Descriptor ChildProcesses::open_log(Child& child) const {
   return log;
 }
 
-/// A run that did not begin leaves no log, so the message includes the log's last line.
+/// If the run did not begin, its directory is deleted with the log. So the message includes the
+/// log's last line.
 std::string ChildProcesses::how_it_ended(const Child& child, int status) {
   if (WIFSIGNALED(status))
     return text("it was ended by signal ", WTERMSIG(status), " (see ", child.log.string(), ")");
@@ -210,8 +212,8 @@ void ChildProcesses::wait(std::chrono::milliseconds grace) {
     child.killed = true;
     ::kill(child.process, SIGKILL);
   }
-  // A process that waits in the kernel for a disk or file server ends only after the answer. It is
-  // left behind, and takes no further part.
+  // A process that waits in the kernel for a disk or file server ends only after the answer. This
+  // process does not wait for it any longer.
   const auto given_up = std::chrono::steady_clock::now() + kAfterKilling;
   while (!running_.empty() && std::chrono::steady_clock::now() < given_up) {
     ended();

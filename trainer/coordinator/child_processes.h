@@ -52,10 +52,11 @@ class ChildProcesses {
 
   const std::filesystem::path logs_;
   std::vector<Child> running_;
-  std::map<comm::NodeId, std::string> ends_;  ///< of members that this process has not ended
+  std::map<comm::NodeId, std::string> ends_;  ///< how members ended by themselves
 };
 
-/// A launcher whose members are child processes of this process, or are represented by one.
+/// A launcher that starts one child process for each member: the member itself, or an ssh process
+/// that runs it on another host.
 class ChildLauncher : public Launcher {
  public:
   /// `logs`: folder of the log files.

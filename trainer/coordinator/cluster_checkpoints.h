@@ -37,10 +37,10 @@ class ClusterCheckpoints {
   void revert_to(int64_t step) { queue_.revert_to(step); }
   void trust_survivors() { queue_.trust_survivors(); }
   /// The job goes back to the last intact checkpoint. Returns it, read and verified; null if the
-  /// job restarts from its initial values. That checkpoint remains the last one until release().
-  /// `max_in_flight`: limit on the number of steps in flight in that checkpoint.
+  /// job restarts from its initial values. The returned checkpoint remains the last one until
+  /// release(). `max_in_flight`: limit on its number of steps in flight.
   const Checkpoint* hold(const Job& job, int64_t max_in_flight, Log& log);
-  /// The job has gone back to that checkpoint. Returns it.
+  /// The job has gone back to the checkpoint from hold(). Returns this checkpoint.
   std::shared_ptr<const Checkpoint> release();
   /// Writes an in-memory checkpoint of an earlier session, which a worker has sent with its state.
   /// Throws RunError.
@@ -52,8 +52,8 @@ class ClusterCheckpoints {
 
   const std::filesystem::path& last() const { return files_.last(); }
   std::string last_text() const { return files_.last_text(); }
-  /// Digests of the last checkpoint that was written here, or of the one at which the run ends; ""
-  /// before the first.
+  /// Digests of the last written checkpoint, or of the checkpoint from end_with(); "" before
+  /// either.
   const std::string& weights_digest() const { return weights_digest_; }
   const std::string& state_digest() const { return state_digest_; }
 

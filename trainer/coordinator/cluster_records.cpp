@@ -16,7 +16,7 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// The first worker on the job's kind of device; its choices are those of the run.
+/// Returns the first worker on the job's kind of device. The run uses the choices of this worker.
 std::optional<uint16_t> chooser_of(const DeviceNotes& devices, const std::string& kind) {
   for (const auto& [rank, device] : devices)
     if (device.kind == kind) return rank;
@@ -131,8 +131,8 @@ void ClusterRecords::restore() {
   });
 }
 
-/// An invalid note is an error of its sender, which then fails. An error in a file of this process
-/// is not.
+/// An invalid note is an error of its sender, which then fails. A file error of this process is not
+/// an error of the sender.
 void ClusterRecords::take_note(comm::NodeId node, const comm::Note& note) {
   std::optional<TensorsNote> tensors;
   const Overloaded taken{
@@ -157,7 +157,7 @@ void ClusterRecords::take_note(comm::NodeId node, const comm::Note& note) {
           io.coordinator->report_unreadable(node, view, why);
         });
   } catch (const ReplayDiffers& error) {
-    // A shard that moved to a worker with other arithmetic gives slightly different results.
+    // A shard that moved to a worker with other arithmetic has slightly different results.
     if (difference_of(decided_.devices).empty()) throw;
     return console_.warning(error.what());
   }
@@ -249,8 +249,8 @@ void ClusterRecords::lost(const comm::NodeFailure& node_failure) {
     write_checkpoints([this] { checkpoints_.trust_survivors(); });
 }
 
-/// A checkpoint that cannot be written ends the job, and all members are told why. If the job has
-/// already failed, only the user is told.
+/// If a checkpoint cannot be written, the job fails and all members receive the reason. If the job
+/// has already failed, only the console shows the reason.
 void ClusterRecords::write_checkpoints(const std::function<void()>& action) {
   try {
     action();

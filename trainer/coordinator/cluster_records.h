@@ -24,11 +24,12 @@ namespace poseidon::trainer {
 /// messages to the console. It lives in the main thread, except where noted.
 class ClusterRecords {
  public:
-  /// For a run that continues from `resumed`, or starts if it is null. All must outlive it.
+  /// For a run that continues from `resumed`. If `resumed` is null, the run starts from the
+  /// beginning. All must outlive it.
   ClusterRecords(const Job& job, const RunOptions& options, RunDirectory& directory,
                  CoordinatorIo& io, Console& console, std::shared_ptr<const Checkpoint> resumed);
 
-  /// The plan is decided. `kept`: reports to an earlier coordinator of this run.
+  /// The plan is decided. `kept`: reports that workers sent to an earlier coordinator of this run.
   void begin(DecidedPlan decided, const std::vector<SavedReports>& kept);
   /// All members have begun the first step of a view.
   void started(ViewRecords::Clock::time_point when, const std::vector<comm::RosterEntry>& members);
@@ -49,11 +50,12 @@ class ClusterRecords {
   bool has_started() const { return started_; }
   /// The first step that not all workers have reported, counted from 1; 0 before the first.
   int64_t step_under_way() const;
-  /// Results of a run. `failure`: the reason of its failure, or "".
+  /// Results of a run.
   struct Results {
     Json summary, traffic;
   };
-  /// Ends the session: no more steps will be reported.
+  /// Ends the session: no more steps will be reported. `failure`: the reason why the run failed, or
+  /// "".
   Results results(double wall_seconds, const std::string& failure);
   /// Writes the results and the trace.
   void write(const Results& results);
@@ -85,7 +87,7 @@ class ClusterRecords {
   std::optional<ClusterReport> report_;
   ViewRecords views_;
   int64_t first_step_ = 0;  ///< of the run
-  int64_t sum_steps_ = 0;   ///< number of steps for whose sums the workers have room
+  int64_t sum_steps_ = 0;   ///< number of steps whose sums the workers can store
   FirstValues values_;
   net::Choices choices_;  ///< equal for all nets on the job's kind of device
   int64_t threads_ = 0;   ///< of a worker

@@ -5,8 +5,8 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// Limit on the reports of workers that are ahead of others. It is far above the number that a
-/// stalled link can hold back before its node is considered failed.
+/// Limit on steps that some workers have reported and others have not. A stalled link delays far
+/// fewer reports before the coordinator considers its node failed.
 constexpr size_t kMostGathered = 1 << 20;
 
 }  // namespace

@@ -15,7 +15,7 @@
 
 namespace poseidon::trainer {
 
-/// One value from each worker, collected as they arrive.
+/// Collects one value from each worker.
 template <class Part>
 class Gathered {
  public:
@@ -45,11 +45,11 @@ class ClusterReport {
   void take_test(uint16_t worker, int64_t step, const TestNote& note);
   void take_traffic(comm::NodeId node, const TrafficNote& note);
 
-  /// The plan is now that of another view, which continues after `first_step` steps. Times and
-  /// bytes are counted from here on.
+  /// The caller has changed `plan` to that of the next view, which continues after `first_step`
+  /// steps. Restarts the counts of times and bytes.
   void begin_view(int64_t first_step);
 
-  /// Discards the reports of later steps: they will be repeated with other values.
+  /// Discards the reports of steps after `step`: the members repeat these steps with other values.
   void forget_after(int64_t step) { run_.forget_after(step); }
 
   // See the functions of RunReport.
@@ -62,7 +62,7 @@ class ClusterReport {
   /// traffic.json of a run of `steps` steps. Nodes that have not reported, for example failed ones,
   /// are listed as "unheard".
   Json traffic(int64_t steps) const;
-  /// summary.json of a run that ended with `end`, except its bytes. `traffic` is the result of
+  /// summary.json of a run that ended with `end`. The bytes are from `traffic`, the result of
   /// traffic().
   Json summary(const Job& job, RunEnd end, const Json& traffic) const;
 

@@ -28,15 +28,15 @@ constexpr auto kGracePeriod = std::chrono::seconds(5);
 /// Before the first step, members have nothing to finish.
 constexpr auto kGracePeriodBefore = std::chrono::milliseconds(200);
 constexpr double kMinJoinSeconds = 5;
-/// A child tries for one join timeout to connect to this process. Joining of all members takes
-/// longer.
+/// Time limit for all members to join, in join timeouts. Each child stops trying to connect to this
+/// process after one join timeout.
 constexpr int kJoinDeadlines = 3;
 
 comm::Time duration_of(double seconds) {
   return std::chrono::duration_cast<comm::Time>(std::chrono::duration<double>(seconds));
 }
 
-/// For processes that this one starts.
+/// Time limit within which a started member must connect to this process.
 std::chrono::seconds join_timeout(const Job& job) {
   return std::chrono::seconds(
       static_cast<int64_t>(std::ceil(std::max(kMinJoinSeconds, job.config.cluster.timeout_s))));
@@ -237,8 +237,8 @@ void ClusterRun::loop() {
   while (more) attempt([&] { more = inbox_.run_one(Inbox::Clock::now()); });
 }
 
-/// Runs `action`. The first exception ends the job like a node failure, and the members are told
-/// why. Exceptions after a first failure are only logged.
+/// Runs `action`. The first exception ends the job like a node failure, and the members receive its
+/// message. Exceptions after a first failure are only logged.
 template <class Action>
 void ClusterRun::attempt(Action action) {
   try {
@@ -254,7 +254,7 @@ void ClusterRun::attempt(Action action) {
 
 void ClusterRun::take_turn() {
   inbox_.run_one(Inbox::Clock::now() + kTick);
-  // A member that ends before it has a connection is not noticed otherwise.
+  // The coordinator cannot detect by itself that a member has ended before it had a connection.
   if (!ending_.job_has_failed())
     for (const Launcher::Ended& member : launcher_->ended())
       io_.post([member](CoordinatorSide& io) {
@@ -266,7 +266,7 @@ void ClusterRun::take_turn() {
   io_.post([](CoordinatorSide& io) { io.coordinator->halt(); });
 }
 
-/// While members have not joined, logs the missing ones, at growing intervals.
+/// While the coordinator waits for daemons to join, logs the missing members at growing intervals.
 void ClusterRun::report_missing() {
   const auto now = std::chrono::steady_clock::now();
   if (!launcher_->join_options().members_are_daemons || records_.has_started() ||
@@ -337,7 +337,7 @@ Json ClusterRun::finish() {
   return std::move(results.summary);
 }
 
-/// Ends with the failure. After the first step, writes tables and trace as far as they are known.
+/// Throws the failure. If training has started, first writes the known part of tables and trace.
 void ClusterRun::fail() {
   std::string last = records_.checkpoints().last_text();
   if (!records_.has_started()) {
@@ -356,7 +356,8 @@ void ClusterRun::fail() {
   throw RunError(why + last);
 }
 
-/// The reason from the coordinator, plus the exit status of a member that this process has started.
+/// Returns the reason from the coordinator. If this process has started the failed member, adds its
+/// exit status.
 std::string ClusterRun::failure_text(const comm::NodeFailure& node_failure) const {
   const bool may_have_ended = node_failure.kind == comm::NodeFailure::Kind::kPeer;
   const std::string end = may_have_ended ? launcher_->end_of(ids_.of(node_failure.who)) : "";

@@ -14,9 +14,9 @@ namespace poseidon::trainer {
 
 /// How the members of a job are started, and how they connect.
 struct ClusterOptions {
-  bool external = false;  ///< daemons join; else this process starts the members
+  bool external = false;  ///< daemons join; if false, this process starts the members
   SshOptions ssh = {};    ///< hosts of the members; empty: this host
-  std::string listen;     ///< "HOST:PORT" with `external` and with hosts
+  std::string listen;     ///< "HOST:PORT" to listen at; only with `external` or hosts
   comm::Secret secret;
   comm::TlsFiles tls = {};  ///< with `external`
   bool insecure = false;

@@ -8,15 +8,15 @@ namespace poseidon::trainer {
 
 class CoordinatorIo;
 
-/// The trace of a run on several hosts. It measures the offsets of their clocks during the run.
-/// Used by the main thread.
+/// The trace of a run on several hosts. It measures the offsets of the hosts' clocks during the
+/// run. Used by the main thread.
 class ClusterTrace {
  public:
-  /// `io` must outlive it. `wanted`: the run has --trace; otherwise no clocks are measured.
+  /// `io` must outlive it. `wanted`: the run has --trace. Without --trace no clocks are measured.
   ClusterTrace(CoordinatorIo& io, bool wanted) : io_(io), wanted_(wanted) {}
 
-  /// Requests the time of all members, unless that was done recently. It repeats during the run
-  /// because clocks drift. Only the fastest answers count.
+  /// Requests the clock time of all members, at most once in 200 ms. Call it repeatedly during the
+  /// run, because clocks drift. Only the fastest answers count.
   void ask_for_time();
   void answered(comm::NodeId node, const ClockNote& answer, int64_t answered_ns) {
     trace_.answered(node, answer, answered_ns);

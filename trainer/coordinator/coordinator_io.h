@@ -19,13 +19,14 @@ class CoordinatorIo {
                 std::function<void(std::exception_ptr)> failed);
   ~CoordinatorIo() { stop(); }
 
-  /// "host:port" of the coordinator for members.
+  /// "host:port" at which members reach the coordinator.
   std::string address() const { return transport_->advertised(); }
   /// Call it before begin() or after stop().
   const RunPlan& plan() const { return side_.plan; }
   /// Starts the thread and the job.
   void begin(CoordinatorSetting setting, const comm::Coordinator::Options& options);
-  /// Calls `action` with the objects of the I/O thread, in that thread. Posts keep their order.
+  /// Calls `action` with the objects of the I/O thread, in that thread. Actions run in the order of
+  /// the calls.
   template <class Action>
   void post(Action action) {
     transport_->post([this, action = std::move(action)] { action(side_); });

@@ -27,7 +27,7 @@ class JobWatcher {
   /// `joined`.
   virtual void reconfigured(const comm::Survivors& left,
                             const std::vector<comm::Joiner>& joined) = 0;
-  /// The end of the job does not wait for this node.
+  /// The job ends without waiting for this node.
   virtual void given_up(comm::NodeId node) = 0;
   virtual void ended(const comm::Outcome& outcome) = 0;
 };
@@ -41,7 +41,7 @@ struct CoordinatorSide {
   std::optional<comm::SavedStep> restored;   ///< the checkpoint from which the next view begins
   comm::Coordinator* coordinator = nullptr;  ///< set before the thread begins
 
-  /// The members have been told to leave their view, and the next one has not begun.
+  /// The coordinator has asked the members to leave their view, and the next view has not begun.
   bool is_between_views() const {
     return coordinator->state() == comm::Coordinator::State::kReconfiguring;
   }

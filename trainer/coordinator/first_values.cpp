@@ -10,7 +10,8 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// Wraps the setters of tensors so that they mark the tensors as known.
+/// Wraps the setter of each tensor so that it also sets the tensor's entry in `known`. The entries
+/// begin at `first`.
 void mark_known(std::vector<NamedTensor>& tensors, size_t first, std::vector<bool>& known) {
   for (size_t i = 0; i < tensors.size(); ++i)
     tensors[i].set = [&known, index = first + i,

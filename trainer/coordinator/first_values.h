@@ -24,8 +24,8 @@ struct IndexedTensor {
   comm::Payload values;
 };
 
-/// The initial values that workers do not make from the seed: from a checkpoint, or from a weights
-/// file for the tensors that it has. Used by the main thread.
+/// The initial values that workers do not make from the seed. They come from a checkpoint, or from
+/// a weights file, which may lack some of the tensors. Used by the main thread.
 class FirstValues {
  public:
   /// `list` is from tensor_list(). `resumed` may be null, `weights` empty. Throws ConfigError,
@@ -35,8 +35,9 @@ class FirstValues {
   bool are_made() const { return made_; }
   /// Sets the names of the training set's classes, as the workers report them.
   void take_classes(std::vector<std::string> classes) { classes_ = std::move(classes); }
-  /// Returns the classes, once, when both they and the values are present. Throws ConfigError if
-  /// the values were trained with other classes. `options` names the run of the values.
+  /// Returns the classes once, as soon as both the classes and the values are present. Throws
+  /// ConfigError if the values were trained with other classes. `options` names the run or the
+  /// weights file that the values come from.
   std::optional<std::vector<std::string>> checked_classes(const RunOptions& options, Log& log);
   /// Sends the values to a worker of this view, after a note that lists them.
   void send(uint16_t worker, uint32_t view, int64_t first_step, CoordinatorIo& io) const;

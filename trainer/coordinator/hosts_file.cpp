@@ -31,7 +31,7 @@ std::vector<std::string_view> parts_of_line(std::string_view line) {
   }
 }
 
-/// Parses `digits` as a number from 1 to `most`; 0 if they are not one.
+/// Parses `digits` as a number from 1 to `most`. Returns 0 for any other text.
 int64_t positive_number(std::string_view digits, int64_t most) {
   int64_t value = 0;
   const auto [end, fault] = std::from_chars(digits.data(), digits.data() + digits.size(), value);

@@ -14,29 +14,29 @@ namespace poseidon::trainer {
 struct Host {
   std::string user = {};     ///< "": ssh's default
   std::string name = {};     ///< for ssh; an IPv6 address without brackets
-  uint16_t port = 0;         ///< of its ssh server; 0: ssh's default
+  uint16_t port = 0;         ///< port of its ssh server; 0: ssh's default
   int64_t slots = 1;         ///< maximum number of its workers
-  std::string address = {};  ///< address for the other hosts, without brackets
+  std::string address = {};  ///< at which other hosts reach this host; without brackets
 };
 
-/// Reads a hosts file. Throws ConfigError, "FILE:LINE: expected ..., got ...", also if it has no
-/// host.
+/// Reads a hosts file. Throws ConfigError, "FILE:LINE: expected ..., got ...", also if the file
+/// lists no host.
 std::vector<Host> read_hosts(const std::filesystem::path& file);
 /// Parses the text of a hosts file; `file` is its name in errors.
 std::vector<Host> parse_hosts(std::string_view text, const std::string& file);
 
-/// Maximum number of workers of all hosts.
+/// Sum of the slots of all hosts.
 int64_t slots_of(const std::vector<Host>& hosts);
 
 /// Assigns the workers and servers of a job to hosts. Workers fill the hosts' slots in the order of
-/// the file. Servers are spread evenly over the workers, and run on their hosts.
+/// the file. Servers are distributed evenly: each server runs on the host of a worker.
 class HostAssignment {
  public:
   /// Requires at least as many slots as workers.
   HostAssignment(std::vector<Host> hosts, int64_t workers, int64_t servers);
 
   const Host& host_of(comm::NodeId node) const { return hosts_[index_of(node)]; }
-  /// Number of workers on that member's host.
+  /// Number of workers on the host of `node`.
   int64_t workers_on_host(comm::NodeId node) const { return workers_on_[index_of(node)]; }
 
  private:

@@ -16,12 +16,12 @@ struct ClusterOptions;
 
 /// How the coordinator reaches the members of a job.
 struct JoinOptions {
-  std::string listen = {};  ///< "HOST:PORT" of the coordinator for members
+  std::string listen = {};  ///< "HOST:PORT" at which the coordinator listens for members
   comm::Secret secret = {};
   comm::TlsFiles tls = {};
   bool insecure = false;
   /// Members are daemons. They join at any time, may be replaced until the job begins, and may have
-  /// an in-memory checkpoint of the run. Otherwise this process starts all members, and a refused
+  /// an in-memory checkpoint of the run. If false, this process starts all members, and a refused
   /// member is an error of the job.
   bool members_are_daemons = false;
   /// Members use this machine's memory and data, so this process can check them first.
@@ -52,7 +52,7 @@ class Launcher {
   /// How a member has ended by itself: "it was ended by signal 9 (see LOG)". "" if it has not, or
   /// if kill() or wait() has ended it.
   virtual std::string end_of(comm::NodeId node) const = 0;
-  /// Ends a member that may be stopped or hang.
+  /// Ends a member by force, because it may be stopped or may hang.
   virtual void kill(comm::NodeId node) = 0;
   /// Waits `grace` for all members to end, then ends the remaining ones.
   virtual void wait(std::chrono::milliseconds grace) = 0;
@@ -67,8 +67,8 @@ struct LaunchOptions {
   std::chrono::seconds join_timeout{60};  ///< time limit of a member for finding the coordinator
 };
 
-/// Creates a launcher: for external daemons one that starts nothing, for hosts one that starts
-/// processes there, else one for local processes.
+/// Creates a launcher. It starts the members on the hosts of `cluster`, or on this host if
+/// `cluster` has no hosts. For external daemons it starts nothing.
 std::unique_ptr<Launcher> make_launcher(const ClusterOptions& cluster, LaunchOptions options);
 
 }  // namespace poseidon::trainer

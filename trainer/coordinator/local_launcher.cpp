@@ -14,8 +14,8 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// An anonymous file with the secret, which children inherit. Arguments and environment would show
-/// the secret.
+/// Returns an anonymous file that contains the secret. A child inherits the open file. Arguments
+/// and environment would show the secret.
 Descriptor secret_file(const comm::Secret& secret) {
   Descriptor file(::memfd_create("secret", 0));
   if (file.number() < 0)
@@ -53,7 +53,8 @@ void LocalLauncher::start(const std::vector<comm::NodeId>& members,
                                                        .threads = options_.threads,
                                                        .workers_on_host = workers});
     command.insert(command.end(), {"--secret-file", text("/dev/fd/", secret.number())});
-    // This process may read the files of the job, and has checked them.
+    // Local workers may read all files that this process may read. This process has checked the
+    // files of the job.
     if (member.role == comm::Role::kWorker)
       command.insert(command.end(), {"--data-root", "/", "--run-directory", options_.run.string()});
     children_.start(member,

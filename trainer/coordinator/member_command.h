@@ -16,8 +16,8 @@ struct MemberStart {
   std::filesystem::path folder;  ///< folder of its program
   std::string coordinator;       ///< "host:port"
   std::chrono::seconds join_timeout;
-  int64_t threads = 0;          ///< of a worker; 0: the host's cores, divided by
-  int64_t workers_on_host = 1;  ///< this number of workers
+  int64_t threads = 0;          ///< of a worker; 0: cores of the host / workers_on_host
+  int64_t workers_on_host = 1;  ///< number of workers on the member's host
 };
 
 /// The program of a member, and its arguments.
@@ -29,7 +29,8 @@ int64_t count_of(comm::Role role, const std::vector<comm::NodeId>& members);
 /// The folder of the running program.
 std::filesystem::path program_folder();
 
-/// A secret for one run, as text without white space at its end, which readers of a secret strip.
+/// Returns a random secret for one run, as hexadecimal digits. Programs that read a secret strip
+/// white space at its end, so it must not contain any.
 comm::Secret random_secret();
 
 }  // namespace poseidon::trainer

@@ -17,8 +17,8 @@ constexpr double kTensorsOfState = 4;
 
 }  // namespace
 
-/// A joiner of a running job also gets the plan, so that it builds its net before the others wait
-/// for it.
+/// A joiner of a running job also receives the plan, so that it can build its net before the
+/// members wait for it.
 Json PlanSession::job() {
   Json job = setting_.job_message;
   if (side_.plan.is_decided()) job["plan"] = write_published_plan(side_.plan.published());
@@ -43,7 +43,8 @@ std::optional<uint16_t> PlanSession::fetch_memory_checkpoint() {
   return side_.kept.chosen_worker();
 }
 
-/// A step of another job is useless here, but not an error of the worker.
+/// Ignores a checkpoint that does not fit this job, with a warning: it is not an error of the
+/// worker.
 void PlanSession::take_offer(comm::NodeId worker, const comm::Note& note) {
   auto kept = read_note<CheckpointOfferNote>(note);
   if (!setting_.goes_on || kept.run != setting_.run || kept.state.step != note.step)
@@ -66,8 +67,8 @@ void PlanSession::take_report(comm::NodeId worker, const comm::Note& note) {
   side_.kept.add_report(worker.rank, std::move(kept.report));
 }
 
-/// The values go from one worker to the coordinator, and from there once to each joiner, all over
-/// the coordinator's link.
+/// The coordinator receives the values from one worker, and sends them to each joiner. All these
+/// transfers use the coordinator's link.
 comm::Time PlanSession::state_transfer_time() {
   double bytes = 0;
   for (const comm::LayerPlan& layer : side_.plan.plan().layers)
@@ -86,7 +87,7 @@ void PlanSession::renumbered(const comm::Survivors& there) {
   side_.kept.renumber(there.workers);
 }
 
-/// A plan that cannot be made ends the job; the main thread reports it.
+/// If the plan cannot be made, the main thread reports the error, and the job ends.
 std::optional<Json> PlanSession::plan(const std::vector<comm::Fact>& facts,
                                       const comm::Survivors& members) {
   RunPlan& plan = side_.plan;
@@ -112,7 +113,7 @@ DecidedPlan PlanSession::decided(const std::vector<comm::Fact>& facts) const {
           .devices = plan.devices()};
 }
 
-/// A report that cannot be read is an error of the joiner.
+/// A missing or unreadable device note is an error of the joiner.
 std::string PlanSession::objection(const comm::Joiner& joiner) {
   try {
     return side_.plan.objection(joiner);

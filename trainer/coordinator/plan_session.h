@@ -36,7 +36,8 @@ class PlanSession final : public comm::JobPlanner {
 
   /// A worker offers an in-memory checkpoint of this run. Throws ConfigError if it is invalid.
   void take_offer(comm::NodeId worker, const comm::Note& note);
-  /// A report that the worker has stored with that step. Throws ConfigError.
+  /// Receives the report of a step or test that the worker has stored with the in-memory
+  /// checkpoint. Throws ConfigError if it is invalid, or if this run did not request reports.
   void take_report(comm::NodeId worker, const comm::Note& note);
 
  private:

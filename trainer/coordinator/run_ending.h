@@ -11,8 +11,8 @@ namespace poseidon::trainer {
 /// Outcome of a run on several workers: the first failure counts. Used by the main thread.
 class RunEnding {
  public:
-  /// This process has failed. Returns whether this is the first failure, so that the job is to
-  /// fail.
+  /// This process has failed. Returns true if this is the first failure. The caller must then fail
+  /// the job.
   bool fail(const std::exception_ptr& failure);
   /// The coordinator reports that the job has failed.
   void record_failure(const comm::NodeFailure& node_failure) { node_failure_ = node_failure; }
@@ -20,12 +20,12 @@ class RunEnding {
   void transport_failed(const std::exception_ptr& failure, int64_t step);
   /// The coordinator reports that the job is over.
   void end(const comm::Outcome& outcome) { outcome_ = outcome; }
-  /// Makes the run fail if this process has failed, although all members are done.
+  /// Makes the run fail if this process has failed, even if all members have finished.
   void apply_own_failure(int64_t step);
 
   bool is_over() const { return outcome_.has_value(); }
   bool job_has_failed() const { return node_failure_.has_value(); }
-  /// Valid once it is over.
+  /// Valid once is_over() is true.
   const comm::Outcome& outcome() const { return *outcome_; }
   /// Failure of this process; may be null.
   const std::exception_ptr& failure() const { return failure_; }

@@ -43,7 +43,7 @@ void RunPlan::forget(uint16_t worker) {
   if (measured_) measured_->forget(worker);
 }
 
-/// Measurements need all workers. A job that may begin with fewer has none.
+/// Only a job that begins with all workers measures, so there are no measurements to renumber.
 void RunPlan::renumber(const comm::Survivors& there) {
   DeviceNotes devices;
   for (size_t rank = 0; rank < there.workers.size(); ++rank)
@@ -111,8 +111,8 @@ void RunPlan::take(comm::Plan plan) {
   published_.plan = comm::to_json(plan_);
 }
 
-/// With factors, each worker sums them itself. Replicas stay bit-identical only if all workers
-/// compute alike.
+/// Each worker sums the factors itself. So replicas stay bit-identical only if all workers have the
+/// same arithmetic.
 void RunPlan::avoid_factors() {
   if (devices_.size() != static_cast<size_t>(plan_.workers()))
     throw ConfigError("not all workers have reported their devices");

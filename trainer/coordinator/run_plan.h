@@ -23,7 +23,7 @@ struct DecidedPlan {
   PublishedPlan published;
   std::vector<comm::Fact> facts;  ///< equal on all workers
   std::string no_factors;         ///< reason why no layer uses factors, if decided here
-  std::string dealt;              ///< assignment of logical shards by speed, if any
+  std::string dealt;              ///< message about logical shards assigned by speed; "": none
   DeviceNotes devices;            ///< of workers
 };
 
@@ -34,17 +34,18 @@ struct NextView {
   DeviceNotes devices;  ///< of workers
 };
 
-/// The plan of a run while it is made. It is provisional until all workers are prepared. Then it is
-/// decided, with measurements if the job requires them, and without factors if the workers do not
-/// compute alike. Used by the I/O thread. The main thread creates it, and receives a copy of the
-/// decision.
+/// Makes the plan of a run. The plan is provisional until all workers are prepared and decide() is
+/// called. The decided plan uses measurements if the job requires them. It uses no factors if the
+/// arithmetic of workers differs. Used by the I/O thread. The main thread creates the object, and
+/// receives a copy of the decided plan.
 class RunPlan {
  public:
   /// Both must outlive it.
   RunPlan(const Job& job, const RunOptions& options) : job_(job), options_(options) {}
 
-  /// The run continues from this checkpoint, or starts if it is null. `again`: a test or checkpoint
-  /// due at its step may be missing. Throws ConfigError.
+  /// The run continues from this checkpoint. If it is null, the run starts from the beginning.
+  /// `again`: the test or checkpoint that is due after the step of `resumed` may be missing. Throws
+  /// ConfigError.
   void begin_from(const Checkpoint* resumed, bool again = false);
 
   /// Whether workers must time their layers.
@@ -62,24 +63,24 @@ class RunPlan {
   /// These members now have the ranks from 0 on, in their order.
   void renumber(const comm::Survivors& there);
 
-  /// All workers are prepared, with these facts. Makes the plan for all expected members, and from
-  /// it one for `members`, which may be fewer. Throws ConfigError.
+  /// All workers are prepared, with these facts. Makes the plan for all expected members, then
+  /// changes it to `members`, which may be fewer. Throws ConfigError.
   void decide(const std::vector<comm::Fact>& facts, const comm::Survivors& members);
   bool is_decided() const { return decided_; }
   /// Whether the decided plan can be changed to these members.
   bool can_continue(const comm::Survivors& left) const;
   /// Reason why this node cannot join the run, because replicas must stay equal; "" if it can.
   std::string objection(const comm::Joiner& joiner) const;
-  /// Whether the remaining members need a checkpoint to continue: with sums in flight, those of a
-  /// failed member are incomplete.
+  /// Whether the remaining members need a checkpoint to continue: with sums in flight, the sums of
+  /// a failed member are incomplete.
   bool needs_checkpoint() const { return plan_.staleness > 0 || published_.in_flight > 0; }
-  /// The members continue after the steps of `from`. `left` have the ranks from 0 on in their
-  /// order, followed by `joined`. `restored`: the values are from a checkpoint. `receiving`: number
-  /// of workers that receive the values of worker 0.
+  /// The members continue after the step of `from`. `left` have the ranks from 0 on in their order,
+  /// followed by `joined`. `restored`: the values are from a checkpoint. `receiving`: number of
+  /// workers that receive the values of worker 0.
   void go_on(const comm::Survivors& left, const std::vector<comm::Joiner>& joined,
              const comm::SavedStep& from, bool restored, int64_t receiving);
 
-  /// Provisional until is_decided(). Before that, its workers and servers are the expected ones.
+  /// Provisional until is_decided(). The provisional plan has all expected workers and servers.
   const comm::Plan& plan() const { return plan_; }
   const PublishedPlan& published() const { return published_; }
   const std::string& no_factors() const { return no_factors_; }

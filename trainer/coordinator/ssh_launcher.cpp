@@ -34,7 +34,7 @@ SecretInput secret_input(const comm::Secret& secret) {
   return input;
 }
 
-/// All addresses of a host, IPv4 or IPv6 like its own address.
+/// The address to listen at on all interfaces of a host: IPv6 if `host.address` is IPv6, else IPv4.
 const char* anywhere(const Host& host) {
   return host.address.find(':') == std::string::npos ? "0.0.0.0:0" : "[::]:0";
 }

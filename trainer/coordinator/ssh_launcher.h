@@ -9,12 +9,12 @@
 
 namespace poseidon::trainer {
 
-/// Starts the members of a job on other hosts. Each has an ssh process on this host, which sends it
-/// the secret through standard input. If its input ends, a member assumes that the coordinator has
-/// ended. Log files are in the run's directory on this host.
+/// Starts the members of a job on other hosts. Each member has an ssh process on this host. The ssh
+/// process passes the secret to the member's standard input. If this input ends, the member assumes
+/// that the coordinator has ended. Log files are in the run's directory on this host.
 class SshLauncher final : public ChildLauncher {
  public:
-  /// `listen` is an address of this host that the others can reach.
+  /// `listen` is an address of this host that the other hosts can reach.
   SshLauncher(SshOptions ssh, const std::string& listen, LaunchOptions options);
 
   void start(const std::vector<comm::NodeId>& members, const std::string& coordinator) override;
@@ -25,8 +25,8 @@ class SshLauncher final : public ChildLauncher {
 
   const SshOptions ssh_;
   const LaunchOptions options_;
-  /// Input pipes of the children. They are closed before waiting for the children, so that the
-  /// members leave.
+  /// Input pipes of the children. The destructor closes them before it waits for the children, so
+  /// that the members leave.
   std::vector<Descriptor> inputs_;
 };
 

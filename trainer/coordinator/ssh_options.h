@@ -10,8 +10,8 @@ namespace poseidon::trainer {
 /// Members that are started on other hosts.
 struct SshOptions {
   std::vector<Host> hosts = {};
-  std::filesystem::path programs = {};   ///< their folder on the hosts; "": same as here
-  std::filesystem::path data_root = {};  ///< of the workers there; "": from their environment
+  std::filesystem::path programs = {};   ///< folder of the programs on the hosts; "": same as here
+  std::filesystem::path data_root = {};  ///< data root on the hosts; "": from their environment
 };
 
 }  // namespace poseidon::trainer

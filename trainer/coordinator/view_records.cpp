@@ -54,7 +54,8 @@ void ViewRecords::join(comm::NodeId who, const std::string& address) {
                       {"at_s", ended_since_ ? seconds(*ended_since_ - begun_) : 0.0}});
 }
 
-/// Another failure may have ended the view before it started.
+/// If another failure has ended this view before it started, the next view that starts records the
+/// time.
 void ViewRecords::started(Clock::time_point when, const std::vector<comm::RosterEntry>& members) {
   record_workers(members);
   if (!ended_since_ || !lost_.empty()) return;
@@ -62,7 +63,7 @@ void ViewRecords::started(Clock::time_point when, const std::vector<comm::Roster
   ended_since_.reset();
 }
 
-/// A worker that is not in this view has computed until its beginning.
+/// A worker that is not in this view has computed until the view began.
 void ViewRecords::record_workers(const std::vector<comm::RosterEntry>& members) {
   const auto first_step = views_.back().at("first_step").get<int64_t>();
   for (auto& [member, worker] : workers_)

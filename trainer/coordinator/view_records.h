@@ -20,33 +20,34 @@ class ViewRecords {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// A view with this plan continues after `first_step` steps; `made` steps had been made before.
+  /// A view with this plan continues after `first_step` steps; `made` is the number of steps that
+  /// were made before.
   void add(const comm::Plan& plan, int64_t first_step, int64_t made);
   /// A member of the present view has failed, for this reason.
   void record_failure(const comm::NodeFailure& node_failure, const std::string& why,
                       Clock::time_point when);
-  /// The present view ends because others join.
+  /// The present view ends because nodes join.
   void admit(Clock::time_point when);
   /// A node joins the next view as `who`.
   void join(comm::NodeId who, const std::string& address);
   /// All members of the present view have begun their steps.
   void started(Clock::time_point when, const std::vector<comm::RosterEntry>& members = {});
 
-  /// Adds to summary.json: "views", each {"first_step", "workers", "servers"}; all but the first
-  /// also {"lost", "joined", "replayed_steps", "lost_s"}. "losses", each {"who", "address", "view",
-  /// "step", "at_s", "why"}, with the view that the failure ended. "joins", each {"who", "address",
-  /// "view", "step", "at_s"}, with the view that began with it. "replayed_steps" and "lost_s" of
-  /// all views together.
+  /// Adds to summary.json: "views", each {"first_step", "workers", "servers"}. Each view after the
+  /// first also has {"lost", "joined", "replayed_steps", "lost_s"}. "losses", each {"who",
+  /// "address", "view", "step", "at_s", "why"}; "view" is the view that the failure ended. "joins",
+  /// each {"who", "address", "view", "step", "at_s"}; "view" is the first view of the node.
+  /// "replayed_steps" and "lost_s", the sums over all views.
   void write_to(Json& summary) const;
-  /// The same as a separate object.
+  /// Returns the content of write_to() as a separate object.
   Json events() const {
     Json all = Json::object();
     write_to(all);
     return all;
   }
-  /// Adds to summary.json of a run with `steps` steps: "computed", each {"rank", "address",
-  /// "first_step", "last_step"}, one for each worker that computed, with its last rank; and
-  /// "workers", their number.
+  /// Adds to summary.json of a run with `steps` steps: "computed", an entry {"rank", "address",
+  /// "first_step", "last_step"} for each worker that computed, with its last rank. Also "workers",
+  /// the number of these entries.
   void write_workers(Json& summary, int64_t steps) const;
   bool is_first() const { return views_.size() <= 1; }
   /// Number of the last view, as the membership protocol counts them.
@@ -65,7 +66,7 @@ class ViewRecords {
   const Clock::time_point begun_ = Clock::now();
   std::map<int64_t, WorkerSpan> workers_;  ///< by the rank with which it was first admitted
   Json views_ = Json::array(), losses_ = Json::array(), joins_ = Json::array();
-  std::vector<std::string> lost_;                 ///< since the last view began
+  std::vector<std::string> lost_;                 ///< failures since the last view began
   std::vector<Json> joining_;                     ///< entries of `joins_` for the next view
   std::optional<Clock::time_point> ended_since_;  ///< time at which the previous view ended
 };

@@ -28,7 +28,7 @@ void CheckpointSender::send(int64_t step, const RunTensors& tensors, int64_t in_
       });
 }
 
-/// Copies one tensor at a time: there may be no memory for a copy of all.
+/// Copies one tensor at a time: there may be no memory for a copy of all tensors.
 void CheckpointSender::send_tensor(int64_t step, uint32_t index, const NamedTensor& tensor) {
   const size_t count = tensor.count();
   std::shared_ptr<float[]> memory = window_.allocate(count);
@@ -52,7 +52,8 @@ void CheckpointSender::wait_until_written() {
   window_.wait_until_written();
 }
 
-/// The compute thread may still be queueing parts of it.
+/// The compute thread may still post tensors of this checkpoint after this call. `dropped_` drops
+/// these too.
 void CheckpointSender::end() {
   dropped_ = number_;
   window_.end();

@@ -23,12 +23,13 @@ class CheckpointSender {
   void send(int64_t step, const RunTensors& tensors, int64_t in_flight);
   /// Step of the last sent checkpoint; -1: none.
   int64_t sent_step() const { return sent_step_; }
-  /// The last sent checkpoint was not one of the run. The run's checkpoint of the same step may
-  /// follow.
+  /// The last sent checkpoint was for joiners, so it is not a checkpoint of the run. The run's
+  /// checkpoint of the same step may follow.
   void forget_sent() { sent_step_ = -1; }
   /// Blocks until the last checkpoint is written. Throws JobFailed after end().
   void wait_until_written();
-  /// Undoes end(), for the checkpoint of a survivor after the job has failed.
+  /// Undoes end(), so that the worker can send checkpoints again: in the next view, or once after
+  /// the job has failed.
   void reopen();
 
   // Called by any thread.

@@ -4,8 +4,8 @@ namespace poseidon::trainer {
 
 namespace {
 
-// If a wait of this thread lasts much longer than requested, the whole process was stopped. That
-// time does not count.
+// If a wait of this thread lasts much longer than requested, the process was stopped. The excess
+// does not count.
 constexpr auto kWatchTick = std::chrono::milliseconds(100);
 constexpr auto kMostForAWatchTick = 2 * kWatchTick;
 

@@ -14,8 +14,8 @@ namespace poseidon::trainer {
 
 /// Exit watchdog: ends the process if a thread does not finish after its job has ended. A thread
 /// may hang in a call that cannot be interrupted, such as a read from a file server that does not
-/// answer. Only ending the whole process helps then. Time in which the whole process was stopped
-/// (SIGSTOP, migration of a virtual machine) does not count.
+/// answer. Then the process must end. Time in which the process was stopped (SIGSTOP, migration of
+/// a virtual machine) does not count.
 class ExitWatchdog {
  public:
   using Clock = std::chrono::steady_clock;
@@ -23,13 +23,13 @@ class ExitWatchdog {
   using OnTimeout = std::function<void(const std::string& why)>;
 
   explicit ExitWatchdog(OnTimeout on_timeout);
-  /// Everything has ended in time.
+  /// All threads have ended in time: stops the watchdog.
   ~ExitWatchdog();
   ExitWatchdog(const ExitWatchdog&) = delete;
   ExitWatchdog& operator=(const ExitWatchdog&) = delete;
 
-  /// Calls OnTimeout unless the destructor or another call comes within `period`. `why` describes
-  /// what has not happened. Called by any thread.
+  /// Calls OnTimeout after `period`, unless the destructor, disarm() or arm() is called earlier.
+  /// `why` describes what has not happened. Called by any thread.
   void arm(Clock::duration period, std::string why);
   /// Disarms the watchdog.
   void disarm();
@@ -47,7 +47,7 @@ class ExitWatchdog {
   std::thread thread_;
 };
 
-/// The time that the compute thread gets to stop. A step cannot be interrupted and may be long.
+/// Time limit for the compute thread to stop. A step cannot be interrupted and may be long.
 class StopTimeout {
  public:
   /// Reports the duration of a step. Called by the compute thread.

@@ -45,7 +45,7 @@ class FlowTrace::Spans {
  private:
   struct Connection {
     std::string track, category;
-    std::map<uint64_t, TraceRecorder::Label> labels;  ///< by layer, and which factor
+    std::map<uint64_t, TraceRecorder::Label> labels;  ///< by layer and factor
     TraceRecorder::Span last;                         ///< not recorded yet: it may be extended
   };
 
@@ -95,8 +95,8 @@ TraceRecorder::Label FlowTrace::Spans::label_of(Connection& connection,
   return connection.labels[thing] = recorder_.label({connection.track, connection.category, name});
 }
 
-/// Owns a frame's payload until the transport releases it. Its last byte is then written to the
-/// socket, or copied by an in-process peer.
+/// Owns a frame's payload until the transport releases it. At that time the transport has written
+/// the last byte to the socket, or an in-process peer has copied it.
 class FlowTrace::InFlight {
  public:
   InFlight(std::shared_ptr<Spans> spans, comm::NodeId to, const comm::FrameHeader& header,

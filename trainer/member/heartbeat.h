@@ -12,7 +12,7 @@ namespace poseidon::trainer {
 /// Heartbeat of one part of this process, a worker or a server, for the service watchdog. The
 /// part's main thread reports while it works. While the main thread waits for other nodes, the
 /// part's I/O thread reports, because it must end the wait. A main thread that hangs in its own
-/// work gives no heartbeat, whatever other threads do. Any thread may make all calls.
+/// work produces no heartbeat, even if other threads run. Thread-safe.
 class Heartbeat {
  public:
   using Clock = std::chrono::steady_clock;
@@ -22,14 +22,14 @@ class Heartbeat {
   explicit Heartbeat(std::string who = "") : who_(std::move(who)) {}
 
   // Called by the part.
-  /// It searches for a coordinator, and is not in a job.
+  /// The part searches for a coordinator, and is not in a job.
   void set_searching();
-  /// It has joined a job: "worker 0 of the job \"lenet\"".
+  /// The part has joined a job: "worker 0 of the job \"lenet\"".
   void joined(std::string member);
-  /// The present activity of its main thread, which begins or continues.
+  /// The part's main thread begins this activity, or continues it.
   void does(const comm::Progress& progress);
   void beat();
-  /// Its last job is over; no further heartbeat is expected.
+  /// The part's last job is over; no further heartbeat is expected.
   void over();
 
   /// During its lifetime, tasks reach the part's I/O thread through `post`, which must not block.
@@ -47,7 +47,8 @@ class Heartbeat {
   };
 
   // Called by the watchdog.
-  /// If the main thread waits for others, posts a heartbeat to the I/O thread. Returns immediately.
+  /// If the main thread waits for other nodes, posts a heartbeat to the I/O thread. Returns
+  /// immediately.
   void ask();
   bool has_begun() const;
   /// Whether there was a heartbeat after `time`, or none is expected.

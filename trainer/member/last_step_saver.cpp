@@ -48,7 +48,7 @@ void LastStepSaver::keep(const WorkerTraining& training, const PreparedJob& job,
 
 void LastStepSaver::write(const WorkerTraining& training, int64_t step) {
   if (options_.run_directory.empty() || step == 0) return;
-  // A step before the run's first step would need the sums in flight, which no longer exist.
+  // A step before this worker's first step would need sums in flight that no longer exist.
   if (step < training.first_step()) return;
   const auto may_write = [this] {
     if (RunDirectoryLock::text_in(options_.run_directory) != run_lock_)

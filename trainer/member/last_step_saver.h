@@ -12,8 +12,8 @@
 namespace poseidon::trainer {
 
 /// Saves a worker's last complete step after a run has ended early. It stores the step in memory
-/// for a resumed run, and writes it if the coordinator can no longer do that. Used by the compute
-/// thread.
+/// for a resumed run. If the coordinator has failed, it writes the step to a file. Used by the
+/// compute thread.
 class LastStepSaver {
  public:
   /// Both must outlive it. Create it while the coordinator is known to be alive.
@@ -23,13 +23,14 @@ class LastStepSaver {
   InMemoryCheckpoint* kept(const std::string& run) const;
   /// The run has continued, so its in-memory checkpoint is useless.
   void drop(const std::string& run);
-  /// Stores the step at which `training` stopped: the coordinator may have failed, or have had no
-  /// room for a checkpoint. `reports` are those of the last steps, which it may not have recorded.
+  /// Stores the step at which `training` stopped: the coordinator may have failed, or its disk may
+  /// have been full. `reports` are the reports of the last steps, which the coordinator may not
+  /// have recorded.
   void keep(const WorkerTraining& training, const PreparedJob& job, int64_t step,
             const comm::NodeFailure& node_failure, std::vector<std::string> reports);
-  /// The coordinator has failed. A child process of the coordinator writes the checkpoint into the
-  /// run directory in its place. All survivors of a step have the same bytes, so any of them may
-  /// write first.
+  /// The coordinator has failed. A process that the coordinator started writes the checkpoint into
+  /// the coordinator's run directory. All survivors have the same bytes after a step, so any
+  /// survivor may write first.
   void write(const WorkerTraining& training, int64_t step);
 
   /// Time limit for storing or writing.

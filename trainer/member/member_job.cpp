@@ -6,8 +6,8 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// The device "replay" applies to all workers, so it is not replaced. The number of logical shards
-/// follows the devices of the job, not those of this worker.
+/// The device "replay" applies to all workers, so it is not replaced. job.config.device does not
+/// change either: it determines the number of logical shards.
 void choose_devices(Job& job, const MemberOptions& options) {
   const DeviceConfig& device = job.config.device;
   if (!options.devices || device.type == kReplayDevice) return;

@@ -16,7 +16,7 @@ struct PreparedJob {
   bool has_parent = false;  ///< the coordinator has started this process on its host
 };
 
-/// Throws ConfigError if the job is invalid, or its data are missing here.
+/// Throws ConfigError if the job is invalid, or if this host does not have its data.
 Job open_job_message(const JobMessage& message, const MemberOptions& options);
 
 }  // namespace poseidon::trainer

@@ -21,7 +21,8 @@ comm::Member::Options joining_options(const MemberOptions& options, comm::Role r
 
 namespace {
 
-/// Stops the transport at every exit, so that it no longer reads the memory of this part.
+/// Stops the transport at every exit of join_and_run(). Then it no longer accesses the objects of
+/// the worker or server, which are destroyed next.
 class Stopping {
  public:
   explicit Stopping(comm::AsioTransport& transport) : transport_(transport) {}
@@ -74,7 +75,7 @@ MemberEnd join_and_run(const MemberOptions& options, comm::AsioTransport& transp
       inbox.run_one(Inbox::Clock::now() + kLook);
       give_up_memory_checkpoint(options, log);
       transport.post(
-          [&heartbeat] { heartbeat.beat(); });  // heartbeat: both threads have come this far
+          [&heartbeat] { heartbeat.beat(); });  // heartbeat: both threads are making progress
     }
     return *end;
   } catch (...) {

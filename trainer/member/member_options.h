@@ -34,18 +34,18 @@ struct MemberOptions {
   bool insecure = false;
   int64_t wanted_rank = -1;
   std::chrono::seconds join_timeout{0};  ///< 0: no limit
-  std::chrono::seconds pause{0};         ///< time to listen before it searches for a coordinator
-  std::stop_token stop = {};             ///< asks it to leave, which ends the job cleanly
-  /// The reason that other members are told when it leaves. Called in the thread that requests the
+  std::chrono::seconds pause{0};         ///< time to listen before the search for a coordinator
+  std::stop_token stop = {};             ///< request to leave: the job then continues or fails
+  /// Returns the reason for leaving, for the coordinator. Called in the thread that requests the
   /// stop.
   std::function<std::string()> why_stopped = [] { return "it received a stop signal"; };
   /// Ends the process if its part in a job is over but the compute thread hangs. Called by any
-  /// thread. Null: waits for that thread.
+  /// thread. Null: the process waits for the compute thread.
   std::function<void(const std::string& why)> abandon = nullptr;
-  /// Receives this part's heartbeats. Never null.
+  /// Receives the heartbeats of this worker or server. Never null.
   std::shared_ptr<Heartbeat> heartbeat = std::make_shared<Heartbeat>();
   // For a worker.
-  /// The job in which its replica has diverged, and which it does not join again; zeros: none.
+  /// The job that this worker does not join again, because its replica has diverged; zeros: none.
   /// Never null.
   std::shared_ptr<comm::JobId> avoided = std::make_shared<comm::JobId>();
   int64_t threads = 0;
@@ -60,7 +60,7 @@ struct MemberOptions {
 
 /// Takes part in one job as a worker. Blocks until the job is over. Logs events to `log`.
 MemberEnd run_worker(const MemberOptions& options, Log& log);
-/// The same as a server.
+/// Takes part in one job as a server, like run_worker().
 MemberEnd run_server(const MemberOptions& options, Log& log);
 
 /// The transport of a member; it is listening. Throws ConfigError, RunError.
@@ -68,12 +68,12 @@ std::unique_ptr<comm::AsioTransport> make_transport(const MemberOptions& options
                                                     Log& log,
                                                     std::function<void(std::exception_ptr)> failed);
 
-/// The role, rank, coordinator and address with which it joins.
+/// Options with which the member joins: role, rank, coordinator and address.
 comm::Member::Options joining_options(const MemberOptions& options, comm::Role role,
                                       const comm::AsioTransport& transport);
 
 /// Joins the job, and runs tasks from the inbox until `end` has a value. Logs an exception and
-/// reports it to the coordinator. An exception ends this part in the job, not the process.
+/// reports it to the coordinator. An exception ends the member's part in the job, not the process.
 MemberEnd join_and_run(const MemberOptions& options, comm::AsioTransport& transport,
                        comm::Member& member, Inbox& inbox, const std::optional<MemberEnd>& end,
                        Log& log);

@@ -9,9 +9,9 @@
 
 namespace poseidon::trainer {
 
-/// Reports the activity of the compute thread: immediately when it changes, otherwise about once a
-/// second. Only the compute thread may call it: activity of other threads does not show that it
-/// makes progress.
+/// Reports the activity of the compute thread immediately when it changes. Reports the same
+/// activity again at most once a second. Only the compute thread may call it, because activity of
+/// other threads does not show progress of the compute thread.
 class ProgressReporter {
  public:
   using Report = std::function<void(const comm::Progress&)>;
@@ -26,7 +26,7 @@ class ProgressReporter {
     say({.doing = std::string(doing), .done = done, .of = of, .unit = std::string(unit)});
   }
 
-  /// It waits for other nodes.
+  /// The compute thread waits for other nodes.
   void waits(std::string_view for_what) {
     say({.doing = "waiting for " + std::string(for_what), .unit = {}, .waits = true});
   }

@@ -14,8 +14,8 @@ void ReportLog::drop_oldest() {
   entries_.pop_front();
 }
 
-/// A worker reports the test after a step before the next step. So the test after `step` may be
-/// missing at the coordinator.
+/// A worker reports the test after `step` between `step` and the next step. So the coordinator may
+/// not have this test yet.
 void ReportLog::acknowledge(int64_t step) {
   const MutexLock lock(mutex_);
   while (!entries_.empty() && entries_.front().step + (entries_.front().is_test ? 1 : 0) <= step)

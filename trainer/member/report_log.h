@@ -12,8 +12,8 @@
 namespace poseidon::trainer {
 
 /// Reports of steps and tests that a worker has sent and the coordinator has not acknowledged. If
-/// the coordinator fails, another one may request them. Memory is bounded: the oldest reports are
-/// dropped first. Thread-safe.
+/// the coordinator fails, the next coordinator of the run may request these reports. Memory is
+/// bounded: the oldest reports are dropped first. Thread-safe.
 class ReportLog {
  public:
   static constexpr size_t kMaxBytes = size_t{16} << 20;
@@ -22,7 +22,7 @@ class ReportLog {
   void add(int64_t step, bool is_test, comm::Payload encoded);
   /// The coordinator has recorded all steps up to `step`, and all tests before it.
   void acknowledge(int64_t step);
-  /// Removes all reports; those of another view follow.
+  /// Removes all reports, because another view begins.
   void clear();
   /// The messages of all steps up to `step`, oldest first.
   std::vector<std::string> messages(int64_t step) const;

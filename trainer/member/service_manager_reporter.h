@@ -13,14 +13,15 @@
 
 namespace poseidon::trainer {
 
-/// Reports the state of this process to the service manager that started it: readiness, current
-/// activity, and that it is alive while every part gives heartbeats. It uses a separate thread.
+/// Reports the state of this process to the service manager that started it: readiness and current
+/// activity. While all parts have heartbeats, also reports that the process is alive. Uses a
+/// separate thread.
 class ServiceManagerReporter {
  public:
   using Parts = std::vector<std::shared_ptr<Heartbeat>>;
 
-  /// `period` is the manager's watchdog timeout, after which it ends the process; 0: it has none. A
-  /// request to `stop` is reported immediately.
+  /// `period` is the manager's watchdog timeout, after which the manager ends the process; 0: none.
+  /// A request to `stop` is reported immediately.
   ServiceManagerReporter(const std::string& address, std::chrono::microseconds period, Parts parts,
                          std::stop_token stop);
   ~ServiceManagerReporter();

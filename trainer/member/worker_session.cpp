@@ -51,7 +51,7 @@ void WorkerSession::refused(const std::string& why) {
   });
 }
 
-/// The coordinator has begun the next view, so it has received all reports of the one before.
+/// The coordinator has begun the next view, so it has received all reports of the previous view.
 void WorkerSession::planned(const comm::Planned& planned) {
   task_.reports().clear();
   inbox_.post([this, planned, rank = member_->rank()] { task_.build(planned, rank); });
@@ -125,8 +125,8 @@ void WorkerSession::save(int64_t step) {
   inbox_.post([this, step] { task_.save(step); });
 }
 
-/// After the last step no thread waits. A dismissal before that is a coordinator's error; it must
-/// not leave a thread waiting.
+/// After the last step no thread waits. An earlier dismissal is an error of the coordinator. It
+/// must not leave a thread waiting.
 void WorkerSession::dismissed() {
   end_computing("dismissed by the coordinator");
   inbox_.post([this] { task_.dismissed(); });

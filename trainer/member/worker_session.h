@@ -17,7 +17,7 @@ namespace poseidon::trainer {
 class WorkerTask;
 
 /// The protocol side of a worker in one job. It lives in the I/O thread, except where noted. It
-/// posts long work to the inbox; the main thread runs it on the task.
+/// posts long work to the inbox. The main thread then calls the task.
 class WorkerSession final : public comm::MemberHost {
  public:
   /// All must outlive it. It does not call `task` before join().
@@ -25,7 +25,7 @@ class WorkerSession final : public comm::MemberHost {
 
   // Called by any thread.
   comm::AsioTransport& transport() { return *transport_; }
-  /// Calls `action` with this session in the I/O thread. Posts keep their order.
+  /// Calls `action` with this session in the I/O thread. Actions run in the order of the calls.
   template <class Action>
   void post(Action action) {
     transport_->post([this, action = std::move(action)] { action(*this); });

@@ -14,7 +14,7 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// GraphCapture of each layer's timing; few, since the other members wait for it.
+/// Repetitions in each layer's timing; few, because the other members wait for this worker.
 constexpr int kJoinRepeats = 5;
 /// The I/O thread processes posts immediately, unless it has failed.
 constexpr auto kMostForPosts = std::chrono::seconds(5);
@@ -82,14 +82,15 @@ void WorkerTask::open_data_sets() {
   progress_.report_activity("opening the test set");
   job_.test_data = open_test_data(job, job_.train_data, log_);
   progress_.report_activity("timing layers");
-  // Times the fixed rule: the choices are published later, with the plan.
+  // Times the layers with the fixed rule, because the choices are published later, with the plan.
   if (job_.message.times_layers)
     session_.note(TimesNote{
         read_layer_times(time_layers(job, {}, kJoinRepeats, log_), "this worker's times")});
   session_.note(device_note(job.device()));
 }
 
-/// Offers the in-memory checkpoint: the coordinator may have failed before it received that step.
+/// Offers the in-memory checkpoint: the earlier coordinator may have failed before it received this
+/// step.
 void WorkerTask::offer_checkpoint() {
   if (!job_.message.goes_on) return;
   const InMemoryCheckpoint* kept = last_step_.kept(job_.message.run);
@@ -103,8 +104,8 @@ void WorkerTask::offer_checkpoint() {
     session_.note(SavedReportNote{report}, kept->state.step);
 }
 
-/// A joiner of a running job allocates its net before the others wait for it. Its rank is not known
-/// yet, so it uses the plan of worker 0.
+/// A joiner of a running job allocates its net before the members wait for it. Its rank is not
+/// known yet, so it builds the net of worker 0.
 void WorkerTask::build_ahead() {
   if (job_.message.plan.is_null()) return;
   progress_.report_activity("building the net");
@@ -141,7 +142,7 @@ void WorkerTask::send_step(int64_t step) {
   });
 }
 
-/// The worker keeps the step even if the job fails during the transfer.
+/// The in-memory checkpoint stays stored, even if the job fails during the transfer.
 void WorkerTask::send_memory_checkpoint(int64_t step) {
   const InMemoryCheckpoint* kept = last_step_.kept(job_.message.run);
   if (kept == nullptr || kept->state.step != step)
@@ -181,7 +182,7 @@ void WorkerTask::leave_view(const comm::NodeFailure& node_failure) {
   log_next_view(node_failure, log_);
   sender_.reopen();
   progress_.waits("other nodes to leave the view");
-  // A worker that could not build its net has already reported that.
+  // A worker that could not build its net has already reported the error.
   const int64_t step = training_ == nullptr ? 0 : training_->last_complete_step();
   const int64_t least = training_ == nullptr ? 0 : training_->earliest_revertible_step();
   session_.post([step, least](WorkerSession& session) { session.left_view(step, least); });

@@ -18,26 +18,27 @@ namespace poseidon::trainer {
 class WorkerSession;
 
 /// A worker's work in one job, from opening its data to its end. It lives in the main thread, which
-/// computes. WorkerSession posts its calls in the order of the coordinator's requests. An error
-/// here is an error of this worker, and is reported to all others.
+/// computes. WorkerSession posts its calls in the order of the coordinator's requests. The worker
+/// reports an error here to the coordinator as its own error.
 class WorkerTask {
  public:
   /// All must outlive it.
   WorkerTask(const MemberOptions& options, WorkerSession& session, Log& log);
 
-  /// The outcome, once it has ended.
+  /// The outcome, once this worker's part in the job has ended.
   const std::optional<MemberEnd>& end() const { return end_; }
 
   void prepare(uint16_t rank, const Json& job);
-  /// Sends a step to the coordinator. Before the plan it is this worker's in-memory checkpoint. In
-  /// a running job it is the step after which a view begins, for the joiners.
+  /// Sends the checkpoint of a step to the coordinator. Before the plan is made, this is the
+  /// worker's in-memory checkpoint. In a running job, these are the values for the joiners, with
+  /// which a view begins.
   void send_step(int64_t step);
   /// Builds the net for the plan of a view, in which this worker has rank `rank`.
   void build(const comm::Planned& planned, uint16_t rank);
   void take_value(int64_t index);
   void begin_with_values();
   void train();
-  /// The job continues in another view, because a member has failed or others join.
+  /// The job continues in another view, because a member has failed or nodes join.
   void leave_view(const comm::NodeFailure& node_failure);
   /// The job has failed. `alone`: the coordinator has failed too.
   void end_after(const comm::NodeFailure& node_failure, bool alone);
@@ -45,15 +46,15 @@ class WorkerTask {
   void save(int64_t step);
   void dismissed();
   void over(MemberEnd end);
-  /// This worker's replica has diverged: it does not join `job` again.
+  /// This worker's replica has diverged, so the worker does not join `job` again.
   void avoid(const comm::JobId& job) { *options_.avoided = job; }
 
   // Called by any thread.
-  /// For the functions that any thread may call.
+  /// Other threads may call only some functions of the sender; see there.
   CheckpointSender& sender() { return sender_; }
   /// The reports that the coordinator has not acknowledged.
   ReportLog& reports() { return reports_; }
-  /// Ends the process if this thread does not end in time; `why` describes what has not ended.
+  /// Ends the process if the main thread does not end in time; `why` describes what has not ended.
   void start_exit_timeout(const char* why) { exit_watchdog_.arm(stop_timeout_.period(), why); }
 
  private:

@@ -28,7 +28,7 @@ WorkerTraining::WorkerTraining(const PreparedJob& job, const PublishedPlan& publ
       trace_(published.trace ? std::make_unique<TraceRecorder>() : nullptr),
       view_(make_view(published)) {
   const net::Net::Options options = net_options(job.job, view_->published, view_->plan, 2);
-  // In a child process of the coordinator the parent has warned for all workers of the host.
+  // A coordinator that started this process has already warned for all workers of the host.
   if (!job.has_parent)
     warn_of_memory(job.job, estimate_memory(job.job, view_->plan, options), 1, reports.log);
   computation_ = std::make_unique<WorkerComputation>(
@@ -103,8 +103,8 @@ void WorkerTraining::begin_with_values() {
   });
 }
 
-/// The posted task owns the old view, and ends it in the I/O thread after the contributions posted
-/// before.
+/// The posted task owns the old view. The I/O thread destroys the view with the task, after all
+/// contributions that were posted before.
 void WorkerTraining::go_on(const PublishedPlan& published) {
   if (published.receives_values(job_.rank)) has_values_ = false;
   const bool keeps_values = has_values_ && !published.restored;
@@ -126,7 +126,7 @@ void WorkerTraining::train() {
   });
 }
 
-/// Before others join, all updates are made: joiners begin with these values.
+/// Before nodes join, makes all updates: joiners begin with these values.
 bool WorkerTraining::begin(int64_t done) {
   const StepLimit::Next next = view_->limit.begin(done);
   if (next == StepLimit::Next::kPause) {
@@ -167,7 +167,7 @@ void WorkerTraining::drained(int64_t step) {
 void WorkerTraining::compare_rotating_digests(int64_t step) const {
   const int64_t every = job_.job.config.cluster.digest_every;
   if (every == 0 || step % every != 0 || step == drained_step_) return;
-  if (step == view_->published.first_step) return;  // all tensors were compared there
+  if (step == view_->published.first_step) return;  // all tensors are compared when a view begins
   comm::Digest digest{.step = step, .turn = step / every % comm::kDigestTurns, .values = {}};
   digest.values = rotating_tensor_digests(computation_->tensors(), digest.turn, comm::kDigestTurns);
   reports_.session.post([digest = std::move(digest)](WorkerSession& session) {

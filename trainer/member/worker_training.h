@@ -15,11 +15,11 @@
 
 namespace poseidon::trainer {
 
-/// A worker in a job with several workers, from its net to its last step, once the plan is known.
-/// It reports to the coordinator. It lives in the compute thread.
+/// The training of a worker in a job with several workers, once the plan is known. It builds the
+/// net, makes the steps, and reports to the coordinator. It lives in the compute thread.
 class WorkerTraining final : public RunSink {
  public:
-  /// The objects through which it reports; all must outlive it.
+  /// The objects through which the training reports; all must outlive it.
   struct Reports {
     WorkerSession& session;
     ReportLog& sent;
@@ -43,9 +43,9 @@ class WorkerTraining final : public RunSink {
   // The job continues in another view.
   int64_t last_complete_step() const { return computation_->last_complete_step(); }
   int64_t earliest_revertible_step() const { return computation_->earliest_revertible_step(); }
-  /// Goes back to the step after which the next view begins, and prepares its plan; train() makes
-  /// its steps. If the values are those of a checkpoint, they arrive like initial values. Throws
-  /// ConfigError, RunError.
+  /// Goes back to the step after which the next view begins, and prepares for its plan. train()
+  /// then makes the steps of the view. If the view begins from a checkpoint, the values arrive like
+  /// initial values. Throws ConfigError, RunError.
   void go_on(const PublishedPlan& published);
 
   // After a failure that ends the job.

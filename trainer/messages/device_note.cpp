@@ -27,7 +27,7 @@ void DeviceNote::describe(Fields& fields) {
 
 namespace {
 
-/// For a GPU, its kind and its libraries determine the chosen algorithms.
+/// The kind of GPU and the libraries determine the algorithms.
 DeviceNote gpu_note(const DeviceConfig& device) {
   const cuda::GpuList list = gpus_of_this_machine();
   std::string name;
@@ -85,7 +85,7 @@ std::string difference_of(const DeviceNotes& devices) {
 
 namespace {
 
-/// The distinct values of one member, joined by "and".
+/// The distinct values of one field, joined by "and".
 std::string each_of(const DeviceNotes& devices, std::string DeviceNote::*what) {
   std::set<std::string> different;
   for (const auto& [rank, device] : devices) different.insert(device.*what);

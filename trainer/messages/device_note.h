@@ -11,7 +11,7 @@
 namespace poseidon::trainer {
 
 /// Worker to coordinator, before it is prepared: the properties of its device that affect the low
-/// bits of results. They may differ between the workers of a job; comm's facts may not.
+/// bits of results. Unlike comm's facts, they may differ between the workers of a job.
 struct DeviceNote {
   static constexpr const char* kAbout = "device";
   std::string kind = "cpu";  ///< as device.type of a job
@@ -21,7 +21,7 @@ struct DeviceNote {
   void describe(Fields& fields);
 };
 
-/// The note of this process for a device.
+/// Returns this process's note about a device.
 DeviceNote device_note(const DeviceConfig& device);
 
 /// The devices of this machine that --device names. Throws ConfigError if one does not exist.
@@ -38,7 +38,7 @@ std::string difference_of(const DeviceNotes& devices);
 std::string kinds_of(const DeviceNotes& devices);
 std::string names_of(const DeviceNotes& devices);
 
-/// Converts to and from the list in plan.json. Empty for a plan without one.
+/// Converts to and from the list in plan.json. The result is empty if the plan has no such list.
 Json devices_json(const DeviceNotes& devices);
 DeviceNotes devices_of_plan(const Json& plan);
 

@@ -18,7 +18,7 @@ MemberEnd end_of(const comm::NodeFailure& node_failure);
 /// removed `self`, for example after it was stopped for a while, the message says so.
 std::string end_text(const comm::NodeFailure& node_failure, comm::NodeId self);
 
-/// Logs why the job continues in another view: a member has failed, or others have joined.
+/// Logs why the job continues in another view: a member has failed, or nodes have joined.
 void log_next_view(const comm::NodeFailure& why, Log& log);
 
 }  // namespace poseidon::trainer

@@ -33,8 +33,8 @@ struct TensorsNote {
   void describe(Fields& fields);
 };
 
-/// Worker to coordinator, before it is prepared: it holds an in-memory checkpoint of the run and
-/// can send it.
+/// Worker to coordinator, before it is prepared: the worker has an in-memory checkpoint of the run,
+/// and can send it.
 struct CheckpointOfferNote {
   static constexpr const char* kAbout = "kept";
   std::string run;   ///< RunDirectory::id()
@@ -52,14 +52,15 @@ struct SavedReportNote {
   void describe(Fields& fields);
 };
 
-/// Coordinator to worker, from time to time: the steps up to the note's step are recorded, and the
-/// tests before it.
+/// Coordinator to worker, at most once a second: the coordinator has recorded all steps up to the
+/// note's step, and all tests before that step.
 struct RecordedNote {
   static constexpr const char* kAbout = "recorded";
   void describe(Fields&) {}
 };
 
-/// Coordinator to the worker with an in-memory checkpoint: send it like a checkpoint.
+/// Coordinator to worker: send the in-memory checkpoint. In a running job: send the current values,
+/// for joiners. The worker sends both like a checkpoint.
 struct FetchNote {
   static constexpr const char* kAbout = "fetch";
   void describe(Fields&) {}

@@ -16,14 +16,14 @@ using SchemeBytes = comm::ByScheme<int64_t>;
 SchemeBytes bytes_by_scheme(const comm::Plan& plan, std::span<const comm::LayerBytes> layers);
 
 /// The report of one worker about a step. layer_wait_ms is by layer of the plan; `bytes` were moved
-/// since its last note.
+/// since the worker's last note.
 StepNote step_note(const StepReport& report, SchemeBytes bytes);
 
 struct WorkerStep {
   StepReport report;
   SchemeBytes bytes;
 };
-/// The coordinator's copy of this report, from worker `rank`. Throws ConfigError if it does not fit
+/// Returns the report in a note from worker `rank`. Throws ConfigError if the report does not fit
 /// the plan.
 WorkerStep worker_step(const StepNote& note, int64_t step, uint32_t rank, const comm::Plan& plan);
 
