@@ -63,7 +63,7 @@ void PlanSession::take_offer(comm::NodeId worker, const comm::Note& note) {
 
 void PlanSession::take_report(comm::NodeId worker, const comm::Note& note) {
   auto kept = read_note<SavedReportNote>(note);
-  if (!setting_.goes_on) throw ConfigError("a kept report that was not requested");
+  if (!setting_.goes_on) throw ConfigError("sent a stored report that was not requested");
   side_.kept.add_report(worker.rank, std::move(kept.report));
 }
 

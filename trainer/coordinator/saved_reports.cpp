@@ -93,7 +93,7 @@ void write_session_reports(const std::vector<SavedReports>& kept, const Job& job
                            Console& console) {
   const Json& made_by = kept.front().plan;
   const comm::Plan plan =
-      comm::read_plan(made_by, {"the plan of kept reports", ""}, layer_traffic(*job.network));
+      comm::read_plan(made_by, {"the plan of stored reports", ""}, layer_traffic(*job.network));
   const LastLines last = last_lines(directory.path());
   std::map<int64_t, Notes> workers;
   size_t missing = 0;
@@ -118,7 +118,7 @@ void write_session_reports(const std::vector<SavedReports>& kept, const Job& job
 void SavedReports::add(std::string message) {
   bytes += message.size();
   if (bytes > kMaxBytes)
-    throw ConfigError(text("expected at most ", kMaxBytes, " bytes of kept reports, got ", bytes));
+    throw ConfigError(text("expected at most ", kMaxBytes, " bytes of stored reports, got ", bytes));
   messages.push_back(std::move(message));
 }
 

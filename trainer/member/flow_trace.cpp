@@ -16,11 +16,11 @@ class FlowTrace::Spans {
     for (const auto& layer : plan.layers) layers_.push_back(layer.traffic.name);
   }
 
-  void left(comm::NodeId to, const comm::FrameHeader& header, int64_t handed_over_ns) {
+  void left(comm::NodeId to, const comm::FrameHeader& header, int64_t queued_ns) {
     MutexLock lock(mutex_);
     Connection& connection = sending_[to];
     if (connection.track.empty()) connection = {"to " + comm::name_of(to), "send", {}, {}};
-    moved(connection, header, handed_over_ns);
+    moved(connection, header, queued_ns);
   }
   void arrived(comm::NodeId from, const comm::FrameHeader& header, int64_t announced_ns) {
     MutexLock lock(mutex_);
@@ -105,8 +105,8 @@ class FlowTrace::InFlight {
         to_(to),
         header_(header),
         owner_(std::move(owner)),
-        handed_over_ns_(TraceRecorder::now()) {}
-  ~InFlight() { spans_->left(to_, header_, handed_over_ns_); }
+        queued_ns_(TraceRecorder::now()) {}
+  ~InFlight() { spans_->left(to_, header_, queued_ns_); }
   InFlight(const InFlight&) = delete;
   InFlight& operator=(const InFlight&) = delete;
 
@@ -115,7 +115,7 @@ class FlowTrace::InFlight {
   const comm::NodeId to_;
   const comm::FrameHeader header_;
   const std::shared_ptr<const void> owner_;
-  const int64_t handed_over_ns_;
+  const int64_t queued_ns_;
 };
 
 FlowTrace::FlowTrace(const comm::Plan& plan, comm::Outlet& outlet)
