@@ -44,7 +44,7 @@ class Admission {
   std::optional<NodeId> first_missing() const;
 
  private:
-  /// An open connection of a node that is not a member, or not yet.
+  /// An open connection of a node that is not admitted yet.
   struct PendingJoin {
     Role role = Role::kWorker;  ///< as proved in the handshake
     std::string address;

@@ -7,8 +7,8 @@ namespace poseidon::comm {
 
 namespace {
 
-/// The most agreed digests that are stored. Far fewer comparisons than this happen while a
-/// checkpoint is in flight. Tests compare too, and few of them have a checkpoint.
+/// Limit on the stored digests that workers agreed on. Each test adds one, often without a
+/// checkpoint, so the oldest are dropped. Far fewer are added while a checkpoint is in flight.
 constexpr size_t kMaxAgreed = 1024;
 
 }  // namespace
@@ -73,8 +73,8 @@ void CheckpointQueue::write_all() {
 }
 
 /// The received digest must equal the agreed digest, if there is one. A survivor drops its sums in
-/// flight, but the agreement on the same step may include them. Then the numbers of tensors differ,
-/// and the two are not compared.
+/// flight, but the agreed digest of the same step may include them. Then the numbers of tensors
+/// differ, and the digests are not compared.
 void CheckpointQueue::write(int64_t step, const Arrival& arrival) {
   const auto agreed = agreed_.find(step);
   const bool same_tensors =

@@ -19,13 +19,13 @@ inline bool survivors_are_valid(const NodeFailure& failure) {
 /// A checkpoint to which a job can return.
 struct SavedStep {
   int64_t step = 0;
-  int64_t in_flight = 0;  ///< the number of steps up to it whose sums it contains
+  int64_t in_flight = 0;  ///< sums of this many steps are in it, not applied yet
 };
 
-/// The checkpoints of a job on the coordinator, from complete reception until they are written.
-/// Each is written when all workers agree on its content, in the order of steps. After a node
-/// failure a survivor's state is enough. It does no I/O: each checkpoint brings its write function.
-/// All calls are made in one thread, unless stated otherwise.
+/// The checkpoints of a job on the coordinator, from complete reception until they are written. A
+/// checkpoint is written when all workers agree on its content, in the order of steps. After a node
+/// failure a survivor's state is enough. The queue does no I/O: it calls the write function of each
+/// checkpoint. All calls are made in one thread, unless stated otherwise.
 class CheckpointQueue {
  public:
   /// A checkpoint that has been received completely.
@@ -53,7 +53,7 @@ class CheckpointQueue {
   void revert_to(int64_t step);
   /// All workers have this digest after `step` steps.
   void agreed(int64_t step, std::vector<int64_t> digest);
-  /// From now on the agreement of other workers is not needed.
+  /// From now on checkpoints are written without the agreement of other workers.
   void trust_survivors();
 
   /// Returns the last checkpoint, or the one that is being written now; the job will return to it.

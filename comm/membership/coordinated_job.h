@@ -41,11 +41,11 @@ struct CoordinatorOptions {
   }
 };
 
-/// comm/membership/states.h describes how and when each of them ends.
+/// comm/membership/states.h describes how and when each state ends.
 enum class CoordinatorState : uint8_t {
   kGathering,  ///< members join
-  kPreparing,  ///< all have joined, and open job and data
-  kFetching,   ///< a worker sends its in-memory checkpoint, which is the latest
+  kPreparing,  ///< all members have joined; they open job and data
+  kFetching,   ///< a worker sends the latest in-memory checkpoint
   kMeasuring,  ///< the workers measure the link between them
   kConnecting,
   kRunning,
@@ -73,12 +73,12 @@ class CoordinatedJob {
   void enter(State state);
   /// Enters a state that lasts until the tensors of a worker have arrived.
   void ask(State state, uint16_t worker);
-  /// Whether this worker was the last one asked.
+  /// Whether the last call of ask() was for this member.
   bool is_asked(const MemberRecord& member) const {
     return member.is_worker() && asked_ == member.node.rank;
   }
 
-  /// The number of the membership, which all frames carry.
+  /// The number of the current view, which all frames carry.
   uint32_t view() const { return control.view(); }
   /// Starts the next view. The remaining members become its members, renumbered without a gap. The
   /// prepared joiners follow, and are returned in this order. Reports of the old view do not count
@@ -94,23 +94,23 @@ class CoordinatedJob {
   void record_progress(MemberRecord& member) const { member.progress_at = now(); }
   /// Closes the connection, and expects no more heartbeats from it.
   void disconnect(ConnectionId connection);
-  /// Informs a node that it takes part.
+  /// Informs a node that the job has admitted it.
   void welcome(ConnectionId connection, NodeId node) const;
-  /// Returns an id for another member of a role. No member and no joiner has this id.
+  /// Returns an id for a joiner of this role. No member and no other joiner has it.
   uint16_t assign_id(Role role);
   /// Refuses all joiners, because the job has ended.
   void refuse_joiners();
   /// Why no other node can have this address; "" if it is free.
   std::string owner_of(const std::string& address) const;
-  /// The reason for the failure of a node that was admitted at `since`. If it sent no proof of
-  /// contact for long, the reason states that only small messages pass.
+  /// Returns `why`, the reason for the failure of a node without progress since `since`. If the
+  /// node has sent no MtuCheck proof for long, adds that only small messages pass.
   std::string failure_reason(bool sent_proof, Time since, const std::string& why) const;
 
-  /// The step that not all workers have done, counted from 1; 0: before the first.
+  /// The first step that not all workers have done, counted from 1; 0: the job has not begun.
   int64_t step_under_way() const;
   NodeFailure failure_of(const MemberRecord& member, NodeFailure::Kind kind,
                          const std::string& why) const;
-  /// A failure that the coordinator itself detects, of a node that is not a member.
+  /// A failure of the coordinator itself, or of a node that is not a member.
   NodeFailure failure_of(NodeId node, NodeFailure::Kind kind, const std::string& why) const;
 
   const CoordinatorOptions options;
@@ -124,8 +124,8 @@ class CoordinatedJob {
   StepTimer step_timer;
   JoinBackoff join_backoff;  ///< by host
   MtuCheck mtu_check;
-  /// The members' values are wrong, or lack sums, so the members return to the last checkpoint.
-  /// True until they have begun with that checkpoint.
+  /// Whether the members return to the last checkpoint, because their values are wrong or lack
+  /// sums. False again when the members have begun with the checkpoint.
   bool restores = false;
 
  private:
@@ -133,7 +133,7 @@ class CoordinatedJob {
   bool has_begun_ = false;
   Time entered_at_{0};
   std::optional<uint16_t> asked_;
-  std::map<Role, uint16_t> last_ids_;  ///< by role: the last one assigned; none before the first
+  std::map<Role, uint16_t> last_ids_;  ///< the last assigned id by role; no entry: none yet
 };
 
 }  // namespace poseidon::comm

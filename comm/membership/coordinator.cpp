@@ -6,7 +6,7 @@
 namespace poseidon::comm {
 
 namespace {
-/// Limit for a node that does not take part. A request to join has a few hundred bytes.
+/// Limit on a message of a node that is not admitted. A request to join has a few hundred bytes.
 constexpr uint64_t kMaxPendingJoinBytes = uint64_t{64} << 10;
 /// The most bytes of an error about an unreadable message.
 constexpr size_t kMaxShown = 300;
@@ -151,7 +151,7 @@ void Coordinator::handle_silence(ConnectionId connection) {
     job_.control.send_message(connection,
                               Failed{job_.failure_of(*member, NodeFailure::Kind::kPeer, why)});
   job_.transport.close(connection);
-  // Other members may have received its last heartbeat up to one interval later.
+  // Other members may have received the last heartbeat of this member up to one interval later.
   if (member != nullptr) failure_detector_.node_failed(*member, why, 2 * job_.options.timeout / 5);
 }
 

@@ -31,13 +31,13 @@ class Coordinator final : public Machine {
   Coordinator(const Options& options, Transport& transport, const CoordinatorHost& host);
 
   void begin() override;
-  /// Ends the job after a step that all workers can reach, as on a signal. Before the first step
-  /// the job fails instead.
+  /// Ends the job after a step that all workers can reach, for example after a signal. Before the
+  /// first step the job fails instead.
   void halt();
-  /// The host has received the step that fetch_memory_checkpoint() requested.
+  /// The host has received the checkpoint that JobPlanner::fetch_memory_checkpoint() requested.
   void fetched() { preparation_.fetched(); }
-  /// The host has read the checkpoint that JobPlanner::restore() requested, of `step`; 0: there is
-  /// none.
+  /// The host has read the checkpoint of `step`, as JobPlanner::restore() requested. 0: there is no
+  /// intact checkpoint.
   void restored(int64_t step) { reconfiguration_.restored(step); }
   /// Sends a note to a worker.
   void note(uint16_t worker, const Note& note);
@@ -46,21 +46,20 @@ class Coordinator final : public Machine {
   void send(uint16_t worker, const FrameHeader& header, Payload payload);
   /// Reports an error of the coordinator itself. The job fails.
   void report_error(const std::string& why);
-  /// Reports that a node has ended, detected by other means than its connection. If the node is not
-  /// a member yet, the job fails. The end of a member shows in its connection.
+  /// Reports that the process of a node has ended. If the job waits for members and the node is not
+  /// a member yet, the job fails. Ignores members: their connections show their end.
   void report_absent(NodeId node, const std::string& why);
   /// A member of `view` has sent an unreadable message: only this member counts as failed.
   void report_unreadable(NodeId node, uint32_t view, const std::string& why);
 
   State state() const { return job_.state(); }
-  /// The number of the membership.
+  /// The number of the current view.
   uint32_t view() const { return job_.view(); }
   const MemberTable& members() const { return job_.members; }
   /// The members that have not joined yet: "2 workers and 1 server"; "" if all have joined.
   std::string missing() const { return admission_.missing(); }
 
-  /// Smaller for a node that does not take part, because any node with the secret can send to this
-  /// one.
+  /// Smaller for a node that is not admitted, because any node with the secret can connect.
   uint64_t max_control_bytes(ConnectionId from) const override;
   void opened(ConnectionId connection, const PeerIdentity& peer) override;
   std::span<std::byte> destination(ConnectionId from, const FrameHeader& header) override;

@@ -18,14 +18,15 @@ struct Outcome {
   std::optional<int64_t> saved_step;  ///< after a failure: the step of the received checkpoint
 };
 
-/// The members that continue after a failure, or that begin without the missing ones. These are
-/// their previous ranks, in order.
+/// The members that continue after a failure, or that begin without the missing members: their
+/// previous ranks, in ascending order.
 struct Survivors {
   std::vector<uint16_t> workers, servers;
 };
 
-/// Makes the plan of a job. The classes of this header are the coordinator's process as the
-/// protocol sees it, the trainer's or a simulated one. Coordinator calls them in its thread.
+/// Makes the plan of a job. The classes of this header are the protocol's interfaces to the
+/// coordinator's process: the trainer, or a simulated process. Coordinator calls them in its
+/// thread.
 class JobPlanner {
  public:
   virtual ~JobPlanner() = default;
@@ -37,40 +38,40 @@ class JobPlanner {
   /// Receives the rate of the slowest link, rounded, and the largest processor time per byte of all
   /// workers. `one_host`: all workers share a host, so the link is not a network.
   virtual void measured_link(const LinkRate& /*rate*/, bool /*one_host*/) {}
-  /// All members are prepared. If a worker holds a later in-memory checkpoint of this run than the
-  /// coordinator, requests it and returns the worker's rank. Coordinator::fetched() must be called
-  /// when it has arrived.
+  /// All members are prepared. If a worker has a later in-memory checkpoint of this run than the
+  /// coordinator, requests it and returns the worker's rank. The host calls Coordinator::fetched()
+  /// when the checkpoint has arrived.
   virtual std::optional<uint16_t> fetch_memory_checkpoint() { return std::nullopt; }
-  /// The requested worker has not sent its checkpoint in time. It must not be asked again.
+  /// The worker has not sent the requested checkpoint in time. It must not be asked again.
   virtual void give_up_memory_checkpoint(uint16_t /*worker*/) {}
   /// The job is about to begin with these members. Their new ranks count from 0 in this order.
   virtual void renumbered(const Survivors&) {}
-  /// Returns the plan to publish, or nothing if none can be made; an error is then reported, which
-  /// ends the job. All members are prepared, and all workers have these facts. If members are
-  /// missing, `members` are the present ones, with ranks from 0 on.
+  /// Returns the plan to publish. If no plan is possible, returns nullopt and reports an error,
+  /// which ends the job. All members are prepared, and all workers have these facts. `members`
+  /// contains only the members that have joined, with ranks from 0 on.
   virtual std::optional<Json> plan(const std::vector<Fact>& facts, const Survivors& members) = 0;
   /// Whether a plan can be made for these members.
   virtual bool can_continue(const Survivors&) { return false; }
   /// Why this node cannot join the job, although its facts equal the members'; "" if it can.
   virtual std::string objection(const Joiner&) { return ""; }
-  /// Returns the plan of the next view, or nothing, as plan() does. The survivors have ranks from 0
-  /// on and continue after `step` steps; the joiners have the ranks after them. Survivors have the
-  /// values of that step, and joiners lack them.
+  /// Returns the plan of the next view, or nullopt, like plan(). The survivors continue after
+  /// `step` steps with ranks from 0 on, and have the values of this step. The joiners have the
+  /// following ranks, and lack the values.
   virtual std::optional<Json> plan_next_view(const Survivors&,
                                              const std::vector<Joiner>& /*joined*/,
                                              int64_t /*step*/) {
     return std::nullopt;
   }
-  /// Whether the remaining members cannot continue with their values. This is so if sums in flight
-  /// belong to these values and are incomplete without the failed member.
+  /// Whether the remaining members cannot continue with their values. The reason is that sums in
+  /// flight belong to these values, and are incomplete without the failed member.
   virtual bool needs_checkpoint() { return false; }
   /// Returns the step of the last written checkpoint on which all workers agree; 0: none.
   virtual int64_t saved_step() { return 0; }
-  /// Reads and checks that checkpoint; if it is damaged, the one before it, and so on. Then calls
-  /// Coordinator::restored() with the step of the first intact one; 0: none. The next
-  /// plan_next_view() is for workers that begin with its values.
+  /// Reads and checks the checkpoint of saved_step(). If it is damaged, reads the checkpoint before
+  /// it, and so on. Then the host calls Coordinator::restored() with the step of the intact
+  /// checkpoint; 0: none. In the next view, all workers begin with the values of this checkpoint.
   virtual void restore() {}
-  /// The approximate time in which the values of a view reach its joiners.
+  /// Returns the approximate time of sending the values of a view to its joiners.
   virtual std::chrono::nanoseconds state_transfer_time() { return std::chrono::nanoseconds(0); }
   /// Returns the number of steps done before the first step of the last plan. Not called before
   /// plan().
@@ -82,7 +83,7 @@ class CheckpointReceiver {
  public:
   virtual ~CheckpointReceiver() = default;
 
-  /// For the frames of a checkpoint from a worker.
+  /// Returns the destination of a frame that belongs to a worker's checkpoint.
   virtual Destination destination(uint16_t worker, const FrameHeader& header) = 0;
   virtual void received(uint16_t worker, const FrameHeader& header) = 0;
   /// Returns the name of the tensor at an index of the digests, for messages.
@@ -91,9 +92,9 @@ class CheckpointReceiver {
   virtual void agreed(int64_t step, const std::vector<int64_t>& digest) = 0;
   /// Whether a checkpoint of `step` from a survivor is useful.
   virtual bool wants_checkpoint(int64_t step) = 0;
-  /// All tensors of that checkpoint have arrived.
+  /// All tensors of the checkpoint that the survivor `worker` was asked for have arrived.
   virtual void saved(uint16_t /*worker*/, int64_t /*step*/) {}
-  /// The tensors of that checkpoint will not arrive.
+  /// The survivor `worker` cannot send the checkpoint that it was asked for.
   virtual void not_saved(uint16_t /*worker*/, const std::string& /*why*/) {}
 };
 
@@ -108,14 +109,14 @@ class JobObserver {
   /// All workers have the same initial values and begin.
   virtual void started() = 0;
   virtual void noted(NodeId node, const Note& note) = 0;
-  /// A node makes no progress. Called repeatedly before the node counts as stalled, and when the
-  /// end of the job no longer waits for it.
+  /// A node makes no progress. Called repeatedly before the node counts as stalled. Also called
+  /// when the coordinator no longer waits for the node at the end of the job.
   virtual void slow(NodeId node, const std::string& what) = 0;
   /// A member has failed and the job continues without it, or joiners are admitted.
   virtual void reconfiguring(const NodeFailure& /*failure*/) {}
   /// The job has failed; the members are being informed.
   virtual void failed(const NodeFailure& failure) = 0;
-  /// The end of the job continues without this node, which has failed or hangs.
+  /// While the job ends: the coordinator no longer waits for this node, which has failed or hangs.
   virtual void given_up(NodeId /*node*/) {}
   virtual void ended(const Outcome& outcome) = 0;
 };

@@ -16,7 +16,7 @@ class CoordinatorLink {
   CoordinatorLink(Transport& transport, std::string address)
       : transport_(transport), address_(std::move(address)) {}
 
-  /// Whether the connection is this one, open or not.
+  /// Whether `connection` is the connection to the coordinator, open or not.
   bool is(ConnectionId connection) const { return connection == connection_; }
   bool is_open() const { return open_; }
 
@@ -36,7 +36,7 @@ class CoordinatorLink {
   void digest(const Digest& digest) { send_message(digest); }
   /// Reports the activity of the compute thread.
   void progress(const Progress& progress) { send_message(progress); }
-  /// The worker waits after `step` steps, and all their updates are made.
+  /// The worker waits after `step` steps, and has made all updates of these steps.
   void paused(int64_t step) { send_message(Paused{step}); }
   /// When the job reconfigures: `step` is the last complete step, `least` the earliest step to
   /// which the worker can revert.

@@ -13,14 +13,16 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr Time kMinBeforeWarning = 60s;
-/// For survivors, which only have to stop.
+/// Limit for survivors, which only have to stop.
 constexpr Time kMaxForSurvivors = 5s;
-/// For the measurement of the link, until all have reported. It takes seconds, except on extremely
-/// slow links.
+/// Added to the timeout for the measurement of the link, until all workers have reported. The
+/// measurement takes seconds, except on extremely slow links.
 constexpr Time kMeasurement = 60s;
-/// For a worker that sends its in-memory checkpoint, without a tensor of it. It has no other task.
+/// Limit on the time without a tensor from a worker that sends its in-memory checkpoint. The worker
+/// has no other task.
 constexpr Time kMaxForMemoryCheckpoint = 60s;
-/// For a view with joiners, in addition to the time that their values should take.
+/// Limit for a view with joiners, or three timeouts if longer. kTransferTimeFactor times the
+/// transfer time of their values is added.
 constexpr Time kMinForJoiners = 60s;
 constexpr int kTransferTimeFactor = 4;
 
@@ -42,7 +44,7 @@ Time Deadlines::limit() const {
     case CoordinatorState::kConcluding: return job_.options.timeout;
     case CoordinatorState::kSuspecting: return failure_detector_.grace();
     case CoordinatorState::kReconfiguring:
-      // Before the first step, the duration of a step, which cannot be interrupted, is unknown.
+      // A step cannot be interrupted. Before the first step its duration is unknown.
       if (job_.step_timer.median_step() == Time{0}) return job_.options.stall_timeout;
       [[fallthrough]];
     case CoordinatorState::kFailing:
@@ -54,7 +56,7 @@ Time Deadlines::limit() const {
   return Time::max();
 }
 
-/// Whether the state waits for this member's part.
+/// Whether the current state waits for this member.
 bool Deadlines::is_awaited(const MemberRecord& member) const {
   const bool worker = member.node.role == Role::kWorker;
   switch (job_.state()) {
@@ -88,8 +90,9 @@ const MemberRecord* Deadlines::slowest() const {
   return slowest;
 }
 
-/// Since when the state has been waiting. Survivors have no reason for a delay: only tensors of the
-/// requested checkpoint count as progress.
+/// The time from which limit() counts. Reports of progress do not extend the states in which
+/// members only stop or measure. In kSaving, each tensor of the requested checkpoint extends the
+/// wait.
 Time Deadlines::quiet_since(const MemberRecord* member) const {
   if (member == nullptr || job_.state() == CoordinatorState::kFailing ||
       job_.state() == CoordinatorState::kReconfiguring ||
@@ -98,7 +101,8 @@ Time Deadlines::quiet_since(const MemberRecord* member) const {
   return std::max(job_.entered_at(), member->progress_at);
 }
 
-/// Overdue survivors are given up together. One at a time, each would cost all others another wait.
+/// In some states all overdue members are given up in one call, so the other members wait only
+/// once.
 void Deadlines::watch() {
   if (give_up_joiners()) return;
   const CoordinatorState state = job_.state();
@@ -126,7 +130,7 @@ bool Deadlines::watch_slowest() {
   return false;
 }
 
-/// Warns after a long silence, and after each further silence of that length.
+/// Warns after a long silence, and again after each further period of the same length.
 void Deadlines::warn(const MemberRecord& member, Time quiet) {
   const Time after = std::max(kMinBeforeWarning, 10 * job_.step_timer.median_step());
   const Time warned = job_.now() - std::max(warned_at_, job_.entered_at());
@@ -175,8 +179,8 @@ void Deadlines::expire(const MemberRecord* member) {
   }
 }
 
-/// The members wait for the joiners of a view, and can continue without them. This wait has a
-/// limit, however busy the joiners report to be.
+/// The members wait for the joiners of a view, but can continue without them. The wait has a fixed
+/// limit: reports of progress from the joiners do not extend it.
 bool Deadlines::give_up_joiners() {
   if (job_.state() != CoordinatorState::kConnecting || !job_.has_begun()) return false;
   const Time most = std::max(kMinForJoiners, 3 * job_.options.timeout) +
@@ -191,7 +195,8 @@ bool Deadlines::give_up_joiners() {
   return !late.empty();
 }
 
-/// Nodes that have not joined in time count as failed; the message names the first of them.
+/// The first node that has not joined in time counts as failed. The message states how many nodes
+/// are missing.
 void Deadlines::give_up_gathering() {
   const std::optional<NodeId> node = admission_.first_missing();
   if (!node) return;

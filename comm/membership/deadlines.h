@@ -10,8 +10,8 @@
 
 namespace poseidon::comm {
 
-/// The timeouts of a coordinator: how long each state may last, which members it waits for, and how
-/// it ends. The table is in comm/membership/states.h.
+/// The timeouts of a coordinator: how long each state may last, which members the state waits for,
+/// and how it ends. The table is in comm/membership/states.h.
 class Deadlines {
  public:
   /// All must outlive it.

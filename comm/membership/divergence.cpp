@@ -8,8 +8,7 @@ namespace poseidon::comm {
 
 namespace {
 
-/// The rank whose values most workers have (of equals, the lowest), and the number of these
-/// workers.
+/// The lowest rank that has the most common values, and the number of workers with these values.
 std::pair<uint16_t, size_t> most_common(const Digests& digests) {
   std::map<std::vector<int64_t>, size_t> votes;
   for (const auto& [rank, values] : digests) ++votes[values];

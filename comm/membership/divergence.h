@@ -14,8 +14,8 @@ using Digests = std::map<uint16_t, std::vector<int64_t>>;
 
 /// A replica divergence.
 struct Divergence {
-  /// The diverged workers: they contradict the majority of all workers, or the values that they
-  /// copied. Empty: unknown.
+  /// The workers with wrong values. They differ from the majority, or, if they are joiners, from
+  /// the members' values that they copied. Empty: unknown.
   std::vector<uint16_t> who;
   std::string why;  ///< "\"conv1\" differs from that of 2 other workers after 8 steps"
 };

@@ -6,8 +6,8 @@
 namespace poseidon::comm {
 
 namespace {
-/// The most pairs of step and turn without the digests of all workers: all that can be in flight,
-/// and some more.
+/// Limit on the pairs of step and tensor group (Digest::turn) that wait for digests of workers. It
+/// is above the number of pairs that can be in flight.
 constexpr size_t kMaxDigests = 2 * kMaxStaleness;
 }  // namespace
 
@@ -26,7 +26,8 @@ bool DivergenceCheck::have_equal_initial_values(int64_t first_step) {
 }
 
 void DivergenceCheck::take(const MemberRecord& member, const Digest& digest) {
-  // If a checkpoint and a test are due after the same step, its digest may arrive twice.
+  // If a checkpoint and a test are due after the same step, the digest of this step may arrive
+  // twice.
   if (job_.state() != CoordinatorState::kRunning || digest.step <= agreed_step_) return;
   refuse_too_many(member, digest);
   const std::pair key(digest.step, digest.turn);

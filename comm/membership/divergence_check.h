@@ -24,10 +24,10 @@ class DivergenceCheck {
     incomplete_digests_.clear();
     agreed_step_ = std::min(agreed_step_, first_step);
   }
-  /// Whether all workers, which are ready, have the same values after `first_step` steps.
+  /// Whether all workers have the same values after `first_step` steps. All workers must be ready.
   bool have_equal_initial_values(int64_t first_step);
   /// Accepts a worker's digest, and informs the host when the digests of all workers agree. Throws
-  /// ConfigError for more digests, or larger ones, than a job can have in flight.
+  /// ConfigError if the digest has too many tensors, or too many digests are incomplete.
   void take(const MemberRecord& member, const Digest& digest);
 
  private:
@@ -38,7 +38,7 @@ class DivergenceCheck {
 
   CoordinatedJob& job_;
   FailureDetector& failure_detector_;
-  /// By step and turn: digests that have not arrived from all workers.
+  /// Digests that not all workers have sent yet, by step and tensor group (Digest::turn).
   std::map<std::pair<int64_t, int64_t>, Digests> incomplete_digests_;
   int64_t agreed_step_ = -1;  ///< the last step after which all tensors were equal
 };

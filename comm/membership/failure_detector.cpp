@@ -11,7 +11,7 @@
 namespace poseidon::comm {
 
 namespace {
-/// For one member, before there is a plan.
+/// Limit on the failures of one member before there is a plan.
 constexpr int kMaxAttempts = 3;
 }  // namespace
 
@@ -63,13 +63,14 @@ void FailureDetector::receive_report(const MemberRecord& by, const NodeFailure& 
   const bool is_of_another =
       report.kind == NodeFailure::Kind::kPeer || report.kind == NodeFailure::Kind::kUnreached;
   if (!is_of_another || report.who == by.node) return declare_failed(report);
-  // A node that leaves its peers has not failed.
+  // In a reconfiguration all members disconnect from their peers, so a closed connection is no
+  // failure.
   if (job_.state() < CoordinatorState::kReconfiguring) collect(by, report);
 }
 
-/// For a node that the coordinator has detected as failed, one report of what was awaited from it
-/// is enough. If another reported node has failed too, the coordinator will detect that: its
-/// heartbeats are as frequent as the others'.
+/// If the coordinator has detected a failure, one report that names the awaited item is enough. The
+/// coordinator detects the failure of a further reported node itself. All nodes receive heartbeats
+/// at the same rate, so the coordinator needs no more time than the members.
 void FailureDetector::collect(const MemberRecord& by, const NodeFailure& report) {
   if (!has_failed(report.who) && !job_.members.contains(report.who)) return;
   suspicion_.add(by.node, report, by.address);
@@ -95,8 +96,8 @@ bool FailureDetector::has_failed(NodeId node) const {
   return std::ranges::find(detected_failures_, node, &NodeFailure::who) != detected_failures_.end();
 }
 
-/// A failure that the coordinator has detected may explain the missing connections of others. If it
-/// does not, they report again in the next view.
+/// A failure that the coordinator has detected may explain the missing connections of other nodes.
+/// If it does not, these nodes report again in the next view.
 void FailureDetector::resolve() {
   std::vector<NodeFailure> failures = std::exchange(detected_failures_, {});
   const Suspicion suspicion = std::exchange(suspicion_, {});
@@ -130,7 +131,7 @@ void FailureDetector::fail(NodeFailure failure) {
   job_shutdown_.fail(failure);
 }
 
-/// The coordinator knows the step best; a reporting member knows what it awaited.
+/// Uses the coordinator's step if the report names none, or before the job has begun.
 void FailureDetector::reconfigure_or_fail(std::vector<NodeFailure> failures) {
   for (NodeFailure& failure : failures)
     if (failure.step == 0 || !job_.has_begun()) failure.step = job_.step_under_way();

@@ -11,17 +11,18 @@
 
 namespace poseidon::comm {
 
-/// The failure decision: decides by which failures a job fails or is reconfigured. Its input is the
-/// coordinator's own detection and the members' reports. The coordinator's detection is final.
-/// Members' reports about each other are collected for a while, until the coordinator itself would
-/// have detected a failure. Then the nodes that explain the reports count as failed.
+/// Decides which nodes have failed, and whether the job then fails or is reconfigured. The input is
+/// the coordinator's own detection and the members' reports. The coordinator's detection is final.
+/// Reports of members about each other are collected until the coordinator itself would have
+/// detected a failure. Then the nodes that explain the reports count as failed (Suspicion).
 class FailureDetector {
  public:
   /// All must outlive it.
   FailureDetector(CoordinatedJob& job, Reconfiguration& reconfiguration, JobShutdown& job_shutdown)
       : job_(job), reconfiguration_(reconfiguration), job_shutdown_(job_shutdown) {}
 
-  /// A member has failed. `grace`: how long others may still report what they awaited from it.
+  /// A member has failed. `grace`: how long other members may still report what they awaited from
+  /// it.
   void node_failed(const MemberRecord& member, const std::string& why, Time grace);
   /// A member reports a failure.
   void receive_report(const MemberRecord& by, const NodeFailure& report);

@@ -18,7 +18,7 @@ class HaltVote {
   void pause();
   /// Discards the offers of the old view.
   void begin_next_view();
-  /// Asks the workers again, if they are to end.
+  /// Asks the workers of a new view, if begin() was called earlier.
   void ask();
   void take(const MemberRecord& member, int64_t offer);
 

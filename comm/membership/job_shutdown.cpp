@@ -7,7 +7,8 @@ namespace poseidon::comm {
 
 namespace {
 
-/// Whether the node in question can still do what the survivors do after a failure.
+/// Whether the failed node can still stop in order and send its checkpoint, like the survivors.
+/// True if it reported a local error, or was asked to end.
 bool takes_part_to_the_end(NodeFailure::Kind kind) {
   return kind == NodeFailure::Kind::kError || kind == NodeFailure::Kind::kLeft;
 }
@@ -56,8 +57,9 @@ void JobShutdown::stopped(MemberRecord& member, int64_t step) {
   save_when_all_stopped();
 }
 
-/// All survivors have reported. The survivor with the most complete steps has the valid state; of
-/// equals, the lowest rank. None has it if the job was to return to a checkpoint.
+/// Requests a checkpoint from the survivor that has completed the most steps; among several, from
+/// the lowest rank. Requests none if the job was about to return to a checkpoint: no survivor has
+/// the valid state then.
 void JobShutdown::save_when_all_stopped() {
   if (job_.state() != CoordinatorState::kFailing) return;
   const MemberRecord* best = nullptr;
@@ -90,8 +92,8 @@ void JobShutdown::ask_next_best() {
   save_when_all_stopped();
 }
 
-/// The job reports only one failure, and none if its results are complete. A node that fails now is
-/// only not awaited any longer.
+/// The job reports only its first failure, and none if its results are complete. The coordinator
+/// only stops waiting for a node that fails now.
 void JobShutdown::node_failed(NodeId node) {
   const MemberRecord* failed_member = job_.members.find(node);
   const bool was_asked = job_.state() == CoordinatorState::kSaving && failed_member != nullptr &&

@@ -8,7 +8,7 @@
 namespace poseidon::comm {
 
 /// The end of a job. When all workers are done, the servers report. After a failure the survivors
-/// stop computing, and the one with the most complete steps sends its checkpoint.
+/// stop computing. The survivor that has completed the most steps sends its checkpoint.
 class JobShutdown {
  public:
   /// Both must outlive it.
@@ -24,9 +24,9 @@ class JobShutdown {
   void saved(const MemberRecord& member, int64_t step);
   /// The survivor that was asked cannot send its checkpoint.
   void cannot_save(MemberRecord& member, const std::string& why);
-  /// A member has failed during the end, and is no longer awaited.
+  /// A member has failed while the job ends. The coordinator no longer waits for it.
   void node_failed(NodeId node);
-  /// Disconnects a member that is still connected, and continues the end without it.
+  /// Disconnects a member that is still connected, and ends the job without it.
   void give_up(NodeId node, const std::string& why);
 
  private:

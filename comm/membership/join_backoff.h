@@ -7,23 +7,23 @@
 
 namespace poseidon::comm {
 
-/// Nodes that the coordinator admitted and that failed before their first step: the number of
-/// failures in a row, by host or by address. A node that fails repeatedly costs the others time, so
-/// each failure doubles the time for which its host is refused.
+/// Counts failures in a row of nodes that the coordinator admitted and that failed before their
+/// first step. The key is a host, or the name and host of a member. A node that fails repeatedly
+/// costs the others time, so each failure doubles the time for which its host is refused.
 class JoinBackoff {
  public:
-  /// Returns the number of failures in a row, with this one. `wait` is the time after the first
-  /// failure.
+  /// Records a failure, and returns the number of failures in a row. `wait`: how long nodes are
+  /// refused after the first failure.
   int note(const std::string& from, const std::string& why, Time now, Time wait);
-  /// A node from there has become a working member.
+  /// A node with the key `from` has become a working member.
   void forget(const std::string& from) { failures_.erase(from); }
-  /// Why a node from there is refused now; "" if it may join.
+  /// Why a node with the key `from` is refused now; "" if it may join.
   std::string objection(const std::string& from, Time now) const;
 
  private:
   struct Failure {
     int count = 0;
-    std::string why;  ///< of the last one
+    std::string why;  ///< reason of the last failure
     Time at{0}, refused_until{0};
   };
   void make_room();

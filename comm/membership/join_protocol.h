@@ -18,12 +18,12 @@ class JoinProtocol {
   void wake();
   /// The coordinator, which has proved to be `peer`, has answered.
   void found(const PeerIdentity& peer);
-  /// Whether this is the coordinator of the job that this node must not join again.
+  /// Whether `peer` is the coordinator of the job that this node must not join again.
   bool avoids(const PeerIdentity& peer) const {
     return me_.options.avoided != JobId{} && me_.options.avoided == peer.job;
   }
-  /// That coordinator has answered. The node tries again later, because another job may follow at
-  /// the same address.
+  /// Called if a coordinator for which avoids() is true has answered. Closes the connection and
+  /// tries again later, because another job may follow at that address.
   void stay_away();
   /// The coordinator cannot be reached, or is silent.
   void missed(const std::string& why);
@@ -36,8 +36,8 @@ class JoinProtocol {
 
   Membership& me_;
   Time until_{0};           ///< 0: no limit
-  std::optional<Time> at_;  ///< when the next attempt is due; nullopt: none is
-  Time pause_{0};           ///< after the next failure
+  std::optional<Time> at_;  ///< time of the next attempt; nullopt: none
+  Time pause_{0};           ///< wait after the next failed attempt
   std::string last_;        ///< why the last attempt failed
 };
 

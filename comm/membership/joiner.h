@@ -9,10 +9,10 @@
 
 namespace poseidon::comm {
 
-/// A joiner: a node that is admitted to a running job, and is no member yet. It opens job and data
-/// while the members continue.
+/// A joiner: a node that is admitted to a running job, but is not a member yet. It opens job and
+/// data while the members continue.
 struct Joiner {
-  NodeId node;  ///< by the id from its welcome, which no other node of the job has
+  NodeId node;  ///< its rank is the id from its Welcome, unique in the job
   std::string address;
   bool prepared = false;
   bool sent_proof = false;       ///< a large message of it has arrived (MtuCheck)

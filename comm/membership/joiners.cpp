@@ -66,7 +66,8 @@ void Joiners::prepared(ConnectionId connection, Joiner& joiner, const std::vecto
   pause_when_due();
 }
 
-/// A node that differs from the members would be an error of the whole job.
+/// As a member, a node with other facts would make the job fail. So the coordinator refuses it
+/// while it is a joiner.
 std::string Joiners::objection(const Joiner& joiner, const std::vector<Fact>& facts) const {
   const MemberRecord* first = job_.members.find(NodeId{Role::kWorker, 0});
   if (joiner.node.role != Role::kWorker || first == nullptr) return "";
@@ -112,7 +113,8 @@ void Joiners::watch() {
 
 // ---- into the next view
 
-/// Each pause costs the members time, so nodes that arrive at about the same time join together.
+/// Each pause costs the members time, so nodes that arrive at about the same time join in one
+/// pause.
 void Joiners::pause_when_due() {
   if (job_.state() != CoordinatorState::kRunning || job_.joiners.empty()) return;
   bool all = true;

@@ -9,8 +9,8 @@
 namespace poseidon::comm {
 
 /// Adds members to a running job. A joiner opens job and data while the members train. Then all
-/// workers pause after the same step, so none of them reverts, and leave the view. In the next view
-/// the joiners take part (Reconfiguration).
+/// workers pause after the same step, so no worker reverts, and leave the view. In the next view
+/// the joiners are members (Reconfiguration).
 class Joiners {
  public:
   /// All must outlive it.
@@ -30,7 +30,8 @@ class Joiners {
   void refuse(ConnectionId connection, const std::string& why);
   /// A worker waits after `step` complete steps.
   void paused(MemberRecord& member, int64_t step);
-  /// Refuses joiners that make no progress, and pauses the workers when that is due.
+  /// Refuses joiners that make no progress. Pauses the workers when all joiners are prepared, or a
+  /// prepared joiner has waited for the timeout.
   void watch();
 
  private:

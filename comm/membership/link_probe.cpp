@@ -61,7 +61,8 @@ void LinkProbe::send_one() {
       {*load(), load()}, bulk_priority(0));
 }
 
-/// Echoes pass before queued data of the other direction. Otherwise the window would count twice.
+/// Sends the echo before queued bulk data. After a full window of data, the echo would be late, and
+/// the window would limit the measured rate.
 void LinkProbe::echo() {
   outlet_.send(
       options_.from,
@@ -101,7 +102,7 @@ void LinkProbe::count(uint64_t bytes, Time now, Time processor_time) {
   if (passed.count() <= 0 || (counted_ < options_.bytes && passed < options_.most)) return;
   reported_ = true;
   const auto bytes_in = static_cast<double>(counted_);
-  // Sent and received bytes are equal.
+  // This worker sends as many bytes as it receives.
   const auto used = static_cast<double>((processor_time - processor_time_).count());
   done_({.mbps = bytes_in * 8e-6 / std::chrono::duration<double>(passed).count(),
          .processor_ns_per_byte = used / (2 * bytes_in)});

@@ -13,9 +13,9 @@
 namespace poseidon::comm {
 
 /// A worker's or server's part in a job, without the payload. It joins, connects to its peers,
-/// monitors them, and ends with the others in every case. It is a state machine; all calls are made
-/// in one thread. Each part of it does one of these tasks. The member passes each message to the
-/// part that handles it.
+/// monitors them, and handles every end of the job. It is a state machine; all calls are made in
+/// one thread. Each part of it does one of these tasks. The member passes each message to the part
+/// that handles it.
 class Member final : public Machine {
  public:
   using Options = JoiningOptions;
@@ -30,7 +30,7 @@ class Member final : public Machine {
   void ready(const std::vector<int64_t>& digest, bool meets_workers) {
     setup_.ready(digest, meets_workers);
   }
-  /// All steps are done; from here on only the coordinator matters.
+  /// All steps are done. From now on the member needs only the coordinator.
   void finished(int64_t step) { shutdown_.finished(step); }
   /// Reports a local error. The job fails.
   void report_error(const std::string& why) { shutdown_.report_error(why); }
@@ -42,7 +42,7 @@ class Member final : public Machine {
 
   uint16_t rank() const { return me_.rank(); }
   uint32_t view() const { return me_.view(); }
-  /// The job in which it takes part, or that it last requested to join; zeros: none yet.
+  /// The job to which this node belongs, or which it last requested to join; zeros: none yet.
   const JobId& job() const { return me_.self().job; }
   /// The link for messages to the coordinator.
   CoordinatorLink& coordinator() { return me_.coordinator; }

@@ -6,19 +6,20 @@
 
 namespace poseidon::comm {
 
-/// A member's process as the protocol sees it: the trainer's worker or server, or a simulated one.
-/// PayloadReceiver handles its tensors. Member calls it in its thread.
+/// The protocol's interface to a member's process: the trainer's worker or server, or a simulated
+/// process. PayloadReceiver handles the tensors. Member calls these functions in its thread.
 class MemberHost {
  public:
   virtual ~MemberHost() = default;
 
-  /// The node takes part. The host opens what the job needs and then calls Member::prepared.
+  /// The coordinator has admitted the node. The host opens job and data, and then calls
+  /// Member::prepared.
   virtual void welcomed(uint16_t rank, const Json& job) = 0;
   /// The coordinator cannot be reached; the node tries again. Called when the reason changes.
   virtual void unreachable(const std::string&) {}
   virtual void refused(const std::string& why) = 0;
-  /// The plan is known, and peers are being connected. The host puts the initial values in place
-  /// and then calls Member::ready. Frames of peers may arrive as soon as this returns.
+  /// The plan is known, and the member connects to its peers. The host sets the initial values and
+  /// then calls Member::ready. Frames of peers may arrive as soon as this function returns.
   virtual void planned(const Planned& planned) = 0;
   virtual void started(uint64_t first_step) = 0;
 
@@ -38,9 +39,9 @@ class MemberHost {
   virtual int64_t step_under_way() = 0;
 
   /// A member has failed, or joiners wait, and the job continues in another view. The host stops
-  /// computing, keeps the steps to which it can revert, and calls CoordinatorLink::left_view. Then
-  /// planned() follows, and the host reverts and continues by its plan; or failed() follows. The
-  /// host owns again the memory that its peers read or fill, because they have left the view too. A
+  /// computing, keeps the values to which it can revert, and calls CoordinatorLink::left_view. Then
+  /// planned() or failed() follows. After planned() the host reverts and continues by the new plan.
+  /// The connections to the peers are closed, so the host may reuse the memory of their frames. A
   /// host that cannot revert handles this as the job's failure.
   virtual void reconfigure(const NodeFailure& failure) { failed(failure, false); }
   /// The job has failed, and no further step will become complete. The host sends its last reports,
@@ -48,7 +49,8 @@ class MemberHost {
   /// failed, so no node will request a checkpoint.
   virtual void failed(const NodeFailure& failure, bool alone) = 0;
   /// For a worker: sends the checkpoint of the last complete step, then calls
-  /// CoordinatorLink::saved, or else cannot_save.
+  /// CoordinatorLink::saved. If it cannot send the checkpoint, it calls
+  /// CoordinatorLink::cannot_save.
   virtual void save(int64_t /*step*/) {}
   /// The job is over; all connections are closed.
   virtual void dismissed() = 0;

@@ -97,8 +97,8 @@ bool MemberSetup::expects(NodeId peer) const {
   return peer.role == Role::kServer || meets_workers_;
 }
 
-/// Workers call servers. Of two workers, the one with the higher rank calls. Servers are called as
-/// soon as the plan is there, so a closed port is found before nets are built.
+/// Workers call servers, and a worker calls the workers with lower ranks. Servers are called as
+/// soon as the plan has arrived, so a closed port is found before nets are built.
 void MemberSetup::connect_to_peers() {
   if (me_.options.role == Role::kServer) return;
   const auto is_called = [this](NodeId peer) {

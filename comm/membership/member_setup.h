@@ -10,8 +10,8 @@
 
 namespace poseidon::comm {
 
-/// The phase from the job to the first step. A member learns the other members, connects to its
-/// peers, and measures the links to two of them if the coordinator requests it.
+/// Prepares a member for the first step. The member learns the other members, and connects to its
+/// peers. If the coordinator requests it, the member measures the links to two workers.
 class MemberSetup {
  public:
   /// Both must outlive it.
@@ -19,9 +19,10 @@ class MemberSetup {
 
   /// The host has opened the job.
   void prepared(const std::vector<Fact>& facts);
-  /// Connects to two workers, which may be the same one; these connections stay open.
+  /// Connects to the workers `order.to` and `order.from`, which may be the same worker. The
+  /// connections stay open.
   void measure(const Measure& order);
-  /// All workers are connected to their partners of the measurement.
+  /// All workers are connected to their partners of the measurement. Starts the measurement.
   void probe();
   void apply_plan(const Planned& planned);
   /// The host has initial values, with this digest. `meets_workers`: whether the plan moves factors

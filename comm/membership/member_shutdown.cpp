@@ -32,14 +32,15 @@ void MemberShutdown::leave(const std::string& why) {
   leave_reason_ = why;
   if (me_.state() >= MemberState::kFinished) return;
   const NodeFailure failure = me_.own_failure(NodeFailure::Kind::kLeft, why);
-  // While there is a job, this node's state may be the state to save.
+  // After the plan, the checkpoint of the job may need this node's values, so the node does not end
+  // yet.
   if (me_.state() >= MemberState::kReconfiguring) return report(failure);
   if (me_.state() == MemberState::kPreparing) me_.coordinator.send_message(Lost{failure});
   dismissed();
 }
 
-/// The coordinator receives all reports and decides on one. A node that is only cut off, or that
-/// ends because of another node's failure, must not be named as the cause.
+/// The coordinator receives all reports and decides which node has failed. A node that is only cut
+/// off, or that ends because of another node's failure, must not be named as the cause.
 void MemberShutdown::report(const NodeFailure& failure) {
   reported_failure_ = failure;
   if (!me_.coordinator.is_open()) return fail(me_.decided(failure));
@@ -67,8 +68,8 @@ void MemberShutdown::reconfigure(const NodeFailure& failure) {
   me_.coordinator.drop_bulk();
   if (!mutated(Mutation::kStaysWithPeers)) me_.leave_view();
   me_.host.reconfigure(failure);
-  // The coordinator may have discarded this node's earlier request when it handled the other
-  // failure.
+  // The coordinator may have discarded this node's earlier request to leave when it handled
+  // `failure`.
   if (!leave_reason_.empty()) leave(leave_reason_);
 }
 

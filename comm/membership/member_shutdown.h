@@ -11,12 +11,12 @@ class MemberShutdown {
  public:
   explicit MemberShutdown(Membership& me) : me_(me) {}
 
-  /// All steps are done; from here on only the coordinator matters.
+  /// All steps are done. From now on the member needs only the coordinator.
   void finished(int64_t step);
   /// This node suspects that a peer has failed.
   void suspect(NodeId peer, const std::string& why);
   /// Reports a peer that is silent, or was never reached. Also reports all other peers that have
-  /// not been reached: a node that reaches none is itself cut off.
+  /// not been reached. These reports show the coordinator whether this node itself is cut off.
   void report_missing(NodeId peer, const NodeFailure& failure);
   void coordinator_failed(const std::string& why);
   /// Reports a local error. The job fails.

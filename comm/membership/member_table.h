@@ -14,25 +14,25 @@ namespace poseidon::comm {
 /// A member as its coordinator knows it.
 struct MemberRecord {
   NodeId node;
-  uint16_t id = 0;  ///< the rank that it was welcomed with
+  uint16_t id = 0;  ///< the rank in its Welcome message
   ConnectionId connection = 0;
   std::string address;
   bool prepared = false, met = false, ready = false, finished = false;
   bool paused = false;      ///< it waits for joiners
-  bool has_values = false;  ///< of the job, so it can continue in another view, or save
+  bool has_values = false;  ///< it has the job's values: it can continue in a new view, or save
   bool sent_proof = false;  ///< a large message of it has arrived (MtuCheck)
   std::vector<Fact> facts;
-  LinkRate link;  ///< as it has measured it; a rate of 0: not yet
+  LinkRate link;  ///< as the member has measured it; mbps 0: not measured yet
   std::vector<int64_t> digest;
   int64_t step = 0;                ///< steps done, as last reported
   Progress doing;                  ///< its activity, as last reported
   Time progress_at{0};             ///< when it last reported progress
   std::optional<LeftView> left;    ///< set once it has left the view
   std::optional<int64_t> stopped;  ///< set once it has stopped: a worker's last complete step
-  bool cannot_save = false;        ///< it cannot send the checkpoint of that step
+  bool cannot_save = false;        ///< it cannot send the checkpoint of step `stopped`
 
   bool is_worker() const { return node.role == Role::kWorker; }
-  /// It continues after `first_step` steps in another view, where it is not ready yet.
+  /// The member continues in a new view after `first_step` steps. It is not ready yet.
   void begin_view(int64_t first_step) {
     ready = finished = paused = false;
     digest.clear();

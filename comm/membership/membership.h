@@ -24,11 +24,11 @@ struct JoiningOptions {
   JobId avoided = {};  ///< the job that this node must not join again; zeros: none
 };
 
-/// comm/membership/states.h describes how and when each of them ends.
+/// comm/membership/states.h describes how and when each state ends.
 enum class MemberState : uint8_t {
   kSeeking,        ///< no coordinator yet
-  kJoining,        ///< has asked to take part
-  kPreparing,      ///< takes part
+  kJoining,        ///< has requested to join
+  kPreparing,      ///< is admitted; opens job and data
   kReconfiguring,  ///< has left a view, and waits for the next view's plan
   kConnecting,     ///< knows the plan, and connects to its peers
   kReady,          ///< has reported that it is ready
@@ -57,13 +57,13 @@ class Membership {
   NodeId node() const { return {options.role, rank_}; }
   /// The node has reached the coordinator of `job`.
   void identify(const JobId& job, uint32_t view);
-  /// The node takes part, for now with this rank.
+  /// The coordinator has admitted the node, for now with this rank.
   void become_member(uint16_t rank);
-  /// Before the members are known: the most workers and servers that may be among them.
+  /// Sets the maximum numbers of workers and servers, for the time before the members are known.
   void expect_at_most(int64_t workers, int64_t servers);
   /// Whether a node may be a member, as far as this node knows.
   bool may_be_member(NodeId node) const;
-  /// Disconnects from its peers, which may be other nodes in the next view.
+  /// Disconnects from all peers, because the peers may be other nodes in the next view.
   void leave_view();
   /// Sets the view, its members, and this node's rank in it.
   void learn(int64_t view, const std::vector<RosterEntry>& roster);
@@ -72,13 +72,14 @@ class Membership {
   std::optional<NodeId> node_of(ConnectionId connection) const;
   /// Closes the connection, and expects no more heartbeats from it.
   void disconnect(ConnectionId connection);
-  /// A failure in the current step, with what this node awaits from the failed node.
+  /// A failure in the current step. It names the item that this node awaits from the failed node.
   NodeFailure failure_of(NodeId node, const std::string& why) const;
   /// A report that this node has never reached a peer.
   NodeFailure unreached(NodeId node, const std::string& why) const;
-  /// The same failure as a complete sentence, for the case that no coordinator decides.
+  /// Returns `failure` with a complete sentence as reason. Used if the coordinator does not decide.
   NodeFailure decided(NodeFailure failure) const;
-  /// A connection to a node is open: both ends send proofs of contact.
+  /// A connection to a node is open. Sends this node's MtuCheck proof, and awaits the proof of
+  /// `node`.
   void begin_mtu_check(ConnectionId connection, NodeId node);
   /// A failure that this node itself causes.
   NodeFailure own_failure(NodeFailure::Kind kind, const std::string& why) const;
@@ -98,7 +99,7 @@ class Membership {
   void take_rank(uint16_t rank);
 
   MemberState state_ = MemberState::kSeeking;
-  uint16_t id_ = 0;  ///< the rank that it was welcomed with
+  uint16_t id_ = 0;  ///< the rank in its Welcome message
   uint16_t rank_ = 0;
   int64_t max_workers_ = 0, max_servers_ = 0;
   PeerIdentity self_;

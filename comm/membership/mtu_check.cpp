@@ -4,7 +4,7 @@ namespace poseidon::comm {
 
 namespace {
 
-/// In FrameHeader::chunk of a probe. Those of link_probe.cpp are 0 and 1.
+/// FrameHeader::chunk of a proof. The probes of link_probe.cpp use 0 and 1.
 constexpr uint32_t kProof = 2;
 
 /// The content has no meaning.

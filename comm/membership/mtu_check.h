@@ -8,20 +8,20 @@
 
 namespace poseidon::comm {
 
-/// Proves that large messages pass between two nodes. Each end of a new connection sends one
-/// proof of kBytes. Small messages alone prove nothing: a path that drops large packets
-/// silently passes the handshake and all heartbeats.
+/// Proves that large messages pass between two nodes. Each end of a new connection sends one proof
+/// of kBytes. Small messages alone prove nothing: the handshake and all heartbeats also pass on a
+/// path that silently drops large packets.
 class MtuCheck {
  public:
   /// More than a jumbo frame (9,000 bytes). A link of 0.1 Mbit/s sends it in 1.3 seconds.
   static constexpr size_t kBytes = 16 * 1024;
 
-  /// Whether a frame is such a proof.
+  /// Whether a frame is a proof.
   static bool is_proof(const FrameHeader& header);
   /// Sends the proof.
   static void send_proof(Transport& transport, ConnectionId to, uint32_t view);
 
-  /// Returns the destination of a proof's body; empty for one that is not valid.
+  /// Returns the destination of a proof's body; empty if the length is wrong.
   std::span<std::byte> destination(const FrameHeader& header);
 
   /// A connection to this node is open.

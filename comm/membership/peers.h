@@ -32,7 +32,7 @@ class Peers final : public Outlet {
   /// Calls a member, and again after each failure (ended()), until it is reached. Does nothing for
   /// a member that is connected or being called.
   void call(NodeId peer, const PeerIdentity& self);
-  /// GraphCapture the calls that are due.
+  /// Repeats the calls that are due.
   void call_again(const PeerIdentity& self);
   /// Sets the time until which calls are repeated.
   void expect_until(Time when) { until_ = when; }
@@ -48,7 +48,7 @@ class Peers final : public Outlet {
   /// Returns the node of an open connection; nullopt for others.
   std::optional<NodeId> node_of(ConnectionId connection) const;
 
-  /// A connection has ended.
+  /// The result of ended(), which reports that a connection has ended.
   struct End {
     std::optional<NodeId> node;  ///< its node; nullopt: unknown
     bool was_open = false;
@@ -57,7 +57,7 @@ class Peers final : public Outlet {
   End ended(ConnectionId connection, const std::string& why = "");
 
   void send(NodeId to, const FrameHeader& header, Payload payload, Priority priority) override;
-  /// Forgets the members, and returns all connections, which have no node any more.
+  /// Forgets the members and their connections. Returns these connections; the caller closes them.
   std::vector<ConnectionId> leave();
   /// Closes all connections.
   void close();

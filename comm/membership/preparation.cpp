@@ -44,15 +44,16 @@ bool Preparation::same_facts() {
   return true;
 }
 
-/// If the worker that was asked has failed meanwhile, another one may have to be asked.
+/// If the requested worker has failed in the meantime, the state is no longer kFetching. After
+/// give_up_fetch() the planner may ask another worker.
 void Preparation::fetched() {
   if (job_.state() != CoordinatorState::kFetching) return;
   job_.enter(CoordinatorState::kPreparing);
   publish_when_prepared();
 }
 
-/// The worker may still be useful for the job. Only its in-memory checkpoint is given up, and the
-/// next best is asked.
+/// The worker stays a member, because it may still be useful. The coordinator only stops waiting
+/// for its in-memory checkpoint, and asks the worker with the next best checkpoint.
 void Preparation::give_up_fetch(const MemberRecord& checkpoint_holder, Time quiet) {
   job_.host.observer.slow(
       checkpoint_holder.node,

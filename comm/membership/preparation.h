@@ -10,8 +10,8 @@
 
 namespace poseidon::comm {
 
-/// The phase from the last member that joins to the first step: in-memory checkpoint, link, plan,
-/// equal initial values. Each further view starts at its plan.
+/// Prepares the first step when all members have joined: in-memory checkpoint, link measurement,
+/// plan, equal initial values. A later view starts with its plan.
 class Preparation {
  public:
   /// All must outlive it.
@@ -22,7 +22,7 @@ class Preparation {
         divergence_check_(divergence_check),
         halt_(halt) {}
 
-  /// All members are there; some may be prepared already.
+  /// All members have joined; some may be prepared already.
   void begin() { publish_when_prepared(); }
   /// A member has opened job and data.
   void prepared(MemberRecord& member, const std::vector<Fact>& facts);

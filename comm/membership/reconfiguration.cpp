@@ -11,8 +11,8 @@ namespace poseidon::comm {
 
 namespace {
 
-/// Divergences that may return a job to the same checkpoint. A later one ends the job, because each
-/// costs all steps since the checkpoint.
+/// Limit on the divergences that return a job to the same checkpoint. The next one ends the job,
+/// because each divergence costs all steps since the checkpoint.
 constexpr int kMaxReturns = 3;
 
 }  // namespace
@@ -114,7 +114,7 @@ void Reconfiguration::leave_view(const NodeFailure& why) {
 }
 
 /// If the node still runs, it receives the reason for its removal. A node that requested to leave
-/// may go.
+/// then ends.
 void Reconfiguration::evict(const NodeFailure& failure) {
   const MemberRecord* failed_member = job_.members.find(failure.who);
   if (failed_member == nullptr) return;
@@ -163,7 +163,7 @@ void Reconfiguration::continue_when_all_left() {
   publish_(left, joined, step);
 }
 
-/// The step is known only after its checkpoint has been read, because the checkpoint may be
+/// The step is known only after the host has read a checkpoint, because the last checkpoint may be
 /// damaged.
 void Reconfiguration::restore() {
   if (reading_) return;
@@ -181,10 +181,11 @@ void Reconfiguration::restored(int64_t step) {
   continue_when_all_left();
 }
 
-/// Returns the smallest complete step of all workers. If a failed worker has not reported that
-/// step, it returns the step before, if all workers can revert to it. The workers then compute and
-/// report the later step again, completely. They can revert if the failed worker had not begun the
-/// next step, because a worker reports a step before it begins the next one.
+/// Returns the last step that all workers have completed. If a failed worker has not reported this
+/// step, and all workers can revert to the step before, returns the step before. The workers then
+/// compute the later step again, and report it completely. They can revert if the failed worker had
+/// not begun the step after it. This is normally true, because a worker reports a step before it
+/// begins the next one.
 int64_t Reconfiguration::step_for_all() const {
   int64_t step = std::numeric_limits<int64_t>::max(), most = 0, least = 0;
   for (const auto& [node, member] : job_.members) {

@@ -11,11 +11,12 @@
 namespace poseidon::comm {
 
 /// Reconfiguration: a job continues without a failed member, or with joiners. All members stop
-/// computing and disconnect from their peers. When all have done so, they revert to the smallest
-/// complete step among them, in the next view, and joiners take part. All members still hold that
-/// step: the update of a step begins only after all members have contributed to it. Each member
-/// contributes after it has completed the step before. This is true without sums in flight. With
-/// sums in flight, and after a replica divergence, all members return to the last checkpoint.
+/// computing and disconnect from their peers. Then the next view begins, with the joiners as
+/// members. In this view the old members revert to the last step that all of them have completed.
+/// Without sums in flight, they still have the values of this step: the update of a step begins
+/// only after all members have contributed to the step. Each member contributes after it has
+/// completed the step before. With sums in flight, and after a replica divergence, all members
+/// return to the last checkpoint.
 class Reconfiguration {
  public:
   /// Publishes the plan of a view in which `survivors` and `joined` continue after `step` steps.
@@ -25,14 +26,14 @@ class Reconfiguration {
   /// `job` must outlive it.
   Reconfiguration(CoordinatedJob& job, Publish publish) : job_(job), publish_(std::move(publish)) {}
 
-  /// Whether the job can continue after any failure at this moment.
+  /// Whether the job can be reconfigured in its current state.
   bool is_possible() const;
   /// Whether the job can continue after these failures.
   bool can_continue_after(const std::vector<NodeFailure>& failures) const;
   /// Whether the remaining members can continue without these nodes.
   bool can_continue_without(const std::vector<NodeId>& nodes) const;
-  /// Why this failure ends a job that has returned to one checkpoint too often; "" if that is not
-  /// the reason.
+  /// Text for the end of the failure's reason, if the job ends because divergences have returned it
+  /// to one checkpoint too often; else "".
   std::string why_it_ends(const NodeFailure& failure) const;
   /// Starts to reconfigure the job, or adds further failures to a reconfiguration in progress. The
   /// members receive the first failure only.
@@ -41,7 +42,8 @@ class Reconfiguration {
   void admit_joiners(const NodeFailure& joined);
   /// A survivor has left the view after `left.step` complete steps.
   void left_view(MemberRecord& member, const LeftView& left);
-  /// The checkpoint of `step` has been read and is intact; 0: all begin with their initial values.
+  /// The checkpoint of `step` has been read and is intact; 0: all members begin with their initial
+  /// values.
   void restored(int64_t step);
   /// Removes a member. The steps that it has reported still count.
   void forget(const MemberRecord& failed_member, const std::string& why);
@@ -66,9 +68,9 @@ class Reconfiguration {
   int64_t reported_ = std::numeric_limits<int64_t>::max();
   bool reading_ = false;                  ///< whether the checkpoint is being read
   std::optional<int64_t> restored_step_;  ///< the step of the checkpoint, once it has been read
-  bool diverged_ = false;                 ///< they return because of a replica divergence
-  int64_t returned_to_ = 0;               ///< the step of the checkpoint, after the last divergence
-  int returns_ = 0;                       ///< divergences in a row that returned to that step
+  bool diverged_ = false;                 ///< whether a divergence caused the return
+  int64_t returned_to_ = 0;               ///< the checkpoint's step after the last divergence
+  int returns_ = 0;                       ///< divergences in a row with step `returned_to_`
 };
 
 }  // namespace poseidon::comm

@@ -7,7 +7,7 @@
 
 namespace poseidon::comm {
 
-/// The step timer of a job, which shows whether a member is slow.
+/// Measures the durations of a job's steps. They show whether a member is slow.
 class StepTimer {
  public:
   /// The job begins after `step` steps.

@@ -16,16 +16,17 @@ namespace {
 using Nodes = std::set<NodeId>;
 using PeerGraph = std::map<NodeId, Nodes>;
 
-/// The most sets that are compared. Small jobs have fewer. In larger jobs the first set is found
-/// greedily, by the node with the most reports. It is the smallest set if one node, or a few nodes,
-/// are cut off.
+/// Limit on the number of compared sets; small jobs have fewer. The search first builds a set
+/// greedily, from the nodes with the most reports. This set is already the smallest if only one
+/// node, or a few nodes, are cut off.
 constexpr int kMaxSets = 1000;
-/// Limits of the text about nodes that cannot reach each other: callers of one address, and
+/// Limits on the text about nodes that cannot reach each other: callers named for one address, and
 /// addresses.
 constexpr size_t kMaxNamed = 3, kMaxReportedCalls = 3;
 
-/// Searches the sets of nodes that have a part in every report (vertex covers). Each undecided node
-/// is in the set, or all nodes that share a report with it are.
+/// Searches the sets of nodes such that each report is by or about a node of the set (vertex
+/// covers). For each undecided node there are two cases: the set contains this node, or it contains
+/// all nodes that share a report with it.
 class Search {
  public:
   using Better = std::function<bool(const Nodes&, const Nodes&)>;
@@ -111,7 +112,7 @@ std::vector<NodeId> Suspicion::minimal_failed_set(const CanContinue& can_continu
 }
 
 NodeFailure Suspicion::failure_of(NodeId node, bool is_established) const {
-  const Report* report = nullptr;  // best: with a reason, then by this node, then the first
+  const Report* report = nullptr;  // best: with a reason, then by another node, then the first
   Nodes others;
   bool unreached = false;
   for (const Report& each : reports_) {

@@ -24,8 +24,8 @@ class Suspicion {
   /// if no report does.
   std::string awaited_from(NodeId node) const;
 
-  /// The smallest set of members without which no report remains. The choice between such sets
-  /// follows these rules, in this order:
+  /// Returns a set of members such that each report is by or about one of them. Prefers sets by
+  /// these rules, in this order:
   /// - the job can continue without the set
   /// - the fewest `established` members
   /// - the fewest members
@@ -34,9 +34,9 @@ class Suspicion {
   /// - the highest ranks
   std::vector<NodeId> minimal_failed_set(const CanContinue& can_continue,
                                          const IsEstablished& is_established = {}) const;
-  /// The failure of one member of that set: the nodes to which it has no connection, and why. If
-  /// two nodes have never reached each other, the text states which node called which address, and
-  /// the remedy. For an established member it is a failure like others.
+  /// The failure of a member of minimal_failed_set(): the nodes to which it has no connection, and
+  /// the reason. If two nodes have never reached each other, the text states which node called
+  /// which address, and the remedy. For an established member the kind is always kPeer.
   NodeFailure failure_of(NodeId node, bool is_established = false) const;
 
  private:

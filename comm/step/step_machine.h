@@ -20,7 +20,7 @@ class StepMachine {
   struct Options {
     size_t layers = 0;
     int64_t done = 0;       ///< steps done at the start
-    int64_t in_flight = 0;  ///< the last of these: sums arrived, updates not made
+    int64_t in_flight = 0;  ///< number of last steps with sums, but without updates
     int64_t staleness = 0;
     /// Barrier: all sums of a step must arrive before its first update.
     bool barrier = false;
@@ -56,7 +56,7 @@ class StepMachine {
   int64_t complete() const;               ///< steps whose updates all layers have made
 
   // Reverting.
-  /// The fewest complete steps to which it can revert.
+  /// The smallest number of complete steps to which the worker can revert.
   int64_t earliest_revertible() const;
   /// Reverts to `step` complete steps, at least earliest_revertible(). Returns the layers whose
   /// last update the caller must revert. Afterwards no sum is in flight.
