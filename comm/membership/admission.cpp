@@ -81,7 +81,7 @@ void Admission::join(ConnectionId connection, const Join& join) {
               join.role == Role::kWorker ? " workers" : " servers"));
 }
 
-/// Why the node cannot take part, whatever ranks are free; "" if it can.
+/// Why the job cannot admit the node, other than the lack of a free rank; "" if it can.
 std::string Admission::objection(const PendingJoin& pending_join, const Join& join) const {
   if (join.role == Role::kCoordinator) return "a job has only one coordinator";
   if (join.role != pending_join.role)
@@ -152,8 +152,8 @@ void Admission::watch() {
            text("the node did not request to join within ", seconds_text(job_.options.timeout)));
 }
 
-/// Members that have left may have had any rank, so ranks are renumbered. Nodes that arrive later
-/// join the running job.
+/// The missing members may have any rank, so the present members are renumbered. Nodes that arrive
+/// later join the running job.
 bool Admission::begins_without_missing() {
   const CoordinatorOptions& options = job_.options;
   if (job_.state() != CoordinatorState::kGathering || options.gather.count() == 0 ||

@@ -11,7 +11,8 @@ constexpr uint64_t kMaxPendingJoinBytes = uint64_t{64} << 10;
 /// The most bytes of an error about an unreadable message.
 constexpr size_t kMaxShown = 300;
 
-/// How long others may still report what they awaited from a member whose connection has broken.
+/// How long other members may still report what they awaited from a member after its connection
+/// broke.
 Time grace_of(const CoordinatedJob& job) { return job.options.timeout / 10; }
 
 void take_progress(CoordinatedJob& job, MemberRecord& member, const Note& note) {

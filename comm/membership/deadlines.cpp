@@ -195,8 +195,7 @@ bool Deadlines::give_up_joiners() {
   return !late.empty();
 }
 
-/// The first node that has not joined in time counts as failed. The message states how many nodes
-/// are missing.
+/// The first missing node counts as failed. The message states how many nodes are missing.
 void Deadlines::give_up_gathering() {
   const std::optional<NodeId> node = admission_.first_missing();
   if (!node) return;

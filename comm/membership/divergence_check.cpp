@@ -11,7 +11,8 @@ namespace {
 constexpr size_t kMaxDigests = 2 * kMaxStaleness;
 }  // namespace
 
-/// Joiners have a copy of the members' values, unless all workers are new.
+/// A joiner's replica is a copy, so it has no vote. If all workers are new, the replicas are
+/// compared with each other.
 bool DivergenceCheck::have_equal_initial_values(int64_t first_step) {
   Digests digests, copies;
   for (const auto& [node, member] : job_.members)

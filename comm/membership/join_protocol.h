@@ -7,7 +7,7 @@
 
 namespace poseidon::comm {
 
-/// A member's way into the job: it connects to the coordinator, and requests to take part.
+/// Joins a job: connects to the coordinator, and requests admission.
 class JoinProtocol {
  public:
   explicit JoinProtocol(Membership& me) : me_(me) {}

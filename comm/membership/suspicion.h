@@ -17,8 +17,8 @@ class Suspicion {
   /// Whether a member has taken part in a step of this job.
   using IsEstablished = std::function<bool(NodeId)>;
 
-  /// Adds the report of a member, which others reach at `address`, that a peer has failed or was
-  /// never reached. Later reports of the same member about the same peer are ignored.
+  /// Adds the report of member `by` that a peer has failed or was never reached. `address`: where
+  /// the other nodes reach `by`. Later reports of the same member about the same peer are ignored.
   void add(NodeId by, const NodeFailure& failure, const std::string& address = "");
   /// The item that a member awaited from `node`, from the first report that names one. Returns ""
   /// if no report does.

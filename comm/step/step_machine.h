@@ -61,10 +61,10 @@ class StepMachine {
   /// Reverts to `step` complete steps, at least earliest_revertible(). Returns the layers whose
   /// last update the caller must revert. Afterwards no sum is in flight.
   std::vector<size_t> revert_to(int64_t step);
-  /// Abandons all steps after `step`, whose sums will not be completed or not be used. These are
-  /// the current step, and a step that is done here but not on another device. Returns false and
-  /// changes nothing if a layer has made an update that the state after `step` steps does not
-  /// contain.
+  /// Abandons all steps after `step`: their sums stay incomplete or are not used. These steps are
+  /// the current step, and possibly a step that is done here but not on another device. Returns
+  /// false and changes nothing if a layer has made an update that the state after `step` steps does
+  /// not contain.
   bool abandon_after(int64_t step);
 
  private:
