@@ -32,7 +32,8 @@ std::string fault_of_name(std::span<const AuxiliaryInput> before, const std::str
   return "";
 }
 
-/// `values` is the number of values in the preceding inputs. Adds the values of this one.
+/// Returns the error in a shape, or "". Adds the number of values of this input to `values`, the
+/// number in the preceding inputs.
 std::string fault_of_shape(const std::vector<int64_t>& extents, int64_t& values) {
   if (extents.size() != 1 && extents.size() != 3)
     return text("expected [channels, height, width] or [values], got ", extents.size(), " numbers");

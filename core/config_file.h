@@ -19,9 +19,9 @@ Json parse_config(std::string_view json_text, const std::string& file_name);
 Json read_config(const std::filesystem::path& path);
 
 /// Returns the key that `given` most likely means, or "" if none is similar. The first choice is a
-/// key with these initials ("lr" for "learning_rate"). The second is the key at the smallest edit
-/// distance (nearest). The last is the key with the most words in common ("batch_size" for
-/// "global_batch"). Words of a key are joined by `_`.
+/// key with these initials ("lr" for "learning_rate"). The second choice is the key at the smallest
+/// edit distance (nearest). The last choice is the key with the most words in common ("batch_size"
+/// for "global_batch"). Words of a key are joined by `_`.
 std::string nearest_key(std::string_view given, const std::vector<std::string>& keys);
 
 /// "; did you mean \"learning_rate\"?", or "" if no key is similar.

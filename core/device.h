@@ -76,26 +76,26 @@ struct GraphKey {
   auto operator<=>(const GraphKey&) const = default;
 };
 
-/// Issues the recurring work of one owner. A device may capture that work as a graph. The owner
-/// calls issue() each time.
+/// Issues the recurring work of one owner. The owner calls issue() each time. A device may capture
+/// the work as a graph.
 class GraphCapture {
  public:
   virtual ~GraphCapture() = default;
-  /// Issues the work that `work` issues. A device may record that work once. For an equal key it
-  /// then issues the recorded work and does not call `work`. Therefore one key always stands for
-  /// the same work on the same memory: values that change from step to step are read from device
-  /// memory. The work may consist only of layers, updates and copies; `work` must not call other
-  /// functions of Device.
+  /// Issues the work that `work` issues. A device may record this work once. For an equal key the
+  /// device then issues the recorded work and does not call `work`. Therefore a key must always
+  /// identify the same work on the same memory. The work must read values that change from step to
+  /// step from device memory. The work may consist only of layers, updates and copies; `work` must
+  /// not call other functions of Device.
   virtual void issue(const GraphKey& /*key*/, const std::function<void()>& work) { work(); }
-  /// Whether the device records the work. If so, large pieces of work are more efficient.
+  /// True if the device records the work. Large units of work are then more efficient.
   virtual bool records() const { return false; }
 };
 
 /// The interface through which the net and the trainer use a device: memory, copies, and the order
 /// of its work. layers::LayerFactory and layers::Updater do its arithmetic. Work means calls of
 /// layers, updates and copies. A device does its work in the order of issue, possibly after the
-/// call returns. Work in an additional stream (DeviceStream) is the exception. Called only by the
-/// compute thread.
+/// call returns. Only work in an additional stream (DeviceStream) is outside this order.
+/// Called only by the compute thread.
 class Device {
  public:
   virtual ~Device() = default;
@@ -105,8 +105,8 @@ class Device {
   virtual Buffer allocate(size_t bytes, MemoryKind place, std::string_view purpose) = 0;
   /// Bytes of device memory that can still be allocated.
   virtual size_t available() const = 0;
-  /// Whether the device uses host memory. If so, the host can send, receive and read values in
-  /// place, after the work on them is done.
+  /// True if the device uses host memory. The host can then send, receive and read values in place,
+  /// after the work on them is done.
   virtual bool shares_memory() const = 0;
   /// Issues a copy. Each side may be device or staging memory.
   virtual void copy(std::span<const std::byte> from, std::span<std::byte> to) = 0;
@@ -118,12 +118,12 @@ class Device {
   /// Copies from any host memory to device or staging memory. The caller may reuse `host` at once.
   virtual void write(std::span<const std::byte> host, std::span<std::byte> to) = 0;
   /// An event at the end of all work issued so far to the current stream. Within issue_on_stream(),
-  /// the current stream is the one of the lane.
+  /// the current stream is the stream of that call.
   virtual Event record() = 0;
-  /// Calls `issue` and sends the work that it issues to the stream `lane`. That work starts after
-  /// `after`. It has no other order relative to later work, except through await(). Returns the
-  /// event at its end, or `after` if `issue` issues no work. A device without additional streams
-  /// does the work in the usual order.
+  /// Calls `issue` and sends the work that it issues to the given stream. This work starts after
+  /// `after`. Later work waits for it only through await(). Returns the event at its end, or
+  /// `after` if `issue` issues no work. A device without additional streams does the work in the
+  /// usual order.
   virtual Event issue_on_stream(DeviceStream, const Event& /*after*/,
                                 const std::function<void()>& issue) {
     issue();

@@ -18,7 +18,7 @@ std::string message_of(const std::exception_ptr& thrown) {
   } catch (const std::filesystem::filesystem_error& error) {
     return text(error.path1().string(), ": ", error.code().message());
   } catch (const std::system_error& error) {
-    // Usually a thread that the limits on processes or memory do not allow.
+    // Usually the system cannot start a thread because of a limit on processes or memory.
     return text("the system refused a resource: ", error.code().message(),
                 error.code() == std::errc::resource_unavailable_try_again
                     ? ", perhaps a new thread; check ulimit -u and ulimit -v"

@@ -16,7 +16,7 @@ std::string message_of(const std::exception_ptr& thrown);
 int exit_code_of(const std::exception_ptr& thrown);
 
 /// Returns the result of `action`. Converts an exception with exit code 2 to RunError: after the
-/// run has started, a missing or damaged file is a failure at run time, not a wrong request.
+/// start of the run, a missing or damaged file is a failure at run time, not a wrong request.
 template <class Action>
 decltype(auto) as_run_error(const Action& action) {
   try {

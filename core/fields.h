@@ -80,16 +80,16 @@ class Fields {
                         std::string_view doc, Presence presence = Presence::kOptional) = 0;
   virtual void texts(std::string_view key, std::vector<std::string>& value, std::string_view doc,
                      Presence presence = Presence::kOptional) = 0;
-  /// A nested object. `present` tells whether the object exists: reading sets it, writing obeys it.
-  /// It may be null.
+  /// A nested object. If `present` is not null, reading stores in it whether the object exists, and
+  /// writing omits the object if it is false.
   virtual void object(std::string_view key, const Describe& describe, std::string_view doc,
                       Presence presence = Presence::kOptional, bool* present = nullptr) = 0;
   /// A list of objects. `resize` is called with the number of elements, then `describe` for each.
   virtual void objects(std::string_view key, size_t size, const std::function<void(size_t)>& resize,
                        const std::function<void(Fields&, size_t)>& describe, std::string_view doc,
                        Presence presence = Presence::kOptional) = 0;
-  /// `key` names one of `variants`, and the keys of that variant belong to this same object.
-  /// `value` is the default name.
+  /// The value of `key` is the name of one of `variants`. The keys of this variant belong to the
+  /// same object as `key`. `value` is the default name.
   virtual void variant(std::string_view key, std::string& value,
                        const std::vector<Variant>& variants, std::string_view doc,
                        Presence presence = Presence::kRequired) = 0;

@@ -192,8 +192,8 @@ class WideGhash {
   }
 
  private:
-  /// The powers of the key, each with its factor x, highest first. The last of any number of blocks
-  /// is multiplied by the first power.
+  /// The powers of the key, each with its factor x, highest first. absorb() multiplies its last
+  /// block by the first power.
   alignas(64) __m128i powers_[kPowers];
   __m128i sum_ = _mm_setzero_si128();
 };

@@ -9,8 +9,8 @@
 namespace poseidon {
 
 /// AES-256-GMAC (NIST SP 800-38D), a message authentication code: with the key, the receiver
-/// detects changed bytes. Each message has its own number. The nonce is 4 zero bytes and then that
-/// number in 8 bytes, little-endian. A number must never be used twice with one key.
+/// detects changed bytes. Each message has its own number. The nonce is 4 zero bytes and then the
+/// number in 8 bytes, little-endian. The same number must never be used twice with one key.
 class Gmac {
  public:
   using Key = std::array<std::byte, 32>;

@@ -9,10 +9,10 @@
 namespace poseidon {
 
 enum class Isa : uint8_t {
-  kNative,  ///< set for the compiler (POSEIDON_ARCH), or else the compiler's baseline
-  kX86V2,   ///< the levels of the x86-64 ABI: SSE4.2,
-  kX86V3,   ///< AVX2 with FMA,
-  kX86V4,   ///< AVX-512
+  kNative,  ///< one target for all code: POSEIDON_ARCH, or the compiler's default
+  kX86V2,   ///< level x86-64-v2 of the ABI: SSE4.2
+  kX86V3,   ///< level x86-64-v3: AVX2 with FMA
+  kX86V4,   ///< level x86-64-v4: AVX-512
 };
 
 /// "x86-64-v3".
@@ -20,8 +20,8 @@ std::string_view name_of(Isa isa);
 /// The instruction sets for which this build contains kernels, smallest first.
 const std::vector<Isa>& built_isas();
 
-/// The instruction set that this process uses: the chosen one, else the best one that the processor
-/// supports. Throws RunError if the processor supports none of built_isas().
+/// The instruction set of this process: the one that choose_isa() selected, or the best one that
+/// the processor supports. Throws RunError if the processor supports none of built_isas().
 Isa isa();
 /// Selects the instruction set by name. Must precede all computation and the start of other
 /// threads. Throws ConfigError if the name is unknown, not in this build, or not supported by the

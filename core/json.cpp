@@ -85,7 +85,7 @@ std::string reason(const std::string& what) {
   return what.substr(end == std::string::npos ? start + 2 : start);
 }
 
-/// `message` for the user. A long text loses its middle.
+/// Returns `message` for the user, with "..." instead of the middle of a long text.
 std::string shortened(const std::string& message) {
   constexpr size_t kMax = 200, kEnd = 40;
   if (message.size() <= kMax) return message;

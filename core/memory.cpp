@@ -27,7 +27,7 @@ size_t number_in(const fs::path& file, size_t otherwise) {
   return std::ifstream(file) >> number ? number : otherwise;
 }
 
-/// The number after `name` in a file of names and numbers; `otherwise` if there is none.
+/// The number after `name` in a file of names and numbers; `otherwise` if `name` is missing.
 size_t number_named(const fs::path& file, const std::string& name, size_t otherwise) {
   std::ifstream lines(file);
   size_t number = 0;

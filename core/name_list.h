@@ -8,7 +8,7 @@
 
 namespace poseidon {
 
-/// At most five names, and the number of further ones: "a, b, c, d, e and 117 more".
+/// At most five names, and the number of the remaining names: "a, b, c, d, e and 117 more".
 inline std::string name_list(const std::vector<std::string>& names) {
   constexpr size_t kMax = 5;
   std::string out;

@@ -2,7 +2,7 @@
 
 namespace poseidon {
 
-/// A function object made of several ones. The type of the argument selects one of them.
+/// A function object that combines several function objects. The type of the argument selects one.
 template <class... Functions>
 struct Overloaded : Functions... {
   using Functions::operator()...;

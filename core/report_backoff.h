@@ -15,7 +15,8 @@ class ReportBackoff {
 
   /// Call this at the first report.
   void begin(Time now) { next_ = now + interval_; }
-  /// Whether another report is due now. If so, schedules the next one after twice the interval.
+  /// Returns true if it is time for another report, and schedules the next one after twice the
+  /// interval.
   bool is_due(Time now) {
     if (now < next_) return false;
     interval_ = std::min(2 * interval_, longest_);

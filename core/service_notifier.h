@@ -11,7 +11,7 @@
 namespace poseidon {
 
 /// Reports state to the service manager that started this process, for example systemd, with
-/// datagrams as in sd_notify(3). Each call returns whether the datagram was sent. No call blocks:
+/// datagrams as in sd_notify(3). Each call returns true if the datagram was sent. No call blocks:
 /// if the manager's queue is full, the datagram is dropped. Any thread may call it.
 class ServiceNotifier {
  public:

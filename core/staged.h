@@ -5,8 +5,8 @@
 
 #include "core/device.h"
 
-/// Host values in memory that a device's work can access. If the device uses host memory, that is
-/// the memory of the values. Otherwise it is a temporary staging buffer.
+/// Classes through which a device's work accesses host values. A device that shares host memory
+/// accesses the values directly. For other devices, a temporary staging buffer contains a copy.
 namespace poseidon {
 
 /// Host values that the device's work writes.

@@ -49,8 +49,8 @@ class TraceRecorder {
   /// Adds a span. If the ring is full, overwrites the oldest span.
   void add(const Span& span);
 
-  /// The spans from `first_step` on, without steps that have lost a span. The order is that of
-  /// add().
+  /// The spans from `first_step` on, in the order of add(). Omits all steps up to the newest one
+  /// of which a span was overwritten.
   std::vector<Span> spans(int64_t first_step) const;
 
  private:

@@ -17,10 +17,11 @@ namespace {
 constexpr auto kLook = std::chrono::milliseconds(250);
 /// Cores used by other processes. Teams start to sleep above kMany and spin again below kFew.
 constexpr double kMany = 0.25, kFew = 0.12;
-/// Idle cores. With at least so many, other processes have room and teams may spin.
+/// If at least this many cores are idle, teams may spin: other processes have enough cores.
 constexpr double kRoom = 0.75;
 
-/// Blocks all signals in threads that are created meanwhile, since they cannot handle them.
+/// While this object exists, new threads start with all signals blocked, since they cannot handle
+/// signals.
 class BlockedSignals {
  public:
   BlockedSignals() {
@@ -38,7 +39,7 @@ class BlockedSignals {
 
 /// A second team of threads, which sleep. GCC's library counts the threads of all teams. If there
 /// are more threads than cores, all teams spin for only a hundred rounds (libgomp's manual,
-/// GOMP_SPINCOUNT). A running program has no other way to change that.
+/// GOMP_SPINCOUNT). A running program has no other way to shorten the spinning.
 class SleepingTeam {
  public:
   SleepingTeam()

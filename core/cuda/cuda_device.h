@@ -48,7 +48,8 @@ class CudaDevice final : public Device {
 
   /// Issues a copy; each side may be device or staging memory. Does nothing if `from` equals `to`.
   void copy(const void* from, void* to, size_t bytes);
-  /// Issues an operation to the compute stream; within issue_on_stream(), to that stream.
+  /// Issues an operation to the current stream: the compute stream, or within issue_on_stream() its
+  /// stream.
   void issue(std::unique_ptr<const Operation> operation);
   /// The operations and copies that `work` would issue, in order. Does not issue them.
   std::vector<GraphNode> nodes_of(const std::function<void()>& work);

@@ -15,8 +15,8 @@ namespace poseidon::cuda {
 /// A position in the order of a stream's work, made by Driver::record.
 class StreamEvent : public Event::Point {};
 
-/// The number of a stream of a device. Work in one stream is done in the order of issue. Work in
-/// different streams has no order, except through marks.
+/// The number of a stream of a device. Work in one stream is done in the order of issue. Only
+/// events (Driver::wait) order the work of different streams.
 enum class Stream : uint32_t {};
 
 /// One piece of work in a graph: an operation, or a copy if `operation` is null.
@@ -43,9 +43,9 @@ class Graph {
 
 enum class StreamPriority : uint8_t { kNormal, kHigh };
 
-/// The interface to CUDA for one device: memory, streams, marks, copies, operations and graphs. The
-/// tests have another implementation, which does the work on the host, in any legal order
-/// (tests/support/gpu/fake_driver.h). One thread uses a driver; any thread may use its marks.
+/// The interface to CUDA for one device: memory, streams, events, copies, operations and graphs.
+/// The tests have another implementation, which does the work on the host, in any legal order
+/// (tests/support/gpu/fake_driver.h). One thread uses a driver; any thread may use its events.
 class Driver {
  public:
   virtual ~Driver() = default;
@@ -60,15 +60,15 @@ class Driver {
   /// Issues a copy. Each side may be device or staging memory of this driver.
   virtual void copy(Stream stream, const void* from, void* to, size_t bytes) = 0;
   /// Makes a graph for this stream, with its priority. Each node must have been issued individually
-  /// before. The reason: libraries load code and allocate memory when they are first called, which
-  /// a graph cannot contain.
+  /// before, because libraries load code and allocate memory when they are first called. A graph
+  /// cannot contain these actions.
   virtual std::shared_ptr<const Graph> make_graph(Stream stream, std::vector<GraphNode> nodes) = 0;
   virtual void issue(Stream stream, const std::shared_ptr<const Graph>& graph) = 0;
-  /// A mark at the end of all work issued to the stream so far.
+  /// Returns an event at the end of all work issued to the stream so far.
   virtual std::shared_ptr<const StreamEvent> record(Stream stream) = 0;
-  /// A timestamp at the end of all work issued to the stream so far.
+  /// Returns a timestamp at the end of all work issued to the stream so far.
   virtual std::shared_ptr<const Timestamp> record_timestamp(Stream stream) = 0;
-  /// Work issued to the stream from now on starts after the mark.
+  /// Work issued to the stream from now on starts after the event `mark`.
   virtual void wait(Stream stream, const std::shared_ptr<const StreamEvent>& mark) = 0;
 };
 

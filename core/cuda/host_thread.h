@@ -5,8 +5,8 @@
 
 /// Marks code of kernel threads, which the thread sanitizer must ignore. The sanitizer looks for
 /// races between host threads, but all threads of a kernel run in one host thread, as fibers. A
-/// switch leaves a function in the middle, so the function must not change the sanitizer's call
-/// stack.
+/// function may switch to another fiber before it returns, so it must not change the sanitizer's
+/// call stack.
 #define POSEIDON_KERNEL_CODE __attribute__((no_sanitize_thread))
 
 /// The interface of a kernel to its threads on the host, for tests. gpu_thread.cuh is its

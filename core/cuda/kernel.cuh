@@ -17,7 +17,7 @@
 
 /// A kernel is written once, as a struct of its arguments. nvcc compiles it for the GPU. The C++
 /// compiler compiles it for the host, where the tests run it (tests/support/gpu/kernel_executor.h).
-/// It has
+/// A kernel has
 ///
 ///     static constexpr const char* kName       its name in messages
 ///     static constexpr uint32_t kThreads       threads of a block, a multiple of 32
@@ -26,8 +26,8 @@
 ///     POSEIDON_DEVICE void operator()(const Thread&, Shared&) const    a thread of a block with
 ///                                                                      shared memory (Shared)
 ///
-/// Only threads with shared memory may synchronize and shuffle. All threads of the block must then
-/// do so equally often. Shared memory is uninitialized at first.
+/// Only threads with shared memory may synchronize and shuffle. All threads of a block must call
+/// each of these functions equally often. Shared memory is uninitialized at first.
 namespace poseidon::cuda {
 
 struct Grid {

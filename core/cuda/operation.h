@@ -33,8 +33,8 @@ class Operation {
   /// Reports all memory that it reads and writes. Memory that it reads and also writes is reported
   /// twice.
   virtual void visit(MemoryVisitor& visitor) const = 0;
-  /// The bytes that, with name and memory, fully determine the operation: two operations that agree
-  /// in all three do the same. Used by tests; empty if unknown.
+  /// The operation's arguments as bytes: two operations with equal name, memory and
+  /// arguments do the same work. Used by tests; empty if unknown.
   virtual std::span<const std::byte> arguments() const { return {}; }
   /// Issues the operation to the executor's stream, or runs it on the host.
   virtual void issue(const Executor& executor) const = 0;

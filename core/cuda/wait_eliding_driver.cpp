@@ -4,7 +4,7 @@
 
 namespace poseidon::cuda {
 
-/// A mark that knows which work is done when it is reached.
+/// An event that stores which work is done when the event is reached.
 class WaitElidingDriver::OrderedEvent final : public StreamEvent {
  public:
   OrderedEvent(std::shared_ptr<const StreamEvent> mark, VectorClock done,
@@ -71,7 +71,7 @@ void WaitElidingDriver::issue(Stream stream, const std::shared_ptr<const Graph>&
 std::shared_ptr<const StreamEvent> WaitElidingDriver::record(Stream stream) {
   const auto number = static_cast<size_t>(stream);
   StreamState& of_stream = stream_state(stream);
-  // If the only awaited mark includes all work of the stream, it is also the end of the stream.
+  // If the only awaited event includes all work of the stream, it is also the end of the stream.
   if (of_stream.awaited.size() == 1 &&
       of_stream.awaited[0]->done().includes(order_->before(number)))
     return of_stream.awaited[0];
@@ -82,7 +82,7 @@ std::shared_ptr<const StreamEvent> WaitElidingDriver::record(Stream stream) {
   return of_stream.last;
 }
 
-/// The pending waits of the stream are part of its time, so they are issued first.
+/// Issues the pending waits first, so that the timestamp includes their delay.
 std::shared_ptr<const Timestamp> WaitElidingDriver::record_timestamp(Stream stream) {
   wait_for_awaited(stream);
   return driver_->record_timestamp(stream);

@@ -8,8 +8,8 @@
 
 namespace poseidon::cuda {
 
-/// A driver that omits redundant calls: waits for work that the stream already follows, waits
-/// without later work in the stream, and repeated marks at one position. It forwards all other
+/// A driver that omits redundant calls: waits for work that the stream already follows, waits that
+/// no later work in the stream follows, and repeated events at one position. It forwards all other
 /// calls.
 class WaitElidingDriver final : public Driver {
  public:
@@ -34,9 +34,9 @@ class WaitElidingDriver final : public Driver {
   class OrderedEvent;
 
   struct StreamState {
-    std::shared_ptr<const OrderedEvent> last;  ///< mark at the end of the stream; null: none
+    std::shared_ptr<const OrderedEvent> last;  ///< event at the end of the stream; null: none
     std::vector<std::shared_ptr<const OrderedEvent>>
-        awaited;  ///< marks that its next operation waits for
+        awaited;  ///< events that the stream's next operation waits for
   };
 
   StreamState& stream_state(Stream stream) {

@@ -20,7 +20,7 @@ class EventClock {
   EventClock& operator=(const EventClock&) = delete;
 
   /// A timestamp at the end of all work issued to `stream` so far. `last` is the most recent
-  /// operation in it, for messages.
+  /// operation in the stream, for messages.
   std::shared_ptr<const Timestamp> record_timestamp(cudaStream_t stream,
                                                     std::shared_ptr<const Operation> last);
 

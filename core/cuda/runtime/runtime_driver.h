@@ -19,7 +19,7 @@ class RuntimeDriver final : public Driver {
   /// `index` is the number of the GPU in the machine, from 0. Throws ConfigError if it cannot be
   /// used.
   explicit RuntimeDriver(int index);
-  /// Runs the tasks that wait for marks, and waits for all work.
+  /// Runs the tasks that wait for events, and waits for all work.
   ~RuntimeDriver() override;
 
   Buffer allocate(size_t bytes, MemoryKind place, std::string_view purpose) override;

@@ -11,8 +11,8 @@
 namespace poseidon::cuda {
 
 /// A thread that runs each task after a position in a stream is reached. It runs tasks in the order
-/// of submission; therefore all should belong to one stream, so that they do not delay each other.
-/// The thread starts with the first task. Any thread may submit tasks.
+/// of submission. Therefore all tasks should belong to one stream, so that they do not delay each
+/// other. The thread starts with the first task. Any thread may submit tasks.
 class TaskThread {
  public:
   explicit TaskThread(int gpu) : gpu_(gpu) {}
