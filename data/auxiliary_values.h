@@ -9,7 +9,7 @@
 namespace poseidon::data {
 
 /// Selects the auxiliary inputs of a dataset that a batch contains, and defines their layout. The
-/// batch contains all samples' values of the first input, then those of the next.
+/// batch stores one input after another, each with the values of all samples.
 class AuxiliaryValues {
  public:
   /// Throws ConfigError if the dataset does not have an input or has it in another shape.
@@ -25,7 +25,7 @@ class AuxiliaryValues {
   void put(const Sample& sample, const Place& place) const;
   /// Writes zeros. Used for batch entries without a sample.
   void clear(const Place& place) const;
-  /// Mixes the second sample's values into those at `place`. `lambda` is the second sample's
+  /// Mixes the second sample's values into the values at `place`. `lambda` is the second sample's
   /// weight.
   void mix(const Sample& second_sample, double lambda, const Place& place) const;
 

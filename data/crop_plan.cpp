@@ -11,8 +11,9 @@ namespace {
 
 int64_t rounded(double value) { return std::max<int64_t>(1, std::llround(value)); }
 
-/// Draws a random region: the area is uniform, the aspect ratio is uniform in its logarithm. If no
-/// try of ten fits the image, returns the center region with the nearest allowed aspect ratio.
+/// Draws a random region: the area is uniform, the aspect ratio is uniform in its logarithm. If
+/// none of ten attempts fits the image, returns the center region with the nearest allowed aspect
+/// ratio.
 Box random_box(const TransformConfig::RandomResizedCrop& crop, int64_t height, int64_t width,
                RandomStream& random) {
   const double whole = static_cast<double>(height) * static_cast<double>(width);
@@ -65,8 +66,8 @@ std::array<int64_t, 2> scaled_size(const TransformConfig& config, int64_t height
   return {scaled(height), scaled(width)};
 }
 
-/// Returns the first of `wanted` cells in `extent` cells plus padding, relative to the unpadded
-/// image.
+/// Returns the crop's first cell on one axis, relative to the unpadded image. The crop has `wanted`
+/// cells, the image `extent` cells.
 int64_t place(int64_t extent, int64_t wanted, int64_t padding, RandomStream* random) {
   const int64_t room = extent + 2 * padding - wanted;
   const int64_t offset =

@@ -54,7 +54,7 @@ class Database final : public SampleStream {
   int64_t size() const override { return static_cast<int64_t>(entries_->count()); }
 
  private:
-  /// Calls `act`. Its errors name the file and the number of samples read.
+  /// Calls `act`. Adds the file and the number of samples read to its errors.
   template <class Act>
   bool with_place(const Act& act) {
     try {
@@ -72,7 +72,7 @@ class Database final : public SampleStream {
   std::optional<EntryReader> entries_;
   std::vector<AuxiliaryInput> extras_;  ///< auxiliary inputs of the last sample
   std::string key_;
-  std::vector<std::byte> value_;  ///< memory of an image file's bytes
+  std::vector<std::byte> value_;  ///< the last entry's message; sample.bytes may point into it
 };
 
 }  // namespace

@@ -32,7 +32,7 @@ struct DatasetConfig {
   int64_t class_count = 10;                       ///< random, key "classes"
   std::vector<AuxiliaryInput> extras;             ///< random
   TransformConfig transform;
-  bool has_transform = false;  ///< a test set without a transform uses that of the training set
+  bool has_transform = false;  ///< false: a test set uses the training set's transform
 
   /// The defaults of "data.test": the test split, not shuffled.
   static DatasetConfig for_testing();

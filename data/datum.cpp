@@ -69,7 +69,7 @@ class DatumParser {
     return field.bytes;
   }
 
-  /// Reads floats from a single field each, or from one packed field.
+  /// A message stores each float in a separate field, or all floats in one packed field.
   void take_floats(const WireField& field) {
     if (field.type == WireType::kFixed32) {
       datum_.floats.push_back(std::bit_cast<float>(static_cast<uint32_t>(field.value)));

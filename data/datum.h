@@ -21,7 +21,7 @@ struct Datum {
   std::optional<int64_t> label;
   bool encoded = false;  ///< `bytes` is an image file
   /// An auxiliary input of a sample. Caffe's Datum has no such field. poseidon-read-hdf5 writes it
-  /// for the further datasets of an HDF5 file.
+  /// for each additional dataset of an HDF5 file.
   struct NamedValues {
     AuxiliaryInput extra;
     std::span<const std::byte> values;  ///< floats; points into the message

@@ -111,7 +111,8 @@ float squared_distance(Point p, Point a, Point b) {
   return ex * ex + ey * ey;
 }
 
-/// Squared distance of each pixel's center to the nearest stroke, if within the reach.
+/// For each pixel within reach of a stroke: the squared distance from its center to the nearest
+/// stroke.
 using Distances = std::array<float, kDigitSide * kDigitSide>;
 
 void draw_line(Point a, Point b, float reach, Distances& distances) {

@@ -14,7 +14,7 @@
 //               8 bytes  number of entries, or 0 if unknown before the end
 //   entry       4 bytes  length of its key, at least 1
 //               4 bytes  length of its value
-//               the key, greater than the one before, and the value
+//               the key (greater than the previous key), then the value
 //   end         8 bytes  zero
 //               8 bytes  number of entries
 

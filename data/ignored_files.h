@@ -54,8 +54,8 @@ class IgnoredFiles {
   int64_t outside_ = 0;
 };
 
-/// Returns a remark for each class without samples, that is not in `filled`. Such a class keeps its
-/// label.
+/// Returns a remark for each class without samples: each class that is not in `filled`. Such a
+/// class keeps its label.
 std::vector<std::string> remarks_on_classes(const std::vector<std::string>& classes,
                                             const std::set<std::string>& filled,
                                             const IgnoredFiles& ignored);

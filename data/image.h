@@ -17,8 +17,8 @@ inline bool begins_with(std::span<const std::byte> bytes, std::string_view magic
 /// Size limits of an image. The reader rejects a larger image before it allocates memory.
 inline constexpr uint64_t kMaxEncodedBytes = uint64_t{64} << 20;
 inline constexpr int64_t kMaxImagePixels = int64_t{1} << 26;
-/// Limit for a JPEG file. The decoder can decode a part of it or a smaller size, so at most
-/// kMaxImagePixels at once.
+/// Limit for a JPEG file, larger than kMaxImagePixels: the decoder can decode only a part, or a
+/// smaller size. The decoded image has at most kMaxImagePixels.
 inline constexpr int64_t kMaxJpegPixels = int64_t{1} << 28;
 
 /// An image of 8-bit pixels, height x width x channels.
@@ -37,9 +37,9 @@ struct Image {
   }
 };
 
-/// Converts interleaved pixels of `channels` into `out`, which has `wanted` channels and keeps its
-/// size. Both counts are equal, or one is 1 and the other 3. Gray is repeated; color is weighted as
-/// in ITU-R BT.601.
+/// Converts interleaved pixels with `channels` channels into `out`, which gets `wanted` channels
+/// and keeps its height and width. Both channel counts are equal, or one is 1 and the other 3. Gray
+/// is repeated; color is weighted as in ITU-R BT.601.
 void convert_channels(const uint8_t* in, int64_t channels, int64_t wanted, Image& out);
 
 /// A rectangle: rows top .. top + height - 1 and columns left .. left + width - 1.

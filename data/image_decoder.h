@@ -33,9 +33,9 @@ class ImageDecoder {
   ~ImageDecoder();
 
   /// Reads the header of the image in `bytes`, which must stay valid until the next call of open().
-  /// If the EXIF orientation of a JPEG is applied, height, width, boxes and pixels below are those
-  /// of the upright image. Throws CorruptSample whose message begins with `name` if `bytes` is not
-  /// an image or the image is too large.
+  /// If the EXIF orientation of a JPEG is applied, all sizes, boxes and pixels refer to the upright
+  /// image. Throws CorruptSample whose message begins with `name` if `bytes` is not an image or the
+  /// image is too large.
   ImageHeader open(std::span<const std::byte> bytes, const std::string& name,
                    OrientationRule rule = OrientationRule::kApply);
 

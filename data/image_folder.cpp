@@ -109,8 +109,8 @@ std::set<std::string> filled_classes(const ImageListing& listing) {
   return filled;
 }
 
-/// Returns a hint for the message about a folder without class folders with images: its likely
-/// type.
+/// Returns a hint for the message that no class folder contains images: the likely type of
+/// `folder`, or the ignored files.
 std::string hint_for(const fs::path& folder, const IgnoredFiles& ignored) {
   const std::string type = guess_type(folder.string());
   if (type != "images") return text("; it looks like a dataset of \"type\": \"", type, "\"");

@@ -15,7 +15,7 @@ namespace poseidon::data {
 std::string guess_type(const std::string& path);
 
 struct Inspection {
-  int64_t corrupt = 0;                    ///< the log names each of them
+  int64_t corrupt = 0;                    ///< the log names each corrupt sample
   std::vector<int64_t> samples_of_class;  ///< without corrupt samples
 };
 

@@ -43,7 +43,8 @@ float side_of(const float* rgb, float largest, float chroma) {
 }
 
 void turn_hue(std::span<float> pixels, float turns) {
-  // Sides at which red, green and blue begin to fall.
+  // Red, green and blue begin to fall at sides 1, 3 and 5. The offsets move these sides to 0
+  // (modulo 6).
   constexpr std::array<float, 3> kOpposite{5, 3, 1};
   for (size_t i = 0; i < pixels.size(); i += 3) {
     float* rgb = &pixels[i];

@@ -11,7 +11,7 @@ enum class JitterStep : uint8_t { kBrightness, kContrast, kSaturation, kHue };
 /// Random factors of one sample. The default values leave the sample unchanged.
 struct JitterFactors {
   float brightness = 1, contrast = 1, saturation = 1;
-  float hue = 0;  ///< in turns
+  float hue = 0;  ///< in turns of the color circle
   std::array<JitterStep, 4> order{JitterStep::kBrightness, JitterStep::kContrast,
                                   JitterStep::kSaturation, JitterStep::kHue};
 };
@@ -20,7 +20,7 @@ struct JitterFactors {
 /// - brightness: multiplies all values by `brightness`
 /// - contrast: multiplies the distances from the image's mean gray by `contrast`
 /// - saturation (3 channels): multiplies the distances from the pixel's gray by `saturation`
-/// - hue (3 channels): turns the hue by `hue`; keeps the pixel's largest and smallest value
+/// - hue (3 channels): rotates the hue by `hue`; keeps the pixel's largest and smallest value
 ///
 /// Each step clamps the values to 0 to 255.
 void jitter(std::span<float> pixels, int64_t channels, const JitterFactors& factors);

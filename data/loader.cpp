@@ -105,8 +105,9 @@ class SamplePreparer {
     }
   }
 
-  /// The start of a run checks the configuration with the first sample. A later ConfigError of
-  /// dataset or transform, such as an image that is too small, is therefore a defect of the sample.
+  /// The start of a run checks the configuration with the first sample. Therefore a later
+  /// ConfigError of dataset or transform, such as an image that is too small, is a defect of the
+  /// sample.
   void prepare_exactly(OrderedSample at, const SampleOutput& out, Memory& memory) {
     const auto name = [&] { return dataset_.name(at.index); };
     const SampleKey key{static_cast<uint64_t>(at.epoch), static_cast<uint64_t>(at.index)};
@@ -211,7 +212,7 @@ class Loader::Ring {
   const LoaderOptions options_;
   const size_t sample_count_;  ///< values per sample
   const AuxiliaryValues extras_;
-  /// Normalization left to the caller; null: batches are floats.
+  /// Normalization that the caller of next() applies; null: batches are floats.
   const Normalization* const normalization_;
   const Plan plan_;
   const std::optional<Mixer> mixer_;
@@ -359,7 +360,8 @@ int64_t Loader::Ring::fill_sample(Slot& slot, int64_t i, SamplePreparer::Memory&
   return slot.indices[at] != wanted.index ? 1 : 0;
 }
 
-/// `memory` contains the sample itself. The label with the larger weight becomes the first label.
+/// Mixes the prepared sample `at` of the slot with its second sample, if it has one. Overwrites
+/// `memory`. The label with the larger weight becomes the first label.
 void Loader::Ring::mix_sample(Slot& slot, size_t at, OrderedSample sample,
                               SamplePreparer::Memory& memory) {
   int32_t& label = slot.labels.as<int32_t>()[at];

@@ -21,7 +21,7 @@ struct ShardRange {
   bool operator==(const ShardRange&) const = default;
 };
 
-/// Divides the global batch into `shards` consecutive ranges. If it does not divide evenly, the
+/// Divides the global batch into `shards` consecutive ranges. If the division has a remainder, the
 /// first ranges have one more sample. Requires global_batch >= shards >= 1.
 std::vector<ShardRange> cut_batch(int64_t global_batch, int64_t shards);
 
@@ -61,12 +61,12 @@ struct Batch {
   int64_t valid = 0;
   int64_t replaced = 0;  ///< number of corrupt samples that other samples replace
   BatchValues values;
-  /// Auxiliary inputs. All samples' values of the first of LoaderOptions::extras, then those of the
-  /// next.
+  /// Auxiliary inputs, one after another in the order of LoaderOptions::extras, each with the
+  /// values of all samples.
   std::span<const float> extras;
   std::span<const int32_t> labels;
-  /// Labels of mixup and CutMix (see MixConfig); empty if the set is not mixed. First the second
-  /// label of each sample, as whole numbers, then the weight of each second label. `labels`
+  /// Labels of mixup and CutMix (see MixConfig); empty if the set is not mixed. Contains the second
+  /// labels of all samples, as whole numbers, then the weights of all second labels. `labels`
   /// contains the labels with the larger weight. The second weight is 0 if a sample is not mixed or
   /// both labels are equal.
   std::span<const float> mixup_labels;
@@ -102,8 +102,8 @@ class Loader {
   /// here and in each later call: CorruptSample or another RunError, never ConfigError.
   const Batch& next();
 
-  /// Declares that the last returned batch is in use until `event`. The loader overwrites its
-  /// memory only after the event.
+  /// Declares that the last returned batch is in use until `event`. The loader overwrites the
+  /// batch's memory only after the event.
   void keep_until(Event event);
 
   /// Returns the number of steps in one pass over the dataset. The last step may be smaller.

@@ -42,8 +42,8 @@ double next_lambda(RandomStream& random, double a) {
   return 1 / (1 + std::exp(other - one));
 }
 
-/// Returns first and count of the rows or columns of a rectangle centered at `middle`. Its length
-/// is `part` of `extent`, clipped to the image.
+/// Returns first and count of the rows or columns of a rectangle centered at `middle`. The
+/// rectangle's length is `part` of `extent`, clipped to the image.
 std::array<int64_t, 2> cut(int64_t extent, int64_t middle, double part) {
   const auto half = static_cast<int64_t>(static_cast<double>(extent) * part / 2);
   const int64_t begin = std::max<int64_t>(middle - half, 0);
@@ -52,7 +52,8 @@ std::array<int64_t, 2> cut(int64_t extent, int64_t middle, double part) {
 
 }  // namespace
 
-// Draws the numbers that all methods need first, so no option changes the numbers of another.
+// Draws lambda last, since it needs a varying count of random numbers. Therefore no option changes
+// the other numbers.
 std::optional<MixDecision> Mixer::draw(SampleKey key) const {
   RandomStream random(seed_, RandomPurpose::kMixing, key.epoch, key.index);
   const bool mixed = static_cast<double>(random.next_uniform()) < config_.probability;

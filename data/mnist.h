@@ -17,7 +17,7 @@ struct IdxFile {
 };
 
 /// Parses an IDX file of unsigned bytes with `dimensions` dimensions. Throws RunError whose message
-/// begins with `name` if the format differs or the length differs from that in the header.
+/// begins with `name` if the format is wrong or the length differs from the header's extents.
 IdxFile parse_idx(std::span<const std::byte> bytes, int dimensions, const std::string& name);
 
 /// Opens MNIST, or a dataset in its format with 10 classes (Fashion-MNIST, KMNIST). Reads the two

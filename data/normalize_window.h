@@ -7,8 +7,8 @@
 
 namespace poseidon::data {
 
-/// Interleaved pixels and the window of them that becomes the output. The window is black outside
-/// the pixels.
+/// Interleaved pixels and the window that becomes the output. The window is black outside the
+/// pixels.
 template <class Value>
 struct PixelWindow {
   const Value* pixels = nullptr;  ///< height x width x channels

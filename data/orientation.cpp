@@ -80,8 +80,8 @@ std::span<const std::byte> exif_in(std::span<const std::byte> jpeg) {
   return {};
 }
 
-/// Pointer offsets in the stored image from one output pixel to the next one in its row, and to the
-/// one below.
+/// Pointer offsets in the stored image between neighboring output pixels: `column` to the next
+/// pixel in a row, `row` to the pixel below.
 struct Steps {
   ptrdiff_t column = 0, row = 0;
 };

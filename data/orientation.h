@@ -13,15 +13,15 @@ namespace poseidon::data {
 /// Whether to apply the EXIF orientation of a JPEG file to its image.
 enum class OrientationRule : int { kApply, kIgnore };
 
-/// The operation that turns a stored image upright. First it reverses the rows and columns of the
-/// stored image, then it exchanges them (transpose).
+/// The operation that makes a stored image upright. First it reverses rows and columns of the
+/// stored image, then it exchanges rows and columns (transpose).
 struct OrientationTransform {
   bool reverses_rows = false, reverses_columns = false, exchanges = false;
 
   bool is_none() const { return !reverses_rows && !reverses_columns && !exchanges; }
 };
 
-/// Returns the turn for an EXIF orientation of 1 to 8.
+/// Returns the transform for an EXIF orientation of 1 to 8.
 OrientationTransform orientation_transform_of(int orientation);
 
 /// The orientation that a JPEG file stores, and the position of its two bytes in the file.
@@ -39,11 +39,10 @@ std::optional<OrientationTag> find_orientation(std::span<const std::byte> jpeg);
 /// Copies a JPEG file and sets its orientation, if it has one, to 1 (upright).
 std::vector<std::byte> without_orientation(std::span<const std::byte> jpeg);
 
-/// Returns the box of the height x width stored image that corresponds to the box `upright` after
-/// the turn.
+/// Returns the box of the height x width stored image that `turn` maps to the box `upright`.
 Box stored_box(const Box& upright, const OrientationTransform& turn, int64_t height, int64_t width);
 
-/// Writes the turned `stored` to `out`, which must be another image.
+/// Writes `stored`, transformed by `turn`, to `out`, which must be another image.
 void apply_orientation(const Image& stored, const OrientationTransform& turn, Image& out);
 
 }  // namespace poseidon::data

@@ -21,7 +21,7 @@ class Packer {
  public:
   explicit Packer(const PackOptions& options) : options_(options) {}
 
-  /// Afterwards, `sample.bytes` points into the sample, into the packer, or to its previous memory.
+  /// Afterwards, `sample.bytes` is unchanged, or points into the sample or the packer.
   void prepare(const std::string& name, Sample& sample) {
     if (sample.form == SampleForm::kEncoded) return prepare_file(name, sample);
     if (wants_shrinking(sample.height, sample.width)) shrink_pixels(name, sample);
@@ -126,7 +126,8 @@ class Labels {
   /// Returns true if labels are plain numbers that seem to count from 1.
   bool begin_above_zero() const { return own_.empty() && given_.empty() && lowest_ > 0; }
 
-  /// Returns the class names. Without names, they are the numbers up to the highest label.
+  /// Returns the class names. If the input and the user name none, these are the numbers up to the
+  /// highest label.
   std::vector<std::string> classes() const {
     if (!given_.empty()) return given_;
     if (!own_.empty()) return own_;

@@ -39,8 +39,8 @@ struct PackOptions {
   OrientationRule orientation = OrientationRule::kApply;
   int quality = 92;           ///< JPEG quality of images that are encoded again, 1 to 100
   bool decode = false;        ///< store pixels instead of image files
-  bool check_images = false;  ///< none: input order; folders and archives: order of names
-  std::optional<uint64_t> shuffle_seed;  ///< none: samples in the order of names
+  bool check_images = false;  ///< decodes images that are stored unchanged, to find damage
+  std::optional<uint64_t> shuffle_seed;  ///< none: list order; folders and archives by name
   OnError on_error = OnError::kStop;
 };
 
@@ -53,11 +53,11 @@ struct PackReport {
 /// Guesses the type of an input. Throws ConfigError for a file that cannot be opened.
 PackType guess_pack_type(const std::filesystem::path& input);
 
-/// Called from time to time with the number of samples done and of all samples; 0 if unknown.
+/// Called regularly. `done` is the number of samples done, `all` the total number; 0 if unknown.
 using PackProgress = std::function<void(int64_t done, int64_t all)>;
 
-/// Packs samples into a record set. A folder and an archive of it produce equal bytes. If it
-/// throws, it leaves no files.
+/// Packs samples into a record set. A folder and an archive of it produce equal bytes. After an
+/// exception, no files remain.
 PackReport pack_samples(const PackOptions& options, Log& log, const PackProgress& progress);
 
 /// Writes a dataset of 8-bit pixels or image files as a record set.

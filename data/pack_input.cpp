@@ -164,7 +164,7 @@ std::unique_ptr<SampleStream> open_input(const PackOptions& options, const fs::p
   return open_images(options, work_folder, log);
 }
 
-/// Returns true if it is a text file whose first line names an HDF5 file.
+/// Returns true if `path` is a text file whose first line names an HDF5 file.
 bool lists_hdf5_files(const fs::path& path) {
   const std::vector<std::string> lines = list_lines(read_list_file(path));
   const fs::path first = lines.empty() ? "" : lines[0];

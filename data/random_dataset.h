@@ -16,7 +16,7 @@ std::unique_ptr<Dataset> make_random(const Shape& shape, int64_t classes, int64_
                                      uint64_t seed, std::vector<AuxiliaryInput> extras = {});
 
 /// Creates a dataset of random 8-bit pixels, uniform over 0 to 255, that a record set can contain.
-/// Labels and auxiliary inputs are as above.
+/// Labels and auxiliary inputs are as in make_random().
 std::unique_ptr<Dataset> make_random_pixels(const Shape& shape, int64_t classes, int64_t samples,
                                             uint64_t seed, std::vector<AuxiliaryInput> extras = {});
 

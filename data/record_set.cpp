@@ -22,7 +22,7 @@ constexpr uint64_t kMaxManifestBytes = uint64_t{16} << 20;
 
 struct OpenShard {
   RecordShard shard;
-  int64_t first = 0;  ///< index in the set of its first record
+  int64_t first = 0;  ///< index of the shard's first record in the set
 };
 
 void compare_shard(const RecordShard& shard, const ManifestShard& expected, size_t number,

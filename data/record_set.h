@@ -17,7 +17,7 @@ class RecordShard {
  public:
   /// `read` reads from the file of `file_bytes` bytes; any thread may call it. Throws RunError
   /// whose message begins with `name` for each defect that docs/record-format.md rejects on
-  /// opening. Passes on errors of `read`.
+  /// opening. Does not convert exceptions of `read`.
   RecordShard(uint64_t file_bytes, ReadAt read, size_t classes, std::string name);
 
   const ShardHeader& header() const { return header_; }

@@ -21,15 +21,16 @@ class RecordWriter {
   RecordWriter(const RecordWriter&) = delete;
   RecordWriter& operator=(const RecordWriter&) = delete;
 
-  /// Call before finish(), with a class for each label.
+  /// Call before finish(). There must be a class for each label.
   void set_classes(std::vector<std::string> classes) { manifest_.classes = std::move(classes); }
   /// Returns a folder for other temporary files while the set is written.
   const std::filesystem::path& work_folder() const { return temporary_; }
 
-  /// Sets the auxiliary inputs of all samples. Call before the first add(). Later calls must pass
-  /// equal ones. Otherwise throws RunError whose message begins with `source`.
+  /// Sets the auxiliary inputs of all samples. Call before the first add(). Throws RunError whose
+  /// message begins with `source` if they are invalid, or differ from the inputs of the samples
+  /// added before.
   void set_auxiliary_inputs(const std::vector<AuxiliaryInput>& extras, const std::string& source);
-  /// Appends a sample: an image file (with the size in its header) or pixels.
+  /// Appends a sample: pixels, or an image file together with the size from its header.
   void add(const std::string& name, const Sample& sample);
   /// Syncs the set and renames its folder. Throws RunError if no sample was added.
   void finish();

@@ -9,10 +9,10 @@
 
 namespace poseidon::data {
 
-/// Calls `read`, which reads the file of one sample. Converts an error of that file, such as a
+/// Calls `read`, which reads the file of one sample. Converts an error of this file, such as a
 /// missing or truncated file or a failed disk, to CorruptSample. `place()` returns the beginning of
-/// its message. Errors of the process, such as too little memory or too many open files, pass
-/// unchanged.
+/// the message. Does not convert errors of the process, such as too little memory or too many open
+/// files.
 template <class Place, class Read>
 void read_for_sample(const Place& place, const Read& read) {
   try {

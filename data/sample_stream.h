@@ -31,7 +31,8 @@ class SampleStream {
 
 using OpenStream = std::function<std::unique_ptr<SampleStream>()>;
 
-/// Chains several streams. Each opens when the one before has ended. The first opens immediately.
+/// Chains several streams. Opens the first stream immediately, each other stream at the end of the
+/// previous one.
 std::unique_ptr<SampleStream> make_chain(std::vector<OpenStream> parts);
 
 /// Upper bound (exclusive) of labels that are plain numbers.
@@ -41,7 +42,7 @@ inline constexpr int64_t kMaxNumberedClasses = 1'000'000;
 /// kMaxNumberedClasses - 1.
 int32_t checked_label(int64_t label, const std::string& name);
 
-/// Parses a decimal label and ignores blanks around it. Throws CorruptSample as above.
+/// Parses a decimal label and ignores blanks around it. Throws CorruptSample like checked_label().
 int32_t parse_label(std::string_view written, const std::string& name);
 
 }  // namespace poseidon::data

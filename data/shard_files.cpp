@@ -13,7 +13,8 @@ namespace {
 
 constexpr size_t kNoShard = ~size_t{0};
 
-/// The rest of the limit is for connections, checkpoints and other record sets of the process.
+/// Uses only a part of the limit: the process also opens connections, checkpoints and other record
+/// sets.
 size_t default_most_open() {
   constexpr rlim_t kMax = 256, kPartOfLimit = 16;
   rlimit limit{};

@@ -193,8 +193,8 @@ void Transform::State::check_size(const CropPlan& plan, int64_t channels,
         text(name(), ": has ", channels, " channels, the network's input has ", output[0]));
 }
 
-// A mean image of the output's size is subtracted after the crop. Otherwise it must have the size
-// before the crop, and the corresponding region is subtracted.
+// A mean image of the output's size is subtracted after the crop. Any other mean image must have
+// the size before the crop, and its corresponding region is subtracted.
 void Transform::State::subtract_mean_image(const CropPlan& plan, bool mirror,
                                            const SampleName& name, std::span<float> out) const {
   const bool own_size = mean_image.height == plan.height && mean_image.width == plan.width;
@@ -218,7 +218,7 @@ void Transform::State::subtract_mean_image(const CropPlan& plan, bool mirror,
   }
 }
 
-/// Always draws all numbers, so one option does not change the numbers of another. The order is
+/// Always draws all random numbers, so no option changes the numbers of another. The order is
 /// uniform over all 24 permutations.
 JitterFactors Transform::State::draw_jitter(RandomStream& random) const {
   const auto around = [&](float middle, double width) {

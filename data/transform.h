@@ -49,7 +49,7 @@ class Transform {
   const Shape& output() const;
 
   /// Returns true if pixels stay integers of 0 to 255 until normalization. The transform then does
-  /// not resize, jitter, mix or subtract a mean image. Not for samples of floats.
+  /// not resize, jitter, mix or subtract a mean image. Does not apply to samples of floats.
   bool keeps_pixels() const;
   /// Returns the mixup and CutMix options; null if samples are not mixed, as in testing.
   const MixConfig* mix() const;

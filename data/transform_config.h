@@ -12,8 +12,8 @@ namespace poseidon::data {
 
 /// Mixup and CutMix: combines a training sample with a second sample of the set. The loss weights
 /// their labels by lambda, the weight of the second sample. lambda is drawn from Beta(a, a).
-/// `mixup` and `cutmix` are the parameter a of each method; 0: method not used. If both are above
-/// 0, each has probability 1/2.
+/// `mixup` and `cutmix` are the parameter a of each method; 0: method not used. If `mixup` and
+/// `cutmix` are both above 0, each has probability 1/2.
 struct MixConfig {
   bool present = false;
   double mixup = 0;        ///< each value is the mean of two values weighted by lambda
@@ -22,7 +22,7 @@ struct MixConfig {
 };
 
 /// Preprocessing of an image before it enters the network, in this order:
-///   0. A JPEG is turned upright according to its EXIF orientation
+///   0. the EXIF orientation of a JPEG, which makes it upright
 ///   1. `random_resized_crop`; or `resize` / `resize_short`, then `padding`, then `crop`
 ///   2. `jitter`, with its steps in a random order for each sample; `mirror`
 ///   3. (pixel - mean) * scale / std, with pixels of 0 to 255
@@ -53,8 +53,8 @@ struct TransformConfig {
     double hue = 0;  ///< turns of the color circle, drawn from [-x, x]
   } jitter;
 
-  std::vector<double> mean;     ///< one value for all channels, or one each; empty: 0
-  std::vector<double> std_dev;  ///< key "std"; one value for all channels, or one each; empty: 1
+  std::vector<double> mean;     ///< one value for all channels, or one per channel; empty: 0
+  std::vector<double> std_dev;  ///< key "std"; as `mean`; empty: 1
   double scale = 1;
   std::string mean_image;  ///< PFM file, subtracted instead of `mean`
 

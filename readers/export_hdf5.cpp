@@ -66,7 +66,7 @@ std::vector<hsize_t> row_extents(hsize_t samples, const AuxiliaryInput& extra) {
   return extents;
 }
 
-/// Copies the values first, since those of a sample may be unaligned.
+/// Copies the values before it writes them, since the sample's memory may be unaligned.
 void write_extras(const std::vector<AuxiliaryInput>& extras, const data::Sample& sample,
                   hsize_t row, std::vector<Column>& columns) {
   std::span<const std::byte> left = sample.extras;

@@ -7,9 +7,9 @@
 namespace poseidon::readers {
 
 /// Creates a LevelDB environment that opens a database without changing it. LevelDB always writes
-/// when it opens a database; these writes stay in memory. Existing files are not removed, renamed
-/// or locked. Background work never runs, so LevelDB never compacts the database. Closing it would
-/// wait for that work forever, so the caller must leave the database open.
+/// when it opens a database; the environment stores these writes in memory. It does not remove,
+/// rename or lock existing files. It never runs background work, so LevelDB never compacts the
+/// database. The caller must not close the database: closing it waits for background work, forever.
 std::unique_ptr<leveldb::Env> make_read_only_env();
 
 }  // namespace poseidon::readers

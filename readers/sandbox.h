@@ -9,9 +9,9 @@ namespace poseidon::readers {
 inline constexpr uint64_t kMaxMemoryBytes = uint64_t{2} << 30;
 
 /// Restricts this process to the operations that reading `path` needs. It can no longer write
-/// files, start programs, open sockets or send signals to other processes. Memory is limited to
-/// kMaxMemoryBytes, processor time to one minute plus one second per MiB of the file. The process
-/// is killed when its parent ends. Throws RunError.
+/// files, start programs, open sockets or send signals to other processes. The limit of memory is
+/// kMaxMemoryBytes. The limit of processor time is one minute, plus one second per MiB of the file.
+/// The kernel kills the process when its parent ends. Throws RunError.
 void enter_sandbox(const std::filesystem::path& path);
 
 }  // namespace poseidon::readers
