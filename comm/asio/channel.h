@@ -17,9 +17,9 @@ class ChannelOwner {
   virtual const AsioOptions& options() const = 0;
   virtual Machine& machine() = 0;
   virtual EgressPort& egress() = 0;
-  /// The connection has broken, or the peer was refused. The machine does not know it yet.
+  /// The connection has broken, or the peer was refused. The channel has not informed the machine.
   virtual void connection_failed(Channel& channel, const std::string& why) = 0;
-  /// The last call of a channel. It sends and receives nothing more.
+  /// The channel sends and receives nothing more. connection_failed() may still follow.
   virtual void ended(Channel& channel) = 0;
 };
 
@@ -32,7 +32,7 @@ class Channel {
   virtual ~Channel() = default;
 
   ConnectionId id() const { return id_; }
-  /// Whether the machine knows it, from connect() or opened().
+  /// Whether the machine knows this channel's id, from connect() or opened().
   bool known() const { return known_; }
   /// The peer's address, "127.0.0.1:40123", or the address that is dialled.
   const std::string& peer_address() const { return peer_address_; }

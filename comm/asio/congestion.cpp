@@ -26,7 +26,7 @@ bool take(int socket, std::string_view name) {
 
 void choose_congestion_control(int socket, bool leaves_host) {
   if (leaves_host && !present(socket).starts_with("bbr")) return;
-  // If none of them is available, transfers are only slower.
+  // If neither is available, the connection keeps the system's choice and is only slower.
   if (!leaves_host || !take(socket, "cubic")) take(socket, "reno");
 }
 

@@ -20,7 +20,7 @@ std::string address_of(const tcp::endpoint& endpoint) {
   return to_string({.host = endpoint.address().to_string(), .port = endpoint.port()});
 }
 
-/// Text from an unauthenticated peer, safe to show.
+/// Makes text from an unauthenticated peer safe to show.
 std::string printable(std::span<const std::byte> body) {
   std::string out;
   for (std::byte byte : body) {

@@ -17,15 +17,14 @@
 namespace poseidon::comm {
 
 /// One connection over a socket, from its first byte to its last. It lives as long as the driver
-/// knows it, or an operation is in progress. It calls machine and owner only from its own
-/// operations, never from within a public call.
+/// knows it, or an operation is in progress. It calls the machine only from its asynchronous
+/// operations, never from within a public call. close() may call ChannelOwner::ended().
 class Connection final : public Channel,
                          public std::enable_shared_from_this<Connection>,
                          private FrameSink,
                          private FrameWriter::Owner {
  public:
-  /// dial() starts a connection with an Initiator. A connection with an Acceptor was accepted, and
-  /// accept() starts it.
+  /// `handshake` is an Initiator for dial(), and an Acceptor for accept().
   Connection(ChannelOwner& owner, ConnectionId id, std::unique_ptr<Stream> stream,
              std::variant<Initiator, Acceptor> handshake);
 
@@ -49,7 +48,7 @@ class Connection final : public Channel,
 
   void read();
   void was_read(const std::error_code& error, size_t count);
-  /// Whether incoming frames still count.
+  /// Whether incoming frames are still processed.
   bool listens() const { return phase_ == Phase::kHandshaking || phase_ == Phase::kOpen; }
   void forget_input();
   void report_heard();

@@ -18,10 +18,10 @@ class Dialler {
   explicit Dialler(asio::ip::tcp::socket& socket)
       : socket_(socket), resolver_(socket.get_executor()) {}
 
-  /// Dialler and socket must live until `done` is called, or as long as it is stored.
+  /// Dialler and socket must live until `done` is called or destroyed.
   void dial(const std::string& address, Done done);
   void cancel();
-  /// A prefix for the reason why the peer is not reached: its name is loopback here; or "".
+  /// A prefix for errors if the peer's name resolves to loopback on this machine; otherwise "".
   const std::string& remark() const { return remark_; }
 
  private:

@@ -35,14 +35,14 @@ std::string with_port_of(const std::string& listening, const std::string& advert
   return to_string(out);
 }
 
-/// Selects the batch scheduling policy. If all cores compute, a normal thread that wakes preempts a
-/// compute thread at once, here for every slice. A batch thread waits for the scheduler's next
-/// tick, a few ms at most, and then finds more work. It gets an idle core as soon as any other
-/// thread.
+/// Selects the batch scheduling policy. If all cores compute, a normal I/O thread would preempt a
+/// compute thread at once, for every slice. A batch thread waits for the scheduler's next tick, a
+/// few ms at most, and then processes more frames per wake-up. If a core is idle, a batch thread
+/// starts as soon as any other thread.
 void do_not_preempt() {
   if (::sched_getscheduler(0) != SCHED_OTHER) return;  // another policy was set on purpose
   const sched_param none{};
-  ::pthread_setschedparam(::pthread_self(), SCHED_BATCH, &none);  // refused: only more switches
+  ::pthread_setschedparam(::pthread_self(), SCHED_BATCH, &none);  // if refused: more switches
 }
 
 }  // namespace
@@ -143,7 +143,7 @@ class AsioTransport::Driver final : public ChannelOwner {
   }
   void ended(Channel& channel) override { channels_.erase(channel.id()); }
 
-  /// Returns whether `address` belongs to another transport of this process, which is then called.
+  /// Calls the transport of this process that has this `address`. Returns false if there is none.
   bool call_in_process(ConnectionId id, const std::string& address, const PeerIdentity& self,
                        NodeId called) {
     if (!options_.in_process_hub) return false;
@@ -183,9 +183,10 @@ class AsioTransport::Driver final : public ChannelOwner {
     connection->accept();
   }
 
-  /// If the limit of unauthenticated connections is reached, closes the oldest one of the host that
-  /// has most of them. A flood therefore closes its own connections. If it comes from a member's
-  /// host, that member still has the time in which the flood reaches the limit.
+  /// If the limit on unauthenticated connections is reached, closes the oldest one from the host
+  /// that has the most. So a host that floods this node loses its own connections. A member on that
+  /// host can still connect: it has as much time to authenticate as the flood needs to reach the
+  /// limit.
   void make_place() {
     std::map<std::string, std::vector<ConnectionId>> unauthenticated;
     size_t count = 0;
@@ -220,7 +221,7 @@ class AsioTransport::Driver final : public ChannelOwner {
     } catch (...) {
       if (!options_.on_failure) throw;
       const std::exception_ptr thrown = std::current_exception();
-      end();  // or others would call, and read memory that the owner frees
+      end();  // else other transports still call, and read memory that the owner frees
       options_.on_failure(thrown);
     }
   }
@@ -260,7 +261,7 @@ bool AsioTransport::has_in_process_hub() const {
 void AsioTransport::limit_bandwidth(double mbps) { driver_->limit_bandwidth(mbps); }
 void AsioTransport::present_as(const PeerIdentity& self) { driver_->present_as(self); }
 
-/// The time of the I/O thread, which is the caller.
+/// Returns the processor time of the calling thread, which is the I/O thread.
 Time AsioTransport::processor_time() const {
   timespec used{};
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);

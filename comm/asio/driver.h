@@ -15,12 +15,13 @@ namespace poseidon::comm {
 /// Limits on the cost of unauthenticated peers, and on waits.
 struct TransportLimits {
   std::chrono::milliseconds connect{5000};    ///< until a connection is open
-  std::chrono::milliseconds handshake{5000};  ///< until its other end is authenticated
+  std::chrono::milliseconds handshake{5000};  ///< until the peer is authenticated
   std::chrono::milliseconds linger{1000};     ///< in close(), until urgent frames are sent
   size_t unauthenticated = 256;  ///< accepted connections that are not authenticated yet
 };
 
-/// PEM files with which a node proves its identity and verifies its peers: all or none.
+/// PEM files with which a node proves its identity and verifies its peers. Either all three are
+/// set, or none.
 struct TlsFiles {
   std::string certificate = {};  ///< this node's, with the chain up to the authority's
   std::string key = {};          ///< of the certificate, without a password
@@ -34,22 +35,22 @@ std::shared_ptr<InProcessHub> make_in_process_hub();
 
 struct AsioOptions {
   std::string listen = {};  ///< "HOST:PORT", port 0: any free one; "": no listening
-  /// The address for other nodes, "HOST:PORT"; port 0 means the listening port, "" the complete
-  /// listening address. If `listen` names this machine, and the name is loopback here (as in
-  /// Debian's /etc/hosts), "" means that name.
+  /// The address for other nodes, "HOST:PORT". Port 0 means the listening port. "" means the
+  /// complete listening address, with one exception. If the host name in `listen` is loopback only
+  /// on this machine (as in Debian's /etc/hosts), "" means that name with the listening port.
   std::string advertise = {};
   std::shared_ptr<InProcessHub> in_process_hub = nullptr;  ///< of this transport; null: none
   PeerIdentity self = {};  ///< identity with which connections are accepted, until present_as()
   Secret secret = {};
   TlsFiles tls = {};      ///< if given, all connections use TLS 1.3
   bool insecure = false;  ///< permits listening beyond loopback without secret and TLS
-  /// Limit on bulk frames over sockets, 10^6 bits/s, for all transports that share
-  /// `in_process_hub`. The smallest of several limits counts. 0: none.
+  /// Limit on the rate of bulk frames over sockets, 10^6 bits/s; 0: no limit. Transports that share
+  /// `in_process_hub` share one link, which uses the smallest of their limits.
   double bandwidth_limit_mbps = 0;
   TransportLimits limits = {};
   std::shared_ptr<Log> log = std::make_shared<SilentLog>();
-  /// Called once with the exception of a machine, in the I/O thread, which then ends. Without it
-  /// the program terminates.
+  /// Called in the I/O thread with the exception that a machine has thrown. The thread then ends.
+  /// If `on_failure` is empty, the exception terminates the program.
   std::function<void(std::exception_ptr)> on_failure = {};
 };
 
@@ -71,14 +72,15 @@ class AsioTransport final : public Transport {
   /// The address at which others reach it; "": it does not listen.
   const std::string& advertised() const;
 
-  /// Whether it has `in_process_hub`, with which it shares the host's link.
+  /// Whether AsioOptions::in_process_hub is set. Transports with the same hub share the host's
+  /// link.
   bool has_in_process_hub() const;
 
   /// Starts the I/O thread. The machine must live until stop() has returned.
   void start(Machine& machine);
   /// Closes all connections as close() does, and ends the thread at most limits.linger later; a
-  /// pending name look-up may take longer. It does not call the machine any more, but still runs
-  /// functions posted before. A second call does nothing.
+  /// pending name look-up may take longer. The transport no longer calls the machine, but still
+  /// runs the functions posted before. A second call does nothing.
   void stop();
   /// Runs `function` in the I/O thread, but not after stop().
   void post(std::function<void()> function);

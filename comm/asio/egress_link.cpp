@@ -61,7 +61,8 @@ void EgressLink::limit_rate(const void* transport, double megabits_per_second) {
   egress_scheduler_.limit_rate(least == limits_.end() ? 0 : least->second, now());
 }
 
-/// Wakes the connections that have a grant, except the one that asks.
+/// Grants all frames that may leave now. Wakes the connections that received a grant, except
+/// `asking`.
 void EgressLink::grant(Time now, std::optional<Sender> asking) {
   while (const std::optional<Sender> next = egress_scheduler_.next(now)) {
     Connection& connection = connections_.at(*next);

@@ -15,7 +15,7 @@ namespace poseidon::comm {
 class EgressSender {
  public:
   virtual ~EgressSender() = default;
-  /// Its request may succeed now. Called in its I/O thread.
+  /// EgressLink::request() may succeed now. Called in the connection's I/O thread.
   virtual void may_send() = 0;
 };
 
@@ -25,12 +25,12 @@ class EgressLink {
  public:
   using Sender = EgressScheduler::Sender;
 
-  /// Adds a connection, whose I/O thread is the one of `io`.
+  /// Adds a connection whose I/O thread runs `io`.
   Sender add(bool leaves_host, std::shared_ptr<asio::io_context> io,
              std::weak_ptr<EgressSender> connection);
   void remove(Sender sender);
-  /// Whether the connection may queue a bulk frame now. If not, and `waits` is true, may_send()
-  /// follows when it may, and the grant is reserved for this connection.
+  /// Returns whether the connection may queue a bulk frame now. If not, and `waits` is true, the
+  /// link later reserves a grant for the connection and calls may_send().
   bool request(Sender sender, Priority priority, uint64_t bytes, bool waits);
   /// The connection does not wait any more.
   void withdraw(Sender sender);
@@ -39,14 +39,15 @@ class EgressLink {
   /// Grants all frames that may leave now. Returns when to call again; nullopt: no connection
   /// waits.
   std::optional<Time> serve();
-  /// The limit of one transport, 10^6 bits/s; 0: none. The smallest limit counts.
+  /// Sets the limit of one transport, 10^6 bits/s; 0: no limit. The link uses the smallest limit of
+  /// its transports.
   void limit_rate(const void* transport, double megabits_per_second);
 
  private:
   struct Connection {
     std::shared_ptr<asio::io_context> io;
     std::weak_ptr<EgressSender> sender;
-    bool granted = false;  ///< a grant that it has not used yet
+    bool granted = false;  ///< it has a grant that it has not used yet
   };
 
   void grant(Time now, std::optional<Sender> asking = {}) REQUIRES(mutex_);

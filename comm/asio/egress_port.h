@@ -8,8 +8,9 @@
 
 namespace poseidon::comm {
 
-/// A transport's access to the link of its host. It must outlive the turns of its connections. Used
-/// in the I/O thread only, except the constructor and the destructor.
+/// A transport's access to the link of its host. It must outlive the EgressTurn objects of its
+/// connections. Used in the I/O thread only, except the constructor, the destructor and
+/// limit_rate().
 class EgressPort {
  public:
   EgressPort(std::shared_ptr<asio::io_context> io, std::shared_ptr<EgressLink> link);
@@ -19,9 +20,10 @@ class EgressPort {
 
   EgressLink& link() { return *link_; }
   const std::shared_ptr<asio::io_context>& io() const { return io_; }
-  /// The limit of this transport, 10^6 bits/s; 0: none.
+  /// Sets the limit of this transport, 10^6 bits/s; 0: no limit. Any thread may call it.
   void limit_rate(double megabits_per_second) { link_->limit_rate(this, megabits_per_second); }
-  /// A connection of this transport waits. Starts a timer for grants that only depend on time.
+  /// Called when a connection of this transport waits. Starts a timer for grants that depend only
+  /// on time.
   void watch();
   /// Stops the timer.
   void stop();
@@ -42,8 +44,9 @@ class EgressTurn {
   EgressTurn(const EgressTurn&) = delete;
   EgressTurn& operator=(const EgressTurn&) = delete;
 
-  /// Whether the first bulk frame may be queued now. If not, may_send() follows, unless frames of
-  /// this connection are still queued. Then the connection asks again after they have drained.
+  /// Returns whether the connection may queue its next bulk frame now. If not, and none of its
+  /// frames is queued, may_send() follows. If its frames are still queued, the connection must call
+  /// take() again after drained().
   bool take(Priority priority, uint64_t bytes);
   /// Bytes that are queued and use credit.
   uint64_t unsent() const { return unsent_; }

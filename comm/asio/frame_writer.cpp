@@ -7,8 +7,8 @@ using UnsentLimit = asio::detail::socket_option::integer<IPPROTO_TCP, TCP_NOTSEN
 
 namespace {
 
-/// The most bytes that a socket may hold unsent: one frame in transmission and one behind it. With
-/// more, urgent frames would wait behind megabytes of bulk frames.
+/// Limit on the unsent bytes of a socket: one frame in transmission and the next one. With a larger
+/// limit, urgent frames would wait for megabytes of bulk frames.
 constexpr uint64_t kMaxUnsent = 2 * EgressScheduler::kSliceFrame;
 
 }  // namespace
@@ -62,7 +62,8 @@ void FrameWriter::pump_soon() {
   });
 }
 
-/// Frames leave the queue only when the socket accepts them. Until then others may overtake.
+/// Frames leave the queue only when the socket accepts them. Until then, more urgent frames may
+/// overtake them.
 void FrameWriter::pump() {
   if (writing_ || stopped_) return;
   if (queue_.empty() && batch_.done() && !drains()) return end_half();
@@ -89,7 +90,7 @@ void FrameWriter::has_room() {
   turn_->drained();
 }
 
-/// Sets the most bytes that the system holds unsent for this socket before it accepts more.
+/// Sets the number of unsent bytes below which the system accepts more bytes for this socket.
 void FrameWriter::limit_unsent(uint64_t bytes) {
   std::error_code gone;  // the next operation reports it again
   stream_.socket().set_option(UnsentLimit(static_cast<int>(bytes)), gone);

@@ -11,8 +11,8 @@
 
 namespace poseidon::comm {
 
-/// The frames that leave on one stream, by priority. Urgent frames leave at once; bulk frames when
-/// the egress scheduler of the host permits. Used in the I/O thread only.
+/// Sends frames on one stream, in order of priority. It sends urgent frames at once, and bulk
+/// frames when the host's egress scheduler permits. Used in the I/O thread only.
 class FrameWriter final : public EgressSender {
  public:
   /// The connection that writes.
@@ -26,7 +26,7 @@ class FrameWriter final : public EgressSender {
 
   FrameWriter(Owner& owner, Stream& stream) : owner_(owner), stream_(stream) {}
 
-  /// The stream is open, and `leaves_host` is known.
+  /// The socket is connected. `leaves_host`: the peer is on another host.
   void begin(EgressPort& egress, bool leaves_host);
   /// Sets the seal of all frames after the handshake.
   void seal_by(std::unique_ptr<FrameSeal> seal) { seal_ = std::move(seal); }
@@ -34,8 +34,8 @@ class FrameWriter final : public EgressSender {
   void send(const FrameHeader& header, Payload payload, Priority priority);
   void send_handshake(FrameKind kind, std::vector<std::byte> body);
   void drop_bulk();
-  /// Sends the urgent frames, reads only its own memory, and then shuts down the sending half of
-  /// the stream.
+  /// Drops the queued bulk frames and copies all bodies that have no owner, so callers may reuse
+  /// their memory. Sends the remaining frames, then shuts down the sending half of the stream.
   void close();
   /// Sends nothing more.
   void stop();

@@ -26,8 +26,8 @@ class InProcessHub {
   using Answer = std::function<void(const Call&)>;
 
   /// Registers a transport under its address as long as the entry lives. The thread of `io` answers
-  /// every call made before the entry ends, unless that thread fails. Of entries with the same
-  /// address the first one counts.
+  /// every call made before the entry ends, unless that thread fails. If several entries have the
+  /// same address, calls go to the first one.
   class Entry {
    public:
     Entry(std::shared_ptr<InProcessHub> among, std::string address,

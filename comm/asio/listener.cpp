@@ -13,7 +13,7 @@ namespace {
 
 using asio::ip::tcp;
 
-/// Wait if the system has no descriptor or memory for another connection.
+/// The pause after an error: the system may have no descriptor or memory for another connection.
 constexpr std::chrono::milliseconds kPauseAfterError{100};
 
 /// The addresses of a name or number; those that are not loopback come first.
@@ -32,8 +32,9 @@ std::vector<tcp::endpoint> endpoints_of(asio::io_context& io, const std::string&
   return endpoints;
 }
 
-/// Whether other machines reach an address by its name, and the name is loopback on this machine.
-/// Debian and Ubuntu have such an entry for the machine's name in /etc/hosts.
+/// Whether the host of `address` is a name that is loopback only on this machine. Other machines
+/// can reach this machine by that name. Debian and Ubuntu have such an entry for the machine's name
+/// in /etc/hosts.
 bool is_loopback_here_only(const std::string& address, const tcp::endpoint& endpoint) {
   std::error_code no_number;
   asio::ip::make_address(parse_address(address).host, no_number);

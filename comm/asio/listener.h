@@ -17,8 +17,8 @@ class Listener {
   Listener(asio::io_context& io, const AsioOptions& options);
   /// The address where it listens: "127.0.0.1:40123".
   std::string address() const;
-  /// The address for other nodes: address(), or the given name if it is loopback only on this
-  /// machine.
+  /// The address for other nodes: address(), or the name in AsioOptions::listen if that name is
+  /// loopback only on this machine.
   std::string reached_at() const;
   void start(Accepted accepted);
   void stop();
@@ -27,7 +27,7 @@ class Listener {
   void accept();
 
   const AsioOptions& options_;
-  bool by_name_ = false;  ///< others reach it by the given name
+  bool by_name_ = false;  ///< other nodes use the name in options_.listen
   asio::ip::tcp::acceptor acceptor_;
   asio::steady_timer pause_;
   Accepted accepted_;

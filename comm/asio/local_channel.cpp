@@ -136,7 +136,7 @@ void LocalChannel::arrived(const OutFrame& frame, LocalQueue& queue) {
   if (queue.copy(payload.bytes, destination)) machine.received(id_, header, destination);
 }
 
-/// The other end has gone. The frames that it sent before still count.
+/// The other end has closed. The frames that it sent before are still processed.
 void LocalChannel::peer_disconnected(LocalQueue& queue) {
   while (const std::optional<OutFrame> frame = queue.pop()) arrived(*frame, queue);
   if (open()) broken(kClosed);

@@ -15,7 +15,7 @@ class LocalQueue;
 /// thread by priority. The receiver processes a few frames per iteration of its I/O thread, and
 /// reads its sockets in between. A bulk body is copied once, from the sender's memory to the
 /// receiver's destination. There is no socket, no checksum and no bandwidth limit. Only the owner's
-/// I/O thread may call it, and it makes its calls there.
+/// I/O thread may call it. It calls owner and machine in the same thread.
 class LocalChannel final : public Channel, public std::enable_shared_from_this<LocalChannel> {
  public:
   /// One end as the other end knows it. Any thread may use it.
@@ -24,7 +24,7 @@ class LocalChannel final : public Channel, public std::enable_shared_from_this<L
     std::weak_ptr<LocalChannel> end;
   };
 
-  /// `io` is the owner's thread; `peer_address` is the address of the other end.
+  /// `io` runs in the owner's I/O thread. `peer_address` is the address of the other end.
   LocalChannel(ChannelOwner& owner, ConnectionId id, std::shared_ptr<asio::io_context> io,
                const std::string& peer_address);
   /// Informs the other end, if this one ends first.
@@ -52,7 +52,7 @@ class LocalChannel final : public Channel, public std::enable_shared_from_this<L
   void disconnect();
 
   std::shared_ptr<asio::io_context> io_;
-  EndHandle other_;  ///< empty before the other end has answered, and after the end
+  EndHandle other_;  ///< empty before the other end has answered, and after this end has ended
   std::shared_ptr<LocalQueue> sent_;
 };
 

@@ -10,8 +10,8 @@ namespace {
 
 using asio::ip::tcp;
 
-/// A wake-up for each packet of a slice costs more than the read itself. Reports of received bytes
-/// may be late by the same amount.
+/// A read waits for this many bytes, if as many are expected. A wake-up for each packet of a slice
+/// would cost more than the read itself. Machine::heard() is delayed by the same wait.
 constexpr size_t kWorthWaking = kSliceBytes;
 
 /// A view of a sequence of buffers that is stored elsewhere: operations copy the view, not the
@@ -45,8 +45,8 @@ class PlainStream final : public Stream {
     socket_.set_option(tcp::socket::receive_low_watermark(wake_at), ignored);
   }
 
-  /// Waits first: an immediate read would return the few bytes that are there, whatever is
-  /// expected.
+  /// Waits first, because an immediate read would return the few bytes that have arrived,
+  /// regardless of expect().
   void read(const Room& room, Moved done) override {
     socket_.async_wait(tcp::socket::wait_read, [this, room, at = releases_, done = std::move(done)](
                                                    const std::error_code& no_wait) mutable {

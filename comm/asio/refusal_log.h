@@ -9,8 +9,8 @@
 
 namespace poseidon::comm {
 
-/// Reports refused connections. A host that is refused repeatedly for one reason gets one line with
-/// a count, at growing intervals. There is at most one line a second.
+/// Logs refused connections. Repeated refusals of one host for the same reason become one line with
+/// a count, at growing intervals. It writes at most one line a second.
 class RefusalLog {
  public:
   /// `log` must outlive it.

@@ -29,7 +29,7 @@ class Stream {
   virtual void read(const Room& room, Moved done) = 0;
   /// Writes some of the pieces, which must stay valid until `done` or release().
   virtual void write(Pieces pieces, Moved done) = 0;
-  /// From now on operations in progress do not access their memory; they end soon.
+  /// After this call, operations in progress no longer access the caller's memory; they end soon.
   virtual void release() = 0;
 };
 

@@ -20,10 +20,11 @@ namespace ssl = asio::ssl;
 constexpr size_t kRecordBytes = 16 * 1024;
 /// Limit on the certificates that an unauthenticated peer may send, bytes.
 constexpr long kMaxCertificateBytes = 16 * 1024;
-/// A fatal alert, "protocol version". OpenSSL sends nothing if the peer does not speak TLS.
+/// The fatal alert "protocol version". TlsStream sends it, because OpenSSL sends nothing to a peer
+/// that does not speak TLS.
 constexpr std::array<unsigned char, 7> kAlert{21, 3, 3, 0, 2, 2, 70};
 
-// ---- Errors for people ----
+// ---- Errors with a text for users ----
 
 enum TlsFault { kNoTls = 1, kNoCertificate, kRefusedHere, kExpiredHere, kNothingCommon };
 
@@ -113,7 +114,7 @@ bool refuses_certificate(int reason) {
                SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED});
 }
 
-/// OpenSSL's reasons for bytes that are not TLS, or of an older version.
+/// True for OpenSSL's reasons that show that the peer sends no TLS, or an older version.
 bool shows_no_tls(int reason) {
   return is_one_of(
       reason,
@@ -123,8 +124,8 @@ bool shows_no_tls(int reason) {
        SSL_R_ENCRYPTED_LENGTH_TOO_LONG, SSL_R_RECORD_LENGTH_MISMATCH});
 }
 
-/// The meaning of an error of a TLS operation. If verification fails, the head of OpenSSL's error
-/// list may be any other reason, for example of an algorithm.
+/// The meaning of an error of a TLS operation. Checks the result of the verification first: if it
+/// failed, the first entry of OpenSSL's error list may be an unrelated reason.
 std::error_code meaning(const std::error_code& error, SSL* connection) {
   // The frames show where a stream may end, so a TLS close message is not needed.
   if (error == ssl::error::stream_truncated) return asio::error::eof;

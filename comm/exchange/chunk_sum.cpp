@@ -134,7 +134,8 @@ void ChunkSum::received(const FrameHeader& header) {
   of_step.received.add(header.offset / kSliceBytes);
   if (!of_step.received.complete(slices_)) return;
   if (!direct_ && carries_payload()) unpack(header.step);
-  // The sum of a later step may arrive first. It counts only after the earlier steps.
+  // The sum of a later step may arrive first. It is reported only after the sums of the earlier
+  // steps.
   while (at(step_).received.complete(slices_)) finish_step();
 }
 

@@ -12,7 +12,7 @@
 
 namespace poseidon::comm {
 
-/// Is notified when its piece of a chunk is summed.
+/// The owner of one piece of a chunk. It is notified when the piece is summed.
 class PieceOwner {
  public:
   virtual ~PieceOwner() = default;
@@ -61,10 +61,10 @@ class ChunkSum {
   void finish_step();
   void count_bytes(uint64_t LayerBytes::*direction);
 
-  // The members that each frame uses are adjacent.
+  // These members are adjacent, because each frame uses them.
   uint64_t step_;
   uint64_t sent_;             ///< the first step without this worker's complete contribution
-  std::vector<Step> window_;  ///< from step_ on, by step modulo its size
+  std::vector<Step> window_;  ///< steps from step_ on, by step modulo the window's size
   ExchangeContext& context_;
   const uint64_t bytes_;  ///< on the wire
   const uint32_t server_, index_;

@@ -17,8 +17,7 @@ struct ExchangeOptions {
   uint64_t first_step = 0;
 };
 
-/// The state that the sums of all layers of one worker share: their memory, the outlet, and the
-/// counters of what moves.
+/// The state that the sums of all layers of one worker share: memory, outlet and traffic counters.
 struct ExchangeContext {
   const Plan& plan;
   const uint32_t rank;

@@ -7,14 +7,14 @@
 
 namespace poseidon::comm {
 
-/// The memory of a worker's sums and factors; fp32, canonical order. It belongs to the compute
-/// side, which reads it between a layer's arrival and its next contribution.
+/// The memory of a worker's sums and factors; fp32, canonical order. The compute thread reads a
+/// layer's memory between the arrival of the layer's sums and the layer's next contribution.
 class ExchangeMemory {
  public:
   virtual ~ExchangeMemory() = default;
   /// The sum of a tensor, for each step in flight. `layer` and `tensor` are indices in the plan. It
-  /// may be the memory that was contributed, because a sum returns only after the contribution has
-  /// arrived.
+  /// may be the same memory as the contribution, because a server sends a sum only after the
+  /// contribution has arrived.
   virtual std::span<float> sum(uint32_t layer, uint32_t tensor, uint64_t step) = 0;
   /// The stacked factors of an SFB layer, global batch x (rows or columns), for each of
   /// steps_of_factors() steps. `which` is kDeltas or kActivations.
@@ -27,8 +27,8 @@ inline constexpr uint32_t kDeltas = 0, kActivations = 1;
 inline size_t steps_in_flight(const Plan& plan) { return static_cast<size_t>(plan.staleness + 1); }
 
 /// The number of steps whose factors a worker may hold at once. A peer that sends factors of step t
-/// has received this worker's factors of step t - 1 - staleness. This worker computed those after
-/// it had used the factors up to step t - 2 - 2 * staleness.
+/// has received this worker's factors of step t - 1 - staleness. This worker computed these factors
+/// after it had used the factors up to step t - 2 - 2 * staleness.
 inline size_t steps_of_factors(const Plan& plan) { return 2 * steps_in_flight(plan); }
 
 }  // namespace poseidon::comm

@@ -15,8 +15,8 @@ struct Contribution {
   uint64_t step = 0;
   uint32_t tensor = 0;  ///< its index in the layer; unused for factors
   Part part;            ///< one of the worker's parts; for factors: one of its logical shards
-  /// The sum over the part, which must stay valid until the layer has arrived. Empty for factors,
-  /// which lie in ExchangeMemory.
+  /// The sum over the part, which must stay valid until the layer's sums have arrived. Empty for
+  /// factors, which lie in ExchangeMemory.
   std::span<const float> values = {};
 };
 
@@ -41,7 +41,7 @@ class LayerSum {
   virtual Destination destination(NodeId from, const FrameHeader& header) = 0;
   virtual void received(NodeId from, const FrameHeader& header) = 0;
   /// Names the item that the layer awaits from `node`, for messages: "the sum of \"conv1\" of step
-  /// 12 from server 0". Returns "" if the layer awaits nothing from it.
+  /// 12 from server 0". Returns "" if the layer awaits nothing from `node`.
   virtual std::string awaiting(NodeId node) const = 0;
 
   /// The number of steps whose sums have arrived.
@@ -56,8 +56,8 @@ class LayerSum {
   void done(uint64_t step, uint64_t count = 1);
   /// Rejects a frame that does not belong to the layer's scheme.
   Destination unwanted(const FrameHeader& header) const;
-  /// Called when a step is complete, before its arrival is reported. From then on a later step uses
-  /// its entry in the window.
+  /// Called when a step is complete, before its arrival is reported. After this call, a later step
+  /// uses the window entry of this step.
   virtual void make_room(uint64_t) {}
 
  private:

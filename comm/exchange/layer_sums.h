@@ -9,8 +9,8 @@
 
 namespace poseidon::comm {
 
-/// The sums of all layers of a plan, each of the class for its scheme, and the state that the
-/// layers of one scheme share.
+/// One LayerSum for each layer of a plan, of the class for the layer's scheme. Also holds the state
+/// that the layers of one scheme share.
 class LayerSums {
  public:
   /// `context` must outlive it.

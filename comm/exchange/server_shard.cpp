@@ -145,7 +145,7 @@ void ServerShard::finish_slice(const FrameHeader& of) {
   SliceSum& slice = sum.slices[of.offset / kSliceBytes];
   std::fill(slice.complete.begin(), slice.complete.end(), true);
   ++sum.slices_done;
-  // A later step may be summed first. It counts only after the earlier steps.
+  // A later step may be complete first. It is counted only after the earlier steps.
   while (chunk.at(chunk.step).slices_done == sum.slices.size()) {
     StepSum& done = chunk.at(chunk.step++);
     done.slices_done = 0;

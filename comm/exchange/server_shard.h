@@ -39,15 +39,15 @@ class ServerShard {
   const TrafficCount& traffic() const { return traffic_; }
   const std::vector<LayerBytes>& bytes_of_layers() const { return bytes_of_layer_; }
   /// Names the item that the current sums await from `worker`, for messages: "the gradient of
-  /// \"conv1\" of step 12 from worker 2". Returns "" if they await nothing from it.
+  /// \"conv1\" of step 12 from worker 2". Returns "" if the sums await nothing from `worker`.
   std::string awaiting(uint32_t worker) const;
   /// Bytes of partial sums in memory.
   uint64_t bytes_held() const { return pool_.bytes_in_use(); }
 
  private:
   using Values = std::shared_ptr<SlabPool::Slab>;  ///< fp32 values of one slice
-  /// One slice of a chunk whose sum is not complete. For each node of the tree: whether it is
-  /// complete, and its values until they are added to the sibling's.
+  /// One slice of a chunk whose sum is not complete. For each node of the tree: whether its sum is
+  /// complete, and its values until they are added to the sibling's values.
   struct SliceSum {
     std::vector<bool> complete;
     std::vector<Values> values;
@@ -61,7 +61,7 @@ class ServerShard {
     DataType dtype = DataType::kFp32;
     uint64_t bytes = 0;                ///< on the wire
     uint64_t step = 0;                 ///< the first step that is not summed yet
-    std::vector<StepSum> window = {};  ///< from that step on, by step modulo its size
+    std::vector<StepSum> window = {};  ///< steps from `step` on, by step modulo the window's size
     StepSum& at(uint64_t which) { return window[which % window.size()]; }
     const StepSum& at(uint64_t which) const { return window[which % window.size()]; }
   };
@@ -83,7 +83,7 @@ class ServerShard {
   Outlet& outlet_;
   const PartTree tree_;
   SlabPool pool_;
-  std::vector<int32_t> own_index_;  ///< by chunk of the plan; -1: another server's
+  std::vector<int32_t> own_index_;  ///< by chunk of the plan; -1: a chunk of another server
   std::vector<OwnChunk> own_;
   std::vector<Incoming> incoming_;  ///< by worker
   TrafficCount traffic_;

@@ -26,7 +26,7 @@ class TensorIntake {
   /// arrive.
   explicit TensorIntake(std::vector<std::span<std::byte>> tensors);
 
-  /// Drops a slice that was already received, and rejects one that fits nowhere.
+  /// Drops a slice that was already received, and rejects a slice that does not match its tensor.
   Destination destination(const FrameHeader& header);
   /// The body from the last destination() has arrived. Returns false if destination() had dropped
   /// it.
@@ -51,7 +51,8 @@ class TensorIntake {
   std::optional<Slice> open_;  ///< the slice that is being read
 };
 
-/// Sends a tensor in slices, which share its owner. `header` sets all but kind, offset and length.
+/// Sends a tensor in slices, which share its owner. `header` sets all fields except kind, offset
+/// and length.
 using SendSlice = std::function<void(const FrameHeader&, const Payload&)>;
 void send_tensor(const FrameHeader& header, const Payload& tensor, const SendSlice& send);
 
@@ -83,7 +84,8 @@ class CheckpointIntake {
     return incoming.intake.destination(header);
   }
 
-  /// Another worker has this rank now, and numbers its checkpoints from the start.
+  /// Forgets the checkpoint of this rank, because another worker has the rank now. The numbers of
+  /// its checkpoints start again.
   void forget(uint16_t worker) { by_worker_.erase(worker); }
 
   /// The store that holds the body from the last destination(); null if the body was dropped.
@@ -99,7 +101,7 @@ class CheckpointIntake {
     return take(worker, number, step, [](Store& store) { return store.memory().size(); });
   }
 
-  /// The same for the first count(store) tensors of the list only.
+  /// As above, but requires only the first count(store) tensors of the list.
   template <class Count>
   std::shared_ptr<Store> take(uint16_t worker, uint32_t number, int64_t step, Count count) {
     const auto found = by_worker_.find(worker);

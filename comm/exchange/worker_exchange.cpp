@@ -39,7 +39,8 @@ void WorkerExchange::received(NodeId from, const FrameHeader& header) {
   sums_[header.key].received(from, header);
 }
 
-/// Checks the layers that are behind the others first, each group in the order of the forward pass.
+/// Checks first the layers with fewer complete steps than others, then the rest. Within each group,
+/// layers are in the order of the forward pass.
 std::string WorkerExchange::awaiting(NodeId node) const {
   uint64_t furthest = 0;
   for (uint32_t layer = 0; layer < sums_.size(); ++layer)

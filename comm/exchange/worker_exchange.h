@@ -27,12 +27,13 @@ class WorkerExchange {
   /// `plan`, `memory` and `outlet` must outlive it.
   WorkerExchange(const Plan& plan, uint32_t rank, const Options& options, ExchangeMemory& memory,
                  Outlet& outlet, Arrived arrived);
-  WorkerExchange(const WorkerExchange&) = delete;  // its sums hold its address
+  WorkerExchange(const WorkerExchange&) = delete;  // sums_ holds the address of context_
   WorkerExchange& operator=(const WorkerExchange&) = delete;
 
-  /// Accepts one part of one tensor that the parameter server sums, or a complete tensor of the
-  /// only worker. For a layer with factors it accepts one logical shard, whose two factors must lie
-  /// in ExchangeMemory::factors. Steps come in order, at most staleness ahead of the sums.
+  /// Accepts one part of one tensor that the parameter server sums, or, if there is only one
+  /// worker, a complete tensor. For a layer with factors it accepts one logical shard, whose two
+  /// factors must lie in ExchangeMemory::factors. Steps come in order, at most staleness ahead of
+  /// the sums.
   void contribute(uint32_t layer, const Contribution& contribution) {
     sums_[layer].contribute(contribution);
   }
@@ -48,7 +49,7 @@ class WorkerExchange {
   const TrafficCount& traffic() const { return context_.traffic; }
   const std::vector<LayerBytes>& bytes_of_layers() const { return context_.bytes_of_layer; }
   /// Names the item that the most urgent layer awaits from `node`: "the sum of \"conv1\" of step 12
-  /// from server 0". Returns "" if no layer awaits an item from it.
+  /// from server 0". Returns "" if no layer awaits an item from `node`.
   std::string awaiting(NodeId node) const;
 
  private:

@@ -7,11 +7,11 @@
 #include "comm/wire/wire.h"
 #include "core/even_parts.h"
 
-/// The assignment of logical shards to workers, and of members to hosts. It is decided once, when
-/// the plan is made. A rank is an index in one of its lists.
+/// The assignment of logical shards to workers, and of members to hosts. The planner decides it
+/// once, when it makes the plan. A rank is an index into workers() or servers().
 namespace poseidon::comm {
 
-/// The most workers, or servers, that a job may ask for.
+/// Limit on the number of workers, and on the number of servers, of a job.
 inline constexpr int64_t kMaxProcesses = 4096;
 inline constexpr int64_t kMaxShards = int64_t{1} << 20;
 
@@ -80,14 +80,14 @@ Assignment assignment_by_counts(std::span<const int64_t> shards_of_worker, int64
                                 bool servers_apart);
 
 /// Assigns the same number of shards to each worker; the first workers get one more if the division
-/// leaves a rest.
+/// has a remainder.
 Assignment even_assignment(int64_t workers, int64_t servers, bool servers_apart, int64_t shards);
 
 /// The assignment `earlier` for a new job: each member's id is its rank.
 Assignment with_fresh_ids(const Assignment& earlier);
 
-/// The members of another view: first members of an earlier view, by their ranks there, in order;
-/// then the joiners, by ids.
+/// The members of the next view. Earlier members are listed by their ranks in the earlier view, in
+/// order. Joiners are listed by their ids.
 struct NextMembers {
   std::vector<uint16_t> workers, servers;
   std::vector<uint16_t> joined_workers, joined_servers;

@@ -9,17 +9,19 @@
 /// Divides the tensors that the parameter server sums into chunks, and assigns chunks to servers.
 namespace poseidon::comm {
 
-/// Tensors smaller than this share chunks with their neighbors. No limit on chunks is below it.
+/// Tensors smaller than this share chunks with their neighbors. It is also the smallest permitted
+/// limit on a chunk's bytes.
 inline constexpr int64_t kSmallBytes = 64 * 1024;
-/// A tensor that is divided only so that all servers share it is not divided into less than this,
-/// because each frame costs processor time.
+/// The smallest pieces of a tensor that is divided only to distribute it over all servers. Smaller
+/// pieces would cost more processor time, because each frame has a fixed cost.
 inline constexpr int64_t kShareBytes = 128 * 1024;
 /// Tensors are divided at multiples of this many elements, a cache line of fp32.
 inline constexpr int64_t kCutElements = 16;
 
 /// The wire dtype of a tensor's sums; `wire` is the wire dtype of the plan.
 DataType wire_dtype_of(DataType wire, const TensorTraffic& tensor);
-/// The wire dtype of a piece's tensor, and of a chunk, whose tensors all have the same one.
+/// The wire dtype of a piece's tensor, or of a chunk. All tensors of a chunk have the same wire
+/// dtype.
 DataType wire_dtype_of(const Plan& plan, const Piece& piece);
 DataType wire_dtype_of(const Plan& plan, const Chunk& chunk);
 /// The wire dtype of factors.
@@ -29,9 +31,10 @@ DataType factor_dtype(const Plan& plan);
 std::vector<Piece> ps_tensors(std::span<const LayerPlan> layers);
 
 /// Divides tensors of one wire dtype into chunks of at most `max_bytes` (at least kSmallBytes). A
-/// tensor becomes even pieces, one for each server if they are not below kShareBytes. When all
-/// workers send a layer at once, they then send to all servers. Neighbors under kSmallBytes share a
-/// chunk until it has that size. The chunks are in order of key and have no server yet.
+/// larger tensor becomes equal pieces: one for each server, unless these would be smaller than
+/// kShareBytes. So workers that send the same layer at the same time use all servers. Neighbors
+/// under kSmallBytes share a chunk until it has that size. The chunks are in order of key and have
+/// no server yet.
 std::vector<Chunk> cut_chunks(std::span<const Piece> tensors, int64_t servers, int64_t max_bytes);
 /// Divides all tensors of a plan; tensors of different wire dtypes share no chunk.
 std::vector<Chunk> cut_chunks(const Plan& plan, std::span<const Piece> tensors, int64_t max_bytes);

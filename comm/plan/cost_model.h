@@ -23,8 +23,8 @@ struct NodeFloats {
 
 /// The floats of a parameter server for `elements` that are spread evenly over all servers.
 NodeFloats ps_floats(double elements, ClusterSize cluster);
-/// The floats of sufficient factors of `batch` samples, from each worker to every other. Servers
-/// take no part.
+/// The floats of the sufficient factors of `batch` samples, which each worker sends to every other
+/// worker. Servers are not involved.
 double sfb_floats(WeightShape weight, double batch, ClusterSize cluster);
 /// The floats of Adam's strategy: factors go to the one server that holds the weight, and the
 /// server sends the complete weight back.
@@ -44,14 +44,14 @@ struct LayerStep {
 };
 
 /// The time of a step in the steady state, with layers in order of the forward pass. It is exact
-/// for small chunks, a preemptible link and no latency. Here all computation comes before all
-/// communication.
+/// for small chunks, a preemptible link and no latency. This function assumes that all computation
+/// comes before all communication.
 double step_without_overlap(std::span<const LayerStep> layers);
-/// Here each layer communicates from its backward pass on. The step ends when all layers have done
-/// so.
+/// As above, but each layer communicates as soon as its backward pass is done. The step ends when
+/// all layers have communicated.
 double step_with_barrier(std::span<const LayerStep> layers);
-/// Here the first layers communicate first, and each layer's forward pass waits only for that
-/// layer.
+/// As above, but the first layers communicate first, and each layer's forward pass waits only for
+/// that layer's communication.
 double step_with_priority(std::span<const LayerStep> layers);
 
 }  // namespace poseidon::comm

@@ -20,7 +20,8 @@ constexpr double kEvenEnough = 1.1;
 /// Steps whose times differ by a smaller fraction are equally fast.
 constexpr double kAsFast = 1e-9;
 
-/// Whether both have the same numbers of workers, servers and logical shards, on as many hosts.
+/// Whether both have the same numbers of workers, servers and logical shards, and the same
+/// servers_apart().
 bool same_counts(const Assignment& one, const Assignment& other) {
   return one.workers().size() == other.workers().size() &&
          one.servers().size() == other.servers().size() &&
@@ -44,7 +45,7 @@ void check_request(const PlanRequest& request) {
         "an assignment must match the numbers of its request");
 }
 
-/// Adds both sides of Algorithm 1.
+/// Sets the bytes that Algorithm 1 compares: with the parameter server, and with factors.
 void add_costs(LayerPlan& layer, double batch, ClusterSize cluster) {
   const LayerTraffic& traffic = layer.traffic;
   if (traffic.linear) {
@@ -80,7 +81,7 @@ Plan with_schemes(const PlanRequest& request, const std::vector<Scheme>& schemes
 
 void add_chunks(Plan& plan, int64_t chunk_bytes) {
   const std::vector<Piece> tensors = ps_tensors(plan.layers);
-  // If chunks of the usual size do not divide evenly, smaller chunks are tried.
+  // If chunks of the usual size do not balance the servers, try smaller chunks.
   for (int64_t most = std::max(chunk_bytes, kSmallBytes);; most = std::max(most / 2, kSmallBytes)) {
     plan.chunks = cut_chunks(plan, tensors, most);
     assign_servers(plan.chunks, plan.servers());
@@ -165,7 +166,8 @@ Plan follow_plan(const PlanRequest& request, const Plan& earlier) {
   if (earlier.processor_ns_per_byte > 0) plan.processor_ns_per_byte = earlier.processor_ns_per_byte;
   const bool both_have_servers = plan.workers() > 1 && earlier.workers() > 1;
   if (both_have_servers && plan.servers() == earlier.servers()) plan.chunks = earlier.chunks;
-  // Chunks of another wire dtype may mix tensors that now differ.
+  // If the earlier plan has another wire dtype, its chunks may mix tensors whose wire dtypes now
+  // differ.
   if (plan.chunks.empty() || !chunks_are_alike(plan)) add_chunks(plan, request.chunk_bytes);
   complete(plan);
   add_prediction(plan, request);

@@ -19,11 +19,12 @@ struct TensorTraffic {
   std::string name;
   int64_t elements = 0;
   bool statistic = false;  ///< a running statistic: always by PS, sent after the forward pass
-  /// Whether it travels as fp32 for every wire dtype: statistics, biases, scales and shifts, where
-  /// rounding harms much and saves little. It follows from the network, so files do not hold it.
+  /// Whether the tensor is sent as fp32 for every wire dtype: statistics, biases, scales and
+  /// shifts, where rounding harms much and saves little. The network determines this value, so
+  /// files do not contain it.
   bool exact = false;
 
-  /// Compares the values that files hold.
+  /// Compares the values that files contain.
   bool operator==(const TensorTraffic& other) const {
     return name == other.name && elements == other.elements && statistic == other.statistic;
   }
@@ -56,7 +57,8 @@ struct PlanRequest {
   bool servers_apart = false;
   int64_t logical_shards = 0;  ///< 0: as many as workers
   int64_t devices = 1;         ///< of each worker; each needs at least one logical shard
-  /// The workers' shards, for the numbers above; none: as even as possible.
+  /// Must match the numbers above; nullopt: each worker gets as equal a number of shards as
+  /// possible.
   std::optional<Assignment> assignment = {};
   int64_t global_batch = 1;
   SchemeRule scheme = SchemeRule::kAuto;
@@ -65,7 +67,7 @@ struct PlanRequest {
   int64_t chunk_bytes = 2097152;
   Overlap overlap = Overlap::kPriority;
   int64_t staleness = 0;  ///< by how many steps sums may be late
-  // Policy::kTime needs these; with them every plan has a prediction.
+  // Policy::kTime needs the following values. If they are set, every plan has a prediction.
   double link_mbps = 0;  ///< one direction of a node's link
   /// By layer, on the slowest worker. Each time includes the following layers that have nothing to
   /// sum.
@@ -73,7 +75,7 @@ struct PlanRequest {
   LayerTime time_before;      ///< of the layers before the first of `layers`
   double rebuild_gflops = 0;  ///< speed of the rebuild from factors
   /// Processor time of a node per byte sent or received, divided by the compute threads. It extends
-  /// the computation. 0: bytes cost none.
+  /// the computation. 0: network I/O costs no processor time.
   double processor_ns_per_byte = 0;
 };
 
@@ -97,11 +99,11 @@ struct LayerPlan {
   LayerTraffic traffic;
   Scheme scheme = Scheme::kPs;
   double ps_bytes = 0;    ///< by Algorithm 1: per node, sent plus received, in fp32
-  double sfb_bytes = -1;  ///< the same by factors; -1: the layer is not linear
+  double sfb_bytes = -1;  ///< by Algorithm 1, with factors; -1: the layer is not linear
   double bytes = 0;       ///< bytes that it will move, averaged over the nodes
 };
 
-/// The greatest staleness. Each further step holds one more copy of every sum.
+/// The greatest staleness. Each step of staleness needs memory for one more copy of every sum.
 inline constexpr int64_t kMaxStaleness = 1024;
 
 struct Plan {
@@ -130,9 +132,9 @@ struct Plan {
 
 /// The assignment of a request; without one, the most even assignment for its numbers.
 Assignment assignment_of(const PlanRequest& request);
-/// Whether a plan for `request` that follows `earlier` keeps its assignment. It does if the request
-/// has no assignment, and the same numbers of workers, servers, logical shards and hosts. Each
-/// worker must also have a logical shard for each of its devices.
+/// Whether a plan for `request` that follows `earlier` keeps the assignment of `earlier`. It does
+/// if the request has no assignment, the same numbers of workers, servers and logical shards, and
+/// the same `servers_apart`. Each worker must also have a logical shard for each of its devices.
 bool keeps_assignment(const PlanRequest& request, const Plan& earlier);
 
 /// Makes the plan for a request. Throws ConfigError for an impossible one (a forced "sfb" for a
@@ -147,8 +149,10 @@ Plan follow_plan(const PlanRequest& request, const Plan& earlier);
 
 /// Whether `plan` can continue with this many workers and servers.
 bool can_survive(const Plan& plan, size_t workers, size_t servers);
-/// Makes the plan of the view after the view of `plan`. Schemes stay; shards are divided again, and
-/// chunks too if the number of servers changes. It has no predicted step time.
+/// Makes the plan of the view after the view of `plan`. Shards are divided again. Layers keep their
+/// schemes, except that kLocal replaces kPs for a single worker. Chunks are made again if the
+/// number of servers changes, or if one of the two views has a single worker. The new plan has no
+/// predicted step time.
 Plan next_plan(const Plan& plan, const NextMembers& members, int64_t chunk_bytes);
 
 /// Convert a plan to plan.json and back. Reading checks everything, including that the plan is for

@@ -40,7 +40,7 @@ Json chunk_json(const Chunk& chunk) {
   return {{"server", chunk.server}, {"key", chunk.key}, {"pieces", std::move(pieces)}};
 }
 
-/// Derived values: a plan may contain them, and they are computed again.
+/// Skips values that a plan may contain. Derived values are computed again.
 void skip(Fields& fields, std::initializer_list<const char*> keys) {
   Json unused;
   for (const char* key : keys) fields.raw(key, unused, "");
@@ -100,13 +100,13 @@ void read_top(Fields& fields, Plan& plan) {
   fields.objects(
       "chunks", 0, [&](size_t size) { plan.chunks.resize(size); },
       [&](Fields& f, size_t i) { read_chunk(f, plan.chunks[i]); }, "", required);
-  // A run's plan.json also has its devices, their implementations, and why no layer uses factors.
+  // The plan.json of a run also contains devices, implementations, and why no layer uses factors.
   skip(fields, {"batch_per_worker", "bytes_per_node", "hottest_shard_over_mean", "choices",
                 "implementations", "devices", "reason"});
 }
 
 /// Checks a layer of the plan against the layer of this network, and copies the values that files
-/// do not hold.
+/// do not contain.
 void match_layer(LayerPlan& layer, const LayerTraffic& known, const JsonPath& place) {
   const LayerTraffic& read = layer.traffic;
   if (read.name != known.name || read.type != known.type)
@@ -199,7 +199,7 @@ class ChunkChecker {
   const Plan& plan_;
   const JsonPath& place_;
   std::vector<Piece> tensors_;
-  size_t tensor_ = 0;  ///< the next tensor, and how many of its elements were seen
+  size_t tensor_ = 0;  ///< the next tensor; done_ counts its elements seen so far
   int64_t done_ = 0;
 };
 

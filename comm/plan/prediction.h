@@ -21,12 +21,12 @@ struct LinkLoad {
   }
 };
 
-/// The computation of a step on one worker. The first entry is for the layers before all layers
-/// that have something to sum; the others are those layers. With factors, a layer does not compute
-/// its weight gradient, about half of its backward pass. Instead it computes the rebuild from all
-/// workers' factors, before the next forward pass.
+/// The computation of a step on one worker. The first entry is for the layers before the first of
+/// `request.layers`. The other entries are for `request.layers`. With factors, a layer does not
+/// compute its weight gradient, about half of its backward pass. Instead it computes the rebuild
+/// from all workers' factors, before the next forward pass.
 std::vector<LayerStep> computing_of(const PlanRequest& request, const std::vector<Scheme>& schemes);
-/// The same on a node whose processor also moves the bytes of `node`, which slows all layers
+/// The same, but the processor also moves the bytes of the load `node`. This slows all layers
 /// equally.
 std::vector<LayerStep> computing_of(const PlanRequest& request, const std::vector<Scheme>& schemes,
                                     const LinkLoad& node);

@@ -63,7 +63,8 @@ void check_times(const PlanRequest& request) {
         "because gradients are rebuilt from factors at that speed");
 }
 
-/// Finds the schemes with the shortest step; of equal ones, those that move the fewest bytes.
+/// Finds the schemes with the shortest step. If several are equally short, it selects the schemes
+/// that move the fewest bytes.
 class TimeSearch {
  public:
   explicit TimeSearch(const PlanRequest& request) : request_(request), traffic_(request) {

@@ -71,7 +71,7 @@ class ShardAssigner {
   }
 
  private:
-  /// The end of some workers' shards, and the best assignment of the shards before it.
+  /// The end of the first workers' shards, and the best assignment of the shards before that end.
   struct Border {
     int64_t end = 0, count = 0;  ///< shards before it, and the last worker's shards
     size_t before = 0;           ///< index of the border before the last worker's shards
@@ -91,8 +91,8 @@ class ShardAssigner {
     return least;
   }
 
-  /// Borders that the workers before and after can both meet. The workers after hold at most
-  /// `behind` shards.
+  /// Returns the possible ends of the shards of `worker`. The later workers must be able to hold
+  /// the shards after that end, and hold at most `behind` shards.
   std::vector<Border> borders_after(size_t worker, const std::vector<Border>& before,
                                     int64_t behind) const {
     const int64_t others = devices_of(workers_.subspan(worker + 1));
@@ -103,7 +103,8 @@ class ShardAssigner {
     return borders;
   }
 
-  /// Of equal assignments, it selects the one in which the first workers have more shards.
+  /// Returns the best assignment with this `end`. If several are equal, it selects the one in which
+  /// the first workers have more shards.
   Border border(size_t worker, const std::vector<Border>& before, int64_t end) const {
     Border best{.parts = std::numeric_limits<size_t>::max()};
     for (size_t i = 0; i < before.size(); ++i) {

@@ -17,14 +17,15 @@ struct WorkerStepTime {
   }
 };
 
-/// Limit on a step's time, as a multiple of the shortest one, if the assignment needs fewer partial
-/// sums. Measured times are no more exact than this.
+/// An assignment with fewer partial sums may have a longer step, up to this multiple of the
+/// shortest one. Measured times are not more exact than this.
 inline constexpr double kAlmostShortest = 1.05;
 
 /// Returns how many of the `shards` each worker gets. Each worker's range follows the range of the
 /// worker before. The slowest worker's step is within kAlmostShortest of the shortest possible one.
-/// Of these assignments, it selects the ranges with the fewest parts of the fixed tree, and of
-/// those the shortest step. There must be at least as many shards as devices.
+/// Among these assignments, it selects the one with the fewest parts of the fixed tree. If several
+/// have the fewest, it selects the one with the shortest step. There must be at least as many
+/// shards as devices.
 std::vector<int64_t> assign_shards(std::span<const WorkerStepTime> workers, int64_t shards);
 
 /// The time of the slowest worker's step.

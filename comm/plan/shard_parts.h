@@ -8,19 +8,20 @@
 #include "comm/wire/wire.h"
 
 /// The fixed summation tree over the logical shards. The sum of a range is the sum of its left
-/// child plus the sum of its right child. The left child has the largest power of two of shards
-/// below the range's length. All sums follow the tree, whichever worker holds which shards, so they
-/// are equal bit by bit.
+/// child plus the sum of its right child. The number of shards of the left child is the largest
+/// power of two below the range's length. All sums follow the tree, independently of the assignment
+/// of shards to workers. So they are equal bit by bit.
 namespace poseidon::comm {
 
 /// The length of the left child of a range of `count` > 1 shards.
 inline uint32_t left_count(uint32_t count) { return std::bit_floor(count - 1); }
 
-/// The largest nodes of the tree over `shards` that lie within `range`, in order. A worker that
-/// holds `range` can sum these alone.
+/// The largest nodes of the tree over `shards` that lie within `range`, in order. A worker to which
+/// `range` is assigned can sum these nodes alone.
 std::vector<Part> parts_within(uint32_t shards, Part range);
 
-/// The tree above the parts of all workers. A server adds along it.
+/// The top of the fixed tree. Its leaves are the parts of all workers. A server adds along this
+/// tree.
 class PartTree {
  public:
   /// `ranges` are the workers' shards. Together they cover all shards.

@@ -48,7 +48,7 @@ ClusterLoad load_of(const Assignment& assignment, int64_t global_batch) {
   return load;
 }
 
-/// Bytes of a layer that lie on the servers of each host.
+/// Wire bytes of one layer on the servers of each host.
 using HeldBytes = std::vector<int64_t>;
 
 /// The held bytes of each layer.

@@ -24,8 +24,8 @@ std::vector<LayerTrafficBytes> expected_traffic(const Plan& plan);
 /// The bytes of a layer over all nodes, sent plus received.
 int64_t total_bytes(const LayerTrafficBytes& nodes);
 
-/// The bytes of elements and factors before chunks have servers. It assumes that each server holds
-/// the same amount.
+/// The bytes that sums and factors move, computed before chunks have servers. It assumes that each
+/// server holds the same amount.
 class EvenTraffic {
  public:
   /// The bytes that cross one node's link, per byte of elements that servers sum, and per byte of a
@@ -33,7 +33,7 @@ class EvenTraffic {
   struct NodeShare {
     double sums_sent = 0, sums_received = 0;
     double factors_sent = 0, factors_received = 0;
-    bool computes = true;  ///< whether it has a worker
+    bool computes = true;  ///< whether the node has a worker
     auto operator<=>(const NodeShare&) const = default;
   };
 

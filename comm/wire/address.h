@@ -11,7 +11,7 @@ struct HostPort {
   uint16_t port = 0;
 };
 
-/// Throws ConfigError: `"gpu3" is no address, expected HOST:PORT`.
+/// Throws ConfigError: `expected HOST:PORT ..., got "gpu3"`.
 HostPort parse_address(const std::string& address);
 
 std::string to_string(const HostPort& address);

@@ -13,11 +13,10 @@ namespace poseidon::comm {
 
 /// The egress scheduler of a host: decides which connection may queue a bulk frame on the host's
 /// link next. It selects the connection with the frame of highest priority, as the rate limit
-/// allows.
-/// A frame may be queued if all queued bytes, including its own, are within kCredit. Above kCredit
-/// a connection may still queue one slice, if no queued frame has a higher priority. Without that
-/// slice, receivers that are busy with other senders would leave the link idle.
-/// There is no I/O here and no clock.
+/// allows. A frame may be queued if all queued bytes, including its own, are within kCredit. Above
+/// kCredit a connection may still queue one slice, if no queued frame has a higher priority.
+/// Without that slice, receivers that are busy with other senders would leave the link idle. This
+/// class does no I/O and reads no clock.
 class EgressScheduler {
  public:
   /// Identifies a connection; remove() frees the value for reuse.
@@ -25,8 +24,8 @@ class EgressScheduler {
   /// Bytes of a frame with a full slice.
   static constexpr uint64_t kSliceFrame = kSliceBytes + kHeaderBytes;
   /// Limit on queued bytes, over all connections, before a lower-priority frame may be queued.
-  /// Frames for some busy receivers fit in it, and behind them a frame for an idle receiver. With
-  /// two slices, steps of four or more hosts that are limited by their links take a tenth longer.
+  /// Frames for some busy receivers fit in it, and after them a frame for an idle receiver. With a
+  /// limit of two slices, communication-bound steps on four or more hosts take a tenth longer.
   static constexpr uint64_t kCredit = 6 * kSliceFrame;
 
   /// Adds a connection. A connection within the host uses no credit.
@@ -34,15 +33,16 @@ class EgressScheduler {
   /// Removes a closed connection and returns its credit.
   void remove(Sender sender);
 
-  /// A connection's bulk frame of highest priority waits. It replaces an earlier waiting frame.
+  /// A connection's bulk frame of highest priority waits. It replaces the connection's earlier
+  /// waiting frame.
   void want(Sender sender, Priority priority, uint64_t bytes);
   /// The connection has no waiting frame any more.
   void withdraw(Sender sender);
   /// Returns the connection that may queue its frame now, if any, and charges its credit.
   std::optional<Sender> next(Time now);
   /// The queued bytes of a connection are sent, or nearly so: their credit returns. If this takes
-  /// far longer than the link needs for all permitted bytes, the receiver is slow. A slow
-  /// connection does not count until it drains in time again.
+  /// far longer than the link needs for all permitted bytes, the receiver is slow. The bytes of a
+  /// slow connection do not count as queued until it drains in time again.
   void drained(Sender sender, Time now);
   /// When next() may return another result without a further event; nullopt: no frame waits.
   std::optional<Time> changes_at(Time now);

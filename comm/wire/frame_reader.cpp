@@ -8,7 +8,7 @@
 namespace poseidon::comm {
 
 namespace {
-/// Bytes. A larger buffer for small bodies is freed after use.
+/// A buffer for small bodies that has more bytes than this is freed after use.
 constexpr size_t kKeptBytes = 64 * 1024;
 }  // namespace
 

@@ -42,7 +42,7 @@ struct SessionKeys {
   Gmac::Key sent, received;
 };
 
-/// The result of a received body.
+/// The result of processing a received body.
 struct HandshakeStep {
   std::string error;  ///< why the peer is refused, or ""; if set, ignore the other fields
   std::vector<std::byte> reply;      ///< body of the next frame to the peer
@@ -64,8 +64,9 @@ class Initiator {
   Introduction hello_;
 };
 
-/// The end that accepted: reads a hello, replies with a challenge, reads a proof. A hello for
-/// another node, job or view gets no challenge, which an attacker could relay.
+/// The end that accepted: reads a hello, replies with a challenge, reads a proof. It sends no
+/// challenge in reply to a hello for another node, job or view, because an attacker could relay the
+/// challenge.
 class Acceptor {
  public:
   Acceptor(Secret secret, const PeerIdentity& self, const Nonce& nonce);

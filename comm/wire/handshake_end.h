@@ -24,7 +24,7 @@ class HandshakeEnd {
   FrameKind expected() const;
   /// Processes the expected frame. Refuses a caller for which `refusal` returns a reason.
   HandshakeStep take(std::span<const std::byte> body, const Refusal& refusal);
-  /// The kind of the frame that carries the reply to a frame of `kind`; nullopt: no reply is due.
+  /// The kind of the frame that carries the reply to a frame of `kind`; nullopt: there is no reply.
   static std::optional<FrameKind> reply_to(FrameKind kind);
 
  private:

@@ -6,12 +6,14 @@
 
 namespace poseidon::comm {
 
-/// Measures the recent rate of a host's link from what it has sent. There is no clock here.
+/// Estimates the recent rate of a host's link from the bytes that the host has sent. The caller
+/// passes the time.
 class LinkRateEstimator {
  public:
   /// `bytes` that were queued at `since` are sent at `now`.
   void sent(uint64_t bytes, Time since, Time now);
-  /// How long `bytes` that are queued together may take before their receivers count as slow.
+  /// The time that `bytes` bytes, queued at the same time, may take before their receivers count as
+  /// slow.
   Time grace_period(uint64_t bytes) const;
 
  private:

@@ -156,7 +156,8 @@ void Finished::describe(Fields& fields) { describe_step(fields, step); }
 
 namespace {
 
-/// Removes the step from the front of a training loop's error, since the message names it already.
+/// Removes the step from the front of a training loop's error, because NodeFailure::message()
+/// already names the step.
 std::string without_step(const std::string& why, int64_t step) {
   const std::string known = text("step ", step, ": ");
   return why.starts_with(known) ? why.substr(known.size()) : why;

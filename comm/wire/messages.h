@@ -12,13 +12,13 @@
 /// JSON object whose "type" names the message. docs/wire-format.md states when each is sent.
 namespace poseidon::comm {
 
-/// A value that must be the same on all workers: {"threads", "2"}.
+/// A value that must be equal on all nodes that report it: {"threads", "2"}.
 struct Fact {
   std::string name, value;
   bool operator==(const Fact&) const = default;
 };
 
-/// Member to coordinator: asks to take part.
+/// Member to coordinator: requests to take part in the job.
 struct Join {
   static constexpr const char* kType = "join";
   Role role = Role::kWorker;
@@ -61,8 +61,8 @@ struct RosterEntry {
   int64_t member = -1;
 };
 
-/// Coordinator to worker: connect to the workers with which to measure the link. All workers
-/// measure at once (comm/membership/link_probe.h).
+/// Coordinator to worker: connect to the two workers with which this worker measures its link. All
+/// workers measure at once (comm/membership/link_probe.h).
 struct Measure {
   static constexpr const char* kType = "measure";
   int64_t view = 1;
@@ -82,7 +82,7 @@ struct Probe {
   void describe(Fields&) {}
 };
 
-/// What a worker has measured of its link.
+/// The result of a worker's link measurement.
 struct LinkRate {
   double mbps = 0;                   ///< received, 10^6 bits/s
   double processor_ns_per_byte = 0;  ///< processor time of network I/O per byte, sent or received
@@ -152,8 +152,8 @@ struct Digest {
   void describe(Fields& fields);
 };
 
-/// Coordinator to worker: requests the earliest step after which the worker can stop. The job is to
-/// halt, or joiners wait.
+/// Coordinator to worker: requests the earliest step after which the worker can stop. The
+/// coordinator sends it if the job must halt, or if joiners wait.
 struct HaltQuery {
   static constexpr const char* kType = "halt_query";
   void describe(Fields&) {}
@@ -223,9 +223,9 @@ struct Failed {
   void describe(Fields& fields);
 };
 
-/// Coordinator to member: the view ends for this failure or for a joiner, and the job continues in
-/// the next view. The member disconnects from its peers and stops computing. When all members have
-/// done this, the coordinator sends the next plan.
+/// Coordinator to member: the view ends because of `failure` or a joiner (kJoined), and the job
+/// continues in the next view. The member disconnects from its peers and stops computing. When all
+/// members have done this, the coordinator sends the next plan.
 struct Regroup {
   static constexpr const char* kType = "regroup";
   NodeFailure failure;
@@ -233,7 +233,7 @@ struct Regroup {
 };
 
 /// Member to coordinator: the member has left the view. A worker has completed `step` steps, and
-/// may hold values of the next one.
+/// may have values of the next step.
 struct LeftView {
   static constexpr const char* kType = "left_view";
   int64_t step = 0;
@@ -255,19 +255,21 @@ struct Save {
   void describe(Fields& fields);
 };
 
-/// Worker to coordinator: all tensors of that checkpoint were sent before this message.
+/// Worker to coordinator: the worker has sent all tensors of the requested checkpoint before this
+/// message.
 struct Saved {
   static constexpr const char* kType = "saved";
   int64_t step = 0;
   void describe(Fields& fields);
 };
-/// Worker to coordinator: the worker cannot send that checkpoint; another worker may.
+/// Worker to coordinator: the worker cannot send the requested checkpoint. The coordinator may
+/// request it from another worker.
 struct CannotSave {
   static constexpr const char* kType = "cannot_save";
   std::string why;
   void describe(Fields& fields);
 };
-/// Member to coordinator: the member's part in the job is done.
+/// Member to coordinator: the member has completed its work in the job.
 struct Finished {
   static constexpr const char* kType = "finished";
   int64_t step = 0;

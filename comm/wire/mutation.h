@@ -23,9 +23,9 @@ enum class Mutation : int {
   kStaleFactor = 14,     ///< factors of an older view are accepted
   kNotAllLeft = 15,      ///< a job continues as soon as one survivor has left the view
   kFirstReport = 16,     ///< the first report decides that a node failed, even if others reach it
-  kSpoiltValues = 17,    ///< after a divergence the others continue with values that it corrupted
+  kSpoiltValues = 17,    ///< after a divergence the others continue with corrupted values
   kWrongUpdate = 18,     ///< step 250 is updated with twice the learning rate
-  kNoRestore = 19,       ///< with sums in flight, the others still continue with their own values
+  kNoRestore = 19,       ///< with staleness, survivors continue without the checkpoint
   kDriftedReturns = 20,  ///< a host whose worker has diverged joins the job again
 };
 

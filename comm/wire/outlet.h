@@ -16,7 +16,7 @@ class Outlet {
 struct Destination {
   bool accepted = false;
   std::span<std::byte> memory = {};  ///< the destination of an accepted frame's body
-  std::string fault = {};            ///< breach by a rejected frame; its sender counts as failed
+  std::string fault = {};            ///< why the frame is rejected; its sender counts as failed
 
   static Destination into(std::span<std::byte> memory) {
     return {.accepted = true, .memory = memory};

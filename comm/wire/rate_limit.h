@@ -6,7 +6,8 @@
 
 namespace poseidon::comm {
 
-/// A limit on the send rate: a token bucket that one frame may overdraw. There is no clock here.
+/// A limit on the send rate: a token bucket that one frame may overdraw. The caller passes the
+/// time.
 class RateLimit {
  public:
   /// Sets the rate, in bytes per second, from now on; 0: no limit.

@@ -14,20 +14,20 @@ inline constexpr const char* kRefusedByPeer = "refused by the peer: ";  ///< a r
 inline constexpr const char* kOnlySmallMessages =
     "small messages arrive, large ones do not (path MTU?)";
 
-/// Whether only its own machine reaches a host, which is an address without its port: "127.0.0.1",
-/// "[::1]", "localhost".
+/// Whether `host`, an address without its port, is reachable only from its own machine:
+/// "127.0.0.1", "[::1]", "localhost".
 bool is_loopback_host(const std::string& host);
 
-/// A hint, in parentheses, for a user whose coordinator is not reached: " (is it started there, and
-/// does the firewall pass port 7000?)"; "" if the reason says enough.
+/// A hint, in parentheses, for a user whose coordinator is not reached: " (is it running there, and
+/// does the firewall allow port 7000?)"; "" if the reason needs no hint.
 std::string question_about(const std::string& why, const std::string& address);
 
 /// Whether a reason states only that the connection ended, and not why.
 bool is_mere_end(const std::string& why);
 
 /// The remedy if the host `caller` cannot reach `address` for the reason `why`: "open port 7002 on
-/// node2, or set --advertise to an address that node1 can reach". "" if the peer has answered: its
-/// reason states the remedy.
+/// node2, or set --advertise to an address that node1 can reach". Returns "" if the peer has
+/// answered, because its reason states the remedy.
 std::string remedy_of(const std::string& why, const std::string& address,
                       const std::string& caller);
 

@@ -31,7 +31,7 @@ class SendQueue {
   Priority first_priority() const { return by_priority_.begin()->first; }
   const OutFrame& first() const { return by_priority_.begin()->second.front(); }
   OutFrame pop();
-  /// Drops all frames except the urgent ones, and copies those of their bodies that have no owner.
+  /// Drops all frames except the urgent ones. Copies the urgent frames' bodies that have no owner.
   void keep_urgent();
   void clear() { by_priority_.clear(); }
 
@@ -39,7 +39,7 @@ class SendQueue {
   std::map<Priority, std::deque<OutFrame>> by_priority_;
 };
 
-/// Frames that have left the queue and are written together, with headers and bodies gathered. No
+/// Frames that have left the queue and are written in one gathered write of headers and bodies. No
 /// later frame overtakes them.
 class SendBatch {
  public:

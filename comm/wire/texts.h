@@ -6,7 +6,7 @@
 #include "comm/wire/transport.h"
 #include "core/error.h"
 
-/// Texts of the protocol's state machines, for frames to carry and for people to read.
+/// Texts of the protocol's state machines, for frames and for users.
 namespace poseidon::comm {
 
 inline Payload payload_of(std::string text) {
@@ -14,7 +14,7 @@ inline Payload payload_of(std::string text) {
   return {std::as_bytes(std::span(*owner)), owner};
 }
 
-/// The first `most` bytes of a text that may be too long to show or to keep.
+/// The first `most` bytes of a text that may be too long to show or to store.
 inline std::string shortened(const std::string& text, size_t most) {
   return text.size() <= most ? text : text.substr(0, most) + "...";
 }

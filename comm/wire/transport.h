@@ -22,8 +22,8 @@ using Time = std::chrono::nanoseconds;
 /// Identifies one connection of this process; values are never reused.
 using ConnectionId = uint32_t;
 
-/// Memory to be sent. It must not change until the driver releases `owner`, in any thread. Without
-/// an owner, it must not change until the protocol shows the machine that it has arrived.
+/// Memory to be sent. It must not change until the driver releases `owner`, which any thread may
+/// do. Without an owner, it must not change until a message proves that the peer has received it.
 struct Payload {
   std::span<const std::byte> bytes;
   std::shared_ptr<const void> owner;  ///< shared: a sum goes to many peers, at different times
@@ -38,7 +38,8 @@ inline constexpr Priority kUrgent = 0;  ///< control frames
 inline constexpr Priority bulk_priority(uint32_t key, uint64_t step = 0) {
   return 1 + (step << 32) + key;
 }
-/// The priority of bulk frames that no step waits for, behind all gradients: checkpoints.
+/// The priority of bulk frames that no step waits for, lower than that of all gradients:
+/// checkpoints.
 inline constexpr Priority kBackground = UINT64_MAX;
 
 class Transport {
@@ -50,8 +51,9 @@ class Transport {
   virtual Time processor_time() const { return Time{0}; }
   /// Sets the identity with which connections are accepted from now on.
   virtual void present_as(const PeerIdentity& self) = 0;
-  /// Starts to connect to "host:port" as `self`. Machine::opened follows when `called`, of the same
-  /// job and view (or the coordinator), has answered there; otherwise Machine::closed.
+  /// Starts to connect to "host:port" as `self`. Machine::opened follows if the node at this
+  /// address is `called`, in the same job and view. A coordinator may have another job and view.
+  /// Otherwise Machine::closed follows.
   virtual ConnectionId connect(const std::string& address, const PeerIdentity& self,
                                NodeId called) = 0;
   /// Sends one frame. The transport sets header.length and header.body_seal from the payload. A
@@ -74,8 +76,8 @@ class Machine {
 
   /// The transport runs. This is the first call, before any peer is admitted.
   virtual void begin() {}
-  /// Returns why a caller of this job and view is not admitted, or "". Called before the caller has
-  /// proved its identity.
+  /// Returns why a caller that passed mismatch() is not admitted, or "". Called before the caller
+  /// has proved its identity.
   virtual std::string refusal(const PeerIdentity& caller) const {
     static_cast<void>(caller);
     return "";
@@ -98,8 +100,8 @@ class Machine {
   /// The peer is alive: bytes have arrived. During a body this may come only once for each slice.
   /// Called at most every few milliseconds.
   virtual void heard(ConnectionId from) = 0;
-  /// A connection broke, or could not be made: "refused", "reset by peer", "a frame's checksum
-  /// ...".
+  /// A connection broke, or could not be made: "connection refused", "connection reset by peer",
+  /// "the checksum of a frame's header is wrong".
   virtual void closed(ConnectionId connection, const std::string& why) = 0;
   virtual void wake() = 0;
 };

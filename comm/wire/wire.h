@@ -34,7 +34,7 @@ enum class FrameKind : uint16_t {
   kSum = 33,           ///< server to worker: the sum over all shards of a chunk
   kFactor = 34,        ///< worker to worker: rows of a layer's factors, of one logical shard
   kTensor = 35,        ///< a slice of a tensor: of a checkpoint, or initial values
-  kProbe = 36,         ///< no content: measures a link, or proves that large messages pass
+  kProbe = 36,         ///< meaningless bytes: measures a link, or proves that large messages pass
 };
 
 /// A range of logical shards that is one node of the fixed summation tree
@@ -47,9 +47,9 @@ struct Part {
 
 struct FrameHeader {
   FrameKind kind = FrameKind::kHeartbeat;
-  uint32_t view = 0;    ///< the membership's view; frames of an older one are dropped
+  uint32_t view = 0;    ///< the membership's view; frames of an older view are dropped
   uint64_t step = 0;    ///< counted from 0
-  uint32_t key = 0;     ///< index in the plan of the layer that the frame belongs to
+  uint32_t key = 0;     ///< the layer's index in the plan; of a tensor frame: the tensor's index
   uint32_t chunk = 0;   ///< index in the plan; of a factor: 0 deltas, 1 activations
   Part part = {};       ///< the logical shards of a contribution or factor
   uint64_t offset = 0;  ///< of the body within the chunk, in bytes
@@ -59,7 +59,7 @@ struct FrameHeader {
 };
 
 /// Whether bodies of this kind are payload, which is read directly into its destination. Such a
-/// body is never empty, because the header is checked against the plan to find the destination.
+/// body is never empty, because an empty destination means that the body is dropped.
 constexpr bool is_bulk(FrameKind kind) { return kind >= FrameKind::kContribution; }
 /// Whether frames of this kind come before a connection is authenticated.
 constexpr bool is_handshake(FrameKind kind) { return kind <= FrameKind::kRefusal; }
@@ -78,7 +78,7 @@ bool begins_as_tls(std::span<const std::byte> bytes);
 /// A decoded header, or its fault.
 struct DecodedHeader {
   FrameHeader header;
-  std::string error;  ///< "" if it is valid: "magic is 0x..., expected ..."
+  std::string error;  ///< "" if it is valid: "the checksum of a frame's header is wrong"
 };
 /// Decodes kHeaderBytes bytes. Checks magic, version, seal, kind and length.
 DecodedHeader decode(std::span<const std::byte> bytes, FrameSeal& seal);
