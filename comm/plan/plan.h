@@ -57,8 +57,7 @@ struct PlanRequest {
   bool servers_apart = false;
   int64_t logical_shards = 0;  ///< 0: as many as workers
   int64_t devices = 1;         ///< of each worker; each needs at least one logical shard
-  /// Must match the numbers above; nullopt: each worker gets as equal a number of shards as
-  /// possible.
+  /// Must match the numbers above; nullopt: shards are assigned as evenly as possible.
   std::optional<Assignment> assignment = {};
   int64_t global_batch = 1;
   SchemeRule scheme = SchemeRule::kAuto;

@@ -61,7 +61,7 @@ std::optional<Json> SimulatedPlanner::plan_next_view(const Survivors& survivors,
               {"in_flight", restored ? restored->in_flight : 0}};
 }
 
-// ---- the rest of a coordinator
+// ---- the other functions of a coordinator
 
 SimulatedCoordinator::SimulatedCoordinator(SimulatedWorld& world, int node)
     : world_(world),
@@ -145,8 +145,8 @@ void SimulatedCoordinator::take_checkpoint(uint16_t worker, const Note& note) {
   });
 }
 
-/// The content must match the digests of its sender. A run that continues from it applies the sums
-/// in flight.
+/// The content must match the digests of its sender. A run that continues from this checkpoint
+/// applies its sums in flight.
 void SimulatedCoordinator::write(int64_t step, const ReplicaStore& store,
                                  const std::vector<int64_t>& digest) {
   Replica values = store.values[0];
@@ -189,8 +189,8 @@ void SimulatedCoordinator::failed(const NodeFailure& failure) {
   if (!diverged_) attempt([&] { queue_.trust_survivors(); });
 }
 
-/// Reading takes some time. If the latest checkpoint is damaged, the last intact one before it
-/// counts.
+/// Reading takes some time. If the latest checkpoint is damaged, the last intact checkpoint before
+/// it is used.
 void SimulatedCoordinator::read_checkpoint() {
   SavedStep held = queue_.hold();
   const auto is_damaged = [this](int64_t step) {

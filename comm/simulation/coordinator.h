@@ -21,12 +21,12 @@ struct ReplicaStore {
   std::vector<std::span<std::byte>> memory();
 };
 
-/// Makes the plans of a simulated job. Its options contain the first plan.
+/// Makes the plans of a simulated job. SimulatedJobOptions contain the first plan.
 class SimulatedPlanner final : public JobPlanner {
  public:
   /// `ask` requests a worker's in-memory checkpoint. `read` reads the last intact checkpoint, and
   /// calls restored() later. `begin_view` is called for each view after the first. Its arguments
-  /// are the steps done before the view, and whether all workers begin with that checkpoint. It
+  /// are the steps done before the view, and whether all workers begin with a checkpoint. It
   /// returns the number of workers that receive the values of worker 0.
   SimulatedPlanner(SimulatedWorld& world, std::function<void(uint16_t)> ask,
                    std::function<void()> read, std::function<size_t(int64_t, bool)> begin_view)
@@ -68,8 +68,8 @@ class SimulatedPlanner final : public JobPlanner {
   std::optional<SavedStep> restored_;  ///< the checkpoint with which the next view begins
 };
 
-/// A coordinator that records its events. comm::CheckpointQueue decides which checkpoints count, as
-/// in the product. The result has the digests of those that it has written.
+/// A coordinator that records its events. comm::CheckpointQueue decides which checkpoints are
+/// written, as in the product. The job's result contains the digests of the written checkpoints.
 class SimulatedCoordinator final : public CheckpointReceiver, public JobObserver {
  public:
   SimulatedCoordinator(SimulatedWorld& world, int node);

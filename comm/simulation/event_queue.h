@@ -30,7 +30,7 @@ class EventQueue {
   Event take();
 
  private:
-  std::vector<Event> events_;  ///< a heap, the next one first
+  std::vector<Event> events_;  ///< a heap with the next event at the front
   Time now_{0};
   uint64_t sequence_ = 0;
 };

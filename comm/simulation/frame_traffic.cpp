@@ -121,7 +121,7 @@ void FrameTraffic::deliver(uint32_t index) {
   machine.received(id, frame.header, destination);
 }
 
-/// A frame behind a lost packet waits for it forever.
+/// A frame after a lost packet never arrives.
 bool FrameTraffic::is_stalled(const Frame& frame) {
   SimulatedConnection& connection = connection_of(frame);
   const auto [least, most] = std::minmax(connection.node[0], connection.node[1]);

@@ -25,10 +25,10 @@ struct SimulatedNode {
   PeerIdentity presented;  ///< the identity with which it accepts connections
   uint32_t host = 0;
   bool crashed = false, paused = false;
-  /// By its ConnectionId: connection and end. Index 0 is no connection.
+  /// By ConnectionId of this node: index of the connection, and end. Index 0 is not used.
   std::vector<std::pair<uint32_t, int>> links = {{UINT32_MAX, 0}};
   std::optional<Time> wake_due;
-  std::vector<Event> held;  ///< events that wait while it is paused
+  std::vector<Event> held;  ///< events that wait while the node is paused
 };
 
 /// A connection between two nodes; end 0 has requested it.
@@ -39,8 +39,9 @@ struct SimulatedConnection {
   NodeId called;
   bool open = false, closed = false;
   std::array<bool, 2> shut{};     ///< an end has closed it, and receives nothing more
-  std::array<bool, 2> stalled{};  ///< nothing more arrives at an end: a packet before it was lost
-  std::array<Time, 2> last_arrival{};  ///< at each end: a connection keeps its order
+  std::array<bool, 2> stalled{};  ///< by end: a packet was lost, so nothing more arrives
+  /// By end. No later frame arrives before this time, so frames stay in order.
+  std::array<Time, 2> last_arrival{};
   /// Each end's sender on the link of its host; nullopt: the connection crosses no link.
   std::optional<std::array<HostLink::Sender, 2>> senders;
 };
@@ -76,14 +77,14 @@ class FrameTraffic {
 
   void send(int node, ConnectionId id, const FrameHeader& header, Payload payload,
             Priority priority);
-  /// Drops the bulk frames of a node's end of a connection that have not left.
+  /// Drops the bulk frames that a node's end of a connection has not sent yet.
   void drop_bulk(int node, uint32_t connection);
   /// Pauses or resumes the bulk frames of a node.
   void pause(int node, bool paused);
   /// The frame that was leaving a host has left.
   void has_left(uint32_t host);
   void deliver(uint32_t frame);
-  /// Such as "sum of layer 3, chunk 5, step 2, 1024 bytes, from s1", with the step counted from 0.
+  /// Describes a frame: "sum of layer 3, chunk 5, step 2, 1024 bytes, from s1". Steps count from 0.
   std::string description(uint32_t frame);
 
   uint64_t delivered() const { return delivered_; }

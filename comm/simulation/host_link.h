@@ -10,7 +10,8 @@
 namespace poseidon::comm {
 
 /// The link of a simulated host, in both directions. Its egress scheduler selects the next bulk
-/// frame, as on a real host whose members share a process. Queued frames leave in their order.
+/// frame, as on a real host whose members share a process. Frames leave in the order in which they
+/// were queued.
 class HostLink {
  public:
   using Sender = EgressScheduler::Sender;
@@ -23,17 +24,18 @@ class HostLink {
   void push(Sender sender, uint32_t frame, Priority priority, uint64_t bytes);
   /// Returns the bulk frame that starts to leave now; nullopt: none does.
   std::optional<uint32_t> next(Time now);
-  /// That frame has left.
+  /// The frame that next() returned has left.
   void has_left(Time now);
   /// The connection's process is paused, or resumes.
   void pause(Sender sender, bool paused);
   /// Removes the waiting frames of a connection, and returns them.
   std::vector<uint32_t> drop(Sender sender);
 
-  /// When the last of `bytes` bytes, which leave next, has left.
+  /// Reserves the link for `bytes` bytes that leave next. Returns when the last byte has left.
   Time leaves_at(uint64_t bytes, Time now);
   Time egress_free() const { return egress_free_; }
-  /// When the last of `bytes` bytes has arrived, at `at` or later.
+  /// Reserves the link for `bytes` bytes that arrive. Returns when the last byte has arrived: at
+  /// `at` or later.
   Time arrives_at(uint64_t bytes, Time at);
 
  private:
@@ -61,7 +63,7 @@ class HostLink {
   EgressScheduler egress_scheduler_;
   std::vector<Outbox> outboxes_;  ///< by sender
   uint64_t sequence_ = 0;
-  std::deque<QueuedFrame> queued_;  ///< the first one is leaving
+  std::deque<QueuedFrame> queued_;  ///< the first one leaves next, or is leaving (busy_)
   bool busy_ = false;               ///< a bulk frame is leaving
   Time egress_free_{0}, ingress_free_{0};
 };

@@ -24,18 +24,18 @@ struct Fault {
   uint64_t at_event = 0;  ///< counted from the start, or from `in`
   /// If set, `at_event` counts from the first event in this state of the coordinator.
   std::optional<Coordinator::State> in = {};
-  /// `b` is the other end of a cut or of a narrow path; for kBlocked, the node that receives
+  /// `b` is the other end for kCut and kSmallMtu. For kBlocked, `b` is the node that receives
   /// nothing more from `a`.
   NodeId a = {}, b = {};
   Time pause_for{0};  ///< of a pause; 0: forever
 };
 
-/// A node that arrives while the job runs. Its rank follows the ranks of its role in the plan, and
-/// of the arrivals before it.
+/// A node that arrives while the job runs. Its rank follows the ranks of the plan's nodes of the
+/// same role, and of earlier arrivals.
 struct Arrival {
   Role role = Role::kWorker;
   uint64_t at_event = 0;
-  std::optional<NodeId> host_of = {};  ///< a node on the same host; none: a separate host
+  std::optional<NodeId> host_of = {};  ///< a node with the same host in its address; nullopt: none
 };
 
 /// A computation or protocol duty of a node.
@@ -61,17 +61,17 @@ struct SimulatedJobOptions {
   NetworkModel network;
   uint64_t seed = 1;
   int64_t steps = 10;
-  int64_t agree_every = 4;                        ///< steps between comparisons of digests
-  int64_t digest_every = 0;                       ///< steps between those of some tensors; 0: none
+  int64_t agree_every = 4;   ///< steps between comparisons of digests
+  int64_t digest_every = 0;  ///< steps between digests of one tensor group; 0: none
   Time forward = std::chrono::microseconds(200);  ///< of one layer
   Time backward = std::chrono::microseconds(400);
-  std::vector<LayerTime> times = {};  ///< by layer, instead of the two above
+  std::vector<LayerTime> times = {};  ///< by layer, instead of `forward` and `backward`
   double compute_jitter = 0;          ///< random extra time, at most this fraction
   Time timeout = std::chrono::seconds(10);
   bool carries_payload = true;  ///< false: a planning run, sizes only
   std::vector<Fault> faults = {};
-  /// (rank, step): a worker whose values become wrong in this step, and then its gradients, without
-  /// its knowledge.
+  /// (rank, step): a worker whose values become wrong in this step. After this step, its gradients
+  /// are wrong too. The worker does not detect the fault.
   std::optional<std::pair<uint16_t, uint64_t>> diverges = {};
   bool all_diverge = false;           ///< also the worker with this rank in each later view
   std::vector<int64_t> damaged = {};  ///< steps whose checkpoints cannot be read
@@ -82,9 +82,9 @@ struct SimulatedJobOptions {
   Time test_batch = std::chrono::seconds(1);  ///< duration of one batch of a test
   Time preparation = std::chrono::milliseconds(1);  ///< of worker 0, from plan to ready
   Time stall_timeout = std::chrono::seconds(600);
-  bool recovers = false;            ///< the job continues without failed members,
-  uint16_t min_workers = 1;         ///< if at least this many workers remain
-  Time gather{0};                   ///< after which it begins without missing members; 0: never
+  bool recovers = false;     ///< the job continues without failed members
+  uint16_t min_workers = 1;  ///< fewest workers with which the job continues
+  Time gather{0};            ///< after this time, the job begins without missing members; 0: never
   std::vector<NodeId> absent = {};  ///< nodes that never arrive
   std::vector<Arrival> arrivals = {};
   uint16_t max_workers = 0, max_servers = 0;  ///< of a running job; 0: no joiners
@@ -100,18 +100,20 @@ struct SimulatedJobResult {
   std::string idle;    ///< the surviving nodes that have not ended: "worker 1, server 0"
   std::optional<Outcome> outcome;        ///< of the coordinator, unless it failed
   std::map<uint16_t, int64_t> steps;     ///< complete steps by surviving worker
-  std::map<uint16_t, uint32_t> digests;  ///< CRC-32C of all values after these steps
+  std::map<uint16_t, uint32_t> digests;  ///< CRC-32C of all values after `steps`
   std::map<uint16_t, NodeFailure>
       failures;  ///< the failure that each surviving worker was informed of
-  std::map<uint16_t, NodeFailure> returned;  ///< the same for each worker that had been paused
-  /// Digests of the checkpoints that the coordinator has written, after the updates with their sums
-  /// in flight.
+  std::map<uint16_t, NodeFailure> returned;  ///< the same for workers that were paused
+  /// By step: digests of the checkpoints that the coordinator has written, after the updates with
+  /// the sums in flight.
   std::map<int64_t, uint32_t> checkpoints;
-  std::vector<int64_t> written;   ///< steps of those that its queue has written, in order
-  std::vector<int64_t> unagreed;  ///< steps of those written with neither agreement nor failure
+  /// Steps of the checkpoints that CheckpointQueue has written, in order.
+  std::vector<int64_t> written;
+  /// Steps of the checkpoints that were written with neither agreement nor failure.
+  std::vector<int64_t> unagreed;
   std::map<int64_t, uint32_t> agreed;  ///< digests of steps that all workers agreed on
   std::vector<std::string> warnings;   ///< of the coordinator
-  std::vector<NodeId> given_up;        ///< members given up by it, at the end
+  std::vector<NodeId> given_up;        ///< members that the coordinator has given up at the end
   uint64_t events = 0, frames = 0;
   uint64_t repeated = 0, outdated = 0;
   Time duration{0};                         ///< until the coordinator's end, or the end of the run
@@ -123,11 +125,11 @@ struct SimulatedJobResult {
   uint32_t view = 1;                          ///< the last view that has begun
   std::vector<int64_t> began_after;           ///< steps done before each view after the first
   size_t joined = 0;                          ///< nodes that have joined the running job
-  size_t admitted_again = 0;                  ///< of those, on a host whose worker had diverged
+  size_t admitted_again = 0;                  ///< joiners on a host whose worker had diverged
   /// By (step, layer, logical shard): the last view that summed the shard, and how often that view
   /// did.
   std::map<std::tuple<uint64_t, uint32_t, uint32_t>, std::pair<uint32_t, uint64_t>> given;
-  /// The coordinator's states in the order in which events found them, and when each began.
+  /// The coordinator's states in order, each with the time of the first event in that state.
   std::vector<std::pair<Coordinator::State, Time>> states;
 };
 

@@ -4,7 +4,7 @@
 
 namespace poseidon::comm {
 
-/// With arguments that differ by this step, mixed() is the generator splitmix64.
+/// mixed() of arguments that increase by this step is the generator splitmix64.
 inline constexpr uint64_t kMixStep = 0x9E3779B97F4A7C15u;
 
 /// Spreads the differences of its arguments over all bits.

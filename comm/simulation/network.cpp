@@ -229,9 +229,9 @@ bool SimulatedNetwork::run(Time until) {
   return true;
 }
 
-/// Drops events of a crashed process, and holds back events of a paused one.
+/// Drops the events of a crashed process, and stores the events of a paused process for resume().
 bool SimulatedNetwork::happens(const Event& event) {
-  if (event.kind == Event::Kind::kSent) return true;  // it happens to a host
+  if (event.kind == Event::Kind::kSent) return true;  // an event of a host, not of a node
   SimulatedNode& node = state_.node(event.node);
   if (!node.crashed && node.paused) node.held.push_back(event);
   return !node.crashed && !node.paused;
@@ -243,7 +243,7 @@ void SimulatedNetwork::dispatch(const Event& event) {
     case Event::Kind::kDeliver: return traffic_.deliver(event.index);
     case Event::Kind::kOpen: return open(event.index);
     case Event::Kind::kWake:
-      if (node.wake_due != event.at) return;  // an earlier request took its place
+      if (node.wake_due != event.at) return;  // an earlier request replaced this one
       node.wake_due.reset();
       return node.machine->wake();
     case Event::Kind::kSent: return traffic_.has_left(static_cast<uint32_t>(event.node));

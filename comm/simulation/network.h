@@ -19,26 +19,27 @@ class SimulatedNetwork {
   ~SimulatedNetwork();
 
   /// Adds a node that others reach at `address`. Its transport lives as long as the network. Nodes
-  /// of one host share its link, which frames between them do not cross. Hosts are numbered from 0,
-  /// in the end without a gap.
+  /// of one host share the host's link. Frames between these nodes do not use the link. When all
+  /// nodes are added, hosts must be numbered from 0 without a gap.
   int add_node(const std::string& address, uint32_t host);
   Transport& transport(int node);
-  /// `machine` must outlive the network, or the node's crash.
+  /// `machine` must outlive the network, unless the node crashes before.
   void attach(int node, Machine& machine);
 
-  /// Calls `action` on behalf of `node`: not while it is paused, never once it has crashed.
+  /// Calls `action` on behalf of `node` after `wait`: later if the node is paused, never if it has
+  /// crashed.
   void after(int node, Time wait, std::function<void()> action);
 
   // Faults.
   /// The process ends; its connections are reset.
   void crash(int node);
-  /// The process stops until resume(), if that is called; its connections stay.
+  /// The process stops until resume(). Its connections stay open.
   void pause(int node);
   void resume(int node);
-  /// One connection between two nodes breaks, if there is one.
+  /// All open connections between two nodes break.
   void cut(int a, int b);
-  /// Nothing that `from` sends reaches `to` any more, not even a closed connection. The two cannot
-  /// connect again.
+  /// Nothing that `from` sends reaches `to` any more, not even the end of a connection. The two
+  /// cannot connect again.
   void block(int from, int to) { state_.blocked.insert({from, to}); }
   /// From now on a large frame between the two is lost, and so are all later frames of that
   /// connection in that direction.

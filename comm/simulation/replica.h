@@ -18,8 +18,8 @@ class SimulatedReplica final : public ExchangeMemory {
  public:
   explicit SimulatedReplica(const SimulatedWorld& world) : world_(world) {}
 
-  /// Allocates memory for a worker that contributes these parts; the first time with initial
-  /// values.
+  /// Allocates memory for a worker that contributes these parts. The first call also sets the
+  /// initial values.
   void allocate_memory(const std::vector<Part>& parts);
   void set_initial_values() { restore({.step = 0, .values = world_.model.initial_values()}); }
   /// Restores the values of a checkpoint, and its sums in flight.
@@ -31,8 +31,7 @@ class SimulatedReplica final : public ExchangeMemory {
   /// worker's parts.
   std::span<const float> make_gradient(uint64_t step, uint64_t batch, uint32_t layer,
                                        uint32_t tensor, size_t part);
-  /// Makes the factors of one logical shard of the batch, at the shard's position in the memory of
-  /// all.
+  /// Makes the factors of one logical shard of the batch, at the shard's position in factors().
   void make_factors(uint64_t step, uint64_t batch, uint32_t layer, uint32_t shard);
   /// Makes the sum of a layer's gradients from all its factors.
   void rebuild(uint64_t step, uint32_t layer);
@@ -48,7 +47,7 @@ class SimulatedReplica final : public ExchangeMemory {
   std::vector<int64_t> digests(int64_t complete, int64_t done) const;
   /// The digests of the tensors whose index modulo kDigestTurns is `turn`.
   std::vector<int64_t> digests_in_turn(int64_t turn) const;
-  /// The values, then the sums of each of these steps.
+  /// The values, then the sums of each step from `complete` to `done`.
   std::vector<const Replica*> checkpoint(int64_t complete, int64_t done) const;
 
   std::span<float> sum(uint32_t layer, uint32_t tensor, uint64_t step) override {
@@ -65,10 +64,11 @@ class SimulatedReplica final : public ExchangeMemory {
 
   const SimulatedWorld& world_;
   std::vector<Part> parts_;
-  Replica values_, other_;  ///< current values, and those of the step before or after
+  Replica values_, other_;  ///< current values, and the values of the step before or after
   bool corrupted_ = false;
-  std::vector<Replica> sums_;                    ///< of the steps in flight
-  std::vector<std::vector<Replica>> gradients_;  ///< of these, by own part; empty for one part
+  std::vector<Replica> sums_;  ///< of the steps in flight
+  /// By step in flight, and by own part; empty for one part.
+  std::vector<std::vector<Replica>> gradients_;
   /// Gradients of earlier views: frames in flight to a failed node may still read them.
   std::vector<std::vector<std::vector<Replica>>> earlier_gradients_;
   /// By layer, by factor (kDeltas, kActivations), by step modulo steps_of_factors().

@@ -134,7 +134,7 @@ void SimulatedTraining::count(uint32_t layer, const Contribution& contribution) 
   const Part part = contribution.part;
   for (uint32_t shard = part.first; shard < part.first + part.count; ++shard) {
     auto& [view, times] = world_.result.given[{batch_, layer, shard}];
-    if (view > member_.view()) continue;  // it was paused, and contributes to an old view
+    if (view > member_.view()) continue;  // the worker was paused, and contributes to an old view
     if (view < member_.view()) times = 0;
     view = member_.view();
     ++times;

@@ -20,13 +20,13 @@ namespace poseidon::comm {
 class SimulatedTraining {
  public:
   struct Callbacks {
-    /// Calls `action` after `wait`, unless the worker is over by then.
+    /// Calls `action` after `wait`, unless the worker has stopped or ended by then.
     std::function<void(Time wait, std::function<void()> action)> after;
     /// Sends a checkpoint of the steps done.
     std::function<void()> send_checkpoint;
   };
 
-  /// All must outlive it. `seed` randomizes the computation times.
+  /// `world`, `member` and `replica` must outlive it. `seed` randomizes the computation times.
   SimulatedTraining(SimulatedWorld& world, Member& member, SimulatedReplica& replica,
                     Callbacks callbacks, uint64_t seed);
 
@@ -73,9 +73,10 @@ class SimulatedTraining {
   StepLimit limit_;
   uint64_t drawn_ = 0;  ///< global batches that the loader has returned
   uint64_t batch_ = 0;  ///< the batch of the current step
-  std::vector<std::pair<uint32_t, Contribution>> held_back_;  ///< by layer; used without overlap
+  /// With their layers. Used for Overlap::kNone.
+  std::vector<std::pair<uint32_t, Contribution>> held_back_;
   std::optional<uint32_t> gate_;  ///< the layer whose forward pass waits
-  bool undecided_ = false;        ///< waits for the decision how far the job continues
+  bool undecided_ = false;        ///< waits until the coordinator decides the last step
   bool syncing_ = false;          ///< waits for all sums before a comparison
   bool pausing_ = false;          ///< waits for joiners once all updates are made
 };

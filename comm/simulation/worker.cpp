@@ -81,8 +81,9 @@ void SimulatedWorker::welcomed(uint16_t, const Json&) {
   after(1ms, [this] { member_.prepared({{"data", "made up"}}); });
 }
 
-/// The coordinator requests this worker's in-memory checkpoint, whose content does not matter here;
-/// or the values of this view's first step, for joiners.
+/// "values": this worker is a joiner, and will receive its values. "fetch": the coordinator
+/// requests values for joiners, or, before the first view, this worker's in-memory checkpoint. The
+/// content of the in-memory checkpoint does not matter here.
 void SimulatedWorker::noted(const Note& note) {
   if (note.about == "values") return payload_.expect(replica_.memory(), [this] { ready(); });
   if (note.about != "fetch" || worker_hangs(world_, member_, Work::kSendingCheckpoint)) return;
@@ -113,7 +114,7 @@ void SimulatedWorker::planned(const Planned& planned) {
                               .carries_payload = world_.options.carries_payload,
                               .first_step = static_cast<uint64_t>(first_step)},
       replica_, member_.peers(), [this](uint64_t step, uint32_t layer) {
-        // Once the worker has stopped, the replica has reverted, or is about to.
+        // Once the worker has stopped, its replica has reverted or will revert.
         if (!stopped_) training_.arrived(step, layer);
       }));
   replica_.allocate_memory(payload_.exchange()->parts());
@@ -156,7 +157,7 @@ void SimulatedWorker::failed(const NodeFailure& failure, bool alone) {
   failure_ = failure;
   if (!worker_hangs(world_, member_, Work::kStopping))
     return world_.network.after(node_, 1ms, [this, alone] { stop(alone); });
-  // If no node is left to end it, the process ends itself (trainer/member/exit_watchdog.h).
+  // If no other node can end the process, it ends itself (trainer/member/exit_watchdog.h).
   if (!alone) return;
   world_.network.after(node_, 5s, [this] {
     over_ = true;

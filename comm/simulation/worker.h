@@ -57,7 +57,7 @@ class SimulatedWorker final : public MemberHost {
   SimulatedTraining training_;
   // State of a view.
   const Plan* plan_ = nullptr;
-  bool has_values_ = false;  ///< its initial values, or another worker's
+  bool has_values_ = false;  ///< has initial values, or values from another worker
   uint32_t stops_ = 0;       ///< how often it has stopped computing
   bool stopped_ = false;
   uint32_t checkpoints_sent_ = 0;

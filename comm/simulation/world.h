@@ -17,7 +17,7 @@ namespace poseidon::comm {
 struct SimulatedCheckpoint {
   int64_t step = 0;
   Replica values;
-  std::vector<Replica> sums = {};  ///< of the last steps up to it, which are in flight
+  std::vector<Replica> sums = {};  ///< of the last steps up to `step`, which are in flight
 };
 
 /// The state that all nodes of a simulated job share.

@@ -13,10 +13,11 @@ namespace poseidon::comm {
 
 /// The egress scheduler of a host: decides which connection may queue a bulk frame on the host's
 /// link next. It selects the connection with the frame of highest priority, as the rate limit
-/// allows. A frame may be queued if all queued bytes, including its own, are within kCredit. Above
-/// kCredit a connection may still queue one slice, if no queued frame has a higher priority.
-/// Without that slice, receivers that are busy with other senders would leave the link idle. This
-/// class does no I/O and reads no clock.
+/// allows.
+/// A frame may be queued if all queued bytes, including its own, are within kCredit. Above kCredit
+/// a connection may still queue one slice, if no queued frame has a higher priority. Without that
+/// slice, receivers that are busy with other senders would leave the link idle.
+/// This class does no I/O and reads no clock.
 class EgressScheduler {
  public:
   /// Identifies a connection; remove() frees the value for reuse.
