@@ -118,7 +118,8 @@ void write_session_reports(const std::vector<SavedReports>& kept, const Job& job
 void SavedReports::add(std::string message) {
   bytes += message.size();
   if (bytes > kMaxBytes)
-    throw ConfigError(text("expected at most ", kMaxBytes, " bytes of stored reports, got ", bytes));
+    throw ConfigError(
+        text("expected at most ", kMaxBytes, " bytes of stored reports, got ", bytes));
   messages.push_back(std::move(message));
 }
 
