@@ -44,7 +44,7 @@ struct ScalarValues {
 class Net {
  public:
   struct Options {
-    bool training = true;  ///< false: forward only, of Network::in_test(), less memory
+    bool training = true;  ///< false: the forward pass of Network::in_test() only, in less memory
     Choices choices = {};
     std::vector<std::string> keep = {};  ///< layers whose output is readable after a forward pass
     /// 2: learned parameters and statistics have a second buffer, so that an update does not
