@@ -72,6 +72,22 @@ class Failing final : public Beside {
   int left_;
 };
 
+/// Calls an action after a number of contributions.
+class Interrupted final : public Beside {
+ public:
+  Interrupted(std::unique_ptr<GradientExchange> other, int contributions,
+              std::function<void()> action)
+      : Beside(std::move(other)), left_(contributions), action_(std::move(action)) {}
+  void contribute(int layer, int64_t shard) override {
+    Beside::contribute(layer, shard);
+    if (--left_ == 0) action_();
+  }
+
+ private:
+  int left_;
+  std::function<void()> action_;
+};
+
 /// Doubles the sums that it receives.
 class Misreading final : public Beside {
  public:
@@ -204,6 +220,24 @@ TEST_CASE("a failed device ends the run with its error message") {
                 }) == "this device has had enough");
         }
       }
+}
+
+TEST_CASE("a worker reports a step if the job fails after its last contribution to the step") {
+  const TinyJob tiny;
+  const Job job = job_of_split(tiny, {1, 1}, {"cluster.logical_shards=1"});
+  JoinedJob all(job, {.steps = 3});
+  std::optional<JoinedWorker> worker;
+  all.before = [&](size_t, std::unique_ptr<GradientExchange> exchange) {
+    const int two_steps = 2 * static_cast<int>(all.plan.layers.size());
+    return std::make_unique<Interrupted>(std::move(exchange), two_steps,
+                                         [&] { all.hub.set_failed("a node has failed"); });
+  };
+  worker.emplace(all, 0, [&](size_t) { return make_backend(job); });
+  all.hub.join(worker->exchange());
+  CHECK(worker->computation().step().step == 1);
+  CHECK(worker->computation().step().step == 2);
+  CHECK_THROWS_AS(worker->computation().step(), JobFailed);
+  all.hub.leave(0);
 }
 
 TEST_CASE("a device that cannot be created ends the worker with its error, and the others stop") {

@@ -20,8 +20,7 @@ void Arrivals::push(uint32_t layer) {
 
 std::optional<uint32_t> Arrivals::take() {
   MutexLock lock(mutex_);
-  if (failure_) throw JobFailed(*failure_);
-  if (layers_.empty()) return std::nullopt;
+  if (failure_ || layers_.empty()) return std::nullopt;
   const uint32_t layer = layers_.front();
   layers_.pop_front();
   return layer;

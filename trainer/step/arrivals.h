@@ -12,12 +12,14 @@
 namespace poseidon::trainer {
 
 /// Queue of the layers whose sums have arrived. It also reports the failure of the job. The
-/// receiving thread fills it, the compute thread reads it.
+/// receiving thread fills it, the compute thread reads it. After set_failed(), wait() and
+/// check_alive() throw JobFailed.
 class Arrivals {
  public:
   void push(uint32_t layer);
-  /// Removes and returns the layer that arrived first; nullopt if the queue is empty. take(),
-  /// wait() and check_alive() throw JobFailed after set_failed().
+  /// Removes and returns the layer that arrived first; nullopt if the queue is empty, or after
+  /// set_failed(). It does not throw: a worker that has contributed to all sums of a step ends the
+  /// step and reports it, because another worker may receive these sums.
   std::optional<uint32_t> take();
   /// Blocks until the queue holds a layer.
   void wait();

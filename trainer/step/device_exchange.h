@@ -37,7 +37,8 @@ class DeviceExchange final : public GradientExchange {
                  const OwnShards& shards, uint64_t first_step, const DeviceExchange* first,
                  Deliver deliver, ActivityCallbacks activity);
 
-  // The functions below throw JobFailed after set_failed().
+  // After set_failed(), begin_backward(), contribute_statistics(), contribute() and wait() throw
+  // JobFailed.
   void begin_backward(int64_t shard) override;
   void contribute_statistics(int64_t shard) override;
   void contribute(int layer, int64_t shard) override;

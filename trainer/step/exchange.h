@@ -34,10 +34,12 @@ class GradientExchange {
   /// Orders the device's later work after the exchange's work on this layer. The later work may
   /// then read the arrived sums and overwrite the contributed memory.
   virtual void release(int layer) = 0;
-  /// Returns a layer if all sums of its next step have arrived; nullopt if there is no such layer.
-  /// Each of Parameters::summed_layers() arrives once a step, in order of its steps.
+  /// Returns a layer if all sums of its next step have arrived; nullopt if there is no such layer,
+  /// or if the job has failed. Each of Parameters::summed_layers() arrives once a step, in order of
+  /// its steps.
   virtual std::optional<int> arrived() = 0;
-  /// Blocks until arrived() can return a layer. Call it only while a sum is in flight.
+  /// Blocks until arrived() can return a layer. Call it only while a sum is in flight. Throws
+  /// JobFailed.
   virtual void wait() = 0;
   /// Delivers the arrived sums of a layer for `step`, counted from 0. Gradient sums go to `sink` in
   /// pieces. If `sink` is null, they go into the net's gradient memory. Sums of contributions to
