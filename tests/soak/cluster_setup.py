@@ -175,7 +175,8 @@ class Setups:
     def a_second_node_at_an_address_is_refused(self):
         train = self.train("0.0.0.0:7000")
         first = self.daemon(0, "--advertise", "node1:7001")
-        process_rounds.wait_until(BEGINS_S, lambda: "server 0 joined" in train.words())
+        parts = ("worker 0 joined", "server 0 joined")  # in any order
+        process_rounds.wait_until(BEGINS_S, lambda: all(part in train.words() for part in parts))
         second = self.daemon(1, "--advertise", "node1:7001")
         self.wait(second, 2)
         for process in (second, train):
