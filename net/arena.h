@@ -8,20 +8,21 @@
 
 namespace poseidon::net {
 
-/// A memory block that contains many pieces. Pieces that are never in use at the same time may
-/// share memory. Add all pieces, then call lay_out(), then allocate the block with allocate().
+/// A block of device memory that contains many pieces. Pieces that are never in use at the same
+/// time may share memory. The time is counted in moments (net/memory_plan.h). Order of calls: add()
+/// for all pieces, lay_out(), allocate().
 class Arena {
  public:
-  /// The first use of a piece, for messages: for example the "output" of a call.
+  /// What a piece contains, for the message of OutOfMemory.
   struct Purpose {
-    int call = -1;  ///< -1: the batch, before the first call
-    const char* what = "";
+    int call = -1;          ///< index in Program::calls(); -1: the piece is an input of the net
+    const char* what = "";  ///< for example "output" or "workspace"
   };
 
-  /// Adds a piece that is in use from moment `first` to moment `last`, both inclusive. Returns its
-  /// number.
+  /// Adds a piece that is in use from moment `first` to moment `last`, both inclusive. Returns the
+  /// number of the piece.
   int add(size_t bytes, int first, int last, Purpose purpose);
-  /// Extends the use of the piece so that it includes these moments.
+  /// Extends the use of the piece to include the moments `first` to `last`.
   void extend(int piece, int first, int last);
   /// The number of pieces.
   int pieces() const { return static_cast<int>(intervals_.size()); }

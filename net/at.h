@@ -4,7 +4,7 @@
 
 namespace poseidon::net {
 
-/// The number of a call, value or node, as an index.
+/// Converts the number of a call, value or node (net/program.h) to a container index.
 inline size_t at(int number) { return static_cast<size_t>(number); }
 
 }  // namespace poseidon::net

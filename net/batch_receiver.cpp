@@ -9,10 +9,11 @@ namespace poseidon::net {
 
 namespace {
 
-/// Alignment of values in bytes; a GPU may load sixteen bytes at once.
+/// Alignment in bytes of each part of received_. A GPU loads up to 16 bytes at once.
 constexpr size_t kRoomAlignment = 64;
 
-/// Bytes of one part of received_, rounded up so that the next part is aligned.
+/// Bytes of a part of received_ with this many 4-byte values, rounded up so that the next part is
+/// aligned.
 size_t room_of(int64_t values) {
   const size_t bytes = static_cast<size_t>(values) * sizeof(float);
   return (bytes + kRoomAlignment - 1) / kRoomAlignment * kRoomAlignment;
@@ -113,7 +114,7 @@ std::span<std::byte> BatchReceiver::values_received() const {
                                            room_of(count_of(tensors_.extras)));
 }
 
-/// Writes the input from device memory, then the auxiliary inputs.
+/// Writes samples and auxiliary inputs from device memory to the net's input tensors.
 void BatchReceiver::write_input(const BatchValues& received, std::span<const float> extras) {
   if (writer_ != nullptr)
     writer_->write(received, tensors_.samples);

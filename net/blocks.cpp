@@ -17,7 +17,7 @@ constexpr size_t kMaxLayers = 100000;
 constexpr size_t kMaxNested = 8;
 
 struct Block {
-  Json parameters = Json::object();  ///< name to default; null: the use must set a value
+  Json parameters = Json::object();  ///< name to default; null: each use must set the value
   Json layers = Json::array();
   JsonPath place;
 };
@@ -119,15 +119,15 @@ class Expander {
  private:
   /// The context in which a list of layers is expanded: the top level, or one use of a block.
   struct Scope {
-    std::string prefix;  ///< prefix of its layers' names
-    std::string input;   ///< full name that "input" denotes
-    std::string shares;  ///< prefix of the layers that own its layers' parameters; "": none
+    std::string prefix;  ///< prefix of the full names of the layers
+    std::string input;   ///< full name of the layer that "input" denotes
+    std::string shares;  ///< prefix of the full names of the parameter owners; "": none
     BlockValues values;
-    std::optional<layers::Phase> phase;  ///< the only phase of the block's use
+    std::optional<layers::Phase> phase;  ///< the only phase of the block's use; none: both
     size_t depth;
   };
 
-  /// One layer of a list, after the block's parameters were substituted.
+  /// One layer of a list, after the substitution of the block's parameters.
   struct Listed {
     Json json;
     JsonPath place;
@@ -136,8 +136,8 @@ class Expander {
   /// The layers of a list that are in the current phase.
   struct Listing {
     std::vector<Listed> layers;
-    std::set<std::string> names;      ///< names of `layers`; later layers may be referenced too
-    std::set<std::string> elsewhere;  ///< names of layers only in the other phase
+    std::set<std::string> names;  ///< names of `layers`; a layer may also reference later layers
+    std::set<std::string> elsewhere;  ///< names of the layers that are only in the other phase
   };
 
   void read_blocks(const Json& blocks, const JsonPath& place) {
@@ -165,7 +165,8 @@ class Expander {
     }
   }
 
-  /// Expands a list of layers. Returns the full name of the last one, which is a block's output.
+  /// Expands a list of layers. Returns the full name of its last layer, which produces the output
+  /// of a block.
   std::string expand(const Json& layers, const JsonPath& place, const Scope& scope) {
     if (!layers.is_array()) fail_at(place, "expected a list of layers, got " + shown(layers));
     if (scope.depth > kMaxNested)
@@ -205,8 +206,8 @@ class Expander {
     return own.value_or(phase_) == phase_;
   }
 
-  /// The layer whose output a name denotes. For a block, that is its last layer, which may be
-  /// another block.
+  /// Returns the full name of the layer whose output `name` denotes. The name of a block denotes
+  /// the output of its last layer, which may itself be a block.
   std::string output_of(std::string name) const {
     for (auto found = last_layer_.find(name); found != last_layer_.end();
          found = last_layer_.find(name))
@@ -231,8 +232,9 @@ class Expander {
     return full;
   }
 
-  /// The layer with which this one shares parameters. If a block shares, each of its layers shares
-  /// with the layer of the same name.
+  /// Returns the full name of the layer that owns the parameters of `layer`; "": `layer` owns them.
+  /// If one use of a block shares with another use, each layer shares with the layer of the same
+  /// name there.
   std::string shares_of(const Json& layer, const JsonPath& place, const Scope& scope,
                         const Listing& known) const {
     std::string name;
@@ -244,7 +246,7 @@ class Expander {
     return scope.prefix + name;
   }
 
-  /// Reports that a named layer is not in this phase, or does not exist.
+  /// Throws ConfigError: the layer `name` is not in this phase, or does not exist.
   [[noreturn]] void fail_to_find(const std::string& name, const JsonPath& place,
                                  const Listing& known, std::vector<std::string> candidates) const {
     if (known.elsewhere.contains(name))
@@ -254,12 +256,14 @@ class Expander {
     fail_at(place, "no layer is named \"" + name + "\"" + suggestion(name, candidates));
   }
 
-  /// The phase, for messages. "" in training, because the network may not use phases at all.
+  /// Returns the phase as a suffix of a message; "" in training, because the network may not use
+  /// phases at all.
   std::string in_phase() const {
     return phase_ == layers::Phase::kTrain ? "" : " in phase \"" + net::name_of(phase_) + "\"";
   }
 
-  /// Adds the defaults of the layer's type. Returns the added keys.
+  /// Adds the defaults of the layer's type for keys that the layer does not set. Returns the added
+  /// keys.
   std::vector<std::string> add_defaults(Json& layer) const {
     std::vector<std::string> added;
     if (!layer["type"].is_string()) return added;
@@ -302,11 +306,11 @@ class Expander {
     return comes_from_outside(name) ? name : scope.prefix + name;
   }
 
-  /// Full names that belong to a layer.
+  /// Full names of a layer, its parameter owner and its inputs.
   struct Names {
     std::string own, shares;
     std::vector<std::string> inputs;
-    std::optional<layers::Phase> phase;  ///< its only phase
+    std::optional<layers::Phase> phase;  ///< the only phase of the layer; none: both
   };
 
   std::string add_block(const Json& layer, const JsonPath& place, const Scope& scope,
@@ -371,7 +375,7 @@ class Expander {
   std::map<std::string, Block> blocks_;
   std::map<std::string, Json> defaults_;
   std::vector<LayerEntry> entries_;
-  std::map<std::string, std::string> last_layer_;  ///< by full name of the block
+  std::map<std::string, std::string> last_layer_;  ///< full name of a block to its last layer
 };
 
 }  // namespace

@@ -10,18 +10,18 @@
 
 namespace poseidon::net {
 
-/// One layer of a network file after the expansion of blocks. It has its name in the complete
-/// network, and the full names of its inputs.
+/// One layer of a network file after the expansion of blocks. A full name is unique in the expanded
+/// network: it begins with the names of the enclosing blocks.
 struct LayerEntry {
   Json json;         ///< without name and inputs
   JsonPath place;    ///< position in the file
-  std::string name;  ///< "stage1.0.conv1"
+  std::string name;  ///< full name, such as "stage1.0.conv1"
   /// Full names of layers, kInputName for the network's input, kLabelName for the samples' labels,
   /// or names of auxiliary inputs.
   std::vector<std::string> inputs;
-  /// Full name of the layer that owns the parameters; "" if this layer has its own. In a block that
-  /// shares with another use of the block, every layer has this name, also layers without
-  /// parameters.
+  /// Full name of the layer that owns the parameters; "": this layer owns them. If one use of a
+  /// block shares with another use, this name is set for each of its layers, even for a layer
+  /// without parameters.
   std::string shares;
   /// Keys whose values come from the defaults of the layer's type; see defaults_of().
   std::vector<std::string> defaulted;
@@ -30,7 +30,7 @@ struct LayerEntry {
 inline constexpr const char* kInputName = "input";
 inline constexpr const char* kLabelName = "label";
 
-/// The position of a layer type's defaults in the file.
+/// The position in the file of the defaults of a layer type.
 inline JsonPath defaults_of(const std::string& file, const std::string& type) {
   return JsonPath{file, "/defaults"}.at(type);
 }
@@ -40,10 +40,10 @@ const std::string& name_of(layers::Phase phase);
 /// The values of a layer's "phase" key: the phases in the order of layers::Phase, then "both".
 const std::vector<std::string>& phase_names();
 
-/// Expands the "layers" of a network for one phase. It replaces blocks by their layers, substitutes
-/// parameters, adds the defaults of layer types, and determines full names of layers and inputs.
-/// `extras` are the network's auxiliary inputs; layers in blocks read them by the same names.
-/// Throws ConfigError.
+/// Expands the "layers" of a network for one phase: replaces blocks by their layers, substitutes
+/// the blocks' parameters, adds the defaults of layer types, and determines the full names of
+/// layers and inputs. `extras` are the network's auxiliary inputs; layers in blocks read them by
+/// the same names. Throws ConfigError.
 std::vector<LayerEntry> expand_layers(const Json& network, const std::string& file,
                                       layers::Phase phase, std::span<const AuxiliaryInput> extras);
 

@@ -9,7 +9,7 @@ namespace poseidon::net {
 
 namespace {
 
-/// FNV-1a: hashes a name to the same number on every machine.
+/// FNV-1a. The hash of a name must be the same on every machine, so std::hash is not usable.
 uint64_t name_hash(std::string_view name) {
   uint64_t hash = 0xCBF29CE484222325u;
   for (char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3u;

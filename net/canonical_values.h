@@ -9,12 +9,12 @@
 
 namespace poseidon::net {
 
-/// Converts a net's parameters between two orders of elements. "Packed" is the order in which their
-/// layers keep them. Canonical order is the dense one of the network file; messages, sums and
-/// checkpoints use it.
+/// Converts the parameters of a net between two orders of elements. Packed order is the order in
+/// which the layer of a parameter stores it. Canonical order is the dense order of
+/// layers::ParameterSpec, which messages, sums and checkpoints use.
 class CanonicalValues {
  public:
-  /// Both must outlive this object.
+  /// `device` and `parameters` must outlive this object.
   CanonicalValues(Device& device, Parameters& parameters)
       : device_(device), parameters_(parameters) {}
 
@@ -22,21 +22,24 @@ class CanonicalValues {
   /// with its initial value.
   void initialize(uint64_t seed);
 
-  // The following functions use host memory on one side. They block.
-  /// A parameter's value in canonical order, and its assignment.
+  // Conversions from and to any host memory. They block until the conversion is done.
+  /// Returns or sets the value of a parameter in canonical order.
   std::vector<float> canonical(const Parameter& parameter) const;
   void set_canonical(const Parameter& parameter, std::span<const float> values);
-  /// The same conversion for tensors in the parameter's packed order (optimizer state, gradient).
+  /// Writes or reads another tensor in the packed order of the parameter, such as optimizer state.
   void write_packed(const Parameter& parameter, std::span<const float> canonical,
                     std::span<float> packed) const;
   void read_packed(const Parameter& parameter, std::span<const float> packed,
                    std::span<float> canonical) const;
 
-  // The following functions use device and staging memory (core/device.h). They only issue work.
-  /// Whether both orders are equal. If so, a gradient can be sent and received in place.
+  // Conversions in device and staging memory (core/device.h). They issue work to the device and do
+  // not block.
+  /// Whether the two orders of a parameter are equal. Its gradient can then be sent and received in
+  /// place.
   bool canonical_is_packed(const Parameter& parameter) const;
-  /// Writes a parameter's gradient or value to `out` in canonical order, and sets a gradient from
-  /// that order. Spans have spec.shape.count() elements, in device or staging memory.
+  /// The first two functions write a parameter's gradient or value to `out` in canonical order. The
+  /// third one sets the gradient from canonical order. Spans have spec.shape.count() elements, in
+  /// device or staging memory.
   void canonical_gradient(const Parameter& parameter, std::span<float> out) const;
   void canonical_value(const Parameter& parameter, std::span<float> out) const;
   void gradient_from_canonical(const Parameter& parameter, std::span<const float> values);

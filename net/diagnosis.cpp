@@ -28,7 +28,8 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// Milliseconds for `calls` calls of `work`, until the device has finished.
+/// Milliseconds from the first of `calls` calls of `work` until the device has finished all of
+/// them.
 template <class Work>
 double milliseconds_of(Device& device, const Work& work, int calls) {
   const auto start = std::chrono::steady_clock::now();
@@ -37,8 +38,8 @@ double milliseconds_of(Device& device, const Work& work, int calls) {
   return milliseconds_since(start);
 }
 
-/// Milliseconds for one call. On an asynchronous device, issue and wait take as long as short work
-/// does. Therefore short work is called several times before the wait.
+/// Milliseconds for one call of `work`. On an asynchronous device, issue and wait take as long as
+/// short work does. Therefore short work is issued several times before the wait.
 template <class Work>
 double milliseconds_of(Device& device, const Work& work) {
   constexpr double kLongEnough = 1;
@@ -59,7 +60,7 @@ bool is_finite(Device& device, const Memory& memory) {
 // ---- values that are not finite
 
 std::string Diagnosis::first_non_finite(const layers::StepContext& step) {
-  // Write no factors: their memory may still be in transmission to the peers.
+  // Write no factors: the transfer to the peers may still read their memory.
   for (Call& call : program_.calls()) call.factors = {};
   const std::string found = first_in_forward(net_.on_device(step));
   return found.empty() ? first_in_backward(step) : found;
@@ -80,7 +81,7 @@ std::string Diagnosis::first_in_forward(const layers::StepContext& step) {
 std::string Diagnosis::first_in_backward(const layers::StepContext& step) {
   std::string found;
   net_.backward(step, [&](int layer) {
-    if (net_.factor_shape(layer)) return;  // its gradients do not exist yet
+    if (net_.factor_shape(layer)) return;  // its gradients exist only after Net::rebuild()
     for (const int index : net_.parameters().of(layer))
       if (found.empty() &&
           !is_finite(net_.device(), net_.parameters()[static_cast<size_t>(index)].gradient))

@@ -27,23 +27,24 @@ struct Timing : OperationInfo {
 /// Examines a net: non-finite values, run times, implementations and warnings.
 class Diagnosis {
  public:
-  /// Both must outlive this object.
+  /// `net` and `program` must outlive this object.
   Diagnosis(Net& net, Program& program) : net_(net), program_(program) {}
 
-  /// The name of the layer with the first non-finite value, in the order of a step: in its
-  /// parameters or output, else in its gradients. "" if all values are finite. Runs forward and
-  /// backward again, so call it only after a failure. Afterwards layers write no factors until
-  /// Net::set_factor_memory() is called again.
+  /// Returns the name of the layer with the first non-finite value. Runs the forward pass again and
+  /// checks parameters and outputs; then the backward pass, and checks gradients. Returns "" if all
+  /// values are finite. Call it only after a failure: afterwards layers write no factors until the
+  /// next Net::set_factor_memory().
   std::string first_non_finite(const layers::StepContext& step);
-  /// Measures every operation over `repeats` steps. The results are medians.
+  /// Measures every operation in `repeats` steps, and returns the medians.
   std::vector<Timing> time(const layers::StepContext& step, int repeats);
-  /// Milliseconds of a forward and a backward pass without waits in between (median).
+  /// Milliseconds of a forward and a backward pass with one wait at the end; median of `repeats`
+  /// steps.
   double time_pass(const layers::StepContext& step, int repeats);
   /// Warnings for the user about this network on this device. Each contains the layer's name.
   std::vector<std::string> warnings() const;
   /// All operations, in the order of a forward pass. A layer fused into another one is not listed.
   std::vector<OperationInfo> operation_info() const;
-  /// Other choices that are worth measuring (Layer::alternatives), by layer.
+  /// Other algorithm choices that are worth measuring (Layer::alternatives), by layer name.
   std::map<std::string, std::vector<layers::AlgorithmChoice>> alternatives() const;
 
  private:

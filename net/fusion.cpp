@@ -20,7 +20,8 @@ class Fuser {
     for (const Node& node : nodes_)
       for (int input : node.inputs)
         if (input >= 0) ++consumers_[static_cast<size_t>(input)];
-    for (size_t i = 0; i < nodes_.size(); ++i)  // as if each kept output had another reader
+    // A kept output has one more reader, so it is not fused away.
+    for (size_t i = 0; i < nodes_.size(); ++i)
       consumers_[i] += static_cast<int>(std::ranges::count(keep, nodes_[i].definition->name));
     for (size_t i = 0; i < nodes_.size(); ++i) add(static_cast<int>(i));
   }
@@ -54,8 +55,9 @@ class Fuser {
     return true;
   }
 
-  /// Fuses a sum of two into the operation that produces one of them, as its last input. The fused
-  /// operation moves to the sum's position, where both inputs are ready.
+  /// Fuses a sum of two inputs into the operation that produces one of them. The other input
+  /// becomes the last input of this operation. The operation moves to the position of the sum,
+  /// where both inputs are ready.
   bool fuse_residual(int index) {
     const auto* sum = dynamic_cast<const layers::Eltwise*>(node(index).definition.get());
     const std::vector<int>& inputs = node(index).inputs;

@@ -12,16 +12,16 @@ namespace poseidon::net {
 
 /// One operation to execute: a layer, possibly with the following layers fused into it.
 struct Operation {
-  int node = 0;             ///< the layer that computes
-  int output = 0;           ///< the node whose output it writes: `node`, or the last one fused
-  std::vector<int> inputs;  ///< nodes whose outputs it reads; same form as Node::inputs
-  std::optional<float> relu;
-  bool residual = false;  ///< whether the last input is added to the output
+  int node = 0;               ///< the layer that computes
+  int output = 0;             ///< the node whose output it writes: `node`, or the last fused layer
+  std::vector<int> inputs;    ///< nodes whose outputs it reads; same form as Node::inputs
+  std::optional<float> relu;  ///< negative slope of the fused relu; none: no fused relu
+  bool residual = false;      ///< whether the last input is added to the output
 };
 
 /// Converts the network to operations in execution order. Fuses a relu into the preceding layer,
-/// and a sum with a batch norm's output into the batch norm. Fusion requires that no other layer
-/// reads the intermediate output, that it is not in `keep`, and that the device supports it.
+/// and a sum of two inputs into the batch norm that produces one of them. No other layer may read
+/// the intermediate output, `keep` must not name its layer, and the device must support the fusion.
 std::vector<Operation> fuse(const Network& network, const layers::LayerFactory& factory,
                             std::span<const std::string> keep = {});
 

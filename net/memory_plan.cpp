@@ -16,8 +16,8 @@ struct Placed {
   int first, last;
 };
 
-/// The lowest offset with `bytes` free bytes between the pieces in use at the same time. `placed`
-/// is sorted by `begin`.
+/// The lowest offset at which `bytes` bytes are free during the interval `wanted`. `placed` is
+/// sorted by `begin`.
 size_t lowest_gap(const std::vector<Placed>& placed, const Interval& wanted, size_t bytes) {
   size_t offset = 0;
   for (const Placed& other : placed) {

@@ -5,8 +5,9 @@
 
 namespace poseidon::net {
 
-/// A piece of memory that is in use during an interval of moments. A moment is the number of a
-/// call: the forward calls are 0 to n - 1, the backward calls n to 2n - 1.
+/// A piece of memory that is in use during an interval of moments. A moment is a position in the
+/// order of execution (CallSchedule in net/program.h). A program of n calls runs their forward
+/// passes at moments 0 to n - 1, and their backward passes at moments n to 2n - 1.
 struct Interval {
   size_t bytes = 0;
   int first = 0, last = 0;  ///< both inclusive
@@ -18,9 +19,9 @@ struct MemoryPlan {
   size_t total = 0;
 };
 
-/// Assigns offsets so that pieces in use at the same time do not overlap. It places the largest
-/// piece first, each at the lowest offset that is free during its whole interval. Offsets are
-/// multiples of 64.
+/// Assigns offsets so that pieces in use at the same time do not overlap. Places the pieces in
+/// order of decreasing size, each at the lowest offset that is free during its whole interval.
+/// Offsets are multiples of 64 bytes.
 MemoryPlan plan_memory(const std::vector<Interval>& intervals);
 
 }  // namespace poseidon::net

@@ -9,7 +9,7 @@ namespace poseidon::net {
 
 namespace {
 
-/// The program of one phase, and the values that its layers report.
+/// The program of one phase, and the scalars that its layers report.
 struct PhaseRun {
   PhaseRun(Device& device, const Network& definition, Program& calls)
       : network(definition), program(calls), passes(device, calls), scalars(definition.scalars()) {}
@@ -24,7 +24,7 @@ struct PhaseRun {
     }
   }
 
-  /// Requires one label for each sample, and only labels that the layers can use.
+  /// Checks that each sample has a label, and that the layers can use all labels.
   void check_labels(const layers::StepContext& step) const {
     check(!network.reads_labels() || std::ssize(step.labels) == network.batch(),
           "a batch has a label for each sample");
@@ -42,7 +42,7 @@ struct PhaseRun {
   struct Report {
     int node;
     Tensor output;
-    Buffer values;  ///< staging memory for the host
+    Buffer values;  ///< copy in staging memory, for the host
   };
   std::vector<Report> reports;
 };
@@ -85,7 +85,8 @@ struct Net::State {
     return tests && phase == layers::Phase::kTest ? *tests : main;
   }
 
-  /// Sends the scalars to the host, before any other data of the step.
+  /// Issues the copy of the scalars to staging memory. Must be the first work of the step in the
+  /// stream kSend.
   void send_reports() {
     reports_sent = device.issue_on_stream(DeviceStream::kSend, device.record(), [this] {
       for (const PhaseRun::Report& report : last->reports) {
@@ -95,8 +96,8 @@ struct Net::State {
     });
   }
 
-  /// The step for the layers: they read its step parameters in device memory, where on_device()
-  /// wrote them.
+  /// Returns `step` with a pointer to its step parameters in device memory. on_device() must have
+  /// written them.
   layers::StepContext there(layers::StepContext step) const {
     step.numbers = static_cast<const layers::StepParameters*>(numbers.data());
     return step;
@@ -110,7 +111,7 @@ struct Net::State {
   Diagnosis diagnosis;
   BatchReceiver batch_receiver;
   PhaseRun main;
-  std::optional<PhaseRun> tests;  ///< only if tests compute something else
+  std::optional<PhaseRun> tests;  ///< none if tests run the same layers as training
   PhaseRun* last;                 ///< the phase of the last forward pass
   Buffer numbers;                 ///< step parameters in device memory
   Event reports_sent;
@@ -151,7 +152,7 @@ void Net::forward(const layers::StepContext& step, const Gate& gate) {
   state_->send_reports();
 }
 
-/// The step parameters are still in the memory to which forward() wrote them.
+/// Device memory still has the step parameters that forward() wrote.
 void Net::backward(const layers::StepContext& step, const OnGradient& on_gradient,
                    const BetweenLayers& between_layers) {
   state_->main.passes.backward(state_->there(step), on_gradient, between_layers);

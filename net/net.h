@@ -19,12 +19,12 @@
 
 namespace poseidon::net {
 
-/// Choices by layer name, as in the file that device.choices names.
+/// Algorithm choices by layer name, as in the file that the job key device.choices names.
 using Choices = std::map<std::string, layers::AlgorithmChoice>;
 
 /// Memory of a net, in bytes.
 struct NetMemory : ParameterMemory {
-  size_t activations = 0;  ///< with gradients and workspaces, after reuse
+  size_t activations = 0;  ///< with their gradients, workspaces and input buffers; memory is reused
   size_t scratch = 0;      ///< shared by all layers
 
   size_t total() const {
@@ -39,21 +39,22 @@ struct ScalarValues {
 };
 
 /// A network in the memory of one device: parameters, activations, and order of execution. Layer
-/// numbers and names without a phase refer to the training network. In a net that does not train,
-/// they refer to the test network. Used by one thread.
+/// numbers refer to the training network, or to the test network if the net does not train. Only
+/// the compute thread uses a net.
 class Net {
  public:
   struct Options {
     bool training = true;  ///< false: the forward pass of Network::in_test() only, in less memory
     Choices choices = {};
-    std::vector<std::string> keep = {};  ///< layers whose output is readable after a forward pass
+    std::vector<std::string> keep = {};  ///< layers whose output output() can read
     /// 2: learned parameters and statistics have a second buffer, so that an update does not
     /// overwrite the current values; see Parameters::flip().
     int versions = 1;
-    /// False: the net allocates nothing and has no values. It serves only to compute memory().
+    /// False: the net allocates nothing and has no values. Used only to compute memory().
     bool allocates_memory = true;
-    /// Layers that write factors instead of gradients (layers::FactorShape). rebuild() needs the
-    /// factors of `factor_rows` samples, the global batch. Frozen layers cannot write factors.
+    /// Layers that write factors instead of gradients (layers::FactorShape). rebuild() reads the
+    /// factors of `factor_rows` samples, which are the global batch. A layer with learning rate 0
+    /// cannot write factors.
     std::vector<std::string> factored = {};
     int64_t factor_rows = 0;
   };
@@ -65,16 +66,16 @@ class Net {
 
   /// Shape of a batch, (n, c, h, w).
   const Shape& input_shape() const;
-  /// Sets the next batch, before forward(): plain (n, c, h, w) in host memory, which the caller may
-  /// reuse at once. `extras` are all values of the first auxiliary input, then those of the next
-  /// one.
+  /// Sets the next batch. Must be called before forward(). `values` are plain (n, c, h, w) in host
+  /// memory, which the caller may reuse at once. `extras` are all values of the first auxiliary
+  /// input, then those of the next one.
   void set_input(std::span<const float> values, std::span<const float> extras = {});
-  /// Receives batches from a loader.
+  /// The object that receives batches from a data::Loader.
   BatchReceiver& batch_receiver();
 
-  /// Runs the layers of the step's phase; a net that does not train has only test layers. `gate`
-  /// may be null. The scalars are sent in DeviceStream::kSend, so later work in that stream waits
-  /// for this pass.
+  /// Runs the layers of the step's phase. A net that does not train has only test layers. `gate`
+  /// may be null. The pass copies the scalars to the host in DeviceStream::kSend, so later work in
+  /// that stream waits for this pass.
   void forward(const layers::StepContext& step, const Gate& gate = nullptr);
   /// Runs the backward pass after a forward pass in training. The callbacks may be null.
   void backward(const layers::StepContext& step, const OnGradient& on_gradient = nullptr,
@@ -82,12 +83,13 @@ class Net {
 
   /// The factor shape of a layer; none if the layer writes gradients.
   std::optional<layers::FactorShape> factor_shape(int layer) const;
-  /// Sets the memory for a layer's factors in the next backward passes, one row for each sample of
-  /// the net's batch. Null: the layer writes no factors. The caller owns the memory.
+  /// Sets the memory to which the next backward passes write a layer's factors, one row for each
+  /// sample of the net's batch. Null pointers: the layer writes no factors. The caller owns the
+  /// memory.
   void set_factor_memory(int layer, const layers::FactorMemory& memory);
-  /// Computes a layer's gradients from the stacked factors of Options::factor_rows samples. They go
-  /// to `sink`, or to the gradient memory if `sink` is null. During a pass, only callbacks may call
-  /// it.
+  /// Computes a layer's gradients from the stacked factors of Options::factor_rows samples. Passes
+  /// the gradients to `sink`, or writes them to the gradient memory if `sink` is null. During a
+  /// pass, only the callbacks may call this function.
   void rebuild(int layer, const layers::FactorMemory& stacked,
                const layers::GradientSink* sink = nullptr);
 
@@ -95,18 +97,18 @@ class Net {
   const Parameters& parameters() const;
   CanonicalValues& values();
   Diagnosis& diagnosis();
-  /// Passes a parameter's gradient to `sink`, piece by piece; the content of the gradient memory is
-  /// undefined afterwards. The gradient memory was filled from `canonical`, the values in canonical
-  /// order in device or staging memory.
+  /// Converts a parameter's gradient from canonical to packed order, and passes it to `sink` in
+  /// segments. `canonical` is device or staging memory other than the gradient memory. The content
+  /// of the gradient memory is undefined afterwards.
   void pack_gradient(const Parameter& parameter, std::span<const float> canonical,
                      const layers::GradientSink& sink);
 
-  /// The scalars that the layers of the last forward pass report, in order. Blocks until that pass
-  /// is done.
+  /// The scalars of the last forward pass, in the order of Network::scalars(). Blocks until the
+  /// pass is done.
   std::vector<ScalarValues> read_scalars() const;
 
-  /// The output of a layer after a forward pass, in plain layout; for tests, features and --test.
-  /// Throws LogicError unless the layer was in the last pass and its output is kept
+  /// The output of a layer after a forward pass, in plain layout; for unit tests, --extract and
+  /// --test. Throws LogicError unless the layer was in the last pass and its output is kept
   /// (Options::keep).
   std::vector<float> output(const std::string& layer) const;
 
@@ -119,11 +121,11 @@ class Net {
   /// Records the passes of each layer in training, on the track "compute". Null: stops recording.
   void set_trace(TraceRecorder* trace);
 
-  /// The choice made for each layer, for plan.json and checkpoints.
+  /// The algorithm choice of each layer, for plan.json and checkpoints.
   Choices choices() const;
-  /// The memory of this net.
   NetMemory memory() const;
-  /// Copies step parameters and labels to the memory in which layers read them.
+  /// Copies step parameters and labels to the memory from which the layers read them. Returns
+  /// `step` with a pointer to these step parameters.
   layers::StepContext on_device(const layers::StepContext& step);
 
  private:

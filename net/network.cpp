@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kMostElements = int64_t{1} << 31;
 
-/// A key that linear layers have in a network file. The layer itself does not use it.
+/// Describes the key "scheme" of linear layers. The trainer uses this key; the layer does not.
 void describe_scheme(Fields& fields, std::string& scheme) {
   static const std::vector<std::string> kNames{"auto", "ps", "sfb"};
   int index = static_cast<int>(std::find(kNames.begin(), kNames.end(), scheme) - kNames.begin());
@@ -24,7 +24,7 @@ void describe_scheme(Fields& fields, std::string& scheme) {
   scheme = kNames[static_cast<size_t>(index)];
 }
 
-/// Variants for the layer types; reading one fills the definition and scheme of `node`.
+/// One variant for each layer type. Reading a variant sets the definition and scheme of `node`.
 std::vector<Variant> layer_variants(Node& node) {
   std::vector<Variant> variants;
   for (const layers::LayerType& type : layers::layer_types())
@@ -36,13 +36,13 @@ std::vector<Variant> layer_variants(Node& node) {
   return variants;
 }
 
-/// The fields of one layer of any type. Reading makes the definition that the type names.
+/// Describes the fields of one layer. Reading creates the definition for the value of "type".
 void describe_layer(Fields& fields, Node& node) {
   std::string type;
   fields.variant("type", type, layer_variants(node), "layer type");
 }
 
-/// Reports unknown keys in "defaults" at their position there, not at the layers that inherit them.
+/// Reports an unknown key in "defaults" at its position there, not at the layers that inherit it.
 void check_defaults(const Json& network, const JsonPath& top) {
   if (!network.contains("defaults") || !network["defaults"].is_object()) return;
   const JsonPath place = top.at("defaults");
@@ -127,8 +127,8 @@ Shape infer(layers::Definition& definition, std::span<const Shape> inputs, const
   return output;
 }
 
-/// The position in "defaults" from which a layer inherited the value at `wrong`; none if the value
-/// is the layer's own.
+/// The position in "defaults" from which a layer inherited the value at `wrong`; none if the layer
+/// sets the value itself.
 std::optional<JsonPath> place_in_defaults(const LayerEntry& entry, const JsonPath& wrong) {
   for (const std::string& key : entry.defaulted) {
     const std::string taken = entry.place.at(key).pointer;
@@ -139,8 +139,8 @@ std::optional<JsonPath> place_in_defaults(const LayerEntry& entry, const JsonPat
   return std::nullopt;
 }
 
-/// For a message about a complete layer: the origin of the inherited keys in it, for example
-/// "kernel" is from /defaults/convolution.
+/// Returns the origins of the inherited keys that `message` contains. Example: "kernel" is from
+/// /defaults/convolution.
 std::string what_is_from_defaults(const LayerEntry& entry, const std::string& message) {
   std::string out;
   for (const std::string& key : entry.defaulted)
@@ -150,8 +150,8 @@ std::string what_is_from_defaults(const LayerEntry& entry, const std::string& me
   return out;
 }
 
-/// Runs an action that reads or checks a layer. An error in an inherited value is reported at its
-/// position in "defaults", with the layer that inherited it.
+/// Runs an action that reads or checks a layer. Reports an error in an inherited value at the
+/// position of the value in "defaults", and names the layer that inherited it.
 template <class Action>
 void with_places_of(const LayerEntry& entry, const Action& action) {
   try {
@@ -183,8 +183,8 @@ std::vector<std::string> inputs_of(const LayerEntry& entry, const layers::Defini
   return inputs;
 }
 
-/// If samples are mixed (mixup/cutmix), a layer that knows only one label for each sample would
-/// compute wrong values.
+/// Throws ConfigError if the layer reads labels but does not support mixed samples (mixup/cutmix).
+/// Such a layer would compute wrong values from the first label alone.
 void check_takes_mixtures(const Node& node, const JsonPath& place) {
   if (std::ranges::count(node.inputs, kNetworkLabel) == 0 || node.definition->supports_mixup())
     return;
@@ -209,7 +209,7 @@ bool same(const LayerEntry& one, const LayerEntry& other) {
          one.json == other.json;
 }
 
-/// "weight 10x100, bias 10".
+/// The names and shapes of the tensors that a node owns: "weight 10x100, bias 10".
 std::string tensors_text(const Node& node) {
   std::string out;
   const auto add = [&](const std::string& name, const Shape& shape) {
@@ -312,7 +312,7 @@ Network::Network(const Json& json, const std::string& file, int64_t batch, Label
   if (!std::ranges::equal(entries, in_test, same)) test_.reset(new Network(*this, in_test));
 }
 
-/// Tests do not mix samples.
+/// Tests do not mix samples, so the label form is kPlain.
 Network::Network(const Network& trained, const std::vector<LayerEntry>& entries)
     : file_(trained.file_),
       json_(trained.json_),
@@ -370,7 +370,7 @@ void Network::read_layers(const std::vector<LayerEntry>& entries, const Network*
   mark_what_reaches_a_loss(nodes_);
 }
 
-/// The nodes of its inputs must already exist.
+/// Creates the node of a layer. The nodes of the layer's inputs must exist already.
 Node Network::read_layer(const LayerEntry& entry) const {
   Node node;
   with_places_of(entry, [&] {
@@ -396,7 +396,8 @@ std::optional<int> Network::index_of(const std::string& name) const {
   return found->second;
 }
 
-/// Makes `node` use the parameters of node `owner`. Throws ConfigError unless their shapes agree.
+/// Makes `node` use the parameters of the node with the index `owner`. Throws ConfigError unless
+/// their shapes agree.
 void Network::share(Node& node, int owner, const JsonPath& place) {
   Node& other = nodes_[static_cast<size_t>(owner)];
   if (other.shares >= 0) return share(node, other.shares, place);

@@ -18,22 +18,22 @@ struct LayerEntry;
 /// One layer of a network. Nodes are sorted: every layer comes after its inputs.
 struct Node {
   std::unique_ptr<layers::Definition> definition;
-  /// How the workers sum its gradient: "ps", "sfb", or "auto". Only linear layers have the key; the
-  /// trainer uses it for runs on several machines.
+  /// How the workers sum the gradient: "ps" (by servers), "sfb" (by factors), or "auto" (as the job
+  /// file states). Only linear layers have this key. Only runs with several workers use it.
   std::string scheme = "auto";
-  /// Indices of nodes. Negative numbers are external inputs: kNetworkInput, kNetworkLabel, or the
-  /// result of auxiliary_input_number().
+  /// Indices of the nodes that it reads. A negative number is an external input: kNetworkInput,
+  /// kNetworkLabel, or the result of auxiliary_input_number().
   std::vector<int> inputs;
-  int shares = -1;         ///< the earlier node whose parameters it uses; -1: its own
+  int shares = -1;  ///< the earlier node whose parameters it uses; -1: it owns its parameters
   bool is_shared = false;  ///< whether other nodes use its parameters
   /// True if it is a loss, if a loss depends on its output, or if a loss depends on a node that
   /// uses its parameters.
   bool reaches_loss = false;
   Shape output;
 
-  /// The parameters that it owns.
+  /// The parameters that the node owns; empty if it uses those of another node.
   std::vector<layers::ParameterSpec> parameters() const;
-  /// The factor shape, if the gradients can be sent as factors. None for shared parameters.
+  /// The factor shape, if the gradients can be sent as factors. None if the parameters are shared.
   std::optional<layers::FactorShape> factors() const;
 };
 
@@ -46,9 +46,10 @@ struct ReportedScalar {
 };
 
 inline constexpr int kNetworkInput = -1;  ///< a batch's samples
-inline constexpr int kNetworkLabel = -2;  ///< their labels
-/// The input number of the auxiliary input at `index` in Network::extras(), and the inverse.
-/// auxiliary_input_index() is negative for other inputs.
+inline constexpr int kNetworkLabel = -2;  ///< the samples' labels
+/// auxiliary_input_number() returns the input number of the auxiliary input at `index` in
+/// Network::extras(). auxiliary_input_index() is the inverse; its result is negative for all other
+/// inputs.
 constexpr int auxiliary_input_number(int index) { return kNetworkLabel - 1 - index; }
 constexpr int auxiliary_input_index(int input) { return kNetworkLabel - 1 - input; }
 
@@ -61,14 +62,14 @@ enum class LabelForm : uint8_t {
 };
 
 class Network;
-/// The name in the file of an input that a node reads.
+/// The name in the network file of `input`, an element of Node::inputs.
 const std::string& source_name(const Network& network, int input);
 
 /// The keys of a network file, for its JSON Schema.
 void describe_network(Fields& fields);
 
-/// A network as defined by its JSON file: with expanded blocks, checked, and with inferred shapes.
-/// It does not depend on a device.
+/// A checked network, as its JSON file defines it. Blocks are expanded, and shapes are inferred. A
+/// network does not depend on a device.
 class Network {
  public:
   /// Reads and checks a network file for batches of `batch` samples. Throws ConfigError.
@@ -83,8 +84,8 @@ class Network {
   /// The training layers; in a network returned by in_test(), the test layers.
   const std::vector<Node>& nodes() const { return nodes_; }
   /// The network that tests, inference and exports compute: the layers in phase "test" and in both
-  /// phases. Returns this network if no layer is in only one phase. Its layers use the parameters
-  /// and statistics of the layers with the same names in this network.
+  /// phases. Returns this network if all layers are in both phases. A test layer uses the
+  /// parameters and statistics of the training layer with the same name.
   const Network& in_test() const { return test_ == nullptr ? *this : *test_; }
   /// (batch, channels, height, width)
   const Shape& input() const { return input_; }
@@ -97,11 +98,11 @@ class Network {
     return label_form_ == LabelForm::kPlain ? Shape{batch(), 1} : Shape{3, batch()};
   }
   bool reads_labels() const;
-  /// The shape of an input that a node reads.
+  /// The shape of `input`, an element of Node::inputs.
   Shape shape_of(int input) const;
   /// The index of the node with this layer name; none if there is no such layer.
   std::optional<int> index_of(const std::string& name) const;
-  /// The scalars of all layers, in order.
+  /// The scalars of all layers, in the order of nodes().
   std::vector<ReportedScalar> scalars() const;
   bool has_loss() const;
   /// The number of classes, which is the number of scores that the first classification loss reads;
@@ -109,15 +110,15 @@ class Network {
   int64_t classes() const;
 
   int64_t parameter_count() const;
-  /// {"name", "parameters", "layers": [...], "activation_bytes", "parameter_bytes"}. Activations
-  /// are those of one training batch, without memory reuse. Layers that are in only one phase have
-  /// the key "phase".
+  /// {"name", "parameters", "layers": [...], "activation_bytes", "parameter_bytes"}.
+  /// "activation_bytes" is the size of all activations of one training batch, without memory reuse.
+  /// A layer that is in only one phase has the key "phase".
   Json summary() const;
   /// The network's JSON as read, before the expansion of blocks.
   const Json& json() const { return json_; }
 
  private:
-  /// Makes the network for tests from its layers.
+  /// Creates the test network of `trained` from the layers of phase "test".
   Network(const Network& trained, const std::vector<LayerEntry>& entries);
   void read_head(int64_t batch);
   void read_layers(const std::vector<LayerEntry>& entries, const Network* trained);
@@ -132,7 +133,7 @@ class Network {
   LabelForm label_form_;
   std::vector<Node> nodes_;
   std::map<std::string, int> node_of_;   ///< by name, including the names of external inputs
-  std::unique_ptr<const Network> test_;  ///< null: no layer is in only one phase
+  std::unique_ptr<const Network> test_;  ///< null: all layers are in both phases
 };
 
 }  // namespace poseidon::net

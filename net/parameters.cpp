@@ -13,14 +13,15 @@ namespace poseidon::net {
 
 namespace {
 
-/// Kinds of tensors, for TensorMemory; an optimizer's kinds follow.
+/// Kinds of tensors for TensorMemory. The optimizer's state uses the kinds from 3 on.
 constexpr size_t kValues = 0, kNextValues = 1, kGradients = 2;
 
 size_t count_of(const Statistic& statistic) {
   return static_cast<size_t>(statistic.spec.shape.count());
 }
 
-/// The calls that are layers, in the network's order. Fusion may have changed the program's order.
+/// The calls of layers, without reorders, in the network's order. Fusion may have changed the order
+/// of the program.
 std::vector<const Call*> in_network_order(const Program& program) {
   std::vector<const Call*> owners;
   for (const Call& call : program.calls())
@@ -29,7 +30,7 @@ std::vector<const Call*> in_network_order(const Program& program) {
   return owners;
 }
 
-/// Floats of all parameters, or only of learned ones, in one version.
+/// Floats in one version of all parameters, or only of the learned ones, with padding.
 size_t floats_of(const Parameters& parameters, bool learned_only = false) {
   size_t floats = 0;
   for (const Parameter& parameter : parameters)
@@ -38,14 +39,14 @@ size_t floats_of(const Parameters& parameters, bool learned_only = false) {
   return floats;
 }
 
-/// Floats of all statistics in one version.
+/// Floats in one version of all statistics, with padding.
 size_t floats_of(const std::vector<Statistic>& statistics) {
   size_t floats = 0;
   for (const Statistic& statistic : statistics) floats += TensorMemory::padded(count_of(statistic));
   return floats;
 }
 
-/// The calls that use a layer's parameters, in order of the forward pass.
+/// The calls that use the parameters of `layer`, in the order of the forward pass.
 std::vector<Call*> users_of(const Network& network, Program& program, int layer) {
   std::vector<Call*> out;
   for (Call& call : program.calls())
@@ -54,14 +55,15 @@ std::vector<Call*> users_of(const Network& network, Program& program, int layer)
   return out;
 }
 
-/// The call that uses a layer's parameters last in the backward pass.
+/// The call that is the last one in the backward pass to use the parameters of `layer`.
 Call& last_user(const Network& network, Program& program, int layer) {
   const std::vector<Call*> all = users_of(network, program, layer);
   return **std::ranges::find_if(all, &Call::runs_backward);
 }
 
-/// Floats of the additional gradients of layers that share parameters. The first such layer in the
-/// backward pass needs none: it writes the gradient to which the others are added.
+/// Floats of the additional gradients of layers that share parameters. The first of these layers in
+/// the backward pass needs no additional gradient. It writes the gradient to which the others are
+/// added.
 size_t shared_floats(const Parameters& parameters, const Network& network, Program& program) {
   size_t floats = 0;
   for (const Parameter& parameter : parameters) {
@@ -77,7 +79,7 @@ bool has_tensors(const Parameters& parameters, int layer) {
   return !parameters.of(layer).empty() || !parameters.statistics_of(layer).empty();
 }
 
-/// A call in tests has the gate of the training layer with the same name.
+/// Sets the gate of each test call to the training layer whose tensors it reads.
 void find_gates(Program& tests, const Network& network, const Parameters& parameters) {
   const std::vector<Node>& nodes = network.in_test().nodes();
   for (Call& call : tests.calls()) {
@@ -89,7 +91,7 @@ void find_gates(Program& tests, const Network& network, const Parameters& parame
   }
 }
 
-/// Calls in tests read the tensors of training layers, and never write them.
+/// Binds test calls to the tensors of the training layers. Test calls never write these tensors.
 void bind_to(Program& program, Program& tests) {
   for (Call& call : tests.calls()) {
     if (call.gate < 0) continue;
@@ -99,7 +101,7 @@ void bind_to(Program& program, Program& tests) {
   }
 }
 
-/// Points a call to the current version of its layer's tensors.
+/// Sets the pointers of a call to the current version of its layer's tensors.
 void read_current(Call& call, Parameters& parameters) {
   const std::span<const int> learned = parameters.of(call.gate);
   const std::span<const int> tracked = parameters.statistics_of(call.gate);
@@ -228,7 +230,8 @@ void Parameters::allocate_memory() {
   if (tests_ != nullptr) bind_to(program_, *tests_);
 }
 
-/// Allocates memory for the tensors of all parameters. An OutOfMemory names the largest one.
+/// Allocates memory for one kind of tensor of all parameters. An OutOfMemory names the largest
+/// parameter.
 TensorMemory Parameters::taken(size_t floats, size_t kind, const char* what) const {
   try {
     return {device_, floats, kind, what};
@@ -241,8 +244,9 @@ TensorMemory Parameters::taken(size_t floats, size_t kind, const char* what) con
   }
 }
 
-/// Binds layers that share parameters to the owner's values. The first of them in the backward pass
-/// writes the gradient. The others write separate gradients, which are added to it in their order.
+/// Binds layers that share parameters to the values of the owner. The first of these layers in the
+/// backward pass writes the gradient. The others write separate gradients, which are added to that
+/// gradient in the order of the backward pass.
 void Parameters::bind_shared(int layer) {
   std::vector<Call*> all = users_of(network_, program_, layer);
   if (all.size() < 2 || of(layer).empty()) return;

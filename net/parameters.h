@@ -16,15 +16,15 @@ class Program;
 class Programs;
 struct Call;
 
-/// One learnable tensor of a net. Its memory has the order of its layer ("packed"). The network
-/// file defines canonical order, which is dense. Parameters::flip changes the current version.
+/// One learnable tensor of a net. In memory its elements have packed order, which its layer defines
+/// (layers::Layer::pack). Parameters::flip() changes the current version.
 struct Parameter {
   std::string name;  ///< "conv1.weight"
-  int layer = 0;     ///< index of its layer, as in the callbacks
+  int layer = 0;     ///< index of its layer in Network::nodes()
   int index = 0;     ///< its index among the layer's parameters
   layers::ParameterSpec spec;
-  /// False if no update changes it: its learning rate is 0, no loss depends on it, or the net does
-  /// not train.
+  /// False if no update changes the parameter: its learning rate is 0, no loss depends on it, or
+  /// the net does not train.
   bool learned = false;
   TensorVersions versions;    ///< packed
   std::span<float> gradient;  ///< packed; overwritten by each backward pass
@@ -33,7 +33,8 @@ struct Parameter {
   std::span<float> next() const { return versions.next(); }
 };
 
-/// A tracked statistic, never packed. Each forward pass in training overwrites `contribution`.
+/// A running statistic of a layer, in canonical order. Each forward pass in training writes the
+/// batch's contribution to the statistic to `contribution`.
 struct Statistic {
   std::string name;  ///< "bn1.running_mean"
   int layer = 0;
@@ -48,22 +49,23 @@ struct Statistic {
 /// Memory of a net's tensors, in bytes.
 struct ParameterMemory {
   size_t parameters = 0;
-  size_t second_version = 0;  ///< of learned parameters and of statistics
-  size_t gradients = 0;       ///< of parameters
-  size_t statistics = 0;      ///< with a batch's contributions to them
+  size_t second_version = 0;  ///< of the learned parameters and the statistics
+  size_t gradients = 0;       ///< of the parameters
+  size_t statistics = 0;      ///< of the statistics and of a batch's contributions to them
 };
 
-/// The parameters and statistics of a net, in network order, with one version or two.
+/// The parameters and statistics of a net, in the order of the network's layers. There are one or
+/// two versions of each (TensorVersions).
 class Parameters {
  public:
-  /// Lists the parameters and statistics, without memory. All arguments must outlive this object;
-  /// `versions` is 1 or 2.
+  /// Lists the parameters and statistics, and allocates no memory. All arguments must outlive this
+  /// object. `versions` is 1 or 2.
   Parameters(Device& device, const Network& network, Programs& programs, int versions);
 
   /// Allocates memory for all tensors and binds it to the programs' layers. An OutOfMemory names
   /// the largest tensor.
   void allocate_memory();
-  /// The memory of all tensors.
+  /// The memory that allocate_memory() allocates.
   ParameterMemory memory() const;
 
   auto begin() { return parameters_.begin(); }
@@ -80,15 +82,17 @@ class Parameters {
   std::span<const int> statistics_of(int layer) const {
     return statistics_of_layer_[static_cast<size_t>(layer)];
   }
-  /// The layers with values to sum over the shards of a step, in order of the forward pass: layers
-  /// announced in the backward pass, and layers with statistics.
+  /// The layers whose values are summed over the logical shards of a step: layers announced in the
+  /// backward pass, and layers with statistics. In the order of the forward pass.
   std::span<const int> summed_layers() const { return summed_layers_; }
-  /// Whether the backward pass announces this layer (OnGradient): it has learned parameters.
+  /// Whether the backward pass announces this layer (OnGradient), that is, whether it has learned
+  /// parameters.
   bool announces(int layer) const;
 
   int versions() const { return versions_; }
-  /// Switches the layer's learned parameters and statistics to their other version. Does nothing if
-  /// there is one version. During a pass, only the callbacks BetweenLayers and Gate may call it.
+  /// Makes the next version of the layer's learned parameters and statistics the current one. Does
+  /// nothing if there is one version. During a pass, only the callbacks BetweenLayers and Gate may
+  /// call this function.
   void flip(int layer);
 
   /// The layer that owns a parameter.

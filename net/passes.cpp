@@ -13,8 +13,9 @@ int64_t address(const void* memory) {
   return static_cast<int64_t>(std::bit_cast<intptr_t>(memory));
 }
 
-/// Everything that these calls depend on, except for device memory content. Addresses are included,
-/// because updates have two versions and factors have several buffers.
+/// The graph key of a group of calls: everything that the calls depend on, except the content of
+/// device memory. The key contains addresses, because parameters have two versions and factors have
+/// several buffers.
 GraphKey key_of(std::string_view what, const layers::StepContext& step,
                 std::span<Call* const> group) {
   GraphKey key{what,
@@ -49,7 +50,7 @@ void Passes::issue(std::string_view what, const layers::StepContext& step, Group
 
 // ---- forward
 
-/// The number of calls up to the next gate.
+/// The size of the next group: all calls before the next call with a gate.
 size_t Passes::forward_group(Group left, bool gated) const {
   if (!graph_capture_->records()) return 1;
   size_t size = 1;
@@ -64,7 +65,7 @@ void Passes::forward(const layers::StepContext& step, const Gate& gate) {
     left = left.subspan(group.size());
     const Call& first = *group.front();
     if (gate && first.gate >= 0) gate(first.gate);
-    const TraceScope span(trace, first.labels.forward);  // for the complete group
+    const TraceScope span(trace, first.labels.forward);  // covers the complete group
     issue("forward", step, group, [&] {
       for (Call* call : group) call->layer->forward(step, call->memory);
     });
@@ -73,7 +74,7 @@ void Passes::forward(const layers::StepContext& step, const Gate& gate) {
 
 // ---- backward
 
-/// The number of calls up to and including the next announced layer.
+/// The size of the next group: all calls up to the next announced layer, inclusive.
 size_t Passes::backward_group(Group left, bool announced) const {
   if (!graph_capture_->records()) return 1;
   size_t size = 1;
@@ -113,7 +114,8 @@ void Passes::issue_backward(const layers::StepContext& step, Group group,
   }
   if (announced) on_gradient(last.announces);
   if (!announced || !last.writes_factors) return;
-  // The factors are already announced, so they are sent while the input gradient is computed.
+  // The factors are announced, so the trainer sends them while the device computes the input
+  // gradient.
   const TraceScope span(trace_, last.labels.backward);
   issue("behind factors", step, group.last(1), [&] { last.layer->backward(step, last.memory); });
 }

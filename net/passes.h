@@ -14,16 +14,18 @@ namespace poseidon::net {
 class Program;
 struct Call;
 
-/// The forward and backward passes of a program. Calls run in order, in groups between the
-/// callbacks. A device that records work (core/device.h: GraphCapture) gets the largest possible
-/// groups; other devices get one call in each group. A group is one span of the trace, named after
-/// its first call in forward and its last call in backward. Used by the compute thread.
+/// The forward and backward passes of a program. Calls run in groups, with the callbacks between
+/// the groups. On a device that records work (GraphCapture in core/device.h), groups are as large
+/// as possible; on other devices a group is one call. A group is one span of the trace. The span
+/// has the name of the first call in forward, and of the last call in backward. Only the compute
+/// thread uses this class.
 class Passes {
  public:
-  /// Both must outlive this object.
+  /// `device` and `program` must outlive this object.
   Passes(Device& device, Program& program);
 
-  /// `step` has its step parameters in device memory. The callbacks may be null.
+  /// The step parameters of `step` must be in device memory (Net::on_device). The callbacks may be
+  /// null.
   void forward(const layers::StepContext& step, const Gate& gate);
   void backward(const layers::StepContext& step, const OnGradient& on_gradient,
                 const BetweenLayers& between_layers);

@@ -24,8 +24,8 @@ void check_same_order(const Call& call, const Call& owner) {
   }
 }
 
-/// The values of a batch: value 0 is the samples, then follow the auxiliary inputs. The labels are
-/// last, if a layer reads them.
+/// Creates the values of the external inputs. Value 0 is the samples; the auxiliary inputs follow.
+/// The labels are last, if a layer reads them.
 std::vector<Value> values_of_batch(const Network& network, Format format_of_samples) {
   const auto value = [](const Shape& shape, Format format, bool kept) {
     return Value{.shape = shape, .format = format, .producer = -1, .consumers = {}, .kept = kept};
@@ -37,7 +37,7 @@ std::vector<Value> values_of_batch(const Network& network, Format format_of_samp
   return values;
 }
 
-/// The index of the value for an external input of a node.
+/// The index in values_ of an external input, which is a negative element of Node::inputs.
 int value_of_batch(const Network& network, int input) {
   if (input == kNetworkInput) return 0;
   if (input == kNetworkLabel) return 1 + static_cast<int>(network.extras().size());
@@ -69,7 +69,7 @@ Program::Program(const Network& network, layers::LayerFactory& factory, const Op
   end_piece_ = arena.pieces();
 }
 
-/// Throws ConfigError for layers that cannot write factors.
+/// Throws ConfigError if a layer in Options::factored cannot write factors.
 void Program::check_factored() const {
   check(options_.factored.empty() || options_.factor_rows > 0,
         "Options::factor_rows is set if Options::factored is not empty");
@@ -113,7 +113,8 @@ void Program::add_operation(const Operation& operation) {
                                .output_shape = network_.nodes()[at(operation.output)].output,
                                .input_formats = {},
                                .input_needs_gradient = {},
-                               // Tests keep parameters in the same order as training.
+                               // A test layer must store parameters in the same order as its
+                               // training layer.
                                .training = options_.training || options_.trained != nullptr,
                                .relu = operation.relu,
                                .residual = operation.residual,
@@ -165,9 +166,10 @@ void Program::add_operation(const Operation& operation) {
   calls_.push_back(std::move(call));
 }
 
-/// The value itself, or a copy in another format. All readers of that format share the copy.
+/// Returns the index of the value in `format`: `value` itself, or a copy. All readers of that
+/// format share the copy.
 int Program::in_format(int value, Format format) {
-  // The format of the input is the one that its first reader needs.
+  // The first reader of the samples determines their format.
   if (value == 0 && batch_input_ != nullptr && values_[0].consumers.empty())
     values_[0].format = batch_input_->format_for(values_[0].shape, format);
   if (values_[at(value)].format == format) return value;
@@ -208,9 +210,9 @@ void Program::mark_backward() {
   }
 }
 
-/// Whether a call may write its output to the memory of one of its inputs.
+/// Whether a call may write its output to the memory of its input with this index.
 bool Program::may_overwrite(const Call& call, int input) const {
-  // If the call reads an input twice, the first part of the output would overwrite it too early.
+  // A call that reads the input twice could overwrite elements before it has read them twice.
   if (std::ranges::count(call.inputs, call.inputs[at(input)]) > 1) return false;
   const int self = values_[at(call.output)].producer;
   const Value& value = values_[at(call.inputs[at(input)])];
@@ -230,7 +232,7 @@ bool Program::may_overwrite(const Call& call, int input) const {
   return true;
 }
 
-/// Activations are in use from their producer to their last reader.
+/// An activation is in use from its producer to its last reader, in the forward or backward pass.
 void Program::place_activations() {
   pieces_.values.assign(values_.size(), -1);
   for (size_t v = 0; v < values_.size(); ++v) {
@@ -264,8 +266,8 @@ void Program::place_activations() {
   }
 }
 
-/// The piece of this value in the training program, for values of a batch. -1 for outputs of calls,
-/// and for labels that the training program does not read.
+/// For a value of the batch in a test program: the piece of this value in the training program. -1
+/// for all other values, and for labels that the training program does not read.
 int Program::trained_piece(size_t value) const {
   const bool is_there = options_.trained != nullptr && values_[value].producer < 0 &&
                         (static_cast<int>(value) != value_of_batch(network_, kNetworkLabel) ||
@@ -273,7 +275,8 @@ int Program::trained_piece(size_t value) const {
   return is_there ? options_.trained->pieces_.values[value] : -1;
 }
 
-/// The call of the layer with this name in the training program, whose parameters this one uses.
+/// The call in the training program whose parameters this layer uses: the layer with the same name.
+/// Null if there is none.
 const Call* Program::trained_call(const layers::Definition& definition) const {
   const Program* trained = options_.trained;
   if (trained == nullptr || definition.parameters().empty()) return nullptr;
@@ -282,7 +285,8 @@ const Call* Program::trained_call(const layers::Definition& definition) const {
   return call < 0 ? nullptr : &trained->calls_[at(call)];
 }
 
-/// Gradients are in use from the consumer that writes one to the producer that reads it.
+/// A gradient is in use from the backward pass of the consumer, which writes it, to that of the
+/// producer, which reads it.
 void Program::place_gradients() {
   pieces_.contributions.resize(values_.size());
   pieces_.input_gradients.resize(calls_.size());
@@ -308,8 +312,8 @@ void Program::place_gradients() {
   }
 }
 
-/// Workspaces are in use from a call's forward pass to its backward pass. All calls share the
-/// scratch memory.
+/// The workspace of a call is in use from its forward pass to its backward pass. All calls share
+/// the scratch memory.
 void Program::place_workspaces() {
   const int count = static_cast<int>(calls_.size());
   pieces_.workspaces.assign(calls_.size(), -1);
@@ -328,7 +332,8 @@ void Program::place_workspaces() {
   if (scratch_bytes > 0)
     pieces_.scratch =
         arena_.add(scratch_bytes, schedule_.first, schedule_.end(), {greediest, "scratch memory"});
-  // On a synchronous device, no work runs concurrently with a pass.
+  // On a device that shares host memory, no work runs concurrently with a pass, so `scratch`
+  // suffices.
   if (rebuild_bytes > 0 && !factory_.device().shares_memory())
     pieces_.rebuild_scratch =
         arena_.add(rebuild_bytes, schedule_.first, schedule_.end(), {greediest, "scratch memory"});

@@ -12,14 +12,14 @@
 
 namespace poseidon::net {
 
-/// One activation: the output of a call, or an external input, and its readers.
+/// One activation (the output of a call, or an external input) and its readers.
 struct Value {
   Shape shape;
   Format format;
-  int producer = -1;           ///< call; -1: part of the batch
-  std::vector<int> consumers;  ///< calls, in order
+  int producer = -1;           ///< index of a call; -1: an external input, part of the batch
+  std::vector<int> consumers;  ///< indices of the calls that read it, in order
   bool needs_gradient = false;
-  bool kept = false;  ///< whether its memory is not reused
+  bool kept = false;  ///< true: no other value reuses its memory
 };
 
 /// One layer, or a reorder between formats, in the program.
@@ -27,17 +27,17 @@ struct Call {
   std::unique_ptr<layers::Layer> layer;
   int node = -1;  ///< the node that defines the layer; -1: a reorder
   const layers::Definition* definition = nullptr;  ///< of the node; null: a reorder
-  int inputs_read_back = 0;    ///< number of inputs, from the first, that the backward pass reads
+  int inputs_read_back = 0;    ///< the backward pass reads this many inputs, from the first
   std::vector<int> inputs;     ///< indices of values
   int output = 0;              ///< index of a value
-  bool runs_backward = false;  ///< a loss depends on it, and it or an earlier call needs a gradient
+  bool runs_backward = false;  ///< a loss depends on it, and it or an earlier call has parameters
   bool makes_input_gradient = false;  ///< its backward pass makes the gradient of an input
   bool writes_factors = false;
-  layers::FactorMemory factors;  ///< memory for its factors
-  int gate = -1;                 ///< the node whose tensors the forward pass reads; -1: none
-  int announces = -1;            ///< the node whose gradients are final after this call; -1: none
-  /// For shared parameters: a separate gradient of this call, and the gradient to which it is
-  /// added.
+  layers::FactorMemory factors;  ///< memory to which it writes its factors
+  int gate = -1;                 ///< the node whose tensors it reads (argument of Gate); -1: none
+  int announces = -1;  ///< the node whose gradients are final after it (OnGradient); -1: none
+  /// For shared parameters: the separate gradient that this call writes, and the gradient to which
+  /// it is added.
   struct Added {
     std::span<const float> gradient;
     std::span<float> to;
@@ -46,11 +46,12 @@ struct Call {
   layers::Bindings memory;
   struct {
     TraceRecorder::Label forward = 0, backward = 0, rebuild = 0;
-  } labels = {};  ///< valid while there is a trace
+  } labels = {};  ///< of spans in the trace; valid after Net::set_trace()
 };
 
-/// The moments at which the calls of a program run. The moments of a test program follow those of
-/// its training program, so that both use one arena.
+/// The moments (net/memory_plan.h) at which the calls of a program run. The moments of a test
+/// program follow those of its training program, so the pieces of both can share memory in one
+/// arena.
 struct CallSchedule {
   int first = 0;
   int calls = 0;
@@ -68,15 +69,16 @@ class Program {
   struct Options {
     bool training = true;
     std::map<std::string, layers::AlgorithmChoice> choices;
-    std::vector<std::string> keep;      ///< layers whose output must remain after the step
+    std::vector<std::string> keep;      ///< layers whose output must be readable after the step
     std::vector<std::string> factored;  ///< layers that write factors
     int64_t factor_rows = 0;            ///< number of samples in stacked factors
-    /// The training program, if this program runs its tests: forward only, with the same batches
-    /// and with parameters in the same order. Passes of the two programs never overlap.
+    /// For a test program: its training program, whose input tensors and parameters it uses. A test
+    /// program runs forward only. Passes of the two programs never overlap. Null: this is not a
+    /// test program.
     const Program* trained = nullptr;
   };
 
-  /// Adds the pieces that it needs to `arena`, which must outlive this object.
+  /// Adds all required pieces to `arena`. All references must outlive this object.
   Program(const Network& network, layers::LayerFactory& factory, const Options& options,
           Arena& arena);
 
@@ -90,20 +92,21 @@ class Program {
   const std::vector<Call>& calls() const { return calls_; }
   /// The call that computes a node; null if the node was fused into another one.
   Call* call_of(int node);
-  /// The memory that receives batches, and the object that writes them there (may be null).
+  /// The input tensors, and the object that writes batches to them (may be null).
   struct Input {
     Tensor samples, labels;      ///< labels: null if no layer reads them
     std::vector<Tensor> extras;  ///< in the order of Network::extras(), plain
     layers::BatchInput* writer;
   };
   Input input() const;
-  /// The output of a node. A null tensor if the node was fused into a later one, or if its memory
-  /// is reused.
+  /// The output of a node. Returns a null tensor if a later node was fused into this one, or if the
+  /// memory of the output is reused.
   Tensor kept_output(int node) const;
   size_t scratch_bytes() const {
     return pieces_.scratch < 0 ? 0 : arena_.bytes_of(pieces_.scratch);
   }
-  /// The memory of a call for the computation of gradients from factors, which may run concurrently
+  /// The memory with which a call computes gradients from factors (Layer::rebuild). On an
+  /// asynchronous device its scratch memory is separate, because this work may run concurrently
   /// with the passes.
   layers::Bindings rebuild_memory(const Call& call) const;
   /// The name of a call in messages: the layer's name, or "reorder after" a layer.
@@ -131,7 +134,7 @@ class Program {
   std::vector<Call> calls_;
   std::vector<Value> values_;
   std::vector<int> value_of_node_;
-  std::vector<int> call_of_node_;  ///< -1: fused into another one
+  std::vector<int> call_of_node_;  ///< -1: fused into the call of another node
   std::map<std::pair<int, Format>, int> reordered_;
   /// Numbers of pieces in the arena; -1: none.
   struct ArenaPieces {
@@ -140,14 +143,15 @@ class Program {
     std::vector<std::vector<int>> input_gradients;  ///< by call and input
     std::vector<int> workspaces;                    ///< by call
     int scratch = -1;                               ///< shared by all passes
-    int rebuild_scratch = -1;  ///< for work concurrent with the passes; -1: use `scratch`
+    int rebuild_scratch = -1;                       ///< for Layer::rebuild; -1: use `scratch`
   } pieces_;
   CallSchedule schedule_;
   Arena& arena_;
   int first_piece_, end_piece_;
 };
 
-/// The values of a device tensor, in memory order. Blocks until they are computed.
+/// The values of a device tensor as fp32, in memory order, padding included. Blocks until the
+/// values are computed.
 std::vector<float> read_values(Device& device, std::span<const float> memory);
 std::vector<float> read_values(Device& device, const Tensor& tensor);
 

@@ -8,14 +8,15 @@
 
 namespace poseidon::net {
 
-/// The programs that a net runs: the training program, and a test program if tests differ. Both use
-/// one memory block, each all of it while it runs. A net that does not train has one program, for
-/// the network that it gets.
+/// The programs that a net runs: the training program, and a test program if the test network
+/// differs. Both use one arena, because their passes never overlap. A net that does not train has
+/// only a main program, for the network that it receives.
 class Programs {
  public:
   Programs(const Network& network, layers::LayerFactory& factory, const Program::Options& options);
 
-  /// Allocates the arena and binds it. An OutOfMemory names the layer with the largest piece.
+  /// Allocates the arena and binds its memory to all calls. An OutOfMemory names the layer with the
+  /// largest piece.
   void allocate_memory();
 
   Program& main() { return main_; }
@@ -23,10 +24,11 @@ class Programs {
   /// The test program; null if tests run the main program.
   Program* tests() { return tests_ ? &*tests_ : nullptr; }
   const Program* tests() const { return tests_ ? &*tests_ : nullptr; }
-  /// The memory that receives batches for both programs.
+  /// The input tensors of both programs, which are the same.
   Program::Input input() const;
 
-  /// Bytes of activations, their gradients, workspaces and scratch memory, after reuse.
+  /// Bytes of the arena: activations, their gradients, workspaces and scratch memory, with memory
+  /// reuse.
   size_t arena_bytes() const { return arena_.bytes(); }
   size_t scratch_bytes() const;
 

@@ -5,10 +5,10 @@
 
 namespace poseidon::net {
 
-/// A tensor with one version or two. With two versions, an update reads the current one and writes
-/// the next one; flip() swaps their roles. The memory never moves. Only the parity of the number of
-/// flips determines the current version. Therefore work recorded with their addresses is valid
-/// again after two flips.
+/// A tensor with one or two versions. With two versions, an update reads the current version and
+/// writes the next one; flip() exchanges them. The memory never moves, and two flips restore the
+/// current version. So recorded work (GraphCapture in core/device.h), which contains the addresses
+/// of the versions, is valid again after two flips.
 class TensorVersions {
  public:
   TensorVersions() = default;
@@ -16,7 +16,7 @@ class TensorVersions {
   TensorVersions(std::span<float> even, std::span<float> odd) : versions_{even, odd} {}
 
   std::span<float> current() const { return versions_[parity_]; }
-  /// The version that an update writes. With one version, it is the current one.
+  /// The version that an update writes. If there is one version, next() is the current version.
   std::span<float> next() const { return versions_[1 - parity_]; }
   void flip() { parity_ = 1 - parity_; }
 
