@@ -16,7 +16,7 @@ bool takes_norm(const net::Node& node) {
   return has_own_parameters(node) && (type == "convolution" || type == "linear");
 }
 
-/// Returns the factor of each channel, in double precision.
+/// Returns the factor of each channel: scale / sqrt(variance + epsilon), in double precision.
 std::vector<double> factors_of(const TrainedWeights& trained, const net::Node& norm) {
   const auto& definition = dynamic_cast<const layers::BatchNorm&>(*norm.definition);
   const std::vector<float> scale = trained.read(definition.name + ".scale"),

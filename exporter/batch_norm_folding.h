@@ -4,12 +4,14 @@
 
 #include "exporter/trained_weights.h"
 
-/// In testing, a batch norm multiplies and adds values that do not depend on the input. After a
-/// convolution or a linear layer, it can therefore be folded into that layer's weight and bias.
+/// In testing, a batch norm multiplies each channel by a constant and adds a constant. Therefore a
+/// batch norm after a convolution or linear layer can be folded into the weight and bias of that
+/// layer.
 namespace poseidon::exporter {
 
-/// For each node of the network, the batch norm to fold into it; null: none. Only this batch norm
-/// reads the node, and the node is not in `outputs`. Neither of the two shares its parameters.
+/// Returns, for each node of the network, the batch norm to fold into the node; null: none.
+/// Conditions: only this batch norm reads the node, the node is not in `outputs`, and neither
+/// shares its parameters with another node.
 std::vector<const net::Node*> foldable_norms(const net::Network& network,
                                              const std::vector<int>& outputs);
 

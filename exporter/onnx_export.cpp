@@ -26,7 +26,8 @@ const OnnxRules& onnx_rules() {
   return kRules;
 }
 
-/// Returns true for layers that only report scalars (losses, accuracies) and for silence.
+/// Returns true for layers that have no output in the model: those that report scalars (losses,
+/// accuracies), and silence.
 bool is_left_out(const net::Node& node) {
   return !node.definition->scalars().empty() || node.definition->type() == "silence";
 }
@@ -92,8 +93,8 @@ class OnnxBuilder {
           if (input >= 0) needed_[static_cast<size_t>(input)] = true;
   }
 
-  /// Adds the auxiliary inputs that the remaining layers read. Targets of omitted losses are not
-  /// among them.
+  /// Adds the auxiliary inputs that the exported layers read. Inputs that only omitted losses read
+  /// are not added.
   void put_extras() {
     const net::Network& network = trained_.network();
     for (size_t i = 0; i < network.extras().size(); ++i) {

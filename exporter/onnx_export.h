@@ -14,10 +14,11 @@ struct OnnxExport {
   std::string producer_version = "";
 };
 
-/// Creates an ONNX model of the network in test phase. Its outputs are the values that losses
-/// score, the main loss first, and then the values that no layer reads. Omits losses, accuracies,
-/// and layers that only these need. Values are read when the model is written, so `trained` must
-/// outlive the model. Throws ConfigError that names a layer that ONNX cannot express.
+/// Creates an ONNX model of the network in test phase. Its outputs are the first inputs of the
+/// losses (largest loss weight first), then the values that no layer reads. Omits losses,
+/// accuracies, and layers that only these need. The values of tensors are read when the model is
+/// encoded and written, so `trained` must outlive the model. Throws ConfigError that names a layer
+/// that cannot be expressed in ONNX.
 OnnxModel make_onnx_model(const TrainedWeights& trained, const OnnxExport& options);
 
 /// Summary of the written file.
@@ -26,8 +27,8 @@ struct OnnxReport {
   size_t nodes = 0, tensors = 0;
 };
 
-/// Throws ConfigError if the file would reach 2 GiB, protobuf's limit. Throws RunError if it cannot
-/// be written.
+/// Writes the ONNX model to the file `output`. Throws ConfigError if the file would reach 2 GiB,
+/// protobuf's limit. Throws RunError if the file cannot be written.
 OnnxReport export_onnx(const TrainedWeights& trained, const OnnxExport& options,
                        const std::filesystem::path& output);
 

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kToFloat = 1;
 
-/// Returns scale * x + shift.
+/// Adds nodes that compute scale * x + shift. Returns the name of the result.
 std::string scaled(OnnxLayer& layer, double scale, double shift) {
   std::string value = layer.input();
   if (scale != 1) value = layer.put("Mul", {value, layer.scalar(scale)});
@@ -20,7 +20,7 @@ std::string scaled(OnnxLayer& layer, double scale, double shift) {
   return value;
 }
 
-/// For a layer that is equal to one ONNX operator.
+/// Rule for a layer that one ONNX operator computes.
 template <const char* kType>
 void put_plain(OnnxLayer& layer) {
   layer.finish(kType, layer.inputs());
@@ -92,7 +92,8 @@ void put_prelu(OnnxLayer& layer) {
                {layer.input(), shared ? layer.trained("slope") : along_channels(layer, "slope")});
 }
 
-/// Returns the second input, reshaped if its rank differs from that of the first.
+/// Returns the name of the second input. If its rank differs from that of the first input, adds a
+/// node that reshapes it.
 std::string given_factor(OnnxLayer& layer) {
   const int rank = layer.input_shape(0).rank();
   if (layer.input_shape(1).rank() == rank) return layer.input(1);

@@ -1,6 +1,6 @@
 #include "exporter/onnx_graph.h"
 
-// The field numbers are those of onnx.proto, for each message.
+// Field numbers are those of the messages in onnx.proto.
 
 namespace poseidon::exporter {
 

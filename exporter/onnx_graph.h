@@ -55,8 +55,8 @@ struct OnnxModel {
   std::vector<std::pair<std::string, std::string>> metadata = {};
 };
 
-/// Returns the bytes of an ONNX file. Data that the tensors' `fill` functions use must outlive the
-/// result.
+/// Encodes an ONNX file. The result calls OnnxTensor::fill when it is written, so data that these
+/// functions use must outlive the result.
 WireWriter encode(const OnnxModel& model);
 
 }  // namespace poseidon::exporter

@@ -12,7 +12,7 @@ namespace poseidon::exporter {
 
 namespace {
 
-/// Writes the bytes of values in memory.
+/// Returns a function that writes the bytes of `values`.
 template <class Value>
 WireWriter::Fill fill_with(std::vector<Value> values) {
   return [values = std::move(values)](std::span<std::byte> to) {
@@ -121,7 +121,7 @@ std::string OnnxLayer::integers(std::vector<int64_t> values) {
   return name;
 }
 
-/// Unique: the names of layers have no empty part between dots.
+/// The name is unique, because the name of a layer never contains two consecutive dots.
 std::string OnnxLayer::next_name() { return text(node_.definition->name, "..", ++made_); }
 
 const std::string& OnnxLayer::output_name() const {

@@ -10,8 +10,8 @@
 
 namespace poseidon::exporter {
 
-/// The interface of a conversion rule: describes one layer and adds its nodes and tensors to the
-/// model.
+/// One layer, as a conversion rule (OnnxRule) sees it. The rule reads the layer's properties, and
+/// adds ONNX nodes and tensors to the model.
 class OnnxLayer {
  public:
   using Names = std::vector<std::string>;
@@ -26,7 +26,7 @@ class OnnxLayer {
     return dynamic_cast<const Definition&>(*node_.definition);
   }
   size_t input_count() const { return node_.inputs.size(); }
-  /// Returns the name of a value that the layer reads.
+  /// Returns the name in the model of an input of the layer.
   std::string input(size_t index = 0) const;
   Names inputs() const;
   Shape input_shape(size_t index = 0) const;
@@ -34,15 +34,17 @@ class OnnxLayer {
   bool has_parameter(std::string_view name) const;
 
   // Add tensors to the model. Each returns the tensor's name.
-  /// Adds a trained parameter or statistic, optionally with other extents.
+  /// Adds a trained parameter or statistic by its name in the layer. `extents`: other extents for
+  /// the same values.
   std::string trained(const std::string& name);
   std::string trained(const std::string& name, std::vector<int64_t> extents);
-  /// Adds the weight, and the bias if there is one, with the batch norm folded in.
+  /// Adds the weight, and the bias if there is one. If a batch norm is folded into the layer, adds
+  /// the folded weight and bias.
   Names weights();
   std::string scalar(double value);
   std::string integers(std::vector<int64_t> values);
 
-  /// Adds an intermediate node. Returns the name of its output.
+  /// Adds an intermediate ONNX node of this type. Returns the name of its output.
   std::string put(const std::string& type, Names inputs, OnnxAttributes attributes = {});
   /// Adds an intermediate node with two outputs.
   Names put_two(const std::string& type, Names inputs, OnnxAttributes attributes);
@@ -69,7 +71,7 @@ class OnnxLayer {
 using OnnxRule = void (*)(OnnxLayer&);
 using OnnxRules = std::map<std::string_view, OnnxRule>;
 
-/// Rules by layer type. Each function is in a separate file.
+/// The rules, by layer type. Each of these functions is in a separate source.
 OnnxRules onnx_function_rules();
 OnnxRules onnx_normalization_rules();
 OnnxRules onnx_shape_rules();

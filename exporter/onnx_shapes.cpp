@@ -80,7 +80,7 @@ void put_reduction(OnnxLayer& layer) {
   layer.finish("Mul", {result, layer.scalar(reduction.coefficient)});
 }
 
-/// An extent of 0 keeps the input's number of samples.
+/// In ONNX, an extent of 0 keeps the input's extent, here the number of samples.
 void put_reshape(OnnxLayer& layer) {
   std::vector<int64_t> extents{0};
   for (int axis = 1; axis < layer.output_shape().rank(); ++axis)

@@ -1,4 +1,4 @@
-// ONNX rules of layers whose outputs depend on windows, or on all, of their input.
+// ONNX rules of convolution, deconvolution, linear layers and pooling.
 
 #include <algorithm>
 
@@ -15,7 +15,7 @@ using Integers = std::vector<int64_t>;
 
 Integers both(const std::array<int64_t, 2>& pair) { return {pair[0], pair[1]}; }
 
-/// Returns the paddings in ONNX's order: before both axes, then after both.
+/// Returns the padding in ONNX's order: before rows and columns, then after rows and columns.
 Integers pads(const Sides& sides) {
   return {sides.before[0], sides.before[1], sides.after[0], sides.after[1]};
 }
@@ -53,8 +53,9 @@ void put_linear(OnnxLayer& layer) {
 
 // ---- pooling
 
-/// Returns the padding with as many cells after the input as the windows reach. ONNX rounds down,
-/// and this padding gives it the same number of windows.
+/// Returns the padding that ONNX needs to compute the same number of windows. ONNX rounds this
+/// number down. Therefore the padding after the input is exactly the cells of the last window
+/// beyond the input.
 Sides reach(const layers::Pooling& pooling) {
   return {.before = pooling.padding.before, .after = {pooling.overhang(0), pooling.overhang(1)}};
 }
@@ -69,9 +70,9 @@ void put_maximum(OnnxLayer& layer, const layers::Pooling& pooling) {
   layer.finish("MaxPool", layer.inputs(), pooling_attributes(pooling, reach(pooling)));
 }
 
-/// Poseidon's mean counts cells of the padding, but no cells beyond it. If a window reaches beyond
-/// the padding, the padding becomes part of the input. The cells beyond become ONNX's padding,
-/// which is not counted.
+/// Poseidon's mean counts cells in the padding, but no cells beyond the padding. If a window
+/// reaches beyond the padding, a Pad node adds the padding to the input. The cells beyond it become
+/// ONNX's padding, which is not counted.
 void put_mean(OnnxLayer& layer, const layers::Pooling& pooling) {
   const Sides &padding = pooling.padding, reached = reach(pooling);
   const bool within = reached.after[0] <= padding.after[0] && reached.after[1] <= padding.after[1];
@@ -92,8 +93,8 @@ void put_mean(OnnxLayer& layer, const layers::Pooling& pooling) {
   layer.finish("AveragePool", {input}, pooling_attributes(pooling, beyond));
 }
 
-/// Computes the mean of a window's values weighted by the values themselves; 0 if their sum is 0 or
-/// less. Both sums are means over the same number of cells.
+/// In testing, stochastic pooling computes sum(x * x) / sum(x) of each window, or 0 if sum(x) is 0
+/// or less. ONNX has no sum over windows. Means over the same cells have the same ratio.
 void put_stochastic(OnnxLayer& layer, const layers::Pooling& pooling) {
   const OnnxAttributes attributes = pooling_attributes(pooling, reach(pooling));
   const std::string square = layer.put("Mul", {layer.input(), layer.input()}),
@@ -117,7 +118,7 @@ std::string put_even_means(OnnxLayer& layer, const std::string& input, int64_t a
   return layer.put("Concat", means, {{"axis", axis}});
 }
 
-/// The mean over a rectangle is computed along the rows, then along the columns.
+/// The mean of a rectangle is the mean over its columns of the means over its rows.
 void put_even(OnnxLayer& layer, const layers::Pooling& pooling) {
   const std::string rows = put_even_means(layer, layer.input(), 2, pooling.even_windows(0));
   layer.finish("Identity", {put_even_means(layer, rows, 3, pooling.even_windows(1))});

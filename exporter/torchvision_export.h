@@ -9,7 +9,7 @@
 namespace poseidon::exporter {
 
 struct TorchvisionExport {
-  std::string arch;  ///< "": derived from the network's name
+  std::string arch;  ///< torchvision's name of the network; "": derived from Poseidon's name
   std::filesystem::path output;
 };
 
@@ -20,9 +20,9 @@ struct TorchvisionReport {
 };
 
 /// Writes the state dict of torchvision's network as safetensors, with torchvision's names, shapes
-/// and order. num_batches_tracked is the imported count, or else the number of steps. Warns if
-/// torchvision's batch norms have another epsilon, since a state dict does not contain it. Throws
-/// ConfigError if the network is not one of torchvision's.
+/// and order. num_batches_tracked is the imported count or, without one, the number of steps. Warns
+/// if torchvision's batch norms have another epsilon, because a state dict does not contain the
+/// epsilon. Throws ConfigError if torchvision does not have this network.
 TorchvisionReport export_torchvision(const TrainedWeights& trained,
                                      const TorchvisionExport& options, Log& log);
 

@@ -15,17 +15,18 @@ namespace poseidon::exporter {
 /// A network and the file with its trained tensors.
 class TrainedWeights {
  public:
-  /// `source` is a run directory (its newest checkpoint), a checkpoint file, a folder written by
-  /// poseidon-import, or a weights file. If `network` is "", network.json must be in the folder of
-  /// the run or the file. Throws ConfigError if a file is missing, or if the file's tensors are not
-  /// exactly those of the network.
+  /// `source` is a run directory (its newest checkpoint is used), a checkpoint file, a folder
+  /// written by poseidon-import, or a weights file. `network` is the network file; "": network.json
+  /// in the run directory or the folder of the weights file. Throws ConfigError if a file is
+  /// missing, or if the tensors in the weights file are not exactly those of the network.
   TrainedWeights(const std::filesystem::path& source, const std::filesystem::path& network,
                  Log& log);
 
   /// Returns the network, created for a batch of one sample.
   const net::Network& network() const { return *network_; }
   const trainer::SafetensorsFile& file() const { return *file_; }
-  std::optional<int64_t> step() const { return step_; }  ///< none: not from a checkpoint
+  /// The number of completed steps; none: the weights are not from a checkpoint.
+  std::optional<int64_t> step() const { return step_; }
   /// Reads a tensor by its name in weights files, such as "conv1.weight".
   std::vector<float> read(const std::string& tensor) const;
 

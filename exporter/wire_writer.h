@@ -11,8 +11,8 @@
 
 namespace poseidon::exporter {
 
-/// Writes a message in protobuf's binary format, field by field. write() creates the content of
-/// large fields, so only one of them is in memory at a time.
+/// Builds a message in protobuf's binary format, field by field. The content of a field from
+/// bytes() is created only by write(), so at most one such content is in memory.
 class WireWriter {
  public:
   using Fill = std::function<void(std::span<std::byte>)>;

@@ -10,7 +10,7 @@ namespace poseidon::importer {
 
 namespace {
 
-/// Converts extents of a batch to those of a sample: an image, or a number of values.
+/// Converts extents of a batch to those of a sample: {channels, height, width} or {values}.
 std::vector<int64_t> extents_of_sample(const std::string& blob, const std::vector<int64_t>& batch,
                                        const Place& place) {
   if (batch.size() > 4)
@@ -97,7 +97,7 @@ AuxiliaryInput parse_auxiliary_input(const std::string& given) {
     extra.extents.push_back(extent);
     at = stop;
   }
-  // A blob's name may be invalid as an input name, so the converted name is checked.
+  // A blob's name may be invalid as an input name, so check the converted name.
   const std::vector<AuxiliaryInput> one{{valid_input_name(extra.name), extra.extents}};
   if (const AuxiliaryInputError fault = first_error_in(one)) refuse(": " + fault.message);
   return extra;

@@ -10,16 +10,18 @@
 
 namespace poseidon::importer {
 
-/// The auxiliary inputs of a Caffe network, identified by the names of their blobs.
+/// The auxiliary inputs of a Caffe network. An auxiliary input is a blob of the data other than
+/// images and labels.
 class AuxiliaryInputs {
  public:
-  /// `given`: inputs whose shapes the user states.
+  /// `given`: inputs whose shapes the user states (--extra).
   explicit AuxiliaryInputs(std::vector<AuxiliaryInput> given) : given_(std::move(given)) {}
 
   bool is_given(const std::string& blob) const;
-  /// Returns the index of a blob and adds it if it is new. A blob that both phases provide has one
-  /// index. `extents` are those of a batch as the file states them, or empty. Returns nullopt if
-  /// the shape is unknown. Throws ConfigError if two shapes differ or a sample has more than three
+  /// Returns the index of the blob's input, and adds the input if it is new. An input that exists
+  /// in both phases has one index. `extents`: extents of a batch, as the file states them; may be
+  /// empty. The user's shape has priority. Returns nullopt if neither states a shape. Throws
+  /// ConfigError if the shapes in the two phases differ, or if a sample has more than three
   /// extents.
   std::optional<size_t> find_or_add(const std::string& blob, const std::vector<int64_t>& extents,
                                     const Place& place);
@@ -28,7 +30,7 @@ class AuxiliaryInputs {
   bool has_name(size_t index) const { return !all_[index].name.empty(); }
   /// Returns the input's name for a layer that reads it, and adds the input to used().
   const std::string& use(size_t index);
-  /// Throws ConfigError if the file does not contain an input whose shape the user states.
+  /// Throws ConfigError if the user states the shape of an input that the file does not contain.
   void check_given() const;
   /// Returns the used inputs, in file order.
   std::vector<AuxiliaryInput> used() const;

@@ -12,7 +12,7 @@ namespace {
 
 using Values = std::map<std::string, int>;
 
-/// Suffix for messages. Names only TEST, since readers assume the phase TRAIN.
+/// Suffix for messages. Only TEST is named, because users assume the phase TRAIN.
 const char* in_phase(Phase phase) { return phase == Phase::kTest ? " in phase TEST" : ""; }
 
 int value_of(const Values& current, const CaffeLayer& layer, const std::string& blob, Phase phase) {
@@ -51,7 +51,7 @@ BlobGraph::BlobGraph(const CaffeNetwork& network) {
 }
 
 void BlobGraph::add_layer(const CaffeLayer& layer, PhaseSet phases) {
-  // A layer for TRAIN also runs in testing only if its inputs exist there.
+  // A layer for TRAIN runs in testing too only if its bottoms exist in TEST.
   if (!layer.in_testing && !are_there(layer.bottoms, current_[Phase::kTest]))
     phases[Phase::kTest] = false;
   if (phases.none() || add_to_twin(layer, phases)) return;
@@ -80,8 +80,9 @@ void BlobGraph::read(GraphLayer& layer, Phase phase) {
   }
 }
 
-/// Merges a batch norm of one phase with the equal one of the other phase, if its inputs exist at
-/// that position.
+/// Merges a batch norm of one phase with the earlier one of the other phase that has the same name,
+/// bottoms and tops. Returns false if there is none, or if the bottoms do not exist before its
+/// position.
 bool BlobGraph::add_to_twin(const CaffeLayer& layer, PhaseSet phases) {
   if (layer.type != "BatchNorm" || phases.both()) return false;
   const Phase phase = phases[Phase::kTrain] ? Phase::kTrain : Phase::kTest;

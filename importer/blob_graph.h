@@ -13,35 +13,36 @@ namespace poseidon::importer {
 struct BlobValue {
   std::string name;   ///< name of the blob
   int producer = -1;  ///< index of a layer of the graph; -1: input of the network
-  int readers = 0;
+  int readers = 0;    ///< number of layers that read the value
 };
 
 /// A layer with the indices of the values that it reads and produces.
 struct GraphLayer {
   const CaffeLayer* layer;
   PhaseSet phases;
-  PerPhase<std::vector<int>> bottoms;  ///< values read, for each phase that the layer takes part in
+  PerPhase<std::vector<int>> bottoms;  ///< values that the layer reads, by phase
   std::vector<int> tops;
 };
 
-/// The layers that take part in a phase, in order. If a layer runs in both phases, its result is
-/// one value, even if its inputs differ between the phases. `network` must outlive the graph.
+/// The layers that run in at least one phase, in file order. If a layer runs in both phases, each
+/// of its tops is one value, even if its bottoms differ between the phases. `network` must outlive
+/// the graph.
 class BlobGraph {
  public:
-  /// Throws ConfigError if a layer reads a blob that no earlier layer produces, or if two layers
-  /// produce one blob.
+  /// Throws ConfigError if a layer reads a blob that does not exist at its position, or if it
+  /// overwrites a blob that it does not read.
   explicit BlobGraph(const CaffeNetwork& network);
 
   const std::vector<GraphLayer>& layers() const { return layers_; }
   const std::vector<BlobValue>& values() const { return values_; }
-  /// The values of the network's own inputs, in order.
+  /// The values of the inputs that the file declares at its top level, in file order.
   const std::vector<int>& inputs() const { return inputs_; }
   /// Batch norms of one phase that are merged with the batch norm of the other phase. Poseidon's
   /// batch norm chooses its statistics by phase.
   const std::vector<const CaffeLayer*>& twins() const { return twins_; }
 
  private:
-  /// The latest value of each blob, by blob name.
+  /// Index of the latest value of each blob, by blob name.
   using CurrentValues = PerPhase<std::map<std::string, int>>;
 
   int add_value(const std::string& name, int producer);

@@ -8,7 +8,7 @@ namespace poseidon::importer {
 
 namespace {
 
-/// Returns the name of the message that contains the fields of a data layer type.
+/// Returns the field name of the message that belongs to a data layer type.
 const char* field_of(const std::string& type) {
   if (type == "Data") return "data_param";
   if (type == "ImageData") return "image_data_param";
@@ -19,7 +19,8 @@ const char* field_of(const std::string& type) {
   return "input_param";
 }
 
-/// The fields are in "transform_param", or, in old files, in the data layer's own message.
+/// Reads the preprocessing. `from` is "transform_param" or, for old files, the message of the data
+/// layer type.
 void read_transform(const MessageReader& from, CaffeData& data) {
   data.crop = from.integer("crop_size", kExtent).value_or(data.crop);
   data.mirror = from.boolean("mirror").value_or(data.mirror);
@@ -36,8 +37,7 @@ void read_own_fields(const MessageReader& from, CaffeData& data) {
   data.resize = {from.integer("new_height", kExtent).value_or(0),
                  from.integer("new_width", kExtent).value_or(0)};
   if (data.layer->type == "ImageData") data.color = from.boolean("is_color").value_or(true);
-  // These fields describe how Caffe reads the data. In Poseidon, the packing into a record set
-  // replaces them.
+  // These fields describe how Caffe reads the data. Poseidon reads a record set instead.
   from.mark_as_read({"backend", "rand_skip", "prefetch", "force_encoded_color", "shuffle",
                      "root_folder", "cache_images", "data_filler"});
   read_transform(from, data);

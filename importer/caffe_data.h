@@ -9,8 +9,8 @@
 
 namespace poseidon::importer {
 
-/// The samples and the preprocessing that a Caffe data layer describes; 0 and "" for values that it
-/// does not set.
+/// The samples and the preprocessing that a Caffe data layer describes. A field that the layer does
+/// not set is 0 or ""; `scale` is then 1.
 struct CaffeData {
   const CaffeLayer* layer = nullptr;
   std::string source;
@@ -37,8 +37,8 @@ std::vector<std::vector<int64_t>> extents_of_tops(const CaffeLayer& layer);
 /// Channels, height and width.
 using SampleShape = std::array<int64_t, 3>;
 
-/// Returns the shape of the network's input, as its input or data layer states it. Throws
-/// ConfigError that names --input if neither states it.
+/// Returns the shape of a sample, as the network's input or its data layer `data` states it.
+/// Otherwise throws ConfigError that suggests --input.
 SampleShape sample_shape(const CaffeNetwork& network, const std::optional<CaffeData>& data);
 
 }  // namespace poseidon::importer

@@ -69,7 +69,7 @@ class BlobReader {
     }
   }
 
-  /// The packed form contains varints without tags.
+  /// Reads extents in packed encoding: varints without tags.
   void take_packed_extents(const WireMessage& message, const WireField& field) {
     uint64_t value = 0;
     int shift = 0;

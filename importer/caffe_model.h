@@ -23,7 +23,7 @@ struct CaffeWeights {
 
 /// Reads the weights in a caffemodel (a NetParameter in protobuf's binary format), from layers of
 /// the current and the V1 format. Omits layers without blobs. Throws ConfigError with file and byte
-/// for damaged data. Uses memory of at most a small multiple of `bytes`.
+/// for damaged data. Allocates at most a small multiple of the size of `bytes`.
 std::vector<CaffeWeights> parse_caffemodel(std::span<const std::byte> bytes,
                                            const std::string& file);
 std::vector<CaffeWeights> read_caffemodel(const std::filesystem::path& file);

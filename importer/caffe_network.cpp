@@ -91,7 +91,8 @@ CaffeParam param_of(const MessageReader& message) {
   return param;
 }
 
-/// Reads the V1 fields param, blobs_lr and weight_decay. Each has values for some or all tensors.
+/// Reads the V1 fields param, blobs_lr and weight_decay. Each lists values for the first tensors,
+/// or for all.
 std::vector<CaffeParam> params_of_v1(const MessageReader& message) {
   const std::vector<double> rates = message.numbers("blobs_lr");
   const std::vector<double> decays = message.numbers("weight_decay");
@@ -197,7 +198,8 @@ bool CaffeNetwork::takes_part(const MessageReader& layer, const std::string& pha
                          : std::ranges::any_of(include, is_met);
 }
 
-/// Returns true if the rule matches the phase, and the level and stages in the network's state.
+/// Returns true if the rule ("include" or "exclude") matches the phase, and the level and stages in
+/// the network's state.
 bool CaffeNetwork::meets(const MessageReader& rule, const std::string& phase) const {
   const auto is_set = [&](const std::string& stage) {
     return std::ranges::find(stages_, stage) != stages_.end();

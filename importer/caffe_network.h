@@ -9,17 +9,17 @@
 
 namespace poseidon::importer {
 
-/// The settings of one "param" block, for one tensor of a layer.
+/// The settings in one "param" block. They apply to one tensor of a layer.
 struct CaffeParam {
-  std::string name = "";  ///< layers with equal names share the tensor; "": not shared
-  double rate = 1, decay = 1;
+  std::string name = "";       ///< layers with equal names share the tensor; "": not shared
+  double rate = 1, decay = 1;  ///< multipliers of learning rate and weight decay
 };
 
 /// One layer of a Caffe network, from the current or the V1 format. `type` is the current format's
 /// name ("InnerProduct").
 struct CaffeLayer {
   std::string name, type;
-  MessageReader message;  ///< reads the remaining fields, such as "convolution_param"
+  MessageReader message;  ///< reads the other fields, such as "convolution_param"
   std::vector<std::string> bottoms = {}, tops = {};
   std::vector<CaffeParam> params = {};
   std::vector<double> loss_weights = {};
@@ -38,8 +38,8 @@ struct CaffeInput {
   std::vector<int64_t> extents;  ///< empty: not stated
 };
 
-/// A network as parsed from a prototxt file, in either format. Names, phases and types are
-/// resolved, but the fields of each type are not interpreted.
+/// A network from a prototxt file in the current or the V1 format. Names, phases and types are
+/// resolved. The fields of each layer type are not yet interpreted.
 class CaffeNetwork {
  public:
   /// Throws ConfigError with file, line and column.
@@ -63,7 +63,7 @@ class CaffeNetwork {
   std::unique_ptr<TextMessage> root_;
   MessageReader top_;
   std::string name_;
-  int64_t level_ = 0;  ///< compared with the level in phase rules, as are the stages
+  int64_t level_ = 0;  ///< level and stages are compared with "include" and "exclude" rules
   std::vector<std::string> stages_;
   std::vector<CaffeInput> inputs_;
   std::vector<CaffeLayer> layers_;

@@ -10,8 +10,7 @@
 
 namespace poseidon::importer {
 
-/// A list of names for a message: "a, b". After five names it only states the number of further
-/// ones.
+/// A list of names for a message. At most five names are shown: "a, b, c, d, e and 117 more".
 class NameListing {
  public:
   void add(std::string entry) { entries_.push_back(std::move(entry)); }
@@ -24,16 +23,16 @@ class NameListing {
 
 struct ExpectedTensor {
   std::string name;
-  std::string type;  ///< "F32", ...
+  std::string type;  ///< safetensors type, such as "F32"
   Shape shape;
 };
 
 /// Returns the tensors of a network, with their names in weights files.
 std::vector<ExpectedTensor> weights_of(const net::Network& network);
 
-/// Throws ConfigError that names the first tensors of the file that are missing, unexpected, or
-/// different in type or shape. `owner` describes the expected owner of the tensors. F16 and BF16
-/// are accepted as F32.
+/// Throws ConfigError unless the file has exactly the expected tensors. The message names tensors
+/// that are missing, unexpected, or different in type or shape. F16 and BF16 are accepted as F32.
+/// `owner` describes the expected network in the message.
 void expect_tensors(const trainer::SafetensorsFile& file, std::span<const ExpectedTensor> expected,
                     const std::string& owner);
 

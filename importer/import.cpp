@@ -45,7 +45,7 @@ std::string read_text(const fs::path& file) {
 }
 
 /// Converts Caffe's layout channels x height x width to height x width x channels. `reversed`:
-/// reverses the channel order.
+/// reverse the channel order.
 data::FloatImage image_of(const CaffeBlob& blob, const fs::path& file, bool reversed) {
   std::vector<int64_t> extents = blob.shape;
   if (extents.size() == 4 && extents[0] == 1) extents.erase(extents.begin());
@@ -64,7 +64,7 @@ data::FloatImage image_of(const CaffeBlob& blob, const fs::path& file, bool reve
   return image;
 }
 
-/// One import. It reads and checks all input before it writes a file.
+/// One import. Reads and checks all input before it writes a file.
 class CaffeImporter {
  public:
   CaffeImporter(const CaffeImport& options, Log& log)
@@ -100,10 +100,10 @@ class CaffeImporter {
     }
   }
 
-  /// An Input layer states a shape, but has no data.
+  /// An Input layer states only a shape. All other data layers have a source of samples.
   bool has_data() const { return train_ && train_->layer->type != "Input"; }
 
-  /// Reports an error in a Poseidon layer at the position of its Caffe layer.
+  /// Checks the Poseidon network. Reports an error in a layer at the position of its Caffe layer.
   void check_network() {
     const std::string file = (options_.output / "network.json").string();
     try {
@@ -129,7 +129,8 @@ class CaffeImporter {
                        "(poseidon-data pack --extra)"));
   }
 
-  /// Caffe's weights are 0 without a filler, and old networks have no filler for some layers.
+  /// Warns of layers whose weights all start at 0: Caffe's default filler is 0, and some old
+  /// networks set no filler.
   void remark_zeros() {
     const std::vector<std::string> names = trainer::layers_of_zeros(*checked_);
     if (names.empty()) return;

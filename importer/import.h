@@ -16,8 +16,9 @@ struct CaffeImport {
   std::filesystem::path prototxt;
   std::filesystem::path solver, weights;  ///< "": none
   std::filesystem::path output;           ///< folder, new or empty
-  std::optional<SampleShape> input;       ///< required if the prototxt does not state it
-  /// Shapes of the auxiliary inputs: tops of data layers in addition to images and labels.
+  std::optional<SampleShape> input;       ///< required if the prototxt does not state the shape
+  /// Auxiliary inputs whose shapes the user states: tops of data layers and network inputs other
+  /// than images and labels.
   std::vector<AuxiliaryInput> extras = {};
   bool bgr_to_rgb = false;
   bool skip_unknown = false;
@@ -29,14 +30,14 @@ struct ImportReport {
   std::string network;  ///< name of the network
   size_t layers = 0;
   int64_t parameters = 0;
-  bool job = false;
+  bool job = false;    ///< whether job.json was written
   size_t tensors = 0;  ///< number of tensors in weights.safetensors; 0: file not written
 };
 
-/// Imports a Caffe network. Writes network.json, and job.json and weights.safetensors if there are
-/// sources for them. Reads and checks all input before it writes a file. Logs the unsupported
-/// features to `log`. Throws ConfigError with file and position, RunError if files cannot be
-/// written.
+/// Imports a Caffe network. Writes network.json, and also job.json, weights.safetensors and
+/// mean.pfm if there are sources for them. Reads and checks all input before it writes a file. Logs
+/// differences between Caffe and Poseidon to `log`. Throws ConfigError with file and position,
+/// RunError if files cannot be written.
 ImportReport import_caffe(const CaffeImport& options, Log& log);
 
 /// Parses "3x227x227". Throws ConfigError for any other text.

@@ -47,9 +47,9 @@ Json dataset_of(const CaffeData& data, const char* path, const JobSources& sourc
   return json;
 }
 
-/// Testing always crops the center and never mirrors, so "mirror" is not compared. If the other
-/// settings equal those of training, the test set needs no transform, since it then uses that of
-/// the training set. Otherwise it gets a separate transform.
+/// Returns the test set. Without a "transform", a test set uses the transform of the training set.
+/// So a "transform" is written only if the two differ. "mirror" is not compared, because tests
+/// never mirror.
 Json test_set_of(const JobSources& sources, const Json& train, Remarks& remarks) {
   Json json = dataset_of(*sources.test, kTestData, sources, remarks);
   Json of_training = train.value("transform", Json::object());
@@ -67,7 +67,7 @@ Json test_set_of(const JobSources& sources, const Json& train, Remarks& remarks)
   return json;
 }
 
-/// Returns the number of samples per step. Caffe processes `iter_size` batches per step.
+/// Returns the number of samples per step: Caffe processes `iter_size` batches per step.
 int64_t batch_of(const JobSources& sources, int64_t iter_size) {
   const int64_t batch = sources.train ? std::max<int64_t>(sources.train->batch, 1) : 1;
   int64_t product = 0;
@@ -123,7 +123,8 @@ Json schedule_of(const MessageReader& solver, Remarks& remarks) {
   return json;
 }
 
-/// Reads the rule from the newer field, a text, or the older field, a word.
+/// Returns the index of the rule in kRules, from "type" (a text) or the older "solver_type" (a
+/// word).
 size_t rule_of(const MessageReader& solver) {
   const auto word = solver.word("solver_type", kSolverWords);
   const auto type = solver.text("type");
@@ -167,7 +168,8 @@ void put_decay(Json& json, const MessageReader& solver) {
   if (decay != 0) json[kind == "L1" ? "l1_decay" : "weight_decay"] = plain_number(decay);
 }
 
-/// Caffe clips the sum over iter_size batches; Poseidon clips the mean over all samples.
+/// Caffe clips the sum over iter_size batches; Poseidon clips the mean over all samples. Therefore
+/// the limit is divided by iter_size.
 Json optimizer_of(const MessageReader& solver, int64_t iter_size, Remarks& remarks) {
   Json json = Json::object();
   put_rule(json, solver);
@@ -215,7 +217,7 @@ void remark_solver(const MessageReader& solver, bool tests, Remarks& remarks) {
                        "snapshot_after_train", "device_id", "debug_info", "layer_wise_reduce"});
 }
 
-/// Writes default values for settings that only a solver states.
+/// Writes placeholders for the settings that a solver would state.
 void put_placeholders(Json& json, const JobSources& sources, Remarks& remarks) {
   json["optimizer"] = {{"learning_rate", 0.01}};
   json["train"] = {{"epochs", 1}};

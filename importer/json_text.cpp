@@ -8,7 +8,8 @@ namespace {
 
 constexpr size_t kColumns = 100;
 
-/// Joins the elements of a list or an object. `element` formats each, `between` separates them.
+/// Joins the elements of a list or an object. `element` formats one value; `between` is the
+/// separator.
 template <class Element>
 std::string joined(const Json& json, const std::string& between, const Element& element) {
   std::string out;

@@ -6,7 +6,8 @@
 
 namespace poseidon::importer {
 
-/// Formats JSON for human readers: a value that fits into 100 columns is on one line.
+/// Formats JSON for human readers. Within the outermost object, a value that fits into 100 columns
+/// is on one line.
 std::string json_text(const Json& json);
 
 }  // namespace poseidon::importer

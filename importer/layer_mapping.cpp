@@ -52,7 +52,8 @@ void put_gaussian(Json& filler, const MessageReader& from) {
     filler["sparse"] = sparse;
 }
 
-/// Poseidon's fillers always use the number of inputs of a unit.
+/// Warns if "variance_norm" is not FAN_IN. Poseidon's fillers always use the number of inputs of a
+/// unit.
 void check_norm(const MessageReader& from, Remarks& remarks) {
   const auto norm = from.word("variance_norm", {"FAN_IN", "FAN_OUT", "AVERAGE"});
   if (norm && *norm != "FAN_IN")

@@ -10,28 +10,29 @@
 
 namespace poseidon::importer {
 
-/// A Poseidon layer as in a network file, without name and inputs.
+/// The Poseidon layer that a Caffe layer is mapped to.
 struct MappedLayer {
-  Json keys;           ///< "type" first
+  Json keys;           ///< keys in the network file except name and inputs; "type" is first
   int parameters = 0;  ///< number of learned tensors
-  /// A factor for each input, applied by separate layers; empty: no factors.
+  /// Factors of the inputs of a sum. The caller adds a layer for each factor other than 1. Empty:
+  /// no factors.
   std::vector<double> input_factors = {};
 };
 
 using LayerMapping = MappedLayer (*)(const CaffeLayer& layer, Remarks& remarks);
 
-/// Maps a Caffe layer type to one Poseidon layer.
+/// A Caffe layer type and its mapping.
 struct LayerMappingEntry {
   std::string_view type;
   LayerMapping map;
 };
 
-// The table has three parts, in separate files.
+// The table of all mappings has three parts, in separate files.
 std::span<const LayerMappingEntry> weighted_mappings();
 std::span<const LayerMappingEntry> plain_mappings();
 std::span<const LayerMappingEntry> loss_mappings();
 
-/// Returns null for a type that is not in the table.
+/// Returns the mapping of a Caffe layer type; null: the type is not in the table.
 LayerMapping mapping_of(std::string_view type);
 
 /// Returns the reason why Poseidon does not support a Caffe type; "" for other types.
@@ -39,14 +40,14 @@ std::string unsupported_reason(std::string_view type);
 
 // Functions that several mappings use.
 
-/// Returns an integer if the number is whole, so that the JSON text has no decimal point.
+/// Returns a JSON integer if the number is whole, so that its text has no decimal point.
 Json plain_number(double value);
 Json plain_numbers(std::span<const double> values);
 /// Writes the field's number to `keys` if the field is set.
 void put_number(Json& keys, const char* key, const MessageReader& from, std::string_view field);
 
-/// Returns height and width, from one field for both or one field for each: 3, or [3, 5]. Returns
-/// null if no field is set.
+/// Returns height and width as 3 (equal) or [3, 5]. Reads the field `both`, or the fields `height`
+/// and `width`. Returns null if no field is set.
 Json pair_of(const MessageReader& from, std::string_view both, std::string_view height,
              std::string_view width, Remarks& remarks);
 
@@ -54,11 +55,11 @@ Json pair_of(const MessageReader& from, std::string_view both, std::string_view 
 Json filler_of(const MessageReader& from, std::string_view field, double constant,
                Remarks& remarks);
 
-/// Refuses a field that is set to an integer other than `only`.
+/// Refuses (Remarks::refuse) a field that is set to an integer other than `only`.
 void expect_integer(const MessageReader& from, std::string_view field, int64_t only,
                     const std::string& why, Remarks& remarks);
 
-/// Writes "learning_rate_multipliers" and "decay_multipliers" if they are not all 1.
+/// Writes "learning_rate_multipliers" and "decay_multipliers", each only if a value differs from 1.
 void put_multipliers(Json& keys, std::span<const CaffeParam> params);
 
 /// Returns the "param" settings of a layer, one for each learned tensor.

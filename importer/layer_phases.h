@@ -44,9 +44,9 @@ class PhaseSet : public PerPhase<bool> {
 
 bool is_loss(const CaffeLayer& layer);
 
-/// Determines the phases of each layer. Follows Caffe's rules, but completes testing: if no layer,
-/// no data or no loss is for TEST, testing uses that of TRAIN. An in-place dropout also takes part
-/// in testing, since it has no effect there.
+/// Determines the phases of each layer by Caffe's rules, and completes testing. If TEST has only
+/// data layers, no data layer, or no loss, testing also uses the missing layers of TRAIN. An
+/// in-place dropout always runs in testing too, because it has no effect there.
 class LayerPhases {
  public:
   explicit LayerPhases(const CaffeNetwork& network);
@@ -54,7 +54,7 @@ class LayerPhases {
   PhaseSet of(const CaffeLayer& layer) const;
 
  private:
-  bool has_tests_ = false;  ///< a layer other than a data layer is for TEST
+  bool has_tests_ = false;  ///< whether TEST has a layer other than a data layer
   bool has_test_data_ = false, has_test_loss_ = false;
 };
 

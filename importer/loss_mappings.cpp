@@ -10,8 +10,8 @@ namespace poseidon::importer {
 
 namespace {
 
-/// Poseidon's losses divide by the number of samples. All rules of Caffe except NONE are equal to
-/// that if no label is ignored and scores have one position.
+/// Checks "loss_param". Poseidon's losses divide by the number of samples. Caffe's rules FULL,
+/// VALID and BATCH_SIZE do the same if no label is ignored and the scores have one position.
 void read_normalization(const CaffeLayer& layer, Remarks& remarks) {
   const MessageReader from = layer.message.message("loss_param");
   if (from.word("normalization", {"FULL", "VALID", "BATCH_SIZE", "NONE"}) == "NONE")
@@ -64,7 +64,7 @@ MappedLayer map_contrastive_loss(const CaffeLayer& layer, Remarks& remarks) {
   return mapped;
 }
 
-/// Reads the matrix from its file and writes it to the network.
+/// Reads the infogain matrix from its file, and writes it to the key "matrix".
 MappedLayer map_infogain_loss(const CaffeLayer& layer, Remarks& remarks) {
   const MessageReader from = layer.message.message("infogain_loss_param");
   expect_integer(from, "axis", 1, "the classes are the channels", remarks);

@@ -29,7 +29,8 @@ std::optional<int64_t> parsed_integer(std::string_view digits) {
   return negative ? -value : value;
 }
 
-/// Rejects leading zeros (octal) and hexadecimal numbers, like protobuf.
+/// Parses a decimal number. Rejects octal integers (leading zero) and hexadecimal numbers, like
+/// protobuf.
 std::optional<double> parsed_number(std::string_view digits) {
   const std::string_view whole = digits.substr(digits.starts_with('-') ? 1 : 0);
   const bool octal = whole.size() > 1 && whole[0] == '0' && whole[1] >= '0' && whole[1] <= '9' &&

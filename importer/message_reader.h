@@ -21,8 +21,8 @@ inline constexpr IntegerRange kAnyInteger{};
 /// Range of counts and extents in a network.
 inline constexpr IntegerRange kExtent{.least = 0, .most = int64_t{1} << 31};
 
-/// Reads the fields of one message by name and type. Each requested field counts as read. Each
-/// error is a ConfigError with file, line and column. The message must outlive the reader.
+/// Reads the fields of one TextMessage by name and type, and marks each requested field as read.
+/// All errors are ConfigErrors with file, line and column. The message must outlive the reader.
 class MessageReader {
  public:
   /// A null `message` is an empty message at `place`.
@@ -37,7 +37,8 @@ class MessageReader {
   std::optional<double> number(std::string_view name) const;
   std::optional<bool> boolean(std::string_view name) const;
   std::optional<std::string> text(std::string_view name) const;
-  /// Reads a word of an enumeration, or its number, which is the index in `words`.
+  /// Reads a word of an enumeration. The file may have the word or its number, which is its index
+  /// in `words`.
   std::optional<std::string> word(std::string_view name,
                                   const std::vector<std::string>& words) const;
 
@@ -47,19 +48,19 @@ class MessageReader {
   /// Reads the words or numbers of a field as text.
   std::vector<std::string> words(std::string_view name) const;
 
-  /// Returns an empty message if the field is not set.
+  /// Returns the message in the field; an empty message if the field is not set.
   MessageReader message(std::string_view name) const;
   std::vector<MessageReader> messages(std::string_view name) const;
 
-  /// Marks fields as read.
+  /// Marks fields as read, with all fields of their messages.
   void mark_as_read(std::initializer_list<std::string_view> names) const;
   void mark_all_as_read() const;
-  /// Refuses every unread field, at any depth.
+  /// Refuses (Remarks::refuse) every unread field of the message and of the messages in it.
   void refuse_unread(Remarks& remarks) const;
 
  private:
   std::vector<const TextField*> all(std::string_view name) const;
-  /// Returns null if the field is not set. Refuses a field that is set twice.
+  /// Returns null if the field is not set. Throws ConfigError if the field is set twice.
   const TextField* one(std::string_view name) const;
   const TextField* find(std::string_view name) const;
   Place at(Position position) const { return {place_.file, position}; }

@@ -18,7 +18,7 @@ namespace {
 
 constexpr const char* kImagesName = "input";
 
-/// The source of a Caffe value in the Poseidon network.
+/// The Poseidon layer or input that corresponds to a Caffe value.
 struct Source {
   enum class Kind : uint8_t { kNothing, kInput, kLabels, kExtra, kShapeless, kLayer };
   Kind kind = Kind::kNothing;
@@ -26,7 +26,7 @@ struct Source {
   size_t extra = 0;  ///< index of an auxiliary input
 
   bool is_labels() const { return kind == Kind::kLabels; }
-  /// Returns the name in a network file.
+  /// Returns the name in a network file. Not for auxiliary inputs (AuxiliaryInputs::use).
   std::string name() const {
     if (is_labels()) return net::kLabelName;
     return kind == Kind::kInput ? kImagesName : layer;
@@ -35,7 +35,8 @@ struct Source {
 
 bool exists_here(const std::string& type) { return layers::make_definition(type) != nullptr; }
 
-/// Names in network files contain no dots and do not begin with "$"; "input" is reserved.
+/// Converts a Caffe layer name to a valid name in a network file: without dots, without "$" at the
+/// start, not "input".
 std::string usable_name(const CaffeLayer& layer) {
   std::string name = layer.name;
   std::ranges::replace(name, '.', '_');
@@ -44,7 +45,7 @@ std::string usable_name(const CaffeLayer& layer) {
   return name;
 }
 
-/// Maps the names of parameters to the layer that owns them.
+/// Maps the parameter names of a layer to the layer that owns the parameters.
 class ParameterOwners {
  public:
   struct Owner {
@@ -52,8 +53,8 @@ class ParameterOwners {
     std::vector<CaffeParam> params;
   };
 
-  /// Returns the earlier layer with the same parameter names. Returns null if there is none, and
-  /// `layer` then becomes the owner. Returns null also if the parameters have no names.
+  /// Returns the earlier layer with the same parameter names. If there is none, `layer` becomes the
+  /// owner and the result is null. If the parameters have no names, the result is null too.
   const Owner* of(const std::vector<CaffeParam>& params, const CaffeLayer& layer,
                   const std::string& name, Remarks& remarks) {
     std::vector<std::string> names;
@@ -74,7 +75,7 @@ class ParameterOwners {
   std::set<std::string> taken_;
 };
 
-/// Returns the end of each slice except the last, which ends at the end of the input.
+/// Returns the end of each slice, except the last slice, which ends at the end of the input.
 std::vector<int64_t> ends_of_slices(const CaffeLayer& layer, size_t tops, Remarks& remarks) {
   const MessageReader from = layer.message.message("slice_param");
   expect_integer(from, "axis", 1, "Poseidon slices along the channels", remarks);
@@ -87,10 +88,11 @@ std::vector<int64_t> ends_of_slices(const CaffeLayer& layer, size_t tops, Remark
   return ends;
 }
 
-/// The names of a layer's inputs in each of its phases.
+/// The names of a layer's inputs, by phase.
 using Inputs = PerPhase<std::vector<std::string>>;
 
-/// Poseidon's accuracy is a single number over all labels.
+/// Returns true if Poseidon's accuracy layer computes the same. It reports one number over all
+/// labels.
 bool has_equal_accuracy(const CaffeLayer& layer) {
   const MessageReader from = layer.message.message("accuracy_param");
   return layer.tops.size() == 1 && !from.has("ignore_label") &&
@@ -112,7 +114,8 @@ void remark_phases(const CaffeNetwork& network, const BlobGraph& graph, Remarks&
 
 class NetworkMapper {
  public:
-  /// Marks in `auxiliary_inputs` the auxiliary inputs that are read.
+  /// Adds the auxiliary inputs of the network to `auxiliary_inputs`, and marks those that a layer
+  /// reads.
   NetworkMapper(const CaffeNetwork& network, Remarks& remarks, AuxiliaryInputs& auxiliary_inputs)
       : network_(network),
         graph_(network),
@@ -173,7 +176,8 @@ class NetworkMapper {
   AuxiliaryInputs& auxiliary_inputs_;
 };
 
-/// `extents`: batch extents of each value; empty if not stated.
+/// Sets the sources of the values that a data layer or the network's inputs provide. `extents`:
+/// batch extents of each value; empty if not stated.
 void NetworkMapper::bind_inputs(const std::vector<int>& values, PhaseSet phases,
                                 const Extents& extents, const Place& place) {
   for (const Phase phase : kBothPhases)
@@ -181,8 +185,8 @@ void NetworkMapper::bind_inputs(const std::vector<int>& values, PhaseSet phases,
       source(values[i], phase) = source_of_input(values, i, phase, extents[i], place);
 }
 
-/// The first value is the images. The labels are the value of that name, or else the next value.
-/// All others are auxiliary inputs, if their shapes are known.
+/// In each phase, the first value is the images. The labels are the value "label" or, without such
+/// a value, the next value that is not in --extra. All other values are auxiliary inputs.
 Source NetworkMapper::source_of_input(const std::vector<int>& values, size_t index, Phase phase,
                                       const std::vector<int64_t>& extents, const Place& place) {
   const auto name_at = [&](size_t i) -> const std::string& {
@@ -243,14 +247,14 @@ void NetworkMapper::map_split(const GraphLayer& layer) {
   pass_on(layer);
 }
 
-/// Replaces the layer's tops by its first input.
+/// Omits the layer: the source of its first bottom becomes the source of all its tops.
 void NetworkMapper::pass_on(const GraphLayer& layer) {
   for (const Phase phase : kBothPhases)
     if (layer.phases[phase])
       for (const int top : layer.tops) source(top, phase) = source(layer.bottoms[phase][0], phase);
 }
 
-/// Creates a separate layer for each top.
+/// Creates a slice layer for each top.
 void NetworkMapper::map_slice(const GraphLayer& layer) {
   const CaffeLayer& caffe = *layer.layer;
   const std::vector<int64_t> ends = ends_of_slices(caffe, layer.tops.size(), remarks_);
@@ -271,7 +275,7 @@ void NetworkMapper::leave_out(const GraphLayer& layer, const std::string& why) {
   layer.layer->message.mark_all_as_read();
 }
 
-/// Skips a layer. Layers that read it read its first input instead.
+/// Omits a layer and ignores its fields. Layers that read it read its first bottom instead.
 void NetworkMapper::pass_through(const GraphLayer& layer) {
   layer.layer->message.mark_all_as_read();
   if (!layer.layer->bottoms.empty()) pass_on(layer);
@@ -289,8 +293,8 @@ void NetworkMapper::map_known(const GraphLayer& layer, LayerMapping mapping) {
   add(layer, mapped);
 }
 
-/// Caffe's batch norm has two layers, of which the second one scales and shifts. Poseidon's is one
-/// layer.
+/// Merges a Scale layer into the BatchNorm layer before it, because Poseidon's batch norm has scale
+/// and shift. Returns false if there is no such BatchNorm layer.
 bool NetworkMapper::join_batch_norm(const GraphLayer& layer) {
   const CaffeLayer& caffe = *layer.layer;
   const CaffeLayer* const norm = batch_norm_before(layer);
@@ -317,8 +321,8 @@ bool NetworkMapper::join_batch_norm(const GraphLayer& layer) {
   return true;
 }
 
-/// Returns the batch norm before a Scale layer. Returns null if another layer also reads its
-/// result.
+/// Returns the BatchNorm layer whose output only this Scale layer reads, in the same phases; null:
+/// none.
 const CaffeLayer* NetworkMapper::batch_norm_before(const GraphLayer& layer) const {
   std::set<int> values;
   for (const Phase phase : kBothPhases)
@@ -334,8 +338,8 @@ const CaffeLayer* NetworkMapper::batch_norm_before(const GraphLayer& layer) cons
   return fits ? producer.layer : nullptr;
 }
 
-/// Returns the inputs without the labels of a loss. Labels are the last input, and network files do
-/// not name them.
+/// Returns the values that the layer reads, without labels. Labels are the last input, and network
+/// files may omit them.
 std::vector<int> NetworkMapper::read_by(const GraphLayer& layer, const std::string& type,
                                         Phase phase) const {
   const CaffeLayer& caffe = *layer.layer;
@@ -383,14 +387,15 @@ std::vector<std::string> NetworkMapper::inputs_in(const GraphLayer& layer, const
   return inputs;
 }
 
-/// Returns true if the input is the previous layer, which network files do not name.
+/// Returns true if the only input is the previous layer of the phase. Network files may omit this
+/// input.
 bool NetworkMapper::reads_before(const Inputs& inputs, Phase phase) const {
   const std::string& before = before_[phase].empty() ? kImagesName : before_[phase];
   return inputs[phase].size() == 1 && inputs[phase][0] == before;
 }
 
-/// Adds a Poseidon layer. If a network file cannot state the inputs of both phases in one layer,
-/// adds one for each phase.
+/// Adds a Poseidon layer. If one layer cannot state the inputs of both phases, adds a layer for
+/// each phase.
 void NetworkMapper::put(const std::string& name, const Inputs& inputs, const Json& keys,
                         const GraphLayer& layer) {
   const PhaseSet phases = layer.phases;
@@ -435,7 +440,7 @@ std::string NetworkMapper::unique_name(const std::string& stem, PhaseSet phases)
   return name;
 }
 
-/// Inserts a layer that multiplies before each input that has a factor.
+/// Inserts a power layer before each input that has a factor other than 1.
 void NetworkMapper::multiply(Inputs& inputs, const std::vector<double>& factors,
                              const GraphLayer& layer) {
   const CaffeLayer& caffe = *layer.layer;
@@ -465,7 +470,8 @@ void NetworkMapper::add(const GraphLayer& layer, const MappedLayer& mapped) {
   if (!layer.tops.empty()) set_source(layer.tops[0], layer.phases, name);
 }
 
-/// Layers with the same name in different phases share their parameters implicitly.
+/// Adds the keys "shares" and multipliers. "shares" is omitted if the owner has the same name: such
+/// layers of different phases share implicitly.
 Json NetworkMapper::with_parameters(Json keys, const CaffeLayer& layer, const std::string& name,
                                     int parameters) {
   if (parameters == 0) return keys;

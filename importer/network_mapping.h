@@ -11,8 +11,8 @@
 
 namespace poseidon::importer {
 
-/// A Poseidon layer and the Caffe layers that store its tensors. A layer whose inputs differ in
-/// testing becomes two layers with the same name.
+/// A Poseidon layer and the Caffe layers that store its tensors. A Caffe layer whose inputs differ
+/// between the phases becomes two Poseidon layers with the same name.
 struct ImportedLayer {
   Json json;
   const CaffeLayer* source;
@@ -27,8 +27,8 @@ struct ImportedNetwork {
   std::vector<ImportedLayer> layers;  ///< in the order of json["layers"]
 };
 
-/// Creates a Poseidon network from the layers that take part in a phase. `network` must outlive the
-/// result. `extras`: shapes of the auxiliary inputs, by their names in Caffe's file. Throws
+/// Creates a Poseidon network for samples of the shape `input`. `network` must outlive the result.
+/// `extras`: auxiliary inputs whose shapes the user states, with their blob names. Throws
 /// ConfigError.
 ImportedNetwork map_network(const CaffeNetwork& network, SampleShape input, Remarks& remarks,
                             std::vector<AuxiliaryInput> extras = {});

@@ -7,7 +7,7 @@ namespace poseidon::importer {
 /// Throws ConfigError if `folder` exists and is not an empty folder.
 void check_folder_is_empty(const std::filesystem::path& folder);
 
-/// Creates the folder of an import and removes the files of an earlier import from it.
+/// Creates the output folder of an import, or removes the files of an earlier import from it.
 void prepare_output_folder(const std::filesystem::path& folder);
 
 }  // namespace poseidon::importer

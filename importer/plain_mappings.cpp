@@ -8,7 +8,7 @@ namespace poseidon::importer {
 
 namespace {
 
-/// A field of Caffe and the Poseidon key for its number.
+/// A numeric field of Caffe and the corresponding Poseidon key.
 struct NumberKey {
   const char* field;
   const char* key;
@@ -62,7 +62,7 @@ MappedLayer map_power(const CaffeLayer& layer, Remarks&) {
                      {{"power", "power"}, {"scale", "scale"}, {"shift", "shift"}});
 }
 
-/// Caffe's base of -1 means e, which is Poseidon's default.
+/// In Caffe, a base of -1 means e, which is Poseidon's default.
 MappedLayer map_with_base(const char* type, const MessageReader& from) {
   MappedLayer mapped =
       map_numbers(type, from, {{"base", "base"}, {"scale", "scale"}, {"shift", "shift"}});
@@ -89,7 +89,7 @@ MappedLayer map_dropout(const CaffeLayer& layer, Remarks&) {
                      {{"dropout_ratio", "probability"}});
 }
 
-/// Within a channel, Caffe adds 1 and ignores "k".
+/// Within a channel, Caffe ignores "k" and uses 1, which is Poseidon's default.
 MappedLayer map_lrn(const CaffeLayer& layer, Remarks&) {
   const MessageReader from = layer.message.message("lrn_param");
   MappedLayer mapped = map_numbers("lrn", from, {{"alpha", "alpha"}, {"beta", "beta"}, {"k", "k"}});
@@ -101,7 +101,7 @@ MappedLayer map_lrn(const CaffeLayer& layer, Remarks&) {
   return mapped;
 }
 
-/// Caffe rounds up, which is Poseidon's default. Global pooling has no padding.
+/// Caffe rounds the number of windows up by default, as Poseidon does.
 MappedLayer map_pooling(const CaffeLayer& layer, Remarks& remarks) {
   static constexpr std::array kMethods{"max", "average", "stochastic"};
   const MessageReader from = layer.message.message("pooling_param");
@@ -156,7 +156,7 @@ MappedLayer map_softmax(const CaffeLayer& layer, Remarks& remarks) {
   return {.keys = {{"type", "softmax"}}};
 }
 
-/// Caffe's shape includes the batch, which Poseidon never reshapes.
+/// Caffe's shape includes the batch axis; Poseidon's shape does not.
 MappedLayer map_reshape(const CaffeLayer& layer, Remarks& remarks) {
   const MessageReader from = layer.message.message("reshape_param");
   const MessageReader shape = from.message("shape");

@@ -7,10 +7,11 @@
 
 namespace poseidon::importer {
 
-/// Reports features of a file that Poseidon does not support, each with its position.
+/// Reports differences between a file of another program and its import, each with the position in
+/// the file.
 class Remarks {
  public:
-  /// `skips_unknown`: refuse() logs a warning instead of an error.
+  /// `skips_unknown`: refuse() logs a warning and does not throw.
   Remarks(Log& log, bool skips_unknown) : log_(log), skips_unknown_(skips_unknown) {}
 
   /// Reports a difference that does not change any result.

@@ -42,7 +42,7 @@ void append_utf8(std::string& into, uint32_t code) {
   }
 }
 
-/// Returns true for inf, infinity and nan, the only words that may follow a minus.
+/// Returns true for inf, infinity and nan in any case: the only words that may follow a minus sign.
 bool is_special_number(std::string word) {
   for (char& c : word) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   return word == "inf" || word == "infinity" || word == "nan";
@@ -73,7 +73,8 @@ void TextTokens::fail(Position position, const std::string& message) const {
   fail_at({file_, position}, message);
 }
 
-/// Returns 0 after the end, which no rule accepts.
+/// Returns the character `ahead` positions after the current one; 0 after the end of the file. No
+/// token contains the character 0.
 char TextTokens::at(size_t ahead) const {
   return index_ + ahead < content_.size() ? content_[index_ + ahead] : '\0';
 }
@@ -142,7 +143,7 @@ void TextTokens::read_hexadecimal(std::string& into) {
   for (; is_hexadecimal(at(0)); step()) into += at(0);
 }
 
-/// Reads an integer, also octal, or a fraction, which may end with an f.
+/// Reads a decimal or octal integer, or a decimal fraction. Skips a suffix "f".
 void TextTokens::read_decimal(std::string& into) {
   read_digits(into);
   if (at(0) == '.') {
@@ -158,7 +159,7 @@ void TextTokens::read_decimal(std::string& into) {
   if ((at(0) == 'f' || at(0) == 'F') && !is_of_word(at(1))) step();
 }
 
-/// Blanks may separate a minus from its number.
+/// Blanks may be between the minus sign and the number.
 Token TextTokens::read_negative() {
   const Position begin = position_;
   step();

@@ -30,8 +30,8 @@ Pairs alexnet() {
 
 // ---- vgg: the index in "features" counts convolutions, rectifiers and poolings.
 
-/// `name` returns a convolution's name from its stage and its index in the stage, both counted from
-/// 0.
+/// `name` returns Poseidon's name of a convolution from its stage and its index in the stage, both
+/// counted from 0.
 template <class Name>
 Pairs vgg(std::array<int, 5> convolutions, const Name& name) {
   Pairs pairs;
@@ -54,8 +54,8 @@ Pairs vgg19() { return vgg({2, 2, 4, 4, 4}, flat_name); }
 
 // ---- resnet
 
-/// A stage that begins with a projection is a block "stage2_first", then the repeated block
-/// "stage2".
+/// In Poseidon, a stage that begins with a projection is a block "stage2_first", then the repeated
+/// block "stage2".
 Pairs resnet(std::array<int, 4> blocks, int convolutions) {
   Pairs pairs{{"conv1", "conv1"}, {"bn1", "bn1"}};
   for (int stage = 1; stage <= 4; ++stage) {
@@ -83,8 +83,8 @@ Pairs resnet18() { return resnet({2, 2, 2, 2}, 2); }
 Pairs resnet50() { return resnet({3, 4, 6, 3}, 3); }
 Pairs resnet152() { return resnet({3, 8, 36, 3}, 3); }
 
-// ---- mobilenet_v2, efficientnet_b0: a stage is "stage2_first", then "stage2.N.branch". The first
-// and the last stage have a single block.
+// ---- mobilenet_v2, efficientnet_b0: in Poseidon, a stage is the block "stage2_first", then the
+// blocks "stage2.N.branch". Stages 1 and 7 have a single block.
 
 struct MobileBlock {
   int stage;  ///< counted from 1
@@ -103,7 +103,7 @@ std::vector<MobileBlock> mobile_blocks(std::array<int, 7> counts) {
   return blocks;
 }
 
-/// A convolution and its batch norm, from a block "unit".
+/// Adds the convolution and the batch norm of a block "unit".
 void add_unit(Pairs& pairs, const std::string& poseidon_name, const std::string& torchvision_name) {
   add(pairs, poseidon_name + ".conv", torchvision_name, ".0");
   add(pairs, poseidon_name + ".bn", torchvision_name, ".1");
@@ -196,7 +196,7 @@ void add_inception(Pairs& pairs, const InceptionBlock& units, const std::string&
   }
 }
 
-/// The auxiliary head is in the middle, as in torchvision.
+/// The auxiliary head is in the middle of the list, as in torchvision's state dict.
 Pairs inception(bool with_head) {
   Pairs pairs;
   add_inception(pairs,
@@ -260,7 +260,7 @@ TorchvisionArch usual(std::string_view name, std::string_view network, double ep
           .layers = layers};
 }
 
-/// Networks with another batch norm epsilon, and with transform_input.
+/// Creates the entry of a network with batch norm epsilon 1e-3 and with transform_input.
 TorchvisionArch of_inception(std::string_view name, std::string_view network, int64_t resize_short,
                              Pairs (*layers)()) {
   return {.name = name,

@@ -8,7 +8,7 @@
 
 namespace poseidon::importer {
 
-/// A layer with tensors: its names in Poseidon and in torchvision.
+/// The names of a layer with tensors in Poseidon and in torchvision.
 struct LayerPair {
   std::string poseidon_name, torchvision_name;
 };
@@ -17,11 +17,12 @@ struct LayerPair {
 struct TorchvisionArch {
   std::string_view name;     ///< torchvision.models.NAME
   std::string_view network;  ///< name of the equal network in configs/networks
-  /// Epsilon of its batch norms, whose momentum is kBatchNormMomentum; 0: it has no batch norms.
+  /// Epsilon of torchvision's batch norms; 0: the network has no batch norms. Their momentum is
+  /// kBatchNormMomentum.
   double epsilon = 0;
-  /// torchvision resizes the shorter side to this length before the crop.
+  /// Before the crop, torchvision resizes the shorter side of an image to this length in pixels.
   int64_t resize_short = 256;
-  /// Normalization of pixels of 0 to 255 that its trained weights expect.
+  /// Normalization that torchvision's trained weights expect, for pixels of 0 to 255, by channel.
   std::array<double, 3> mean, deviation;
   /// Returns the layers in the order of torchvision's state dict.
   std::vector<LayerPair> (*layers)();

@@ -62,8 +62,8 @@ Json job_of(const TorchvisionArch& arch, const net::Network& network) {
           {"train", {{"epochs", 1}}}};
 }
 
-/// Returns Poseidon's tensors in the network's order, parameters first. Each is read when it is
-/// written.
+/// Returns Poseidon's tensors: all parameters, then all statistics, each in the network's order. A
+/// tensor is read from `file` when the weights file is written.
 std::vector<trainer::NamedTensor> tensors_of(const net::Network& network,
                                              const std::vector<StateTensor>& state,
                                              const trainer::SafetensorsFile& file) {
@@ -87,7 +87,8 @@ std::vector<trainer::NamedTensor> tensors_of(const net::Network& network,
   return tensors;
 }
 
-/// Returns the batch counts, such as "[5, 5]", in torchvision's order; "" if the file has none.
+/// Returns the values of num_batches_tracked, such as "[5, 5]", in torchvision's order; "" if the
+/// file has none.
 std::string counts_of(const std::vector<StateTensor>& state, const trainer::SafetensorsFile& file) {
   Json counts = Json::array();
   for (const StateTensor& tensor : state)

@@ -17,13 +17,14 @@ struct TorchvisionImport {
   bool force = false;  ///< overwrite an earlier import in `output`
 };
 
-/// Key in the metadata of weights.safetensors that an export to a state dict needs.
+/// Metadata key in weights.safetensors. Its value lists the num_batches_tracked of all batch norms,
+/// for an export to a state dict.
 inline constexpr const char* kCountsKey = "num_batches_tracked";
 
-/// Imports a state dict. Writes network.json, job.json and weights.safetensors after it has checked
-/// the file. Removes prefixes that PyTorch's wrappers add to all names, and logs them to `log`.
-/// Throws ConfigError that names the first unexpected tensors, RunError if files cannot be read or
-/// written.
+/// Imports a state dict: checks the file, then writes network.json, job.json and
+/// weights.safetensors. Removes prefixes that PyTorch's wrappers add to all tensor names, and logs
+/// these prefixes to `log`. Throws ConfigError if the file does not have the expected tensors,
+/// RunError if files cannot be read or written.
 ImportReport import_torchvision(const TorchvisionImport& options, Log& log);
 
 }  // namespace poseidon::importer

@@ -10,7 +10,8 @@ namespace poseidon::importer {
 
 namespace {
 
-/// Converts a name of a batch norm's tensor. All other names are the same in both.
+/// Converts the name of a tensor in a layer. Only the batch norm's scale and shift have other names
+/// in torchvision.
 std::string torchvision_suffix(const std::string& name) {
   if (name == "scale") return "weight";
   if (name == "shift") return "bias";

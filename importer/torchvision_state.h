@@ -9,21 +9,23 @@
 
 namespace poseidon::importer {
 
-/// A tensor of torchvision's state dict. Its values have the same order in Poseidon.
+/// A tensor of torchvision's state dict. Poseidon stores its values in the same order. Only
+/// num_batches_tracked is not in Poseidon.
 struct StateTensor {
   std::string torchvision_name;  ///< "layer1.0.bn1.weight"
-  std::string poseidon_name;     ///< "stage1.0.bn1.scale"; "": num_batches_tracked, not in Poseidon
+  std::string poseidon_name;     ///< "stage1.0.bn1.scale"; "": num_batches_tracked
   Shape shape;
 
   bool counts_batches() const { return poseidon_name.empty(); }
 };
 
 /// Returns the tensors of a network with torchvision's names, in torchvision's order. Throws
-/// ConfigError that lists every layer with tensors that only one of the two networks has.
+/// ConfigError if a layer with tensors exists in only one of the two networks; the message names
+/// such layers.
 std::vector<StateTensor> state_tensors(const TorchvisionArch& arch, const net::Network& network);
 
-/// Checks a file against `expected`: F32 tensors of equal shapes, and batch counts as I64. Old
-/// files may lack all batch counts. Throws ConfigError like expect_tensors().
+/// Checks that a file has the tensors `expected`: F32, and I64 for num_batches_tracked. Old files
+/// may have no num_batches_tracked at all. Throws ConfigError like expect_tensors().
 void check_state(const TorchvisionArch& arch, const std::vector<StateTensor>& expected,
                  const trainer::SafetensorsFile& file);
 

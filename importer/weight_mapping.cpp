@@ -17,7 +17,7 @@ namespace {
 using trainer::extents_text;
 using Values = std::vector<float>;
 
-/// Removes leading extents of 1, since old files have four extents for every tensor.
+/// Removes leading extents of 1, because old files store four extents for every tensor.
 std::span<const int64_t> without_leading_ones(std::span<const int64_t> extents) {
   while (!extents.empty() && extents[0] == 1) extents = extents.subspan(1);
   return extents;
@@ -73,7 +73,8 @@ class WeightMapper {
   }
 
  private:
-  /// Notes layers with tensors. Caffe's file omits other layers of the same name.
+  /// Records the Caffe layers of a node with tensors, by name. Layers without tensors do not count,
+  /// because parse_caffemodel() omits them.
   void note_names(const net::Node& node) {
     const layers::Definition& definition = *node.definition;
     if (definition.parameters().empty() && definition.statistics().empty()) return;
@@ -86,7 +87,8 @@ class WeightMapper {
     throw ConfigError(options_.file + ": " + message);
   }
 
-  /// Layers with the same name have their weights in the file in the order of the network.
+  /// Returns the weights of a Caffe layer in the file; null: none. If several layers have the same
+  /// name, the file contains their weights in the network's order.
   CaffeWeights* stored(const CaffeLayer* layer) {
     if (layer == nullptr) return nullptr;
     const auto found = stored_.find(layer->name);
@@ -100,7 +102,7 @@ class WeightMapper {
 
   void map_parameters(const net::Node& node) {
     const ImportedLayer& layer = *layers_.at(node.definition->name);
-    if (node.shares >= 0) stored(layer.source);  // marks the shared values as used
+    if (node.shares >= 0) stored(layer.source);  // marks its copy of the shared values as used
     const std::vector<layers::ParameterSpec> specs = node.parameters();
     if (specs.empty()) return;
     if (node.definition->type() == "batch_norm") return map_scale(node, layer, specs);
@@ -157,7 +159,8 @@ class WeightMapper {
     reversed_ = true;
   }
 
-  /// Maps scale and shift, from the Scale layer that was merged or, without one, 1 and 0.
+  /// Maps scale and shift of a batch norm from the Scale layer that was merged into it. Without a
+  /// Scale layer, they are 1 and 0.
   void map_scale(const net::Node& node, const ImportedLayer& layer,
                  const std::vector<layers::ParameterSpec>& specs) {
     CaffeWeights* weights = stored(layer.scale);
@@ -174,7 +177,7 @@ class WeightMapper {
     }
   }
 
-  /// Caffe stores sums, and their divisor as a third tensor.
+  /// Maps running statistics. Caffe stores sums, and a third tensor with their common divisor.
   void map_statistics(const net::Node& node) {
     const std::vector<layers::StatisticSpec> specs = node.definition->statistics();
     if (specs.empty()) return;
@@ -227,8 +230,8 @@ class WeightMapper {
   const WeightOptions& options_;
   Log& log_;
   std::map<std::string, std::vector<CaffeWeights*>> stored_;  ///< by Caffe's layer names
-  /// Layers with weights. The network stores its layers in one array, so the pointers have the
-  /// network's order.
+  /// Caffe layers with tensors, by name. CaffeNetwork stores its layers in one array, so the order
+  /// of the pointers is the network's order.
   std::map<std::string, std::set<const CaffeLayer*>> layers_of_name_;
   std::map<std::string, const ImportedLayer*> layers_;  ///< by Poseidon's layer names
   std::set<const CaffeWeights*> used_;

@@ -10,7 +10,8 @@
 
 namespace poseidon::importer {
 
-/// The tensors of a network's weights file. The first `parameters` tensors are parameters.
+/// The tensors of a weights file. The first `parameters` tensors are parameters, the others are
+/// statistics.
 struct ImportedWeights {
   std::vector<trainer::NamedTensor> tensors;
   size_t parameters = 0;
@@ -18,11 +19,12 @@ struct ImportedWeights {
 
 struct WeightOptions {
   std::string file;         ///< name of the weights file, for messages
-  bool bgr_to_rgb = false;  ///< the new network reads the channels of images in reverse order
+  bool bgr_to_rgb = false;  ///< reverse the input channels of weights that read the images
 };
 
 /// Assigns the values of Caffe's layers to the tensors of `network`, by layer name. Logs layers
-/// without weights, and unused weights. Throws ConfigError if a tensor has another shape.
+/// without weights, and unused weights. Throws ConfigError if the number or shape of a layer's
+/// tensors differs.
 ImportedWeights map_weights(const net::Network& network, const ImportedNetwork& imported,
                             std::vector<CaffeWeights> weights, const WeightOptions& options,
                             Log& log);

@@ -57,7 +57,7 @@ MappedLayer map_inner_product(const CaffeLayer& layer, Remarks& remarks) {
   if (!bias) keys["bias"] = false;
   put_fillers(keys, from, bias, remarks);
   expect_integer(from, "axis", 1, "a linear layer reads the whole sample", remarks);
-  from.mark_as_read({"transpose"});  // affects only the stored weight
+  from.mark_as_read({"transpose"});  // affects only the layout of the stored weight
   return {.keys = keys, .parameters = bias ? 2 : 1};
 }
 
@@ -74,7 +74,7 @@ void check_channel_axes(const MessageReader& from, Remarks& remarks) {
   expect_integer(from, "num_axes", 1, "there is one value for each channel", remarks);
 }
 
-/// With two inputs, the second input is the factor, and no scale is learned.
+/// If the layer has two inputs, the second input is the factor, and the layer learns no scale.
 MappedLayer map_scale(const CaffeLayer& layer, Remarks& remarks) {
   const MessageReader from = layer.message.message("scale_param");
   const bool bias = from.boolean("bias_term").value_or(false);
@@ -99,7 +99,8 @@ MappedLayer map_bias(const CaffeLayer& layer, Remarks& remarks) {
   return {.keys = keys, .parameters = 1};
 }
 
-/// Poseidon uses the batch's statistics in training and the running statistics in testing.
+/// Warns of "use_global_stats" that Poseidon cannot follow: Poseidon always uses batch statistics
+/// in training and running statistics in testing.
 void remark_statistics(const CaffeLayer& layer, const MessageReader& from, Remarks& remarks) {
   const std::optional<bool> running = from.boolean("use_global_stats");
   if (!running) return;
@@ -115,7 +116,8 @@ void remark_statistics(const CaffeLayer& layer, const MessageReader& from, Remar
                      "statistics: accuracies differ");
 }
 
-/// Caffe's batch norm has no scale and shift. They are frozen, unless a Scale layer follows.
+/// Caffe's BatchNorm has no scale and shift. Therefore Poseidon's scale and shift are frozen,
+/// unless a Scale layer follows (NetworkMapper::join_batch_norm).
 MappedLayer map_batch_norm(const CaffeLayer& layer, Remarks& remarks) {
   const MessageReader from = layer.message.message("batch_norm_param");
   Json keys{{"type", "batch_norm"}};
