@@ -186,7 +186,8 @@ void NetworkMapper::bind_inputs(const std::vector<int>& values, PhaseSet phases,
 }
 
 /// In each phase, the first value is the images. The labels are the value "label" or, without such
-/// a value, the next value that is not in --extra. All other values are auxiliary inputs.
+/// a value, the next value that is not in --extra. All other values are auxiliary inputs, or
+/// kShapeless if their shape is unknown.
 Source NetworkMapper::source_of_input(const std::vector<int>& values, size_t index, Phase phase,
                                       const std::vector<int64_t>& extents, const Place& place) {
   const auto name_at = [&](size_t i) -> const std::string& {

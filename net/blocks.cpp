@@ -17,7 +17,7 @@ constexpr size_t kMaxLayers = 100000;
 constexpr size_t kMaxNested = 8;
 
 struct Block {
-  Json parameters = Json::object();  ///< name to default; null: each use must set the value
+  Json parameters = Json::object();  ///< by name: default; null: each use must set the value
   Json layers = Json::array();
   JsonPath place;
 };
@@ -375,7 +375,7 @@ class Expander {
   std::map<std::string, Block> blocks_;
   std::map<std::string, Json> defaults_;
   std::vector<LayerEntry> entries_;
-  std::map<std::string, std::string> last_layer_;  ///< full name of a block to its last layer
+  std::map<std::string, std::string> last_layer_;  ///< by full name of a block: its last layer
 };
 
 }  // namespace

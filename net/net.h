@@ -46,7 +46,7 @@ class Net {
   struct Options {
     bool training = true;  ///< false: the forward pass of Network::in_test() only, in less memory
     Choices choices = {};
-    std::vector<std::string> keep = {};  ///< layers whose output output() can read
+    std::vector<std::string> keep = {};  ///< layers whose outputs the caller may read with output()
     /// 2: learned parameters and statistics have a second buffer, so that an update does not
     /// overwrite the current values; see Parameters::flip().
     int versions = 1;

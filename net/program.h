@@ -78,7 +78,8 @@ class Program {
     const Program* trained = nullptr;
   };
 
-  /// Adds all required pieces to `arena`. All references must outlive this object.
+  /// Adds all required pieces to `arena`. `network`, `factory` and `arena` must outlive this
+  /// object.
   Program(const Network& network, layers::LayerFactory& factory, const Options& options,
           Arena& arena);
 
