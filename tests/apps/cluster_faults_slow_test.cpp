@@ -4,13 +4,12 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <future>
 #include <random>
 
-#include "core/cores.h"
 #include "core/json.h"
 #include "tests/apps/processes.h"
+#include "tests/support/busy_machine.h"
 
 using namespace poseidon;
 using namespace poseidon::apps;
@@ -23,12 +22,8 @@ namespace {
 
 constexpr int kWorkers = 2, kServers = 2, kSteps = 4000;
 
-/// Tolerance for the time limits: 5 s on an idle machine. On a busy one, in proportion to its load.
-double slack_seconds() {
-  double load = 0;
-  if (getloadavg(&load, 1) != 1) return 5;
-  return 5 * std::max(1.0, load / available_cores());
-}
+/// Tolerance for the time limits.
+double slack_seconds() { return 5 * test::slowdown(); }
 
 std::vector<std::string> job_words(const TinyJob& job, int workers, int staleness = 0) {
   return {(job.folder / "job.json").string(),
