@@ -12,7 +12,8 @@ namespace poseidon::layers::replay {
 
 namespace {
 
-/// Elements of a tensor that an update or a norm reads: enough to verify that an update was made.
+/// Number of elements of a tensor that an update changes and a norm reads. These elements suffice
+/// to show whether an update was made.
 constexpr size_t kLookedAt = 16;
 
 template <class Values>
@@ -20,12 +21,12 @@ Values first_of(Values values) {
   return values.first(std::min(kLookedAt, values.size()));
 }
 
-/// Copies the elements after the first kLookedAt, which never change. A version of a tensor has
-/// them from its first update on.
+/// Copies a tensor to its new version before the first update of that version. Later updates need
+/// no copy, because the elements after the first kLookedAt never change.
 class Tails {
  public:
   void bring(std::span<const float> from, std::span<float> to) {
-    if (from.data() == to.data()) return;  // only one version exists
+    if (from.data() == to.data()) return;  // the update is in place
     {
       MutexLock lock(mutex_);
       if (!brought_.insert(to.data()).second) return;
@@ -49,7 +50,8 @@ class ReplayFactory final : public LayerFactory {
     return std::make_unique<ReplayLayer>(request, time == times_.end() ? LayerTime{} : time->second,
                                          device_);
   }
-  // A layer that was fused in the measured job has no measured time. Here it takes no time.
+  // No layers are fused. A layer that was fused in the measured job has no measured time, so it
+  // takes no time here.
   bool fuses_relu(const Definition&) const override { return false; }
   bool fuses_residual(const Definition&) const override { return false; }
   void add(std::span<const float>, std::span<float>) override {}

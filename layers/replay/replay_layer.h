@@ -11,7 +11,8 @@ namespace poseidon::layers::replay {
 
 using poseidon::replay::ReplayDevice;
 
-/// A layer of any type, which takes a given time. Parameters are in canonical order.
+/// Replaces a layer of any type. Each pass sleeps for a given time instead of computing. Parameters
+/// are in canonical order.
 class ReplayLayer final : public Layer {
  public:
   ReplayLayer(const LayerRequest& request, const LayerTime& time, ReplayDevice& device);
@@ -34,7 +35,7 @@ class ReplayLayer final : public Layer {
   const bool gives_factors_;
   const std::optional<FactorShape> factors_;
   std::vector<int64_t> counts_;            ///< elements of each parameter
-  std::vector<int64_t> statistic_counts_;  ///< of each statistic
+  std::vector<int64_t> statistic_counts_;  ///< elements of each statistic
 };
 
 }  // namespace poseidon::layers::replay
