@@ -16,7 +16,8 @@ struct LesserNumber {
   POSEIDON_DEVICE uint32_t operator()(uint32_t a, uint32_t b) const { return a < b ? a : b; }
 };
 
-/// Maps a float to an integer with the same order. NaN becomes 0, the smallest value.
+/// Maps a float to an integer, so that integers have the order of the floats. NaN becomes 0, the
+/// smallest value.
 POSEIDON_DEVICE uint32_t rank_of(float value) {
   if (value != value) return 0;
   const auto bits = std::bit_cast<uint32_t>(value + 0.0F);  // -0 becomes +0
@@ -24,8 +25,8 @@ POSEIDON_DEVICE uint32_t rank_of(float value) {
 }
 
 /// A team processes a row, which is a sample. It scans the row once for each of the top_k results.
-/// A scan finds the greatest element that comes after the previous result in descending order; of
-/// equal elements, the first one.
+/// Each scan finds the next element in descending order. Equal elements are in the order of their
+/// indices.
 template <class Team>
 struct ArgmaxKernel {
   static constexpr const char* kName = "argmax";

@@ -4,9 +4,9 @@ namespace poseidon::layers::cuda {
 
 namespace {
 
-/// out[i] = (in[i] - mean) * factor, with mean and factor of the channel of i. Results equal those
-/// of data::finish() bit for bit, since the operations are the same. A thread processes 16 values;
-/// the last thread processes the rest.
+/// out[i] = (in[i] - mean) * factor, with mean and factor of the channel of i. fp32 results equal
+/// those of data::normalize_window() bit for bit, since the operations are the same. A thread
+/// processes 16 values; the last thread processes the remaining values.
 template <class Element, uint32_t kChannels>
 struct NormalizePixelsKernel {
   static constexpr const char* kName = "normalize pixels";

@@ -14,10 +14,11 @@ struct OfBatchNorm {
 };
 
 /// Batch norm over a matrix of all positions x channels. Forward reads the input twice and writes
-/// the output. With a fused relu, it also writes a bit for each output: is it above zero. Backward
-/// reads the gradient, the input and these bits twice, and writes the input gradient. If there are
-/// several contributions or a residual, the first pass of backward writes their masked sum. The
-/// second pass reads it.
+/// the output. In training with a fused relu, it also writes a bit for each output, which is set if
+/// the output is above zero. Backward reads the gradient, the input and these bits twice, and
+/// writes the input gradient. If there are several contributions or a residual, the first pass of
+/// backward writes g, the masked sum of the contributions. The second pass then reads g instead of
+/// the contributions and bits.
 template <class Element, int kEach>
 class CudaBatchNorm final : public CudaLayer {
  public:
@@ -144,8 +145,8 @@ class CudaBatchNorm final : public CudaLayer {
     return gradient;
   }
 
-  /// The memory that receives the masked sum of contributions. Null: the sum is not needed, or the
-  /// second pass can compute it again at the same cost.
+  /// The memory that receives g. Null: the second pass computes g again at the same cost, or there
+  /// is no second pass.
   Element* written_gradient(const Bindings& memory) const {
     if (residual_ && memory.input_gradients[1]) return memory.input_gradients[1].as<Element>();
     const bool one = memory.output_gradients.size() == 1;

@@ -3,16 +3,18 @@
 #include "layers/cuda/kernel_name.cuh"
 #include "layers/cuda/row_tiling.cuh"
 
-/// The three kernels of batch norm's backward pass: the sums over bands of rows, the merging of
-/// these sums, and the input gradient.
+/// The three kernels of batch norm's backward pass: the sums over bands of rows (RowTiling), the
+/// merging of these sums, and the input gradient. Below, x is the input, and g is the gradient of
+/// the output times the derivative of a fused relu. The template parameter `Of` states the layer
+/// type in a kernel's name.
 namespace poseidon::layers::cuda {
 
-/// The gradient of the output, from one tensor, multiplied by the derivative of a fused relu.
+/// g, if the gradient of the output is in one tensor.
 template <class Element>
 struct MaskedGradient {
   const Element* gradient;
-  /// One byte for each kEach outputs, from the forward pass. Bit i is set if output i is above
-  /// zero. Null: no relu.
+  /// The relu's mask from the forward pass: one byte for each group of kEach outputs. Bit i is set
+  /// if output i of the group is above zero. Null: no relu.
   const uint8_t* above = nullptr;
   float slope = 1;
 
@@ -21,7 +23,8 @@ struct MaskedGradient {
     if (above != nullptr) visitor.reads(above, static_cast<size_t>(count / each));
   }
 
-  /// Loads kRows rows from element `at` on. The rows are `stride` elements apart.
+  /// Loads kEach channels of kRows rows. The first row begins at element `at`. The rows are
+  /// `stride` elements apart.
   template <int kRows, int kEach>
   POSEIDON_DEVICE void load(int64_t at, int64_t stride, Channels<kEach> (&g)[kRows]) const {
 #pragma unroll
@@ -41,13 +44,12 @@ struct MaskedGradient {
   }
 };
 
-/// The gradient of the output as a sum of contributions, multiplied by the derivative of a fused
-/// relu.
+/// g, if the gradient of the output is a sum of contributions.
 template <class Element>
 struct IncomingGradient {
   MaskedGradient<Element> first;
   const Element* others[kContributions - 1];
-  int count;  ///< of `others`
+  int count;  ///< entries of `others` in use
 
   void visit(MemoryVisitor& visitor, int64_t elements, int each) const {
     first.visit(visitor, elements, each);
@@ -71,12 +73,12 @@ struct IncomingGradient {
   }
 };
 
-/// Sums of one channel over one band: of g and of g * (x - mean).
+/// Sums over one band of one channel: of g and of g * (x - mean).
 struct alignas(16) BandGradients {
   double gradient, gradient_times_centered;
 };
 
-/// of_bands[channel][band] = sums of g and of g * (x - mean). Also writes g, if requested.
+/// of_bands[matrix][channel][band] = sums of g and of g * (x - mean). Also writes g, if requested.
 template <class Element, int kEach, class Of>
 struct BatchNormGradientSumsKernel {
   static constexpr auto kLetters = kernel_name(Of::kType, " gradient sums");
@@ -141,13 +143,16 @@ struct BatchNormGradientSumsKernel {
   }
 };
 
-/// Coefficients of each channel: dx = of_gradient * g + of_centered * (x - mean) + term.
+/// Coefficients of each channel. The input gradient is dx = of_gradient * g + of_centered * (x -
+/// mean) + term.
 struct GradientCoefficients {
   float *of_gradient, *of_centered, *term;
 };
 
-/// Computes the gradients of scale and shift, and the coefficients of the input gradient. With
-/// `own_statistics`, mean and variance depend on the input; otherwise they are constants.
+/// Merges the sums of the bands, with one warp for each channel. Computes the gradients of scale
+/// and shift, and the coefficients of the input gradient. If `own_statistics` is true, mean and
+/// variance are those of the input, so they depend on it. Otherwise they are the running
+/// statistics, which are constants.
 struct BatchNormParameterGradientsKernel {
   static constexpr const char* kName = "batch_norm parameter gradients";
   static constexpr uint32_t kThreads = ChannelWarp::kThreads;
@@ -198,6 +203,7 @@ struct BatchNormParameterGradientsKernel {
   }
 };
 
+/// target = dx, computed with GradientCoefficients.
 template <class Element, int kEach, class Of>
 struct BatchNormInputGradientKernel {
   static constexpr auto kLetters = kernel_name(Of::kType, " input gradient");

@@ -5,8 +5,10 @@
 #include "layers/cuda/kernel_name.cuh"
 #include "layers/cuda/row_tiling.cuh"
 
-/// The three kernels of batch norm's forward pass: the moments of bands of rows, the merging of
-/// these moments, and the normalization. In testing, the running statistics replace the first two.
+/// The three kernels of batch norm's forward pass: the moments of bands of rows (RowTiling), the
+/// merging of these moments, and the normalization. In testing, BatchNormRecallKernel replaces the
+/// first two. It reads the running statistics. The template parameter `Of` states the layer type in
+/// a kernel's name.
 namespace poseidon::layers::cuda {
 
 /// Mean and sum of squared deviations of one channel over one band.
@@ -14,11 +16,11 @@ struct alignas(16) BandMoments {
   double mean, squares;
 };
 
-/// of_bands[channel][band] = moments of the input, in one pass. The center of a warp is its first
-/// value of the channel. Each thread sums x - center and (x - center)^2. The center is as close to
-/// the mean as the values are, so one pass is accurate even if the mean is far from zero. The
-/// differences x - center are nearly exact in fp32. The moments of warps and bands are merged in
-/// double precision (Chan, Golub and LeVeque 1979).
+/// of_bands[matrix][channel][band] = moments of the input, in one pass. The center of a warp is the
+/// first value of the channel that the warp reads. Each thread sums x - center and (x - center)^2.
+/// The center is as close to the mean as the values are, so one pass is accurate even if the mean
+/// is far from zero. The differences x - center are nearly exact in fp32. The moments of warps and
+/// bands are merged in double precision (Chan, Golub and LeVeque 1979).
 template <class Element, int kEach, class Of>
 struct BatchNormMomentsKernel {
   static constexpr auto kLetters = kernel_name(Of::kType, " moments");
@@ -90,9 +92,9 @@ struct BatchNormMomentsKernel {
   }
 };
 
-/// The values of each channel for the normalization and for the backward pass. The mean is the sum
-/// mean + mean_rest. If the mean is many standard deviations from zero, the rounding error of one
-/// float would be a noticeable part of a deviation.
+/// Arrays with one value for each channel, for the normalization and the backward pass. The exact
+/// mean is the sum mean + mean_rest. One float is not enough if the mean is many standard
+/// deviations from zero: its rounding error is then a noticeable part of a deviation.
 struct NormalizedChannels {
   const float *scale, *shift;
   float *mean, *mean_rest, *inverse_deviation;  ///< kept for the backward pass
@@ -119,8 +121,8 @@ struct NormalizedChannels {
   }
 };
 
-/// In training: merges the moments of the bands and writes the batch's contributions to the running
-/// statistics.
+/// In training: merges the moments of the bands, with one warp for each channel. Writes the values
+/// for the normalization, and the batch's contributions to the running statistics.
 struct BatchNormStatisticsKernel {
   static constexpr const char* kName = "batch_norm statistics";
   static constexpr uint32_t kThreads = ChannelWarp::kThreads;
@@ -165,7 +167,7 @@ struct BatchNormStatisticsKernel {
   }
 };
 
-/// In testing: computes the values of each channel from the running statistics.
+/// In testing: computes the values for the normalization from the running statistics.
 struct BatchNormRecallKernel {
   static constexpr const char* kName = "batch_norm running statistics";
   static constexpr uint32_t kThreads = 128;
@@ -186,9 +188,9 @@ struct BatchNormRecallKernel {
   }
 };
 
-/// output = relu((input - mean) * factor + term + residual). For the backward pass, also writes a
-/// byte for each kEach outputs; bit i is set if output i is above zero. These bytes are less to
-/// read than the output.
+/// output = relu((input - mean) * factor + term + residual). For the backward pass, also writes
+/// `above`: one byte for each group of kEach outputs. Bit i is set if output i of the group is
+/// above zero. The backward pass reads these bytes instead of the output, because they are fewer.
 template <class Element, int kEach, class Of>
 struct BatchNormNormalizeKernel {
   static constexpr auto kLetters = kernel_name(Of::kType, " normalize");
@@ -200,7 +202,7 @@ struct BatchNormNormalizeKernel {
   const Element* input;
   const Element* residual;  ///< null: none
   Element* output;
-  uint8_t* above;  ///< the bits of outputs above zero; null: not requested
+  uint8_t* above;  ///< receives the bits; null: not requested
   const float *mean, *factor, *term;
   float slope;  ///< negative slope of the relu; 1: no relu
 

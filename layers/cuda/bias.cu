@@ -18,7 +18,7 @@ struct ReluAfterBias {
 };
 
 /// y[i] = relu(y[i] + bias[i % channels]). A thread processes 16 bytes; the last thread processes
-/// the rest.
+/// the remaining elements.
 template <class Element>
 struct AddBiasKernel {
   static constexpr const char* kName = "bias forward";
@@ -29,7 +29,7 @@ struct AddBiasKernel {
   const float* bias;
   int64_t count;
   uint32_t channels;
-  uint32_t packs;      ///< packs in the least number of rows that are whole packs
+  uint32_t packs;      ///< packs in the least number of rows that fill whole packs
   ReluAfterBias relu;  ///< slope 1: no relu
 
   void visit(MemoryVisitor& visitor) const {
@@ -84,8 +84,9 @@ struct AddBiasKernel {
 };
 
 /// combined[i] = (sum of in[k][i] in order of k) * derivative of a relu at output[i]. Each block
-/// also writes the sum of `combined` over its wide rows to `partial`. A thread sums one pack over
-/// every `lanes`-th wide row. The block then adds the sums of its threads by pairs.
+/// also writes the sum of `combined` over its wide rows (BiasGradient) to `partial`. The threads of
+/// a block form `lanes` lanes of `width` threads; these are not the lanes of a warp. A thread sums
+/// one pack over every `lanes`-th wide row. Then the block adds the sums of its lanes by pairs.
 template <class Element>
 struct BiasGradientKernel {
   static constexpr const char* kName = "gradient of a bias";
@@ -100,7 +101,7 @@ struct BiasGradientKernel {
   const Element* output;  ///< null: no relu
   float slope;
   Element* combined;  ///< null: not written
-  float* partial;     ///< one wide row for each index block_y
+  float* partial;     ///< receives one wide row for each Thread::block_y
   int64_t count;
   uint32_t packs, rows;  ///< packs in a wide row; number of wide rows
   uint32_t width, lanes,
@@ -204,12 +205,12 @@ struct BiasGradientKernel {
   }
 };
 
-/// out[c] = the sum of in[r][c] over r. A block has few columns and many lanes, so that a thread
-/// waits for memory only a few times.
+/// out[c] = the sum of in[r][c] over r. A block has few columns and many threads for each column.
+/// So a thread adds few values, and waits for memory only a few times.
 struct BiasSumKernel {
   static constexpr const char* kName = "sum of a bias's gradients";
   static constexpr uint32_t kThreads = 256;
-  static constexpr uint32_t kColumns = 8;  // 32 bytes, the smallest memory transaction
+  static constexpr uint32_t kColumns = 8;  // 32 bytes, the size of the smallest memory transaction
   static constexpr uint32_t kLanes = kThreads / kColumns;
   struct Shared {
     float sums[kThreads];

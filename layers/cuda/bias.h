@@ -14,21 +14,24 @@ namespace poseidon::layers::cuda {
 void add_bias(CudaDevice& device, const Tensor& y, const float* bias, std::optional<float> relu);
 
 /// Computes the gradient of a bias: for each channel, the sum of the gradients over all rows. One
-/// object serves tensors of one shape. The order of the additions depends only on that shape.
+/// object serves tensors of one shape. The order of the additions depends only on that shape. Each
+/// block of a first kernel sums some of the rows. If there are several such partial sums, they lie
+/// in scratch memory, and a second kernel adds them.
 class BiasGradient {
  public:
   BiasGradient(CudaDevice& device, int64_t rows, int64_t channels, DataType type);
 
   size_t scratch_bytes() const;
 
-  /// Issues combined_gradient() and the sums over the rows of its result, in one pass over memory.
-  /// `sums` null: no sums. Returns the combined gradient.
+  /// Issues combined_gradient(), and the sums of the combined gradient over the rows, in one pass
+  /// over memory. `sums` null: no sums. `memory.scratch` has scratch_bytes(). Returns the combined
+  /// gradient.
   const Tensor& combine(const Bindings& memory, std::optional<float> relu, float* sums) const;
-  /// Issues the sums over the rows of an fp32 matrix.
+  /// Issues the sums over the rows of an fp32 matrix. `scratch` has scratch_bytes().
   void sum(const float* gradient, float* sums, std::byte* scratch) const;
 
  private:
-  /// What one pass reads and writes, except the sums.
+  /// The tensors that one pass reads and writes, except the sums.
   struct Pass {
     std::span<const Tensor> contributions;
     const void* output = nullptr;  ///< output of the fused relu; null: no relu
@@ -46,10 +49,11 @@ class BiasGradient {
   CudaDevice& device_;
   DataType type_;
   int64_t count_, channels_;
-  /// Rows in a wide row: the least number whose elements fill whole packs of 16 bytes.
+  /// A wide row is `repeats_` consecutive rows: the least number of rows whose elements fill whole
+  /// packs of 16 bytes.
   uint32_t repeats_;
   uint32_t packs_;          ///< packs in a wide row
-  uint32_t wide_rows_;      ///< the last wide row may have fewer rows
+  uint32_t wide_rows_;      ///< wide rows of a tensor; the last one may have fewer rows
   uint32_t width_;          ///< packs of a wide row that one block processes
   uint32_t rows_of_block_;  ///< wide rows that one block processes
 };

@@ -8,9 +8,10 @@ namespace {
 
 using Source = ChannelOperand::Source;
 
-/// Processes a matrix of positions x channels. If each sample has its own factors, each sample is a
-/// separate matrix. Scratch memory holds the sums of bands. Before them it holds bf16 factors after
-/// conversion to fp32.
+/// A layer with a factor or a summand for each channel. It processes a matrix of positions x
+/// channels. If each sample has its own factors, each sample is a separate matrix. Scratch memory
+/// holds first the factors, if they must be converted from bf16 to fp32, and then the sums of
+/// bands.
 template <class Element, int kEach, class Rule>
 class CudaChannelFunction final : public CudaLayer {
  public:
@@ -100,8 +101,8 @@ class CudaChannelFunction final : public CudaLayer {
             .count = factor_count()};
   }
 
-  /// Issues the sums over the bands and over `parts` matrices. If there is one value for all
-  /// channels, also sums over the channels.
+  /// Issues the sums over the bands. If there is one value for all channels, also sums over the
+  /// channels. `parts`: number of matrices that one result sums over, 1 or all.
   template <class Value>
   void write_sums(const ChannelSums* of_bands, bool of_factor, uint32_t parts,
                   const ChannelOperand& operand, Value* to) {

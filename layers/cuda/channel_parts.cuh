@@ -9,7 +9,7 @@
 /// Joins channels-last tensors along their channels, and splits them.
 namespace poseidon::layers::cuda {
 
-/// The bytes that a thread copies at once.
+/// A unit: the bytes that a thread copies at once.
 template <size_t kBytes>
 struct alignas(kBytes) CopyUnit {
   std::byte bytes[kBytes];
@@ -18,7 +18,8 @@ struct alignas(kBytes) CopyUnit {
 /// Limit on the parts that one kernel joins or splits.
 constexpr size_t kPartsAtOnce = 8;
 
-/// A part of the whole tensor: one row of channels for each position.
+/// A part of the whole tensor: a range of its channels. A part has one row of channels for each
+/// position.
 struct ChannelPart {
   std::byte* data = nullptr;    ///< null: kJoin writes zeros, kSplit skips the part
   uint32_t begin = 0, end = 0;  ///< byte range in a row of the whole
@@ -26,7 +27,8 @@ struct ChannelPart {
 
 enum class PartsDirection : uint8_t { kJoin, kSplit };
 
-/// Copies between adjacent parts and the whole. Each thread copies one unit of the whole.
+/// Copies between the whole tensor and parts of it, whose channel ranges are adjacent and in order.
+/// Each thread copies one unit of the whole.
 template <size_t kBytes, PartsDirection kDirection>
 struct PartsKernel {
   static constexpr const char* kName = kDirection == PartsDirection::kJoin ? "join" : "split";
@@ -93,7 +95,8 @@ struct PartsKernel {
   }
 };
 
-/// The largest unit, in bytes, that divides the row and the bounds of all parts; at most a pack.
+/// Bytes of the largest unit (a power of two, at most a pack) that divides the row and the bounds
+/// of all parts.
 inline size_t unit_bytes(std::span<const ChannelPart> parts, size_t row_bytes) {
   size_t all = row_bytes | poseidon::cuda::kPackBytes;
   for (const ChannelPart& part : parts) all |= part.begin | part.end;
@@ -115,7 +118,8 @@ inline uint32_t bytes_of_channels(const Tensor& tensor) {
          static_cast<uint32_t>(bytes_of(tensor.format.type));
 }
 
-/// Issues the copies between adjacent parts, in order, and the whole, a channels-last tensor.
+/// Issues the copies between `whole`, a channels-last tensor, and parts of it, whose channel ranges
+/// are adjacent and in order.
 template <PartsDirection kDirection>
 void copy_parts(CudaDevice& device, std::span<const ChannelPart> parts, const Tensor& whole) {
   const uint32_t row_bytes = bytes_of_channels(whole);

@@ -6,12 +6,12 @@
 /// The kernels of layers that have a factor or a summand for each channel (layers/channel_rules.h).
 namespace poseidon::layers::cuda {
 
-/// The factors or the summands: one for each channel or one for all channels, and either separate
-/// for each matrix or common to all matrices.
+/// The factors or the summands of a layer: one for each channel, or one for all channels. The
+/// matrices of a MatrixTiling have separate values or the same values.
 struct ChannelValues {
   const float* values = nullptr;  ///< null: no factors or no summands
   bool one = false;               ///< one value for all channels
-  uint32_t of_matrix = 0;         ///< values for each matrix; 0: common to all matrices
+  uint32_t of_matrix = 0;         ///< values of each matrix; 0: all matrices have the same values
   uint32_t count = 0;             ///< total number of values
 
   void visit(MemoryVisitor& visitor) const {
@@ -29,7 +29,8 @@ struct ChannelValues {
   }
 };
 
-/// out = the rule's function of `in`. `out` may be `in`.
+/// out = function of `in` and of the channel's factor and summand, as the rule defines it. `out`
+/// may be `in`.
 template <class Element, int kEach, class Rule>
 struct ChannelForwardKernel {
   static constexpr auto kLetters = kernel_name(Rule::kType, " forward");
@@ -73,8 +74,8 @@ struct alignas(16) ChannelSums {
   double factor, summand;
 };
 
-/// g = the sum of in[k] in order of k. Writes of_bands[matrix][channel][band] and, if requested,
-/// the gradient of the input.
+/// The output's gradient is the sum of in[k] in order of k. Writes of_bands[matrix][channel][band]
+/// and, if requested, the gradient of the input.
 template <class Element, int kEach, class Rule>
 struct ChannelBackwardKernel {
   static constexpr auto kLetters = kernel_name(Rule::kType, " backward");
@@ -159,7 +160,7 @@ struct ChannelBackwardKernel {
   }
 };
 
-/// out[i] = the sum over part and k of in[part][i][k], either of its factor or of its summand.
+/// out[i] = sum over part and k of in[part][i][k].factor, or of .summand if `of_factor` is false.
 template <class Element>
 struct ChannelSumsKernel {
   static constexpr const char* kName = "gradient of each channel";

@@ -51,7 +51,7 @@ POSEIDON_DEVICE void store_channels(Element* to, const Channels<kEach>& channels
   }
 }
 
-/// Calls visitor(constant): the number of channels that a thread processes, as an
+/// Calls visitor(each). `each` is the number of channels that a thread processes, as an
 /// std::integral_constant.
 template <class Element, class Visitor>
 void with_channels_of(int64_t channels, const Visitor& visitor) {
@@ -62,7 +62,7 @@ void with_channels_of(int64_t channels, const Visitor& visitor) {
     visitor(std::integral_constant<int, 1>{});
 }
 
-/// Calls visitor(element, constant) for an element type that is known only at run time.
+/// Calls visitor(element, each), for an element type that is known only at run time.
 template <class Visitor>
 void with_channels_of(DataType type, int64_t channels, const Visitor& visitor) {
   with_element_of(type, [&](auto element) {
@@ -70,7 +70,7 @@ void with_channels_of(DataType type, int64_t channels, const Visitor& visitor) {
   });
 }
 
-/// Makes the layer LayerOf for the element type and the channels of its first input.
+/// Makes a LayerOf for the element type and the number of channels of the layer's first input.
 template <template <class Element, int kEach> class LayerOf>
 std::unique_ptr<Layer> make_for_channels(const LayerRequest& request, CudaDevice& device) {
   std::unique_ptr<Layer> layer;

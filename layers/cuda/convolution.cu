@@ -13,10 +13,10 @@ namespace {
 
 using ConvolutionPass = ConvolutionProblem::Pass;
 
-/// A convolution or a transposed convolution. The latter exchanges the forward and backward-data
-/// passes of a convolution. The weight and its gradient are fp32 in the order (outputs, kernel
-/// height, kernel width, inputs / groups) of the convolution. With bf16 activations, the forward
-/// pass rounds the weight to bf16.
+/// A convolution or a transposed convolution. A transposed convolution exchanges the forward and
+/// backward-data passes of a convolution. The weight and its gradient are fp32 in the order
+/// (outputs, kernel height, kernel width, inputs / groups) of the convolution. With bf16
+/// activations, the forward pass rounds the weight to bf16 for the products.
 class CudaConvolution final : public CudaLayer {
  public:
   enum class Role : uint8_t { kItself, kTranspose };
@@ -112,7 +112,7 @@ class CudaConvolution final : public CudaLayer {
                                               &AlgorithmChoice::backward_weights,
                                               &Implementations::backward_weights};
 
-  /// The problem for a pass of the layer. A transposed convolution exchanges two passes.
+  /// The convolution problem that computes a pass of the layer.
   ConvolutionProblem problem(ConvolutionPass pass) const {
     if (role_ == Role::kTranspose && pass != ConvolutionPass::kBackwardWeights)
       pass = pass == ConvolutionPass::kForward ? ConvolutionPass::kBackwardData
@@ -120,8 +120,8 @@ class CudaConvolution final : public CudaLayer {
     return {.pass = pass, .geometry = convolution_, .type = type_};
   }
 
-  /// Plans a pass by the algorithm in `asked`, or by the fixed rule if it names none. Records the
-  /// algorithm in choice_ and implementations_.
+  /// Plans a pass with the algorithm that `asked` names, or by the fixed rule if `asked` has no
+  /// name for the pass. Records the algorithm in choice_ and implementations_.
   std::unique_ptr<Product> plan(const NamedPass& pass, const AlgorithmChoice& asked) {
     auto product = products_.plan(problem(pass.pass), asked.*pass.field);
     choice_.*pass.field = product->name();
@@ -154,7 +154,7 @@ class CudaConvolution final : public CudaLayer {
   bool keeps_rounded_weight() const {
     return type_ == DataType::kBf16 && backward_data_ != nullptr;
   }
-  /// Offset in scratch memory, after the workspace of the forward product.
+  /// Offset of the rounded weight in scratch memory: after the workspace of the forward product.
   size_t rounded_weight_offset() const {
     constexpr size_t kAlignment = 64;
     return (forward_->workspace_bytes() + kAlignment - 1) / kAlignment * kAlignment;

@@ -79,7 +79,7 @@ struct CropBackwardKernel {
   POSEIDON_DEVICE void operator()(const Thread& thread) const {
     const auto at = plan.place(thread.block() * kThreads + thread.thread(), kWidth);
     if (at.sample >= plan.samples) return;
-    // A position before the part wraps around to a value beyond it.
+    // A position before the part wraps around to a large unsigned value.
     const uint32_t y = at.y - plan.top, x = at.x - plan.left;
     Channels<kWidth> values{};
     if (y < plan.height && x < plan.width)

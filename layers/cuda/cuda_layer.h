@@ -20,8 +20,8 @@ inline Format format_of(const Shape& shape, DataType type) {
   return {shape.rank() == 4 ? Layout::kChannelsLast : Layout::kPlain, type};
 }
 
-/// Base class of the GPU layers. Unless a subclass changes it, parameters stay in canonical order,
-/// and the layer requests all inputs with the element type of the first one.
+/// Base class of the GPU layers. By default, packed order is canonical order, and all inputs and
+/// the output have the element type of the first input. A subclass may override both.
 class CudaLayer : public Layer {
  public:
   CudaLayer(const LayerRequest& request, CudaDevice& device);
@@ -52,20 +52,21 @@ class CudaLayer : public Layer {
 std::unique_ptr<LayerFactory> make_cuda_factory(CudaDevice& device,
                                                 std::unique_ptr<Products> products);
 
-/// Arguments of the functions that make layers.
+/// Arguments of the make_ functions below, in addition to the request.
 struct LayerContext {
   CudaDevice& device;
   Products& products;
 };
 
-/// One function for each layer type or for several types. make_cuda_factory() selects it by the
-/// type of the definition.
+/// Declares the function make_MAKER of each maker in POSEIDON_LAYER_TYPES. The factory calls the
+/// function of the definition's type.
 #define POSEIDON_MAKER(type, Class, maker, description) \
   std::unique_ptr<Layer> make_##maker(const LayerRequest& request, const LayerContext& context);
 POSEIDON_LAYER_TYPES(POSEIDON_MAKER)
 #undef POSEIDON_MAKER
 
-/// Makes a layer that converts its input from `from` to `to`, and its gradient back.
+/// Makes a layer that converts its input from format `from` to format `to`. Its backward pass
+/// converts the gradient back.
 std::unique_ptr<Layer> make_reorder(const Shape& shape, Format from, Format to, CudaDevice& device);
 
 /// Issues a copy of an activation to another format, with rounding if the element types differ.
@@ -81,7 +82,7 @@ auto with_element_of(DataType type, const Visitor& visitor) {
 
 /// Issues output_gradients[0] = (sum of all output_gradients) * derivative of a fused relu at
 /// `memory.output`, and returns output_gradients[0]. `relu`: negative slope, or no relu. Issues
-/// nothing if there is one contribution and no relu.
+/// nothing if there is one output gradient and no relu.
 const Tensor& combined_gradient(CudaDevice& device, const Bindings& memory,
                                 std::optional<float> relu);
 

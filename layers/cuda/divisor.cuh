@@ -7,9 +7,9 @@
 
 namespace poseidon::layers::cuda {
 
-/// Divides by a number that is fixed before the kernel starts. It uses a multiplication and a shift
-/// (Granlund and Montgomery, "Division by Invariant Integers using Multiplication", PLDI'94). On a
-/// GPU, an integer division takes about twenty instructions.
+/// Divides by a number that is fixed before the kernel starts. A multiplication and a shift replace
+/// the division (Granlund and Montgomery, "Division by Invariant Integers using Multiplication",
+/// PLDI'94). On a GPU, an integer division needs about twenty instructions.
 class Divisor {
  public:
   explicit Divisor(uint32_t divisor)

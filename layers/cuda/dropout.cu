@@ -6,7 +6,7 @@ namespace poseidon::layers::cuda {
 
 namespace {
 
-/// Number of elements that one Philox block decides.
+/// Number of elements for which one Philox block has random words.
 constexpr uint32_t kDecided = 4;
 
 /// The parameters that decide which elements dropout drops.
@@ -34,8 +34,9 @@ struct DropoutNumbers {
   }
 };
 
-/// Dropout of samples in canonical order. A thread processes 16 bytes of one sample. These need
-/// whole Philox blocks, which no other thread needs. `out` may be `in`.
+/// Dropout of samples in canonical order. A thread processes 16 bytes of one sample. The random
+/// words of these elements are whole Philox blocks, so no two threads compute the same block. `out`
+/// may be `in`.
 template <class Element>
 struct DenseDropoutKernel {
   static constexpr const char* kName = "dropout";
@@ -81,8 +82,8 @@ struct DenseDropoutKernel {
 };
 
 /// Dropout of channels-last images. A thread processes four neighboring positions and kWidth
-/// channels. For each channel it needs one Philox block if the area is a multiple of four, else up
-/// to two.
+/// channels. For each channel it computes one Philox block if the area is a multiple of four, else
+/// up to two.
 template <class Element, int kWidth>
 struct ImageDropoutKernel {
   static constexpr const char* kName = "dropout of images";
@@ -114,8 +115,9 @@ struct ImageDropoutKernel {
     if (sample >= samples) return;
     const int64_t offset = (int64_t{sample} * area + position) * channels + channel;
     const RandomStream stream = numbers.stream(sample);
-    // First computes all decisions, in one register, and then loads values position by position.
-    // That takes a quarter of the registers that the values of all positions would take.
+    // The thread first computes all decisions, as bits of one register, and then loads the values
+    // position by position. This needs a quarter of the registers that the values of all positions
+    // would need.
     uint32_t bits = 0;
 #pragma unroll 2
     for (uint32_t c = 0; c < kWidth; ++c)
@@ -141,9 +143,9 @@ struct ImageDropoutKernel {
   }
 };
 
-/// Dropout. The backward pass computes the masks again. Stored masks would need memory, and their
-/// traffic costs more than the random numbers, which a thread computes while it waits for its
-/// elements.
+/// Dropout. The backward pass computes the mask again. A stored mask would need memory, and its
+/// traffic would cost more than the random numbers. A thread computes the random numbers while it
+/// waits for its elements.
 class CudaDropout final : public CudaLayer {
  public:
   CudaDropout(const LayerRequest& request, CudaDevice& device)

@@ -11,8 +11,9 @@ namespace {
 /// Limit on the tensors that one kernel reads or writes.
 constexpr size_t kTensorsAtOnce = 4;
 
-/// Calls body(first, constant) for the elements of one thread, of `count` elements. A thread has
-/// one pack, or the single elements after the last whole pack.
+/// Calls body(first, each) for the elements of one thread: `each` elements from `first` on. `each`
+/// is an std::integral_constant. A thread has one pack. The last thread has the elements after the
+/// last whole pack, with one call for each. `count`: elements of all threads.
 template <class Element, class Body>
 POSEIDON_DEVICE void for_neighbours(const Thread& thread, uint32_t threads, int64_t count,
                                     const Body& body) {
@@ -253,7 +254,8 @@ class CudaEltwise final : public CudaLayer {
     join<ProductOfTwo>(factors, memory.input_gradients[k], 1);
   }
 
-  /// Of equal maxima, the first input receives the gradient.
+  /// Passes the gradient to input `k` where this input is the maximum. If several inputs are equal
+  /// there, the first one receives the gradient.
   void pass_to_maximum(const Bindings& memory, size_t k, const Tensor& gradient) {
     with_element_of(gradient.format.type, [&](auto element) {
       using Element = decltype(element);

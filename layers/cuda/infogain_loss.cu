@@ -22,7 +22,8 @@ struct InfogainMatrix {
   }
 };
 
-/// Computes for each sample the loss, the probabilities, and the sum of its row of H.
+/// Computes for each sample the loss, the probabilities, and the sum of the row of H that the label
+/// selects.
 template <class Team>
 struct InfogainForwardKernel {
   static constexpr const char* kName = "infogain_loss forward";
@@ -68,7 +69,8 @@ struct InfogainForwardKernel {
   }
 };
 
-/// gradient = scale * (sum of the row of H * probability - H[label][class]), for each class.
+/// gradient[class] = scale * (h * probability[class] - H[label][class]) for each sample. h is the
+/// sum of the row H[label].
 struct InfogainBackwardKernel {
   static constexpr const char* kName = "infogain_loss backward";
   static constexpr uint32_t kThreads = 256;
@@ -96,8 +98,9 @@ struct InfogainBackwardKernel {
   }
 };
 
-/// The workspace holds the probabilities, so that backward is one pass and needs no scores. After
-/// them it holds the sum of each sample's row of H.
+/// The workspace holds the probabilities, so that backward is one pass and does not need the
+/// scores. After the probabilities it holds one value for each sample: the sum of the row of H that
+/// the label selects.
 class CudaInfogainLoss final : public CudaLayer {
  public:
   CudaInfogainLoss(const LayerRequest& request, CudaDevice& device)

@@ -5,7 +5,8 @@
 
 namespace poseidon::layers::cuda {
 
-/// Returns the name of a kernel for one of the layer types that use it, as a null-terminated array.
+/// Returns the name of a kernel that several layer types use: `type` and then `what`, as a
+/// null-terminated array.
 constexpr std::array<char, 48> kernel_name(std::string_view type, std::string_view what) {
   std::array<char, 48> name{};
   size_t end = 0;

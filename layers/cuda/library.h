@@ -23,7 +23,8 @@ class Library {
   virtual ~Library() = default;
   /// The GPUs of the machine. Throws ConfigError with the reason if no GPU can be used.
   virtual poseidon::cuda::GpuList gpus() const = 0;
-  /// A GPU with its layer factory and updater. Throws ConfigError if the GPU cannot be used.
+  /// Creates the device of a GPU, its layer factory and its updater. Throws ConfigError if the GPU
+  /// cannot be used.
   virtual Backend make_backend(const GpuRequest& request) const = 0;
 };
 
@@ -31,8 +32,8 @@ class Library {
 /// classes, so both must be of the same build.
 inline std::string build_of(std::string_view version) { return text(version, ", ", __VERSION__); }
 
-/// Names of the exported C functions. The first returns the build of the library, the second its
-/// Library object.
+/// Names of the C functions that the GPU library exports. The first returns the build (build_of),
+/// the second the Library object.
 inline constexpr const char* kBuildEntry = "poseidon_cuda_build";
 inline constexpr const char* kLibraryEntry = "poseidon_cuda_library";
 using BuildEntry = const char* (*)();

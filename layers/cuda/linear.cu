@@ -46,7 +46,7 @@ class CudaLinear final : public CudaLayer {
       const Tensor& gradient = bias_gradient_.combine(memory, relu_, bias_gradient_of(memory));
       run_backward_weights(gradient.as<float>(), memory.inputs[0].as<float>(), memory);
     }
-    // combine() above or write_factors() has summed all contributions into the first one.
+    // combine() above or write_factors() has summed all output gradients into the first one.
     if (memory.input_gradients[0])
       run(*backward_data_, {.first = memory.output_gradients[0].data,
                             .second = memory.parameters[0].value,
@@ -114,8 +114,8 @@ class CudaLinear final : public CudaLayer {
     return bytes_of_elements<float>(gradient_rows_ * columns);
   }
 
-  /// Copies stacked factors to scratch memory, after the workspace of the products. They may lie in
-  /// host memory, and a product reads each factor many times.
+  /// Copies stacked factors to scratch memory, after the workspace of the products. The stacked
+  /// factors may be in host memory, but a product reads each factor many times.
   FactorMemory brought_here(const FactorMemory& factors, std::byte* scratch) const {
     std::byte* deltas = scratch + factors_offset_;
     std::byte* activations = deltas + aligned_for_tensor(factor_bytes(linear_.outputs));

@@ -8,7 +8,7 @@ namespace poseidon::layers::cuda {
 
 namespace {
 
-/// Threads are counted in 32 bits, because division of 32-bit indices is fast.
+/// Returns the number of threads in 32 bits, because division of 32-bit indices is fast.
 uint32_t lrn_threads(int64_t threads) {
   check(threads <= UINT32_MAX, "lrn: at most 2^32 packs");
   return static_cast<uint32_t>(threads);
@@ -57,8 +57,8 @@ class LrnByPacks {
   Beta beta_;
 };
 
-/// The method for any window. Backward is two passes, the first of which writes q to scratch
-/// memory.
+/// The method for any window. Backward has two passes. The first one writes q (lrn_powers.cuh) to
+/// scratch memory.
 template <class Element, int kEach, class Window, class Beta>
 class LrnByWindows {
  public:
@@ -116,7 +116,7 @@ class CudaLrn final : public CudaLayer {
   Method method_;
 };
 
-/// Chooses the method.
+/// Makes the layer with LrnByPacks if the window allows it, else with LrnByWindows.
 template <class Element, int kEach, class Beta>
 std::unique_ptr<Layer> make_lrn_with(const LayerRequest& request, CudaDevice& device,
                                      const Lrn& lrn, const Beta& beta) {

@@ -6,7 +6,8 @@
 /// packs of channels.
 namespace poseidon::layers::cuda {
 
-/// A pack of channels and the adjacent packs of the same position. Packs beyond its edges are zero.
+/// A pack of channels and the adjacent packs of the same position. At the first and the last pack
+/// of a position, the missing neighbor is zero.
 template <int kEach>
 struct ThreePacks {
   Channels<kEach> left, own, right;
@@ -46,7 +47,8 @@ POSEIDON_DEVICE Channels<kEach> window_squares(const Element* x, const Channels<
   return squares.window_sums(half);
 }
 
-/// Each thread also loads the adjacent packs. These loads hit the cache.
+/// A thread computes one pack of outputs. It also loads the adjacent packs. These loads hit the
+/// cache.
 template <class Element, class Beta>
 struct LrnPacksForwardKernel {
   static constexpr const char* kName = "lrn across channels forward";
@@ -76,8 +78,8 @@ struct LrnPacksForwardKernel {
   }
 };
 
-/// A block processes one pack more at each end than it writes. For these two packs it computes only
-/// q. The threads exchange q through shared memory.
+/// Each thread computes q (lrn_powers.cuh) of one pack, and the threads exchange q through shared
+/// memory. The first and the last thread of a block compute only q, which their neighbors need.
 template <class Element, class Beta>
 struct LrnPacksBackwardKernel {
   static constexpr const char* kName = "lrn across channels backward";

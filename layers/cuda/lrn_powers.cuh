@@ -10,7 +10,8 @@
 /// Backward computes s again from x, which costs less than storing it.
 namespace poseidon::layers::cuda {
 
-/// s = k + alpha * sum. Here `alpha` is already divided by m, and gradient = 2 * alpha/m * beta.
+/// Constants of a layer. The field alpha is alpha/m, where m is the number of elements of a window.
+/// The field gradient is 2 * alpha/m * beta. A window reaches `half` elements to each side.
 struct LrnConstants {
   float k, alpha, gradient;
   int half;

@@ -5,7 +5,7 @@
 /// Local response normalization over any window, across or within channels.
 namespace poseidon::layers::cuda {
 
-/// The window of channels around the channel of a thread.
+/// The window of channels around the channel of a thread. Requires kEach = 1.
 struct AcrossWindow {
   uint32_t channels;
 
@@ -64,10 +64,11 @@ struct ValueAt {
 };
 
 /// The common part of the three kernels below. A thread processes kEach channels of a position.
+/// `Window` is AcrossWindow or WithinWindow.
 template <class Element, int kEach, class Window, class Beta>
 struct LrnPass {
   const Element* input;
-  uint32_t count;  ///< of threads with work
+  uint32_t count;  ///< number of threads that have work
   Window window;
   LrnConstants constants;
   Beta beta;
@@ -106,7 +107,7 @@ struct LrnForwardKernel {
   }
 };
 
-/// products = q.
+/// First pass of backward: products = q (lrn_powers.cuh).
 template <class Element, int kEach, class Window, class Beta>
 struct LrnProductsKernel {
   static constexpr const char* kName = "lrn products";
@@ -134,6 +135,7 @@ struct LrnProductsKernel {
   }
 };
 
+/// Second pass of backward: target = dx, computed from the products q.
 template <class Element, int kEach, class Window, class Beta>
 struct LrnGradientKernel {
   static constexpr const char* kName = "lrn gradient";

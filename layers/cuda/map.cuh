@@ -16,7 +16,6 @@ using poseidon::cuda::Pack;
 using poseidon::cuda::store_pack;
 using poseidon::cuda::Thread;
 
-/// The number of elements of a tensor.
 inline int64_t count_of(const Tensor& tensor) { return tensor.shape.count(); }
 
 template <class Element>
@@ -53,8 +52,8 @@ struct MapKernel {
   }
 };
 
-/// Issues output = function(input), element by element. `Function` maps a float to a float and has
-/// a name for messages, kName.
+/// Issues output = function(input), element by element. `Function` maps a float to a float and
+/// defines the kernel's name, kName.
 template <class Function>
 void map(CudaDevice& device, const Tensor& input, const Tensor& output, const Function& function) {
   with_element_of(input.format.type, [&](auto element) {
@@ -66,7 +65,8 @@ void map(CudaDevice& device, const Tensor& input, const Tensor& output, const Fu
   });
 }
 
-/// Limit on the contributions to a gradient that one pass sums.
+/// Limit on the number of contributions that one pass sums. A contribution is the gradient from one
+/// consumer of the output (Bindings::output_gradients).
 inline constexpr int kContributions = 4;
 
 /// out[i] = function(sum of in[k][i] in order of k, output[i]). `out` may be in[k] or `output`.
@@ -141,7 +141,7 @@ void map_gradients(CudaDevice& device, const std::vector<Tensor>& gradients, con
 }
 
 /// Returns at most kContributions tensors whose sum is the gradient of the output. If there are
-/// more contributions, issues additions of some of them to the first one.
+/// more contributions, first issues additions that store partial sums in output_gradients[0].
 inline std::vector<Tensor> gradients_for_one_pass(CudaDevice& device, const Bindings& memory) {
   std::vector<Tensor> gradients = memory.output_gradients;
   while (gradients.size() > kContributions) {

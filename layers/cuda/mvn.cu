@@ -21,8 +21,8 @@ struct MvnGroups {
   POSEIDON_DEVICE uint32_t values() const { return width * tiling.of_one.bands; }
 };
 
-/// Computes mean and standard deviation of each group. Writes the coefficients that the
-/// normalization uses, for each channel of the group.
+/// Computes mean and standard deviation of each group. Writes the coefficients for
+/// BatchNormNormalizeKernel, for each channel of the group.
 struct MvnStatisticsKernel {
   static constexpr const char* kName = "mvn statistics";
   static constexpr uint32_t kThreads = ChannelWarp::kThreads;
@@ -45,7 +45,7 @@ struct MvnStatisticsKernel {
 
   POSEIDON_DEVICE void operator()(const Thread& thread, Shared&) const {
     const uint32_t group = ChannelWarp::channel(thread);
-    if (group >= count) return;  // with all of its warp
+    if (group >= count) return;  // the whole warp returns
     const RowTiling& tiling = groups.tiling.of_one;
     const BandMoments* moments = of_bands + int64_t{group} * groups.values();
     const double reference = moments[0].mean;
@@ -97,7 +97,7 @@ struct MvnGradientSumsKernel {
 
   POSEIDON_DEVICE void operator()(const Thread& thread, Shared&) const {
     const uint32_t group = ChannelWarp::channel(thread);
-    if (group >= count) return;  // with all of its warp
+    if (group >= count) return;  // the whole warp returns
     const BandGradients* sums = of_bands + int64_t{group} * groups.values();
     double gradient = 0, product = 0;
     for (uint32_t k = thread.lane(); k < groups.values(); k += kWarp) {
@@ -107,7 +107,7 @@ struct MvnGradientSumsKernel {
     gradient = reduce_warp(thread, gradient, Sum{});
     product = reduce_warp(thread, product, Sum{});
     const MvnForward forward = saved[int64_t{group} * groups.width];
-    // The products use the rounded mean.
+    // `product` is the sum of g * (x - rounded mean).
     const double rest = forward.mean - static_cast<double>(static_cast<float>(forward.mean));
     const MvnBackward values = rule.backward(forward, gradient, product - gradient * rest);
     for (uint32_t c = thread.lane(); c < groups.width; c += kWarp)

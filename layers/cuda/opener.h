@@ -6,13 +6,13 @@
 
 namespace poseidon::layers::cuda {
 
-/// Opens the GPU library of this build. Relative to the program's folder, it is
-/// ../lib/libposeidon_cuda.so or libposeidon_cuda.so. The library is never unloaded. Throws
-/// ConfigError if there is no library, if a CUDA library that it needs is missing, or if the build
-/// differs.
+/// Opens the GPU library of this build. The file is ../lib/libposeidon_cuda.so or
+/// libposeidon_cuda.so, relative to the program's folder. The library is never unloaded. Throws
+/// ConfigError if the file does not exist, if a CUDA library that it needs is missing, or if the
+/// GPU library belongs to another build.
 const Library& open_library();
 
-/// Does the same for a program in `folder`.
+/// Opens the GPU library of a program in `folder`.
 const Library& open_library(const std::filesystem::path& folder);
 
 }  // namespace poseidon::layers::cuda

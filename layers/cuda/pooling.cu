@@ -24,9 +24,9 @@ class CudaPooling final : public CudaLayer {
     if (cells_ > UINT16_MAX)
       throw ConfigError(text("[pooling '", name_, "'] training supports windows of at most ",
                              UINT16_MAX, " cells"));
-    // Forward stores the place of each selected cell. Backward then reads one place for each window
-    // that contains a cell. That is much less than all cells of these windows, and the input need
-    // not be kept.
+    // Forward stores the place of each selected cell, in one or two bytes. For each cell, backward
+    // then reads only the places of the windows that contain the cell. Without places it would read
+    // all cells of these windows, and the net would have to keep the input.
     needs_.workspace_bytes = static_cast<size_t>(plan_.outputs()) *
                              (has_small_places() ? sizeof(uint8_t) : sizeof(uint16_t));
   }
@@ -93,7 +93,7 @@ class CudaPooling final : public CudaLayer {
     });
   }
 
-  /// The arguments of a kernel that has a thread for each window and group of channels.
+  /// The tensors and sites for a kernel with one thread for each window and group of channels.
   template <class Element, int kWidth, class Method>
   PoolingForward<Element, kWidth, Method> forward_of(const Bindings& memory) const {
     const bool keeps_places = needs_.workspace_bytes > 0;

@@ -24,8 +24,9 @@ struct PoolingBackward {
     visitor.writes(target, bytes_of_elements<Element>(plan.inputs()));
   }
 
-  /// Calls add(sum, row, column, offset, site) for each window that contains the thread's cell. Row
-  /// and column are those of the window, `offset` is that of its channels in the output.
+  /// Calls add(sum, row, column, offset, site) for each window that contains the thread's cell, and
+  /// then stores the sum. `row` and `column` are the position of the window in the output. `offset`
+  /// is the index of the thread's first channel there.
   template <class Add>
   POSEIDON_DEVICE void gather(const Thread& thread, const Add& add) const {
     const uint32_t index = thread.block() * kThreads + thread.thread();
@@ -61,7 +62,8 @@ struct MeanPoolingBackwardKernel : PoolingBackward<Element, kWidth> {
   }
 };
 
-/// The backward pass of methods that select one cell of each window.
+/// The backward pass of methods that select one cell of each window. A cell receives the gradients
+/// of the windows that selected it.
 template <class Element, int kWidth, class Place>
 struct TakenPoolingBackwardKernel : PoolingBackward<Element, kWidth> {
   static constexpr const char* kName = "gradient of max pooling";

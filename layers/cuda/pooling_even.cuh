@@ -29,7 +29,7 @@ struct EvenAxis {
   }
 };
 
-/// The geometry of the layer.
+/// The geometry of an adaptive average pooling layer.
 struct EvenPlan {
   EvenAxis rows, columns;
   uint32_t samples, channels;

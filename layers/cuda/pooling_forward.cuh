@@ -7,7 +7,7 @@
 /// The forward pass of pooling.
 namespace poseidon::layers::cuda {
 
-/// The common part of the forward kernels: their memory, and the reading of a window.
+/// The common part of the forward kernels: their tensors, and the access to the cells of a window.
 template <class Element, int kWidth, class Method>
 struct PoolingForward {
   using Values = Channels<kWidth>;
@@ -17,7 +17,7 @@ struct PoolingForward {
   PoolingSites sites;
   const Element* in;
   Element* out;
-  Place* places;  ///< place of the selected cell, for each output; null: not stored
+  Place* places;  ///< receives the place of each output's selected cell; null: not stored
 
   void visit(MemoryVisitor& visitor) const {
     visitor.reads(in, bytes_of_elements<Element>(plan.inputs()));
@@ -25,7 +25,7 @@ struct PoolingForward {
     if (places != nullptr) visitor.writes(places, bytes_of_elements<Place>(plan.outputs()));
   }
 
-  /// One window, for a group of channels.
+  /// Access to the cells of one window, in one group of channels.
   struct Reading {
     PoolingWindow row, column;
     const Element* plane;
@@ -69,14 +69,15 @@ struct PoolingForward {
             .width = plan.columns.input,
             .kernel_width = static_cast<uint32_t>(plan.columns.kernel)};
   }
-  /// Writes the result of a window. `index`: index of the channel group in the output.
+  /// Writes the result of a window. `index`: index of its channel group among all channel groups of
+  /// the output.
   POSEIDON_DEVICE void finish(const Method& method, const PoolingSite& site, int64_t index) const {
     method.finish(plan.share(site.y, site.x), out + index * kWidth,
                   places == nullptr ? nullptr : places + index * kWidth);
   }
 };
 
-/// A thread processes a window, for a group of channels.
+/// A thread processes one window in one group of channels.
 template <class Element, int kWidth, class Method>
 struct PoolingKernel : PoolingForward<Element, kWidth, Method> {
   static constexpr const char* kName = "pooling";
@@ -99,9 +100,9 @@ struct PoolingKernel : PoolingForward<Element, kWidth, Method> {
   }
 };
 
-/// For windows of many cells. The threads of a block share a window, for kGroups groups of
-/// channels. Each thread processes every kSplits-th cell. Then the threads merge their results by
-/// pairs, in a fixed order.
+/// For windows of many cells. A block processes one window in kGroups groups of channels. kSplits
+/// threads share a group: each of them processes every kSplits-th cell. Then the threads merge
+/// their results by pairs, in a fixed order.
 template <class Element, int kWidth, class Method>
 struct LargePoolingKernel : PoolingForward<Element, kWidth, Method> {
   static constexpr const char* kName = "pooling of large windows";
@@ -121,7 +122,9 @@ struct LargePoolingKernel : PoolingForward<Element, kWidth, Method> {
     const int32_t width = window.column.end - window.column.begin;
     const auto part = static_cast<int32_t>(thread.thread() / kGroups);
     int32_t y = window.row.begin + part / width, x = window.column.begin + part % width;
-    // The step to the next cell of this thread. Past the last column, it is one row more.
+    // The thread's next cell is kSplits cells later in row-major order: `rows` rows down and
+    // `columns` columns to the right. If this is past the last column, the cell is in the row
+    // below.
     const int32_t rows = kSplits / width, columns = kSplits % width;
     while (y < window.row.end) {
       method.take(window.cell(y, x), window.place(y, x));

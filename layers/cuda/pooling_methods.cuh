@@ -2,15 +2,17 @@
 
 #include "layers/cuda/channels.cuh"
 
-/// Pooling methods: they reduce the cells of a window to the mean, or to the maximum and its place.
-/// A place is the index of a cell in its window.
+/// Pooling methods: a method reduces the cells of a window to the mean, or to the maximum and its
+/// place. A place is the index of a cell in its window. take() adds a cell. give() stores a
+/// thread's result in shared memory, and join() merges the result of another thread from there.
+/// finish() writes the output.
 namespace poseidon::layers::cuda {
 
 /// Mean: the running sum of the cells of a window.
 template <class Element, int kWidth>
 struct MeanOfWindow {
   using Values = Channels<kWidth>;
-  using Place = uint8_t;  // unused: no places are stored
+  using Place = uint8_t;  // unused, because the mean has no place
   template <uint32_t kThreads>
   struct Parts {
     float sums[kWidth][kThreads];
@@ -48,8 +50,8 @@ struct alignas(sizeof(Place) * kWidth) PoolingPlaces {
 };
 
 /// Maximum: the running maximum of the cells of a window, and its place. Places count in row-major
-/// order and include the padding. Of equal cells the first one wins. The maximum starts as the
-/// first cell, so a NaN there stays. Later NaNs are ignored, since they are never greater.
+/// order and include the padding. If cells are equal, the first one wins. The maximum starts as the
+/// first cell, so a NaN there stays. Later NaNs are ignored, since no comparison with NaN is true.
 template <class Element, int kWidth, class PlaceType>
 struct MaximumOfWindow {
   using Values = Channels<kWidth>;

@@ -2,8 +2,8 @@
 
 #include "layers/cuda/pooling_forward.cuh"
 
-/// The forward pass of stochastic pooling (layers/pooling.h). One thread processes a whole window,
-/// whatever its size. So the sums have the same order as on the CPU, and both select the same
+/// The forward pass of stochastic pooling (layers/pooling.h). One thread processes a whole window
+/// of any size. So the sums have the same order as on the CPU, and GPU and CPU select the same
 /// cells.
 namespace poseidon::layers::cuda {
 
@@ -42,8 +42,8 @@ struct StochasticPoolingKernel
   }
 
  private:
-  /// The chances, in (0, 1], of the site's channels. One Philox block has the words of four
-  /// neighboring channels.
+  /// A random number in (0, 1] for each channel of the site (Pooling::chance). One Philox block has
+  /// the words of four neighboring channels.
   POSEIDON_DEVICE Values chances(const PoolingSite& site) const {
     const RandomStream random = Pooling::stream_of(*step, key, site.sample);
     const uint32_t position = site.y * this->plan.columns.output + site.x;

@@ -8,8 +8,8 @@
 /// The positions of pooling windows, and the assignment of positions to threads.
 namespace poseidon::layers::cuda {
 
-/// The cells of one axis that a window contains: [begin, end) of the input. `origin` is the begin
-/// of the window with its padding; it may be negative.
+/// The cells of the input that a window contains along one axis: [begin, end). `origin` is the
+/// first cell of the window, padding included; it may be negative.
 struct PoolingWindow {
   int32_t origin, begin, end;
 };
@@ -19,7 +19,7 @@ struct PoolingAxis {
   int32_t input, output, kernel, padding;
   Divisor stride;
 
-  /// The begin of window `o`, with its padding; it may be negative.
+  /// The first cell of window `o`, padding included; it may be negative.
   constexpr int32_t origin(int32_t o) const {
     return o * static_cast<int32_t>(stride.value()) - padding;
   }
@@ -37,8 +37,8 @@ struct PoolingAxis {
         static_cast<int32_t>(stride.quotient(static_cast<uint32_t>(cell + padding)) + 1);
     return end < output ? end : output;
   }
-  /// Cells of a window that lie in the padded input. `after`: cells of padding after the input.
-  /// Only the last window (`last`) may extend beyond the padding.
+  /// Number of cells of a window that lie in the padded input, along this axis. `after`: cells of
+  /// padding after the input. Only the last window (`last`) may extend beyond the padding.
   int64_t cells(bool last, int64_t after) const {
     return std::min<int64_t>(kernel, input + after - origin(last ? output - 1 : 0));
   }
@@ -53,7 +53,7 @@ inline PoolingAxis axis_of(const Pooling& pooling, int axis) {
           .stride = Divisor(static_cast<uint32_t>(pooling.stride[i]))};
 }
 
-/// The geometry of the layer.
+/// The geometry of a pooling layer whose windows have a kernel and a stride.
 struct PoolingPlan {
   PoolingAxis rows, columns;
   uint32_t samples, channels;
@@ -82,13 +82,14 @@ inline PoolingPlan plan_of(const Pooling& pooling) {
   return plan;
 }
 
-/// A position (y, x) in a sample, and a group of channels that one thread processes there.
+/// A position (y, x) in a sample, and the group of channels that one thread processes there.
 struct PoolingSite {
   uint32_t group, sample;
   int32_t y, x;
 };
 
-/// The sites of a kernel by index. The group varies fastest, then x, y and the sample.
+/// Converts the index of a thread or block to a site. The group varies fastest, then x, y and the
+/// sample.
 struct PoolingSites {
   Divisor groups, width, height;
 

@@ -9,8 +9,8 @@
 #include "core/cuda/cuda_device.h"
 #include "layers/convolution.h"
 
-/// The interface to convolutions and matrix products. Libraries compute them (cuDNN, cuBLASLt); in
-/// tests, the host does.
+/// The interface to products, which are convolutions and matrix products. cuDNN and cuBLASLt
+/// compute them. In tests, host code computes them.
 namespace poseidon::layers::cuda {
 
 using poseidon::cuda::Precision;
@@ -25,12 +25,13 @@ struct ProductMemory {
   std::byte* workspace = nullptr;
 };
 
-/// A product that a library has planned. The caller passes the memory at each call.
+/// A planned product. The plan does not depend on addresses: the caller passes the memory to each
+/// call of operation().
 class Product {
  public:
   virtual ~Product() = default;
-  /// The library's name of the algorithm. It is the same for the same problem, library release and
-  /// GPU model.
+  /// The library's name of the algorithm. A name has the same meaning for the same problem, library
+  /// release and GPU model.
   virtual std::string name() const = 0;
   virtual size_t workspace_bytes() const = 0;
   virtual std::unique_ptr<const poseidon::cuda::Operation> operation(
@@ -52,7 +53,8 @@ struct ConvolutionProblem {
 };
 
 /// result = op(first) * op(second). All matrices are dense, row-major and fp32. op(first) is rows x
-/// depth, op(second) is depth x columns. A factor with its transpose flag is stored transposed.
+/// depth, op(second) is depth x columns. If a factor's transpose flag is set, the factor is stored
+/// transposed.
 struct MatrixProblem {
   int64_t rows = 0, columns = 0, depth = 0;
   bool transpose_first = false, transpose_second = false;
@@ -64,13 +66,16 @@ struct MatrixProblem {
 class Products {
  public:
   virtual ~Products() = default;
-  /// Plans a convolution by the algorithm of this name (Product::name); "": by a fixed rule. Throws
-  /// ConfigError if the library has no such algorithm, or if the settings do not allow it.
+  /// Plans a convolution with the algorithm of this name (Product::name). If the name is empty, a
+  /// fixed rule selects the algorithm. Throws ConfigError if the library has no such algorithm, or
+  /// if the settings do not allow it.
   virtual std::unique_ptr<Product> plan(const ConvolutionProblem& problem,
                                         std::string_view name) = 0;
-  /// Plans a matrix product by a fixed rule. Throws ConfigError if the library has no algorithm.
+  /// Plans a matrix product. A fixed rule selects the algorithm. Throws ConfigError if the library
+  /// has none.
   virtual std::unique_ptr<Product> plan(const MatrixProblem& problem) = 0;
-  /// The names of all algorithms that plan() accepts. The choice of the fixed rule comes first.
+  /// The names of all algorithms that plan() accepts for this problem. The algorithm that the fixed
+  /// rule selects comes first.
   virtual std::vector<std::string> alternatives(const ConvolutionProblem& problem) = 0;
 };
 

@@ -24,11 +24,11 @@ struct Maximum {
   POSEIDON_DEVICE float operator()(float a, float b) const { return ::fmaxf(a, b); }
 };
 
-/// The Shared struct of a kernel whose threads only shuffle.
+/// The Shared struct of a kernel whose threads shuffle, but share no memory.
 struct NoSharedMemory {};
 
-/// Reduces `value` over the lanes of a warp whose index is equal modulo `lowest`, a power of two;
-/// by default over all lanes. All these lanes receive the result.
+/// Reduces `value` over the lanes of a warp whose indices are equal modulo `lowest`, a power of
+/// two. By default these are all lanes. Each of these lanes receives the result.
 template <class T, class Operation>
 POSEIDON_DEVICE T reduce_warp(const Thread& thread, T value, Operation operation,
                               uint32_t lowest = 1) {
@@ -38,7 +38,8 @@ POSEIDON_DEVICE T reduce_warp(const Thread& thread, T value, Operation operation
   return value;
 }
 
-/// Returns `value` of lane (own lane % lowest) of the warp. `lowest` is a power of two.
+/// Returns the `value` that lane (own lane % lowest) of the warp passed. `lowest` is a power of
+/// two.
 template <class T>
 POSEIDON_DEVICE T first_of_warp(const Thread& thread, T value, uint32_t lowest) {
 #pragma unroll
@@ -56,7 +57,7 @@ struct Team {
   static constexpr uint32_t kThreads = kWarps * kWarp;
   static constexpr uint32_t kSize = kWholeBlock ? kThreads : kWarp;
   static constexpr uint32_t kRowsPerBlock = kThreads / kSize;
-  /// One value of each warp. A double also holds a float or a 32-bit integer exactly.
+  /// One value for each warp. A double also holds a float or a 32-bit integer exactly.
   struct Shared {
     double of_warp[kWholeBlock ? kWarps : 1];
   };
@@ -86,7 +87,7 @@ struct Team {
 using WarpTeam = Team<8, false>;
 using BlockTeam = Team<8, true>;
 
-/// Calls visitor(team) with the kind of team that suits rows of this length.
+/// Calls visitor(team): a warp for rows of at most kLongest elements, a block for longer rows.
 template <class Visitor>
 void with_team_for(int64_t length, const Visitor& visitor) {
   constexpr int64_t kLongest = 8 * kWarp;

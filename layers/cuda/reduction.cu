@@ -61,7 +61,7 @@ struct ReductionBackwardKernel {
   static constexpr uint32_t kThreads = 256;
 
   const float* gradient;
-  const Element* in;  ///< null: the derivative does not depend on it
+  const Element* in;  ///< null: the derivative does not depend on the input
   Element* target;
   int64_t rows;
   uint32_t length;

@@ -6,8 +6,8 @@ namespace poseidon::layers::cuda {
 
 namespace {
 
-/// Flatten and reshape: another shape of the same elements. In plain layout the bytes stay the
-/// same. If the net binds both tensors to the same memory, nothing is copied.
+/// Flatten and reshape. They change the shape, but not the bytes, because input and output have
+/// plain layout. If the net binds both tensors to the same memory, nothing is copied.
 class CudaReshape final : public CudaLayer {
  public:
   CudaReshape(const LayerRequest& request, CudaDevice& device) : CudaLayer(request, device) {

@@ -12,10 +12,10 @@
 namespace poseidon::layers::cuda {
 
 /// The division of the matrix among the blocks of a grid. A block processes a band of rows
-/// (Thread::block) and a group of channels (Thread::block_y). Its threads form lines. The `across`
-/// threads of a line cover the group's channels, with `each` neighboring channels for a thread. The
-/// band's rows go to the lines in rotation. The division does not depend on the device, so neither
-/// do the bits of the sums.
+/// (Thread::block) and a group of channels (Thread::block_y). Its threads form lines of `across`
+/// threads. A line covers the group's channels, and each thread processes `each` neighboring
+/// channels. The lines process the band's rows in rotation. The division does not depend on the
+/// device, so the bits of the sums do not depend on it either.
 struct RowTiling {
   static constexpr uint32_t kThreads = 256;
   static constexpr uint32_t kWarps = kThreads / kWarp;
@@ -24,7 +24,7 @@ struct RowTiling {
 
   uint32_t rows, channels;
   uint32_t each;
-  uint32_t across;  ///< a power of two, at most a warp
+  uint32_t across;  ///< threads of a line: a power of two, at most a warp
   uint32_t rows_of_band = 1, bands = 1;
 
   /// `matrices`: number of matrices of this shape in the grid. Each is divided in the same way.
@@ -50,8 +50,10 @@ struct RowTiling {
   }
 
  private:
-  /// As many threads as fill a warp. Fewer if they divide the channels evenly, so that no thread is
-  /// idle, and a line still covers at least 128 contiguous bytes.
+  /// Returns the number of threads of a line. `parts`: number of threads for all channels. With
+  /// packs (each > 1), the result is 32, 16 or 8 if it divides `parts`. Then no thread is idle, and
+  /// a line covers at least 128 contiguous bytes. Otherwise the result is 32, or less if `parts` is
+  /// small.
   static uint32_t threads_across(uint32_t parts, uint32_t each) {
     if (each > 1)
       for (const uint32_t across : {32U, 16U, 8U})
@@ -62,9 +64,9 @@ struct RowTiling {
 
 /// The rows and channels that one thread processes.
 struct RowSpan {
-  uint32_t count;    ///< of rows
+  uint32_t count;    ///< number of rows
   uint32_t channel;  ///< the first channel
-  int64_t offset;    ///< of the first element
+  int64_t offset;    ///< index of the first element
   int64_t stride;    ///< elements from one row of the thread to the next
 
   POSEIDON_DEVICE RowSpan(const Thread& thread, const RowTiling& tiling)
@@ -80,7 +82,8 @@ struct RowSpan {
   }
 
   /// Calls body(rows, offset of the first row) for batches of kBatch rows, then for single rows.
-  /// `rows` is an std::integral_constant. The loads of a batch's rows are in flight together.
+  /// `rows` is an std::integral_constant. A body can load all rows of a batch before it waits for
+  /// the first one.
   template <int kBatch, class Body>
   POSEIDON_DEVICE void for_batches(const Body& body) const {
     int64_t at = offset;
@@ -92,7 +95,7 @@ struct RowSpan {
 };
 
 /// The tiling of several matrices of one shape that lie one after another. Thread::block counts the
-/// bands of all matrices, beginning with those of the first one.
+/// bands of all matrices, matrix by matrix.
 struct MatrixTiling {
   RowTiling of_one;
   uint32_t matrices;
@@ -135,7 +138,7 @@ template <int kEach>
 struct GroupValues {
   alignas(16) float of_warp[RowTiling::kWarps][kWarp * kEach];
 
-  /// Stores the sums over the lines of a warp.
+  /// Sums the values over the lines of a warp, and stores the sums.
   POSEIDON_DEVICE void put_sums(const Thread& thread, uint32_t across, Channels<kEach> values) {
 #pragma unroll
     for (int i = 0; i < kEach; ++i) values[i] = reduce_warp(thread, values[i], Sum{}, across);
@@ -148,7 +151,7 @@ struct GroupValues {
   }
 };
 
-/// The grid of a kernel that merges the values of the bands, with one warp for each channel.
+/// The grid of a kernel that merges the values of all bands, with one warp for each channel.
 struct ChannelWarp {
   static constexpr uint32_t kThreads = 256;
 

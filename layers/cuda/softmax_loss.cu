@@ -9,7 +9,8 @@ namespace poseidon::layers::cuda {
 namespace {
 
 /// The labels of the samples. `labels` has one row, or with mixup three rows: first labels, second
-/// labels, and the weights lambda of the second labels. Both labels differ unless lambda is 0.
+/// labels, and the weights lambda of the second labels. The two labels of a sample differ unless
+/// lambda is 0.
 struct SampleLabels {
   const float* labels;
   uint32_t samples;
@@ -127,7 +128,8 @@ struct SoftmaxLossBackwardKernel {
   POSEIDON_DEVICE uint32_t blocks_per_sample() const { return (classes + kThreads - 1) / kThreads; }
 };
 
-/// The workspace holds the probabilities, so that backward is one pass and needs no scores.
+/// The workspace holds the probabilities, so that backward is one pass and does not need the
+/// scores.
 class CudaSoftmaxLoss final : public CudaLayer {
  public:
   CudaSoftmaxLoss(const LayerRequest& request, CudaDevice& device)

@@ -6,9 +6,9 @@ namespace poseidon::layers::cuda {
 
 namespace {
 
-/// The common part of both kernels. The untiled tensor has a row of `channels` for each position;
-/// the tiled one has a row of `tiles` times as many. A thread processes kWidth neighboring
-/// channels.
+/// The common part of both kernels. For each position, the untiled tensor has a row of `channels`
+/// elements, and the tiled tensor has a row of `tiles` * `channels` elements. A thread processes
+/// kWidth neighboring channels.
 template <class Element, int kWidth>
 struct TileRows {
   static constexpr uint32_t kThreads = 256;
@@ -20,7 +20,8 @@ struct TileRows {
   size_t row_bytes() const { return bytes_of_elements<Element>(rows * channels); }
   size_t tiled_bytes() const { return row_bytes() * tiles; }
 
-  /// Offsets of a thread's group in the untiled tensor, and of its first copy in the tiled one.
+  /// Offsets of a thread's group of channels in the untiled tensor, and of the first copy of the
+  /// group in the tiled tensor.
   struct Group {
     int64_t once, tiled;
     bool is_there;
@@ -53,7 +54,7 @@ struct TileKernel : TileRows<Element, kWidth> {
   }
 };
 
-/// The gradient: the sum over the tiles, in their order.
+/// The gradient of the untiled tensor: the sum over the tiles, in their order.
 template <class Element, int kWidth>
 struct TileBackwardKernel : TileRows<Element, kWidth> {
   static constexpr const char* kName = "gradient of tile";

@@ -15,7 +15,7 @@ struct TransposeKernel {
   static constexpr uint32_t kTile = 32;
   static constexpr uint32_t kStep = kThreads / kTile;  ///< rows of a tile processed at once
   struct Shared {
-    float tile[kTile][kTile + 1];  // one more column, so that reading a column hits all banks
+    float tile[kTile][kTile + 1];  // one more column, so that a column is in different banks
   };
 
   const From* in;
@@ -49,8 +49,8 @@ struct TransposeKernel {
 };
 
 /// Transposes matrices with few rows or few columns, for which a tile of 32 x 32 would be mostly
-/// empty. A block covers the whole short dimension and a range of the long one. It writes in order.
-/// Its reads hit the cache after the first thread.
+/// empty. A block covers the whole short dimension and a range of the long one. Its writes are
+/// contiguous. Its reads are not, but only the first read of each cache line misses the cache.
 template <class From, class To>
 struct ThinTransposeKernel {
   static constexpr const char* kName = "thin transpose";
@@ -104,7 +104,7 @@ template <class From, class To>
 struct CastKernel {
   static constexpr const char* kName = "cast";
   static constexpr uint32_t kThreads = 256;
-  /// Elements in a pack of the smaller type.
+  /// Elements that a thread converts: a pack of the smaller type.
   static constexpr int kEach = kPack<From> > kPack<To> ? kPack<From> : kPack<To>;
 
   const From* in;

@@ -23,12 +23,13 @@ using poseidon::cuda::Thread;
 using FloatPack = poseidon::cuda::Pack<float>;
 constexpr int kFloats = FloatPack::kCount;
 
-/// The assignment of tensor elements to threads. A thread has four elements. Usually all tensors
-/// begin at the same distance from a multiple of 16 bytes (`packed`). Then the four elements of a
-/// thread are one aligned pack. Otherwise their distance is kThreads elements, so that neighboring
-/// threads access neighboring addresses. If `packed`, elements are counted from the multiple of 16
-/// bytes at or before the first element. Kernels receive pointers to that address, because
-/// otherwise the compiler could not see that four elements are aligned.
+/// The assignment of tensor elements to threads. A thread has four elements. `packed` is true if
+/// all tensors begin at the same distance from a multiple of 16 bytes, which is usual. Then the
+/// four elements of a thread are one aligned pack. Otherwise the four elements are kThreads
+/// elements apart, so that neighboring threads access neighboring addresses. If `packed` is true,
+/// elements are counted from the multiple of 16 bytes at or before the tensor's first element.
+/// Kernels receive pointers to that address, because otherwise the compiler could not see that
+/// packs are aligned.
 struct ElementPartition {
   static constexpr uint32_t kThreads = 256;
 
@@ -38,8 +39,8 @@ struct ElementPartition {
   size_t bytes() const { return static_cast<size_t>(end - begin) * sizeof(float); }
   Grid grid() const { return {.blocks = blocks_for(end, int64_t{kThreads} * kFloats)}; }
 
-  /// Calls whole(first) for this thread's four elements if they are one whole pack. Otherwise calls
-  /// one(element) for each of them.
+  /// Calls whole(first) if this thread's four elements are one whole pack. Otherwise calls
+  /// one(element) for each of the elements.
   template <class Whole, class One>
   POSEIDON_DEVICE void for_elements(const Thread& thread, const Whole& whole,
                                     const One& one) const {
@@ -58,7 +59,8 @@ struct ElementPartition {
   }
 };
 
-/// The assignment for `tensors` of `count` elements. Tensors other than the first may be null.
+/// Returns the assignment for `tensors`, each of `count` elements. Tensors other than the first one
+/// may be null.
 ElementPartition partition_of(size_t count, std::initializer_list<const float*> tensors) {
   const auto past = [](const float* tensor) {
     return reinterpret_cast<uintptr_t>(tensor) % kPackBytes / sizeof(float);
@@ -70,7 +72,7 @@ ElementPartition partition_of(size_t count, std::initializer_list<const float*> 
   return {.begin = begin, .end = begin + static_cast<int64_t>(count), .packed = packed};
 }
 
-/// A tensor of UpdateMemory: its old elements, and the memory for the new ones.
+/// A tensor of UpdateMemory: its old elements, and the destination of the new ones.
 struct OldAndNewValues {
   const float* old;
   float* next;
@@ -81,15 +83,15 @@ struct OldAndNewValues {
   }
 };
 
-/// One update of a tensor and its optimizer states. Each thread builds the rule from the update
-/// parameters (`numbers`). That costs less than the update of its elements.
+/// One update of a tensor and its optimizer states. Each thread constructs the rule from the update
+/// parameters (`numbers`). This costs less than the update of the thread's elements.
 template <class Rule, class Decay>
 struct UpdateKernel {
   static constexpr const char* kName = "update";
   static constexpr uint32_t kThreads = ElementPartition::kThreads;
   static constexpr int kTensors = 1 + Rule::kStates;
 
-  OldAndNewValues tensors[kTensors];  ///< the value, then its states
+  OldAndNewValues tensors[kTensors];  ///< the value, then its optimizer states
   const float* gradient;
   const UpdateParameters* numbers;
   ElementPartition partition;
@@ -245,11 +247,12 @@ struct SwapKernel {
 };
 
 /// Computes the sum of squares of each block of kNormBlock values. A thread computes one of the
-/// kNormLanes running sums of a block. Products of floats are exact in double precision.
+/// kNormLanes running sums of a block (layers/update_rules.h). Products of floats are exact in
+/// double precision.
 struct SquaredNormKernel {
   static constexpr const char* kName = "squared norm";
   static constexpr uint32_t kThreads = 128;
-  static constexpr uint32_t kEach = kThreads / kNormLanes;  ///< sums per block of threads
+  static constexpr uint32_t kEach = kThreads / kNormLanes;  ///< blocks of values per block
   struct Shared {
     double lanes[kThreads];
   };
@@ -326,7 +329,7 @@ class CudaUpdater final : public Updater {
                    partition.grid());
   }
 
-  /// The host adds the sums of blocks, in order. They are few, and the host needs the result.
+  /// The host adds the sums of the blocks, in order. It needs the result, and there are few sums.
   double squared_norm(std::span<const float> values) override {
     SquaredNormKernel kernel{values.data(), nullptr, static_cast<int64_t>(values.size())};
     std::vector<double> sums(kernel.size());
@@ -374,7 +377,7 @@ class CudaUpdater final : public Updater {
   }
 
   CudaDevice& device_;
-  Buffer sums_;  ///< of squared_norm(), on the device
+  Buffer sums_;  ///< device memory for the sums of squared_norm()
 };
 
 }  // namespace

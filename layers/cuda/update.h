@@ -7,8 +7,8 @@
 
 namespace poseidon::layers::cuda {
 
-/// Returns the optimizer arithmetic on a GPU. Its results equal the CPU's bit for bit. The device
-/// must outlive it.
+/// Returns the Updater of a GPU, which computes the optimizer arithmetic. Its results equal those
+/// of the CPU bit for bit. The device must outlive the updater.
 std::unique_ptr<Updater> make_cuda_updater(poseidon::cuda::CudaDevice& device);
 
 }  // namespace poseidon::layers::cuda

@@ -4,7 +4,7 @@
 
 namespace poseidon::layers::cuda {
 
-/// A column-major matrix without gaps.
+/// A dense column-major matrix.
 struct ColumnMatrix {
   int64_t rows = 0, columns = 0;
   bool transposed = false;  ///< the factor is the transpose of this matrix
@@ -15,9 +15,10 @@ struct ColumnProduct {
   ColumnMatrix first, second, result;
 };
 
-/// Converts a row-major problem. A row-major matrix is its transpose in column-major order. So the
-/// library computes the transpose of the result, second' * first', with the two factors exchanged.
-/// The bias, one value for each column, becomes one value for each row.
+/// Converts a row-major problem. In memory, a row-major matrix equals its transpose in column-major
+/// order. So the library computes result' = second' * first', where ' marks a transpose. It
+/// receives the factors in exchanged order. The bias, one value for each column, becomes one value
+/// for each row.
 inline ColumnProduct column_product(const MatrixProblem& problem) {
   const auto by_column = [](int64_t rows, int64_t columns, bool transposed) {
     return transposed ? ColumnMatrix{rows, columns, true} : ColumnMatrix{columns, rows, false};

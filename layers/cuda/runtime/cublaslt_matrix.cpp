@@ -43,7 +43,7 @@ cublasLtEpilogue_t epilogue_of(const MatrixProblem& problem) {
   return problem.bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
 }
 
-/// A problem as cuBLASLt's descriptors.
+/// The cuBLASLt descriptors of a problem.
 class Description {
  public:
   Description(const MatrixProblem& problem, const Settings& settings)
@@ -56,18 +56,19 @@ class Description {
         result_(layout_of(columns_.result, problem)) {}
 
   const MatrixProblem& problem() const { return problem_; }
-  /// The layouts of cuBLASLt's factors. Its first factor is the second factor of the problem.
+  /// The layouts of the factors in cuBLASLt's order. cuBLASLt's first factor is the problem's
+  /// second factor.
   cublasLtMatrixLayout_t first() const { return &first_; }
   cublasLtMatrixLayout_t second() const { return &second_; }
   cublasLtMatrixLayout_t result() const { return &result_; }
-  /// The descriptor of the operation, with the bias at this address.
+  /// The descriptor of the product, with the bias at this address.
   cublasLtMatmulDescOpaque_t operation(const float* bias) const;
 
  private:
   MatrixProblem problem_;
   ColumnProduct columns_;
   cublasComputeType_t compute_;
-  // mutable: cuBLASLt takes pointers to non-const descriptors.
+  // mutable: cuBLASLt's functions need pointers to non-const descriptors.
   mutable cublasLtMatrixLayoutOpaque_t first_, second_, result_;
 };
 
@@ -115,12 +116,14 @@ std::string algorithm_name(const cublasLtMatmulAlgo_t& algorithm) {
 
 /// The reduction schemes that the heuristic may propose.
 constexpr uint32_t reduction_schemes(const Settings& settings) {
-  // The in-place scheme adds partial sums to the result in the order in which the blocks finish.
+  // The in-place scheme adds partial sums to the result in the order in which the blocks finish, so
+  // it is not deterministic.
   return settings.deterministic
              ? CUBLASLT_REDUCTION_SCHEME_MASK & ~CUBLASLT_REDUCTION_SCHEME_INPLACE
              : CUBLASLT_REDUCTION_SCHEME_MASK;
 }
 
+/// Implementations that read, multiply and add fp32 numbers, without tensor cores.
 constexpr uint64_t kStrictFp32 = CUBLASLT_NUMERICAL_IMPL_FLAGS_FMA |
                                  CUBLASLT_NUMERICAL_IMPL_FLAGS_ACCUMULATOR_32F |
                                  CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_32F;
@@ -150,7 +153,7 @@ cublasLtMatmulPreferenceOpaque_t preference(const MatrixProblem& problem,
   set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace);
   set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reduction_schemes(settings));
   if (settings.precision == Precision::kFp32) set(CUBLASLT_MATMUL_PREF_IMPL_MASK, kStrictFp32);
-  const uint32_t alignment = 64;  // bytes; all tensors of a net have it
+  const uint32_t alignment = 64;  // bytes; the alignment of all tensors of a net
   for (const auto key :
        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
@@ -158,12 +161,13 @@ cublasLtMatmulPreferenceOpaque_t preference(const MatrixProblem& problem,
   return made;
 }
 
-/// The proposals of the heuristic that are allowed, in its order.
+/// The allowed proposals of cuBLASLt's heuristic, in the order of the heuristic.
 std::vector<cublasLtMatmulHeuristicResult_t> proposals(cublasLtHandle_t handle,
                                                        const Description& description,
                                                        const Settings& settings) {
   constexpr int kMax = 32;
-  // With a bias, the heuristic needs a non-null address. It does not read from it.
+  // If the problem has a bias, the heuristic needs a non-null address. It does not read from this
+  // address.
   const auto* bias = reinterpret_cast<const float*>(kWorkspaceAlignment);
   cublasLtMatmulDescOpaque_t operation = description.operation(bias);
   cublasLtMatmulPreferenceOpaque_t preferred = preference(description.problem(), settings);
@@ -178,12 +182,12 @@ std::vector<cublasLtMatmulHeuristicResult_t> proposals(cublasLtHandle_t handle,
   return found;
 }
 
-/// What is needed to run a planned product. All operations of the product share it.
+/// A planned product that can run. All operations of the product share this object.
 struct RunnableMatrix {
   std::shared_ptr<cublasLtContext> handle;
   Description description;
   cublasLtMatmulAlgo_t algorithm;
-  size_t workspace_bytes;  ///< of the library alone, without alignment
+  size_t workspace_bytes;  ///< for cuBLASLt, without the bytes for alignment
   std::string name;
 };
 
@@ -225,7 +229,7 @@ class MatrixOperation final : public Operation {
  private:
   std::shared_ptr<const RunnableMatrix> plan_;
   ProductMemory memory_;
-  mutable cublasLtMatmulDescOpaque_t operation_;  // cuBLASLt takes a pointer to non-const
+  mutable cublasLtMatmulDescOpaque_t operation_;  // mutable: see Description
 };
 
 class PlannedMatrix final : public Product {

@@ -9,15 +9,15 @@ struct cublasLtContext;
 
 namespace poseidon::layers::cuda {
 
-/// Plans matrix products by cuBLASLt. Planning needs the current GPU, because cuBLASLt lists
-/// algorithms only on a GPU. The fixed rule measures nothing. It takes the first proposal of
-/// cuBLASLt's heuristic that is allowed:
+/// Plans matrix products with cuBLASLt. A GPU must be current, because cuBLASLt lists algorithms
+/// only on a GPU. A fixed rule selects the first allowed algorithm that cuBLASLt's heuristic
+/// proposes. The rule makes no measurements. An algorithm is allowed if:
 ///
-/// * With fp32 precision, the algorithm multiplies and adds in fp32 (no tensor cores). Otherwise it
-///   may round factors to tf32.
-/// * If results must be deterministic, split sums are reduced in a separate step from the
-///   workspace, not in place.
-/// * The workspace is at most kMaxWorkspaceBytes bytes.
+/// * With fp32 precision, it multiplies and adds in fp32 (no tensor cores). With another precision,
+///   it may round factors to tf32.
+/// * If results must be deterministic, it does not reduce partial sums in place, but from the
+///   workspace in a separate step.
+/// * Its workspace is at most kMaxWorkspaceBytes.
 class CublasltMatrices {
  public:
   static constexpr size_t kMaxWorkspaceBytes = size_t{32} << 20;
@@ -25,11 +25,13 @@ class CublasltMatrices {
   /// Throws RunError if there is no GPU.
   explicit CublasltMatrices(const poseidon::cuda::Settings& settings);
 
-  /// Plans by the fixed rule. Throws ConfigError if no algorithm is allowed.
+  /// Plans with the algorithm that the fixed rule selects. Throws ConfigError if no algorithm is
+  /// allowed.
   std::unique_ptr<Product> plan(const MatrixProblem& problem) const;
-  /// Plans by the algorithm of this name. Throws ConfigError if it is not among alternatives().
+  /// Plans with the algorithm of this name. Throws ConfigError if the name is not among
+  /// alternatives().
   std::unique_ptr<Product> plan(const MatrixProblem& problem, std::string_view name) const;
-  /// The names of the algorithms that are allowed. The choice of the rule comes first.
+  /// The names of all allowed algorithms. The algorithm that the fixed rule selects comes first.
   std::vector<std::string> alternatives(const MatrixProblem& problem) const;
 
  private:

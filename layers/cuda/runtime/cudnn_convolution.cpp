@@ -50,7 +50,8 @@ bool is_widened(const ConvolutionProblem& problem) {
   return problem.pass == Pass::kBackwardWeights && problem.type == DataType::kBf16;
 }
 
-/// Bytes of the bf16 result. It lies in the workspace, before cuDNN's workspace.
+/// Bytes of the bf16 result that is widened; 0 if there is none. It lies in the workspace, before
+/// cuDNN's workspace.
 size_t narrow_bytes(const ConvolutionProblem& problem) {
   if (!is_widened(problem)) return 0;
   const size_t bytes = bytes_of(weight_shape(problem.geometry), problem.type);
@@ -70,7 +71,8 @@ class ConvolutionGraph final : public fe::graph::Graph {
  public:
   ConvolutionGraph(const ConvolutionProblem& problem, const CudnnDevice& device);
 
-  /// Builds the plan of this index. Returns nothing if cuDNN rejects its own proposal.
+  /// Builds the plan with this index. Returns nothing if cuDNN cannot build the plan that it
+  /// proposed.
   std::optional<ConvolutionPlan> build(int64_t index);
   /// Destroys all plans except the one that was built last.
   void forget_others();
@@ -152,8 +154,8 @@ std::optional<ConvolutionPlan> ConvolutionGraph::build(int64_t index) {
   if (build_plan_at_index(index).is_bad()) return std::nullopt;
   ConvolutionPlan plan;
   if (get_plan_name_at_index(index, plan.name).is_bad()) return std::nullopt;
-  // Read the notes of the built plan, since cuDNN-frontend adds notes to those in its list of
-  // proposals.
+  // Read the notes from the built plan. The list of proposals in cuDNN-frontend contains additional
+  // notes that cuDNN did not report.
   const fe::ExecutionPlan& built = *plans.execution_plans[static_cast<size_t>(index)];
   const auto& notes = built.getAllNumericNotes();
   const auto has = [&notes](cudnnBackendNumericalNote_t note) {
@@ -172,7 +174,7 @@ void ConvolutionGraph::forget_others() {
     if (static_cast<int64_t>(i) != plans.candidate) plans.execution_plans[i].reset();
 }
 
-/// What is needed to run a planned convolution. All operations of the convolution share it.
+/// A planned convolution that can run. All operations of the convolution share this object.
 struct RunnablePlan {
   std::string title;  ///< for messages
   ConvolutionPlan plan;
@@ -180,7 +182,7 @@ struct RunnablePlan {
   std::shared_ptr<cudnnContext> handle;
   size_t first_bytes = 0, second_bytes = 0, result_bytes = 0;
   int64_t widened = 0;      ///< elements of a bf16 result that is widened; 0: not widened
-  size_t narrow_bytes = 0;  ///< of that bf16 result, which lies before cuDNN's workspace
+  size_t narrow_bytes = 0;  ///< size of that bf16 result; see narrow_bytes()
 
   size_t workspace_bytes() const { return with_alignment(narrow_bytes + plan.workspace_bytes); }
 };
@@ -212,7 +214,7 @@ class ConvolutionOperation final : public Operation {
     if (set != CUDNN_STATUS_SUCCESS)
       throw RunError(text(plan_->title, ": ", cudnnGetErrorString(set)));
     std::byte* workspace = plan_->workspace_bytes() == 0 ? nullptr : aligned(memory_.workspace);
-    // In the order of TensorId.
+    // The addresses are in the order of TensorId.
     std::array<void*, 3> tensors{const_cast<void*>(memory_.first),
                                  const_cast<void*>(memory_.second),
                                  widening_ ? workspace : memory_.result};

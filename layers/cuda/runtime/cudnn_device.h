@@ -10,14 +10,15 @@ class DeviceProperties;
 
 namespace poseidon::layers::cuda {
 
-/// A GPU as cuDNN describes it. Plans are made for its properties. If the machine has the GPU,
+/// A GPU, described by the properties from which cuDNN makes plans. If the machine has the GPU,
 /// there is also a cuDNN handle, which runs the plans.
 class CudnnDevice {
  public:
-  /// The GPU with this index, which must be the current one. Throws RunError.
+  /// The GPU with this index, which must be the current one. Throws RunError if it cannot be used.
   static CudnnDevice running(int device);
-  /// A GPU that the machine may lack. Plans for it can be made but not run. `properties` is JSON
-  /// with cuDNN's keys (CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION). Throws ConfigError.
+  /// A GPU that the machine may lack. cuDNN can make plans for it, but cannot run them.
+  /// `properties` is JSON with cuDNN's keys (CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION). Throws
+  /// ConfigError if cuDNN rejects the properties.
   static CudnnDevice described(const std::string& name, const std::string& properties);
 
   const std::string& name() const { return name_; }
@@ -27,8 +28,8 @@ class CudnnDevice {
   /// Null if plans cannot be run.
   const std::shared_ptr<cudnnContext>& handle() const { return handle_; }
 
-  /// The properties as JSON. On any machine, described() makes the same device from them. Throws
-  /// RunError.
+  /// The properties as JSON, the second argument of described(). Throws RunError if cuDNN cannot
+  /// report them.
   std::string properties_json() const;
 
  private:

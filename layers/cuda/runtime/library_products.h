@@ -8,7 +8,8 @@ namespace poseidon::layers::cuda {
 /// Products by NVIDIA's libraries: convolutions by cuDNN, matrix products by cuBLASLt.
 class LibraryProducts final : public Products {
  public:
-  /// `device`: index of the GPU, which must be the current one. Throws RunError.
+  /// `device`: index of the GPU, which must be the current one. Throws RunError if the GPU cannot
+  /// be used.
   LibraryProducts(int device, const poseidon::cuda::Settings& settings)
       : convolutions_(CudnnDevice::running(device), settings), matrices_(settings) {}
 
@@ -21,7 +22,6 @@ class LibraryProducts final : public Products {
   CublasltMatrices matrices_;
 };
 
-/// Makes LibraryProducts for code that does not include the headers of these libraries.
 std::unique_ptr<Products> make_library_products(int device,
                                                 const poseidon::cuda::Settings& settings);
 
