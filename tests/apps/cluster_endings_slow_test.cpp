@@ -39,11 +39,12 @@ bool says(const Program& program, const std::string& words) {
   return within(30, [&] { return program.err().find(words) != std::string::npos; });
 }
 
-/// Starts a job and waits until it has trained for 0.3 s.
+/// Starts a job and waits until it has trained for 0.3 s and has done a step.
 Program begin(const TinyJob& job, const std::vector<std::string>& more, bool own_group = false) {
   Program train("poseidon-train", words_of(job, more), job.folder, "", own_group);
   REQUIRE(says(train, "begin with step"));
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  REQUIRE(says(train, "step 1/"));
   return train;
 }
 
