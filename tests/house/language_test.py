@@ -17,7 +17,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-BASE = "5cca1327"  # older subjects stay as they are
+BASE = "5cca1321"  # older subjects stay as they are
 MOST_MEDIAN, LONG, MOST_LONG = 15, 30, 0.03
 FEWEST = 20  # sentences of a document from which on its shares count
 SUBJECT = re.compile(r"[a-z][\w./ ,-]*: [a-z]\S*( \S+)+")
@@ -25,8 +25,7 @@ SKIPPED = {"docs/config.md"}  # poseidon-train writes it from descriptions
 
 
 def git(*words):
-    done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False)
-    return done.stdout.splitlines() if done.returncode == 0 else []
+    return subprocess.run(["git", *words], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
 
 
 def comments(text):
@@ -115,7 +114,8 @@ def faults_of_project(report):
     for path in git("ls-files", "*.md"):
         if path not in SKIPPED:
             yield from faults_of_document(path, (ROOT / path).read_text(), rules, report)
-    yield from faults_of_subjects(git("log", "--no-merges", "--format=%s", f"{BASE}..HEAD"))
+    if git("rev-parse", "--is-shallow-repository") == ["false"]:
+        yield from faults_of_subjects(git("log", "--no-merges", "--format=%s", f"{BASE}..HEAD"))
 
 
 def check_itself():
