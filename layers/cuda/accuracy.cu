@@ -8,7 +8,8 @@ namespace poseidon::layers::cuda {
 
 namespace {
 
-/// out[sample][k] = 1 if the label's rank in the sample is below top_k[k], else 0.
+/// out[sample][k] = 1 if the rank of the sample's label (rank_of(); 0: greatest score) is below
+/// top_k[k], else 0. One team of threads (layers/cuda/reduce.cuh) processes one sample.
 template <class Team>
 struct AccuracyKernel {
   static constexpr const char* kName = "accuracy";

@@ -62,13 +62,15 @@ struct ArgmaxKernel {
  private:
   struct Found {
     uint32_t rank, place;
-    bool is_start;  ///< no result so far
+    bool is_start;  ///< true before the first result
 
+    /// True if the element at index `at`, whose rank is `other`, comes after this result.
     POSEIDON_DEVICE bool is_before(uint32_t other, uint32_t at) const {
       return is_start || other < rank || (other == rank && at > place);
     }
   };
 
+  /// Returns the result that follows `last`. All threads of the team receive it.
   POSEIDON_DEVICE Found next(const Thread& thread, Shared& shared, const float* from,
                              const Found& last) const {
     uint32_t greatest = 0, place = length;

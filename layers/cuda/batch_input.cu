@@ -38,7 +38,7 @@ struct NormalizePixelsKernel {
     return (pixel - mean[channel]) * factor[channel];
   }
 
-  /// `channel`: channel of the first value.
+  /// `channel`: the channel of in[first].
   POSEIDON_DEVICE void whole_pack(int64_t first, uint32_t channel) const {
     float subtracted[kChannels], multiplied[kChannels];
 #pragma unroll

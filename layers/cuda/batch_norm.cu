@@ -8,7 +8,7 @@ namespace poseidon::layers::cuda {
 
 namespace {
 
-/// The layer type in the names of kernels.
+/// Template argument of the kernels below. Their names in messages begin with this layer type.
 struct OfBatchNorm {
   static constexpr const char* kType = "batch_norm";
 };
@@ -89,8 +89,8 @@ class CudaBatchNorm final : public CudaLayer {
             .inverse_deviation = arrays.allocate()};
   }
 
-  /// The bits of outputs above zero. They lie in the workspace, after the saved arrays of channels.
-  /// Null: no relu, or no training.
+  /// Returns the bits of outputs above zero, one byte for each kEach outputs. The bytes are in the
+  /// workspace, after the arrays of saved(). Null: no relu, or no training.
   uint8_t* above_zero(const Bindings& memory) const {
     if (!keeps_bits_) return nullptr;
     return reinterpret_cast<uint8_t*>(memory.workspace + ChannelArrays::bytes(channels_, 3));
@@ -101,6 +101,7 @@ class CudaBatchNorm final : public CudaLayer {
     const int64_t values = channels_ * tiling_.bands;
     return (bytes_of_elements<BandMoments>(values) + 63) / 64 * 64;
   }
+  /// The arrays in scratch memory, after the bands' sums.
   ChannelArrays behind_bands(const Bindings& memory) const {
     return {memory.scratch + bytes_of_bands(), channels_};
   }
@@ -189,8 +190,8 @@ class CudaBatchNorm final : public CudaLayer {
   bool residual_;
   int64_t channels_;
   MatrixTiling matrix_;
-  RowTiling tiling_;         ///< of matrix_
-  bool keeps_bits_ = false;  ///< forward stores bits for the relu's derivative
+  RowTiling tiling_;         ///< of the only matrix in matrix_
+  bool keeps_bits_ = false;  ///< forward stores the bits of above_zero()
 };
 
 }  // namespace

@@ -16,7 +16,7 @@ struct MaskedGradient {
   /// The relu's mask from the forward pass: one byte for each group of kEach outputs. Bit i is set
   /// if output i of the group is above zero. Null: no relu.
   const uint8_t* above = nullptr;
-  float slope = 1;
+  float slope = 1;  ///< negative slope of the relu
 
   void visit(MemoryVisitor& visitor, int64_t count, int each) const {
     visitor.reads(gradient, bytes_of_elements<Element>(count));
@@ -196,7 +196,7 @@ struct BatchNormParameterGradientsKernel {
     shift_gradient[channel] = static_cast<float>(gradient);
     const double factor = static_cast<double>(scale[channel]) * inverse, count = tiling.rows;
     coefficients.of_gradient[channel] = static_cast<float>(factor);
-    if (!own_statistics) gradient = product = 0;  // the statistics do not depend on the input
+    if (!own_statistics) gradient = product = 0;  // mean and variance are constants
     const double slope = -factor * inverse * inverse * product / count;
     coefficients.of_centered[channel] = static_cast<float>(slope);
     coefficients.term[channel] = static_cast<float>(-factor * gradient / count - slope * rest);

@@ -11,7 +11,7 @@
 /// a kernel's name.
 namespace poseidon::layers::cuda {
 
-/// Mean and sum of squared deviations of one channel over one band.
+/// The mean, and the sum of squared deviations from it, of one channel of one band.
 struct alignas(16) BandMoments {
   double mean, squares;
 };
@@ -70,8 +70,8 @@ struct BatchNormMomentsKernel {
     if (thread.thread() < tiling.of_one.channels_of_group()) merge_warps(thread, shared);
   }
 
-  /// Merges the moments of the block's warps. The first warp always has rows, so its center is a
-  /// value of the input.
+  /// Merges the moments of the block's warps, relative to the center of warp 0. This warp always
+  /// has rows, so its center is a value of the input.
   POSEIDON_DEVICE void merge_warps(const Thread& thread, const Shared& shared) const {
     const uint32_t j = thread.thread();
     const uint32_t channel = thread.block_y() * tiling.of_one.channels_of_group() + j;
@@ -200,7 +200,7 @@ struct BatchNormNormalizeKernel {
 
   MatrixTiling tiling;
   const Element* input;
-  const Element* residual;  ///< null: none
+  const Element* residual;  ///< null: no residual
   Element* output;
   uint8_t* above;  ///< receives the bits; null: not requested
   const float *mean, *factor, *term;

@@ -104,8 +104,9 @@ struct BiasGradientKernel {
   float* partial;     ///< receives one wide row for each Thread::block_y
   int64_t count;
   uint32_t packs, rows;  ///< packs in a wide row; number of wide rows
-  uint32_t width, lanes,
-      rows_of_block;  ///< packs and wide rows that a block processes at once; its wide rows
+  /// A block processes `width` packs of `lanes` wide rows at a time, and `rows_of_block` wide rows
+  /// in total.
+  uint32_t width, lanes, rows_of_block;
   uint32_t blocks_down;
 
   void visit(MemoryVisitor& visitor) const {
@@ -157,7 +158,7 @@ struct BiasGradientKernel {
     return gradient;
   }
 
-  /// The last pack, with zeros after the last element.
+  /// Returns the gradients of the last pack. They are zero after the last element.
   POSEIDON_DEVICE Pack<Element> tail(int64_t first) const {
     Pack<Element> gradient{};
 #pragma unroll
@@ -272,7 +273,7 @@ constexpr uint32_t kBiasThreads = BiasGradientKernel<float>::kThreads;
 /// Limit on blocks: about as many as the multiprocessors of a GPU hold at once. More blocks would
 /// write more partial sums, which BiasSumKernel must read.
 constexpr int64_t kMaxBiasBlocks = 512;
-/// Least number of wide rows for each thread.
+/// Least number of wide rows for each thread, unless the grid has only one block in y.
 constexpr int64_t kFewestBiasRows = 4;
 
 }  // namespace

@@ -21,6 +21,7 @@ class BiasGradient {
  public:
   BiasGradient(CudaDevice& device, int64_t rows, int64_t channels, DataType type);
 
+  /// Bytes of scratch memory that combine() and sum() need.
   size_t scratch_bytes() const;
 
   /// Issues combined_gradient(), and the sums of the combined gradient over the rows, in one pass

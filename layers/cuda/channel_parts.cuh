@@ -6,7 +6,8 @@
 
 #include "layers/cuda/map.cuh"
 
-/// Joins channels-last tensors along their channels, and splits them.
+/// Concatenates channels-last tensors along their channels, and splits them again. The whole is the
+/// concatenated tensor. A row is the channels of one position.
 namespace poseidon::layers::cuda {
 
 /// A unit: the bytes that a thread copies at once.
@@ -22,7 +23,7 @@ constexpr size_t kPartsAtOnce = 8;
 /// position.
 struct ChannelPart {
   std::byte* data = nullptr;    ///< null: kJoin writes zeros, kSplit skips the part
-  uint32_t begin = 0, end = 0;  ///< byte range in a row of the whole
+  uint32_t begin = 0, end = 0;  ///< byte range in each row of the whole
 };
 
 enum class PartsDirection : uint8_t { kJoin, kSplit };

@@ -69,7 +69,7 @@ struct ChannelForwardKernel {
   }
 };
 
-/// Contributions of one channel in one band to the gradients of its factor and its summand.
+/// Contributions of one channel of one band to the gradients of its factor and its summand.
 struct alignas(16) ChannelSums {
   double factor, summand;
 };

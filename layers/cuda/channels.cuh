@@ -4,9 +4,9 @@
 
 #include "layers/cuda/map.cuh"
 
-/// Loads and stores of neighboring channels of one position in channels-last tensors. A thread
-/// processes one pack of channels if the channels of a position are whole packs, else one channel.
-/// Kernels for which positions do not matter treat all elements of a tensor as channels.
+/// Loads and stores of neighboring channels of one position in channels-last tensors. If the
+/// channels of a position fill whole packs, a thread processes one pack of channels, else one
+/// channel. Elementwise kernels use the same functions for any neighboring elements.
 namespace poseidon::layers::cuda {
 
 /// The values of kEach neighboring channels.

@@ -182,8 +182,8 @@ class CudaConvolution final : public CudaLayer {
   Products& products_;
   BiasGradient bias_gradient_;
   std::unique_ptr<Product> forward_;
-  std::unique_ptr<Product> backward_weights_;  ///< null: no training
-  std::unique_ptr<Product> backward_data_;     ///< null: no gradient of the input
+  std::unique_ptr<Product> backward_weights_;  ///< null: not in training
+  std::unique_ptr<Product> backward_data_;     ///< null: the input needs no gradient
 };
 
 }  // namespace

@@ -9,11 +9,11 @@ namespace poseidon::layers::cuda {
 namespace {
 
 /// The position of the part (the output) in the whole (the input). A thread processes a group of
-/// neighboring channels of a position.
+/// neighboring channels of one position.
 struct CropPlan {
   uint32_t samples, channels;
   uint32_t whole_height, whole_width, height, width, top, left;
-  Divisor groups, columns, rows;  ///< of the tensor that the kernel iterates over
+  Divisor groups, columns, rows;  ///< by the sizes of the tensor that the kernel iterates over
 
   int64_t whole_count() const { return int64_t{samples} * whole_height * whole_width * channels; }
   int64_t part_count() const { return int64_t{samples} * height * width * channels; }
@@ -61,7 +61,7 @@ struct CropKernel {
   }
 };
 
-/// Writes the gradient of the whole: zero outside the part. Iterates over the whole.
+/// Writes the gradient of the whole, which is zero outside the part. Iterates over the whole.
 template <class Element, int kWidth>
 struct CropBackwardKernel {
   static constexpr const char* kName = "gradient of crop";

@@ -14,8 +14,8 @@ namespace poseidon::layers::cuda {
 
 using poseidon::cuda::CudaDevice;
 
-/// The format of a layer's inputs and output: channels last for images (rank 4). Other tensors have
-/// only the plain layout.
+/// Returns the format of a layer's inputs and output: channels last for images (rank 4). Other
+/// tensors have only the plain layout.
 inline Format format_of(const Shape& shape, DataType type) {
   return {shape.rank() == 4 ? Layout::kChannelsLast : Layout::kPlain, type};
 }
@@ -74,7 +74,7 @@ void issue_reorder(CudaDevice& device, const Tensor& from, const Tensor& to);
 
 std::unique_ptr<BatchInput> make_batch_input(CudaDevice& device);
 
-/// Calls `visitor` with a value whose C++ type is the element type: float or Bf16.
+/// Calls `visitor` with a value of the element type: float or Bf16.
 template <class Visitor>
 auto with_element_of(DataType type, const Visitor& visitor) {
   return type == DataType::kBf16 ? visitor(Bf16{}) : visitor(float{});

@@ -9,7 +9,8 @@ namespace {
 /// Number of elements for which one Philox block has random words.
 constexpr uint32_t kDecided = 4;
 
-/// The parameters that decide which elements dropout drops.
+/// The parameters of a pass. An element is kept if its random word is at least `threshold`. A kept
+/// element is multiplied by `scale`.
 struct DropoutNumbers {
   const StepParameters* step;
   uint64_t key;
@@ -21,7 +22,7 @@ struct DropoutNumbers {
   POSEIDON_DEVICE RandomStream stream(uint32_t sample) const {
     return Dropout::stream_of(*step, key, sample);
   }
-  /// Bit i is set if element 4 * block + i of the stream's sample is kept.
+  /// Bit i is set if element kDecided * block + i of the stream's sample is kept.
   POSEIDON_DEVICE uint32_t kept(const RandomStream& stream, uint32_t block) const {
     const PhiloxBlock words = stream.at(block);
     uint32_t bits = 0;

@@ -8,7 +8,7 @@ namespace poseidon::layers::cuda {
 
 namespace {
 
-/// Limit on the tensors that one kernel reads or writes.
+/// Length of the arrays of tensors in a kernel's arguments. More tensors need several launches.
 constexpr size_t kTensorsAtOnce = 4;
 
 /// Calls body(first, each) for the elements of one thread: `each` elements from `first` on. `each`
@@ -35,7 +35,7 @@ struct ProductOfTwo {
 struct MaximumOfTwo {
   static constexpr const char* kName = "maximum of inputs";
   POSEIDON_DEVICE float operator()(float a, float b) const {
-    return b > a || b != b ? b : a;  // a NaN stays
+    return b > a || b != b ? b : a;  // NaN if either is NaN
   }
 };
 
@@ -113,8 +113,8 @@ struct SumBackwardKernel {
   }
 };
 
-/// The gradient of a maximum for one input. Rivals are the other inputs. An element's gradient is
-/// zero if a rival is greater, or if an earlier rival is equal.
+/// The gradient of a maximum for one input. Rivals are the other inputs. The gradient of an element
+/// is zero if a rival is greater there, or if an earlier rival is equal.
 template <class Element>
 struct MaximumBackwardKernel {
   static constexpr const char* kName = "gradient of a maximum";
@@ -124,7 +124,7 @@ struct MaximumBackwardKernel {
   const Element* input;
   const Element* rivals[kTensorsAtOnce];
   int count_of_rivals;
-  int earlier;  ///< number of rivals that come before the input; they are the first rivals
+  int earlier;  ///< the first `earlier` rivals come before the input in the layer's order
   Element* target;
   int64_t count;
 
@@ -151,7 +151,7 @@ struct MaximumBackwardKernel {
   }
 };
 
-/// Launches a kernel of this file on the grid for its elements.
+/// Launches a kernel of this file with one thread for each pack of elements.
 template <class Element, class Kernel>
 void launch_eltwise(CudaDevice& device, const Kernel& kernel) {
   device.launch_for(poseidon::cuda::blocks_for(kernel.count, kPack<Element>), kernel);
@@ -195,8 +195,8 @@ class CudaEltwise final : public CudaLayer {
   }
 
  private:
-  /// target = the tensors combined in order. If one kernel cannot read all of them, later kernels
-  /// combine the rest with the target.
+  /// target = the tensors combined in order. One kernel combines at most kTensorsAtOnce tensors.
+  /// Later kernels combine the target with the remaining tensors.
   template <class Operation>
   void join(std::vector<Tensor> tensors, const Tensor& target, float slope) {
     while (tensors.size() > kTensorsAtOnce) {
@@ -222,7 +222,7 @@ class CudaEltwise final : public CudaLayer {
     });
   }
 
-  /// Every input has the same gradient. The first input's gradient may be in the same memory as the
+  /// All inputs have the same gradient. The gradient of the first input may share memory with the
   /// output's gradient.
   void backward_sum(const Bindings& memory) {
     std::vector<Tensor> targets = memory.input_gradients;

@@ -8,7 +8,8 @@ namespace poseidon::layers::cuda {
 
 namespace {
 
-/// The math functions that rules need. GPU code calls CUDA's math library, host code the C library.
+/// The math functions that the rules of layers/function_rules.h call. GPU code calls CUDA's math
+/// library; host code calls the C library.
 struct FunctionMath {
   static POSEIDON_ANY_DEVICE float exp(float x) { return ::expf(x); }
   static POSEIDON_ANY_DEVICE float expm1(float x) { return ::expm1f(x); }

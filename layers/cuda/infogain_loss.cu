@@ -7,7 +7,8 @@ namespace poseidon::layers::cuda {
 
 namespace {
 
-/// The infogain matrix H (classes x classes), and the labels, which select a row for each sample.
+/// The infogain matrix H (classes x classes), and the samples' labels. A sample's row of H is the
+/// row at the index of its label.
 struct InfogainMatrix {
   const float* matrix;
   const float* labels;

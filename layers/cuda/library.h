@@ -9,7 +9,8 @@
 #include "layers/backend.h"
 
 /// The interface between a program and the GPU library, lib/libposeidon_cuda.so. The program calls
-/// the library only through these declarations. Exceptions of core/error.h may leave the library.
+/// the library only through these declarations. The library may throw the exceptions of
+/// core/error.h.
 namespace poseidon::layers::cuda {
 
 /// The GPU that a job uses, and its settings.
@@ -21,7 +22,7 @@ struct GpuRequest {
 class Library {
  public:
   virtual ~Library() = default;
-  /// The GPUs of the machine. Throws ConfigError with the reason if no GPU can be used.
+  /// Returns the GPUs of the machine. Throws ConfigError with the reason if no GPU can be used.
   virtual poseidon::cuda::GpuList gpus() const = 0;
   /// Creates the device of a GPU, its layer factory and its updater. Throws ConfigError if the GPU
   /// cannot be used.

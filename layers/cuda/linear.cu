@@ -9,7 +9,8 @@ namespace poseidon::layers::cuda {
 
 namespace {
 
-/// A linear layer. The weight stays in canonical order, which all products read directly.
+/// A linear layer. The packed order of the weight is canonical order, which all matrix products
+/// read directly.
 class CudaLinear final : public CudaLayer {
  public:
   CudaLinear(const LayerRequest& request, const LayerContext& context)
@@ -145,11 +146,11 @@ class CudaLinear final : public CudaLayer {
   std::optional<float> relu_;
   bool gives_factors_;
   int64_t gradient_rows_;      ///< samples that contribute to the parameters' gradients
-  size_t factors_offset_ = 0;  ///< in scratch memory
+  size_t factors_offset_ = 0;  ///< of the copied factors in scratch memory
   BiasGradient bias_gradient_;
   std::unique_ptr<Product> forward_;
-  std::unique_ptr<Product> backward_weights_;  ///< null: no training
-  std::unique_ptr<Product> backward_data_;     ///< null: no gradient of the input
+  std::unique_ptr<Product> backward_weights_;  ///< null: the layer only runs forward
+  std::unique_ptr<Product> backward_data_;     ///< null: the input needs no gradient
 };
 
 }  // namespace

@@ -8,7 +8,7 @@ namespace poseidon::layers::cuda {
 
 namespace {
 
-/// The values of the samples and their targets.
+/// The inputs of a loss: values and targets of each sample, and a label of each sample.
 struct LossValues {
   const float* values;
   const float* targets;  ///< null: the target is 1 at the label and 0 elsewhere
@@ -33,7 +33,8 @@ struct LossValues {
   }
 };
 
-/// Computes the loss of each sample, and the factor of its derivatives (layers/loss_rules.h).
+/// Computes the loss of each sample, and the factor of its derivatives (layers/loss_rules.h). One
+/// team of threads (layers/cuda/reduce.cuh) processes one sample.
 template <class Rule, class Team>
 struct LossForwardKernel {
   static constexpr const char* kName = "loss forward";
@@ -64,7 +65,7 @@ struct LossForwardKernel {
   }
 };
 
-/// Computes the derivatives with respect to the values and to the targets, as requested.
+/// Computes the derivatives with respect to the values and to the targets, if requested.
 template <class Rule>
 struct LossBackwardKernel {
   static constexpr const char* kName = "loss backward";

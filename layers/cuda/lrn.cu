@@ -14,8 +14,8 @@ uint32_t lrn_threads(int64_t threads) {
   return static_cast<uint32_t>(threads);
 }
 
-/// The method across channels by packs. The channels of a position must be whole packs, and a
-/// window must reach at most into the adjacent packs. Forward and backward are one pass each.
+/// Normalization across channels by packs. The channels of a position must fill whole packs, and a
+/// window must reach at most into the adjacent packs. Forward and backward are one kernel each.
 template <class Element, class Beta>
 class LrnByPacks {
  public:

@@ -27,7 +27,8 @@ struct ThreePacks {
   }
 };
 
-/// The offset of a thread's pack, and whether the adjacent packs belong to the same position.
+/// The offset of a thread's pack in elements. has_left, has_right: whether the adjacent pack
+/// belongs to the same position.
 struct PackPlace {
   int64_t offset;
   bool has_left, has_right;

@@ -3,11 +3,12 @@
 #include "layers/cuda/channels.cuh"
 #include "layers/cuda/device_math.cuh"
 
-/// Local response normalization. With s = k + alpha/m * (sum of squares over the window) and
-/// q = g * x * s^-(beta+1):
+/// Local response normalization. x is the input, g the output's gradient, and m the number of
+/// elements of a window. With s = k + alpha/m * (sum of x^2 over the window) and q = g * x *
+/// s^-(beta+1):
 ///   forward   y  = x * s^-beta
 ///   backward  dx = g * s^-beta - 2 * alpha/m * beta * x * (sum of q over the window).
-/// Backward computes s again from x, which costs less than storing it.
+/// Backward computes s again from x, which costs less than storing s.
 namespace poseidon::layers::cuda {
 
 /// Constants of a layer. The field alpha is alpha/m, where m is the number of elements of a window.

@@ -21,7 +21,8 @@ struct AcrossWindow {
   }
 };
 
-/// The window of positions around the position of a thread, in the same channels.
+/// The window of positions around the position of a thread, in the same channels. sum() adds
+/// value(offset of the first channel) over the window.
 struct WithinWindow {
   uint32_t channels, height, width;
 
