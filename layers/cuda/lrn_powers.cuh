@@ -4,8 +4,10 @@
 #include "layers/cuda/device_math.cuh"
 
 /// Local response normalization. x is the input, g the output's gradient, and m the number of
-/// elements of a window. With s = k + alpha/m * (sum of x^2 over the window) and q = g * x *
-/// s^-(beta+1):
+/// elements of a window. With
+///   s = k + alpha/m * (sum of x^2 over the window)
+///   q = g * x * s^-(beta+1)
+/// the passes compute
 ///   forward   y  = x * s^-beta
 ///   backward  dx = g * s^-beta - 2 * alpha/m * beta * x * (sum of q over the window).
 /// Backward computes s again from x, which costs less than storing s.
