@@ -16,8 +16,6 @@ namespace poseidon::importer {
 
 namespace {
 
-constexpr const char* kImagesName = "input";
-
 /// The Poseidon layer or input that corresponds to a Caffe value.
 struct Source {
   enum class Kind : uint8_t { kNothing, kInput, kLabels, kExtra, kShapeless, kLayer };
@@ -29,19 +27,19 @@ struct Source {
   /// Returns the name in a network file. Not for auxiliary inputs (AuxiliaryInputs::use).
   std::string name() const {
     if (is_labels()) return net::kLabelName;
-    return kind == Kind::kInput ? kImagesName : layer;
+    return kind == Kind::kInput ? net::kInputName : layer;
   }
 };
 
 bool exists_here(const std::string& type) { return layers::make_definition(type) != nullptr; }
 
 /// Converts a Caffe layer name to a valid name in a network file: without dots, without "$" at the
-/// start, not "input".
+/// start, not "input" or "label".
 std::string usable_name(const CaffeLayer& layer) {
   std::string name = layer.name;
   std::ranges::replace(name, '.', '_');
   if (name.starts_with('$')) name[0] = '_';
-  if (name == kImagesName) name += "_layer";
+  if (name == net::kInputName || name == net::kLabelName) name += "_layer";
   return name;
 }
 
@@ -391,7 +389,7 @@ std::vector<std::string> NetworkMapper::inputs_in(const GraphLayer& layer, const
 /// Returns true if the only input is the previous layer of the phase. Network files may omit this
 /// input.
 bool NetworkMapper::reads_before(const Inputs& inputs, Phase phase) const {
-  const std::string& before = before_[phase].empty() ? kImagesName : before_[phase];
+  const std::string& before = before_[phase].empty() ? net::kInputName : before_[phase];
   return inputs[phase].size() == 1 && inputs[phase][0] == before;
 }
 

@@ -185,6 +185,16 @@ TEST_CASE("tops are replaced by the layers that write them, in place or not") {
         "n.prototxt:7:1: layer \"input\" (ReLU) is renamed to \"input_layer\"");
 }
 
+TEST_CASE("layers with reserved names are renamed") {
+  const Mapped network(one("Sigmoid") +
+                       "layer { name: 'label' type: 'ReLU' bottom: 'a' top: 'b' }\n" +
+                       "layer { name: 'label_layer' type: 'TanH' bottom: 'b' top: 'c' }");
+  CHECK(network.layer(1) == R"({"name":"label_layer","type":"relu"})");
+  CHECK(network.layer(2) == R"({"name":"label_layer_2","type":"tanh"})");
+  CHECK(network.said.notes.at(0) ==
+        "n.prototxt:3:1: layer \"label\" (ReLU) is renamed to \"label_layer\"");
+}
+
 TEST_CASE("unknown inputs, outputs written twice and malformed layers are refused") {
   CHECK(fault("layer { name: 'b' type: 'TanH' bottom: 'dat' top: 'b' }") ==
         "n.prototxt:2:32: layer \"b\" (TanH) reads \"dat\": expected the top of a layer above it; "
