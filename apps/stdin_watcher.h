@@ -26,7 +26,8 @@ class StdinWatcher {
 
   const std::function<void()> ended_, overdue_;
   const std::chrono::milliseconds grace_;
-  Descriptor over_, end_;  ///< a pipe; the destructor closes `end_` to wake the thread
+  /// Read end and write end of a pipe. The destructor closes `end_` to wake the thread.
+  Descriptor over_, end_;
   std::thread thread_;
 };
 

@@ -73,7 +73,8 @@ uint64_t product(const std::vector<int64_t>& extents) {
   return count;
 }
 
-/// Decompresses no more than the size that the header announces.
+/// Decompresses a file. Throws RunError as soon as the output exceeds the size in the file's
+/// header.
 std::vector<std::byte> inflate_idx(std::span<const std::byte> packed, int dimensions,
                                    const std::string& name) {
   std::vector<std::byte> out;

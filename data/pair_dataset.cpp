@@ -11,8 +11,8 @@ namespace poseidon::data {
 
 namespace {
 
-/// Limit of the search: with 1000 classes, finding a second sample of the same class needs 1000
-/// reads on average.
+/// Most reads to find a second sample. Without this limit, a dataset of 1000 equally frequent
+/// classes would need 1000 reads on average for a pair of the same class.
 constexpr int kMaxTries = 100;
 
 class PairDataset final : public Dataset {

@@ -16,8 +16,10 @@ namespace poseidon::data {
 /// `cutmix` are both above 0, each has probability 1/2.
 struct MixConfig {
   bool present = false;
-  double mixup = 0;        ///< each value is the mean of two values weighted by lambda
-  double cutmix = 0;       ///< copies a rectangle of the second sample; its area sets lambda
+  double mixup = 0;  ///< each value is the mean of two values weighted by lambda
+  /// Copies a rectangle of the second sample. Its sides are sqrt(lambda) of height and width. After
+  /// the rectangle is clipped to the image, lambda becomes its part of the area.
+  double cutmix = 0;
   double probability = 1;  ///< probability that a sample is mixed
 };
 

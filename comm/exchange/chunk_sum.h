@@ -45,7 +45,7 @@ class ChunkSum {
   struct Step {
     SliceSet received = {};
     size_t parts_sent = 0;
-    std::vector<size_t> pieces_due = {};              ///< by own part: pieces not contributed yet
+    std::vector<size_t> pieces_due = {};  ///< for each own part: pieces not contributed yet
     std::vector<std::vector<std::byte>> staged = {};  ///< by own part, wire dtype; empty if direct
     std::vector<std::byte> sum = {};  ///< the received sum, wire dtype; empty if direct
   };

@@ -152,8 +152,8 @@ void Admission::watch() {
            text("the node did not request to join within ", seconds_text(job_.options.timeout)));
 }
 
-/// The missing members may have any rank, so the present members are renumbered. Nodes that arrive
-/// later join the running job.
+/// Any rank may be missing, so the present members are renumbered. Nodes that arrive later join the
+/// running job.
 bool Admission::begins_without_missing() {
   const CoordinatorOptions& options = job_.options;
   if (job_.state() != CoordinatorState::kGathering || options.gather.count() == 0 ||

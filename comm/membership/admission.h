@@ -32,8 +32,8 @@ class Admission {
   void forget(ConnectionId connection) { pending_joins_.erase(connection); }
   /// Refuses all nodes that have not requested to join in time.
   void watch();
-  /// Starts the preparation without the missing members, if `gather` has passed and enough members
-  /// have joined. Returns whether it did.
+  /// Starts the preparation without the missing members, if the time CoordinatorOptions::gather has
+  /// passed and enough members have joined. Returns whether it did.
   bool begins_without_missing();
   /// Refuses all nodes that have not become members.
   void close();

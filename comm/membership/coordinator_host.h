@@ -42,9 +42,11 @@ class JobPlanner {
   /// coordinator, requests it and returns the worker's rank. The host calls Coordinator::fetched()
   /// when the checkpoint has arrived.
   virtual std::optional<uint16_t> fetch_memory_checkpoint() { return std::nullopt; }
-  /// The worker has not sent the requested checkpoint in time. It must not be asked again.
+  /// The worker has not sent the requested checkpoint in time. fetch_memory_checkpoint() must not
+  /// return this worker again.
   virtual void give_up_memory_checkpoint(uint16_t /*worker*/) {}
-  /// The job is about to begin with these members. Their new ranks count from 0 in this order.
+  /// The job is about to begin without some members. The ranks of the present members now count
+  /// from 0 in this order.
   virtual void renumbered(const Survivors&) {}
   /// Returns the plan to publish. If no plan is possible, returns nullopt and reports an error,
   /// which ends the job. All members are prepared, and all workers have these facts. `members`

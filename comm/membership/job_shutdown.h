@@ -26,7 +26,7 @@ class JobShutdown {
   void cannot_save(MemberRecord& member, const std::string& why);
   /// A member has failed while the job ends. The coordinator no longer waits for it.
   void node_failed(NodeId node);
-  /// Disconnects a member that is still connected, and ends the job without it.
+  /// Disconnects a member that is too slow. The shutdown continues without it.
   void give_up(NodeId node, const std::string& why);
 
  private:

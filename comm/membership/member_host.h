@@ -38,11 +38,12 @@ class MemberHost {
   /// The current step, counted from 1.
   virtual int64_t step_under_way() = 0;
 
-  /// A member has failed, or joiners wait, and the job continues in another view. The host stops
-  /// computing, keeps the values to which it can revert, and calls CoordinatorLink::left_view. Then
-  /// planned() or failed() follows. After planned() the host reverts and continues by the new plan.
-  /// The connections to the peers are closed, so the host may reuse the memory of their frames. A
-  /// host that cannot revert handles this as the job's failure.
+  /// A member has failed, or joiners wait, and the job continues in another view. The connections
+  /// to the peers are already closed, so the host may reuse the memory of frames from the peers.
+  /// The host stops computing, keeps the values to which it can revert, and calls
+  /// CoordinatorLink::left_view. Then planned() or failed() follows. After planned() the host
+  /// reverts and continues by the new plan. A host that cannot revert handles this as the job's
+  /// failure.
   virtual void reconfigure(const NodeFailure& failure) { failed(failure, false); }
   /// The job has failed, and no further step will become complete. The host sends its last reports,
   /// and calls CoordinatorLink::stopped when it has stopped computing. `alone`: the coordinator has

@@ -42,8 +42,8 @@ SimulatedTraining::SimulatedTraining(SimulatedWorld& world, Member& member,
       machine_(machine_at(0, world.options.plan, 0)),
       limit_(0, world.options.steps) {}
 
-/// A comparison that was due after the old view's last step may be lost with that view, so it is
-/// repeated.
+/// If a sync was due after the last step of the old view, its digests and checkpoint may be lost
+/// with that view. So the new view repeats the sync.
 void SimulatedTraining::begin(WorkerExchange& exchange, const Plan& plan) {
   exchange_ = &exchange;
   plan_ = &plan;

@@ -20,7 +20,8 @@ std::string mismatch(const PeerIdentity& caller, NodeId called, const PeerIdenti
   if (callee.role != called.role || callee.rank != called.rank)
     return text(name_of(called), " was called, this is ", name_of(callee));
   if (caller.role == Role::kCoordinator) return "a coordinator may not connect to a node";
-  if (called.role == Role::kCoordinator) return "";  // that is how a node joins a job
+  if (called.role == Role::kCoordinator)
+    return "";  // any node may call the coordinator, to join a job
   if (caller.rank < 0) return name_of(caller) + " may connect only to the coordinator";
   if (caller.job != callee.job)
     return text(name_of(caller), " belongs to another job than ", name_of(callee));

@@ -129,7 +129,7 @@ class CpuBatchNorm final : public CpuLayer {
       const GradientSums sums = sum_gradients(group, memory, saved[g]);
       write_parameter_gradients(group, memory, saved[g], sums);
       if (!memory.input_gradients[0]) continue;
-      // Running statistics do not change with the input.
+      // Outside training, forward uses the running statistics, which do not depend on this input.
       const bool varies = step.phase == Phase::kTrain;
       write_input_gradient(group, memory, saved[g], varies ? sums : GradientSums{});
     }

@@ -26,8 +26,8 @@ struct PatchWeight {
   int64_t tap_step, channel_step, result_step;
 };
 
-/// Channels of an activation = patches of another activation times a weight. Any thread may run any
-/// task.
+/// Computes channels of an activation as the product of the patches of another activation and a
+/// weight. Any thread may run any task.
 class PatchProduct {
  public:
   PatchProduct(Patches patches, const PatchResult& result);

@@ -74,7 +74,8 @@ class Patches {
  private:
   /// Adjacent channels of a tap. They are the columns up to the beginning of the next run.
   struct Run {
-    int64_t column, offset;  ///< first column; offset of its channels in a sample, at cell 0
+    int64_t column;  ///< first column of the run
+    int64_t offset;  ///< offset in elements of its first channel in cell 0 of a sample
     Tap tap;
   };
   /// Cells of a grid row whose source cells for a tap are inside the source.

@@ -23,7 +23,7 @@ std::vector<uint8_t> random_pixels(const Shape& shape) {
   return pixels;
 }
 
-/// The pixels as data::finish() normalizes them: plain (n, c, h, w).
+/// The pixels as data::normalize_window() normalizes them: plain (n, c, h, w).
 Values normalized(const std::vector<uint8_t>& pixels, const Shape& shape) {
   Values values;
   const int64_t channels = shape.channels(), area = shape.area();

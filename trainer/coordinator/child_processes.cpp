@@ -76,7 +76,7 @@ struct Pipe {
 struct Kept {
   int log;
   int input;      ///< -1: none
-  int inherited;  ///< -1: none
+  int inherited;  ///< keeps its number in the new process; -1: none
   int failure;    ///< reports to this process why exec has failed
 };
 

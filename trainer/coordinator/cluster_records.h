@@ -31,7 +31,7 @@ class ClusterRecords {
 
   /// The plan is decided. `kept`: reports that workers sent to an earlier coordinator of this run.
   void begin(DecidedPlan decided, const std::vector<SavedReports>& kept);
-  /// All members have begun the first step of a view.
+  /// All members of a view are ready, and the coordinator starts its first step at `when`.
   void started(ViewRecords::Clock::time_point when, const std::vector<comm::RosterEntry>& members);
   /// Reads the checkpoint to which all members go back, and passes its step to the I/O thread.
   void restore();

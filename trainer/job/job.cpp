@@ -106,7 +106,7 @@ void refuse_without_loss(const Job& job, const std::string& network_file) {
                       ": /layers: a network that is tested needs a loss in phase \"test\" too");
 }
 
-/// Creates the job from the file's content after the overrides, without its network.
+/// Creates the job, without its network, from the file's content with the overrides applied.
 Job job_of(const Json& json, const JobSource& source, Log& log) {
   Job job{.file = source.file.string(), .config = {}, .network = nullptr};
   job.config = read_job_config(json, job.file, source.use);

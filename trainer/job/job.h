@@ -23,7 +23,8 @@ struct JobSource {
   data::VariableLookup lookup = [](std::string_view) {
     return std::nullopt;
   };  ///< values of ${VARIABLES} in paths
-  /// Whether a missing path or an unset variable is only a warning, because nothing will be read.
+  /// Whether a missing path or an unset variable is only a warning, because the action (--check,
+  /// --plan, --time, --tune, --classify) does not need the data. The network file must exist.
   bool data_may_be_missing = false;
   /// Whether other hosts read the data. The paths of the data then stay unchanged and are not
   /// checked.

@@ -37,7 +37,8 @@ bool PublishedPlan::receives_values(uint16_t worker) const {
 
 namespace {
 
-/// Whether the resumed run has a test of this step.
+/// Whether metrics.jsonl of the resumed run has the result of the test after this step. False if
+/// this run writes to another directory.
 bool is_tested(const RunOptions& options, int64_t step) {
   const std::filesystem::path run = run_of_checkpoint(options.resume);
   std::error_code failure;

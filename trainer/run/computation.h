@@ -45,8 +45,8 @@ struct Computation {
   Computation(layers::Backend backend, const net::Net::Options& options, const WorkerPart& part,
               Log& log);
 
-  /// Creates `steps`, which must be empty. The device has the shards `shards` of the worker's part.
-  /// Throws ConfigError, RunError.
+  /// Creates `steps`, which must be empty. `shards`: the logical shards of the worker that this
+  /// device computes. Throws ConfigError, RunError.
   void plan(const WorkerPart& part, comm::Part shards, const MakeExchange& make_exchange, Log& log);
   /// Goes back to the complete step `step` (nullopt: the last complete step), and destroys `steps`.
   void end_plan(std::optional<int64_t> step);
