@@ -48,7 +48,7 @@ def messages(path):
     text = (language.ROOT / path).read_text()
     literal = r'"(?:[^"\\\n]|\\.)*"'
     for found in re.finditer(rf'{literal}(?:[\s,+]*(?:[\w.:>()\[\]-]+,\s*)?{literal})*', text):
-        if any(len(re.findall("[A-Za-z]{2,}", one)) > 2 for one in re.findall(literal, found.group(0))):
+        if any(len(re.findall("[A-Za-z]{2,}", one)) > 2 and " " in one for one in re.findall(literal, found.group(0))):
             yield f"{path}:{text.count(chr(10), 0, found.start()) + 1}", found.group(0)
 
 
