@@ -6,7 +6,7 @@
 namespace poseidon::layers {
 
 void InfogainLoss::describe(Fields& fields) {
-  fields.number("weight", weight, at_least(0), "weight of this loss; below 1: auxiliary head");
+  fields.number("weight", weight, at_least(0), "weight of this loss; greatest weight: main head");
   fields.numbers("matrix", matrix, between(-1e6, 1e6),
                  "H, classes x classes numbers, one row per label", Presence::kRequired);
 }

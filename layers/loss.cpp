@@ -5,7 +5,7 @@
 namespace poseidon::layers {
 
 void ElementLoss::describe(Fields& fields) {
-  fields.number("weight", weight, at_least(0), "weight of this loss; below 1: auxiliary head");
+  fields.number("weight", weight, at_least(0), "weight of this loss; greatest weight: main head");
 }
 
 Shape ElementLoss::infer(std::span<const Shape> inputs) {

@@ -6,7 +6,7 @@
 namespace poseidon::layers {
 
 void SoftmaxLoss::describe(Fields& fields) {
-  fields.number("weight", weight, at_least(0), "weight of this loss; below 1: auxiliary head");
+  fields.number("weight", weight, at_least(0), "weight of this loss; greatest weight: main head");
   fields.number("label_smoothing", label_smoothing, between(0, 1),
                 "part of the target, spread evenly over all classes");
 }

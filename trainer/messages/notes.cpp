@@ -93,8 +93,8 @@ void TraceNote::describe(Fields& fields) {
         f.text("category", labels[i].category, "forward, sum, ...", kRequired);
         f.text("name", labels[i].name, "of a layer", kRequired);
       },
-      "what spans are of", kRequired);
-  fields.integer("origin_ns", origin_ns, kNanoseconds, "where spans count from", kRequired);
+      "what the spans measure", kRequired);
+  fields.integer("origin_ns", origin_ns, kNanoseconds, "begin times count from it", kRequired);
   fields.integers("spans", spans, between(-2e18, 2e18), "six numbers each", kRequired);
 }
 
