@@ -15,7 +15,7 @@ namespace poseidon::data {
 struct DatasetDescription {
   std::string source;                ///< path, or "digits (generated)"; used in messages
   int64_t samples = 0;               ///< at least 1
-  std::vector<std::string> classes;  ///< names; a label is an index into them, checked on reading
+  std::vector<std::string> classes;  ///< names; a label is an index into them
   bool floats = false;               ///< samples are SampleForm::kFloats
   Shape shape;  ///< channels, height, width if equal for all samples; else rank 0
   /// SHA-256 as 64 hexadecimal digits. Covers the number of samples, the classes, and the index

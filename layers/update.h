@@ -42,7 +42,7 @@ struct UpdateParameters {
   float one_minus_smoothing = 1, one_minus_beta1 = 1, one_minus_beta2 = 1;
   float correction1 = 1, correction2 = 1;  ///< adam, adamw: 1 - beta^t
   float epsilon = 0;                       ///< must be greater than 0, so that padding stays zero
-  float trust = 1;                         ///< lars: the layer's trust factor
+  float trust = 1;                         ///< lars: the tensor's trust factor
 };
 
 /// One tensor with its gradient and optimizer state, all of equal size and in the same order.

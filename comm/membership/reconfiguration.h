@@ -70,7 +70,7 @@ class Reconfiguration {
   std::optional<int64_t> restored_step_;  ///< the step of the checkpoint, once it has been read
   bool diverged_ = false;                 ///< whether a divergence caused the return
   int64_t returned_to_ = 0;               ///< the checkpoint's step after the last divergence
-  int returns_ = 0;                       ///< divergences in a row with step `returned_to_`
+  int returns_ = 0;                       ///< divergences in a row that led to no later checkpoint
 };
 
 }  // namespace poseidon::comm

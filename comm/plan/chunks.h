@@ -36,7 +36,8 @@ std::vector<Piece> ps_tensors(std::span<const LayerPlan> layers);
 /// under kSmallBytes share a chunk until it has that size. The chunks are in order of key and have
 /// no server yet.
 std::vector<Chunk> cut_chunks(std::span<const Piece> tensors, int64_t servers, int64_t max_bytes);
-/// Divides all tensors of a plan; tensors of different wire dtypes share no chunk.
+/// Divides `tensors` of a plan into chunks for its servers. Tensors of different wire dtypes share
+/// no chunk.
 std::vector<Chunk> cut_chunks(const Plan& plan, std::span<const Piece> tensors, int64_t max_bytes);
 
 /// Assigns a server to each chunk: largest chunk first, each to the server with the fewest

@@ -165,8 +165,9 @@ void SimulatedTraining::end_of_step() {
 
 // ---- between steps
 
-/// Compares the values with which the next step is computed, and the sums in flight; at the end,
-/// the final values. Joiners begin with the same state.
+/// Waits until all sums have arrived. Then sends the coordinator the digests of the values for the
+/// next step and of the sums in flight; after the last step, of the final values. If joiners wait,
+/// reports the pause instead. The joiners begin with this state.
 void SimulatedTraining::sync() {
   syncing_ = !machine_.has_all_sums();
   if (syncing_) return;

@@ -8,7 +8,7 @@
 
 #ifdef __CUDACC__
 #include "core/cuda/gpu_thread.cuh"
-/// Marks functions that the threads of a kernel call.
+/// Marks functions that run in the threads of a kernel.
 #define POSEIDON_DEVICE __device__ __forceinline__
 #else
 #include "core/cuda/host_thread.h"

@@ -180,7 +180,8 @@ class Sweep {
   }
 
   Band band_;
-  std::vector<std::vector<Band::Tap>> taps_;  ///< by phase of the rows, then of the columns
+  /// The taps of each pair (phase of the rows, phase of the columns), row phase first.
+  std::vector<std::vector<Band::Tap>> taps_;
 };
 
 /// Base class of the passes of a layer. A plane is one block of channels of one sample.

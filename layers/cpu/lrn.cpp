@@ -39,7 +39,8 @@ struct AnyBeta {
   }
 };
 
-/// s = k + alpha * sum, where alpha is already divided by m. gradient = 2 * alpha * beta.
+/// s = k + alpha * (sum of squares over the window). `alpha` is the layer's alpha divided by the
+/// number of elements in the window. `gradient` is 2 * alpha * beta.
 struct Constants {
   float k, alpha, gradient;
   int64_t size, half;

@@ -83,7 +83,8 @@ class CpuSoftmax final : public CpuLayer {
   }
 
  private:
-  /// Calls visit(blocking, offset of a run's first position, its positions) for every run.
+  /// Divides each sample into runs of at most kRun positions. Calls visit(blocking, offset of the
+  /// run's first position, number of positions) for each run.
   template <class Visit>
   static void for_runs(const Blocking& b, const Visit& visit) {
     const int64_t runs = (b.area + kRun - 1) / kRun;

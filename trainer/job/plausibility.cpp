@@ -355,7 +355,8 @@ void intervals_beyond_the_end(const RunFacts& facts, SettingWarnings& doubts) {
                   text("is ", train.test_every, ", but there is no test set: expected data.test"));
 }
 
-/// A schedule that depends on the end of the job has another rate after the end has changed.
+/// Warns if the learning rate of a resumed job is more than kMost times that of the checkpoint.
+/// Possible causes: another schedule, or another number of steps, on which the schedule depends.
 void rate_that_jumps(const RunFacts& facts, SettingWarnings& doubts) {
   constexpr double kMost = 2;
   const int64_t steps = facts.steps();

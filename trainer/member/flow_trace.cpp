@@ -9,7 +9,8 @@
 
 namespace poseidon::trainer {
 
-/// The recorded spans. Thread-safe: an in-process peer releases a frame in its own thread.
+/// The recorded spans. Thread-safe: the release of a sent frame's payload records its span, and an
+/// in-process peer releases the payload in the peer's thread.
 class FlowTrace::Spans {
  public:
   explicit Spans(const comm::Plan& plan) {

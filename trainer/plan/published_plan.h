@@ -20,12 +20,13 @@ struct PublishedPlan {
   Json choices = Json::object();
   int64_t steps = 0;       ///< of the whole job
   int64_t first_step = 0;  ///< number of steps already done
-  bool again = false;      ///< checkpoint and test due after first_step may be missing
-  int64_t last_step = 0;   ///< last step of this run
-  int64_t in_flight = 0;   ///< last steps done whose sums come with the initial values
-  bool tested = false;     ///< metrics.jsonl has a test after first_step
-  bool trace = false;      ///< all members record traces
-  bool restored = false;   ///< in a later view: the initial values are from a checkpoint
+  bool again =
+      false;  ///< make the checkpoint and test due at first_step first: they may be missing
+  int64_t last_step = 0;  ///< last step of this run
+  int64_t in_flight = 0;  ///< last steps done whose sums come with the initial values
+  bool tested = false;    ///< metrics.jsonl has a test after first_step
+  bool trace = false;     ///< all members record traces
+  bool restored = false;  ///< in a later view: the initial values are from a checkpoint
   /// Number of workers that receive the values of worker 0 in this view; they have the last ranks.
   /// A joiner receives the values again if the view that it joined ended before the first step.
   int64_t receiving = 0;

@@ -100,8 +100,8 @@ void DeviceExchange::wait() {
   }
 }
 
-/// Skips the wait if the event is already reached. Without staleness the event is always reached:
-/// the arrived sum includes the contributions whose copies the event follows.
+/// Makes the device wait until it has copied the layer's last contributions, unless it has done so.
+/// Without staleness it always has: the sum has arrived, and it includes these contributions.
 void DeviceExchange::release(int layer) {
   const Event& sent = sent_[layer_of_node_.at(layer)];
   if (!sent.reached()) net_.device().await(sent);

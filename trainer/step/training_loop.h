@@ -73,11 +73,11 @@ class TrainingLoop {
   int64_t last_complete_step() const { return machine_.complete(); }
   /// The earliest step to which revert_to() can go back.
   int64_t earliest_revertible_step() const { return machine_.earliest_revertible(); }
-  /// Sets parameters, optimizer state and statistics to those after `step` steps, from
-  /// earliest_revertible_step() to last_complete_step(). Call it after the exchange has failed.
-  /// Needs two versions if a layer must go back. Sums in flight are dropped, and steps_done() is
-  /// `step`. Exchange and loader are at another step, so this loop cannot make further steps.
-  /// Create a new loop on the same net and optimizer.
+  /// Reverts parameters, optimizer state and statistics to their values after `step` steps. `step`
+  /// must be in [earliest_revertible_step(), last_complete_step()]. Call it after the exchange has
+  /// failed. If a layer has a later update, the net must have two versions. Drops the sums in
+  /// flight; steps_done() is then `step`. Exchange and loader do not revert, so this loop cannot
+  /// make further steps: create a new loop on the same net and optimizer.
   void revert_to(int64_t step);
   /// Abandons the steps after `step` when one of them has failed. drain() then brings the
   /// parameters to the values with which step `step` + 1 is computed. Returns false if an update of

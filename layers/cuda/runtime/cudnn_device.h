@@ -10,8 +10,8 @@ class DeviceProperties;
 
 namespace poseidon::layers::cuda {
 
-/// A GPU, described by the properties from which cuDNN makes plans. If the machine has the GPU,
-/// there is also a cuDNN handle, which runs the plans.
+/// A GPU, described by the properties from which cuDNN makes plans. A device from running()
+/// also has a cuDNN handle, which runs the plans.
 class CudnnDevice {
  public:
   /// The GPU with this index, which must be the current one. Throws RunError if it cannot be used.
