@@ -14,7 +14,7 @@ namespace {
 
 /// Long enough for a fault during the job, and short enough for a test.
 constexpr int kSteps = test::kIsSanitized ? 600 : 2000;
-/// poseidon-train prints it when many steps are done. On a busy machine this takes long.
+/// poseidon-train prints this after step 20. A fixed delay may end before the second step.
 const std::string kIsTraining = "step 20/";
 
 void goes_on_without(const std::string& target, const std::string& scheme) {
