@@ -13,7 +13,7 @@ namespace poseidon::net {
 /// for all pieces, lay_out(), allocate().
 class Arena {
  public:
-  /// What a piece contains, for the message of OutOfMemory.
+  /// The content of a piece. The message of OutOfMemory states it.
   struct Purpose {
     int call = -1;          ///< index in Program::calls(); -1: the piece is an input of the net
     const char* what = "";  ///< for example "output" or "workspace"

@@ -20,8 +20,9 @@ struct PublishedPlan {
   Json choices = Json::object();
   int64_t steps = 0;       ///< of the whole job
   int64_t first_step = 0;  ///< number of steps already done
-  bool again =
-      false;  ///< make the checkpoint and test due at first_step first: they may be missing
+  /// First make the checkpoint and test that are due at first_step: an earlier view may have ended
+  /// before them.
+  bool again = false;
   int64_t last_step = 0;  ///< last step of this run
   int64_t in_flight = 0;  ///< last steps done whose sums come with the initial values
   bool tested = false;    ///< metrics.jsonl has a test after first_step
