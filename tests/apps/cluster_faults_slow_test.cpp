@@ -164,6 +164,7 @@ class Round {
   /// The message must name the data that a survivor awaited from a stopped server. Does not apply
   /// to a server without chunks.
   void see_awaited(const std::string& said, const Process& target) {
+    if (!fs::exists(run_)) return;
     const Json chunks = Json::parse(read_text(run_ / "plan.json"))["chunks"];
     const bool holds = std::any_of(chunks.begin(), chunks.end(), [&](const Json& chunk) {
       return target.name == "server " + std::to_string(chunk["server"].get<int>());
@@ -188,19 +189,21 @@ class Round {
     in_first_steps(read_text(survivors[0].log));
   }
 
-  /// Whether the failure happened before the first step was complete. Then there is no checkpoint.
+  /// Whether the failure happened before the first step was complete. Then there is no checkpoint,
+  /// and there may be no run directory.
   bool in_first_steps(const std::string& said) {
     const size_t place = said.find(" failed in step ");
     const bool first =
         place != std::string::npos && std::stoi(said.substr(place + 16)) <= 2 + fault_.staleness;
     const fs::path checkpoints = run_ / "checkpoints";
-    without_a_step_ = first && fs::is_empty(checkpoints);
+    without_a_step_ = first && (!fs::exists(checkpoints) || fs::is_empty(checkpoints));
     return without_a_step_;
   }
 
   void see_nothing_left() {
     if (is_listening(address_)) complain("somebody listens at " + address_);
-    for (const auto& entry : fs::recursive_directory_iterator(run_))
+    std::error_code missing;
+    for (const auto& entry : fs::recursive_directory_iterator(run_, missing))
       if (entry.path().extension() == ".tmp") complain(entry.path().string() + " is left");
   }
 
@@ -228,7 +231,7 @@ class Round {
 };
 
 /// Injects a fault into a child before the job starts: before the child has joined, or up to
-/// `delay_ms` later.
+/// `delay_ms` later. A killed child's log must be kept, and the same command must run again.
 std::string strike_early(const TinyJob& job, int signal, unsigned seed, unsigned delay_ms) {
   constexpr int kTimeout = 3, kJoinDeadline = 15;
   std::mt19937 random(seed);
@@ -265,6 +268,11 @@ std::string strike_early(const TinyJob& job, int signal, unsigned seed, unsigned
   if (seconds > (signal == SIGKILL ? 0 : kJoinDeadline) + slack_seconds())
     wrong += "it took " + std::to_string(seconds) + " s";
   if (!has_ended(target.pid)) wrong += "the victim is left";
+  if (signal == SIGKILL && !fs::exists(target.log)) wrong += "its log is deleted";
+  if (seed != 0 || signal != SIGKILL) return wrong;
+  words.insert(words.end(), {"--max-steps", "1"});
+  const Finished again = Program("poseidon-train", words, folder).wait();
+  if (again.code != 0) wrong += "the same command does not run again: " + again.err;
   return wrong;
 }
 

@@ -137,8 +137,7 @@ Descriptor ChildProcesses::open_log(Child& child) const {
   return log;
 }
 
-/// If the run did not begin, its directory is deleted with the log. So the message includes the
-/// log's last line.
+/// Includes the last line of the log of a process that reported an error.
 std::string ChildProcesses::how_it_ended(const Child& child, int status) {
   if (WIFSIGNALED(status))
     return text("it was ended by signal ", WTERMSIG(status), " (see ", child.log.string(), ")");

@@ -106,7 +106,7 @@ class ClusterRun final : public JobWatcher {
   void report_missing();
   Json finish();
   [[noreturn]] void fail();
-  std::string failure_text(const comm::NodeFailure& node_failure) const;
+  std::string failure_text(const comm::NodeFailure& node_failure);
   double wall_seconds() const;
 
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
@@ -337,17 +337,18 @@ Json ClusterRun::finish() {
   return std::move(results.summary);
 }
 
-/// Throws the failure. If training has started, first writes the known part of tables and trace.
+/// Throws the failure. If a step was completed, first writes the known part of tables and trace.
 void ClusterRun::fail() {
   std::string last = records_.checkpoints().last_text();
   if (!records_.has_started()) {
     if (halted_) throw RunError("stopped before the first step" + last);
     if (ending_.failure()) std::rethrow_exception(ending_.failure());
   }
+  const bool has_a_step = directory_.is_kept();
   const std::string why = failure_text(ending_.outcome().failure);
   if (records_.has_started()) {
     const ClusterRecords::Results known = records_.results(wall_seconds(), why);
-    attempt([&] { records_.write(known); });  // the disk may have caused the failure
+    if (has_a_step) attempt([&] { records_.write(known); });  // the disk may have failed
     cluster_.failed(known.summary);
   }
   if (const int64_t saved = records_.checkpoints().saved_step(); saved > 0)
@@ -357,10 +358,11 @@ void ClusterRun::fail() {
 }
 
 /// Returns the reason from the coordinator. If this process has started the failed member, adds its
-/// exit status.
-std::string ClusterRun::failure_text(const comm::NodeFailure& node_failure) const {
+/// exit status and the name of its log, and keeps the run directory with this log.
+std::string ClusterRun::failure_text(const comm::NodeFailure& node_failure) {
   const bool may_have_ended = node_failure.kind == comm::NodeFailure::Kind::kPeer;
   const std::string end = may_have_ended ? launcher_->end_of(ids_.of(node_failure.who)) : "";
+  if (!end.empty()) directory_.keep();
   return node_failure.message() + (end.empty() || end == node_failure.why ? "" : "; " + end);
 }
 

@@ -129,7 +129,7 @@ RunDirectory::RunDirectory(const std::string& name) {
 }
 
 RunDirectory::~RunDirectory() {
-  if (kept_ || resumed_ || !changed_) return;
+  if (is_kept() || !changed_) return;
   std::error_code ignored;
   if (!made_.empty()) {
     fs::remove_all(path_, ignored);

@@ -40,6 +40,8 @@ class RunDirectory {
   void tidy() const;
   /// Call it when the run has begun: the destructor then does not remove the folder.
   void keep() { kept_ = true; }
+  /// Whether the folder stays when the run ends.
+  bool is_kept() const { return kept_ || resumed_; }
   /// Throws RunError if another process has continued this run.
   void check_lock() const;
 
