@@ -154,6 +154,8 @@ class Round {
         (said.find("/checkpoints/step-") == std::string::npos && !in_first_steps(said)) ||
         std::count(said.begin(), said.end(), '\n') != 1)
       complain("it says: " + said);
+    if (finished.out.empty() == fs::exists(run_ / "summary.json"))
+      complain("the printed results and those on disk differ: " + finished.out);
     see_named(survivors, target.name);
     see_awaited(said, target);
     for (const Process& each : survivors)

@@ -211,8 +211,8 @@ void ClusterRecords::take(comm::NodeId worker, const ClassesNote& note) {
 
 void ClusterRecords::take(comm::NodeId worker, int64_t step, const StepNote& note) {
   if (!started_) throw ConfigError("a step report before training began");
-  directory_.keep();
   if (!report_->take_step(worker.rank, step, note, decided_.published.last_step)) return;
+  directory_.keep();
   trace_.ask_for_time();
   acknowledger_.recorded(step, views_.number(), decided_.plan.workers());
 }

@@ -337,18 +337,18 @@ Json ClusterRun::finish() {
   return std::move(results.summary);
 }
 
-/// Throws the failure. If a step was completed, first writes the known part of tables and trace.
+/// Throws the failure. If a step was completed, first reports the known results.
 void ClusterRun::fail() {
   std::string last = records_.checkpoints().last_text();
   if (!records_.has_started()) {
     if (halted_) throw RunError("stopped before the first step" + last);
     if (ending_.failure()) std::rethrow_exception(ending_.failure());
   }
-  const bool has_a_step = directory_.is_kept();
+  const bool has_a_step = records_.has_started() && directory_.is_kept();
   const std::string why = failure_text(ending_.outcome().failure);
-  if (records_.has_started()) {
+  if (has_a_step) {
     const ClusterRecords::Results known = records_.results(wall_seconds(), why);
-    if (has_a_step) attempt([&] { records_.write(known); });  // the disk may have failed
+    attempt([&] { records_.write(known); });  // the disk may have caused the failure
     cluster_.failed(known.summary);
   }
   if (const int64_t saved = records_.checkpoints().saved_step(); saved > 0)
