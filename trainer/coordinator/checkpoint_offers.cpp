@@ -26,7 +26,8 @@ void CheckpointOffers::add(uint16_t worker, CheckpointOfferNote kept) {
 
 void CheckpointOffers::add_report(uint16_t worker, std::string message) {
   const auto found = reports_.find(worker);
-  // The coordinator may have ignored the offer, because its checkpoint does not fit this job.
+  // A worker without an entry: the coordinator has ignored its offer, because the checkpoint does
+  // not fit this job.
   if (found != reports_.end()) found->second.add(std::move(message));
 }
 

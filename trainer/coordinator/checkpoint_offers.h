@@ -11,30 +11,30 @@
 
 namespace poseidon::trainer {
 
-/// The in-memory checkpoints of a resumed run that workers offer, and the choice of one to fetch.
-/// Used by the I/O thread.
+/// The in-memory checkpoints of a resumed run that workers offer. Also chooses the one that the
+/// coordinator fetches. Used by the I/O thread.
 class CheckpointOffers {
  public:
   void add(uint16_t worker, CheckpointOfferNote kept);
-  /// Adds a report of one of the last steps that this worker has stored. The report follows the
-  /// worker's offer. Throws ConfigError.
+  /// Adds a report of a step or test that the worker has stored with its in-memory checkpoint. Call
+  /// it after add(). Throws ConfigError if the reports of this worker are too large.
   void add_report(uint16_t worker, std::string message);
-  /// These workers now have the ranks from 0 on, in their order.
+  /// The job begins without some workers. `workers` lists the previous ranks of the present ones,
+  /// in the order of their new ranks.
   void renumber(const std::vector<uint16_t>& workers);
-  /// Another worker may have this rank now.
+  /// Drops all entries of this rank, because another worker may have the rank now.
   void forget(uint16_t worker);
-  /// Chooses the worker with the latest step after `step`. If several have this step, chooses the
-  /// lowest rank. Returns the worker's offer; null if no worker has such a step.
+  /// Chooses the offer with the latest step after `step`. If several offers have this step, chooses
+  /// the lowest rank. Returns the chosen offer; null if no offer has such a step.
   const CheckpointOfferNote* choose(int64_t step);
-  /// The chosen worker.
+  /// Rank of the worker from the last choose(); empty if there is none.
   std::optional<uint16_t> chosen_worker() const { return chosen_worker_; }
-  /// Returns this worker's offer if the coordinator is fetching this step from the worker; else
-  /// null.
+  /// Returns the offer of this worker if it is the chosen one and its step is `step`; else null.
   const CheckpointOfferNote* asked_of(uint16_t worker, int64_t step) const;
   /// The checkpoint of this worker has arrived. No worker is chosen after this call.
   void fetched(uint16_t worker);
   /// This worker has not sent its checkpoint in time. If the checkpoint still arrives before the
-  /// worker has built its net, the coordinator drops it.
+  /// worker has built its net, the coordinator drops it (is_too_late()).
   void give_up(uint16_t worker);
   bool is_too_late(uint16_t worker, int64_t step) const;
   void has_built(uint16_t worker) { given_up_.erase(worker); }
@@ -44,7 +44,7 @@ class CheckpointOffers {
  private:
   std::map<uint16_t, CheckpointOfferNote> offers_;  ///< by worker
   std::map<uint16_t, SavedReports> reports_;        ///< by worker
-  std::map<uint16_t, int64_t> given_up_;            ///< by worker: step
+  std::map<uint16_t, int64_t> given_up_;            ///< by worker: step of the checkpoint
   std::optional<uint16_t> chosen_worker_;
 };
 

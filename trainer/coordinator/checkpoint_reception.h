@@ -13,22 +13,23 @@ namespace poseidon::trainer {
 /// Receives the tensors of checkpoints from workers. Used by the I/O thread.
 class CheckpointReception {
  public:
-  /// Sets the tensors of a checkpoint, from tensor_list(). Before this call all tensors are
-  /// refused.
+  /// Sets the names and shapes of a checkpoint's tensors: `list` is the result of tensor_list().
+  /// Before this call all tensors are refused.
   void expect(Json list) { list_ = std::move(list); }
   /// Name of the tensor at an index of the list from expect().
   std::string tensor_name(size_t index) const;
   /// Number of tensors in the list from expect() that are not sums in flight.
   size_t tensors_without_sums() const;
 
-  /// Another worker has this rank now.
+  /// Drops the incomplete checkpoint of this rank, because another worker has the rank now.
   void forget(uint16_t worker) { intake_.forget(worker); }
 
   comm::Destination destination(uint16_t worker, const comm::FrameHeader& header);
-  /// Returns the slice that has arrived with this header, for forwarding; empty if it was dropped.
+  /// The body of the frame with this header has arrived. Returns this slice, so that the caller can
+  /// forward it to joiners; empty if the slice was dropped.
   comm::Payload received(uint16_t worker, const comm::FrameHeader& header);
-  /// Returns the checkpoint of `step` after the worker has reported it as sent. Throws ConfigError
-  /// if it is incomplete.
+  /// The worker has reported that it has sent the whole checkpoint of `step`. Returns this
+  /// checkpoint. Throws ConfigError if tensors are missing.
   std::shared_ptr<TensorStore> take(uint16_t worker, int64_t step, const SentCheckpoint& sent);
 
  private:

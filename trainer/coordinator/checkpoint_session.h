@@ -7,8 +7,8 @@
 
 namespace poseidon::trainer {
 
-/// Passes checkpoints from workers' frames to the main thread, which writes them. It lives in the
-/// I/O thread.
+/// Receives checkpoints from workers, and passes them to the main thread, which writes them. Lives
+/// in the I/O thread.
 class CheckpointSession final : public comm::CheckpointReceiver {
  public:
   /// Both must outlive it.
@@ -24,10 +24,11 @@ class CheckpointSession final : public comm::CheckpointReceiver {
   bool wants_checkpoint(int64_t step) override;
   void not_saved(uint16_t worker, const std::string& why) override;
 
-  /// A joiner has built its net, and waits for the values of worker 0.
+  /// The joiner `worker` has built its net. If all joiners of the view have built theirs, requests
+  /// the values from worker 0.
   void transfer_state_to(uint16_t worker);
-  /// A worker has sent a checkpoint. Throws ConfigError if the checkpoint is incomplete. This is an
-  /// error of the worker, which then fails.
+  /// A worker has sent all tensors of a checkpoint. Throws ConfigError if tensors are missing, or
+  /// if the checkpoint was not requested. The caller then treats the worker as failed.
   void take(uint16_t worker, const comm::Note& note);
   /// The job has failed.
   void failed(const comm::NodeFailure& node_failure) {

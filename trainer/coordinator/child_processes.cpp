@@ -25,10 +25,10 @@ constexpr auto kGrace = std::chrono::milliseconds(200);
 constexpr auto kGraceAtEnd = std::chrono::seconds(2);
 constexpr auto kAfterKilling = std::chrono::seconds(2);
 constexpr uint64_t kMostOfLastLine = 500;
-constexpr int kCannotRun = 127;  // as in a shell
+constexpr int kCannotRun = 127;  // exit code of a shell for this error
 
-/// The last line of a file after the first `begin` bytes; "" if there is none. It is only
-/// informational, so read errors are ignored.
+/// Returns the last line of a file after its first `begin` bytes; "" if there is none. Ignores read
+/// errors, because the line is only a detail of a message.
 std::string last_line(const fs::path& file, uint64_t begin) {
   std::ifstream in(file, std::ios::binary | std::ios::ate);
   const auto end = static_cast<uint64_t>(std::max<std::streamoff>(0, in.tellg()));
@@ -42,8 +42,8 @@ std::string last_line(const fs::path& file, uint64_t begin) {
   return printable(tail.substr(tail.rfind('\n') + 1));
 }
 
-/// This process's environment, plus passive OpenMP waiting: waiting threads must not use cores that
-/// other processes need.
+/// The environment of this process, plus passive OpenMP waiting. Threads that wait actively would
+/// occupy cores that other processes need.
 std::vector<std::string> environment() {
   std::vector<std::string> variables{"OMP_WAIT_POLICY=passive", "GOMP_SPINCOUNT=0"};
   for (char** variable = environ; *variable != nullptr; ++variable)
@@ -60,7 +60,7 @@ std::vector<char*> pointers(const std::vector<std::string>& arguments) {
   return out;
 }
 
-/// A pipe that exec closes in the child.
+/// A pipe. Exec closes both ends in a child.
 struct Pipe {
   Pipe() {
     int ends[2];
@@ -77,12 +77,11 @@ struct Kept {
   int log;
   int input;      ///< -1: none
   int inherited;  ///< keeps its number in the new process; -1: none
-  int failure;    ///< reports to this process why exec has failed
+  int failure;    ///< write end of a pipe: receives errno if exec fails
 };
 
-/// Closes all files of a new process except the standard ones and two others (-1: none). Most
-/// importantly, this closes the coordinator's listening socket, which would otherwise stay open in
-/// the child.
+/// Closes all files of a new process except the standard ones and two others (-1: none). Otherwise
+/// the child would keep the coordinator's listening socket open.
 void close_all_but(int one, int other) {
   const int less = std::min(one, other), more = std::max(one, other);
   int from = STDERR_FILENO + 1;
@@ -97,7 +96,8 @@ void close_all_but(int one, int other) {
 
 /// Runs in the child between fork and exec, so it may only call async-signal-safe functions.
 [[noreturn]] void become(char* const* arguments, char* const* variables, const Kept& kept) {
-  // A signal to the whole group is meant for the coordinator, which ends the job cleanly.
+  // A signal to the whole process group, such as Ctrl-C, is meant for the coordinator. The
+  // coordinator then ends the job cleanly.
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) ::signal(signal, SIG_IGN);
   sigset_t none;
   ::sigemptyset(&none);
@@ -137,7 +137,8 @@ Descriptor ChildProcesses::open_log(Child& child) const {
   return log;
 }
 
-/// Includes the last line of the log of a process that reported an error.
+/// Describes the end of a process by its wait() status. If the process failed, includes the last
+/// line of its log.
 std::string ChildProcesses::how_it_ended(const Child& child, int status) {
   if (WIFSIGNALED(status))
     return text("it was ended by signal ", WTERMSIG(status), " (see ", child.log.string(), ")");
@@ -187,7 +188,7 @@ std::string ChildProcesses::end_of(comm::NodeId node) const {
 }
 
 void ChildProcesses::kill(comm::NodeId node) {
-  // A member that has lost its connections because it is ending may still be alive for a moment.
+  // The member may be about to end by itself. Wait for this, so that end_of() can report how.
   const auto deadline = std::chrono::steady_clock::now() + kGrace;
   const auto is_it = [&](const Child& child) { return child.node == node; };
   while (ended(), std::ranges::any_of(running_, is_it)) {
@@ -211,8 +212,8 @@ void ChildProcesses::wait(std::chrono::milliseconds grace) {
     child.killed = true;
     ::kill(child.process, SIGKILL);
   }
-  // A process that waits in the kernel for a disk or file server ends only after the answer. This
-  // process does not wait for it any longer.
+  // SIGKILL ends a process that waits in the kernel for a disk or a file server only after the
+  // kernel's wait. So this process waits only for a limited time.
   const auto given_up = std::chrono::steady_clock::now() + kAfterKilling;
   while (!running_.empty() && std::chrono::steady_clock::now() < given_up) {
     ended();

@@ -13,16 +13,17 @@
 
 namespace poseidon::trainer {
 
-/// Command that starts a child process. The child's environment is that of this process, plus
+/// Command that starts a child process. The environment of the child is that of this process, plus
 /// passive OpenMP waiting.
 struct ChildCommand {
   std::vector<std::string> arguments;  ///< first the program: a path, or a name in PATH
-  Descriptor input = {};               ///< becomes its standard input; default: empty input
+  Descriptor input = {};               ///< becomes the child's standard input; default: empty input
   Descriptor inherited = {};           ///< stays open in the child with its number; default: none
 };
 
-/// Child processes of this process, one for each member of a job. They ignore signals to the
-/// process group, and write to log files in a folder. The destructor ends the remaining ones.
+/// The child processes of this process, one for each member of a job. The children ignore signals
+/// to the process group. Each child writes to a log file in a folder. The destructor ends the
+/// children that still run.
 class ChildProcesses {
  public:
   explicit ChildProcesses(std::filesystem::path logs) : logs_(std::move(logs)) {}
@@ -33,7 +34,7 @@ class ChildProcesses {
   /// Starts the process of a member. Throws RunError if its log file cannot be written or the
   /// program cannot be run.
   void start(comm::NodeId node, const ChildCommand& command);
-  /// See the functions of Launcher with these names.
+  /// As in Launcher.
   std::vector<Launcher::Ended> ended();
   std::string end_of(comm::NodeId node) const;
   void kill(comm::NodeId node);
@@ -44,19 +45,19 @@ class ChildProcesses {
     comm::NodeId node;
     pid_t process = 0;
     std::filesystem::path log;
-    uint64_t said_before = 0;  ///< bytes of the log from earlier processes
-    bool killed = false;       ///< by this process
+    uint64_t said_before = 0;  ///< bytes in the log before this process started
+    bool killed = false;       ///< whether this process has sent SIGKILL
   };
   Descriptor open_log(Child& child) const;
   static std::string how_it_ended(const Child& child, int status);
 
   const std::filesystem::path logs_;
   std::vector<Child> running_;
-  std::map<comm::NodeId, std::string> ends_;  ///< how members ended by themselves
+  std::map<comm::NodeId, std::string> ends_;  ///< texts of end_of()
 };
 
-/// A launcher that starts one child process for each member: the member itself, or an ssh process
-/// that runs it on another host.
+/// A launcher that starts one child process for each member. The child is the member, or an ssh
+/// process that runs the member on another host.
 class ChildLauncher : public Launcher {
  public:
   /// `logs`: folder of the log files.

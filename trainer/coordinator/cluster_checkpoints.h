@@ -13,8 +13,8 @@
 
 namespace poseidon::trainer {
 
-/// Writes checkpoints from workers, in the order of comm::CheckpointQueue. Used by the main thread,
-/// except where noted.
+/// Writes the checkpoints that workers send, when comm::CheckpointQueue allows it. Used by the main
+/// thread, except where noted.
 class ClusterCheckpoints {
  public:
   /// Returns the state that a checkpoint of a step stores besides its tensors.
@@ -27,32 +27,32 @@ class ClusterCheckpoints {
 
   /// The run continues from this checkpoint.
   void begin_from(const comm::SavedStep& saved, const std::filesystem::path& file);
-  /// The run ends at the checkpoint from which it was resumed, because no steps remain. `list` is
-  /// the tensor_list() of `checkpoint`.
+  /// The run ends at the checkpoint from which it was resumed, because no steps remain. Computes
+  /// the digests of this checkpoint. `list` is the tensor_list() of its tensors.
   void end_with(const Checkpoint& checkpoint, const Json& list);
-  // See the functions of the queue.
+  // As in comm::CheckpointQueue.
   void take(uint16_t worker, int64_t step, std::shared_ptr<TensorStore> tensors,
             SentCheckpoint sent);
   void agreed(int64_t step, std::vector<int64_t> digest) { queue_.agreed(step, std::move(digest)); }
   void revert_to(int64_t step) { queue_.revert_to(step); }
   void trust_survivors() { queue_.trust_survivors(); }
-  /// The job goes back to the last intact checkpoint. Returns it, read and verified; null if the
-  /// job restarts from its initial values. The returned checkpoint remains the last one until
-  /// release(). `max_in_flight`: limit on its number of steps in flight.
+  /// The job goes back to the last intact checkpoint. Reads, verifies and returns this checkpoint;
+  /// null if the job restarts from its initial values. No checkpoint is written until release().
+  /// `max_in_flight`: limit on the number of steps whose sums the checkpoint may contain.
   const Checkpoint* hold(const Job& job, int64_t max_in_flight, Log& log);
   /// The job has gone back to the checkpoint from hold(). Returns this checkpoint.
   std::shared_ptr<const Checkpoint> release();
-  /// Writes an in-memory checkpoint of an earlier session, which a worker has sent with its state.
-  /// Throws RunError.
+  /// Writes an in-memory checkpoint that a worker has stored since an earlier session. The worker
+  /// has sent it with its `state`. Throws RunError.
   void put(const RunState& state, TensorStore& store, const SentCheckpoint& sent);
 
-  // Called by any thread; see the queue.
+  // As in comm::CheckpointQueue. Any thread may call them.
   int64_t saved_step() const { return queue_.saved_step(); }
   bool wants(int64_t step) const { return queue_.wants(step); }
 
   const std::filesystem::path& last() const { return files_.last(); }
   std::string last_text() const { return files_.last_text(); }
-  /// Digests of the last written checkpoint, or of the checkpoint from end_with(); "" before
+  /// SHA-256 of the last written checkpoint, or of the checkpoint from end_with(); "" before
   /// either.
   const std::string& weights_digest() const { return weights_digest_; }
   const std::string& state_digest() const { return state_digest_; }

@@ -16,7 +16,8 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// Returns the first worker on the job's kind of device. The run uses the choices of this worker.
+/// Returns the lowest rank on the job's kind of device. The run uses the choices of this worker:
+/// layout and algorithm of each layer.
 std::optional<uint16_t> chooser_of(const DeviceNotes& devices, const std::string& kind) {
   for (const auto& [rank, device] : devices)
     if (device.kind == kind) return rank;
@@ -100,7 +101,8 @@ void ClusterRecords::started(ViewRecords::Clock::time_point when,
   trace_.ask_for_time();
 }
 
-/// A worker whose checkpoint was not agreed on yet sends it again in the next view.
+/// revert_to() drops checkpoints that were not agreed on. Their workers send them again in the next
+/// view.
 void ClusterRecords::go_on(const NextView& next) {
   const int64_t first_step = next.published.first_step;
   const std::string moved = moved_shard(decided_.published.plan, next.published.plan, job_);
@@ -113,14 +115,14 @@ void ClusterRecords::go_on(const NextView& next) {
   report_->note_events(views_.events());
   checkpoints_.revert_to(first_step);
   if (!next.published.restored) return;
-  // The steps after the checkpoint are repeated. Their values may have been wrong, so their reports
-  // are discarded.
+  // The steps after the checkpoint are repeated. Their values may have been wrong, so the reports
+  // of these steps are discarded.
   report_->forget_after(first_step);
   values_ = {};
   resumed_ = checkpoints_.release();
 }
 
-/// The step is announced only after its file has been read: the members cannot go back to a damaged
+/// Announces the step only after the file was read, because the members cannot go back to a damaged
 /// checkpoint.
 void ClusterRecords::restore() {
   const Checkpoint* intact = checkpoints_.hold(job_, sum_steps_, console_);
@@ -131,8 +133,8 @@ void ClusterRecords::restore() {
   });
 }
 
-/// An invalid note is an error of its sender, which then fails. A file error of this process is not
-/// an error of the sender.
+/// An invalid note is an error of its sender, and the coordinator then removes the sender. A file
+/// error is an error of this process.
 void ClusterRecords::take_note(comm::NodeId node, const comm::Note& note) {
   std::optional<TensorsNote> tensors;
   const Overloaded taken{
@@ -157,7 +159,7 @@ void ClusterRecords::take_note(comm::NodeId node, const comm::Note& note) {
           io.coordinator->report_unreadable(node, view, why);
         });
   } catch (const ReplayDiffers& error) {
-    // A shard that moved to a worker with other arithmetic has slightly different results.
+    // A repeated step may differ slightly if a shard moved to a worker with other arithmetic.
     if (difference_of(decided_.devices).empty()) throw;
     return console_.warning(error.what());
   }
@@ -168,7 +170,8 @@ void ClusterRecords::take_note(comm::NodeId node, const comm::Note& note) {
   values_.send(node.rank, views_.number(), decided_.published.first_step, io_);
 }
 
-/// The first worker's note determines the tensors of all workers.
+/// The first note that arrives determines the tensors of all workers. plan.json has the choices of
+/// the worker from chooser_of(); if there is none, of worker 0.
 void ClusterRecords::take(comm::NodeId worker, const TensorsNote& note) {
   if (!values_.are_made())
     check_tensors(note.list, *job_.network, job_.config.optimizer, sum_steps_);
@@ -196,8 +199,8 @@ void ClusterRecords::make_first_values(const Json& list) {
                      job_.config.train, published.last_step - published.first_step, console_);
 }
 
-/// The coordinator may not have the data. All workers have the same data, so too many classes are
-/// an error of the job.
+/// The coordinator may not have the data, so worker 0 sends the class names. All workers have the
+/// same data, so too many classes are an error of the job, not of the worker.
 void ClusterRecords::take(comm::NodeId worker, const ClassesNote& note) {
   if (worker.rank != 0) throw ConfigError("class names, which only worker 0 may send");
   const auto most = static_cast<size_t>(job_.network->classes());
@@ -249,8 +252,8 @@ void ClusterRecords::lost(const comm::NodeFailure& node_failure) {
     write_checkpoints([this] { checkpoints_.trust_survivors(); });
 }
 
-/// If a checkpoint cannot be written, the job fails and all members receive the reason. If the job
-/// has already failed, only the console shows the reason.
+/// Runs `action`, which may write checkpoints. If a write fails, the job fails and all members
+/// receive the reason. If the job has already failed, only the console shows the reason.
 void ClusterRecords::write_checkpoints(const std::function<void()>& action) {
   try {
     action();

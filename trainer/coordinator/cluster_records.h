@@ -20,27 +20,28 @@
 
 namespace poseidon::trainer {
 
-/// Records a run on several workers: writes notes and checkpoints of its members to files, and
-/// messages to the console. It lives in the main thread, except where noted.
+/// Records a run on several workers. Writes the notes and checkpoints of the members to files, and
+/// messages to the console. Lives in the main thread.
 class ClusterRecords {
  public:
-  /// For a run that continues from `resumed`. If `resumed` is null, the run starts from the
-  /// beginning. All must outlive it.
+  /// The run continues from `resumed`; null: it starts from the beginning. The references must
+  /// outlive this object.
   ClusterRecords(const Job& job, const RunOptions& options, RunDirectory& directory,
                  CoordinatorIo& io, Console& console, std::shared_ptr<const Checkpoint> resumed);
 
-  /// The plan is decided. `kept`: reports that workers sent to an earlier coordinator of this run.
+  /// The plan is decided. `kept`: reports that workers have sent to an earlier coordinator of this
+  /// run, which may not have recorded them.
   void begin(DecidedPlan decided, const std::vector<SavedReports>& kept);
-  /// All members of a view are ready, and the coordinator starts its first step at `when`.
+  /// All members of a view are ready. The coordinator has started the view's first step at `when`.
   void started(ViewRecords::Clock::time_point when, const std::vector<comm::RosterEntry>& members);
-  /// Reads the checkpoint to which all members go back, and passes its step to the I/O thread.
+  /// Reads the checkpoint to which all members go back, and sends its step to the I/O thread.
   void restore();
   /// The remaining and joined members continue with this plan.
   void go_on(const NextView& next);
   void take_note(comm::NodeId node, const comm::Note& note);
   void take_checkpoint(uint16_t worker, int64_t step, const std::shared_ptr<TensorStore>& tensors,
                        const SentCheckpoint& sent);
-  /// Writes a worker's in-memory checkpoint to a file; the run continues from it.
+  /// Writes a worker's in-memory checkpoint to a file. The run then continues from this checkpoint.
   void write_memory_checkpoint(uint16_t worker, const RunState& state, TensorStore& tensors,
                                const SentCheckpoint& sent);
   void agreed(int64_t step, const std::vector<int64_t>& digest);
@@ -48,9 +49,10 @@ class ClusterRecords {
   void lost(const comm::NodeFailure& node_failure);
 
   bool has_started() const { return started_; }
-  /// The first step that not all workers have reported, counted from 1; 0 before the first.
+  /// The first step that not all workers have reported, counted from 1; 0 before the training
+  /// begins.
   int64_t step_under_way() const;
-  /// Results of a run.
+  /// Content of summary.json and traffic.json.
   struct Results {
     Json summary, traffic;
   };
@@ -60,7 +62,8 @@ class ClusterRecords {
   /// Writes the results and the trace.
   void write(const Results& results);
 
-  /// Null if the run starts from the beginning, and after the initial values are made.
+  /// The checkpoint from which the run continues. Null if the run starts from the beginning, and
+  /// after the initial values are made.
   const Checkpoint* resumed() const { return resumed_.get(); }
   /// The plan of the last view. Valid once the plan is decided.
   const PublishedPlan& published() const { return decided_.published; }
@@ -81,16 +84,16 @@ class ClusterRecords {
   RunDirectory& directory_;
   CoordinatorIo& io_;
   Console& console_;
-  std::shared_ptr<const Checkpoint> resumed_;  ///< until the initial values are made from it
+  std::shared_ptr<const Checkpoint> resumed_;  ///< null after the initial values are made
   DecidedPlan decided_;
-  std::optional<Schedule> schedule_;  ///< set once there is a plan, as is report_
+  std::optional<Schedule> schedule_;  ///< begin() sets it, and report_
   std::optional<ClusterReport> report_;
   ViewRecords views_;
-  int64_t first_step_ = 0;  ///< of the run
+  int64_t first_step_ = 0;  ///< steps done before this session
   int64_t sum_steps_ = 0;   ///< number of steps whose sums the workers can store
   FirstValues values_;
-  net::Choices choices_;  ///< equal for all nets on the job's kind of device
-  int64_t threads_ = 0;   ///< of a worker
+  net::Choices choices_;  ///< of chooser_of(); all nets on the job's kind of device use them
+  int64_t threads_ = 0;   ///< compute threads of one worker
   ClusterCheckpoints checkpoints_;
   ClusterTrace trace_;
   bool started_ = false, lost_ = false;

@@ -5,8 +5,8 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// Limit on steps that some workers have reported and others have not. A stalled link delays far
-/// fewer reports before the coordinator considers its node failed.
+/// Limit on steps that some, but not all, workers have reported. If a link stalls, the coordinator
+/// considers its node failed long before this limit.
 constexpr size_t kMostGathered = 1 << 20;
 
 }  // namespace
@@ -107,7 +107,7 @@ Json ClusterReport::summary(const Job& job, RunEnd end, const Json& traffic) con
   return summary;
 }
 
-/// By layer: bytes moved over all nodes, planned bytes, and wait time.
+/// By layer: bytes moved by all nodes, planned bytes, and wait time.
 Json ClusterReport::layers(const Json& traffic) const {
   Json layers = Json::array();
   for (size_t i = 0; i < plan_.layers.size(); ++i) {

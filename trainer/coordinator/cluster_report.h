@@ -15,7 +15,7 @@
 
 namespace poseidon::trainer {
 
-/// Collects one value from each worker.
+/// One value from each worker.
 template <class Part>
 class Gathered {
  public:
@@ -32,37 +32,39 @@ class Gathered {
   std::vector<std::optional<Part>> parts_;
 };
 
-/// Combines the members' reports: metrics during the run, and tables at its end.
+/// Combines the members' reports into metrics during the run, and into tables at its end.
 class ClusterReport {
  public:
   /// `plan` must outlive it.
   ClusterReport(const comm::Plan& plan, const RunDirectory& directory,
                 const Metrics::Options& metrics, Console& console);
 
-  // Notes of members. All throw ConfigError if the note does not fit the plan or the run so far.
+  // Content of notes from members. All functions throw ConfigError if the content does not fit the
+  // plan or the earlier reports.
   /// Returns whether all workers have reported this step now. `last_step`: last step of the run.
   bool take_step(uint16_t worker, int64_t step, const StepNote& note, int64_t last_step);
   void take_test(uint16_t worker, int64_t step, const TestNote& note);
   void take_traffic(comm::NodeId node, const TrafficNote& note);
 
-  /// The caller has changed `plan` to that of the next view, which continues after `first_step`
-  /// steps. Restarts the counts of times and bytes.
+  /// The next view begins, after `first_step` steps. The caller has already changed `plan` to the
+  /// plan of this view. Restarts the sums of times and bytes.
   void begin_view(int64_t first_step);
 
-  /// Discards the reports of steps after `step`: the members repeat these steps with other values.
+  /// Discards the reports of steps after `step`. The members repeat these steps, and the values may
+  /// differ.
   void forget_after(int64_t step) { run_.forget_after(step); }
 
-  // See the functions of RunReport.
+  // As in RunReport.
   void note_events(const Json& events) { run_.note_events(events); }
   void end(int64_t steps, const std::string& failure) { run_.end(steps, failure); }
   void add_sessions(Json& summary) const { run_.add_sessions(summary); }
 
-  /// The last step that all workers have reported; 0: none.
+  /// The last step of this session that all workers have reported; 0: none.
   int64_t last_step() const { return run_.last_step(); }
-  /// traffic.json of a run of `steps` steps. Nodes that have not reported, for example failed ones,
-  /// are listed as "unheard".
+  /// Content of traffic.json for `steps` steps. "unheard" lists nodes that have not reported, for
+  /// example failed ones.
   Json traffic(int64_t steps) const;
-  /// summary.json of a run that ended with `end`. The bytes are from `traffic`, the result of
+  /// Content of summary.json. `end` is the state at the end of the run. `traffic` is the result of
   /// traffic().
   Json summary(const Job& job, RunEnd end, const Json& traffic) const;
 
@@ -81,7 +83,7 @@ class ClusterReport {
   std::map<int64_t, Gathered<WorkerStep>> steps_;
   std::map<int64_t, Gathered<TestSums>> tests_;
   std::vector<comm::NodeBytes> bytes_of_layer_;  ///< over all nodes
-  std::set<comm::NodeId> heard_;                 ///< nodes whose bytes are included
+  std::set<comm::NodeId> heard_;                 ///< nodes whose bytes `bytes_of_layer_` includes
 };
 
 }  // namespace poseidon::trainer

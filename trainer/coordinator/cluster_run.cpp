@@ -25,11 +25,11 @@ namespace {
 
 constexpr auto kTick = std::chrono::milliseconds(100);
 constexpr auto kGracePeriod = std::chrono::seconds(5);
-/// Before the first step, members have nothing to finish.
+/// Grace period before the first step: the members have no work to complete.
 constexpr auto kGracePeriodBefore = std::chrono::milliseconds(200);
 constexpr double kMinJoinSeconds = 5;
-/// Time limit for all members to join, in join timeouts. Each child stops trying to connect to this
-/// process after one join timeout.
+/// Time limit for all members to join, in units of join_timeout(). Each child stops trying to
+/// connect to this process after one join_timeout().
 constexpr int kJoinDeadlines = 3;
 
 comm::Time duration_of(double seconds) {
@@ -42,7 +42,7 @@ std::chrono::seconds join_timeout(const Job& job) {
       static_cast<int64_t>(std::ceil(std::max(kMinJoinSeconds, job.config.cluster.timeout_s))));
 }
 
-/// Servers come first: they need less time until they can be reached.
+/// All members of a plan, servers first: servers need less time until other nodes can reach them.
 std::vector<comm::NodeId> members_of(const comm::Plan& plan) {
   std::vector<comm::NodeId> all;
   for (const auto& [role, count] : {std::pair{comm::Role::kServer, plan.servers()},
@@ -57,7 +57,7 @@ bool goes_on(const RunOptions& options, const ClusterOptions& cluster) {
   return cluster.external && std::filesystem::is_directory(options.resume);
 }
 
-/// Null if the run starts from the beginning.
+/// Opens the checkpoint from which the run continues; null if the run starts from the beginning.
 std::shared_ptr<const Checkpoint> first_checkpoint(const Job& job, const RunOptions& options,
                                                    bool goes_on, Log& log) {
   if (goes_on && !has_checkpoint(options.resume)) {
@@ -78,8 +78,8 @@ RunPlan first_plan(const Job& job, const RunOptions& options, const Checkpoint* 
   return plan;
 }
 
-/// A run of a job on several workers: the main thread of the coordinator. It runs the tasks that
-/// the I/O thread posts, watches the members that it has started, and ends with the job.
+/// A run of a job on several workers: the main thread of the coordinator. Runs the tasks that the
+/// I/O thread posts, watches the processes that it has started, and returns when the job has ended.
 class ClusterRun final : public JobWatcher {
  public:
   ClusterRun(const Job& job, const RunOptions& options, const ClusterOptions& cluster,
@@ -122,7 +122,7 @@ class ClusterRun final : public JobWatcher {
   ReportBackoff waiting_{std::chrono::seconds(30), std::chrono::minutes(10)};
   const std::unique_ptr<Launcher> launcher_;
   ClusterRecords records_;
-  CoordinatorIo io_;  ///< last member: its thread uses the others, and ends first
+  CoordinatorIo io_;  ///< last, so destroyed first: its thread uses the other members
 };
 
 ClusterRun::ClusterRun(const Job& job, const RunOptions& options, const ClusterOptions& cluster,
@@ -160,8 +160,8 @@ Json ClusterRun::go() {
   return finish();
 }
 
-/// Local children have the same data and memory as this process. Errors and warnings of this
-/// process are clearer than those of several children.
+/// The members run on this host, so this process can check the data and estimate the memory first.
+/// Its errors and warnings are clearer than those of several children.
 void ClusterRun::inspect_data_and_memory() {
   const comm::Plan& plan = io_.plan().plan();
   const KnownData data = inspect_data(job_, console_);
@@ -172,7 +172,8 @@ void ClusterRun::inspect_data_and_memory() {
   introduce(data);
 }
 
-/// Logs the size of the job as far as this host has the data, and warns of doubtful settings.
+/// Logs the size of the job, as far as `data` is known on this host, and warns of doubtful
+/// settings.
 void ClusterRun::introduce(const KnownData& data) {
   console_.info(job_in_numbers(job_, data));
   RunFacts facts{.job = job_, .data = data, .has_weights = !options_.weights.empty()};
@@ -180,7 +181,7 @@ void ClusterRun::introduce(const KnownData& data) {
   warn_of_doubtful_settings(facts, console_);
 }
 
-/// Starts the children before this process has other threads.
+/// Starts the members before the I/O thread, as Launcher::start() requires.
 void ClusterRun::begin() {
   const JoinOptions& join_options = launcher_->join_options();
   const comm::Plan& plan = io_.plan().plan();
@@ -237,8 +238,8 @@ void ClusterRun::loop() {
   while (more) attempt([&] { more = inbox_.run_one(Inbox::Clock::now()); });
 }
 
-/// Runs `action`. The first exception ends the job like a node failure, and the members receive its
-/// message. Exceptions after a first failure are only logged.
+/// Runs `action`. The first exception ends the job, and the members receive its message. Later
+/// exceptions, and exceptions after a node failure, are only logged.
 template <class Action>
 void ClusterRun::attempt(Action action) {
   try {
@@ -254,7 +255,8 @@ void ClusterRun::attempt(Action action) {
 
 void ClusterRun::take_turn() {
   inbox_.run_one(Inbox::Clock::now() + kTick);
-  // The coordinator cannot detect by itself that a member has ended before it had a connection.
+  // The coordinator detects the end of a member by its connection. A member that ended before it
+  // connected must be reported.
   if (!ending_.job_has_failed())
     for (const Launcher::Ended& member : launcher_->ended())
       io_.post([member](CoordinatorSide& io) {
@@ -284,7 +286,7 @@ void ClusterRun::report_missing() {
 
 void ClusterRun::lost(const comm::NodeFailure& node_failure) {
   ending_.record_failure(node_failure);
-  // A silent process may be stopped, and would never end by itself.
+  // The process may be suspended (SIGSTOP), and then would never end by itself.
   if (end_of(node_failure) == MemberEnd::kPeerFailed) launcher_->kill(ids_.of(node_failure.who));
   records_.lost(node_failure);
 }
@@ -302,7 +304,7 @@ void ClusterRun::reconfiguring(const comm::NodeFailure& node_failure,
                             : "it"));
 }
 
-/// Log files and earlier messages have a member's first name, so the changes of names are logged.
+/// Log files and earlier messages use a member's initial rank, so changes of ranks are logged.
 void ClusterRun::reconfigured(const comm::Survivors& left,
                               const std::vector<comm::Joiner>& joined) {
   ids_.keep(left, joined);
@@ -337,7 +339,8 @@ Json ClusterRun::finish() {
   return std::move(results.summary);
 }
 
-/// Throws the failure. If a step was completed, first reports the known results.
+/// Throws the failure of the run. If a step was completed, first writes the known part of the
+/// summary, the traffic and the trace.
 void ClusterRun::fail() {
   std::string last = records_.checkpoints().last_text();
   if (!records_.has_started()) {
@@ -357,8 +360,8 @@ void ClusterRun::fail() {
   throw RunError(why + last);
 }
 
-/// Returns the reason from the coordinator. If this process has started the failed member, adds its
-/// exit status and the name of its log, and keeps the run directory with this log.
+/// Returns the coordinator's message about the failure. If the failed member is a child of this
+/// process, adds how the child ended, and keeps the run directory with the child's log.
 std::string ClusterRun::failure_text(const comm::NodeFailure& node_failure) {
   const bool may_have_ended = node_failure.kind == comm::NodeFailure::Kind::kPeer;
   const std::string end = may_have_ended ? launcher_->end_of(ids_.of(node_failure.who)) : "";

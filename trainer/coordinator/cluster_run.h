@@ -12,21 +12,21 @@
 
 namespace poseidon::trainer {
 
-/// How the members of a job are started, and how they connect.
+/// How the members of a job are started, and how they connect to the coordinator.
 struct ClusterOptions {
   bool external = false;  ///< daemons join; if false, this process starts the members
   SshOptions ssh = {};    ///< hosts of the members; empty: this host
   std::string listen;     ///< "HOST:PORT" to listen at; only with `external` or hosts
   comm::Secret secret;
-  comm::TlsFiles tls = {};  ///< with `external`
+  comm::TlsFiles tls = {};  ///< only with `external`
   bool insecure = false;
-  /// Called with the known part of the summary if a run fails after its first step.
+  /// Called with the known part of summary.json if a run fails after its start.
   std::function<void(const Json&)> failed = [](const Json&) {};
 };
 
-/// Trains the job on several workers, as their coordinator. Returns the content of summary.json.
-/// Throws ConfigError, RunError. Throws PeerFailed if a node has failed. The last complete step is
-/// then in the run directory, and summary.json has the reason in "failure".
+/// Trains the job on several workers; this process is their coordinator. Returns the content of
+/// summary.json. Throws ConfigError or RunError, and PeerFailed if a node has failed. The last
+/// complete step is then in the run directory, and "failure" in summary.json has the reason.
 Json train_on_cluster(const Job& job, const RunOptions& options, const ClusterOptions& cluster,
                       Console& console);
 

@@ -8,20 +8,20 @@ namespace poseidon::trainer {
 
 class CoordinatorIo;
 
-/// The trace of a run on several hosts. It measures the offsets of the hosts' clocks during the
-/// run. Used by the main thread.
+/// The trace of a run on several hosts. Measures the offsets of the hosts' clocks during the run.
+/// Used by the main thread.
 class ClusterTrace {
  public:
   /// `io` must outlive it. `wanted`: the run has --trace. Without --trace no clocks are measured.
   ClusterTrace(CoordinatorIo& io, bool wanted) : io_(io), wanted_(wanted) {}
 
-  /// Requests the clock time of all members, at most once in 200 ms. Call it repeatedly during the
-  /// run, because clocks drift. Only the fastest answers count.
+  /// Requests the clock time of all members, at most every 200 ms. Call it repeatedly during the
+  /// run, because clocks drift. Only the fastest recent answer of each member counts.
   void ask_for_time();
   void answered(comm::NodeId node, const ClockNote& answer, int64_t answered_ns) {
     trace_.answered(node, answer, answered_ns);
   }
-  /// Throws ConfigError for an invalid or unexpected trace.
+  /// Adds spans of a member. Throws ConfigError for an invalid or unexpected trace.
   void add(comm::NodeId node, const TraceNote& note);
   void write(const std::filesystem::path& folder, Log& log) const;
 

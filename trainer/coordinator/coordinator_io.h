@@ -10,18 +10,19 @@
 
 namespace poseidon::trainer {
 
-/// The I/O thread of a coordinator, and the objects that live in it. Used by the main thread.
+/// The I/O thread of a coordinator, and the objects that live in this thread. Used by the main
+/// thread.
 class CoordinatorIo {
  public:
-  /// Starts to listen. `failed` is called in the I/O thread when that thread fails. `log` must
-  /// outlive it. Throws ConfigError, RunError.
+  /// Starts to listen, but not the thread. `failed` is called in the I/O thread when that thread
+  /// fails. `log` must outlive this object. Throws ConfigError, RunError.
   CoordinatorIo(const JoinOptions& join_options, RunPlan plan, Log& log,
                 std::function<void(std::exception_ptr)> failed);
   ~CoordinatorIo() { stop(); }
 
   /// "host:port" at which members reach the coordinator.
   std::string address() const { return transport_->advertised(); }
-  /// Call it before begin() or after stop().
+  /// The plan, which belongs to the I/O thread. Call this only before begin() or after stop().
   const RunPlan& plan() const { return side_.plan; }
   /// Starts the thread and the job.
   void begin(CoordinatorSetting setting, const comm::Coordinator::Options& options);

@@ -6,7 +6,7 @@
 namespace poseidon::trainer {
 
 namespace {
-/// Number of logged refusals that are remembered, to avoid repetition.
+/// Limit on the logged refusals that are stored to avoid repeated messages.
 constexpr size_t kMostSaid = 256;
 }  // namespace
 
@@ -17,7 +17,8 @@ void CoordinatorSession::refused(const std::string& address, const std::string& 
     side_.coordinator->report_error(text("the node at ", address, ": ", why));
 }
 
-/// A refused daemon retries every second, possibly from another port.
+/// Whether this refusal was not logged before. Compares hosts without ports: a refused daemon
+/// retries every second, possibly from another port.
 bool CoordinatorSession::is_new_refusal(const std::string& address, const std::string& why) {
   if (said_.size() >= kMostSaid) said_.clear();
   return said_.insert(comm::host_of(address) + ": " + why).second;
@@ -43,7 +44,9 @@ void CoordinatorSession::started() {
       });
 }
 
-/// Notes on which the plan depends are handled immediately, before the worker is prepared.
+/// Handles notes for planner and checkpoints in this thread, and posts the others to the main
+/// thread. The plan depends on notes that a worker sends before it is prepared, so they must not be
+/// delayed.
 void CoordinatorSession::noted(comm::NodeId node, const comm::Note& note) {
   const bool worker = node.role == comm::Role::kWorker;
   if (note.about == TensorsNote::kAbout && worker) side_.kept.has_built(node.rank);
@@ -80,7 +83,8 @@ void CoordinatorSession::failed(const comm::NodeFailure& node_failure) {
   setting_.inbox.post([this, node_failure] { setting_.watcher.lost(node_failure); });
 }
 
-/// The process may be stopped, and would never end by itself.
+/// The main thread kills the node's process if it has started it. The process may be suspended
+/// (SIGSTOP), and then would never end by itself.
 void CoordinatorSession::given_up(comm::NodeId node) {
   setting_.inbox.post([this, node] { setting_.watcher.given_up(node); });
 }

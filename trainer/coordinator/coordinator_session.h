@@ -9,8 +9,8 @@
 
 namespace poseidon::trainer {
 
-/// Handles the events of a job in its coordinator. It lives in the I/O thread. It posts long work,
-/// file access and console output to the main thread.
+/// Handles the events of a job in its coordinator. Lives in the I/O thread. Posts long work, file
+/// access and console output to the main thread.
 class CoordinatorSession final : public comm::JobObserver {
  public:
   /// `side` must outlive it.

@@ -14,20 +14,20 @@
 
 namespace poseidon::trainer {
 
-/// Receives the events of a job that change the course of the run, in the main thread.
+/// Receives the events that change the course of a job. Called in the main thread.
 class JobWatcher {
  public:
   virtual ~JobWatcher() = default;
-  /// The job fails with this failure.
+  /// The job fails because of this failure.
   virtual void lost(const comm::NodeFailure& node_failure) = 0;
   /// The job continues without a failed member, or with joiners.
   virtual void reconfiguring(const comm::NodeFailure& node_failure,
                              ViewRecords::Clock::time_point when) = 0;
-  /// Members of the next view: `left` have the ranks from 0 on in their order, followed by
+  /// The next view has these members: first `left`, with the ranks from 0 on in this order, then
   /// `joined`.
   virtual void reconfigured(const comm::Survivors& left,
                             const std::vector<comm::Joiner>& joined) = 0;
-  /// The job ends without waiting for this node.
+  /// The job is ending, and the coordinator no longer waits for this node.
   virtual void given_up(comm::NodeId node) = 0;
   virtual void ended(const comm::Outcome& outcome) = 0;
 };
@@ -38,25 +38,27 @@ struct CoordinatorSide {
   CheckpointOffers kept;
   CheckpointReception reception;
   comm::StateTransfer state_transfer;
-  std::optional<comm::SavedStep> restored;   ///< the checkpoint from which the next view begins
+  std::optional<comm::SavedStep> restored;   ///< checkpoint to which the next view returns
   comm::Coordinator* coordinator = nullptr;  ///< set before the thread begins
 
-  /// The coordinator has asked the members to leave their view, and the next view has not begun.
+  /// Whether the coordinator has asked the members to leave their view, and the next view has not
+  /// begun.
   bool is_between_views() const {
     return coordinator->state() == comm::Coordinator::State::kReconfiguring;
   }
 };
 
-/// Shared by the sessions of a coordinator's I/O thread: the job, and access to the main thread.
-/// The main thread runs the tasks posted to the inbox; they use records and watcher. All must
-/// outlive the sessions.
+/// The job, and access to the main thread, for the sessions in a coordinator's I/O thread. The main
+/// thread runs the tasks posted to `inbox`. Only these tasks may use `watcher` and `records`.
+/// Exception: saved_step() and wants() of the checkpoints. All references must outlive the
+/// sessions.
 struct CoordinatorSetting {
   const Job& job;
   const RunOptions& options;
   const JoinOptions& join_options;
-  Json job_message;  ///< the JobMessage with which a member opens the job
+  Json job_message;  ///< JobMessage: the data with which a member opens the job
   std::string run;   ///< RunDirectory::id()
-  bool goes_on;      ///< resume from the latest step that any process has
+  bool goes_on;  ///< resume from the latest step that any process has, not from a given checkpoint
   Inbox& inbox;
   ClusterRecords& records;
   JobWatcher& watcher;

@@ -10,8 +10,8 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// Wraps the setter of each tensor so that it also sets the tensor's entry in `known`. The entries
-/// begin at `first`.
+/// Wraps the setter of each tensor: it also sets the tensor's entry in `known`. The entry of the
+/// first tensor has the index `first`.
 void mark_known(std::vector<NamedTensor>& tensors, size_t first, std::vector<bool>& known) {
   for (size_t i = 0; i < tensors.size(); ++i)
     tensors[i].set = [&known, index = first + i,
@@ -21,7 +21,8 @@ void mark_known(std::vector<NamedTensor>& tensors, size_t first, std::vector<boo
     };
 }
 
-/// `all_fit` is set to false if a weights file has no value for a weight.
+/// Returns the values that are in the checkpoint or in the weights file. Sets `all_fit` to false if
+/// the weights file has no value for a weight.
 std::vector<IndexedTensor> first_values(const Json& list, const Checkpoint* resumed,
                                         const std::filesystem::path& weights, Log& log,
                                         bool& all_fit) {
@@ -71,8 +72,7 @@ void FirstValues::send(uint16_t worker, uint32_t view, int64_t first_step,
   for (const IndexedTensor& tensor : values_) which.tensors.push_back(tensor.index);
   io.post([worker, view, note = write_note(which, first_step),
            values = values_](CoordinatorSide& side) {
-    // A worker that leaves a view no longer needs these values, and another worker may get its
-    // rank.
+    // After the end of the view, another worker may have this rank.
     if (side.coordinator->view() != view || side.is_between_views()) return;
     side.coordinator->note(worker, note);
     for (const auto& [index, tensor] : values)

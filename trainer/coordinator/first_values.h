@@ -24,8 +24,9 @@ struct IndexedTensor {
   comm::Payload values;
 };
 
-/// The initial values that workers do not make from the seed. They come from a checkpoint, or from
-/// a weights file, which may lack some of the tensors. Used by the main thread.
+/// The initial values that workers receive from the coordinator. They come from a checkpoint or
+/// from a weights file, which may lack some tensors. Workers initialize the other tensors from the
+/// seed. Used by the main thread.
 class FirstValues {
  public:
   /// `list` is from tensor_list(). `resumed` may be null, `weights` empty. Throws ConfigError,
@@ -33,21 +34,21 @@ class FirstValues {
   void make(const Json& list, const Checkpoint* resumed, const std::filesystem::path& weights,
             Log& log);
   bool are_made() const { return made_; }
-  /// Sets the names of the training set's classes, as the workers report them.
+  /// Sets the class names of the training set, as worker 0 reports them.
   void take_classes(std::vector<std::string> classes) { classes_ = std::move(classes); }
-  /// Returns the classes once, as soon as both the classes and the values are present. Throws
-  /// ConfigError if the values were trained with other classes. `options` names the run or the
-  /// weights file that the values come from.
+  /// Returns the class names once, as soon as take_classes() and make() have been called; before
+  /// and after, nullopt. Throws ConfigError if the values were trained with other classes.
+  /// `options` names the run or the weights file of the values.
   std::optional<std::vector<std::string>> checked_classes(const RunOptions& options, Log& log);
-  /// Sends the values to a worker of this view, after a note that lists them.
+  /// Sends a ValuesNote, which lists the tensors, and then the values to a worker of this view.
   void send(uint16_t worker, uint32_t view, int64_t first_step, CoordinatorIo& io) const;
-  /// All workers have the values.
+  /// All workers have the values: frees their memory.
   void clear() { values_.clear(); }
 
  private:
   std::vector<IndexedTensor> values_;
   bool made_ = false;
-  bool all_fit_ = true;  ///< the weights file has a value for every weight
+  bool all_fit_ = true;  ///< false: the weights file lacks values for some weights
   std::optional<std::vector<std::string>> classes_;
 };
 

@@ -18,7 +18,7 @@ constexpr std::string_view kBlank = " \t\r";
 constexpr const char* kForm = "expected [user@]host[:port] [slots=N] [address=A]";
 constexpr const char* kHostForm = "expected [user@]host[:port], with an IPv6 address in brackets";
 
-/// The words of a line, without its comment.
+/// The words of a line. A comment begins with '#'.
 std::vector<std::string_view> parts_of_line(std::string_view line) {
   line = line.substr(0, line.find('#'));
   std::vector<std::string_view> words;
@@ -39,7 +39,8 @@ int64_t positive_number(std::string_view digits, int64_t most) {
   return whole && value >= 1 && value <= most ? value : 0;
 }
 
-/// Whether the word is safe as a name for ssh and a shell: no option, no special characters.
+/// Whether the word is safe as an argument for ssh and a shell: it is not an option and has no
+/// special characters.
 bool is_name(std::string_view word) {
   const auto passes = [](unsigned char c) {
     return c > ' ' && c < 0x7F &&

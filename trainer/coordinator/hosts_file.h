@@ -13,14 +13,14 @@ namespace poseidon::trainer {
 /// A line of a hosts file: `[user@]host[:port] [slots=N] [address=A]`.
 struct Host {
   std::string user = {};     ///< "": ssh's default
-  std::string name = {};     ///< for ssh; an IPv6 address without brackets
-  uint16_t port = 0;         ///< port of its ssh server; 0: ssh's default
-  int64_t slots = 1;         ///< maximum number of its workers
-  std::string address = {};  ///< at which other hosts reach this host; without brackets
+  std::string name = {};     ///< name or address for ssh; IPv6 without brackets
+  uint16_t port = 0;         ///< port of the ssh server; 0: ssh's default
+  int64_t slots = 1;         ///< maximum number of workers
+  std::string address = {};  ///< address for connections from other hosts; IPv6 without brackets
 };
 
-/// Reads a hosts file. Throws ConfigError, "FILE:LINE: expected ..., got ...", also if the file
-/// lists no host.
+/// Reads a hosts file. Throws ConfigError with "FILE:LINE: expected ..., got ..." for an invalid
+/// line, and with "FILE: ..." if the file lists no host.
 std::vector<Host> read_hosts(const std::filesystem::path& file);
 /// Parses the text of a hosts file; `file` is its name in errors.
 std::vector<Host> parse_hosts(std::string_view text, const std::string& file);
@@ -29,7 +29,8 @@ std::vector<Host> parse_hosts(std::string_view text, const std::string& file);
 int64_t slots_of(const std::vector<Host>& hosts);
 
 /// Assigns the workers and servers of a job to hosts. Workers fill the hosts' slots in the order of
-/// the file. Servers are distributed evenly: each server runs on the host of a worker.
+/// the file. Each server runs on the host of a worker; the servers are distributed evenly over the
+/// workers.
 class HostAssignment {
  public:
   /// Requires at least as many slots as workers.

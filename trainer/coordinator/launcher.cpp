@@ -8,7 +8,7 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// For daemons, which this process neither starts nor ends.
+/// The launcher for daemons, which this process neither starts nor ends.
 class NoLauncher final : public Launcher {
  public:
   using Launcher::Launcher;

@@ -14,22 +14,22 @@ namespace poseidon::trainer {
 
 struct ClusterOptions;
 
-/// How the coordinator reaches the members of a job.
+/// How the members of a job connect to the coordinator.
 struct JoinOptions {
   std::string listen = {};  ///< "HOST:PORT" at which the coordinator listens for members
   comm::Secret secret = {};
   comm::TlsFiles tls = {};
   bool insecure = false;
-  /// Members are daemons. They join at any time, may be replaced until the job begins, and may have
+  /// Members are daemons. They join at any time, can be replaced until the job begins, and may have
   /// an in-memory checkpoint of the run. If false, this process starts all members, and a refused
   /// member is an error of the job.
   bool members_are_daemons = false;
-  /// Members use this machine's memory and data, so this process can check them first.
+  /// All members run on this host. So this process can check their data and memory first.
   bool on_this_host = false;
 };
 
-/// Starts the members of a job, and reports how they end. Each kind of location has a subclass;
-/// make_launcher() selects it. Used by the main thread.
+/// Starts the members of a job, and reports how they end. There is a subclass for this host, for
+/// other hosts, and for daemons; make_launcher() selects it. Used by the main thread.
 class Launcher {
  public:
   struct Ended {
@@ -44,17 +44,17 @@ class Launcher {
 
   const JoinOptions& join_options() const { return join_options_; }
 
-  /// Starts members that connect to their coordinator at "host:port". Throws RunError if one cannot
-  /// be started. Call it before this process has other threads.
+  /// Starts members. They connect to the coordinator at "host:port". Throws RunError if a member
+  /// cannot be started. Call it before this process has other threads.
   virtual void start(const std::vector<comm::NodeId>& members, const std::string& coordinator) = 0;
-  /// Members that have ended since the last call.
+  /// Returns the members that have ended since the last call.
   virtual std::vector<Ended> ended() = 0;
-  /// How a member has ended by itself: "it was ended by signal 9 (see LOG)". "" if it has not, or
-  /// if kill() or wait() has ended it.
+  /// How a member ended by itself, such as "it was ended by signal 9 (see LOG)". "" if it still
+  /// runs, or if kill() or wait() ended it.
   virtual std::string end_of(comm::NodeId node) const = 0;
-  /// Ends a member by force, because it may be stopped or may hang.
+  /// Ends a member by SIGKILL, because it may be suspended or hang.
   virtual void kill(comm::NodeId node) = 0;
-  /// Waits `grace` for all members to end, then ends the remaining ones.
+  /// Waits at most `grace` for all members to end, then ends the remaining members by SIGKILL.
   virtual void wait(std::chrono::milliseconds grace) = 0;
 
  private:
@@ -62,13 +62,14 @@ class Launcher {
 };
 
 struct LaunchOptions {
-  std::filesystem::path run;  ///< run directory; it contains the logs folder
-  int64_t threads = 0;  ///< of a worker; 0: its host's cores, divided among the host's workers
-  std::chrono::seconds join_timeout{60};  ///< time limit of a member for finding the coordinator
+  std::filesystem::path run;  ///< run directory; "logs" in it has the log files
+  int64_t threads = 0;        ///< of a worker; 0: cores of the worker's host / workers on it
+  std::chrono::seconds join_timeout{
+      60};  ///< time limit of a member for connecting to the coordinator
 };
 
-/// Creates a launcher. It starts the members on the hosts of `cluster`, or on this host if
-/// `cluster` has no hosts. For external daemons it starts nothing.
+/// Creates the launcher for the hosts of `cluster`, or for this host if `cluster` has no hosts. For
+/// external daemons, the launcher starts no processes.
 std::unique_ptr<Launcher> make_launcher(const ClusterOptions& cluster, LaunchOptions options);
 
 }  // namespace poseidon::trainer

@@ -14,13 +14,13 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// Returns an anonymous file that contains the secret. A child inherits the open file. Arguments
-/// and environment would show the secret.
+/// Returns an anonymous file that contains the secret. A child inherits the open file. Other users
+/// could read a secret in the arguments or the environment.
 Descriptor secret_file(const comm::Secret& secret) {
   Descriptor file(::memfd_create("secret", 0));
   if (file.number() < 0)
     throw RunError(text("cannot pass the secret to a new process: ", std::strerror(errno)));
-  // By default, any user may read an anonymous file; programs that read the secret would warn.
+  // Restrict the mode: programs warn if other users can read a secret file.
   if (::fchmod(file.number(), S_IRUSR | S_IWUSR) != 0)
     throw RunError(text("cannot pass the secret to a new process: ", std::strerror(errno)));
   size_t done = 0;
@@ -53,8 +53,8 @@ void LocalLauncher::start(const std::vector<comm::NodeId>& members,
                                                        .threads = options_.threads,
                                                        .workers_on_host = workers});
     command.insert(command.end(), {"--secret-file", text("/dev/fd/", secret.number())});
-    // Local workers may read all files that this process may read. This process has checked the
-    // files of the job.
+    // --data-root "/": a local worker may read all files that this process may read. This process
+    // has checked the files of the job.
     if (member.role == comm::Role::kWorker)
       command.insert(command.end(), {"--data-root", "/", "--run-directory", options_.run.string()});
     children_.start(member,

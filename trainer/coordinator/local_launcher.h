@@ -8,9 +8,9 @@
 
 namespace poseidon::trainer {
 
-/// Starts the members of a job as processes of this host. They share a secret of this run, and
-/// write to log files in the run's directory. The members end by themselves when the coordinator
-/// has ended. The destructor ends the members that still run.
+/// Starts the members of a job as processes on this host. The members of a run share a random
+/// secret, and write to log files in the run directory. They end by themselves if the coordinator
+/// ends. The destructor ends the members that still run.
 class LocalLauncher final : public ChildLauncher {
  public:
   explicit LocalLauncher(LaunchOptions options);

@@ -10,13 +10,13 @@
 
 namespace poseidon::trainer {
 
-/// Parameters of the command line that starts a member, on any host.
+/// Parameters of the command that starts a member on any host.
 struct MemberStart {
   comm::NodeId node;
-  std::filesystem::path folder;  ///< folder of its program
+  std::filesystem::path folder;  ///< folder of the member's program
   std::string coordinator;       ///< "host:port"
   std::chrono::seconds join_timeout;
-  int64_t threads = 0;          ///< of a worker; 0: cores of the host / workers_on_host
+  int64_t threads = 0;          ///< of a worker; 0: cores of its host / workers_on_host
   int64_t workers_on_host = 1;  ///< number of workers on the member's host
 };
 
@@ -29,8 +29,8 @@ int64_t count_of(comm::Role role, const std::vector<comm::NodeId>& members);
 /// The folder of the running program.
 std::filesystem::path program_folder();
 
-/// Returns a random secret for one run, as hexadecimal digits. Programs that read a secret strip
-/// white space at its end, so it must not contain any.
+/// Returns a random secret for one run, as hexadecimal digits: programs that read a secret strip
+/// white space at its end, so raw bytes could change.
 comm::Secret random_secret();
 
 }  // namespace poseidon::trainer

@@ -7,16 +7,17 @@
 
 namespace poseidon::trainer {
 
-/// Maps the present ranks of members to their first ones. Ranks change with each view. The process
-/// of a member and its log file keep their first name.
+/// Maps the current rank of a member to the initial one, with which the member joined. Ranks change
+/// with each view, but processes and log files keep the name with the initial rank.
 class MemberIds {
  public:
-  /// The first name of the member that has this rank now.
+  /// The role and initial rank of the member that has this role and rank now.
   comm::NodeId of(comm::NodeId now) const {
     const std::vector<uint16_t>& ids = ids_of(now.role);
     return {now.role, now.rank < ids.size() ? ids[now.rank] : now.rank};
   }
-  /// Next view: `left` are the remaining members in order of their new ranks, followed by `joined`.
+  /// The next view begins. `left` lists the previous ranks of the remaining members, in the order
+  /// of their new ranks. `joined` have the ranks that follow.
   void keep(const comm::Survivors& left, const std::vector<comm::Joiner>& joined);
 
  private:
@@ -24,7 +25,7 @@ class MemberIds {
     return role == comm::Role::kWorker ? ids_.workers : ids_.servers;
   }
 
-  comm::Survivors ids_;  ///< by rank; empty in the first view
+  comm::Survivors ids_;  ///< initial ranks, by current rank; empty in the first view
 };
 
 }  // namespace poseidon::trainer
