@@ -10,14 +10,15 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// Link rate for deadlines if none is known: slower links make no sense for training.
+/// Link rate for the time limit of state transfer if the job sets no rate. Training over slower
+/// links is not practical.
 constexpr double kSlowLinkMbps = 100;
-/// Upper limit on tensors for each parameter: value, two moments, EMA.
+/// Limit on the tensors that a joiner receives for each parameter: value, two moments, EMA.
 constexpr double kTensorsOfState = 4;
 
 }  // namespace
 
-/// A joiner of a running job also receives the plan, so that it can build its net before the
+/// Adds the current plan for a joiner of a running job. The joiner then builds its net before the
 /// members wait for it.
 Json PlanSession::job() {
   Json job = setting_.job_message;
@@ -43,7 +44,7 @@ std::optional<uint16_t> PlanSession::fetch_memory_checkpoint() {
   return side_.kept.chosen_worker();
 }
 
-/// Ignores a checkpoint that does not fit this job, with a warning: it is not an error of the
+/// If the checkpoint does not fit this job, warns and ignores it. This is not an error of the
 /// worker.
 void PlanSession::take_offer(comm::NodeId worker, const comm::Note& note) {
   auto kept = read_note<CheckpointOfferNote>(note);
@@ -67,7 +68,7 @@ void PlanSession::take_report(comm::NodeId worker, const comm::Note& note) {
   side_.kept.add_report(worker.rank, std::move(kept.report));
 }
 
-/// The coordinator receives the values from one worker, and sends them to each joiner. All these
+/// The coordinator receives the values from worker 0, and sends them to each joiner. All these
 /// transfers use the coordinator's link.
 comm::Time PlanSession::state_transfer_time() {
   double bytes = 0;
@@ -87,7 +88,7 @@ void PlanSession::renumbered(const comm::Survivors& there) {
   side_.kept.renumber(there.workers);
 }
 
-/// If the plan cannot be made, the main thread reports the error, and the job ends.
+/// If the plan cannot be made, the main thread throws the error, which ends the job.
 std::optional<Json> PlanSession::plan(const std::vector<comm::Fact>& facts,
                                       const comm::Survivors& members) {
   RunPlan& plan = side_.plan;
@@ -113,7 +114,7 @@ DecidedPlan PlanSession::decided(const std::vector<comm::Fact>& facts) const {
           .devices = plan.devices()};
 }
 
-/// A missing or unreadable device note is an error of the joiner.
+/// A missing or unreadable device note is an objection, not an error of the job.
 std::string PlanSession::objection(const comm::Joiner& joiner) {
   try {
     return side_.plan.objection(joiner);
@@ -122,7 +123,7 @@ std::string PlanSession::objection(const comm::Joiner& joiner) {
   }
 }
 
-/// Drops incomplete checkpoints: they are stored by the workers' old ranks.
+/// Drops incomplete checkpoints, because they are stored by the workers' old ranks.
 std::optional<Json> PlanSession::plan_next_view(const comm::Survivors& left,
                                                 const std::vector<comm::Joiner>& joined,
                                                 int64_t step) {
@@ -144,7 +145,7 @@ std::optional<Json> PlanSession::plan_next_view(const comm::Survivors& left,
   return write_published_plan(plan.published());
 }
 
-/// The main thread accesses files: this thread must not block.
+/// Posts the work to the main thread, because file access would block this thread.
 void PlanSession::restore() {
   setting_.inbox.post([this] { setting_.records.restore(); });
 }

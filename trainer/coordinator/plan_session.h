@@ -7,8 +7,8 @@
 
 namespace poseidon::trainer {
 
-/// Makes the plan of a run in its coordinator, and decides the step with which the run begins. It
-/// lives in the I/O thread.
+/// Makes the plan of a run and of its later views, in the coordinator. Also selects the step with
+/// which the run begins. Lives in the I/O thread.
 class PlanSession final : public comm::JobPlanner {
  public:
   /// Both must outlive it.
@@ -34,10 +34,12 @@ class PlanSession final : public comm::JobPlanner {
                                      const std::vector<comm::Joiner>& joined,
                                      int64_t step) override;
 
-  /// A worker offers an in-memory checkpoint of this run. Throws ConfigError if it is invalid.
+  /// A worker offers an in-memory checkpoint of this run. Throws ConfigError if the note is
+  /// invalid, or if this run requests no such checkpoints.
   void take_offer(comm::NodeId worker, const comm::Note& note);
-  /// Receives the report of a step or test that the worker has stored with the in-memory
-  /// checkpoint. Throws ConfigError if it is invalid, or if this run did not request reports.
+  /// Receives the report of a step or test that the worker has stored with its in-memory
+  /// checkpoint. Throws ConfigError if the note is invalid, or if this run requests no such
+  /// reports.
   void take_report(comm::NodeId worker, const comm::Note& note);
 
  private:

@@ -8,26 +8,28 @@
 
 namespace poseidon::trainer {
 
-/// Outcome of a run on several workers: the first failure counts. Used by the main thread.
+/// The outcome of a run on several workers. The first failure decides it. Used by the main thread.
 class RunEnding {
  public:
-  /// This process has failed. Returns true if this is the first failure. The caller must then fail
-  /// the job.
+  /// An operation of this process has failed. Returns true if this is the first failure of the run:
+  /// the caller must then report it to the coordinator, which ends the job.
   bool fail(const std::exception_ptr& failure);
-  /// The coordinator reports that the job has failed.
+  /// comm::Coordinator reports that the job has failed.
   void record_failure(const comm::NodeFailure& node_failure) { node_failure_ = node_failure; }
-  /// The I/O thread has failed: no member can be reached. `step`: the step in progress.
+  /// The I/O thread has failed, so no member can be reached, and the run is over. `step`: the step
+  /// in progress.
   void transport_failed(const std::exception_ptr& failure, int64_t step);
-  /// The coordinator reports that the job is over.
+  /// comm::Coordinator reports that the job is over.
   void end(const comm::Outcome& outcome) { outcome_ = outcome; }
-  /// Makes the run fail if this process has failed, even if all members have finished.
+  /// Makes the run fail if this process has failed, even if all members have finished. Requires
+  /// is_over(). `step`: the step in progress.
   void apply_own_failure(int64_t step);
 
   bool is_over() const { return outcome_.has_value(); }
   bool job_has_failed() const { return node_failure_.has_value(); }
   /// Valid once is_over() is true.
   const comm::Outcome& outcome() const { return *outcome_; }
-  /// Failure of this process; may be null.
+  /// First failure of this process; null if it has not failed.
   const std::exception_ptr& failure() const { return failure_; }
 
  private:

@@ -12,7 +12,7 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// Throws ConfigError if the joiner has not reported its device.
+/// The device of a joiner. Throws ConfigError if the joiner has not reported it.
 DeviceNote device_of(const comm::Joiner& joiner) {
   const auto note = std::ranges::find(joiner.notes, DeviceNote::kAbout, &comm::Note::about);
   if (note == joiner.notes.end()) throw ConfigError("it has not reported its device");
@@ -31,7 +31,8 @@ void RunPlan::begin_from(const Checkpoint* resumed, bool again) {
   published_.again = again;
 }
 
-/// Workers measure only once, so earlier measurements are kept.
+/// begin_from() may be called again after the workers have measured. They measure only once, so
+/// this function keeps their measurements.
 void RunPlan::measure_for(const Checkpoint* resumed) {
   const std::optional<MeasuredPlan> before = std::move(measured_);
   measured_.emplace(job_, resumed, options_.replan);
@@ -43,7 +44,8 @@ void RunPlan::forget(uint16_t worker) {
   if (measured_) measured_->forget(worker);
 }
 
-/// Only a job that begins with all workers measures, so there are no measurements to renumber.
+/// There are no measurements to renumber: a job whose plan depends on measurements begins with all
+/// workers.
 void RunPlan::renumber(const comm::Survivors& there) {
   DeviceNotes devices;
   for (size_t rank = 0; rank < there.workers.size(); ++rank)
@@ -111,8 +113,8 @@ void RunPlan::take(comm::Plan plan) {
   published_.plan = comm::to_json(plan_);
 }
 
-/// Each worker sums the factors itself. So replicas stay bit-identical only if all workers have the
-/// same arithmetic.
+/// Uses parameter servers for all layers if the arithmetic of workers differs. With factors, each
+/// worker computes the sum itself, so replicas would not stay bit-identical.
 void RunPlan::avoid_factors() {
   if (devices_.size() != static_cast<size_t>(plan_.workers()))
     throw ConfigError("not all workers have reported their devices");

@@ -22,9 +22,10 @@ struct DecidedPlan {
   comm::Plan plan;
   PublishedPlan published;
   std::vector<comm::Fact> facts;  ///< equal on all workers
-  std::string no_factors;         ///< reason why no layer uses factors, if decided here
-  std::string dealt;              ///< message about logical shards assigned by speed; "": none
-  DeviceNotes devices;            ///< of workers
+  std::string
+      no_factors;  ///< message if servers have replaced factors, with the reason; "": not replaced
+  std::string dealt;  ///< message about logical shards that are assigned by speed; "": they are not
+  DeviceNotes devices;  ///< of workers
 };
 
 /// The plan of a later view.
@@ -34,53 +35,55 @@ struct NextView {
   DeviceNotes devices;  ///< of workers
 };
 
-/// Makes the plan of a run. The plan is provisional until all workers are prepared and decide() is
-/// called. The decided plan uses measurements if the job requires them. It uses no factors if the
-/// arithmetic of workers differs. Used by the I/O thread. The main thread creates the object, and
-/// receives a copy of the decided plan.
+/// Makes the plan of a run. The plan is provisional until decide(). The decided plan uses
+/// measurements if the job requires them, and uses no factors if the arithmetic of workers differs.
+/// The main thread creates the object. Afterwards only the I/O thread uses it, and sends copies of
+/// the plan to the main thread.
 class RunPlan {
  public:
-  /// Both must outlive it.
+  /// Both must outlive this object.
   RunPlan(const Job& job, const RunOptions& options) : job_(job), options_(options) {}
 
-  /// The run continues from this checkpoint. If it is null, the run starts from the beginning.
-  /// `again`: the test or checkpoint that is due after the step of `resumed` may be missing. Throws
-  /// ConfigError.
+  /// The run continues from `resumed`; null: it starts from the beginning. Call this again if a
+  /// later in-memory checkpoint has arrived. `again`: the test or checkpoint that is due after the
+  /// step of `resumed` may be missing. Throws ConfigError.
   void begin_from(const Checkpoint* resumed, bool again = false);
 
   /// Whether workers must time their layers.
   bool measures() const { return measured_.has_value(); }
-  /// Whether the link between workers must be measured.
+  /// Whether workers must measure the links between them.
   bool needs_link_rate() const { return measured_ && measured_->needs_link_rate(); }
   void set_link(const comm::LinkRate& rate) { measured_->set_link(rate); }
   void add_times(uint16_t worker, LayerTimes times) {
     measured_->add_times(worker, std::move(times));
   }
   void add_device(uint16_t worker, DeviceNote device) { devices_[worker] = std::move(device); }
-  /// Another worker has this rank now.
+  /// Drops the device and times of this rank, because another worker has the rank now.
   void forget(uint16_t worker);
 
-  /// These members now have the ranks from 0 on, in their order.
+  /// The job begins without some members. `there` lists the previous ranks of the present ones, in
+  /// the order of their new ranks.
   void renumber(const comm::Survivors& there);
 
-  /// All workers are prepared, with these facts. Makes the plan for all expected members, then
-  /// changes it to `members`, which may be fewer. Throws ConfigError.
+  /// Makes the final plan. All workers are prepared, and have these facts. Makes the plan for all
+  /// expected members first, then changes it to `members`, which may be fewer. Throws ConfigError.
   void decide(const std::vector<comm::Fact>& facts, const comm::Survivors& members);
   bool is_decided() const { return decided_; }
-  /// Whether the decided plan can be changed to these members.
+  /// Whether the job can continue with only these members.
   bool can_continue(const comm::Survivors& left) const;
-  /// Reason why this node cannot join the run, because replicas must stay equal; "" if it can.
+  /// Reason why this node cannot join the run without making the replicas differ; "" if it can.
   std::string objection(const comm::Joiner& joiner) const;
-  /// Whether the remaining members need a checkpoint to continue: with sums in flight, the sums of
-  /// a failed member are incomplete.
+  /// Whether the remaining members must return to a checkpoint after a failure. With sums in flight
+  /// they must, because the failed member's part of these sums is missing.
   bool needs_checkpoint() const { return plan_.staleness > 0 || published_.in_flight > 0; }
-  /// The members continue after the step of `from`. `left` have the ranks from 0 on in their order,
-  /// followed by `joined`. `restored`: the values are from a checkpoint. `receiving`: number of
-  /// workers that receive the values of worker 0.
+  /// Makes the plan of the next view, which continues after the step of `from`. Its members are
+  /// `left`, with the ranks from 0 on in this order, then `joined`. `restored`: the values are from
+  /// a checkpoint. `receiving`: number of workers that receive the values of worker 0.
   void go_on(const comm::Survivors& left, const std::vector<comm::Joiner>& joined,
              const comm::SavedStep& from, bool restored, int64_t receiving);
 
-  /// Provisional until is_decided(). The provisional plan has all expected workers and servers.
+  /// The plan, provisional until is_decided(). The provisional plan has all expected workers and
+  /// servers.
   const comm::Plan& plan() const { return plan_; }
   const PublishedPlan& published() const { return published_; }
   const std::string& no_factors() const { return no_factors_; }

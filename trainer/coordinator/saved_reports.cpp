@@ -15,7 +15,7 @@ namespace {
 
 using Notes = std::vector<comm::Note>;
 
-/// Returns a worker's reports up to step `most` that are missing in the run directory.
+/// Returns a worker's reports up to step `most` that have no line in metrics.jsonl.
 Notes missing_notes(const SavedReports& reports, const LastLines& last, int64_t most) {
   Notes missing;
   for (const std::string& message : reports.messages) {

@@ -11,22 +11,22 @@
 
 namespace poseidon::trainer {
 
-/// Reports of steps and tests that a worker has sent to an earlier, failed coordinator, which may
-/// not have recorded them.
+/// Reports of steps and tests from one worker. The worker sent them to an earlier coordinator,
+/// which failed and may not have recorded them.
 struct SavedReports {
   static constexpr size_t kMaxBytes = size_t{32} << 20;
 
   int64_t rank = 0;                   ///< rank of the worker in `plan`
   Json plan;                          ///< the plan of the reported steps, as in plan.json
-  std::vector<std::string> messages;  ///< notes "step" and "test", oldest first
+  std::vector<std::string> messages;  ///< encoded notes "step" and "test", oldest first
   size_t bytes = 0;                   ///< size of all messages
 
-  /// Throws ConfigError if the total exceeds kMaxBytes.
+  /// Adds a message. Throws ConfigError if the total size exceeds kMaxBytes.
   void add(std::string message);
 };
 
-/// Uses these reports to write the missing lines of the run directory's metrics.jsonl, up to step
-/// `options.steps_done`. The run continues from that step. A step gets a line if the reports of all
+/// Appends the missing lines of metrics.jsonl, from these reports. The run continues from step
+/// `options.steps_done`, so later steps are skipped. A step gets a line only if the reports of all
 /// its workers exist. Unusable reports cause a warning.
 void write_saved_reports(const std::vector<SavedReports>& kept, const Job& job,
                          Metrics::Options options, const RunDirectory& directory, Console& console);

@@ -6,8 +6,8 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// Each member has its own connection, which ends with it. Options from the user's ssh
-/// configuration, such as forwarded ports, would interfere.
+/// Each member has a separate connection, which ends when the member ends. These options override
+/// those of the user's ssh configuration that would interfere, such as forwarded ports.
 constexpr const char* kOptions[] = {
     "BatchMode=yes",    "ConnectTimeout=10",     "ServerAliveInterval=5",   "ServerAliveCountMax=3",
     "ControlMaster=no", "ControlPath=none",      "ClearAllForwardings=yes", "ForwardAgent=no",
@@ -20,8 +20,8 @@ std::vector<std::string> ssh_command(const Host& host, const std::vector<std::st
   for (const char* option : kOptions) arguments.insert(arguments.end(), {"-o", option});
   if (!host.user.empty()) arguments.insert(arguments.end(), {"-l", host.user});
   if (host.port != 0) arguments.insert(arguments.end(), {"-p", std::to_string(host.port)});
-  // "exec" replaces the shell by the program, so the connection ends with the program. Passive
-  // waiting: waiting threads must not use cores that other processes need.
+  // "exec" replaces the shell by the program, so the connection ends when the program ends. Passive
+  // waiting: threads that wait actively would occupy cores that other processes need.
   std::string line = "exec env OMP_WAIT_POLICY=passive GOMP_SPINCOUNT=0";
   for (const std::string& word : command) line += " " + quoted_for_shell(word);
   arguments.insert(arguments.end(), {"--", host.name, line});

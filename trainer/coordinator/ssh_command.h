@@ -7,8 +7,8 @@
 
 namespace poseidon::trainer {
 
-/// Arguments of the ssh program that runs `command` in the user's login shell on a host. It uses no
-/// terminal and asks no questions. It ends if the host is silent for 15 seconds.
+/// Returns the ssh command that runs `command` in the user's login shell on a host. ssh uses no
+/// terminal and asks no questions. It ends if the host does not answer for 15 seconds.
 std::vector<std::string> ssh_command(const Host& host, const std::vector<std::string>& command);
 
 }  // namespace poseidon::trainer

@@ -15,8 +15,8 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// A pipe that contains the secret as a line. `out` is its read end; `in` is its write end, which
-/// stays open.
+/// A pipe that contains the secret as a line. `out` is the read end. `in` is the write end, which
+/// stays open as long as this process runs.
 struct SecretInput {
   Descriptor out, in;
 };
@@ -28,13 +28,14 @@ SecretInput secret_input(const comm::Secret& secret) {
   SecretInput input{.out = Descriptor(ends[0]), .in = Descriptor(ends[1])};
   comm::Secret line = secret;
   line.push_back(std::byte{'\n'});
-  // A pipe has room for such a short line.
+  // This does not block: the buffer of an empty pipe is larger than the line.
   if (::write(input.in.number(), line.data(), line.size()) != std::ssize(line))
     throw RunError(text("cannot pass the secret to a new process: ", std::strerror(errno)));
   return input;
 }
 
-/// The address to listen at on all interfaces of a host: IPv6 if `host.address` is IPv6, else IPv4.
+/// The address with which a member listens on all interfaces of its host: IPv6 if `host.address` is
+/// IPv6, else IPv4.
 const char* anywhere(const Host& host) {
   return host.address.find(':') == std::string::npos ? "0.0.0.0:0" : "[::]:0";
 }

@@ -9,12 +9,12 @@
 
 namespace poseidon::trainer {
 
-/// Starts the members of a job on other hosts. Each member has an ssh process on this host. The ssh
-/// process passes the secret to the member's standard input. If this input ends, the member assumes
-/// that the coordinator has ended. Log files are in the run's directory on this host.
+/// Starts the members of a job on other hosts. Each member has an ssh process on this host, which
+/// passes the secret to the member's standard input. The member ends when its standard input ends,
+/// because the coordinator has then ended. Log files are in the run directory on this host.
 class SshLauncher final : public ChildLauncher {
  public:
-  /// `listen` is an address of this host that the other hosts can reach.
+  /// `listen`: "HOST:PORT" of this host; the other hosts must be able to reach it.
   SshLauncher(SshOptions ssh, const std::string& listen, LaunchOptions options);
 
   void start(const std::vector<comm::NodeId>& members, const std::string& coordinator) override;
@@ -25,8 +25,8 @@ class SshLauncher final : public ChildLauncher {
 
   const SshOptions ssh_;
   const LaunchOptions options_;
-  /// Input pipes of the children. The destructor closes them before it waits for the children, so
-  /// that the members leave.
+  /// Write ends of the children's standard input. The destructor closes them before ChildLauncher's
+  /// destructor waits for the children, so that the members end.
   std::vector<Descriptor> inputs_;
 };
 

@@ -7,11 +7,13 @@
 
 namespace poseidon::trainer {
 
-/// Members that are started on other hosts.
+/// Options for members that are started on other hosts.
 struct SshOptions {
   std::vector<Host> hosts = {};
-  std::filesystem::path programs = {};   ///< folder of the programs on the hosts; "": same as here
-  std::filesystem::path data_root = {};  ///< data root on the hosts; "": from their environment
+  std::filesystem::path programs =
+      {};  ///< folder of the programs on the hosts; "": as on this host
+  std::filesystem::path data_root =
+      {};  ///< data root on the hosts; "": $POSEIDON_DATA of each host
 };
 
 }  // namespace poseidon::trainer

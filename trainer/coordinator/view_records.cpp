@@ -54,8 +54,8 @@ void ViewRecords::join(comm::NodeId who, const std::string& address) {
                       {"at_s", ended_since_ ? seconds(*ended_since_ - begun_) : 0.0}});
 }
 
-/// If another failure has ended this view before it started, the next view that starts records the
-/// time.
+/// If another member failed before this view started, the next view that starts records "lost_s",
+/// for both failures.
 void ViewRecords::started(Clock::time_point when, const std::vector<comm::RosterEntry>& members) {
   record_workers(members);
   if (!ended_since_ || !lost_.empty()) return;
@@ -63,7 +63,7 @@ void ViewRecords::started(Clock::time_point when, const std::vector<comm::Roster
   ended_since_.reset();
 }
 
-/// A worker that is not in this view has computed until the view began.
+/// A worker that is not in this view has computed until the previous view ended.
 void ViewRecords::record_workers(const std::vector<comm::RosterEntry>& members) {
   const auto first_step = views_.back().at("first_step").get<int64_t>();
   for (auto& [member, worker] : workers_)

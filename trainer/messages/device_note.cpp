@@ -27,7 +27,8 @@ void DeviceNote::describe(Fields& fields) {
 
 namespace {
 
-/// The kind of GPU and the libraries determine the algorithms.
+/// The kind of GPU and the library versions determine the algorithms, and so the low bits of
+/// results.
 DeviceNote gpu_note(const DeviceConfig& device) {
   const cuda::GpuList list = gpus_of_this_machine();
   std::string name;

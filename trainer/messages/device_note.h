@@ -10,8 +10,8 @@
 
 namespace poseidon::trainer {
 
-/// Worker to coordinator, before it is prepared: the properties of its device that affect the low
-/// bits of results. Unlike comm's facts, they may differ between the workers of a job.
+/// Worker to coordinator, before comm::Prepared: the properties of the worker's device that affect
+/// the low bits of results. Unlike comm's facts, they may differ between the workers of a job.
 struct DeviceNote {
   static constexpr const char* kAbout = "device";
   std::string kind = "cpu";  ///< as device.type of a job
@@ -21,24 +21,26 @@ struct DeviceNote {
   void describe(Fields& fields);
 };
 
-/// Returns this process's note about a device.
+/// Returns the note of this process about a device.
 DeviceNote device_note(const DeviceConfig& device);
 
-/// The devices of this machine that --device names. Throws ConfigError if one does not exist.
+/// The devices of this machine that `given`, the value of --device, names. Throws ConfigError if a
+/// device does not exist, and for "replay".
 DeviceList devices_of_this_machine(const std::string& given);
 
 /// By rank of the worker.
 using DeviceNotes = std::map<uint16_t, DeviceNote>;
 
-/// The first difference between workers, by rank: "worker 1 computes with ..., worker 0 with ...";
-/// "" if all are equal.
+/// The first difference between workers, in the order of ranks: "worker 1 computes with ..., worker
+/// 0 with ..."; "" if all are equal. Requires at least one worker.
 std::string difference_of(const DeviceNotes& devices);
 
 /// The kinds of these devices, "cpu and cuda", and their names, "cpu and cuda:0, cuda:1".
 std::string kinds_of(const DeviceNotes& devices);
 std::string names_of(const DeviceNotes& devices);
 
-/// Converts to and from the list in plan.json. The result is empty if the plan has no such list.
+/// Converts to and from the list "devices" in plan.json. The result is empty if the plan has no
+/// such list.
 Json devices_json(const DeviceNotes& devices);
 DeviceNotes devices_of_plan(const Json& plan);
 

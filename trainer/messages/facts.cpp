@@ -16,7 +16,8 @@ namespace {
 constexpr const char* kTrainingSamples = "the number of training samples";
 }  // namespace
 
-/// The first difference is reported, so numbers of samples come before fingerprints.
+/// Only the first difference between workers is reported. Numbers of samples explain more than
+/// fingerprints, so they come first.
 std::vector<comm::Fact> facts_of(const Job& job, const PreparedData& train,
                                  const PreparedData& test) {
   std::vector<comm::Fact> facts{{"the hash of the job", config_hash(job.result_settings_json())},

@@ -8,21 +8,21 @@
 
 namespace poseidon::trainer {
 
-/// The message that carries a job to a member: a resolved job file and its network.
+/// The job as the coordinator sends it to a member: the resolved job file and its network.
 struct JobMessage {
   std::string file;  ///< for messages
   Json config = Json::object();
   Json network = Json::object();
   std::string network_file;   ///< for messages
-  Json times;                 ///< for the device "replay": LayerTimes; else null
+  Json times;                 ///< for the device "replay": measured LayerTimes; else null
   bool times_layers = false;  ///< workers time their layers before the plan is made
   std::string run;            ///< RunDirectory::id()
   bool goes_on = false;       ///< resume from the latest step of the run that any process has
-  Json plan;                  ///< for a running job: PublishedPlan of its view; else null
+  Json plan;                  ///< for a joiner of a running job: PublishedPlan; else null
   void describe(Fields& fields);
 };
 
-/// A message with only the job.
+/// A message with only the job: the caller sets the members from `times_layers` on.
 JobMessage job_message(const Job& job);
 Json write_job_message(JobMessage message);
 JobMessage read_job_message(const Json& json);

@@ -9,7 +9,8 @@ namespace {
 constexpr auto kRequired = Presence::kRequired;
 constexpr Range kMeasured = between(0, 1e12);
 constexpr Range kBytes = between(0, 9e18);
-/// Range of a clock that starts at boot. Sums and differences of two values fit in 64 bits.
+/// Range of a clock that starts at boot. Sums and differences of two values do not overflow 64
+/// bits.
 constexpr Range kNanoseconds = between(0, 2e18);
 
 void describe_bytes(Fields& fields, const char* key, uint64_t& bytes) {

@@ -13,8 +13,9 @@
 #include "trainer/step/evaluation.h"
 #include "trainer/step/step_report.h"
 
-/// The notes between the coordinator and the members of a job, in addition to comm's own messages:
-/// one struct for the content of each. docs/wire-format.md describes when each is sent.
+/// The notes between the coordinator and the members of a job, in addition to comm's own messages.
+/// Each struct is the content of one kind of note; kAbout is its comm::Note::about.
+/// docs/wire-format.md describes when each note is sent.
 namespace poseidon::trainer {
 
 /// Worker to coordinator, before the plan is made: the times of its layers.
@@ -22,8 +23,8 @@ struct TimesNote : LayerTimes {
   static constexpr const char* kAbout = "times";
 };
 
-/// Worker to coordinator, after it has made its net: the tensors of a checkpoint, the choices and
-/// implementations of the layers, and the number of threads.
+/// Worker to coordinator, after the worker has built its net: the tensors of a checkpoint, the
+/// layers' choices (layout and algorithm) and implementations, and the number of compute threads.
 struct TensorsNote {
   static constexpr const char* kAbout = "tensors";
   Json list = Json::object();  ///< from tensor_list()
@@ -33,7 +34,7 @@ struct TensorsNote {
   void describe(Fields& fields);
 };
 
-/// Worker to coordinator, before it is prepared: the worker has an in-memory checkpoint of the run,
+/// Worker to coordinator, before comm::Prepared: the worker has an in-memory checkpoint of the run,
 /// and can send it.
 struct CheckpointOfferNote {
   static constexpr const char* kAbout = "kept";
@@ -44,8 +45,8 @@ struct CheckpointOfferNote {
   void describe(Fields& fields);
 };
 
-/// Worker to coordinator, after CheckpointOfferNote: a report of that run's last steps. The worker
-/// sent it to an earlier coordinator, which may not have recorded it.
+/// Worker to coordinator, after CheckpointOfferNote: a report of one of the run's last steps. The
+/// worker has sent this report to an earlier coordinator, which may not have recorded it.
 struct SavedReportNote {
   static constexpr const char* kAbout = "kept_report";
   std::string report;  ///< an encoded note with StepNote or TestNote
@@ -59,60 +60,63 @@ struct RecordedNote {
   void describe(Fields&) {}
 };
 
-/// Coordinator to worker: send the in-memory checkpoint. In a running job: send the current values,
-/// for joiners. The worker sends both like a checkpoint.
+/// Coordinator to worker: requests the in-memory checkpoint, or in a running job the current
+/// values, for joiners. The worker sends either one as a checkpoint.
 struct FetchNote {
   static constexpr const char* kAbout = "fetch";
   void describe(Fields&) {}
 };
 
-/// Coordinator to worker, after the plan: the coordinator sends these tensors of the worker's list.
-/// The worker initializes the others from the seed.
+/// Coordinator to worker, after the plan: the indices of the tensors in the worker's
+/// TensorsNote::list whose values the coordinator sends. The worker initializes the other tensors
+/// from the seed.
 struct ValuesNote {
   static constexpr const char* kAbout = "values";
   std::vector<int64_t> tensors;
   void describe(Fields& fields);
 };
 
-/// Worker 0 to coordinator, after it has made its net: names of the classes, in order of their
-/// labels.
+/// Worker 0 to coordinator, after the worker has built its net: names of the classes, in the order
+/// of their labels.
 struct ClassesNote {
   static constexpr const char* kAbout = "classes";
   std::vector<std::string> classes;
   void describe(Fields& fields);
 };
 
-/// Worker to coordinator, after each step.
+/// Worker to coordinator, after each step: results and times of the step.
 struct StepNote {
   static constexpr const char* kAbout = "step";
-  std::vector<SampleSums> shards;  ///< the worker's own shards, in order
+  std::vector<SampleSums> shards;  ///< the worker's logical shards, in order
   double learning_rate = 0;
   StepTimes times;
   std::vector<double> layer_wait_ms;  ///< by layer of the plan
-  comm::ByScheme<int64_t> bytes;      ///< moved since the last note
+  comm::ByScheme<int64_t> bytes;      ///< payload sent plus received since the last StepNote
   void describe(Fields& fields);
 };
 
-/// Worker to coordinator, after a test: sums over the tested samples, by the worker's logical
-/// shards.
+/// Worker to coordinator, after a test: sums over the samples that the worker has tested, by its
+/// logical shards.
 struct TestNote {
   static constexpr const char* kAbout = "test";
   TestSums sums;
   void describe(Fields& fields);
 };
 
-/// Member to coordinator, at its end: bytes moved, by layer of the plan.
+/// Member to coordinator, when the member ends: payload bytes that it has sent and received, by
+/// layer of the plan.
 struct TrafficNote {
   static constexpr const char* kAbout = "traffic";
   std::vector<comm::LayerBytes> layers;
   void describe(Fields& fields);
 };
 
-/// Member to coordinator, at its end, with --trace: the spans of one of its threads.
+/// Member to coordinator, when the member ends, with --trace: spans of one of its threads. A thread
+/// with many spans has several notes.
 struct TraceNote {
   static constexpr const char* kAbout = "trace";
-  /// Numbers of a span: label, part, step, begin (ns after `origin_ns`), duration (ns), time in a
-  /// queue (ns).
+  /// Numbers of a span: index of the label, part (chunk), step, begin (ns after `origin_ns`),
+  /// duration (ns), time in a queue (ns).
   static constexpr size_t kNumbersOfSpan = 6;
   struct Label {
     std::string track, category, name;
@@ -123,25 +127,26 @@ struct TraceNote {
   void describe(Fields& fields);
 };
 
-/// Coordinator to member, and back immediately, with --trace: measures the offset of the member's
-/// clock.
+/// Coordinator to member, with --trace: requests the time of the member's clock. The member sends
+/// the note back immediately, with `there_ns`. The times are in ns, from TraceRecorder::now().
 struct ClockNote {
   static constexpr const char* kAbout = "clock";
   int64_t asked_ns = 0, there_ns = 0;
   void describe(Fields& fields);
 };
 
-/// Coordinator to the worker that has sent the checkpoint of a step: the checkpoint is written.
+/// Coordinator to the worker that has sent the checkpoint of a step: the checkpoint is complete,
+/// and written if it was not for joiners.
 struct WrittenNote {
   static constexpr const char* kAbout = "written";
   void describe(Fields&) {}
 };
 
-/// Worker to coordinator, after it has sent a checkpoint.
+/// Worker to coordinator: the worker has sent all tensors of a checkpoint.
 struct SentCheckpoint {
   static constexpr const char* kAbout = "checkpoint";
   int64_t number = 0;           ///< sequence number of the checkpoint, as in its frames
-  int64_t in_flight = 0;        ///< number of steps whose sums it contains
+  int64_t in_flight = 0;        ///< number of steps whose sums the checkpoint contains
   std::vector<int64_t> digest;  ///< tensor_digests()
 
   void describe(Fields& fields);
@@ -154,7 +159,7 @@ comm::Note write_note(Content content, int64_t step = 0) {
                                                   })};
 }
 
-/// Throws ConfigError if the content does not match the struct.
+/// Parses the content of a note. Throws ConfigError if it does not match `Content`.
 template <class Content>
 Content read_note(const comm::Note& note) {
   Content content;
@@ -163,8 +168,8 @@ Content read_note(const comm::Note& note) {
   return content;
 }
 
-/// Calls `take` with the content of a note of one of these kinds. Throws ConfigError for another
-/// kind.
+/// Calls `take` with the content of `note`, which must be of one of the types `Contents`. Throws
+/// ConfigError for another kind of note.
 template <class... Contents, class Take>
 void dispatch(const comm::Note& note, const Take& take) {
   const bool taken =

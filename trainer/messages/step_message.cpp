@@ -11,7 +11,7 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// Layers with a shorter total wait are not listed.
+/// Limit on a layer's total wait: the summary does not list layers below it.
 constexpr double kWorthNamingMs = 0.1;
 
 double rounded_to_us(double ms) { return std::round(ms * 1000) / 1000; }
@@ -67,8 +67,8 @@ StepReport join_steps(const std::vector<WorkerStep>& workers, const comm::Plan& 
   StepReport whole;
   whole.layer_wait_ms.resize(plan.layers.size());
   StepTimes sum;
-  // The bytes of a worker count only its own end of a transfer. The bytes of a node count both
-  // ends.
+  // A transfer has two ends. A node's bytes include both. Workers report only their own ends: one
+  // end of a `ps` transfer, and both ends of an `sfb` transfer.
   const auto nodes = static_cast<double>(plan.assignment.hosts());
   whole.shards.resize(static_cast<size_t>(plan.logical_shards()));
   for (uint32_t rank = 0; rank < workers.size(); ++rank) {

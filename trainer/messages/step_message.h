@@ -7,28 +7,27 @@
 #include "comm/plan/plan.h"
 #include "trainer/messages/notes.h"
 
-/// Each worker reports its steps and tests to the coordinator. These functions check each report
-/// and combine the reports of all workers.
+/// The reports of steps and tests that each worker sends to the coordinator. These functions make
+/// and check the reports, and combine the reports of all workers.
 namespace poseidon::trainer {
 
 /// Payload bytes that one worker sent plus received, by scheme.
 using SchemeBytes = comm::ByScheme<int64_t>;
 SchemeBytes bytes_by_scheme(const comm::Plan& plan, std::span<const comm::LayerBytes> layers);
 
-/// The report of one worker about a step. layer_wait_ms is by layer of the plan; `bytes` were moved
-/// since the worker's last note.
+/// The note of one worker about a step. `bytes` were moved since the worker's last note.
 StepNote step_note(const StepReport& report, SchemeBytes bytes);
 
 struct WorkerStep {
   StepReport report;
   SchemeBytes bytes;
 };
-/// Returns the report in a note from worker `rank`. Throws ConfigError if the report does not fit
-/// the plan.
+/// Returns the report in a note from worker `rank`. Throws ConfigError if the note does not fit the
+/// plan.
 WorkerStep worker_step(const StepNote& note, int64_t step, uint32_t rank, const comm::Plan& plan);
 
-/// Combines the reports of all workers, by rank: losses over the global batch, mean times, bytes
-/// per node.
+/// Combines the reports of all workers, listed by rank: losses over the global batch, mean times,
+/// bytes per node.
 StepReport join_steps(const std::vector<WorkerStep>& workers, const comm::Plan& plan);
 
 /// Throws ConfigError unless worker `rank` reports one sum for each of its logical shards.
@@ -37,15 +36,16 @@ void check_parts(const TestSums& sums, uint32_t rank, const comm::Plan& plan);
 /// The result of a test, from the sums of all workers by rank.
 TestResult join_tests(const std::vector<TestSums>& workers, const comm::Plan& plan);
 
-/// Times of a run by worker, and wait times by layer.
+/// Total times of a run, by worker and by layer.
 class TimeTable {
  public:
   TimeTable(size_t workers, size_t layers);
   void add(size_t worker, const StepReport& report);
-  /// By worker: {"worker", "compute_s", "data_wait_s", "sum_wait_s", "sum_waits": [{"layer",
-  /// "s"}]}. "sum_waits" lists the layers with significant waits, longest first.
+  /// A list with an entry for each worker: {"worker", "compute_s", "data_wait_s", "sum_wait_s",
+  /// "sum_waits": [{"layer", "s"}]}. "sum_waits" lists the layers with significant waits, longest
+  /// first.
   Json workers(const comm::Plan& plan) const;
-  /// Seconds that a worker waited for the layer's sums, mean over the workers.
+  /// Seconds of waiting for the layer's sums, mean over the workers.
   double layer_wait_s(size_t layer) const;
 
  private:
