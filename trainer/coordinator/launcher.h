@@ -64,8 +64,7 @@ class Launcher {
 struct LaunchOptions {
   std::filesystem::path run;  ///< run directory; "logs" in it has the log files
   int64_t threads = 0;        ///< of a worker; 0: cores of the worker's host / workers on it
-  std::chrono::seconds join_timeout{
-      60};  ///< time limit of a member for connecting to the coordinator
+  std::chrono::seconds join_timeout{60};  ///< for connecting to the coordinator
 };
 
 /// Creates the launcher for the hosts of `cluster`, or for this host if `cluster` has no hosts. For

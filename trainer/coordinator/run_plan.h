@@ -22,8 +22,7 @@ struct DecidedPlan {
   comm::Plan plan;
   PublishedPlan published;
   std::vector<comm::Fact> facts;  ///< equal on all workers
-  std::string
-      no_factors;  ///< message if servers have replaced factors, with the reason; "": not replaced
+  std::string no_factors;         ///< warning that servers replaced factors; "": they did not
   std::string dealt;  ///< message about logical shards that are assigned by speed; "": they are not
   DeviceNotes devices;  ///< of workers
 };

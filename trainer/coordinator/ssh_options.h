@@ -10,10 +10,8 @@ namespace poseidon::trainer {
 /// Options for members that are started on other hosts.
 struct SshOptions {
   std::vector<Host> hosts = {};
-  std::filesystem::path programs =
-      {};  ///< folder of the programs on the hosts; "": as on this host
-  std::filesystem::path data_root =
-      {};  ///< data root on the hosts; "": $POSEIDON_DATA of each host
+  std::filesystem::path programs = {};   ///< programs on the hosts; "": same folder as here
+  std::filesystem::path data_root = {};  ///< data root on the hosts; "": their $POSEIDON_DATA
 };
 
 }  // namespace poseidon::trainer

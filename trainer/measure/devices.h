@@ -5,8 +5,8 @@
 namespace poseidon::trainer {
 
 /// The compute devices of this machine: {"cpu": {"arithmetic", "cores"}, "gpus": [{"name",
-/// "memory_bytes", "compute_capability"}], "why_no_gpus"}. "why_no_gpus" is present only without
-/// GPUs.
+/// "memory_bytes", "compute_capability"}]}. With GPUs it also has "cuda": {"driver", "runtime"};
+/// without GPUs "why_no_gpus".
 Json list_devices();
 
 }  // namespace poseidon::trainer

@@ -22,13 +22,12 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// Memory of program, libraries and stacks that a process touches only during the run: when layers
-/// compute, threads run and files are written. Measured: 3.5 MB (LeNet) to 7.9 MB (LeNet, one
-/// worker of two).
+/// Memory of program, libraries and stacks that a process touches only during the run, after this
+/// estimate. Measured: 3.5 MB (LeNet) to 7.9 MB (LeNet, one worker of two).
 constexpr size_t kTouchedInRun = size_t{5} << 20;
 
-/// The maximum over the workers. A worker's memory depends on its number of partial sums. The
-/// worker with the most shards does not always have the most partial sums.
+/// Maximum memory of the exchange over the workers. A worker's memory depends on its number of
+/// partial sums. The worker with the most shards does not always have the most partial sums.
 size_t most_bytes_of_exchange(net::Net& net, const comm::Plan& plan, size_t devices) {
   size_t most = 0;
   std::set<size_t> seen;
@@ -38,8 +37,8 @@ size_t most_bytes_of_exchange(net::Net& net, const comm::Plan& plan, size_t devi
   return most;
 }
 
-/// Memory of gradients in flight. It is 0 for a single worker with one device, one shard and no
-/// layer with factors.
+/// Memory of gradient sums and factors. It is 0 for a single worker with one device, one shard, no
+/// staleness and no layer with factors.
 size_t bytes_of_sums(net::Net& net, const comm::Plan& plan, size_t devices) {
   const size_t exchange = net.parameters().versions() == 1 && devices == 1
                               ? LocalExchange::bytes(net, plan.logical_shards(), plan.staleness)
@@ -56,8 +55,8 @@ net::NetMemory times(size_t devices, net::NetMemory net) {
   return net;
 }
 
-/// A single worker copies one tensor at a time. In a job with several workers, one worker sends
-/// tensors up to the limit of its send window.
+/// Memory of tensor copies for a checkpoint. A single worker copies one tensor at a time. In a job
+/// with several workers, one worker sends tensors up to the limit of its send window.
 size_t bytes_of_copies(const Job& job, net::Net& net) {
   const OptimizerConfig& optimizer = job.config.optimizer;
   const size_t kept = optimizer.state_names().size() + (optimizer.average_decay > 0 ? 1 : 0);
@@ -71,7 +70,8 @@ size_t bytes_of_copies(const Job& job, net::Net& net) {
                                           : std::max(largest, std::min(all, kMaxBytesInFlight));
 }
 
-/// Only the first device tests.
+/// Memory of the loaders' batches. Each device has a loader for training. Only the first device has
+/// one for tests.
 size_t bytes_of_batches(const Job& job, size_t devices) {
   const Shape& input = job.network->input();
   const size_t ring =
@@ -80,7 +80,7 @@ size_t bytes_of_batches(const Job& job, size_t devices) {
   return ring * (job.config.data.has_test ? devices + 1 : devices);
 }
 
-/// The first plan of a run; provisional if the run plans by measurement.
+/// The first plan of a run. It is provisional if the final plan needs measurements.
 comm::Plan plan_before_run(const Job& job) {
   return MeasuredPlan::wanted(job, nullptr, false) ? MeasuredPlan(job, nullptr, false).provisional()
                                                    : plan_of(job, nullptr, false);

@@ -10,7 +10,7 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// Repeats of the timed passes over the net. Single layers are timed separately.
+/// Repeats of the timed passes over the whole net. Each layer is also timed separately.
 constexpr int kPassRepeats = 3;
 
 /// Median milliseconds of one update of all parameters.
@@ -18,7 +18,7 @@ double update_ms(net::Net& net, Optimizer& optimizer, int repeats) {
   std::vector<double> times;
   for (int repeat = 0; repeat < repeats; ++repeat) {
     const auto start = std::chrono::steady_clock::now();
-    // A learning rate of 0 needs the same work, and keeps the values.
+    // With a learning rate of 0 the update does the same work, but keeps the values.
     optimizer.begin({.step = repeat, .learning_rate = 0});
     for (size_t i = 0; i < net.parameters().size(); ++i) optimizer.update(i);
     net.device().record().wait();
@@ -38,7 +38,7 @@ double gigaflops(int64_t multiply_adds, double ms) {
 }  // namespace
 
 Json time_layers(const Job& job, const net::Choices& choices, int repeats, Log& log) {
-  // As in the job: several workers need two versions of the values.
+  // As in the job: with several workers, the net has two versions of its values.
   const int versions = job.config.cluster.workers > 1 ? 2 : 1;
   Engine engine(job, {.choices = choices, .versions = versions}, log);
   net::Net& net = engine.net();
@@ -63,7 +63,7 @@ Json time_layers(const Job& job, const net::Choices& choices, int repeats, Log& 
          {"implementations", implementations_json(timing.implementations)},
          {"share", (timing.forward_ms + timing.backward_ms) / (forward + backward + update)},
          {"forward_gflops", gigaflops(timing.multiply_adds, timing.forward_ms)},
-         // Two products of the same size: for the weights, and for the inputs.
+         // Two products, each of the size of the forward product: for weights and inputs.
          {"backward_gflops", gigaflops(2 * timing.multiply_adds, timing.backward_ms)}});
   return {{"name", job.config.name},     {"batch", job.config.shard_batch()},
           {"threads", engine.threads()}, {"devices", job.device().count()},

@@ -20,11 +20,11 @@ void fill_input(net::Net& net) {
   net.set_input(values, extras);
 }
 
-constexpr double kLongTiming = 5;  ///< seconds; the log announces longer timings
+constexpr double kLongTiming = 5;  ///< seconds; longer timings are announced in the log
 
 constexpr layers::StepParameters kFirstStep{.seed = 1};
 
-/// The first step of the job, on a batch with these labels.
+/// The context of the job's first step, on a batch with these labels.
 layers::StepContext step_on(std::span<const int32_t> labels, const Job& job) {
   return {.phase = layers::Phase::kTrain,
           .numbers = &kFirstStep,

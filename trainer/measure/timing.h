@@ -9,8 +9,9 @@
 
 namespace poseidon::trainer {
 
-/// Times every layer of a net in training on random values: medians over `repeats` steps after two
-/// warm-up steps. Overwrites the net's parameters. Logs the expected duration if it is long.
+/// Times every layer of a net in training, on random values. Returns medians over `repeats` steps,
+/// after two warm-up steps. Overwrites the net's parameters. If the timing takes long, first logs
+/// the expected duration.
 std::vector<net::Timing> time_on_random_values(const Job& job, net::Net& net, int repeats,
                                                Log& log);
 
@@ -18,8 +19,9 @@ std::vector<net::Timing> time_on_random_values(const Job& job, net::Net& net, in
 /// the net's current values and input. Returns the median over `repeats` passes after one warm-up.
 double time_pass(const Job& job, net::Net& net, int repeats);
 
-/// Times each layer as one worker of the job computes one shard, on random values: medians over
-/// `repeats` steps. Returns {"layers": [...], "forward_ms", "backward_ms", "pass_ms", "update_ms"}.
+/// Times each layer, as a worker of the job computes one shard, on random values. Returns medians
+/// over `repeats` steps: {"name", "batch", "threads", "devices", "layers": [...], "forward_ms",
+/// "backward_ms", "pass_ms", "update_ms", "arena_bytes"}.
 inline constexpr int kTimingRepeats = 9;
 Json time_layers(const Job& job, const net::Choices& choices, int repeats, Log& log);
 

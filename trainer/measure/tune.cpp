@@ -16,7 +16,8 @@ namespace {
 using layers::AlgorithmChoice;
 
 constexpr int kRepeats = 7;
-/// A smaller speedup counts as noise, and the fixed rule stays.
+/// An alternative must take less than this fraction of the fixed rule's time. Smaller speedups
+/// count as noise.
 constexpr double kWorthwhile = 0.97;
 
 /// The fields of a choice that name algorithms.
@@ -49,7 +50,7 @@ class TuningSearch {
   }
 
  private:
-  /// Returns nullopt, with a warning, if the choices do not run on this device.
+  /// Times a net with these choices. If they do not run on this device, warns and returns nullopt.
   std::optional<TimedChoices> timed(const std::string& what, const net::Choices& choices) {
     try {
       return time_(what, choices);
@@ -65,8 +66,9 @@ class TuningSearch {
       best = std::move(*found);
   }
 
-  /// Times the k-th alternative algorithm of all layers in one net. Each alternative differs from
-  /// the rule in one pass, so the fastest is selected for each pass separately.
+  /// Selects the fastest algorithm of each pass of each layer. Each net that is timed has the k-th
+  /// alternative of all layers. An alternative differs from the rule in one pass, so each pass is
+  /// selected separately.
   net::Choices best_algorithms() {
     size_t most = 0;
     for (const auto& [layer, others] : algorithms_) most = std::max(most, others.size());
@@ -105,8 +107,8 @@ class TuningSearch {
   const TimeChoices& time_;
   Log& log_;
   Alternatives algorithms_, layouts_;
-  /// By layer and pass: the time that an alternative must beat. It starts at kWorthwhile * (time of
-  /// the rule), and later is the time of the choice in `best`.
+  /// By layer and pass: the layer time that an alternative must be below, ms. The first value is
+  /// kWorthwhile * (time of the rule). Later values are the times of the choice in `best`.
   std::map<std::pair<std::string, size_t>, double> least_ms_;
 };
 

@@ -12,28 +12,29 @@
 
 namespace poseidon::trainer {
 
-/// Times the alternatives of the job's layers (algorithm of each pass, layout of the activations).
-/// Selects those that are faster than the fixed rule by more than the noise. Returns {"choices":
-/// {layer: choice}, "rule_ms", "tuned_ms"}, the format of a device.choices file. Only this code
-/// selects implementations by timing.
+/// --tune: times alternatives for the job's layers (algorithm of each pass, layout of the
+/// activations), and selects those that are faster than the fixed rule by more than the noise.
+/// Returns {"name", "rule_ms", "tuned_ms", "choices": {layer: choice}}, which is the format of a
+/// device.choices file. Only this code selects implementations by timing.
 Json tune(const Job& job, Log& log);
 
 /// Times of a net with given choices.
 struct TimedChoices {
   net::Choices choices;                    ///< of all layers that have choices
-  std::map<std::string, double> layer_ms;  ///< forward and backward
+  std::map<std::string, double> layer_ms;  ///< forward plus backward, ms
   double total_ms = 0;
 };
 
-/// By layer, choices that differ from the fixed rule's in one field each.
+/// By layer, choices that differ from the fixed rule's choice in one field each.
 using Alternatives = std::map<std::string, std::vector<layers::AlgorithmChoice>>;
 
-/// Times a net with the given choices; `what` names them in the log. Throws RunError if the net
-/// does not run.
+/// Times a net with the given choices. `what` describes the choices in the log. Throws RunError if
+/// the net does not run.
 using TimeChoices =
     std::function<TimedChoices(const std::string& what, const net::Choices& choices)>;
 
-/// The search of tune(), with any timing function.
+/// The search of tune(), with any timing function, such as one of a test. `rule` has the times of
+/// the fixed rule.
 TimedChoices best_choices(const TimedChoices& rule, const Alternatives& alternatives,
                           const TimeChoices& time, Log& log);
 

@@ -8,12 +8,12 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// A GPU is often at least this many times as fast as a CPU.
+/// Suggested logical shards per worker: a GPU is often at least this many times as fast as a CPU.
 constexpr int64_t kWantedPerWorker = 8;
-/// With fewer shards per worker, the numbers of shards can hardly match the workers' speeds.
+/// With fewer logical shards per worker, their numbers can hardly match the speeds of the workers.
 constexpr int64_t kFewPerWorker = 4;
 
-/// The smallest divisor of the batch that is at least `wanted`.
+/// The smallest divisor of the batch that is at least `wanted`; the batch itself if there is none.
 int64_t enough_shards(int64_t batch, int64_t wanted) {
   for (int64_t shards = std::min(wanted, batch); shards < batch; ++shards)
     if (batch % shards == 0) return shards;

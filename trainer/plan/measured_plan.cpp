@@ -12,7 +12,7 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// Number of workers that one line lists.
+/// Limit on the workers that one line lists.
 constexpr size_t kMostNamed = 8;
 
 bool decides_by_time(const Job& job, const std::optional<comm::Plan>& earlier) {
@@ -28,7 +28,7 @@ bool assigns_by_speed(const Job& job, const comm::PlanRequest& request,
   return cluster.balance == Balance::kSpeed && cluster.workers > 1 && !keeps;
 }
 
-/// For each pass, sets `longest` to the longer of both times.
+/// Sets each pass of `longest` to the longer one of both times.
 void raise(comm::LayerTime& longest, const comm::LayerTime& other) {
   longest.forward_ms = std::max(longest.forward_ms, other.forward_ms);
   longest.backward_ms = std::max(longest.backward_ms, other.backward_ms);
@@ -49,7 +49,8 @@ std::string time_text(double ms) {
   return digits.data();
 }
 
-/// Text such as "logical shards by speed: 14 for worker 0 (3.1 ms each), 2 for ...".
+/// Text such as "logical shards by speed: 14 for worker 0 (3.1 ms each), 2 for ...; the slowest
+/// worker computes 43 ms per step".
 std::string dealt_text(const std::vector<comm::WorkerStepTime>& step_times,
                        const std::vector<int64_t>& shards) {
   std::string line = "logical shards by speed:";
@@ -110,7 +111,9 @@ comm::Plan MeasuredPlan::make() {
   return sync_plan(request_, earlier_);
 }
 
-/// The network's CPU time per byte is spread over all compute threads.
+/// Sets the link rate of the request, limited as the job requires. `threads`: compute threads of a
+/// worker. They share the processor time of network I/O, so the request has the measured time per
+/// byte divided by `threads`.
 void MeasuredPlan::add_link(double threads) {
   request_.link_mbps = limit_mbps_ > 0 ? std::min(link_->mbps, limit_mbps_) : link_->mbps;
   if (request_.processor_ns_per_byte == 0)
@@ -131,8 +134,8 @@ void MeasuredPlan::assign_by_speed() {
   dealt_ = dealt_text(step_times, shards);
 }
 
-/// Sets each layer's time to the longest time of all workers. A worker's time is that of its device
-/// with the most shards. The times of layers without sums are added to neighboring layers.
+/// Sets each layer's time to the longest one of all workers. The time of a worker is that of its
+/// device with the most shards. The times of layers without sums are added to neighboring layers.
 void MeasuredPlan::add_longest_times() {
   const comm::Assignment assignment = comm::assignment_of(request_);
   const auto shards = [&](uint32_t worker) {

@@ -14,32 +14,33 @@
 
 namespace poseidon::trainer {
 
-/// Makes a job's plan from measurements, after the workers have timed their layers. The schemes may
-/// depend on the times of the slowest worker and on the link rate. The link rate is measured too,
-/// unless the job sets it. The assignment of logical shards may also depend on the times.
+/// Makes a job's plan from measurements, after the workers have timed their layers. The schemes can
+/// depend on the times of the slowest worker and on the link rate, which is measured unless the job
+/// sets it. The assignment of logical shards can depend on the workers' times.
 class MeasuredPlan {
  public:
-  /// Requires wanted(). `resumed` may be null, and is not stored. Throws ConfigError.
+  /// Requires wanted(). `resumed` is the checkpoint from which the run continues, or null. It need
+  /// not outlive this object. `replan`: ignore the checkpoint's plan. Throws ConfigError.
   MeasuredPlan(const Job& job, const Checkpoint* resumed, bool replan);
 
-  /// Whether a run has to measure: it plans by time or by speed, and has no earlier plan to keep.
+  /// Whether the plan of a run needs measurements: schemes by time or shards by speed are set, and
+  /// no earlier plan determines them.
   static bool wanted(const Job& job, const Checkpoint* resumed, bool replan);
 
   /// A plan for the same workers and servers, for use before make(). If shards are assigned by
-  /// speed, worker 0 has the largest possible number of shards. Each other worker has one shard per
-  /// device.
+  /// speed, worker 0 has as many shards as possible. Each other worker has one shard per device.
   comm::Plan provisional() const;
   bool needs_link_rate() const { return wants_link_; }
   void set_link(const comm::LinkRate& rate) { link_ = rate; }
   /// `worker` is a rank.
   void add_times(uint16_t worker, LayerTimes times) { times_[worker] = std::move(times); }
-  /// Copies the measurements of another plan, which will not be made.
+  /// Copies the measurements of `other`, which this object replaces.
   void take_measurements(const MeasuredPlan& other);
   /// Drops the times of this rank, which now belongs to another worker.
   void forget(uint16_t worker) { times_.erase(worker); }
-  /// Throws ConfigError for missing or invalid times.
+  /// Makes the plan from the measurements. Throws ConfigError for missing or invalid times.
   comm::Plan make();
-  /// One line about the assignment by speed; "" without one.
+  /// One line about the assignment by speed; "" if shards are not assigned by speed.
   const std::string& dealt() const { return dealt_; }
 
  private:
@@ -49,8 +50,8 @@ class MeasuredPlan {
 
   const double limit_mbps_;
   comm::PlanRequest request_;
-  const std::optional<comm::Plan> earlier_;  ///< the plan of the job or checkpoint, if any
-  const bool by_time_, by_speed_;  ///< whether measurements decide the schemes; the assignment
+  const std::optional<comm::Plan> earlier_;  ///< from earlier_plan()
+  const bool by_time_, by_speed_;  ///< whether measurements determine the schemes; the shards
   const bool wants_link_;
   std::optional<comm::LinkRate> link_;    ///< measured
   std::map<uint16_t, LayerTimes> times_;  ///< by rank

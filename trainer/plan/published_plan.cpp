@@ -37,8 +37,8 @@ bool PublishedPlan::receives_values(uint16_t worker) const {
 
 namespace {
 
-/// Whether metrics.jsonl of the resumed run has the result of the test after this step. False if
-/// this run writes to another directory.
+/// Whether metrics.jsonl of the resumed run has the result of the test after `step`. False if this
+/// run writes to another directory, which has no such line.
 bool is_tested(const RunOptions& options, int64_t step) {
   const std::filesystem::path run = run_of_checkpoint(options.resume);
   std::error_code failure;
@@ -47,7 +47,7 @@ bool is_tested(const RunOptions& options, int64_t step) {
   return same && has_test(run, step);
 }
 
-/// The kind of device in a checkpoint's job, "" if unknown.
+/// The kind of device in the job of a checkpoint; "" if unknown.
 std::string device_of_job(const RunState& state) {
   const Json::json_pointer type("/device/type");
   const bool known = state.config.is_object() && state.config.contains(type);
@@ -78,7 +78,7 @@ std::vector<ShardDevice> devices_by_shard(const Json& plan, const Job& job,
   return shards;
 }
 
-/// The first property in which two devices compute differently, with the values of both: {"2
+/// The first property in which two devices compute differently, with both values, such as {"2
 /// threads", "4 threads"}. Two empty strings if both compute alike, or if a device is unknown.
 std::pair<std::string, std::string> difference_between(const DeviceNote& one,
                                                        const DeviceNote& other) {
@@ -146,7 +146,7 @@ std::string moved_shard(const Json& plan_before, const Json& plan_now, const Job
 
 void set_end(PublishedPlan& published, const Job& job, int64_t samples, const RunOptions& options) {
   published.steps = steps_of(job.config.train, job.config.global_batch(), samples);
-  // A run that is already beyond this step has nothing to do.
+  // A run that is already beyond `max_steps` makes no steps.
   published.last_step = std::max(
       published.first_step, std::min(published.steps, options.max_steps.value_or(published.steps)));
 }

@@ -14,35 +14,35 @@
 
 namespace poseidon::trainer {
 
-/// The plan that the coordinator publishes for a view, and the range of its steps.
+/// The plan that the coordinator publishes for a view, with the first and last step of the view.
 struct PublishedPlan {
   Json plan = Json::object();
   Json choices = Json::object();
   int64_t steps = 0;       ///< of the whole job
-  int64_t first_step = 0;  ///< number of steps already done
-  /// First make the checkpoint and test that are due at first_step: an earlier view may have ended
-  /// before them.
+  int64_t first_step = 0;  ///< number of steps done before this view
+  /// Whether to make the checkpoint and the test that are due at first_step before the first step.
+  /// An earlier view may have ended before it made them.
   bool again = false;
   int64_t last_step = 0;  ///< last step of this run
-  int64_t in_flight = 0;  ///< last steps done whose sums come with the initial values
-  bool tested = false;    ///< metrics.jsonl has a test after first_step
+  int64_t in_flight = 0;  ///< number of last steps done whose sums come from a checkpoint
+  bool tested = false;    ///< metrics.jsonl has the test after first_step
   bool trace = false;     ///< all members record traces
   bool restored = false;  ///< in a later view: the initial values are from a checkpoint
   /// Number of workers that receive the values of worker 0 in this view; they have the last ranks.
-  /// A joiner receives the values again if the view that it joined ended before the first step.
+  /// A joiner receives the values again if its first view ended before the first step.
   int64_t receiving = 0;
   void describe(Fields& fields);
   bool receives_values(uint16_t worker) const;
 };
 
-/// The plan of a run that continues from `resumed`, or starts if it is null. set_end() sets the
-/// last step once the training set is known. Throws ConfigError if the checkpoint's batches differ
-/// from the job's.
+/// The plan of a run that continues from `resumed`; null: the run starts from the beginning. The
+/// last step is not set yet: set_end() sets it when the training set is known. Throws ConfigError
+/// if the checkpoint's batches differ from the job's.
 PublishedPlan begun_plan(const Job& job, const comm::Plan& plan, const Checkpoint* resumed,
                          const RunOptions& options);
-/// Adds the device of each worker to the plan, and so to checkpoints.
+/// Adds the device of each worker to the plan. Checkpoints contain the plan, and so the devices.
 void set_devices(PublishedPlan& published, const DeviceNotes& devices);
-/// Sets the last step of a run on a training set of `samples`.
+/// Sets the last step of a run on a training set with `samples` samples.
 void set_end(PublishedPlan& published, const Job& job, int64_t samples, const RunOptions& options);
 
 Json write_published_plan(PublishedPlan published);
@@ -51,20 +51,21 @@ PublishedPlan read_published_plan(const Json& json);
 /// of device, with other arithmetic or another number of threads.
 void warn_of_other_devices(const RunState& before, const PublishedPlan& now, const Job& job,
                            Log& log);
-/// Describes such a change between two plans of a run; "" if each shard is computed as before.
+/// Describes the first such difference between the plans of two successive views; "" if each shard
+/// is computed as before.
 std::string moved_shard(const Json& plan_before, const Json& plan_now, const Job& job);
 
-/// Reads the plan. Throws ConfigError if the plan is for another job, or has no node with the rank
-/// of `self`.
+/// Parses and checks the plan. Throws ConfigError if the plan is for another job, or has no node
+/// with the rank of `self`.
 comm::Plan read_sync_plan(const PublishedPlan& published, const Job& job, comm::NodeId self);
 
 /// Options of a worker's net with `versions` versions of everything that an update changes. The
-/// published choices apply only to the job's kind of device. A device of another kind uses its
-/// fixed rule. Throws ConfigError.
+/// published choices apply only to the job's kind of device. Another kind of device uses its fixed
+/// rule (Layer::choice()). Throws ConfigError.
 net::Net::Options net_options(const Job& job, const PublishedPlan& published,
                               const comm::Plan& plan, int versions);
 
-/// The learning rates of a job of `steps` steps, on a training set of `samples`. Throws
+/// The learning rates of a job with `steps` steps and a training set with `samples` samples. Throws
 /// ConfigError.
 Schedule schedule_of(const Job& job, int64_t steps, int64_t samples);
 

@@ -11,11 +11,12 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// The first steps fill the pipeline and are not counted. With staleness, the steps that may begin
-/// before the first sum arrives are not counted either.
+/// The first steps fill the pipeline and are not counted. With staleness, further steps can begin
+/// before the first sum arrives. They are not counted either.
 constexpr int64_t kFirstSteps = 3, kCountedSteps = 4;
 
-/// Times before the first layer with sums are added to that layer.
+/// The computation of each layer on the slowest node. Layers before the first layer with sums are
+/// added to this layer.
 std::vector<comm::LayerTime> times_of(const comm::Plan& plan, const comm::PlanRequest& request) {
   std::vector<comm::Scheme> schemes;
   for (const comm::LayerPlan& layer : plan.layers) schemes.push_back(layer.scheme);

@@ -45,8 +45,9 @@ comm::LayerTraffic traffic_of(const net::Node& node) {
 
 comm::Overlap overlap_of(const JobConfig& config) {
   if (config.comm.overlap == comm::Overlap::kNone) return comm::Overlap::kNone;
-  // The common norm of all gradients is known only after all are summed. With staleness, the
-  // workers wait for whole steps anyway.
+  // Clipping needs the common norm of all gradients, so all sums must arrive before the first
+  // update. With staleness, these are sums of an earlier step, which had the time of later steps to
+  // arrive.
   const bool clips = config.optimizer.clip_norm > 0 && config.comm.staleness == 0;
   const bool barrier = config.comm.overlap == comm::Overlap::kBarrier || clips;
   return barrier ? comm::Overlap::kBarrier : comm::Overlap::kPriority;
@@ -69,7 +70,7 @@ int64_t elements_of(const comm::LayerTraffic& layer) {
   return sum;
 }
 
-/// Samples per step of the worker with the most logical shards; may be fractional.
+/// Samples per step of the worker with the most logical shards; can be fractional.
 double most_samples(const comm::PlanRequest& request) {
   const comm::Assignment assignment = comm::assignment_of(request);
   const auto most = static_cast<double>(assignment.shards_of(assignment.fullest_worker()).count);
@@ -77,7 +78,8 @@ double most_samples(const comm::PlanRequest& request) {
          static_cast<double>(assignment.logical_shards());
 }
 
-/// Adds each layer's part of the update's time to its next forward pass.
+/// Divides the time of the update among the layers by elements. Adds each part to the layer's next
+/// forward pass, which waits for the update.
 void add_updates(comm::PlanRequest& request, double update_ms) {
   double all = 0;
   for (const comm::LayerTraffic& layer : request.layers)

@@ -12,41 +12,43 @@
 #include "trainer/messages/device_note.h"
 #include "trainer/state/checkpoint.h"
 
-/// Converts a job and its network to the input of comm's planner.
+/// Converts a job and its network to the input of comm's planner, and makes plans.
 namespace poseidon::trainer {
 
-/// The layers with learned parameters or statistics to sum, in order of the forward pass. Frozen
-/// parameters are left out. Tensors have their names in the net, such as "conv1.weight".
+/// The layers with learned parameters or statistics, whose sums the workers exchange, in order of
+/// the forward pass. Frozen parameters are omitted. Tensors have their names in the net, such as
+/// "conv1.weight".
 std::vector<comm::LayerTraffic> layer_traffic(const net::Network& network);
 
-/// The planner's request for a job. Without "cluster.servers" there are as many servers as workers.
-/// The link rate is comm.link_mbps, limited by comm.bandwidth_limit_mbps.
+/// The planner's request for a job. If the job does not set "cluster.servers", there are as many
+/// servers as workers. The link rate is comm.link_mbps, limited by comm.bandwidth_limit_mbps.
 comm::PlanRequest plan_request(const Job& job);
 
-/// Adds layer times; `file` names their source in messages. They are scaled to the samples of the
-/// worker with the most samples. The update's time is split among the layers by elements, and added
-/// to the next forward pass. Throws ConfigError.
+/// Adds layer times to `request`, scaled to the number of samples of the worker with the most
+/// samples. The time of the update is divided among the layers by elements, and added to the next
+/// forward pass. `file` names the source of `timing` in messages. Throws ConfigError.
 void add_times(comm::PlanRequest& request, const LayerTimes& timing, const std::string& file);
 
-/// The existing plan that a run follows: the plan in the file "comm.plan", if the job names it. If
-/// not, the plan of the resumed run, unless `replan` is set. nullopt if the run makes a new plan.
-/// `resumed` may be null. Throws ConfigError.
+/// The existing plan that a run follows: the plan in the file "comm.plan", if the job names one;
+/// else the plan of the checkpoint `resumed`, unless it is null or `replan` is set. nullopt if the
+/// run makes a new plan. Throws ConfigError.
 std::optional<comm::Plan> earlier_plan(const Job& job, const comm::PlanRequest& request,
                                        const Checkpoint* resumed, bool replan);
 
-/// Makes the plan for a request; it follows `earlier` if there is one. Throws ConfigError.
+/// Makes the plan for a request. The plan follows `earlier` if there is one (comm::follow_plan).
+/// Throws ConfigError.
 comm::Plan sync_plan(const comm::PlanRequest& request, const std::optional<comm::Plan>& earlier);
 /// The plan of a run that starts from the beginning.
 comm::Plan sync_plan(const Job& job, const comm::PlanRequest& request);
 /// The plan of a run that needs no measurements. Throws ConfigError.
 comm::Plan plan_of(const Job& job, const Checkpoint* resumed, bool replan);
 
-/// Names of the layers that are summed by sufficient factors.
+/// Names of the layers whose gradients are summed by sufficient factors (scheme `sfb`).
 std::vector<std::string> factored_layers(const comm::Plan& plan);
 
-/// Bandwidth limit of one process, Mb/s; 0: no limit. A worker and a server in separate processes
-/// of one host get half of the node's limit each. In one process (`shares_process`) they share the
-/// whole limit.
+/// Bandwidth limit of one process, Mb/s; 0: no limit. The job sets the limit of a node. A worker
+/// and a server in separate processes of one host get half of it each. In one process
+/// (`shares_process`) they share all of it.
 double bandwidth_share(const JobConfig& config, bool shares_process);
 
 /// Content of plan.json: the plan, the choices and implementations (implementations_json) of the
@@ -54,8 +56,8 @@ double bandwidth_share(const JobConfig& config, bool shares_process);
 Json plan_json(const comm::Plan& plan, const net::Choices& choices, const Json& implementations,
                const DeviceNotes& devices);
 
-/// Content of traffic.json: planned bytes of each layer, and the bytes moved in `steps` steps by
-/// all nodes.
+/// Content of traffic.json: by layer, the planned bytes and the bytes that all nodes moved in
+/// `steps` steps.
 Json traffic_json(const comm::Plan& plan, int64_t steps,
                   const std::vector<comm::NodeBytes>& bytes_of_layers = {});
 

@@ -9,7 +9,7 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// The setting that requires factors; "" if the planner has chosen them.
+/// The setting that requires factors; "" if no setting does, so that the planner chose them.
 std::string who_asks(const Job& job, const comm::PlanRequest& request) {
   if (std::ranges::any_of(request.layers, [](const comm::LayerTraffic& layer) {
         return layer.forced == comm::SchemeRule::kSfb;

@@ -7,8 +7,8 @@
 
 namespace poseidon::trainer {
 
-/// Returns `plan` with the parameter server for all layers, because the workers' devices differ.
-/// Each worker rebuilds the gradient of an SFB layer itself, so replicas on different devices would
+/// Returns `plan` with scheme `ps` for all layers, because the workers' arithmetic differs. Each
+/// worker computes the gradient of an `sfb` layer from the factors itself, so replicas would
 /// diverge. Throws ConfigError with `difference` if job or network require factors.
 comm::Plan without_factors(const Job& job, const comm::Plan& plan, const std::string& difference);
 
