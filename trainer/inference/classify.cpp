@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kShown = 5;
 
-/// An image file has no values for auxiliary inputs.
+/// Refuses a network with auxiliary inputs, because an image file has no values for them.
 void check_reads_images_alone(const net::Network& network) {
   if (network.extras().empty()) return;
   throw ConfigError(text("--classify: expected a network that reads only images, got \"",
@@ -63,7 +63,7 @@ class Classifier {
       }
     }
     if (read.empty()) return;
-    const std::vector<int32_t> labels(batch(), 0);  // a loss layer reads labels
+    const std::vector<int32_t> labels(batch(), 0);  // read by loss layers; the scores ignore them
     trained_.net().set_input(pixels_);
     const layers::StepParameters numbers{.seed = seed_};
     trained_.net().forward({.phase = layers::Phase::kTest, .numbers = &numbers, .labels = labels});
@@ -86,8 +86,8 @@ class Classifier {
         *scratch_);
   }
 
-  /// The classes with the highest probability, highest first. Classes with equal probability stay
-  /// in the order of their labels.
+  /// The most probable classes, in order of probability. Classes with equal probability stay in the
+  /// order of their labels.
   Json best(std::span<const float> scores) const {
     std::vector<size_t> order(scores.size());
     std::iota(order.begin(), order.end(), size_t{0});

@@ -10,9 +10,10 @@
 
 namespace poseidon::trainer {
 
-/// Classifies image files with the weights of `options`, transformed like the job's test set.
-/// Returns the five most probable classes of each image: {"weights", "images": [{"file", "scores":
-/// [{"class", "probability"}]}]}. An image that cannot be read has "error" instead of "scores".
+/// Classifies image files with the weights that `options` names, transformed like the job's test
+/// set. Returns {"name", "weights", "images": [{"file", "scores": [{"class", "probability"}]}]},
+/// with the five most probable classes of each image. An image that cannot be read has "error"
+/// instead of "scores".
 Json classify(const Job& job, const RunOptions& options,
               const std::vector<std::filesystem::path>& images, Log& log);
 

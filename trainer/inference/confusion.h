@@ -11,16 +11,17 @@
 
 namespace poseidon::trainer {
 
-/// Confusion matrix of a classifier. Only pairs that occur use memory.
+/// Confusion matrix of a classifier. Only pairs of classes that occur use memory.
 class Confusion {
  public:
-  /// Adds a row of `classes` scores for each label. The predicted class is the first one with the
-  /// highest score. A NaN score of another class than class 0 is never the highest. If class 0 has
-  /// a NaN score, class 0 is predicted.
+  /// Adds samples: for each label a row of `classes` scores. The predicted class is the first one
+  /// with the highest score. NaN is below all scores, except that class 0 is predicted if its score
+  /// is NaN.
   void add(std::span<const float> scores, int64_t classes, std::span<const int32_t> labels);
 
-  /// {"classes": [{"class", "samples", "correct", "accuracy"}], "confusions": [{"class",
-  /// "taken_for", "samples"}]}, with the most frequent confusions first.
+  /// Returns {"classes": [{"class", "samples", "correct", "accuracy"}], "confusions": [{"class",
+  /// "taken_for", "samples"}]}, with the most frequent confusions first. `names`: class names by
+  /// label.
   Json json(const std::vector<std::string>& names) const;
 
  private:

@@ -10,7 +10,7 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// Names of the layers most similar to `given`, best first.
+/// Up to four names of layers, the most similar to `given` first.
 std::string names_near(const std::string& given, const net::Network& network) {
   constexpr int kMost = 4;
   std::vector<std::string> names;
@@ -37,7 +37,7 @@ const net::Node& node_of(const std::string& layer, const net::Network& network) 
                          shown(layer)));
 }
 
-/// The features of the layers. Throws ConfigError for a layer that cannot be extracted.
+/// A feature for each of the layers. Throws ConfigError for a layer that cannot be extracted.
 std::vector<Feature> features_of(const std::vector<std::string>& layers,
                                  const net::Network& network) {
   std::vector<Feature> features;

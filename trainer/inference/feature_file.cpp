@@ -10,7 +10,7 @@ namespace poseidon::trainer {
 
 namespace {
 
-constexpr const char* kLabels = "label";  // no layer may have this name
+constexpr const char* kLabels = "label";  // layers cannot have this name
 
 Json entry_of(const char* type, const std::vector<int64_t>& shape, uint64_t begin, uint64_t end) {
   return {{"dtype", type}, {"shape", shape}, {"data_offsets", {begin, end}}};

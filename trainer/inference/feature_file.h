@@ -17,24 +17,26 @@ struct Feature {
   Shape shape;
 };
 
-/// A safetensors file of features. For each layer it has a tensor with the layer's name, (samples,
-/// channels, height, width) in fp32. "label" has the samples' labels (I32). The file is written
-/// batch by batch, so memory holds only one batch. The file gets its name when it is complete.
+/// A safetensors file of features. For each layer it has an fp32 tensor with the layer's name and
+/// the shape (samples, channels, height, width). The tensor "label" (I32) has the samples' labels.
+/// The file is written batch by batch, so memory holds only one batch. It has a temporary name
+/// until commit().
 class FeatureFile {
  public:
-  /// Throws RunError if the file cannot be written, as do the other functions.
+  /// `samples`: number of samples of the whole file. All functions throw RunError if the file
+  /// cannot be written.
   FeatureFile(const std::filesystem::path& path, const std::vector<Feature>& features,
               int64_t samples);
 
-  /// Appends values of the next samples of feature `feature`.
+  /// Appends values of the next samples. `feature` is an index of the constructor's `features`.
   void add(size_t feature, std::span<const float> values);
-  /// Appends labels of the next samples.
+  /// Appends the labels of the next samples.
   void add_labels(std::span<const int32_t> labels);
-  /// Completes the file after the last sample.
+  /// Renames the complete file to its path. Requires the values and labels of all samples.
   void commit();
 
  private:
-  /// File offsets of a tensor: its next byte, and its end.
+  /// File offsets of a tensor: the next byte to write, and the end.
   struct Region {
     uint64_t next = 0, end = 0;
   };

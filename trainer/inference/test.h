@@ -7,8 +7,9 @@
 
 namespace poseidon::trainer {
 
-/// Tests on data.test with the weights of a checkpoint (`options.resume`) or of a file
-/// (`options.weights`). Returns loss, accuracy (also by class), and confusions between classes.
+/// --test: tests on data.test with the weights of a checkpoint (`options.resume`) or of a file
+/// (`options.weights`). Returns the loss, the layers' scalars, the accuracy of each class, and the
+/// confusions between classes.
 Json test(const Job& job, const RunOptions& options, Console& console);
 
 }  // namespace poseidon::trainer

@@ -18,17 +18,17 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Classes of the dataset, if it exists.
+/// Class names of the dataset; empty if the dataset cannot be opened.
 std::vector<std::string> classes_of_data(const data::DatasetConfig& config) {
   try {
     if (!config.path.empty() && !fs::exists(config.path)) return {};
     return data::open_dataset(config)->classes();
   } catch (const std::runtime_error&) {
-    return {};  // names are optional: labels identify the classes
+    return {};  // without names, labels identify the classes
   }
 }
 
-/// Tensors of layers that exist only in training do not count as unused.
+/// Removes tensors of layers that exist only in training from the unused ones.
 MatchReport match_of_tests(MatchReport match, const net::Network& network) {
   std::set<std::string> trained;
   for (const net::Node& node : network.nodes()) {
@@ -69,7 +69,7 @@ TrainedNet::TrainedNet(const Job& job, const RunOptions& options,
     const RunState& state = checkpoint->state();
     weights_ = checkpoint->weights_file();
     step_ = state.step;
-    averaged = averaged && state.step > state.in_flight;  // after the first update
+    averaged = averaged && state.step > state.in_flight;  // no EMA before the first update
   }
   net().values().initialize(static_cast<uint64_t>(job.config.train.seed));
   report_match(weights_,

@@ -13,25 +13,25 @@
 
 namespace poseidon::trainer {
 
-/// Name of the layer that the main loss of `network` reads, usually Network::in_test(). The layer
-/// outputs a row of Network::classes() scores for each sample. The main loss is the classification
-/// loss with the largest weight; if several have this weight, the last one. Throws ConfigError if
-/// the network has no such loss or layer.
+/// Name of the layer that the main loss of `network` reads. This layer outputs a row of
+/// Network::classes() scores for each sample. The main loss is the classification loss with the
+/// largest weight; if several have this weight, the last one. `network` is usually
+/// Network::in_test(). Throws ConfigError if the network has no such loss or layer.
 std::string score_layer(const net::Network& network);
 
 /// A job's network in phase "test" with trained weights, forward only. Used by --test, --classify
 /// and --extract.
 class TrainedNet {
  public:
-  /// Loads the weights of the checkpoint `options.resume` or of the file `options.weights`, or
-  /// their EMA if the job uses EMA and the file has them. The outputs of the layers in `keep` can
-  /// be read (Net::output). Throws ConfigError if neither option is set, or if no weights fit.
+  /// Loads the weights of the checkpoint `options.resume` or of the file `options.weights`. Loads
+  /// their EMA instead if the job uses EMA and the file has it. The outputs of the layers in `keep`
+  /// can be read (Net::output). Throws ConfigError if neither option is set, or if no weights fit.
   TrainedNet(const Job& job, const RunOptions& options, const std::vector<std::string>& keep,
              Log& log);
 
   net::Net& net() { return engine_.net(); }
   const std::filesystem::path& weights() const { return weights_; }
-  std::optional<int64_t> step() const { return step_; }  ///< of a checkpoint
+  std::optional<int64_t> step() const { return step_; }  ///< null for a weights file
 
  private:
   Engine engine_;
@@ -40,15 +40,15 @@ class TrainedNet {
 };
 
 /// Options of a pass over the job's test set. RunOptions::stop stops the pass, and the console
-/// shows its progress. For `tested` see TestOptions.
+/// shows its progress. `tested`: TestOptions::tested.
 TestOptions test_options(const Job& job, const RunOptions& options, Console& console,
                          std::function<void(const data::Batch&)> tested);
 
-/// Class names of the run that `options` names. If this run has no class names: those of the job's
-/// data, if the data exist.
+/// Class names of the run that `options` names. If the run has none, those of the job's data, if
+/// the data exist.
 std::vector<std::string> class_names(const Job& job, const RunOptions& options);
 
-/// "cat", or "class 7" if the label has no name.
+/// The name of a label, such as "cat"; "class 7" if label 7 has no name.
 std::string class_name(const std::vector<std::string>& names, size_t label);
 
 }  // namespace poseidon::trainer

@@ -20,8 +20,8 @@ struct PublishedPlan {
   Json choices = Json::object();
   int64_t steps = 0;       ///< of the whole job
   int64_t first_step = 0;  ///< number of steps done before this view
-  /// Whether to make the checkpoint and the test that are due at first_step before the first step.
-  /// An earlier view may have ended before it made them.
+  /// Whether the workers first repeat the checkpoint and the test that are due after `first_step`
+  /// steps. An earlier view may have ended before these were complete.
   bool again = false;
   int64_t last_step = 0;  ///< last step of this run
   int64_t in_flight = 0;  ///< number of last steps done whose sums come from a checkpoint

@@ -6,7 +6,8 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// A worker that considers this process dead may be writing its own checkpoint.
+/// Limit on waiting for the lock of the checkpoint folder. A local worker that considers this
+/// process dead may hold the lock while it writes a checkpoint.
 constexpr auto kMostWaiting = std::chrono::seconds(10);
 
 }  // namespace

@@ -11,17 +11,17 @@
 
 namespace poseidon::trainer {
 
-/// Writes the checkpoints in a run's directory, removes old ones as configured, and knows the last
-/// one. Used by one thread.
+/// Writes the checkpoints of a run, removes old ones, and stores which one is the last. Used by one
+/// thread.
 class CheckpointFiles {
  public:
-  /// `directory` must outlive it; `keep`: train.keep_checkpoints.
+  /// `directory` must outlive this object; `keep`: train.keep_checkpoints.
   CheckpointFiles(RunDirectory& directory, int64_t keep) : directory_(directory), keep_(keep) {}
 
-  /// The run continues from this checkpoint.
+  /// The run continues from this checkpoint, which is the last one until write().
   void begin_from(int64_t step, const std::filesystem::path& file);
-  /// Writes the checkpoint of step `state.step`. `agreed` holds the expected digests of the
-  /// tensors; it may be null. Throws RunError; the previous checkpoint then remains the last one.
+  /// Writes the checkpoint of step `state.step`. `agreed`: expected digests of the tensors; null:
+  /// not checked. Throws RunError; the previous checkpoint then remains the last one.
   void write(const RunState& state, const RunTensors& tensors,
              const std::vector<int64_t>* agreed = nullptr);
 
@@ -29,7 +29,7 @@ class CheckpointFiles {
   std::optional<int64_t> last_step() const { return last_step_; }
   /// Weights file of the last checkpoint; "" before the first.
   const std::filesystem::path& last() const { return last_; }
-  /// "; the last checkpoint is ...", appended to messages.
+  /// "; the last checkpoint is ...", or "; there is no checkpoint yet", to append to a message.
   std::string last_text() const;
 
  private:

@@ -21,7 +21,7 @@ void put(const std::string& bytes) {
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, bytes.data(), bytes.size());
 }
 
-/// Cuts a line to one terminal row: a longer line could not be overwritten.
+/// Cuts a line to one row of the terminal. A longer line could not be overwritten.
 std::string_view cut_to_row(std::string_view line) {
   winsize size{};
   const bool known = ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
@@ -66,7 +66,7 @@ void Console::open_log(const std::filesystem::path& file, const std::string& hea
   try {
     log_.emplace(file);
   } catch (const RunError&) {
-    return;  // the folder is full or not writable; a required file reports that
+    return;  // no log: writing a required file will report the error
   }
   log_path_ = file;
   std::error_code failure;

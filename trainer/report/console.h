@@ -15,8 +15,8 @@
 
 namespace poseidon::trainer {
 
-/// Writes lines to standard error. On a terminal, it overwrites one live line below them. The lines
-/// of a run are also appended to a file. Thread-safe.
+/// Writes lines to standard error. On a terminal, it also shows one live line below them, which it
+/// overwrites. During a run, the lines are also appended to a log file. Thread-safe.
 class Console final : public Log {
  public:
   enum class Mode : uint8_t {
@@ -31,16 +31,16 @@ class Console final : public Log {
   void warning(std::string_view message) override { write("warning: " + std::string(message)); }
 
   bool live() const { return mode_ == Mode::kLive; }
-  /// Replaces the live line. Does nothing unless standard error is a terminal.
+  /// Replaces the live line. Does nothing if standard error is not a terminal.
   void show(std::string_view line);
-  /// Ends the live line, so that later output is below it.
+  /// Keeps the live line as it is; later output is below it.
   void finish();
 
-  /// Also appends all further lines to `file`, each with the time of day. First it writes `header`,
-  /// then the lines from before this call. Lines that cannot be written are dropped. A large file
-  /// is renamed to "<file>.1".
+  /// From now on, also appends all lines to `file`, each with its date and time (UTC). First writes
+  /// `header`, then the lines from before this call. Lines that cannot be written are dropped. If
+  /// the file is large, it is renamed to "<file>.1" and a new file begins.
   void open_log(const std::filesystem::path& file, const std::string& header);
-  /// Appends a line only to the file.
+  /// Appends a line to the log file only.
   void record(std::string_view line);
   void close_log();
 
@@ -57,14 +57,14 @@ class Console final : public Log {
   uint64_t log_bytes_ GUARDED_BY(mutex_) = 0;
 };
 
-/// Name of the log file in a run's directory.
+/// Name of the log file in a run directory.
 inline constexpr const char* kConsoleFile = "console.log";
 
 /// The first line of a session in the log file.
 std::string session_header(const std::string& command);
 
-/// Calls `run`, closes the console's log, and returns the result of `run`. After an exception, the
-/// log's last line is the error: the caller that prints the error has no access to the log.
+/// Calls `run`, closes the console's log, and returns the result of `run`. After an exception,
+/// first appends the error to the log: the caller prints the error when the log is already closed.
 template <class Run>
 auto recorded(Console& console, const Run& run) {
   struct Closing {

@@ -12,7 +12,7 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// Allowance for headers and for the small files of a run.
+/// Bytes reserved for headers of checkpoints and for the small files of a run.
 constexpr uint64_t kSmallFiles = 16 << 10;
 
 uint64_t bytes_of_tensors(const std::vector<NamedTensor>& tensors) {
@@ -66,7 +66,8 @@ CheckpointBytes checkpoint_bytes(const Json& list, int64_t in_flight) {
 
 uint64_t max_new_checkpoints(const TrainConfig& train, int64_t steps, int64_t existing) {
   const int64_t written = train.checkpoint_every > 0 ? steps / train.checkpoint_every + 1 : 1;
-  // All other existing checkpoints are removed after the first new one.
+  // At most `keep_checkpoints` newest ones, the best one and the one being written exist at one
+  // time.
   const int64_t kept = train.keep_checkpoints > 0 ? train.keep_checkpoints + 2 - existing : written;
   return static_cast<uint64_t>(std::max<int64_t>(1, std::min(written, kept)));
 }
@@ -76,7 +77,7 @@ void check_disk_space(const std::filesystem::path& run, const CheckpointBytes& b
   check_file_limit(bytes);
   std::error_code failure;
   const std::filesystem::space_info disk = std::filesystem::space(run, failure);
-  if (failure || disk.capacity == 0) return;  // the file system reports no size
+  if (failure || disk.capacity == 0) return;  // the file system does not report its size
   const uint64_t one = bytes.weights + bytes.state + kSmallFiles;
   if (disk.available < one)
     throw ConfigError(text(run.string(), ": the disk has ", bytes_text(disk.available),

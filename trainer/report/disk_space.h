@@ -11,7 +11,7 @@
 /// Checks before the first step that the disk has room for the files of a run.
 namespace poseidon::trainer {
 
-/// Bytes of the two files of a checkpoint, without headers.
+/// Bytes of the two files of a checkpoint (.safetensors, .state), without headers.
 struct CheckpointBytes {
   uint64_t weights = 0, state = 0;
 };
@@ -20,7 +20,8 @@ CheckpointBytes checkpoint_bytes(const RunTensors& tensors, int64_t in_flight);
 CheckpointBytes checkpoint_bytes(const Json& list, int64_t in_flight);
 
 /// Maximum number of checkpoints that a run of `steps` more steps adds to the `existing` ones at
-/// one time. It includes the newest ones, the best one, and the one being written.
+/// one time. It counts the newest ones (train.keep_checkpoints), the best one, and the one being
+/// written.
 uint64_t max_new_checkpoints(const TrainConfig& train, int64_t steps, int64_t existing);
 
 /// Throws ConfigError if the disk of folder `run` has no room for one checkpoint, or if the file

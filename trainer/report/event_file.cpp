@@ -49,7 +49,7 @@ uint32_t masked_crc(const std::string& bytes) {
 
 constexpr std::string_view kEventPrefix = "events.out.tfevents.", kEventSuffix = ".poseidon";
 
-/// The seconds in the name of an event file; -1 for another file.
+/// The seconds in the name of an event file; -1 for other names.
 int64_t seconds_in(const std::string& name) {
   if (!name.starts_with(kEventPrefix) || !name.ends_with(kEventSuffix)) return -1;
   int64_t seconds = -1;
@@ -58,8 +58,8 @@ int64_t seconds_in(const std::string& name) {
   return seconds;
 }
 
-/// Returns a name that sorts after all existing files, even if the clock was set back or shows the
-/// same second.
+/// Returns a path whose name sorts after all existing event files, even if the clock was set back
+/// or still shows the same second.
 std::filesystem::path path_in(const std::filesystem::path& folder, double now) {
   auto seconds = static_cast<int64_t>(now);
   std::error_code failure;

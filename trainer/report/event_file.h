@@ -15,11 +15,11 @@ namespace poseidon::trainer {
 using Scalar = std::pair<std::string, double>;
 
 /// An event file for TensorBoard: TFRecords of Event messages (tensorflow/core/util/event.proto).
-/// This code encodes them itself.
+/// Encoded here, without a protobuf library.
 class EventFile {
  public:
-  /// Creates "events.out.tfevents.<seconds>.poseidon" in `folder`. Its name sorts after all
-  /// existing event files: TensorBoard reads them in the order of their names.
+  /// Creates "events.out.tfevents.<seconds>.poseidon" in `folder`. The name sorts after all
+  /// existing event files, because TensorBoard reads them in the order of their names.
   EventFile(const std::filesystem::path& folder, double seconds_since_1970);
   /// A session begins with step `first_step`. TensorBoard then drops the points that earlier
   /// sessions wrote for this step and later steps.

@@ -5,7 +5,8 @@
 
 namespace poseidon::trainer {
 
-/// The last steps with a training or test line in a run directory's metrics.jsonl; 0: none.
+/// The largest steps with a training line and with a test line in metrics.jsonl of a run directory;
+/// 0: none.
 struct LastLines {
   int64_t trained = 0, tested = 0;
 };

@@ -27,8 +27,8 @@ double elapsed_of(const Json& line) {
   return known ? line["elapsed_s"].get<double>() : 0;
 }
 
-/// Keeps the lines of earlier sessions up to `step`. Removes the others, because the run repeats
-/// their steps.
+/// Keeps the lines of steps up to `step`. Removes the other lines, because the run repeats their
+/// steps.
 EarlierLines cut_after(const fs::path& path, int64_t step) {
   EarlierLines earlier;
   std::ifstream file(path);
@@ -69,8 +69,8 @@ std::string times_text(const StepTimes& times) {
   return formatted("%.0f+%.0f", times.compute_ms, times.wait_ms());
 }
 
-/// Milliseconds of compute and of waiting, by worker. With more than kWorkersShown workers it shows
-/// only the slowest, for which the others wait.
+/// Milliseconds of computing and of waiting, by worker. With more than kWorkersShown workers, only
+/// the slowest worker, for which the other workers wait.
 std::string workers_text(const std::vector<StepTimes>& workers) {
   if (workers.empty()) return "";
   if (workers.size() > kWorkersShown) {
@@ -153,8 +153,8 @@ void Metrics::write_line() {
   window_ = {};
 }
 
-/// A failed report must not end the run, unless another process owns the run now. Elapsed seconds
-/// continue from the session before.
+/// Appends a line to metrics.jsonl and to the TensorBoard file. A failed write does not end the
+/// run, unless another process now owns the run. "elapsed_s" continues from the previous session.
 void Metrics::append(Json line, std::span<const Scalar> scalars) {
   const std::chrono::duration<double> session = std::chrono::steady_clock::now() - start_;
   line["time"] = time_of_day(std::chrono::system_clock::now());

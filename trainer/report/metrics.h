@@ -16,14 +16,15 @@
 
 namespace poseidon::trainer {
 
-/// Lines of metrics.jsonl from earlier sessions of a run.
+/// What metrics.jsonl contains from earlier sessions of a run. Lines of later steps than the step
+/// from which the run continues are removed; the other lines are kept.
 struct EarlierLines {
-  Json last_train, last_test;  ///< among the lines that are kept; null: none
-  Json last;                   ///< the very last line, kept or not; null: none
-  double elapsed_s = 0;        ///< of the last line that is kept
+  Json last_train, last_test;  ///< the last kept line of each type; null: none
+  Json last;                   ///< the last line, even if it was removed; null: none
+  double elapsed_s = 0;        ///< "elapsed_s" of the last kept line
 };
 
-/// Reports of a run during the run: metrics.jsonl, the TensorBoard file, and the console.
+/// Reports the progress of a run to metrics.jsonl, the TensorBoard file, and the console.
 class Metrics {
  public:
   struct Options {
@@ -35,31 +36,31 @@ class Metrics {
     int64_t epoch_samples = 1;
     ScalarKeys scalars = {};       ///< of training
     ScalarKeys test_scalars = {};  ///< of tests
-    /// Called before lines are written. Throws RunError if writing is impossible, LockLost if
-    /// another process owns the run.
+    /// Called before each line is written. Throws RunError if nothing can be written, and LockLost
+    /// if another process owns the run.
     std::function<void()> before_writing = [] {};
   };
 
-  /// If lines cannot be written, warns once and continues without them, unless another process has
-  /// continued the run (LockLost). A resumed run keeps the lines of metrics.jsonl up to the step
-  /// from which it continues.
+  /// A resumed run keeps the lines of metrics.jsonl up to step `options.steps_done`. If a later
+  /// line cannot be written, this object warns once and the run continues. It throws LockLost if
+  /// another process has continued the run.
   Metrics(const std::filesystem::path& folder, const Options& options, Console& console);
 
   const EarlierLines& earlier() const { return earlier_; }
 
-  /// `last`: the run ends here, so the step is always written.
+  /// A step has been trained. `last`: the run ends with this step, so its line is always written.
   void trained(const StepReport& report, bool last);
-  /// The run has ended after the last reported step. Writes this step if it was not written.
+  /// The run has ended after the last reported step. Writes the line of this step if it is missing.
   void end();
   void tested(int64_t step, const TestResult& result);
-  /// Removes the lines of steps after `step`. Throws RunError.
+  /// Removes the lines of steps after `step`, because the run repeats them. Throws RunError.
   void forget_after(int64_t step);
 
-  /// Samples per second of training, without tests and checkpoints.
+  /// Samples per second of training, without the time of tests and checkpoints.
   double samples_per_second() const;
 
  private:
-  /// Totals over several steps: those since the last line, or all steps.
+  /// Totals over the steps since the last line, or over all steps.
   struct Window {
     int64_t steps = 0;
     StepTimes times;

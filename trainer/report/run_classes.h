@@ -9,18 +9,19 @@
 /// The class names with which a run was trained, from classes.json in its folder.
 namespace poseidon::trainer {
 
-/// Class names of the run that `options` resumes or whose weights it uses, in order of their
-/// labels; empty if no run is known.
+/// Class names of the run that `options` resumes or whose weights it uses, in the order of their
+/// labels; empty if there is no such run or the run has no class names.
 std::vector<std::string> classes_of_run(const RunOptions& options);
 
-/// Describes the first label with another meaning in `now`: `label 1 is "red" in the run and
-/// "green" now`; "" if there is no such label.
+/// Describes the first label with different names: `label 1 is "red" in the run and "green" now`;
+/// "" if there is no such label.
 std::string class_difference(const std::vector<std::string>& run,
                              const std::vector<std::string>& now);
 
 /// Throws ConfigError if the classes of the training set, `now`, differ from those of the run that
-/// `options` resumes or whose weights it uses: the outputs would mean other classes. If some
-/// weights do not fit (`all_fit` is false), the classes differ intentionally; this is only logged.
+/// `options` resumes or whose weights it uses: the outputs would mean other classes. Exception: if
+/// weights of another run do not all fit (`all_fit` is false), the difference counts as
+/// intentional, and is only logged.
 void check_classes_of_run(const RunOptions& options, const std::vector<std::string>& now,
                           bool all_fit, Log& log);
 

@@ -31,7 +31,7 @@ std::string make_id() {
   return hexadecimal(bytes);
 }
 
-/// "" if the file is missing, as in run directories of earlier versions.
+/// The id of a run; "" if the file is missing, as in run directories of earlier versions.
 std::string read_id(const fs::path& file) {
   if (!fs::exists(file)) return "";
   std::vector<std::byte> bytes;
@@ -54,7 +54,7 @@ bool holds_nothing(const fs::path& folder) {
   });
 }
 
-/// Whether a run creates such a file or folder before its first step.
+/// Whether `path` is a file or folder that a run creates before its first step.
 bool is_made_before_first_step(const fs::path& path) {
   constexpr std::array<std::string_view, 9> kNames{kRunFile,       kClassesFile,   "run.lock",
                                                    "config.json",  "network.json", "plan.json",
@@ -67,8 +67,8 @@ bool is_made_before_first_step(const fs::path& path) {
          name.starts_with("events.out.tfevents.") || is_half_done(path);
 }
 
-/// Whether the process that made this folder for a run ended before its first step. Such a folder
-/// has no results.
+/// Whether the process that created this run directory ended before its first step. Such a
+/// directory has no results.
 bool is_of_run_that_did_not_begin(const fs::path& folder) {
   std::error_code failure;
   if (!fs::exists(folder / "run.lock", failure)) return false;
@@ -110,8 +110,8 @@ RunDirectory::RunDirectory(fs::path path, bool resumed)
                     path_.string());
 }
 
-/// The process whose mkdir succeeds owns the folder, so processes that start in the same second get
-/// different folders.
+/// mkdir succeeds in only one process, so processes that start in the same second get different
+/// folders.
 RunDirectory::RunDirectory(const std::string& name) {
   const fs::path first = dated_path(name);
   made_ = uppermost_missing(first);
@@ -133,7 +133,7 @@ RunDirectory::~RunDirectory() {
   std::error_code ignored;
   if (!made_.empty()) {
     fs::remove_all(path_, ignored);
-    // Remove the parent folders that were created for this folder, unless they contain other files.
+    // Remove the parent folders that this object created, unless they contain other files.
     for (fs::path above = fs::absolute(path_); above != made_ && !ignored;) {
       above = above.parent_path();
       fs::remove(above, ignored);
@@ -189,8 +189,8 @@ void RunDirectory::write_or_warn(const char* file, const Json& json, Log& log) c
 void RunDirectory::write_config(const Job& job) const {
   Json config = resolved(job.config);
   config["network"] = "network.json";
-  // Store values that depend on the number of workers, so that the run can continue with another
-  // number.
+  // Store the values that were derived from the number of workers, so that the run can continue
+  // with another number.
   config["cluster"]["logical_shards"] = job.config.logical_shards();
   config["data"].erase("batch_per_worker");
   config["data"]["global_batch"] = job.config.global_batch();

@@ -27,7 +27,7 @@ std::string host_name() {
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "an unknown host";
 }
 
-/// "process 812 on head", for messages.
+/// The holder in the content of a lock file, for messages: "process 812 on head".
 std::string holder_in(const std::string& contents) {
   const Json json = Json::parse(contents, nullptr, false);
   if (!json.is_object() || !json.contains("pid") || !json.contains("host"))
@@ -60,7 +60,7 @@ std::string RunDirectoryLock::text_in(const fs::path& run) {
   try {
     read_file(run / kName, kMaxLockBytes, bytes);
   } catch (const ConfigError& error) {
-    throw RunError(error.what());  // the file belongs to this run, not to the user
+    throw RunError(error.what());  // not an error of the user's input
   }
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }

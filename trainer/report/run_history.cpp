@@ -29,7 +29,7 @@ Json list_under(const Json& object, const char* key) {
   return object.contains(key) && object[key].is_array() ? object[key] : Json::array();
 }
 
-/// Applies a line of the file to the list of sessions, in the format of summary.json.
+/// Applies a line of sessions.jsonl to the list of sessions, which has the format of summary.json.
 void take_line(Json& sessions, const Json& line) {
   const std::string type = type_of_line(line);
   if (type == "begin")
@@ -92,8 +92,8 @@ void RunHistory::begin() {
           {"first_step", options_.steps_done + 1}});
 }
 
-/// Ends the previous session if its process has disappeared. The last line of metrics.jsonl has the
-/// last step of that session.
+/// Ends the previous session if its process was killed before it wrote the end. The last line of
+/// metrics.jsonl has the last step of that session.
 void RunHistory::end_interrupted() {
   if (sessions_.empty() || sessions_.back().contains("how")) return;
   const Json& last = options_.last_line;
@@ -104,7 +104,7 @@ void RunHistory::end_interrupted() {
           {"how", "interrupted"}});
 }
 
-/// Writes only new events, so that the file grows linearly with their number.
+/// Writes only new events, so that the size of the file is linear in the number of events.
 void RunHistory::note_events(const Json& events) {
   begin();
   Json line{{"type", "events"},
@@ -124,7 +124,7 @@ void RunHistory::end(int64_t steps, std::string_view how) {
   append({{"type", "end"}, {"time", time_of_day()}, {"steps", steps}, {"how", how}});
 }
 
-/// A failed write of this log must not end the run.
+/// A failed write does not end the run.
 void RunHistory::append(const Json& line) {
   take_line(sessions_, line);
   try {

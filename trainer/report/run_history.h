@@ -24,7 +24,7 @@ class RunHistory {
     int64_t steps_done = 0;  ///< number of steps done when this session begins
     /// The last line of metrics.jsonl from the previous session; null if there is none.
     Json last_line;
-    /// Called before lines are written. Throws RunError if writing is not allowed.
+    /// Called before each line is written. Throws RunError if writing is not allowed.
     std::function<void()> before_writing = [] {};
   };
 
@@ -33,13 +33,14 @@ class RunHistory {
   RunHistory(Options options, Log& log);
 
   void begin();
-  /// Events of the nodes in this session so far, from ViewRecords::write_to().
+  /// All node failures and joins in this session so far, from ViewRecords::write_to().
   void note_events(const Json& events);
-  /// `how`: "finished", "stopped", or "failed: ...".
+  /// This session ends after `steps` steps of the run. `how`: "finished", "stopped", or "failed:
+  /// ...".
   void end(int64_t steps, std::string_view how);
 
   /// Adds "sessions" to a summary that has the events of this session. Replaces "losses" and
-  /// "joins" by the events of all sessions. Each event has the number of its "session". Replaces
+  /// "joins" by the events of all sessions, each with the number of its "session". Replaces
   /// "replayed_steps" and "lost_s" by the sums over all sessions.
   void add_to(Json& summary) const;
 
@@ -50,7 +51,7 @@ class RunHistory {
 
   const Options options_;
   Log& log_;
-  const std::string begun_;        ///< time of day
+  const std::string begun_;        ///< start of this session, from time_of_day()
   Json sessions_ = Json::array();  ///< the last one is this session, once it has begun
   bool has_begun_ = false, warned_ = false;
 };

@@ -49,14 +49,14 @@ void RunReport::trained(const StepReport& report, bool last) {
   metrics_.trained(report, last);
 }
 
-/// Compares a repeated step. Only the last step can be compared, but the members never go back
-/// further than the last step that all members had made.
+/// Compares a repeated step with its first result. Only the result of the last step is stored. This
+/// is enough: after a node failure, the members repeat at most this step.
 void RunReport::check_again(const StepReport& report) const {
   if (report.step == last_report_.step)
     check_same(text("step ", report.step), report.mean, last_report_.mean, 0);
 }
 
-/// After a change of workers a test is summed in another order, so the comparison has a tolerance.
+/// A repeated test is compared with a tolerance, because other workers may sum it in another order.
 void RunReport::tested(int64_t step, const TestResult& result) {
   if (last_test_ && step <= tested_step_) {
     if (step == tested_step_)
@@ -87,15 +87,15 @@ void RunReport::end(int64_t steps, const std::string& failure) {
   history_.end(steps, how);
 }
 
-/// Loss of the last step. If this session has made no step: loss of the last step that an earlier
-/// session logged.
+/// Loss of the last step. If this session has made no step, the loss of the last step in the
+/// metrics of earlier sessions; null if there is none.
 Json RunReport::trained_loss() const {
   if (last_report_.step > 0) return last_report_.mean.loss;
   const Json& earlier = metrics_.earlier().last_train;
   return earlier.is_null() ? Json() : earlier.value("loss", Json());
 }
 
-/// A value of the last test, possibly of an earlier session; null if there was no test, or if no
+/// A value of the last test, possibly of an earlier session. null if there was no test, or if no
 /// layer reports the value.
 Json RunReport::tested(const std::string& key) const {
   if (!last_test_) {

@@ -16,45 +16,45 @@ namespace poseidon::trainer {
 
 /// State of a run at its end, for summary.json.
 struct RunEnd {
-  int64_t first_step = 0;    ///< number of steps done before the run
-  int64_t steps = 0;         ///< number of steps done
+  int64_t first_step = 0;    ///< number of steps done before this session
+  int64_t steps = 0;         ///< number of steps done, up to the last checkpoint
   int64_t steps_of_job = 0;  ///< number of steps of the whole job
   double wall_seconds = 0;   ///< duration of the run
-  std::string device = {};   ///< kinds of device that computed
+  std::string device = {};   ///< devices of the workers, from names_of()
   int64_t servers = 0;
-  int64_t threads = 1;                        ///< of a worker
+  int64_t threads = 1;                        ///< compute threads of a worker
   double bytes_sent = 0, bytes_received = 0;  ///< payload, mean over the nodes
   std::string weights_sha256 = {}, state_sha256 = {};
   std::filesystem::path checkpoint = {};  ///< last checkpoint
 };
 
-/// A repeated step has produced another result.
+/// A repeated step or test has another result than before.
 class ReplayDiffers final : public RunError {
  public:
   using RunError::RunError;
 };
 
-/// Reports of a run: metrics during the run, and the summary at its end. Used by one thread.
+/// Reports a run: metrics during the run, and the summary at its end. Used by one thread.
 class RunReport {
  public:
   /// `directory` and `console` must outlive it.
   RunReport(const RunDirectory& directory, Metrics::Options options, Console& console);
 
-  /// `last`: the run ends here, so the step is always written. A repeated step is not written
-  /// twice. Throws ReplayDiffers if a repeated step or test has another result.
+  /// A step has been trained. `last`: the run ends with this step, so its line is always written. A
+  /// repeated step or test is not written again. Throws ReplayDiffers if it has another result.
   void trained(const StepReport& report, bool last);
   void tested(int64_t step, const TestResult& result);
   /// Discards the reports of steps after `step`, because the run will repeat these steps.
   void forget_after(int64_t step);
-  /// Events of the nodes in this session so far, from ViewRecords::write_to().
+  /// All node failures and joins in this session so far, from ViewRecords::write_to().
   void note_events(const Json& events) { history_.note_events(events); }
-  /// The run has ended after `steps` steps, possibly before its planned last step. `failure` is the
-  /// reason of a failure, or "".
+  /// The run has ended after `steps` steps, possibly before its planned last step. `failure`: why
+  /// the run failed; "": it did not.
   void end(int64_t steps, const std::string& failure);
-  /// Adds all sessions of the run to its summary.
+  /// Adds all sessions of the run to the summary of this session.
   void add_sessions(Json& summary) const { history_.add_to(summary); }
 
-  /// The last step that was trained in this run, counted from 1; 0 before the first.
+  /// The last step that was trained in this session, counted from 1; 0 before the first.
   int64_t last_step() const { return last_report_.step; }
   Json summary(const Job& job, const RunEnd& end) const;
 

@@ -10,10 +10,10 @@
 
 namespace poseidon::trainer {
 
-/// Keys for the scalars that the layers of a network report. "top1" is the accuracy that the layer
-/// with the largest loss weight reports; if several layers have this weight, the last one. If
-/// several layers report scalars, each scalar also has a key with its layer: "loss3/top1". The
-/// total loss has no key here.
+/// Keys for the scalars that the layers of a network report. "top1" is the accuracy from the layer
+/// with the largest loss weight; if several layers have this weight, from the last one. If several
+/// layers report scalars, each scalar also has a key with its layer, such as "loss3/top1". The
+/// total loss is not a scalar of a layer, so it has no key.
 class ScalarKeys {
  public:
   ScalarKeys() = default;
@@ -21,9 +21,9 @@ class ScalarKeys {
 
   /// Number of scalars per sample.
   size_t count() const { return count_; }
-  /// Each key with its value in `mean`; keys without a value are left out.
+  /// Each key with its value in `mean`. Keys without a value are omitted.
   std::vector<Scalar> named_values(const SampleSums& mean) const;
-  /// The value under one key.
+  /// The value of one key; nullopt if `mean` has none.
   std::optional<double> find(const std::string& key, const SampleSums& mean) const;
 
  private:

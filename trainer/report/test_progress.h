@@ -8,14 +8,14 @@
 
 namespace poseidon::trainer {
 
-/// Shows the progress of a test. On a terminal it overwrites one line; otherwise it writes a line
-/// after 10 s, 20 s, 40 s and so on. Used by one thread.
+/// Shows the progress of a test. On a terminal, it overwrites the live line. Otherwise it writes a
+/// line after 10 s, 20 s, 40 s and so on. Used by one thread.
 class TestProgress {
  public:
   /// `what` names the activity, for example "testing". `console` must outlive it.
   TestProgress(Console& console, std::string what) : console_(console), what_(std::move(what)) {}
 
-  /// `done` of `of` batches are tested; 0 begins a test.
+  /// `done` of `of` batches are tested. `done` = 0 begins a test.
   void at(int64_t done, int64_t of);
 
  private:

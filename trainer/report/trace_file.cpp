@@ -9,16 +9,16 @@ namespace poseidon::trainer {
 
 namespace {
 
-constexpr size_t kSpansOfNote = 20000;  // about a megabyte of JSON
+constexpr size_t kSpansOfNote = 20000;  // spans of one note, about 1 MB of JSON
 constexpr size_t kNumbersOfSpan = TraceNote::kNumbersOfSpan;
-/// Limit for one node. A node sends the spans and labels of two threads, and sends them twice if
-/// the job fails at its end.
+/// Limit on the spans and labels of one node. A node has at most two traced threads. It sends their
+/// spans twice if the job fails at its end.
 constexpr size_t kMaxTraceBytes = size_t{64} << 20;
 constexpr size_t kClockSamples = 64;
 
 double microseconds(int64_t ns) { return static_cast<double>(ns) / 1000; }
 
-/// Ids of processes and tracks, and the events that name them.
+/// Ids of processes and tracks in the trace file, and the events that define their names.
 class Names {
  public:
   int process(comm::NodeId node) {
@@ -159,7 +159,8 @@ void TraceCollection::answered(comm::NodeId node, const ClockNote& answer, int64
 }
 
 std::vector<TraceCollection::Event> TraceCollection::common_events() const {
-  // A recording consists of several notes. A thread with many spans has recorded fewer steps.
+  // The recording of a thread may be split into several notes. A thread with many spans has
+  // recorded fewer steps, so find the first step that all threads have.
   std::map<std::pair<comm::NodeId, std::string>, int64_t> first_step;
   for (const Thread& thread : threads_)
     for (const auto& span : thread.spans) {
@@ -180,7 +181,7 @@ std::vector<TraceCollection::Event> TraceCollection::common_events() const {
       events.push_back({&thread.labels[span.label], thread.node, span});
     }
   }
-  // Enclosing spans come before the spans that they contain.
+  // Spans come before the spans that they enclose.
   std::ranges::stable_sort(events, {}, [](const Event& event) {
     return std::pair(event.span.begin_ns, -event.span.end_ns);
   });

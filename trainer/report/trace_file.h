@@ -9,8 +9,8 @@
 #include "core/trace.h"
 #include "trainer/messages/notes.h"
 
-/// Merges the spans of many threads on many hosts into one file for Perfetto and chrome://tracing.
-/// See docs/trace.md.
+/// Merges the spans of many threads on many hosts into one file for the viewers Perfetto and
+/// chrome://tracing. See docs/trace.md.
 namespace poseidon::trainer {
 
 inline constexpr const char* kTraceFile = "trace.json";
@@ -21,19 +21,20 @@ inline constexpr int64_t kTraceSteps = 20;
 /// A thread's spans of the last kTraceSteps steps, split into notes of limited size.
 std::vector<TraceNote> write_spans(const TraceRecorder& recorder);
 
-/// Coordinator to member: requests the member's time. The member answers immediately.
+/// The note with which the coordinator requests a member's clock time, and the note with which the
+/// member immediately answers.
 ClockNote clock_question();
 ClockNote clock_answer(ClockNote question);
 
 /// Offset of another host's steady clock from the clock of this host. The other host reads its
-/// clock between our sending and our receiving. So the fastest recent round trip gives the
-/// narrowest bounds.
+/// clock after this host has sent the question and before this host receives the answer. So the
+/// fastest recent round trip gives the narrowest bounds.
 class ClockOffset {
  public:
   void add(int64_t asked_ns, int64_t there_ns, int64_t answered_ns);
-  /// 0 before the first answer.
+  /// The offset: positive if the other clock is ahead. 0 before the first answer.
   int64_t nanoseconds() const;
-  /// Half of the fastest recent round trip: an upper bound on the error.
+  /// Upper bound on the error: half of the fastest recent round trip.
   int64_t uncertainty_ns() const;
 
  private:
@@ -43,14 +44,15 @@ class ClockOffset {
   std::deque<Sample> samples_;
 };
 
-/// The spans of all processes of a run.
+/// The spans of all members of a run.
 class TraceCollection {
  public:
-  /// Adds a note of write_spans(). Throws ConfigError for invalid content, and for too much data.
+  /// Adds a note from write_spans(). Throws ConfigError if the content is invalid, or if the notes
+  /// of `node` are too large.
   void add(comm::NodeId node, const TraceNote& note);
   void answered(comm::NodeId node, const ClockNote& answer, int64_t answered_ns);
-  /// The steps that are complete on all threads, in times of this host's clock, in the Trace Event
-  /// Format.
+  /// The content of trace.json, in the Trace Event Format: the steps that all threads have
+  /// recorded, in times of this host's clock.
   Json events() const;
 
  private:
@@ -59,7 +61,7 @@ class TraceCollection {
     comm::NodeId node;
     TraceRecorder::Span span;
   };
-  /// One note of a thread's spans.
+  /// The spans of one note, which are from one thread.
   struct Thread {
     comm::NodeId node;
     std::vector<TraceRecorder::LabelText> labels;
@@ -72,7 +74,7 @@ class TraceCollection {
   std::map<comm::NodeId, ClockOffset> clocks_;
 };
 
-/// Writes trace.json into a run directory, and logs its path.
+/// Writes trace.json into `folder`, a run directory, and logs its path.
 void write_trace(const TraceCollection& trace, const std::filesystem::path& folder, Log& log);
 
 }  // namespace poseidon::trainer
