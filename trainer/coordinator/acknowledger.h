@@ -11,7 +11,7 @@ class CoordinatorIo;
 /// Workers store their reports until then (ReportLog). Used by the main thread.
 class Acknowledger {
  public:
-  /// `io` must outlive it.
+  /// `io` must outlive this object.
   explicit Acknowledger(CoordinatorIo& io) : io_(io) {}
 
   /// All steps of this view up to `step` are recorded, and all tests before `step`. `workers`:

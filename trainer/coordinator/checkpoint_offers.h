@@ -17,7 +17,7 @@ class CheckpointOffers {
  public:
   void add(uint16_t worker, CheckpointOfferNote kept);
   /// Adds a report of a step or test that the worker has stored with its in-memory checkpoint. Call
-  /// it after add(). Throws ConfigError if the reports of this worker are too large.
+  /// add() first. Throws ConfigError if the reports of this worker are too large.
   void add_report(uint16_t worker, std::string message);
   /// The job begins without some workers. `workers` lists the previous ranks of the present ones,
   /// in the order of their new ranks.
@@ -29,7 +29,7 @@ class CheckpointOffers {
   const CheckpointOfferNote* choose(int64_t step);
   /// Rank of the worker from the last choose(); empty if there is none.
   std::optional<uint16_t> chosen_worker() const { return chosen_worker_; }
-  /// Returns the offer of this worker if it is the chosen one and its step is `step`; else null.
+  /// Returns the chosen offer if it is from this worker and of this step; else null.
   const CheckpointOfferNote* asked_of(uint16_t worker, int64_t step) const;
   /// The checkpoint of this worker has arrived. No worker is chosen after this call.
   void fetched(uint16_t worker);

@@ -11,7 +11,7 @@ namespace poseidon::trainer {
 /// in the I/O thread.
 class CheckpointSession final : public comm::CheckpointReceiver {
  public:
-  /// Both must outlive it.
+  /// Both must outlive this object.
   CheckpointSession(const CoordinatorSetting& setting, CoordinatorSide& side)
       : setting_(setting), side_(side) {}
 

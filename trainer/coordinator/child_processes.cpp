@@ -52,7 +52,7 @@ std::vector<std::string> environment() {
   return variables;
 }
 
-/// Argument list for exec. `arguments` must outlive it.
+/// Argument list for exec. `arguments` must outlive the list.
 std::vector<char*> pointers(const std::vector<std::string>& arguments) {
   std::vector<char*> out;
   for (const std::string& argument : arguments) out.push_back(const_cast<char*>(argument.c_str()));
@@ -137,8 +137,8 @@ Descriptor ChildProcesses::open_log(Child& child) const {
   return log;
 }
 
-/// Describes the end of a process by its wait() status. If the process failed, includes the last
-/// line of its log.
+/// Describes the end of a process from its waitpid() status. If the process failed, includes the
+/// last line of its log.
 std::string ChildProcesses::how_it_ended(const Child& child, int status) {
   if (WIFSIGNALED(status))
     return text("it was ended by signal ", WTERMSIG(status), " (see ", child.log.string(), ")");
@@ -212,8 +212,8 @@ void ChildProcesses::wait(std::chrono::milliseconds grace) {
     child.killed = true;
     ::kill(child.process, SIGKILL);
   }
-  // SIGKILL ends a process that waits in the kernel for a disk or a file server only after the
-  // kernel's wait. So this process waits only for a limited time.
+  // A process that waits in the kernel for a disk or a file server does not end before that wait
+  // ends, even after SIGKILL. So wait for the children only for a limited time.
   const auto given_up = std::chrono::steady_clock::now() + kAfterKilling;
   while (!running_.empty() && std::chrono::steady_clock::now() < given_up) {
     ended();

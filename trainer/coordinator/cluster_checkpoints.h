@@ -20,7 +20,7 @@ class ClusterCheckpoints {
   /// Returns the state that a checkpoint of a step stores besides its tensors.
   using StateOf = std::function<RunState(int64_t step)>;
 
-  /// `directory` must outlive it; `keep`: train.keep_checkpoints.
+  /// `directory` must outlive this object; `keep`: train.keep_checkpoints.
   ClusterCheckpoints(RunDirectory& directory, int64_t keep, StateOf state_of,
                      comm::CheckpointQueue::Written written)
       : files_(directory, keep), state_of_(std::move(state_of)), queue_(std::move(written)) {}

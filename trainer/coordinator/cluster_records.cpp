@@ -16,8 +16,8 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// Returns the lowest rank on the job's kind of device. The run uses the choices of this worker:
-/// layout and algorithm of each layer.
+/// Returns the lowest rank on the job's kind of device, or nullopt. The run uses the choices of
+/// this worker: layout and algorithm of each layer.
 std::optional<uint16_t> chooser_of(const DeviceNotes& devices, const std::string& kind) {
   for (const auto& [rank, device] : devices)
     if (device.kind == kind) return rank;
@@ -170,8 +170,9 @@ void ClusterRecords::take_note(comm::NodeId node, const comm::Note& note) {
   values_.send(node.rank, views_.number(), decided_.published.first_step, io_);
 }
 
-/// The first note that arrives determines the tensors of all workers. plan.json has the choices of
-/// the worker from chooser_of(); if there is none, of worker 0.
+/// The first note that arrives determines the tensors of all workers. plan.json has the choices and
+/// implementations of the worker from chooser_of(). Without such a worker, plan.json has the
+/// implementations of worker 0.
 void ClusterRecords::take(comm::NodeId worker, const TensorsNote& note) {
   if (!values_.are_made())
     check_tensors(note.list, *job_.network, job_.config.optimizer, sum_steps_);

@@ -86,7 +86,7 @@ class ClusterRecords {
   Console& console_;
   std::shared_ptr<const Checkpoint> resumed_;  ///< null after the initial values are made
   DecidedPlan decided_;
-  std::optional<Schedule> schedule_;  ///< begin() sets it, and report_
+  std::optional<Schedule> schedule_;  ///< begin() sets schedule_ and report_
   std::optional<ClusterReport> report_;
   ViewRecords views_;
   int64_t first_step_ = 0;  ///< steps done before this session

@@ -35,7 +35,7 @@ class Gathered {
 /// Combines the members' reports into metrics during the run, and into tables at its end.
 class ClusterReport {
  public:
-  /// `plan` must outlive it.
+  /// `plan` must outlive this object.
   ClusterReport(const comm::Plan& plan, const RunDirectory& directory,
                 const Metrics::Options& metrics, Console& console);
 

@@ -161,7 +161,7 @@ Json ClusterRun::go() {
 }
 
 /// The members run on this host, so this process can check the data and estimate the memory first.
-/// Its errors and warnings are clearer than those of several children.
+/// One error or warning of this process is clearer than those of several children.
 void ClusterRun::inspect_data_and_memory() {
   const comm::Plan& plan = io_.plan().plan();
   const KnownData data = inspect_data(job_, console_);

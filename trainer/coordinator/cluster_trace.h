@@ -12,7 +12,8 @@ class CoordinatorIo;
 /// Used by the main thread.
 class ClusterTrace {
  public:
-  /// `io` must outlive it. `wanted`: the run has --trace. Without --trace no clocks are measured.
+  /// `io` must outlive this object. `wanted`: the run has --trace. Without --trace no clocks are
+  /// measured.
   ClusterTrace(CoordinatorIo& io, bool wanted) : io_(io), wanted_(wanted) {}
 
   /// Requests the clock time of all members, at most every 200 ms. Call it repeatedly during the

@@ -14,8 +14,8 @@ namespace poseidon::trainer {
 /// thread.
 class CoordinatorIo {
  public:
-  /// Starts to listen, but not the thread. `failed` is called in the I/O thread when that thread
-  /// fails. `log` must outlive this object. Throws ConfigError, RunError.
+  /// Starts to listen; begin() starts the thread. `failed` is called in the I/O thread when that
+  /// thread fails. `log` must outlive this object. Throws ConfigError, RunError.
   CoordinatorIo(const JoinOptions& join_options, RunPlan plan, Log& log,
                 std::function<void(std::exception_ptr)> failed);
   ~CoordinatorIo() { stop(); }

@@ -13,7 +13,7 @@ namespace poseidon::trainer {
 /// access and console output to the main thread.
 class CoordinatorSession final : public comm::JobObserver {
  public:
-  /// `side` must outlive it.
+  /// `side` must outlive this object.
   CoordinatorSession(CoordinatorSetting setting, CoordinatorSide& side)
       : setting_(std::move(setting)), side_(side) {}
 

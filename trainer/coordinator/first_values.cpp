@@ -10,8 +10,8 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// Wraps the setter of each tensor: it also sets the tensor's entry in `known`. The entry of the
-/// first tensor has the index `first`.
+/// Replaces the setter of each tensor by one that also sets the tensor's entry in `known`. The
+/// entry of the first tensor has the index `first`.
 void mark_known(std::vector<NamedTensor>& tensors, size_t first, std::vector<bool>& known) {
   for (size_t i = 0; i < tensors.size(); ++i)
     tensors[i].set = [&known, index = first + i,

@@ -29,8 +29,8 @@ int64_t count_of(comm::Role role, const std::vector<comm::NodeId>& members);
 /// The folder of the running program.
 std::filesystem::path program_folder();
 
-/// Returns a random secret for one run, as hexadecimal digits: programs that read a secret strip
-/// white space at its end, so raw bytes could change.
+/// Returns a random secret for one run, as hexadecimal digits. Raw bytes could end with white
+/// space, which programs that read a secret strip.
 comm::Secret random_secret();
 
 }  // namespace poseidon::trainer

@@ -11,7 +11,7 @@ namespace poseidon::trainer {
 /// which the run begins. Lives in the I/O thread.
 class PlanSession final : public comm::JobPlanner {
  public:
-  /// Both must outlive it.
+  /// Both must outlive this object.
   PlanSession(const CoordinatorSetting& setting, CoordinatorSide& side)
       : setting_(setting), side_(side) {}
 

@@ -16,7 +16,7 @@ namespace poseidon::trainer {
 namespace {
 
 /// A pipe that contains the secret as a line. `out` is the read end. `in` is the write end, which
-/// stays open as long as this process runs.
+/// SshLauncher keeps open.
 struct SecretInput {
   Descriptor out, in;
 };

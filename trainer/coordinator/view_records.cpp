@@ -55,7 +55,7 @@ void ViewRecords::join(comm::NodeId who, const std::string& address) {
 }
 
 /// If another member failed before this view started, the next view that starts records "lost_s",
-/// for both failures.
+/// from the first failure on.
 void ViewRecords::started(Clock::time_point when, const std::vector<comm::RosterEntry>& members) {
   record_workers(members);
   if (!ended_since_ || !lost_.empty()) return;

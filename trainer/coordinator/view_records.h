@@ -20,8 +20,8 @@ class ViewRecords {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// A view with this plan begins and continues after `first_step` steps. `made`: number of steps
-  /// that were made before; the view repeats those after `first_step`.
+  /// A view with this plan begins after `first_step` steps. `made`: number of steps that earlier
+  /// views made. The view repeats those after `first_step`.
   void add(const comm::Plan& plan, int64_t first_step, int64_t made);
   /// A member of the current view has failed. `why`: complete message about the failure.
   void record_failure(const comm::NodeFailure& node_failure, const std::string& why,
@@ -74,7 +74,7 @@ class ViewRecords {
   Json views_ = Json::array(), losses_ = Json::array(), joins_ = Json::array();
   std::vector<std::string> lost_;  ///< messages about failures in the current view
   std::vector<Json> joining_;      ///< entries for `joins_` of nodes that join the next view
-  std::optional<Clock::time_point> ended_since_;  ///< time at which the last started view ended
+  std::optional<Clock::time_point> ended_since_;  ///< when the last started view ended
 };
 
 }  // namespace poseidon::trainer

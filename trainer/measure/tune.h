@@ -12,9 +12,9 @@
 
 namespace poseidon::trainer {
 
-/// --tune: times alternatives for the job's layers (algorithm of each pass, layout of the
-/// activations), and selects those that are faster than the fixed rule by more than the noise.
-/// Returns {"name", "rule_ms", "tuned_ms", "choices": {layer: choice}}, which is the format of a
+/// --tune: times alternatives for the job's layers: the algorithm of each pass, the layout of the
+/// activations. Selects those that are faster than the fixed rule by more than the noise. Returns
+/// {"name", "rule_ms", "tuned_ms", "choices": {layer: choice}}, which is the format of a
 /// device.choices file. Only this code selects implementations by timing.
 Json tune(const Job& job, Log& log);
 

@@ -23,8 +23,8 @@ struct TimesNote : LayerTimes {
   static constexpr const char* kAbout = "times";
 };
 
-/// Worker to coordinator, after the worker has built its net: the tensors of a checkpoint, the
-/// layers' choices (layout and algorithm) and implementations, and the number of compute threads.
+/// Worker to coordinator, after the worker has built its net. Contains the tensors of a checkpoint,
+/// choices (layout and algorithm) and implementations by layer, and the number of compute threads.
 struct TensorsNote {
   static constexpr const char* kAbout = "tensors";
   Json list = Json::object();  ///< from tensor_list()
@@ -135,8 +135,8 @@ struct ClockNote {
   void describe(Fields& fields);
 };
 
-/// Coordinator to the worker that has sent the checkpoint of a step: the checkpoint is complete,
-/// and written if it was not for joiners.
+/// Coordinator to the worker that has sent the checkpoint of a step: the checkpoint is written, or
+/// forwarded to the joiners that need its values.
 struct WrittenNote {
   static constexpr const char* kAbout = "written";
   void describe(Fields&) {}

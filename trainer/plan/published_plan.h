@@ -47,8 +47,8 @@ void set_end(PublishedPlan& published, const Job& job, int64_t samples, const Ru
 
 Json write_published_plan(PublishedPlan published);
 PublishedPlan read_published_plan(const Json& json);
-/// Warns if a logical shard is now computed differently than before the checkpoint: on another kind
-/// of device, with other arithmetic or another number of threads.
+/// Warns if a logical shard is now computed differently than before the checkpoint: by another kind
+/// of device, other arithmetic or another number of threads.
 void warn_of_other_devices(const RunState& before, const PublishedPlan& now, const Job& job,
                            Log& log);
 /// Describes the first such difference between the plans of two successive views; "" if each shard
@@ -60,8 +60,8 @@ std::string moved_shard(const Json& plan_before, const Json& plan_now, const Job
 comm::Plan read_sync_plan(const PublishedPlan& published, const Job& job, comm::NodeId self);
 
 /// Options of a worker's net with `versions` versions of everything that an update changes. The
-/// published choices apply only to the job's kind of device. Another kind of device uses its fixed
-/// rule (Layer::choice()). Throws ConfigError.
+/// published choices apply only to the job's kind of device. On another kind of device, the layers
+/// select their choices by a fixed rule. Throws ConfigError.
 net::Net::Options net_options(const Job& job, const PublishedPlan& published,
                               const comm::Plan& plan, int versions);
 

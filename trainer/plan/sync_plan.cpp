@@ -46,8 +46,8 @@ comm::LayerTraffic traffic_of(const net::Node& node) {
 comm::Overlap overlap_of(const JobConfig& config) {
   if (config.comm.overlap == comm::Overlap::kNone) return comm::Overlap::kNone;
   // Clipping needs the common norm of all gradients, so all sums must arrive before the first
-  // update. With staleness, these are sums of an earlier step, which had the time of later steps to
-  // arrive.
+  // update. With staleness, these are sums of an earlier step, and they arrive while later steps
+  // are computed.
   const bool clips = config.optimizer.clip_norm > 0 && config.comm.staleness == 0;
   const bool barrier = config.comm.overlap == comm::Overlap::kBarrier || clips;
   return barrier ? comm::Overlap::kBarrier : comm::Overlap::kPriority;

@@ -29,9 +29,9 @@ comm::PlanRequest plan_request(const Job& job);
 /// forward pass. `file` names the source of `timing` in messages. Throws ConfigError.
 void add_times(comm::PlanRequest& request, const LayerTimes& timing, const std::string& file);
 
-/// The existing plan that a run follows: the plan in the file "comm.plan", if the job names one;
-/// else the plan of the checkpoint `resumed`, unless it is null or `replan` is set. nullopt if the
-/// run makes a new plan. Throws ConfigError.
+/// The existing plan that a run follows; nullopt if the run makes a new plan. If the job names a
+/// file "comm.plan", returns the plan in this file. Otherwise returns the plan of the checkpoint
+/// `resumed`, unless this is null or `replan` is set. Throws ConfigError.
 std::optional<comm::Plan> earlier_plan(const Job& job, const comm::PlanRequest& request,
                                        const Checkpoint* resumed, bool replan);
 

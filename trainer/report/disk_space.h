@@ -24,9 +24,9 @@ CheckpointBytes checkpoint_bytes(const Json& list, int64_t in_flight);
 /// written.
 uint64_t max_new_checkpoints(const TrainConfig& train, int64_t steps, int64_t existing);
 
-/// Throws ConfigError if the disk of folder `run` has no room for one checkpoint, or if the file
-/// size limit is below the larger file of a checkpoint. Warns if there is no room for all
-/// checkpoints of `steps` more steps.
+/// Throws ConfigError if the disk of folder `run` has no room for one checkpoint. Also throws if
+/// the file size limit (ulimit -f) is below the larger file of a checkpoint. Warns if there is no
+/// room for all checkpoints of `steps` more steps.
 void check_disk_space(const std::filesystem::path& run, const CheckpointBytes& bytes,
                       const TrainConfig& train, int64_t steps, Log& log);
 

@@ -10,7 +10,7 @@
 namespace poseidon::trainer {
 
 /// Class names of the run that `options` resumes or whose weights it uses, in the order of their
-/// labels; empty if there is no such run or the run has no class names.
+/// labels. Empty if there is no such run, or if the run has no class names.
 std::vector<std::string> classes_of_run(const RunOptions& options);
 
 /// Describes the first label with different names: `label 1 is "red" in the run and "green" now`;
@@ -18,10 +18,10 @@ std::vector<std::string> classes_of_run(const RunOptions& options);
 std::string class_difference(const std::vector<std::string>& run,
                              const std::vector<std::string>& now);
 
-/// Throws ConfigError if the classes of the training set, `now`, differ from those of the run that
-/// `options` resumes or whose weights it uses: the outputs would mean other classes. Exception: if
-/// weights of another run do not all fit (`all_fit` is false), the difference counts as
-/// intentional, and is only logged.
+/// Compares the classes of the training set, `now`, with those of the run that `options` resumes or
+/// whose weights it uses. If they differ, throws ConfigError, because the outputs would mean other
+/// classes. Exception: if some weights of another run do not fit (`all_fit` is false), the
+/// difference counts as intentional, and is only logged.
 void check_classes_of_run(const RunOptions& options, const std::vector<std::string>& now,
                           bool all_fit, Log& log);
 

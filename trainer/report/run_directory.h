@@ -21,8 +21,9 @@ inline constexpr const char* kClassesFile = "classes.json";
 /// TensorBoard file and checkpoints/.
 class RunDirectory {
  public:
-  /// For the folder `path`. Only reads. Throws ConfigError if the folder is not empty, unless it is
-  /// the folder of the resumed run (`resumed`), or of a run that ended before its first step.
+  /// For the folder `path`. Only reads. Throws ConfigError if the folder is not empty. Two kinds of
+  /// folders are allowed: that of the resumed run (`resumed`), and that of a run that ended before
+  /// its first step.
   RunDirectory(std::filesystem::path path, bool resumed);
   /// Creates an empty folder "runs/<name>-<date>-<time>". If a folder with this name exists,
   /// appends a number. Throws RunError.

@@ -12,11 +12,14 @@
 namespace poseidon::trainer {
 
 /// The sessions of a run, with their times, hosts and node events. A session is one process that
-/// has made steps of the run. `sessions.jsonl` in the run's folder stores the sessions, one JSON
-/// object per line. {"type": "begin", "time", "host", "pid", "first_step"} begins a session.
-/// {"type": "events", "losses", "joins", "replayed_steps", "lost_s"} has the node failures and
-/// joins since the previous line, and the totals of the session so far. {"type": "end", "time",
-/// "steps", "how"} ends a session. Used by one thread.
+/// has made steps of the run. `sessions.jsonl` in the run directory stores the sessions as lines of
+/// JSON:
+/// - {"type": "begin", "time", "host", "pid", "first_step"} begins a session.
+/// - {"type": "events", "losses", "joins", "replayed_steps", "lost_s"} has the node failures and
+///   joins since the previous line, and the totals of the session so far.
+/// - {"type": "end", "time", "steps", "how"} ends a session.
+///
+/// Used by one thread.
 class RunHistory {
  public:
   struct Options {

@@ -37,7 +37,7 @@ class ReplayDiffers final : public RunError {
 /// Reports a run: metrics during the run, and the summary at its end. Used by one thread.
 class RunReport {
  public:
-  /// `directory` and `console` must outlive it.
+  /// `directory` and `console` must outlive this object.
   RunReport(const RunDirectory& directory, Metrics::Options options, Console& console);
 
   /// A step has been trained. `last`: the run ends with this step, so its line is always written. A

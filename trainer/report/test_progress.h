@@ -12,7 +12,7 @@ namespace poseidon::trainer {
 /// line after 10 s, 20 s, 40 s and so on. Used by one thread.
 class TestProgress {
  public:
-  /// `what` names the activity, for example "testing". `console` must outlive it.
+  /// `what` names the activity, for example "testing". `console` must outlive this object.
   TestProgress(Console& console, std::string what) : console_(console), what_(std::move(what)) {}
 
   /// `done` of `of` batches are tested. `done` = 0 begins a test.
