@@ -20,7 +20,7 @@ struct ClusterOptions {
   comm::Secret secret;
   comm::TlsFiles tls = {};  ///< only with `external`
   bool insecure = false;
-  /// Called with the known part of summary.json if a run fails after its start.
+  /// Called with the known part of summary.json if a run fails after a complete step.
   std::function<void(const Json&)> failed = [](const Json&) {};
 };
 
