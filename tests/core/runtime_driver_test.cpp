@@ -52,6 +52,16 @@ class TakesMemory final : public Operation {
   RuntimeDriver& driver_;
 };
 
+/// Gives other threads time while it is issued.
+class SlowToIssue final : public Operation {
+ public:
+  std::string name() const override { return "slow to issue"; }
+  void visit(MemoryVisitor&) const override {}
+  void issue(const Executor&) const override {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+};
+
 std::unique_ptr<const Operation> work(
     std::string name, std::function<void()> body = [] {}) {
   return std::make_unique<Work>(std::move(name), std::move(body));
@@ -282,6 +292,22 @@ TEST_CASE("RuntimeDriver: a failure during a capture names the operation, and th
   driver.issue(stream, work("another", [&] { done = true; }));
   driver.record(stream)->wait();
   CHECK(done);
+}
+
+TEST_CASE("RuntimeDriver: another thread that allocates and frees does not break a capture") {
+  const Machine machine;
+  std::atomic<bool> ends = false;
+  const auto allocating = std::async(std::launch::async, [&] {
+    RuntimeDriver driver(0);
+    while (!ends) driver.allocate(8, MemoryKind::kDevice, "a checkpoint");
+  });
+  RuntimeDriver driver(0);
+  const Stream stream = driver.make_stream(StreamPriority::kNormal);
+  std::vector<GraphNode> nodes(1);
+  nodes[0].operation = std::make_shared<SlowToIssue>();
+  for (int i = 0; i < 100; ++i)
+    CHECK(error_of<RunError>([&] { driver.make_graph(stream, nodes); }) == "");
+  ends = true;
 }
 
 TEST_CASE("RuntimeDriver: a failure of a graph's kernel names the graph's last operation") {

@@ -1,5 +1,7 @@
 #include "core/cuda/runtime/gpus.h"
 
+#include <map>
+
 #include "core/counted.h"
 #include "core/cuda/runtime/call.h"
 
@@ -43,7 +45,17 @@ Gpu gpu_at(int index) {
           .minor = properties.minor};
 }
 
+/// The mutexes live as long as the process: memory of a GPU may be freed at the end of the process.
+std::recursive_mutex& mutex_of(int gpu) {
+  static auto* const mutexes_mutex = new std::mutex;
+  static auto* const mutexes = new std::map<int, std::recursive_mutex>;
+  const std::lock_guard lock(*mutexes_mutex);
+  return (*mutexes)[gpu];
+}
+
 }  // namespace
+
+GpuLock::GpuLock(int gpu) : lock_(mutex_of(gpu)) {}
 
 GpuList list_gpus() {
   GpuList list{.gpus = {},

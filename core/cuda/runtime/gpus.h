@@ -1,5 +1,7 @@
 #pragma once
 
+#include <mutex>
+
 #include "core/cuda/gpu_list.h"
 
 namespace poseidon::cuda {
@@ -9,5 +11,17 @@ GpuList list_gpus();
 
 /// Makes a GPU the current one of the calling thread. Throws ConfigError if that is impossible.
 void use_gpu(int index);
+
+/// Excludes other threads of this process from two kinds of calls on one GPU: stream capture, and
+/// calls that wait for the whole GPU, allocate or free memory. CUDA invalidates a capture if
+/// another thread waits for the GPU. A thread may hold several locks of one GPU, because work that
+/// is captured may try to allocate: CUDA then refuses the call.
+class GpuLock {
+ public:
+  explicit GpuLock(int gpu);
+
+ private:
+  std::unique_lock<std::recursive_mutex> lock_;
+};
 
 }  // namespace poseidon::cuda

@@ -11,7 +11,8 @@ namespace poseidon::cuda {
 
 namespace {
 
-/// Waits for all work of a GPU. Ignores errors: the calls that issue work report them.
+/// Waits for all work of a GPU. Ignores errors: the calls that issue work report them. The caller
+/// holds the GpuLock.
 void finish_work(int gpu) noexcept {
   static_cast<void>(cudaSetDevice(gpu));
   static_cast<void>(cudaDeviceSynchronize());
@@ -45,6 +46,7 @@ class RuntimeDriver::RuntimeGraph final : public Graph {
     check_call(cudaGraphInstantiate(&launchable_, captured, 0), "cudaGraphInstantiate");
   }
   ~RuntimeGraph() override {
+    const GpuLock lock(gpu_);
     finish_work(gpu_);
     static_cast<void>(cudaGraphExecDestroy(launchable_));
   }
@@ -64,10 +66,10 @@ class RuntimeDriver::RuntimeGraph final : public Graph {
 
 /// Captures a stream: while this object exists, work issued to the stream becomes part of a graph
 /// and is not done. Calls that this thread may not make during a capture, such as allocation, fail.
-/// Other threads are not restricted.
+/// Other threads wait with such calls until the capture has ended (GpuLock).
 class RuntimeDriver::Capture {
  public:
-  explicit Capture(cudaStream_t stream) : stream_(stream) {
+  Capture(int gpu, cudaStream_t stream) : lock_(gpu), stream_(stream) {
     check_call(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal),
                "cudaStreamBeginCapture");
   }
@@ -88,6 +90,7 @@ class RuntimeDriver::Capture {
   }
 
  private:
+  const GpuLock lock_;
   const cudaStream_t stream_;
   cudaGraph_t graph_ = nullptr;
   bool ended_ = false;
@@ -97,6 +100,7 @@ RuntimeDriver::RuntimeDriver(int index) : index_(index) { use_gpu(index); }
 
 RuntimeDriver::~RuntimeDriver() {
   for (const StreamState& stream_state : stream_states_) stream_state.tasks->end();
+  const GpuLock lock(index_);
   finish_work(index_);
   for (const StreamState& stream_state : stream_states_)
     static_cast<void>(cudaStreamDestroy(stream_state.stream));
@@ -104,6 +108,7 @@ RuntimeDriver::~RuntimeDriver() {
 
 Buffer RuntimeDriver::allocate(size_t bytes, MemoryKind place, std::string_view purpose) {
   if (bytes == 0) return {};
+  const GpuLock lock(index_);
   return place == MemoryKind::kDevice ? device_memory(bytes, purpose)
                                       : staging_memory(bytes, purpose);
 }
@@ -114,6 +119,7 @@ Buffer RuntimeDriver::device_memory(size_t bytes, std::string_view purpose) cons
   if (result == cudaErrorMemoryAllocation) out_of_memory(bytes, purpose, "of device memory");
   check_call(result, "cudaMalloc");
   Buffer buffer(data, bytes, [gpu = index_](void* memory, size_t) {
+    const GpuLock lock_to_free(gpu);
     finish_work(gpu);
     static_cast<void>(cudaFree(memory));
   });
@@ -130,6 +136,7 @@ Buffer RuntimeDriver::staging_memory(size_t bytes, std::string_view purpose) con
   check_call(result, "cudaHostAlloc");
   std::memset(data, 0, bytes);
   return Buffer(data, bytes, [gpu = index_](void* memory, size_t) {
+    const GpuLock lock_to_free(gpu);
     finish_work(gpu);
     static_cast<void>(cudaFreeHost(memory));
   });
@@ -190,7 +197,7 @@ std::shared_ptr<const Graph> RuntimeDriver::make_graph(Stream stream,
                                                        std::vector<GraphNode> nodes) {
   StreamState& through = stream_state(stream);
   const auto last = through.last;
-  Capture capture(through.stream);
+  Capture capture(index_, through.stream);
   for (const GraphNode& node : nodes)
     if (node.operation != nullptr)
       issue(through, node.operation);

@@ -24,7 +24,7 @@ struct CUgraphExec_st {
 
 /// A stream: a thread that does the stream's work in order.
 struct CUstream_st {
-  CUstream_st() : thread([this] { run(); }) {}
+  explicit CUstream_st(int owner) : gpu(owner), thread([this] { run(); }) {}
   ~CUstream_st() {
     give(nullptr);
     thread.join();
@@ -53,10 +53,12 @@ struct CUstream_st {
     }
   }
 
+  const int gpu;
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<std::function<void()>> queue;
   std::optional<CUgraph_st> captured;  ///< only during a capture
+  bool capture_is_valid = true;
   std::thread thread;
 };
 
@@ -104,17 +106,23 @@ namespace {
 std::mutex streams_mutex;
 std::deque<cudaStream_t> all_streams;
 
-/// The stream that this thread captures, or null. Calls that wait or allocate fail during a
-/// capture.
-thread_local cudaStream_t capturing = nullptr;
-thread_local bool capture_is_valid = true;
+/// The GPU that this thread uses.
+thread_local int current_gpu = 0;
 
 cudaError_t said() { return emulated_cuda_runtime().sticky; }
 
+/// Calls that wait for a GPU, allocate or free fail while any thread captures a stream of this GPU,
+/// and invalidate the capture.
 cudaError_t refused_while_capturing() {
-  if (capturing == nullptr) return cudaSuccess;
-  capture_is_valid = false;
-  return cudaErrorStreamCaptureUnsupported;
+  const std::lock_guard lock(streams_mutex);
+  cudaError_t result = cudaSuccess;
+  for (const cudaStream_t stream : all_streams) {
+    const std::lock_guard lock_stream(stream->mutex);
+    if (stream->gpu != current_gpu || !stream->captured) continue;
+    stream->capture_is_valid = false;
+    result = cudaErrorStreamCaptureUnsupported;
+  }
+  return result;
 }
 
 cudaError_t take_memory(void** data, size_t bytes) {
@@ -127,9 +135,10 @@ cudaError_t take_memory(void** data, size_t bytes) {
 }
 
 cudaError_t give_memory_back(void* data) {
+  const cudaError_t refused = refused_while_capturing();
   std::free(data);
   --emulated_cuda_runtime().allocations;
-  return said();
+  return refused != cudaSuccess ? refused : said();
 }
 
 }  // namespace
@@ -177,11 +186,15 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int index) {
   properties->minor = 0;
   return cudaSuccess;
 }
-cudaError_t cudaSetDevice(int) { return said(); }
+cudaError_t cudaSetDevice(int gpu) {
+  current_gpu = gpu;
+  return said();
+}
 cudaError_t cudaDeviceSynchronize() {
   if (refused_while_capturing() != cudaSuccess) return cudaErrorStreamCaptureUnsupported;
   const std::lock_guard lock(streams_mutex);
-  for (const cudaStream_t stream : all_streams) stream->finish();
+  for (const cudaStream_t stream : all_streams)
+    if (stream->gpu == current_gpu) stream->finish();
   return said();
 }
 cudaError_t cudaMalloc(void** data, size_t bytes) { return take_memory(data, bytes); }
@@ -212,7 +225,7 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
   return said();
 }
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int) {
-  *stream = new CUstream_st;
+  *stream = new CUstream_st(current_gpu);
   ++emulated_cuda_runtime().streams;
   const std::lock_guard lock(streams_mutex);
   all_streams.push_back(*stream);
@@ -277,17 +290,15 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
   const std::lock_guard lock(stream->mutex);
   stream->captured.emplace();
-  capturing = stream;
-  capture_is_valid = true;
+  stream->capture_is_valid = true;
   return said();
 }
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   const std::lock_guard lock(stream->mutex);
-  capturing = nullptr;
   *graph = nullptr;
   const CUgraph_st captured = std::move(*stream->captured);
   stream->captured.reset();
-  if (!capture_is_valid) return cudaErrorStreamCaptureInvalidated;
+  if (!stream->capture_is_valid) return cudaErrorStreamCaptureInvalidated;
   *graph = new CUgraph_st(captured);
   ++emulated_cuda_runtime().graphs;
   return said();
