@@ -44,6 +44,8 @@ JOB = {
     "optimizer": {"type": "sgd", "learning_rate": 0.05, "momentum": 0.9, "weight_decay": 0.001},
     "train": {"steps": STEPS, "seed": 3, "log_every": 1000},
     "cluster": {"logical_shards": 2}, "device": {"threads": 1}}
+# Seconds. A coordinator that is stopped during a write holds the lock of the checkpoints; workers wait for it.
+LOCK_WAIT = 5
 FAULTS = ["kill", "stop", "group", "disk", "slow disk", "cut", "silence"]
 # A slow disk: fsync takes half a second in a quarter of the calls, and 20 ms in the others.
 SLOW_DISK = """
@@ -294,6 +296,8 @@ class Round:
         if victim is not None and self.fault != "group":
             survivors.remove(victim) if self.fault in ("kill", "stop") else None
         limit = 60 if self.fault == "disk" else self.options.timeout + self.options.slack
+        if self.fault == "stop" and self.role == "coordinator":
+            limit += LOCK_WAIT
         if self.lasting:
             limit += 60 if victim is None else 0
             self.see_members_words(limit)
