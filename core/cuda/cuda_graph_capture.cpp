@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "core/error.h"
+#include "core/log.h"
 
 namespace poseidon::cuda {
 
@@ -73,8 +74,32 @@ void CudaGraphCapture::issue(const GraphKey& key, const std::function<void()>& w
   if (found == known_.end()) return issue_first(key, work);
   CapturedWork& known = found->second;
   if (compares_) expect_same(key, known.nodes, device_.nodes_of(work));
-  if (known.graph == nullptr) known.graph = device_.make_graph(device_.nodes_of(work));
+  if (known.graph == nullptr && !known.refused) make_graph(known, key, work);
+  if (known.refused) return work();
   if (!known.graph->nodes().empty()) device_.issue(known.graph);
+}
+
+/// Throws OutOfMemory: a smaller batch may help.
+void CudaGraphCapture::make_graph(CapturedWork& known, const GraphKey& key,
+                                  const std::function<void()>& work) {
+  std::vector<GraphNode> nodes = device_.nodes_of(work);
+  try {
+    known.graph = device_.make_graph(std::move(nodes));
+  } catch (const OutOfMemory&) {
+    throw;
+  } catch (const RunError& error) {
+    known.refused = true;
+    warn(key, error.what());
+  }
+}
+
+void CudaGraphCapture::warn(const GraphKey& key, const std::string& reason) {
+  if (has_warned_ || device_.settings().log == nullptr) return;
+  has_warned_ = true;
+  device_.settings().log->warning(text(
+      "CUDA refused the ", text_of(key), " (", reason,
+      "); the run issues these operations one by one, with equal results. Further refusals are "
+      "not reported; \"device.graphs\": false turns graphs off"));
 }
 
 }  // namespace poseidon::cuda

@@ -9,7 +9,8 @@ namespace poseidon::cuda {
 
 /// Issues recurring GPU work. The first time, it issues the operations one by one, because
 /// libraries load code and allocate memory when they are first called. From the second time on, it
-/// issues them as a graph.
+/// issues them as a graph. If CUDA refuses to make the graph, it warns and always issues this work
+/// one by one.
 class CudaGraphCapture final : public GraphCapture {
  public:
   explicit CudaGraphCapture(CudaDevice& device)
@@ -20,14 +21,18 @@ class CudaGraphCapture final : public GraphCapture {
 
  private:
   struct CapturedWork {
-    std::shared_ptr<const Graph> graph;  ///< null: issued only once so far
+    std::shared_ptr<const Graph> graph;  ///< null: issued only once so far, or refused
+    bool refused = false;                ///< CUDA has refused to make the graph
     std::vector<GraphNode> nodes;        ///< as issued the first time, for comparison
   };
 
   void issue_first(const GraphKey& key, const std::function<void()>& work);
+  void make_graph(CapturedWork& known, const GraphKey& key, const std::function<void()>& work);
+  void warn(const GraphKey& key, const std::string& reason);
 
   CudaDevice& device_;
   const bool compares_;
+  bool has_warned_ = false;
   std::map<GraphKey, CapturedWork> known_;
 };
 

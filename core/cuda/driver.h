@@ -61,7 +61,8 @@ class Driver {
   virtual void copy(Stream stream, const void* from, void* to, size_t bytes) = 0;
   /// Makes a graph for this stream, with its priority. Each node must have been issued individually
   /// before, because libraries load code and allocate memory when they are first called. A graph
-  /// cannot contain these actions.
+  /// cannot contain these actions. Throws RunError if CUDA refuses to make the graph, and
+  /// OutOfMemory. The stream can be used afterwards.
   virtual std::shared_ptr<const Graph> make_graph(Stream stream, std::vector<GraphNode> nodes) = 0;
   virtual void issue(Stream stream, const std::shared_ptr<const Graph>& graph) = 0;
   /// Returns an event at the end of all work issued to the stream so far.

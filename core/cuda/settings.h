@@ -2,6 +2,10 @@
 
 #include <cstdint>
 
+namespace poseidon {
+class Log;
+}
+
 namespace poseidon::cuda {
 
 /// The precision of products.
@@ -23,6 +27,7 @@ struct Settings {
   /// Use only algorithms with bitwise reproducible results.
   bool deterministic = true;
   Graphs graphs = Graphs::kUsed;
+  Log* log = nullptr;  ///< receives warnings; must outlive the device; null: no messages
 };
 
 }  // namespace poseidon::cuda

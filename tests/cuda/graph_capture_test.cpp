@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "tests/support/error_of.h"
 #include "tests/support/gpu/fake_driver.h"
+#include "tests/support/warning_log.h"
 
 using namespace poseidon;
 using namespace poseidon::cuda;
@@ -36,9 +37,9 @@ struct AddKernel {
 
 /// A device with memory for a few floats, and work that repeats.
 struct Machine {
-  explicit Machine(uint64_t seed = 1, Graphs graphs = Graphs::kCompared)
+  explicit Machine(uint64_t seed = 1, Graphs graphs = Graphs::kCompared, Log* log = nullptr)
       : device(std::make_unique<FakeDriver>(FakeDriver::Options{.seed = seed}),
-               {.graphs = graphs}) {}
+               {.graphs = graphs, .log = log}) {}
 
   float& at(size_t index) { return memory.as<float>()[index]; }
   std::span<float> value(size_t index) { return memory.as<float>().subspan(index, 1); }
@@ -96,6 +97,31 @@ TEST_CASE("graph capture: work is issued the first time, recorded the second, th
   CHECK(calls == 4);
   CHECK(machine.get(1) == 7);
   for (int i = 0; i < 4; ++i) machine.repeats->issue({"nothing", {}}, [] {});
+}
+
+TEST_CASE("graph capture: a refused graph is reported once, and its work is issued one by one") {
+  int refusals = 0;
+  for (uint64_t seed = 1; seed < 20; ++seed) {
+    WarningLog log;
+    Machine machine(seed, Graphs::kUsed, &log);
+    int calls = 0;
+    for (int step = 0; step < 5; ++step)
+      for (const int64_t number : {7, 8, 9})
+        machine.repeats->issue({"pass", {number}}, [&] {
+          ++calls;
+          machine.add(0, 1, 1);
+        });
+    CHECK(machine.get(1) == 15);
+    // A graph takes two calls, a refused graph one more in step 1 and one in each later step.
+    const int refused = (calls - 6) / 4;
+    CHECK(calls == 6 + 4 * refused);
+    const std::string said = log.lines();
+    CHECK(said.starts_with("CUDA refused the graph of pass ") == (refused > 0));
+    CHECK(said.find("CUDA", 1) == std::string::npos);
+    refusals += refused;
+  }
+  CHECK(refusals > 0);
+  CHECK(refusals < 19 * 3);
 }
 
 TEST_CASE("graph capture: a graph keeps its stream's order, and its end orders other streams") {

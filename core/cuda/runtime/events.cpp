@@ -8,7 +8,9 @@ void check_work(cudaError_t result, const char* call, int gpu, const Operation* 
   if (result == cudaSuccess) return;
   const std::string issued =
       last == nullptr ? "" : text("; the last operation issued was '", last->name(), "'");
-  throw RunError(text("GPU ", gpu, ": ", call, ": ", text_of(result), issued));
+  const std::string what = text("GPU ", gpu, ": ", call, ": ", text_of(result), issued);
+  if (result == cudaErrorMemoryAllocation) throw OutOfMemory("out of memory: " + what);
+  throw RunError(what);
 }
 
 EventPool::~EventPool() {

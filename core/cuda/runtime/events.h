@@ -52,8 +52,8 @@ class StreamPoint {
   const cudaEvent_t event_;
 };
 
-/// Throws RunError if a call to a GPU failed. The error of a kernel appears in a later call, so the
-/// message also names the last operation issued.
+/// Throws OutOfMemory or RunError if a call to a GPU failed. The error of a kernel appears in a
+/// later call, so the message also names the last operation issued.
 void check_work(cudaError_t result, const char* call, int gpu, const Operation* last);
 
 }  // namespace poseidon::cuda

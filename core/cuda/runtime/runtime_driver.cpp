@@ -40,11 +40,8 @@ class RuntimeDriver::RuntimeEvent final : public StreamEvent {
 /// An instantiated CUDA graph.
 class RuntimeDriver::RuntimeGraph final : public Graph {
  public:
-  /// `captured` may be destroyed afterwards.
-  RuntimeGraph(std::vector<GraphNode> nodes, int gpu, cudaGraph_t captured)
-      : Graph(std::move(nodes)), gpu_(gpu) {
-    check_call(cudaGraphInstantiate(&launchable_, captured, 0), "cudaGraphInstantiate");
-  }
+  RuntimeGraph(std::vector<GraphNode> nodes, int gpu, cudaGraphExec_t launchable)
+      : Graph(std::move(nodes)), gpu_(gpu), launchable_(launchable) {}
   ~RuntimeGraph() override {
     const GpuLock lock(gpu_);
     finish_work(gpu_);
@@ -61,7 +58,7 @@ class RuntimeDriver::RuntimeGraph final : public Graph {
 
  private:
   const int gpu_;
-  cudaGraphExec_t launchable_ = nullptr;
+  const cudaGraphExec_t launchable_;
 };
 
 /// Captures a stream: while this object exists, work issued to the stream becomes part of a graph
@@ -76,17 +73,21 @@ class RuntimeDriver::Capture {
   ~Capture() {
     if (!ended_) static_cast<void>(cudaStreamEndCapture(stream_, &graph_));
     if (graph_ != nullptr) static_cast<void>(cudaGraphDestroy(graph_));
-    if (!ended_)
-      static_cast<void>(cudaGetLastError());  // clears the error, which is already reported
+    static_cast<void>(cudaGetLastError());  // clears an error, which is already reported
   }
   Capture(const Capture&) = delete;
   Capture& operator=(const Capture&) = delete;
 
-  /// Ends the capture. The graph is valid as long as this object exists.
-  cudaGraph_t end() {
+  /// Ends the capture, and instantiates the captured graph.
+  cudaGraphExec_t end() {
     ended_ = true;
     check_call(cudaStreamEndCapture(stream_, &graph_), "cudaStreamEndCapture");
-    return graph_;
+    cudaGraphExec_t launchable = nullptr;
+    const cudaError_t result = cudaGraphInstantiate(&launchable, graph_, 0);
+    if (result == cudaErrorMemoryAllocation)
+      throw OutOfMemory("out of memory: cudaGraphInstantiate: " + text_of(result));
+    check_call(result, "cudaGraphInstantiate");
+    return launchable;
   }
 
  private:
@@ -196,14 +197,13 @@ void RuntimeDriver::copy(Stream stream, const void* from, void* to, size_t bytes
 std::shared_ptr<const Graph> RuntimeDriver::make_graph(Stream stream,
                                                        std::vector<GraphNode> nodes) {
   StreamState& through = stream_state(stream);
-  const auto last = through.last;
+  StreamState capturing = through;  // keeps the last operation of `through`
   Capture capture(index_, through.stream);
   for (const GraphNode& node : nodes)
     if (node.operation != nullptr)
-      issue(through, node.operation);
+      issue(capturing, node.operation);
     else
       copy(stream, node.from, node.to, node.bytes);
-  through.last = last;
   return std::make_shared<RuntimeGraph>(std::move(nodes), index_, capture.end());
 }
 

@@ -339,7 +339,10 @@ void FakeDriver::MachineEvent::then(std::function<void()> task) const {
 }
 
 FakeDriver::FakeDriver(const Options& options)
-    : memory_(options.memory), machine_(std::make_shared<Machine>(options)) {}
+    : memory_(options.memory),
+      refuses_graphs_(options.seed != 0),
+      refusals_(options.seed),
+      machine_(std::make_shared<Machine>(options)) {}
 
 FakeDriver::~FakeDriver() { machine_->stop(); }
 
@@ -390,6 +393,7 @@ void FakeDriver::copy(Stream stream, const void* from, void* to, size_t bytes) {
 
 /// A graph is issued as its nodes in sequence.
 std::shared_ptr<const Graph> FakeDriver::make_graph(Stream, std::vector<GraphNode> nodes) {
+  if (refuses_graphs_ && refusals_() % 4 == 0) throw RunError("an emulated refusal");
   return std::make_shared<const Graph>(std::move(nodes));
 }
 

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <memory>
+#include <random>
 
 #include "core/cuda/driver.h"
 
@@ -23,7 +24,9 @@ namespace poseidon::cuda {
 class FakeDriver final : public Driver {
  public:
   struct Options {
-    uint64_t seed = 0;  ///< 0: each operation runs when it is issued
+    /// 0: each operation runs when it is issued, and make_graph() succeeds. Otherwise make_graph()
+    /// fails for some graphs, which the seed selects.
+    uint64_t seed = 0;
     /// A mutation for tests: index of the stream wait that is left out, from 0. -1: none.
     int64_t dropped_wait = -1;
     /// Counts stream waits of all drivers that share this counter. May be null.
@@ -58,6 +61,8 @@ class FakeDriver final : public Driver {
   Buffer pages(size_t bytes);
 
   const size_t memory_;
+  const bool refuses_graphs_;
+  std::mt19937_64 refusals_;  ///< selects the graphs that make_graph() refuses
   const std::shared_ptr<std::atomic<size_t>> taken_ =
       std::make_shared<std::atomic<size_t>>();  ///< used bytes of memory_
   std::shared_ptr<Machine> machine_;
