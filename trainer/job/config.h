@@ -45,6 +45,7 @@ struct DeviceConfig {
   int64_t threads = 0;                 ///< CPU threads of all devices together; 0: all cores
   std::string precision = "fp32";
   bool deterministic = true;
+  bool graphs = true;   ///< whether a GPU issues recurring work as CUDA graphs
   std::string choices;  ///< file of choices by layer, from --tune; "": the fixed rule
   std::string times;    ///< for "replay": file with the output of --time --json
 

@@ -34,7 +34,8 @@ WorkerTraining::WorkerTraining(const PreparedJob& job, const PublishedPlan& publ
   computation_ = std::make_unique<WorkerComputation>(
       part(), options,
       WorkerComputation::Makers{
-          .backend = [&job](size_t device) { return make_backend(job.job, device); },
+          .backend =
+              [this](size_t device) { return make_backend(job_.job, device, &reports_.log); },
           .exchange =
               [this](size_t device, net::Net& net, layers::Updater& updater) {
                 return view_->exchange.make_end(device, net, updater);

@@ -177,7 +177,7 @@ void Run::build() {
                  .trace = options_.trace ? &trace_ : nullptr},
       net,
       WorkerComputation::Makers{
-          .backend = [this](size_t device) { return make_backend(job_, device); },
+          .backend = [this](size_t device) { return make_backend(job_, device, &console_); },
           .exchange =
               [this](size_t device, net::Net& made, layers::Updater& updater) {
                 return make_exchange(device, made, updater);

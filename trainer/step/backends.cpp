@@ -50,19 +50,22 @@ layers::replay::ReplayTimes replay_times(const Job& job) {
 
 }  // namespace
 
-layers::cuda::GpuRequest gpu_of(const DeviceConfig& device, size_t number) {
+layers::cuda::GpuRequest gpu_of(const DeviceConfig& device, size_t number, Log* log) {
   using cuda::Precision;
   const Precision precision = device.precision == kBf16Precision   ? Precision::kBf16
                               : device.precision == kTf32Precision ? Precision::kTf32
                                                                    : Precision::kFp32;
   return {.index = static_cast<int>(device.indices[number]),
-          .settings = {.precision = precision, .deterministic = device.deterministic}};
+          .settings = {.precision = precision,
+                       .deterministic = device.deterministic,
+                       .graphs = device.graphs ? cuda::Graphs::kUsed : cuda::Graphs::kNone,
+                       .log = log}};
 }
 
-layers::Backend make_backend(const Job& job, size_t number) {
+layers::Backend make_backend(const Job& job, size_t number, Log* log) {
   const DeviceConfig& device = job.device();
   if (device.type == kCudaDevice)
-    return layers::cuda::open_library().make_backend(gpu_of(device, number));
+    return layers::cuda::open_library().make_backend(gpu_of(device, number, log));
   if (device.type == kReplayDevice) return layers::replay::make_replay_backend(replay_times(job));
   return layers::cpu::make_cpu_backend(
       static_cast<int>(device.threads_of_each()),

@@ -7,12 +7,13 @@
 
 namespace poseidon::trainer {
 
-/// Creates the backend of one device of a worker. Only this function selects devices.
-layers::Backend make_backend(const Job& job, size_t device = 0);
+/// Creates the backend of one device of a worker. Only this function selects devices. `log` must
+/// outlive the backend; null: no warnings.
+layers::Backend make_backend(const Job& job, size_t device = 0, Log* log = nullptr);
 
 /// The GPU request of a job with the device "cuda". `number` is the index of the device within the
-/// worker.
-layers::cuda::GpuRequest gpu_of(const DeviceConfig& device, size_t number = 0);
+/// worker. `log` as in make_backend().
+layers::cuda::GpuRequest gpu_of(const DeviceConfig& device, size_t number = 0, Log* log = nullptr);
 
 /// Throws ConfigError with the reason if this machine has no usable GPU.
 cuda::GpuList gpus_of_this_machine();

@@ -43,7 +43,7 @@ std::unique_ptr<net::Net> make_net(const Job& job, layers::LayerFactory& factory
 }  // namespace
 
 Engine::Engine(const Job& job, const net::Net::Options& options, Log& log)
-    : Engine(make_backend(job), job, options, log) {}
+    : Engine(make_backend(job, 0, &log), job, options, log) {}
 
 Engine::Engine(layers::Backend backend, const Job& job, const net::Net::Options& options, Log& log)
     : backend_(std::move(backend)), net_(make_net(job, *backend_.factory, options)) {
