@@ -45,9 +45,11 @@ struct DeviceConfig {
   int64_t threads = 0;                 ///< CPU threads of all devices together; 0: all cores
   std::string precision = "fp32";
   bool deterministic = true;
-  bool graphs = true;   ///< whether a GPU issues recurring work as CUDA graphs
-  std::string choices;  ///< file of choices by layer, from --tune; "": the fixed rule
-  std::string times;    ///< for "replay": file with the output of --time --json
+  bool graphs = true;  ///< whether a GPU issues recurring work as CUDA graphs
+  /// File with layouts and algorithms by layer, from --tune, or a plan.json; "": a fixed rule
+  /// chooses them.
+  std::string choices;
+  std::string times;  ///< only for "replay": file with layer times, the output of --time --json
 
   void describe(Fields& fields);
 
@@ -81,12 +83,13 @@ struct CommConfig {
 /// Assignment of logical shards to workers.
 enum class Balance : uint8_t {
   kEven,   ///< equal numbers
-  kSpeed,  ///< by the step times that the workers measure
+  kSpeed,  ///< by the speed of each worker, measured when the worker joins
 };
 
 /// Reaction of a job to the failure of a worker or server.
 enum class Recovery : uint8_t {
-  kContinue,  ///< the remaining members go back to the last common step and continue
+  kContinue,  ///< the remaining members revert to the last common step and continue; with
+              ///< staleness, to the last checkpoint
   kStop,      ///< the job saves its last complete step and ends
 };
 
@@ -100,11 +103,12 @@ struct ClusterConfig {
   Recovery recover = Recovery::kContinue;
   int64_t min_workers = 1;
   int64_t digest_every = 10;  ///< steps; 0: compare replicas only at checkpoints and tests
-  int64_t max_workers = 0;    ///< 0: no node may join a running job
-  double gather_s = 0;        ///< seconds; 0: the job begins when all members are present
+  int64_t max_workers = 0;    ///< limit after joins; 0: no worker may join a running job
+  double gather_s = 0;  ///< seconds after which the job begins without missing nodes; 0: never
 
   int64_t worker_limit() const { return std::max(workers, max_workers); }
-  /// Maximum number of servers. If the job sets no number, there are as many servers as workers.
+  /// Maximum number of servers. If the job begins with as many servers as workers (also the
+  /// default), servers may join like workers.
   int64_t server_limit() const {
     return servers == 0 || servers == workers ? worker_limit() : servers;
   }
@@ -139,33 +143,35 @@ struct JobConfig {
   int64_t batch() const {
     return data.global_batch != 0 ? data.global_batch : data.batch_per_worker;
   }
-  /// Samples of one pass through the net.
+  /// Samples of one logical shard, the batch of one pass through the net.
   int64_t shard_batch() const { return global_batch() / logical_shards(); }
 };
 
 /// The purpose for which a job is read.
 enum class JobUse : uint8_t {
   kRun,
-  kPlan,  ///< only plans: the batch need not be divisible by logical_shards
+  kPlan,  ///< only to make a plan: the batch need not be divisible by logical_shards
 };
 
 /// Reads a job and checks the combination of its values: exclusive pairs, batch, shards. Throws
 /// ConfigError with file and position.
 JobConfig read_job_config(const Json& json, const std::string& file, JobUse use = JobUse::kRun);
 
-/// Throws ConfigError for settings that no device of this version supports.
+/// Throws ConfigError for settings that do not fit the job's device: tf32 without a GPU, the device
+/// "replay" without layer times, or layer times with another device.
 void refuse_unsupported(const JobConfig& config, const std::string& file);
 
-/// Steps of the whole job, on a dataset of `samples`. Throws ConfigError.
+/// Number of steps of the whole job. `batch`: global batch, `samples`: size of the training set.
+/// Throws ConfigError if the number is too large.
 int64_t steps_of(const TrainConfig& train, int64_t batch, int64_t samples);
 
-/// The job file with every key, including defaults.
+/// The job as the JSON of a job file with every key, including defaults.
 Json resolved(JobConfig config);
 
-/// The settings that decide the result: `resolved` without paths, threads and name, with the
-/// network in place of its path. Jobs that differ only in other settings have equal hashes.
+/// The settings that determine the result: resolved() without paths, threads, name and other
+/// settings without effect on the result. "network" is the network's JSON instead of its path.
 Json result_settings(const JobConfig& config, const Json& network);
-/// SHA-256 as 64 hexadecimal digits.
+/// SHA-256 of result_settings(), as 64 hexadecimal digits.
 std::string config_hash(const Json& result_settings_json);
 
 /// The JSON Schema of job files, and of network files.

@@ -25,12 +25,13 @@ std::string without_variable(const std::string& path) {
 
 bool goes_up(const fs::path& path) { return std::ranges::find(path, "..") != path.end(); }
 
-/// Both paths must be free of links and "..".
+/// Whether `path` is `folder` or is below it. Both paths must be free of links and "..".
 bool lies_in(const fs::path& path, const fs::path& folder) {
   return std::ranges::mismatch(folder, path).in1 == folder.end();
 }
 
-/// Checks all links in a dataset's folder: code that lists the folder would follow them.
+/// Whether all links below `place` lead into `folder`. Code that lists a dataset's folder follows
+/// its links.
 bool links_stay_in(const fs::path& place, const fs::path& folder) {
   std::error_code failure;
   if (folder == folder.root_path() || !fs::is_directory(place)) return true;

@@ -10,7 +10,7 @@ namespace poseidon::trainer {
 /// process is not trusted, so the paths in its job must not lead out of the folder.
 class DataRoot {
  public:
-  /// Without a folder, no path is resolved: only generated datasets can be used.
+  /// Without a folder, resolve() rejects every path, so a job can use only generated datasets.
   DataRoot() = default;
   explicit DataRoot(const std::filesystem::path& folder);
 

@@ -27,7 +27,8 @@ std::string head_of(const fs::path& file) {
   return head;
 }
 
-/// The format begins with a JSON object's length in 8 bytes, little-endian, followed by the object.
+/// A safetensors file begins with the length of its JSON header (8 bytes, little-endian), followed
+/// by the JSON object.
 bool begins_as_safetensors(std::string_view head, uint64_t file_bytes) {
   if (head.size() < 9 || head[8] != '{') return false;
   uint64_t length = 0;
@@ -35,8 +36,8 @@ bool begins_as_safetensors(std::string_view head, uint64_t file_bytes) {
   return length <= file_bytes - 8;
 }
 
-/// True for a zip archive with entry names of torch.save, or for the pickle header of its older
-/// versions.
+/// True for a zip archive with PyTorch's file extension or with entry names of torch.save. Also
+/// true for a pickle with PyTorch's extension, the format of older versions.
 bool begins_as_pytorch(std::string_view head, std::string_view extension) {
   const bool zip = head.starts_with("PK\x03\x04"sv);
   const bool named = extension == ".pt" || extension == ".pth" || extension == ".bin";
@@ -46,8 +47,8 @@ bool begins_as_pytorch(std::string_view head, std::string_view extension) {
          (pickle && named);
 }
 
-/// After comments, the text begins with a field name of Caffe's NetParameter or SolverParameter,
-/// followed by ':' or '{'.
+/// True if the text is like a prototxt: after comments it begins with a name, followed by ':' or
+/// '{'.
 bool begins_as_caffe_text(std::string_view head) {
   if (head.find('\0') != std::string_view::npos) return false;
   size_t at = 0;
@@ -115,7 +116,8 @@ FileKind kind_of_file(const fs::path& file) {
   if (begins_as_pytorch(head, extension)) return FileKind::kPyTorch;
   if (extension == ".onnx") return FileKind::kOnnx;
   if (extension == ".solverstate") return FileKind::kCaffeSolverState;
-  // First protobuf field: the iteration in a SolverState, the name in a NetParameter.
+  // Tag of the first protobuf field: 0x08 for the iteration of a SolverState, another tag for the
+  // name of a NetParameter.
   if (extension == ".caffemodel" && head[0] == '\x08') return FileKind::kCaffeSolverState;
   if (extension == ".caffemodel") return FileKind::kCaffeModel;
   if (begins_as_caffe_text(head)) return FileKind::kCaffeText;

@@ -20,8 +20,8 @@ enum class FileKind {
 /// kUnknown for a file that cannot be read.
 FileKind kind_of_file(const std::filesystem::path& file);
 
-/// For a file that is not a safetensors file: its kind, and the command that converts it ("is a
-/// PyTorch file; ..."). "" for an unknown kind.
+/// For a file of weights in another format than safetensors: its kind, and the command that
+/// converts it ("is a PyTorch file; ..."). "" for a safetensors file and for an unknown kind.
 std::string advice_on_weights(const std::filesystem::path& file);
 
 /// For a file or folder that is not a job file: its kind, and the flag or command that accepts it.

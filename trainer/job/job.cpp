@@ -63,7 +63,8 @@ void resolve_paths(JobConfig& config, const JobSource& source, Log& log) {
   resolver.resolve(config.comm.plan, "/comm/plan");
 }
 
-/// The network's path may contain variables too, but the file must exist.
+/// The path of the network file, with variables replaced. Throws ConfigError if the file does not
+/// exist, even if data may be missing.
 fs::path network_path(const JobConfig& config, const JobSource& source) {
   const JsonPath place{source.file.string(), "/network"};
   fs::path path;

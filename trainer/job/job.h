@@ -38,8 +38,8 @@ struct Job {
   JobConfig config;                       ///< paths are absolute, variables replaced
   std::unique_ptr<net::Network> network;  ///< for batches of config.shard_batch() samples
   std::optional<LayerTimes> times = {};   ///< only for the device "replay"
-  /// The device of this process, if it differs from the job's. Only type and indices differ from
-  /// config; all other settings are the job's.
+  /// The device of this process, if it differs from the job's. Only its type and indices differ
+  /// from config.device.
   std::optional<DeviceConfig> own_device = {};
 
   const DeviceConfig& device() const { return own_device ? *own_device : config.device; }
@@ -74,8 +74,9 @@ void refuse_other_classes(const JsonPath& place, const std::string& source,
                           const std::vector<std::string>& expected,
                           const std::vector<std::string>& got);
 
-/// Opens the test set like open_data(); empty if the job has none. Throws ConfigError if its
-/// classes differ from those of `train`: labels are indices into these lists.
+/// Opens the test set like open_data(). Returns an empty PreparedData if the job has no test set.
+/// Throws ConfigError if its classes differ from those of `train`: a label is an index into the
+/// list of classes.
 PreparedData open_test_data(const Job& job, const PreparedData& train, Log& log);
 
 }  // namespace poseidon::trainer

@@ -38,8 +38,9 @@ void LayerTimes::describe(Fields& fields) {
       Presence::kRequired);
 }
 
-/// Rebuilding a gradient is the same product as a weight gradient, over more samples. A convolution
-/// may use fewer multiply-adds than are counted (Winograd), so linear layers are preferred.
+/// The rebuild of a gradient from factors is the same matrix product as a linear layer's weight
+/// gradient, over more samples. Linear layers are preferred, because a convolution may use fewer
+/// multiply-adds than are counted (Winograd).
 double LayerTimes::rebuild_gflops() const {
   double linear = 0, convolution = 0;
   for (const Layer& layer : layers) {
@@ -60,7 +61,8 @@ LayerTimes read_layer_times(const Json& json, const std::string& file) {
   const JsonPath top{file, ""};
   LayerTimes times;
   Json layers = Json::array();
-  // The output has other keys too, so these readers do not call finish().
+  // The output of --time --json has other keys too. FieldReader::finish() would reject these keys,
+  // so it is not called.
   FieldReader reader(json, top);
   times.describe_totals(reader);
   reader.raw("layers", layers, "", Presence::kRequired);

@@ -18,16 +18,16 @@ struct LayerTimes {
   };
   double batch = 1;    ///< samples of the timed batch
   double pass_ms = 0;  ///< one pass of all layers, forward and backward, without waits; 0: unknown
-  double update_ms = 0;  ///< of all parameters
-  double threads = 1;    ///< threads that computed
+  double update_ms = 0;  ///< one update of all parameters
+  double threads = 1;    ///< compute threads
   int64_t devices = 1;   ///< devices of the worker, all as fast as the timed one
   std::vector<Layer> layers;
 
-  /// Speed of rebuilding a gradient from factors, 10^9 operations per second. It is the best speed
-  /// of a linear layer's weight gradient, or of a convolution's if there is no linear layer.
+  /// Speed of rebuilding a gradient from factors, 10^9 operations per second. It is the highest
+  /// backward_gflops of a linear layer, or of a convolution if there is no linear layer.
   double rebuild_gflops() const;
-  /// Forward and backward pass of one batch. Prefers pass_ms: an asynchronous device runs a whole
-  /// pass faster than the sum of its layers.
+  /// Time of the forward and backward pass of one batch. Uses pass_ms if it is known: an
+  /// asynchronous device runs a whole pass faster than the sum of its layers.
   double batch_ms() const;
 
   void describe_totals(Fields& fields);

@@ -10,7 +10,7 @@ using layers::UpdateRule;
 namespace {
 
 constexpr Range kBelowOne{.minimum = 0, .maximum = 0.99999999};
-/// A smaller value would be 0 as a float.
+/// The minimum prevents an epsilon that is 0 as a float.
 constexpr Range kEpsilon{.minimum = 1e-30, .maximum = 1};
 
 constexpr std::array kRuleNames{"sgd",      "nesterov", "adagrad", "rmsprop",

@@ -15,7 +15,7 @@ namespace {
 
 struct Assignment {
   std::string argument;           ///< as typed
-  std::vector<std::string> path;  ///< its keys
+  std::vector<std::string> path;  ///< keys from the outermost object to the value
   Json value;
 };
 
@@ -49,7 +49,7 @@ Assignment parse(const std::string& argument) {
   return assignment;
 }
 
-/// Returns the object that holds the last key of `path`. Creates missing objects.
+/// Returns the object that contains the last key of assignment.path. Creates missing objects.
 Json& holder_of(Json& job, const Assignment& assignment) {
   Json* at = &job;
   std::string path;
@@ -180,7 +180,7 @@ void add_paths(const Json& schema, const std::string& prefix, std::vector<std::s
     for (const Json& branch : schema["oneOf"]) add_paths(branch, prefix, paths);
 }
 
-/// Flags such as --workers also set keys, without --set. Their errors name only the key.
+/// Flags such as --workers also set these keys. An error about such a key names the key, not --set.
 const std::set<std::string> kSetByFlags{"cluster.workers", "cluster.servers", "device.type",
                                         "device.indices",  "device.threads",  "device.times"};
 
@@ -232,7 +232,7 @@ std::vector<std::string> apply_overrides(Json& job, std::span<const std::string>
   std::set<std::string> assigned;
   for (const std::string& argument : arguments) {
     const Assignment assignment = parse(argument);
-    if (!job.is_object()) break;  // the reader reports it
+    if (!job.is_object()) break;  // read_job_config() reports the error
     apply(job, assignment, folder);
     assigned.insert(joined(assignment.path));
   }

@@ -17,12 +17,12 @@ namespace poseidon::trainer {
 std::vector<std::string> apply_overrides(Json& job, std::span<const std::string> arguments,
                                          const std::filesystem::path& folder);
 
-/// Throws `error` again with the name of the argument that set the wrong value. Returns if none of
-/// `arguments` set it.
+/// Throws a ConfigError that names the --set argument that caused `error`. Returns if none of
+/// `arguments` caused it.
 void refuse_override(const JsonPathError& error, std::span<const std::string> arguments);
 
-/// The dotted path of the job's key nearest to `typed`; "" if none is near. `typed` may lack the
-/// enclosing objects: "optimizer.learning_rate" for "lr".
+/// The dotted path of the job's key nearest to `typed`; "" if no key is similar. `typed` may lack
+/// the enclosing objects: "lr" yields "optimizer.learning_rate".
 std::string nearest_job_path(std::string_view typed);
 
 }  // namespace poseidon::trainer

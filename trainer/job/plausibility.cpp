@@ -20,7 +20,7 @@ namespace {
 using net::Network;
 using net::Node;
 
-/// Collects the findings of the rules.
+/// Collects the warnings of the rules. Each rule checks for one kind of doubtful setting.
 class SettingWarnings {
  public:
   explicit SettingWarnings(const Job& job) : job_(job) {}
@@ -75,7 +75,7 @@ bool has_pixels(const Part& part) {
   return kPixels.contains(part.config.type);
 }
 
-/// Whether all values fit pixels from 0 to 1, and none is the default.
+/// Whether all values fit pixels from 0 to 1, and none is `neutral`, the default.
 bool are_of_unit_range(const std::vector<double>& values, double neutral) {
   return !values.empty() &&
          std::ranges::all_of(values, [&](double v) { return v > 0 && v <= 1 && v != neutral; });
@@ -105,7 +105,8 @@ void deviation_of_unit_range(const RunFacts& facts, SettingWarnings& doubts) {
   }
 }
 
-/// The reverse mistake: pixels are scaled to 0 to 1, and then divided by the deviation of 0 to 255.
+/// Warns if pixels are scaled to 0 to 1, and then divided by a standard deviation for pixels from 0
+/// to 255.
 void pixels_scaled_twice(const RunFacts& facts, SettingWarnings& doubts) {
   constexpr double kLeastRange = 0.05;
   for (const Part& part : prepared_parts(facts)) {
@@ -121,7 +122,7 @@ void pixels_scaled_twice(const RunFacts& facts, SettingWarnings& doubts) {
   }
 }
 
-/// The transforms of training and test samples differ in more than augmentation.
+/// Warns if the transforms of training and test samples differ in their normalization.
 void other_values_in_tests(const RunFacts& facts, SettingWarnings& doubts) {
   const DataConfig& data = facts.job.config.data;
   if (!data.has_test || !data.test.has_transform) return;

@@ -15,10 +15,10 @@ namespace poseidon::trainer {
 /// Progress of a resumed run.
 struct ResumedAt {
   int64_t step = 0;          ///< steps done
-  double learning_rate = 0;  ///< the next learning rate according to the checkpoint
+  double learning_rate = 0;  ///< learning rate of the next step according to the checkpoint
 };
 
-/// Input of the rules.
+/// Facts about a run, the input of the rules that find doubtful settings.
 struct RunFacts {
   const Job& job;
   const KnownData& data;

@@ -21,7 +21,7 @@ std::string bound_text(const Json& bound) {
   return value == static_cast<double>(whole) ? std::to_string(whole) : bound.dump();
 }
 
-/// Text such as " >= 1" or ", 1 to 64", or nothing.
+/// Text such as " >= 1" or ", 1 to 64"; empty without bounds.
 std::string bounds_text(const Json& schema) {
   const bool above = schema.contains("exclusiveMinimum");
   const Json low = schema.value(above ? "exclusiveMinimum" : "minimum", Json());
@@ -79,7 +79,7 @@ void list_other_defaults(const Json& first, const Json& schema, std::set<std::st
   }
 }
 
-/// A variant of an object. The value `name` of the key `key`, such as "type", selects it.
+/// A variant of an object. The value `name` of the key `key`, such as "type", selects the variant.
 struct Variant {
   std::string key, name;
   const Json& schema;
@@ -142,7 +142,7 @@ std::string value_text(const Json& field, bool is_required) {
          (field.contains("default") ? text(" (", code(field["default"].dump()), ")") : "");
 }
 
-/// Variants that are described already.
+/// The variants of the object at `path`, which the page already describes.
 struct DescribedVariants {
   std::string path;
   Json schema;
@@ -174,7 +174,8 @@ class Writer {
     });
   }
 
-  /// `selector`: the key that selects a variant. Its values have a separate table.
+  /// Writes one row for each key of an object, except the keys in `hidden`. `selector`: the key
+  /// that selects a variant; its values have a separate table.
   void table(const Json& schema, const std::set<std::string>& hidden, const std::string& selector) {
     const std::set<std::string> required = required_of(schema);
     bool empty = true;
@@ -188,8 +189,8 @@ class Writer {
     }
   }
 
-  /// Describes variants once. A later object with the same variants links to the first one, and
-  /// lists the defaults that differ.
+  /// Describes equal variants of several objects only once. A later object links to the first
+  /// object, and lists the defaults that differ.
   void describe_variants(const std::string& path, const Json& schema,
                          const std::vector<Variant>& variants, int level) {
     const auto [known, is_new] = variants_.emplace(without_defaults(schema["oneOf"]).dump(),

@@ -10,16 +10,18 @@ namespace poseidon::trainer {
 
 /// Options of a run that are not part of its job.
 struct RunOptions {
-  std::filesystem::path output = {};   ///< run directory; empty: a new or the resumed one
+  /// Run directory; empty: that of the resumed run, or a new one.
+  std::filesystem::path output = {};
   std::filesystem::path resume = {};   ///< a run directory or a checkpoint; empty: from the start
   std::filesystem::path weights = {};  ///< safetensors file; empty: random initial values
   bool replan = false;                 ///< make a new plan and ignore the checkpoint's choices
   std::optional<int64_t> max_steps = std::nullopt;  ///< stop after this step of the job
   bool trace = false;                               ///< write trace.json
-  const std::atomic<bool>* stop = nullptr;  ///< end after the current step once set; may be null
-  std::string command = {};                 ///< the command line, for console.log
-  /// Arguments after "--resume RUN" of the command that continues the run, quoted for a shell: "",
-  /// or " --external --listen ...".
+  /// Once true, the run ends after the current step. May be null.
+  const std::atomic<bool>* stop = nullptr;
+  std::string command = {};  ///< the command line, for console.log
+  /// The further arguments of the command "poseidon-train --resume RUN" that continues the run,
+  /// quoted for a shell: "", or " --external --listen ...".
   std::string resume_flags = {};
 };
 

@@ -23,11 +23,11 @@ struct ScheduleConfig {
   void describe(Fields& fields);
 };
 
-/// The learning rate as a pure function of the step.
+/// The learning rate of each step. It depends only on the step.
 class Schedule {
  public:
   /// `steps`: length of the whole job; `steps_per_epoch` may be fractional. Throws ConfigError,
-  /// prefixed with `place`, if the values do not fit together.
+  /// whose message begins with `place`, if the milestones are not in ascending order.
   Schedule(const ScheduleConfig& config, double learning_rate, int64_t steps,
            double steps_per_epoch, const std::string& place);
 
@@ -36,7 +36,7 @@ class Schedule {
 
  private:
   double factor(double position) const;
-  /// From 0 at the end of the warm-up to 1 at the end of the job.
+  /// Rises from 0 at the end of the warm-up to 1 at the end of the job. `position` is in `unit`.
   double progress(double position) const;
 
   ScheduleConfig config_;
