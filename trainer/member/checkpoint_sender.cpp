@@ -52,8 +52,8 @@ void CheckpointSender::wait_until_written() {
   window_.wait_until_written();
 }
 
-/// The compute thread may still post tensors of this checkpoint after this call. `dropped_` drops
-/// these too.
+/// The compute thread may still post tensors of this checkpoint after this call. Because of
+/// `dropped_`, the I/O thread drops these tensors too.
 void CheckpointSender::end() {
   dropped_ = number_;
   window_.end();

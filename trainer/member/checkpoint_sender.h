@@ -15,16 +15,17 @@ class WorkerSession;
 /// time. Used by the compute thread, except where noted.
 class CheckpointSender {
  public:
-  /// All must outlive it.
+  /// Both arguments must outlive this object.
   CheckpointSender(WorkerSession& session, ProgressReporter& progress);
 
-  /// Returns after the last tensor is queued in the transport. Blocks until the previous checkpoint
-  /// is written, and while the send window is full. Throws JobFailed after end().
+  /// Sends the state after `step`, including the sums of `in_flight` steps. Returns after the last
+  /// tensor is queued in the transport. Blocks until the previous checkpoint is written, and while
+  /// the send window is full. Throws JobFailed after end().
   void send(int64_t step, const RunTensors& tensors, int64_t in_flight);
   /// Step of the last sent checkpoint; -1: none.
   int64_t sent_step() const { return sent_step_; }
-  /// The last sent checkpoint was for joiners, so it is not a checkpoint of the run. The run's
-  /// checkpoint of the same step may follow.
+  /// Sets sent_step() to -1. Call it after a checkpoint for joiners, which is not a checkpoint of
+  /// the run. The run's checkpoint of the same step may follow.
   void forget_sent() { sent_step_ = -1; }
   /// Blocks until the last checkpoint is written. Throws JobFailed after end().
   void wait_until_written();
@@ -33,6 +34,7 @@ class CheckpointSender {
   void reopen();
 
   // Called by any thread.
+  /// The coordinator has written the checkpoint of `step`.
   void written(int64_t step) { window_.written(step); }
   /// Drops the checkpoint in progress, and makes all waits throw JobFailed. Called in the I/O
   /// thread.
@@ -45,8 +47,8 @@ class CheckpointSender {
   ProgressReporter& progress_;
   SendWindow window_;
   int64_t sent_step_ = -1;
-  std::atomic<uint32_t> number_ = 0;  ///< sequence number of the checkpoint, as in its frames
-  uint32_t dropped_ = 0;              ///< the last dropped checkpoint; used by the I/O thread
+  std::atomic<uint32_t> number_ = 0;  ///< number of the last checkpoint; its frames contain it
+  uint32_t dropped_ = 0;  ///< number of the last dropped checkpoint; used by the I/O thread
 };
 
 }  // namespace poseidon::trainer

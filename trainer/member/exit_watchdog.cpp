@@ -4,8 +4,8 @@ namespace poseidon::trainer {
 
 namespace {
 
-// If a wait of this thread lasts much longer than requested, the process was stopped. The excess
-// does not count.
+// Limits the time that one wait subtracts from the period. If a wait lasts much longer than
+// requested, the process was stopped, and that time does not count.
 constexpr auto kWatchTick = std::chrono::milliseconds(100);
 constexpr auto kMostForAWatchTick = 2 * kWatchTick;
 
@@ -38,7 +38,8 @@ void ExitWatchdog::disarm() {
   left_.reset();
 }
 
-/// If arm() is called during the wait, the wait is subtracted from the new period too.
+/// Waits for a change or one tick, and subtracts the elapsed time from `left_`. If arm() is called
+/// during the wait, the elapsed time is subtracted from the new period.
 void ExitWatchdog::wait_a_while() {
   if (!left_) return changed_.wait(mutex_);
   const auto begin = Clock::now();

@@ -12,26 +12,24 @@
 
 namespace poseidon::trainer {
 
-/// Exit watchdog: ends the process if a thread does not finish after its job has ended. A thread
-/// may hang in a call that cannot be interrupted, such as a read from a file server that does not
-/// answer. Then the process must end. Time in which the process was stopped (SIGSTOP, migration of
-/// a virtual machine) does not count.
+/// Exit watchdog: ends the process if a thread does not finish after its job has ended. For
+/// example, a thread may hang in a read from a file server that does not answer. Time in which the
+/// process was stopped (SIGSTOP, migration of a virtual machine) does not count.
 class ExitWatchdog {
  public:
   using Clock = std::chrono::steady_clock;
-  /// Called in the watchdog's thread. If it is null, nothing is watched.
+  /// Called in the watchdog's thread. If it is null, the watchdog does nothing.
   using OnTimeout = std::function<void(const std::string& why)>;
 
   explicit ExitWatchdog(OnTimeout on_timeout);
-  /// All threads have ended in time: stops the watchdog.
+  /// Stops the watchdog. Call it when all watched threads have ended.
   ~ExitWatchdog();
   ExitWatchdog(const ExitWatchdog&) = delete;
   ExitWatchdog& operator=(const ExitWatchdog&) = delete;
 
   /// Calls OnTimeout after `period`, unless the destructor, disarm() or arm() is called earlier.
-  /// `why` describes what has not happened. Called by any thread.
+  /// `why` describes the awaited event, for a message. Called by any thread.
   void arm(Clock::duration period, std::string why);
-  /// Disarms the watchdog.
   void disarm();
 
  private:
@@ -47,7 +45,8 @@ class ExitWatchdog {
   std::thread thread_;
 };
 
-/// Time limit for the compute thread to stop. A step cannot be interrupted and may be long.
+/// Time limit for the compute thread to stop. A step cannot be interrupted, so the limit is four
+/// times the longest step, at least 5 s.
 class StopTimeout {
  public:
   /// Reports the duration of a step. Called by the compute thread.

@@ -47,7 +47,7 @@ class FlowTrace::Spans {
   struct Connection {
     std::string track, category;
     std::map<uint64_t, TraceRecorder::Label> labels;  ///< by layer and factor
-    TraceRecorder::Span last;                         ///< not recorded yet: it may be extended
+    TraceRecorder::Span last;  ///< not recorded yet: the next frames may extend it
   };
 
   void moved(Connection& connection, const comm::FrameHeader& header, int64_t since_ns)
@@ -59,13 +59,15 @@ class FlowTrace::Spans {
     span.step = 0;
   }
 
-  std::vector<std::string> layers_;  ///< names
+  std::vector<std::string> layers_;  ///< names, by layer of the plan
   Mutex mutex_;
   TraceRecorder recorder_ GUARDED_BY(mutex_);
   std::map<comm::NodeId, Connection> sending_ GUARDED_BY(mutex_), receiving_ GUARDED_BY(mutex_);
 };
 
-/// A connection moves one frame at a time: a span begins when the previous one has ended.
+/// Extends the connection's last span if the frame belongs to the same chunk or factor. Otherwise
+/// begins a new span, which begins when the previous span has ended: a connection moves one frame
+/// at a time.
 void FlowTrace::Spans::moved(Connection& connection, const comm::FrameHeader& header,
                              int64_t since_ns) {
   const TraceRecorder::Label label = label_of(connection, header);
@@ -96,8 +98,9 @@ TraceRecorder::Label FlowTrace::Spans::label_of(Connection& connection,
   return connection.labels[thing] = recorder_.label({connection.track, connection.category, name});
 }
 
-/// Owns a frame's payload until the transport releases it. At that time the transport has written
-/// the last byte to the socket, or an in-process peer has copied it.
+/// Owns a frame's payload until the transport releases it, and then records the frame. The
+/// transport releases a payload after it has written the last byte to the socket, or after an
+/// in-process peer has copied the payload.
 class FlowTrace::InFlight {
  public:
   InFlight(std::shared_ptr<Spans> spans, comm::NodeId to, const comm::FrameHeader& header,

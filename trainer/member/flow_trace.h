@@ -10,9 +10,9 @@
 namespace poseidon::trainer {
 
 /// Records the frames that a worker or server sends and receives as spans, on one track for each
-/// peer and direction. A span is the time in which a connection moved one chunk or one factor. A
-/// transfer that an urgent one interrupts has several spans. The I/O thread makes all calls. Frames
-/// in flight may outlive this object, and may end in any thread.
+/// peer and direction. A span is the time in which a connection moved one chunk or one factor. If a
+/// more urgent frame interrupts the transfer, the transfer has several spans. The I/O thread makes
+/// all calls. Frames in flight may outlive this object. Any thread may release them.
 class FlowTrace final : public comm::Outlet {
  public:
   /// Forwards frames to `outlet`, which must outlive it.
@@ -32,7 +32,7 @@ class FlowTrace final : public comm::Outlet {
     added(header, begin_ns);
   }
 
-  /// A copy of the finished spans.
+  /// Returns a copy of all spans recorded so far.
   TraceRecorder recorder() const;
 
  private:
@@ -43,7 +43,7 @@ class FlowTrace final : public comm::Outlet {
 
   comm::Outlet& outlet_;
   const std::shared_ptr<Spans> spans_;
-  std::map<comm::NodeId, int64_t> announced_ns_;
+  std::map<comm::NodeId, int64_t> announced_ns_;  ///< by peer: arrival of the last header
 };
 
 }  // namespace poseidon::trainer

@@ -11,8 +11,8 @@ namespace poseidon::trainer {
 
 /// Heartbeat of one part of this process, a worker or a server, for the service watchdog. The
 /// part's main thread reports while it works. While the main thread waits for other nodes, the
-/// part's I/O thread reports, because it must end the wait. A main thread that hangs in its own
-/// work produces no heartbeat, even if other threads run. Thread-safe.
+/// part's I/O thread reports, because the I/O thread receives the awaited messages. A main thread
+/// that hangs in its own work produces no heartbeat, even if other threads run. Thread-safe.
 class Heartbeat {
  public:
   using Clock = std::chrono::steady_clock;
@@ -24,15 +24,17 @@ class Heartbeat {
   // Called by the part.
   /// The part searches for a coordinator, and is not in a job.
   void set_searching();
-  /// The part has joined a job: "worker 0 of the job \"lenet\"".
+  /// The part has joined a job. `member` is "worker 0 of the job \"lenet\"".
   void joined(std::string member);
   /// The part's main thread begins this activity, or continues it.
   void does(const comm::Progress& progress);
+  /// The current activity makes progress.
   void beat();
   /// The part's last job is over; no further heartbeat is expected.
   void over();
 
-  /// During its lifetime, tasks reach the part's I/O thread through `post`, which must not block.
+  /// While this object exists, ask() sends tasks to the part's I/O thread through `post`, which
+  /// must not block.
   class PostScope {
    public:
     PostScope(Heartbeat& beat, Post post) : heartbeat_(beat) {
@@ -50,6 +52,7 @@ class Heartbeat {
   /// If the main thread waits for other nodes, posts a heartbeat to the I/O thread. Returns
   /// immediately.
   void ask();
+  /// Whether the part has reported any activity.
   bool has_begun() const;
   /// Whether there was a heartbeat after `time`, or none is expected.
   bool beat_after(Clock::time_point time) const;

@@ -11,26 +11,27 @@
 
 namespace poseidon::trainer {
 
-/// Saves a worker's last complete step after a run has ended early. It stores the step in memory
-/// for a resumed run. If the coordinator has failed, it writes the step to a file. Used by the
-/// compute thread.
+/// Saves a worker's last complete step after a run has ended early. Stores the step in memory, so
+/// that a resumed run can fetch it. If the coordinator has failed, also writes the step to a file.
+/// Used by the compute thread.
 class LastStepSaver {
  public:
-  /// Both must outlive it. Create it while the coordinator is known to be alive.
+  /// Both arguments must outlive this object. Create it while the coordinator is known to be alive:
+  /// it reads the coordinator's run.lock.
   LastStepSaver(const MemberOptions& options, Log& log);
 
   /// The in-memory checkpoint of run `run`; null if there is none.
   InMemoryCheckpoint* kept(const std::string& run) const;
-  /// The run has continued, so its in-memory checkpoint is useless.
+  /// Drops the in-memory checkpoint of run `run`. Call it when the run has continued.
   void drop(const std::string& run);
-  /// Stores the step at which `training` stopped: the coordinator may have failed, or its disk may
-  /// have been full. `reports` are the reports of the last steps, which the coordinator may not
-  /// have recorded.
+  /// Stores the step at which `training` stopped, because the coordinator may not have saved it.
+  /// Stores nothing if `node_failure` means that the survivors' values may be wrong. `reports` are
+  /// the reports of the last steps, which the coordinator may not have recorded.
   void keep(const WorkerTraining& training, const PreparedJob& job, int64_t step,
             const comm::NodeFailure& node_failure, std::vector<std::string> reports);
-  /// The coordinator has failed. A process that the coordinator started writes the checkpoint into
-  /// the coordinator's run directory. All survivors have the same bytes after a step, so any
-  /// survivor may write first.
+  /// Writes a checkpoint of `step` into the run directory of the failed coordinator. Does nothing
+  /// unless that coordinator started this process. All survivors have the same bytes after a step,
+  /// so any survivor may write first.
   void write(const WorkerTraining& training, int64_t step);
 
   /// Time limit for storing or writing.

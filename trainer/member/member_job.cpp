@@ -6,8 +6,9 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// The device "replay" applies to all workers, so it is not replaced. job.config.device does not
-/// change either: it determines the number of logical shards.
+/// Sets job.own_device to the devices of --device. The device "replay" applies to all workers, so
+/// it is not replaced. job.config.device does not change, because it determines the number of
+/// logical shards.
 void choose_devices(Job& job, const MemberOptions& options) {
   const DeviceConfig& device = job.config.device;
   if (!options.devices || device.type == kReplayDevice) return;

@@ -7,15 +7,16 @@
 
 namespace poseidon::trainer {
 
-/// A worker's job before it has a plan.
+/// A worker's job and data, which are opened before the plan is known.
 struct PreparedJob {
   uint16_t rank = 0;
   JobMessage message = {};
   Job job = {};
   PreparedData train_data = {}, test_data = {};
-  bool has_parent = false;  ///< the coordinator has started this process on its host
+  bool has_parent = false;  ///< the coordinator has started this process, on the same host
 };
 
+/// Opens the job that the coordinator has sent, with this host's data paths, threads and devices.
 /// Throws ConfigError if the job is invalid, or if this host does not have its data.
 Job open_job_message(const JobMessage& message, const MemberOptions& options);
 

@@ -21,8 +21,8 @@ comm::Member::Options joining_options(const MemberOptions& options, comm::Role r
 
 namespace {
 
-/// Stops the transport at every exit of join_and_run(). Then it no longer accesses the objects of
-/// the worker or server, which are destroyed next.
+/// Stops the transport at every exit of join_and_run(). The objects of the worker or server are
+/// destroyed next, and the transport must not access them then.
 class Stopping {
  public:
   explicit Stopping(comm::AsioTransport& transport) : transport_(transport) {}
@@ -44,7 +44,8 @@ void give_up_memory_checkpoint(const MemberOptions& options, Log& log) {
   if (!given_up.empty()) log.info(given_up);
 }
 
-/// A node that listens at all addresses does not know the address at which others reach it.
+/// Throws ConfigError if the node listens at all addresses but advertises none: it does not know
+/// the address at which other nodes reach it.
 void refuse_unnamed(const MemberOptions& options) {
   if (options.listen.empty() || !options.advertise.empty()) return;
   const std::string host = comm::parse_address(options.listen).host;

@@ -27,15 +27,15 @@ struct MemberOptions {
   std::string coordinator;  ///< "host:port"
   std::string listen = "127.0.0.1:0";
   std::string advertise = {};  ///< see comm::AsioOptions::advertise
-  /// Other members in this process, which are reached without sockets.
+  /// Connects the members in this process without sockets; null: no other member.
   std::shared_ptr<comm::InProcessHub> in_process_hub = nullptr;
   comm::Secret secret = {};
   comm::TlsFiles tls = {};
   bool insecure = false;
   int64_t wanted_rank = -1;
   std::chrono::seconds join_timeout{0};  ///< 0: no limit
-  std::chrono::seconds pause{0};         ///< time to listen before the search for a coordinator
-  std::stop_token stop = {};             ///< request to leave: the job then continues or fails
+  std::chrono::seconds pause{0};  ///< time before the first attempt to connect to the coordinator
+  std::stop_token stop = {};  ///< request to leave; the job continues without this node, or fails
   /// Returns the reason for leaving, for the coordinator. Called in the thread that requests the
   /// stop.
   std::function<std::string()> why_stopped = [] { return "it received a stop signal"; };
@@ -49,12 +49,12 @@ struct MemberOptions {
   /// Never null.
   std::shared_ptr<comm::JobId> avoided = std::make_shared<comm::JobId>();
   int64_t threads = 0;
-  std::optional<DeviceList> devices = std::nullopt;  ///< used instead of the job's
+  std::optional<DeviceList> devices = std::nullopt;  ///< replace the job's devices
   DataRoot data_root = {};
-  /// Stores the last complete step of a run that ended early; null: it is not stored.
+  /// Stores the last complete step of a run that ended early; null: no step is stored.
   std::shared_ptr<InMemoryCheckpointStore> checkpoint_store = nullptr;
   /// Run directory of the coordinator that started this process. The worker writes a checkpoint
-  /// there if the coordinator has failed. "": it writes none.
+  /// there if the coordinator has failed. "": the worker writes no checkpoint.
   std::filesystem::path run_directory = {};
 };
 
@@ -63,7 +63,8 @@ MemberEnd run_worker(const MemberOptions& options, Log& log);
 /// Takes part in one job as a server, like run_worker().
 MemberEnd run_server(const MemberOptions& options, Log& log);
 
-/// The transport of a member; it is listening. Throws ConfigError, RunError.
+/// Creates the transport of a member, which already listens. The I/O thread calls `failed` with an
+/// exception that ends it. Throws ConfigError, RunError.
 std::unique_ptr<comm::AsioTransport> make_transport(const MemberOptions& options, comm::Role role,
                                                     Log& log,
                                                     std::function<void(std::exception_ptr)> failed);

@@ -18,7 +18,7 @@ class ProgressReporter {
 
   explicit ProgressReporter(Report report) : report_(std::move(report)) {}
 
-  /// report_activity("testing", 120, 500, "batches"). May be called frequently.
+  /// Example: report_activity("testing", 120, 500, "batches"). May be called frequently.
   void report_activity(std::string_view doing, int64_t done = 0, int64_t of = 0,
                        std::string_view unit = "") {
     const bool same = doing == last_.doing && !last_.waits;

@@ -11,15 +11,16 @@
 
 namespace poseidon::trainer {
 
-/// Receives a server's payload: contributions, which its server shard adds. Used by the I/O thread.
+/// Receives a server's payload, the contributions, and passes it to the server shard, which adds
+/// it. Used by the I/O thread.
 class ServerPayload final : public comm::PayloadReceiver {
  public:
-  /// Call it when the plan is known, before workers send frames. `peers` must outlive it. `trace`:
-  /// record the frames.
+  /// Creates the server shard. Call it when the plan is known, before workers send frames. `peers`
+  /// must outlive this object. `trace`: record the frames.
   void open(comm::Plan plan, uint32_t rank, const comm::ServerShard::Options& options, bool trace,
             comm::Outlet& peers);
 
-  /// The view is over; its workers are gone.
+  /// Destroys the server shard at the end of a view.
   void close();
 
   comm::Destination destination(comm::NodeId from, const comm::FrameHeader& header) override;
@@ -29,7 +30,7 @@ class ServerPayload final : public comm::PayloadReceiver {
 
   /// The current step, counted from 1; 0 before the first contribution.
   int64_t step_under_way() const { return step_; }
-  /// Sends the recorded spans and the number of bytes moved.
+  /// Sends the recorded spans and the number of bytes moved to the coordinator.
   void report(comm::CoordinatorLink& coordinator) const;
 
  private:

@@ -42,7 +42,8 @@ void ServiceManagerReporter::watch() {
   }
 }
 
-/// Reports that the manager has not accepted are sent again the next time.
+/// Reports readiness, status and liveness if they are due. If the manager does not accept a report,
+/// the next call repeats it.
 void ServiceManagerReporter::report(Clock::time_point now) {
   for (const auto& part : parts_) part->ask();
   const auto has_begun = [](const auto& part) { return part->has_begun(); };
@@ -53,8 +54,9 @@ void ServiceManagerReporter::report(Clock::time_point now) {
   report_alive(now);
 }
 
-/// A heartbeat after the last report permits one more report. Reports are a quarter of the period
-/// apart, so a part without a heartbeat is detected at most a quarter of the period late.
+/// If every part had a heartbeat since the last report, sends one more report. Reports are a
+/// quarter of the period apart, so a part without a heartbeat is detected at most a quarter of the
+/// period late.
 void ServiceManagerReporter::report_alive(Clock::time_point now) {
   if (period_.count() == 0 || now - said_alive_ < period_ / 4) return;
   const auto lives = [&](const auto& part) { return part->beat_after(said_alive_); };

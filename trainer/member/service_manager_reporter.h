@@ -14,8 +14,8 @@
 namespace poseidon::trainer {
 
 /// Reports the state of this process to the service manager that started it: readiness and current
-/// activity. While all parts have heartbeats, also reports that the process is alive. Uses a
-/// separate thread.
+/// activity. While all parts (workers and servers of this process) have heartbeats, also reports
+/// that the process is alive. Uses a separate thread.
 class ServiceManagerReporter {
  public:
   using Parts = std::vector<std::shared_ptr<Heartbeat>>;

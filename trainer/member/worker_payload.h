@@ -27,22 +27,24 @@ class WorkerPayload final : public comm::PayloadReceiver {
 
   explicit WorkerPayload(Listener listener) : listener_(std::move(listener)) {}
 
-  /// From now on the coordinator may announce the initial values that it sends.
+  /// Prepares to receive initial values into `values`. The coordinator may announce them from now
+  /// on.
   void expect(std::shared_ptr<TensorStore> values) {
     values_ = std::move(values);
     intake_.reset();
   }
-  /// Handles the note with the tensors that the coordinator sends. Throws ConfigError for an
-  /// unknown tensor, or if none is expected.
+  /// Handles the note in which the coordinator announces the tensors that it will send. Throws
+  /// ConfigError for an unknown tensor, or if no tensors are expected.
   void announce(const comm::Note& note);
-  /// Call it after the initial values are set, before peers send frames. All must outlive it.
-  /// `trace`: record the frames.
+  /// Connects the payload to the exchange of a view. Call it after the initial values are set,
+  /// before peers send frames. All arguments must stay valid until close(). `trace`: record the
+  /// frames.
   void open(const comm::Plan& plan, ClusterExchange& exchange, bool trace, uint32_t view,
             comm::Outlet& peers);
 
-  /// The view is over: its peers are gone, and the exchange will be destroyed.
+  /// Disconnects the payload from the exchange at the end of a view.
   void close();
-  /// Whether it has peers; false between two views.
+  /// Whether the payload is connected to an exchange; false between two views.
   bool is_open() const { return exchange_ != nullptr; }
 
   comm::Destination destination(comm::NodeId from, const comm::FrameHeader& header) override;
@@ -65,7 +67,7 @@ class WorkerPayload final : public comm::PayloadReceiver {
   std::shared_ptr<TensorStore> values_;
   std::optional<comm::TensorIntake> intake_;  ///< receives the announced values
   const comm::Plan* plan_ = nullptr;
-  ClusterExchange* exchange_ = nullptr;  ///< null unless open, as is plan_
+  ClusterExchange* exchange_ = nullptr;  ///< exchange_ and plan_ are null unless is_open()
   std::unique_ptr<FlowTrace> trace_;
   SchemeBytes reported_;
 };

@@ -29,7 +29,8 @@ void WorkerSession::built(ClusterExchange& exchange, StepLimit& limit) {
   has_been_built_ = true;
 }
 
-/// If the main thread was about to build another view, that view is abandoned too.
+/// The main thread may have built the next view before it received the request to leave.
+/// close_view() closes that view too.
 void WorkerSession::left_view(int64_t step, int64_t least) {
   close_view();
   member_->coordinator().left_view(step, least);
@@ -93,7 +94,8 @@ void WorkerSession::end_computing(const std::string& why) {
   task_.sender().end();
 }
 
-/// Drops all further contributions of the main thread to the view.
+/// Closes the payload and the exchange of the view. Later contributions of the main thread are
+/// dropped.
 void WorkerSession::close_view() {
   if (limit_ == nullptr) return;
   step_left_ = limit_->begun();
@@ -125,8 +127,8 @@ void WorkerSession::save(int64_t step) {
   inbox_.post([this, step] { task_.save(step); });
 }
 
-/// After the last step no thread waits. An earlier dismissal is an error of the coordinator. It
-/// must not leave a thread waiting.
+/// A dismissal before the last step is an error of the coordinator. end_computing() then ends the
+/// waits of the main thread.
 void WorkerSession::dismissed() {
   end_computing("dismissed by the coordinator");
   inbox_.post([this] { task_.dismissed(); });

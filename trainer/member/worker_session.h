@@ -16,11 +16,12 @@ namespace poseidon::trainer {
 
 class WorkerTask;
 
-/// The protocol side of a worker in one job. It lives in the I/O thread, except where noted. It
-/// posts long work to the inbox. The main thread then calls the task.
+/// The protocol side of a worker in one job. Used by the I/O thread, except where noted. It posts
+/// long work to the inbox; the main thread then calls the WorkerTask.
 class WorkerSession final : public comm::MemberHost {
  public:
-  /// All must outlive it. It does not call `task` before join().
+  /// All arguments must stay valid until the transport stops. `task` may be constructed later, but
+  /// before Member::join().
   WorkerSession(const MemberOptions& options, Inbox& inbox, WorkerTask& task, Log& log);
 
   // Called by any thread.
@@ -40,7 +41,7 @@ class WorkerSession final : public comm::MemberHost {
   // Called in the I/O thread.
   comm::Member& member() { return *member_; }
   WorkerPayload& payload() { return payload_; }
-  /// The net is built. Both must outlive the view.
+  /// The main thread has built the net of a view. Both arguments must outlive the view.
   void built(ClusterExchange& exchange, StepLimit& limit);
   /// The main thread has stopped computing, and the job continues in another view. `step` is the
   /// last complete step, `least` the earliest one to which this worker can go back.
@@ -73,11 +74,12 @@ class WorkerSession final : public comm::MemberHost {
   const std::unique_ptr<comm::AsioTransport> transport_;
   WorkerPayload payload_;
   const std::unique_ptr<comm::Member> member_;
-  ClusterExchange* exchange_ = nullptr;  ///< of the view; null unless built, as is limit_
+  /// exchange_ and limit_ belong to the view. They are null between the end of a view and built().
+  ClusterExchange* exchange_ = nullptr;
   StepLimit* limit_ = nullptr;
-  int64_t step_left_ = 0;  ///< without limit_: the step that was in progress
+  int64_t step_left_ = 0;  ///< if limit_ is null: the step that was in progress in the last view
   bool has_been_built_ = false;
-  int64_t stopped_step_ = -1;  ///< last complete step, once it has stopped after a failure
+  int64_t stopped_step_ = -1;  ///< last complete step, after a failure has stopped the worker
 };
 
 }  // namespace poseidon::trainer

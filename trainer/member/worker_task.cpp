@@ -16,7 +16,8 @@ namespace {
 
 /// Repetitions in each layer's timing; few, because the other members wait for this worker.
 constexpr int kJoinRepeats = 5;
-/// The I/O thread processes posts immediately, unless it has failed.
+/// Time limit of wait_for_posts(). The I/O thread processes posts immediately, unless it has
+/// failed.
 constexpr auto kMostForPosts = std::chrono::seconds(5);
 
 /// Waits until the I/O thread has processed all earlier posts.
@@ -82,15 +83,16 @@ void WorkerTask::open_data_sets() {
   progress_.report_activity("opening the test set");
   job_.test_data = open_test_data(job, job_.train_data, log_);
   progress_.report_activity("timing layers");
-  // Times the layers with the fixed rule, because the choices are published later, with the plan.
+  // Times the layers with the default layouts and algorithms: the job's choices arrive later, with
+  // the plan.
   if (job_.message.times_layers)
     session_.note(TimesNote{
         read_layer_times(time_layers(job, {}, kJoinRepeats, log_), "this worker's times")});
   session_.note(device_note(job.device()));
 }
 
-/// Offers the in-memory checkpoint: the earlier coordinator may have failed before it received this
-/// step.
+/// Offers this worker's in-memory checkpoint to the coordinator of a resumed run: the earlier
+/// coordinator may have failed before it saved this step.
 void WorkerTask::offer_checkpoint() {
   if (!job_.message.goes_on) return;
   const InMemoryCheckpoint* kept = last_step_.kept(job_.message.run);
@@ -142,7 +144,8 @@ void WorkerTask::send_step(int64_t step) {
   });
 }
 
-/// The in-memory checkpoint stays stored, even if the job fails during the transfer.
+/// The in-memory checkpoint stays stored until train(), because the job may fail during the
+/// transfer.
 void WorkerTask::send_memory_checkpoint(int64_t step) {
   const InMemoryCheckpoint* kept = last_step_.kept(job_.message.run);
   if (kept == nullptr || kept->state.step != step)

@@ -17,21 +17,21 @@ namespace poseidon::trainer {
 
 class WorkerSession;
 
-/// A worker's work in one job, from opening its data to its end. It lives in the main thread, which
-/// computes. WorkerSession posts its calls in the order of the coordinator's requests. The worker
-/// reports an error here to the coordinator as its own error.
+/// A worker's work in one job, from opening its data to its end. Used by the main thread, which
+/// computes, except where noted. WorkerSession posts the calls to that thread in the order of the
+/// coordinator's requests. An exception is reported to the coordinator as this worker's error.
 class WorkerTask {
  public:
-  /// All must outlive it.
+  /// All arguments must outlive this object.
   WorkerTask(const MemberOptions& options, WorkerSession& session, Log& log);
 
   /// The outcome, once this worker's part in the job has ended.
   const std::optional<MemberEnd>& end() const { return end_; }
 
   void prepare(uint16_t rank, const Json& job);
-  /// Sends the checkpoint of a step to the coordinator. Before the plan is made, this is the
-  /// worker's in-memory checkpoint. In a running job, these are the values for the joiners, with
-  /// which a view begins.
+  /// Sends the checkpoint of a step to the coordinator. Before the plan is made, sends the worker's
+  /// in-memory checkpoint. In a running job, sends the current values, with which the joiners
+  /// begin.
   void send_step(int64_t step);
   /// Builds the net for the plan of a view, in which this worker has rank `rank`.
   void build(const comm::Planned& planned, uint16_t rank);
@@ -50,11 +50,11 @@ class WorkerTask {
   void avoid(const comm::JobId& job) { *options_.avoided = job; }
 
   // Called by any thread.
-  /// Other threads may call only some functions of the sender; see there.
+  /// Other threads may call only some functions of the sender; see CheckpointSender.
   CheckpointSender& sender() { return sender_; }
   /// The reports that the coordinator has not acknowledged.
   ReportLog& reports() { return reports_; }
-  /// Ends the process if the main thread does not end in time; `why` describes what has not ended.
+  /// Ends the process if the main thread does not end in time; `why` is the reason in the message.
   void start_exit_timeout(const char* why) { exit_watchdog_.arm(stop_timeout_.period(), why); }
 
  private:
@@ -71,14 +71,14 @@ class WorkerTask {
   const MemberOptions& options_;
   WorkerSession& session_;
   Log& log_;
-  ExitWatchdog exit_watchdog_;  ///< destroyed last: it watches the end of the other members
+  ExitWatchdog exit_watchdog_;  ///< destroyed after the data members that it watches
   StopTimeout stop_timeout_;
   ProgressReporter progress_;
   CheckpointSender sender_;
   LastStepSaver last_step_;
   ReportLog reports_;
   PreparedJob job_;
-  std::unique_ptr<WorkerTraining> training_;  ///< once there is a plan
+  std::unique_ptr<WorkerTraining> training_;  ///< null until the plan is known
   bool began_ = false;                        ///< the first step has begun
   int64_t stopped_step_ = 0;                  ///< after a failure: the last complete step
   std::optional<comm::NodeFailure> node_failure_;

@@ -127,7 +127,7 @@ void WorkerTraining::train() {
   });
 }
 
-/// Before nodes join, makes all updates: joiners begin with these values.
+/// If joiners wait, first makes all pending updates, because the joiners begin with these values.
 bool WorkerTraining::begin(int64_t done) {
   const StepLimit::Next next = view_->limit.begin(done);
   if (next == StepLimit::Next::kPause) {
@@ -164,7 +164,8 @@ void WorkerTraining::drained(int64_t step) {
   });
 }
 
-/// Sends the digests of some tensors, with which the step after `step` is computed.
+/// Sends the digests of some tensors for the replica divergence check. The step after `step` is
+/// computed with these values.
 void WorkerTraining::compare_rotating_digests(int64_t step) const {
   const int64_t every = job_.job.config.cluster.digest_every;
   if (every == 0 || step % every != 0 || step == drained_step_) return;

@@ -16,10 +16,10 @@
 namespace poseidon::trainer {
 
 /// The training of a worker in a job with several workers, once the plan is known. It builds the
-/// net, makes the steps, and reports to the coordinator. It lives in the compute thread.
+/// net, makes the steps, and reports to the coordinator. Used by the compute thread.
 class WorkerTraining final : public RunSink {
  public:
-  /// The objects through which the training reports; all must outlive it.
+  /// The objects through which the training reports. They must outlive the WorkerTraining.
   struct Reports {
     WorkerSession& session;
     ReportLog& sent;
@@ -31,11 +31,13 @@ class WorkerTraining final : public RunSink {
   /// Builds the net. `job` must outlive it. Throws ConfigError, RunError.
   WorkerTraining(const PreparedJob& job, const PublishedPlan& published, const Reports& reports);
 
-  /// Sends the list of its tensors to the coordinator, and expects the initial values.
+  /// Sends the list of its tensors to the coordinator, which then sends the initial values.
   void announce();
-  /// The initial values of a tensor have arrived; others may be in flight.
+  /// Sets tensor `index` to its initial values, which have arrived. Other tensors may still be in
+  /// flight.
   void take_value(int64_t index);
-  /// All initial values of the view are set. Opens the payload, and connects to its peers.
+  /// Call it when all initial values of the view are set. Opens the payload, and connects to the
+  /// peers.
   void begin_with_values();
   /// Makes all steps and the final reports. Throws JobFailed if the job has failed.
   void train();
@@ -43,17 +45,17 @@ class WorkerTraining final : public RunSink {
   // The job continues in another view.
   int64_t last_complete_step() const { return computation_->last_complete_step(); }
   int64_t earliest_revertible_step() const { return computation_->earliest_revertible_step(); }
-  /// Goes back to the step after which the next view begins, and prepares for its plan. train()
-  /// then makes the steps of the view. If the view begins from a checkpoint, the values arrive like
-  /// initial values. Throws ConfigError, RunError.
+  /// Reverts to the step after which the next view begins, and prepares for the plan of that view.
+  /// train() then makes the steps of the view. If the view begins from a checkpoint, the values
+  /// arrive like initial values. Throws ConfigError, RunError.
   void go_on(const PublishedPlan& published);
 
   // After a failure that ends the job.
-  /// Stops computing: goes back to the last complete step, and returns it.
+  /// Stops computing: reverts to the last complete step, and returns its number.
   int64_t stop_computing();
-  /// Sends a checkpoint. Worker 0 does this regularly, and for joiners. After a failure the
-  /// coordinator may ask any worker. Throws JobFailed if the checkpoint is no longer needed,
-  /// RunError for non-finite values.
+  /// Sends a checkpoint. Worker 0 sends the periodic checkpoints, and those for joiners. After a
+  /// failure the coordinator may request one from any worker. Throws JobFailed if the checkpoint is
+  /// no longer needed, RunError for non-finite values.
   void send_checkpoint(int64_t step);
   void report_traffic_and_trace();
   /// The first step of the run in which this worker took part.

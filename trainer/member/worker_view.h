@@ -10,9 +10,9 @@
 namespace poseidon::trainer {
 
 /// The objects of a worker's training that belong to one view of the job: the plan, the step limit,
-/// and the exchange. Net, optimizer and data last longer.
+/// and the exchange. Net, optimizer and data exist for the whole job.
 struct WorkerView {
-  /// `session` must outlive it. Throws ConfigError for a plan that is not for this job.
+  /// `session` must outlive this object. Throws ConfigError for a plan that is not for this job.
   WorkerView(const PreparedJob& job, const PublishedPlan& published, WorkerSession& session,
              DeviceExchange::ActivityCallbacks activity);
 
