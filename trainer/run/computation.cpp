@@ -53,7 +53,8 @@ Computation::Computation(layers::Backend backend, const net::Net::Options& optio
       sums(engine.net(), std::max(part.plan.staleness, part.published.in_flight)),
       tensors(tensors_of(engine.net(), optimizer, sums)),
       schedule(schedule_of(part.job, part.published.steps, part.data.dataset->size())) {
-  // A joiner receives all values. Initializing them first would delay the running workers.
+  // A joiner receives all values from the coordinator. Initializing the values first would delay
+  // the running workers.
   if (!part.published.again)
     engine.net().values().initialize(static_cast<uint64_t>(part.job.config.train.seed));
 }
@@ -70,7 +71,8 @@ void Computation::plan(const WorkerPart& part, comm::Part shards, const MakeExch
                                               *steps.loader, loop_options(part, shards, sums));
 }
 
-/// Destroys the objects in reverse order, because each object uses the one created before.
+/// Destroys the objects in reverse order of their creation, because each object uses the previous
+/// ones.
 void Computation::end_plan(std::optional<int64_t> step) {
   steps_done = step.value_or(last_complete_step());
   revert_to(steps_done);

@@ -40,20 +40,22 @@ struct Computation {
   using MakeExchange =
       std::function<std::unique_ptr<GradientExchange>(net::Net&, layers::Updater&)>;
 
-  /// Initializes the values; `steps` stays empty. The objects of `part` must outlive `steps`.
-  /// Throws ConfigError, RunError.
+  /// Initializes the values, except in a later view of the job (PublishedPlan::again), in which the
+  /// worker receives them. `steps` stays empty. The objects of `part` must outlive `steps`. Throws
+  /// ConfigError, RunError.
   Computation(layers::Backend backend, const net::Net::Options& options, const WorkerPart& part,
               Log& log);
 
   /// Creates `steps`, which must be empty. `shards`: the logical shards of the worker that this
   /// device computes. Throws ConfigError, RunError.
   void plan(const WorkerPart& part, comm::Part shards, const MakeExchange& make_exchange, Log& log);
-  /// Goes back to the complete step `step` (nullopt: the last complete step), and destroys `steps`.
+  /// Reverts to the complete step `step` (nullopt: the last complete step), and destroys `steps`.
   void end_plan(std::optional<int64_t> step);
-  /// Restores the initial values.
+  /// Restores the state before the first step: initial values, zero optimizer state and zero EMA.
   void restore_initial_values(const Job& job);
 
-  // As in TrainingLoop. If `steps` is empty, the first two return steps_done.
+  // As in TrainingLoop. If `steps` is empty, the first two functions return steps_done, and
+  // revert_to() does nothing.
   int64_t last_complete_step() const;
   int64_t earliest_revertible_step() const;
   void revert_to(int64_t step);
@@ -64,7 +66,7 @@ struct Computation {
   RunTensors tensors;
   Schedule schedule;
   PlannedSteps steps;
-  int64_t steps_done = 0;  ///< without `steps`: number of steps done
+  int64_t steps_done = 0;  ///< if `steps` is empty: number of steps done
 };
 
 }  // namespace poseidon::trainer

@@ -43,7 +43,7 @@ void DeviceThreads::live(size_t device) {
   }
 }
 
-/// Waits for the next round. Returns false if there are no further rounds.
+/// Waits for the next round, that is, the next call of run(). Returns false if no round follows.
 bool DeviceThreads::next(uint64_t& round) {
   MutexLock lock(mutex_);
   while (round_ == round && !ends_) changed_.wait(mutex_);

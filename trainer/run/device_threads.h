@@ -28,8 +28,8 @@ class DeviceThreads {
   /// Runs the task in parallel for all devices from `first` on. Returns after all have ended;
   /// rethrows the first exception.
   void run(const Task& task, size_t first = 0);
-  /// A thread whose task throws calls `failed` with the reason. Other threads may be waiting for
-  /// data from the failed device.
+  /// A thread whose task throws calls `failed` with the reason. `failed` must wake threads that
+  /// wait for data from the failed device.
   void on_failure(std::function<void(const std::string& why)> failed) {
     failed_ = std::move(failed);
   }
@@ -40,7 +40,7 @@ class DeviceThreads {
   void attempt(size_t device);
 
   std::function<void(const std::string&)> failed_ = [](const std::string&) {};
-  const Task* task_ = nullptr;  ///< of the current round
+  const Task* task_ = nullptr;  ///< of the current call of run()
   size_t first_ = 0;
   Mutex mutex_;
   Condition changed_;

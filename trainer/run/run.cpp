@@ -68,7 +68,7 @@ class Run final : public RunSink {
   const Job& job_;
   const RunOptions& options_;
   Console& console_;
-  std::unique_ptr<Checkpoint> resumed_;  ///< until its tensors are restored
+  std::unique_ptr<Checkpoint> resumed_;  ///< null after its tensors are restored
   const PreparedData train_data_, test_data_;
   RunDirectory directory_;
   CheckpointFiles files_;
@@ -116,8 +116,8 @@ Json Run::go() {
   return end("", true);
 }
 
-/// The earlier session may have ended between a checkpoint and the test that was due at the same
-/// step.
+/// Whether the test of the first step is missing: the earlier session may have ended between a
+/// checkpoint and the test that was due at the same step.
 bool Run::lacks_test() const {
   const int64_t every = job_.config.train.test_every, step = published_.first_step;
   return step > 0 && every > 0 && step % every == 0 && !published_.tested;
@@ -139,7 +139,7 @@ void Run::fail(RunLoop& loop, const std::exception_ptr& failure) {
   throw RunError(files_.last_step() ? text(why, "; to resume: ", resume_command()) : why);
 }
 
-/// Returns the reason of a failure, "" on success.
+/// Writes the last complete step as a checkpoint. Returns the reason of a failure, "" on success.
 std::string Run::save_last_step(RunLoop& loop) {
   if (alone_ != nullptr) alone_->exchange().clear_failure();
   try {
@@ -272,7 +272,7 @@ Json Run::end(const std::string& failure, bool is_whole) {
   return result;
 }
 
-/// A failed write is only a warning.
+/// Writes the trace of this process. A failed write is only a warning.
 void Run::write_own_trace() const {
   if (!options_.trace) return;
   TraceCollection all;
@@ -284,7 +284,8 @@ void Run::write_own_trace() const {
   }
 }
 
-/// `is_whole`: the tensors belong to a complete step. The digests are those of the last checkpoint.
+/// `is_whole`: the tensors belong to a complete step. The summary has digests only if the tensors
+/// are those of the last checkpoint.
 Json Run::summary(const std::string& failure, bool is_whole) {
   const bool is_saved = is_whole && steps_saved() == computation_->steps_done();
   RunEnd end{.first_step = published_.first_step,

@@ -9,7 +9,7 @@ namespace poseidon::trainer {
 
 /// Trains the job to its end, or until it is stopped, with tests, checkpoints and metrics. Returns
 /// the content of summary.json. Throws ConfigError before the first step. Throws RunError if the
-/// run fails; the last checkpoint is then unchanged.
+/// run fails; the last complete step is then saved as a checkpoint, if possible.
 Json train(const Job& job, const RunOptions& options, Console& console);
 
 }  // namespace poseidon::trainer

@@ -19,13 +19,14 @@ class RunSink {
   /// decided.
   virtual bool begin(int64_t done) = 0;
   virtual void trained(StepReport report) = 0;
-  /// Called before all pending updates are made.
+  /// Called before RunLoop makes all pending updates.
   virtual void draining() {}
-  /// Called once for a step, when all updates up to `step` are made, so replicas can be compared.
-  /// At the end of the job this includes the updates from late sums. Before the end, the sums in
-  /// flight are stored instead.
+  /// Called once for a step, after all updates that are due until `step`, so replicas can be
+  /// compared. With staleness, the sums in flight are then in host memory. At the end of the job,
+  /// their updates are made too.
   virtual void drained(int64_t /*step*/) {}
-  /// A checkpoint of `step` is due, after drained(). At the end of a run it may be called twice.
+  /// Saves a checkpoint of `step`. Called after drained(). At the end of a run it may be called
+  /// twice for one step.
   virtual void checkpoint(int64_t step) = 0;
   /// Called before each batch of a test. Returns whether to continue the test.
   virtual bool testing(int64_t done, int64_t of) = 0;
@@ -34,17 +35,17 @@ class RunSink {
   virtual bool halted() = 0;
 };
 
-/// The main loop of a worker: steps, and periodic checkpoints and tests as configured. At the end
-/// it makes a checkpoint and a test.
+/// The main loop of a worker: steps, and periodic checkpoints and tests as configured. After the
+/// last step it makes a checkpoint and a test.
 class RunLoop {
  public:
-  /// All arguments must outlive it. `test.dataset` may be null.
+  /// All arguments must outlive this object. `test.dataset` may be null.
   RunLoop(WorkerComputation& computation, const PreparedData& test, RunSink& sink, Log& log)
       : computation_(computation), test_(test), sink_(sink), log_(log) {}
 
-  /// Runs to the end. Returns whether the run was halted. Passes on exceptions of steps and sink.
-  /// `again`: the checkpoint and test due at the first step may be missing, because the earlier
-  /// view or session has ended before them. They are then made first.
+  /// Runs all remaining steps. Returns whether the run was halted. Passes on exceptions of steps
+  /// and sink. `again`: the checkpoint and test due at the first step may be missing, because the
+  /// earlier view or session ended before it made them. go() then makes them first.
   bool go(bool again = false);
   /// After go() has thrown: calls the sink to write the last complete step as a checkpoint. Returns
   /// that step; nullopt if an update of the failed step had begun. Passes on exceptions of the

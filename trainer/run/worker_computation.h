@@ -32,13 +32,14 @@ class WorkerComputation {
   WorkerComputation(const WorkerComputation&) = delete;
   WorkerComputation& operator=(const WorkerComputation&) = delete;
 
-  // For a later view of the job with another plan. The values do not change.
-  /// Goes back to complete step `step`, and destroys the objects of the plan. nullopt: each device
-  /// goes back to its own last complete step, because its values will be replaced.
+  // For a later view of the job with another plan. The nets and optimizers continue to exist.
+  /// Reverts to the complete step `step`, and destroys the objects of the plan. nullopt: each
+  /// device reverts to its own last complete step, because its values will be replaced.
   void end_plan(std::optional<int64_t> step);
-  /// Continues with another plan. Its objects must outlive the steps. Throws ConfigError, RunError.
+  /// Continues with another plan. The objects that `part` refers to must outlive the steps. Throws
+  /// ConfigError, RunError.
   void plan(const WorkerPart& part);
-  /// Restores the initial values.
+  /// See Computation::restore_initial_values.
   void restore_initial_values();
 
   // As in TrainingLoop, for all devices.
@@ -50,24 +51,24 @@ class WorkerComputation {
   /// which drain_for_checkpoint() then brings the parameters. Returns nullopt if an update of a
   /// later step has begun: the parameters then belong to no step.
   std::optional<int64_t> abandon_step();
-  /// The last step that is complete on all devices. All devices can go back to this step: each
+  /// The last step that is complete on all devices. All devices can revert to this step: each
   /// device contributes to every sum, so no device is far ahead.
   int64_t last_complete_step() const;
-  /// The earliest step to which all devices can go back.
+  /// The earliest step to which all devices can revert.
   int64_t earliest_revertible_step() const;
   int64_t steps_done() const { return first().steps.loop->steps_done(); }
 
-  /// Throws RunError if a device's values differ from the first device's. All devices must be
-  /// drained.
+  /// Throws RunError if a device's values differ from the first device's. Call it after
+  /// drain_for_checkpoint().
   void compare_devices();
   /// Tensors that read from the first device, and write to all devices.
   const RunTensors& tensors() const { return tensors_; }
   /// The state that a checkpoint of `step` stores besides the tensors.
   RunState state_after(int64_t step);
-  /// Steps whose sums stay in flight; valid when drained.
+  /// Number of steps whose sums stay in flight. Valid after drain_for_checkpoint().
   int64_t in_flight() const { return first().sums.steps(); }
-  /// Calls `use`, which tests on the first device. During the call the net holds the EMA, if the
-  /// job has one and any update was made. All devices must be drained.
+  /// Calls `use`, which runs a test on the first device. During the call the net holds the EMA, if
+  /// the job has one and any update was made. Call it after drain_for_checkpoint().
   void with_ema(const std::function<void()>& use);
   const WorkerPart& part() const { return *part_; }
   Engine& engine() { return first().engine; }

@@ -20,8 +20,8 @@ namespace {
 
 constexpr std::string_view kMagic = "PSDNSTAT";
 constexpr uint32_t kVersion = 1;
-constexpr uint64_t kPrefix = 16;   ///< magic, version, length of the JSON
-constexpr uint64_t kTrailer = 12;  ///< length of the file, checksum
+constexpr uint64_t kPrefix = 16;   ///< bytes of magic, version and length of the JSON
+constexpr uint64_t kTrailer = 12;  ///< bytes of the length of the file and the checksum
 constexpr uint32_t kMostJson = 16 << 20;
 
 template <class T>
@@ -38,7 +38,7 @@ T read_value(const InputFile& file, uint64_t offset) {
 
 std::string name_of(int64_t step) { return "step-" + std::to_string(step); }
 
-/// Step 12 for ".../step-12.state" and ".../step-12.safetensors".
+/// Returns 12 for ".../step-12.state" and ".../step-12.safetensors".
 std::optional<int64_t> step_of(const fs::path& file) {
   const std::string stem = file.stem().string();
   int64_t step = 0;
@@ -83,7 +83,8 @@ uint64_t bytes_of_values(Tensors tensors) {
   return bytes;
 }
 
-/// Reads `tensors` back from the file, one after another from `offset`, and compares digests.
+/// Reads `tensors` back from the file, one after another from `offset`. Throws RunError if a digest
+/// differs.
 void expect_digests(const AtomicFile& file, uint64_t offset, Tensors tensors,
                     std::span<const int64_t> digests) {
   const InputFile written(file.temporary());
@@ -98,7 +99,8 @@ void expect_digests(const AtomicFile& file, uint64_t offset, Tensors tensors,
   }
 }
 
-/// The received tensors must match the digests that the workers agreed on.
+/// Throws RunError unless the digests of the received tensors equal those on which the workers
+/// agreed.
 void expect_agreed(int64_t step, Tensors tensors, const std::vector<int64_t>& digests,
                    const std::vector<int64_t>& agreed) {
   for (size_t i = 0; i < tensors.size(); ++i)
@@ -185,7 +187,8 @@ fs::path write_checkpoint(const fs::path& folder, const RunState& state, const R
                  std::span(digests).subspan(in_weights.size()));
 
   rules.may_write();
-  // A reader rejects an old state file with new weights, so remove the old state file first.
+  // Remove an old state file first: after a crash between the two commits, it would not match the
+  // new weights.
   std::error_code ignored;
   fs::remove(rest.path(), ignored);
   weights.commit();
@@ -352,7 +355,7 @@ const Checkpoint::Entry* Checkpoint::find(const std::string& name) const {
 
 namespace {
 
-/// Steps of the checkpoints in a folder up to `newest`, newest first.
+/// Steps of the checkpoints in a folder, up to step `newest`, newest first.
 std::vector<int64_t> steps_in(const fs::path& folder, int64_t newest) {
   std::vector<int64_t> steps;
   std::error_code failure;
@@ -414,7 +417,7 @@ void for_each_test(const fs::path& run, const Use& use) {
   }
 }
 
-/// The step among `steps` with the best test accuracy; -1 if none was tested.
+/// The step among `steps` with the best test accuracy; -1 if none of them was tested.
 int64_t best_tested(const fs::path& run, std::span<const int64_t> steps) {
   int64_t best = -1;
   double best_top1 = -1;
@@ -448,7 +451,7 @@ void prune_checkpoints(const fs::path& run, int64_t keep, int64_t newest) {
   const int64_t best = best_tested(run, steps);
   for (size_t i = static_cast<size_t>(keep); i < steps.size(); ++i) {
     if (steps[i] == best) continue;
-    std::error_code ignored;  // a file that cannot be removed does no harm
+    std::error_code ignored;  // a file that cannot be removed only uses disk space
     fs::remove(folder / (name_of(steps[i]) + ".state"), ignored);
     fs::remove(folder / (name_of(steps[i]) + ".safetensors"), ignored);
   }

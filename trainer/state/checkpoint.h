@@ -25,28 +25,29 @@ struct RunState {
   int64_t samples = 0;       ///< samples used so far: position in the endless sequence of samples
   double learning_rate = 0;  ///< of the next step, for information
   std::string config_hash;
-  Json config;                    ///< the hashed settings
+  Json config;  ///< the settings of which config_hash is the hash: result_settings()
   Json choices = Json::object();  ///< layout and algorithm by layer
   Json plan = Json::object();     ///< as in plan.json: how gradients were summed
   std::string dataset;            ///< fingerprint of the training set
-  int64_t in_flight = 0;          ///< number of last steps done whose sums are also stored
+  int64_t in_flight = 0;          ///< number of the last steps whose sums in flight are stored too
 
   void describe(Fields& fields);
 };
 
 /// The tensors of a run, with their names in files.
 struct RunTensors {
-  /// Parameters in network order, statistics, then EMA (Ema) in the order of both.
+  /// Parameters in network order, then running statistics, then the EMA (Ema) of the learned
+  /// parameters and of the statistics.
   std::vector<NamedTensor> weights;
   size_t parameters = 0;               ///< number of parameters among `weights`
   std::vector<NamedTensor> optimizer;  ///< optimizer state
-  /// Room for sums in flight, oldest step first. Only the first RunState::in_flight of them are
-  /// valid.
+  /// By step, oldest first: memory for its sums in flight. Only the first RunState::in_flight steps
+  /// are valid.
   std::vector<std::vector<NamedTensor>> sums = {};
 };
 
-/// All tensors in the order of files and messages: weights, optimizer state, then the sums of
-/// `in_flight` steps.
+/// All tensors in the order of files and messages: weights, optimizer state, then the sums of the
+/// first `in_flight` steps.
 std::vector<const NamedTensor*> in_order(const RunTensors& tensors, int64_t in_flight);
 
 /// CRC-32C of each tensor in canonical order, including the sums of `in_flight` steps.
@@ -62,19 +63,18 @@ struct WritingRules {
   std::function<void()> may_write = [] {};       ///< throws RunError if writing is not allowed
 };
 
-/// Writes both files of step `state.step` into `folder`, which must exist. The state is written
-/// last, so a checkpoint with a state file is complete. Both files get their names only after the
-/// data read back match the tensors' digests. Returns the path of the weights. Throws RunError, and
-/// then leaves no file that could be read as a checkpoint. Does not change checkpoints of other
-/// steps.
+/// Writes both files of step `state.step` into `folder`, which must exist. Writes temporary files,
+/// and renames them only after the data read back match the tensors' digests. The state file is
+/// renamed last, so a checkpoint with a state file is complete. Returns the path of the weights.
+/// Throws RunError, and then leaves no file that could be read as a checkpoint. Does not change
+/// checkpoints of other steps.
 std::filesystem::path write_checkpoint(const std::filesystem::path& folder, const RunState& state,
                                        const RunTensors& tensors, const WritingRules& rules = {});
 
 /// Removes checkpoints of a run up to step `newest` (`keep` = 0: none). The `keep` newest ones
 /// stay, and the checkpoint with the best test accuracy in metrics.jsonl (the latest, if several
-/// are equal). Checkpoints after `newest` also stay: the run wrote them before it went back to an
-/// earlier step. The run will write them again, and until then they are a reserve if another
-/// checkpoint is damaged.
+/// are equal). Checkpoints after `newest` also stay: the run wrote them before it reverted to an
+/// earlier step. They are a reserve until the run writes them again.
 void prune_checkpoints(const std::filesystem::path& run, int64_t keep, int64_t newest);
 
 /// The run directory for an argument of --resume: the directory, or a checkpoint in it.
@@ -85,8 +85,8 @@ bool has_test(const std::filesystem::path& run, int64_t step);
 /// A checkpoint that was read and verified.
 class Checkpoint {
  public:
-  /// `state_file` is "....state"; the weights are in the same folder. Throws RunError, which names
-  /// the incomplete, altered or missing file.
+  /// `state_file` is step-<N>.state; the weights are in step-<N>.safetensors in the same folder.
+  /// Throws RunError, which names the incomplete, altered or missing file.
   explicit Checkpoint(const std::filesystem::path& state_file);
 
   const RunState& state() const { return state_; }
@@ -94,9 +94,9 @@ class Checkpoint {
     return std::filesystem::path(file_.path()).replace_extension(".safetensors");
   }
 
-  /// Restores all tensors. Throws ConfigError if the run's tensors differ from the checkpoint's,
-  /// because network or optimizer differ. `tensors` must have room for the checkpoint's sums in
-  /// flight.
+  /// Sets `tensors` to the values in the checkpoint. Throws ConfigError if names or shapes differ,
+  /// because the job has another network or optimizer. `tensors` must have memory for the
+  /// checkpoint's sums in flight.
   void restore(const RunTensors& tensors) const;
 
  private:

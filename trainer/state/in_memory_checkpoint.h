@@ -17,8 +17,9 @@ struct InMemoryCheckpoint {
   std::string run;  ///< RunDirectory::id()
   RunState state;
   std::shared_ptr<TensorStore> tensors;
-  int64_t rank = 0;                       ///< of the worker, in the last view
-  std::vector<std::string> reports = {};  ///< of the last steps, as encoded messages
+  int64_t rank = 0;  ///< rank of the worker in the last view
+  /// The encoded reports of the last steps, which the coordinator may lack.
+  std::vector<std::string> reports = {};
 };
 
 /// Copies a run's tensors and state.
@@ -37,8 +38,10 @@ class InMemoryCheckpointStore {
   InMemoryCheckpoint* of(const std::string& run) {
     return kept_ && kept_->run == run ? &*kept_ : nullptr;
   }
+  /// Drops the stored checkpoint if it belongs to this run.
   void drop(const std::string& run);
-  /// Drops the checkpoint if its time has expired. Returns a message about this, or "".
+  /// Drops the checkpoint if it has expired. Returns a message about it, or "" if nothing was
+  /// dropped.
   std::string give_up(Clock::time_point now);
   /// Remaining time of the stored checkpoint, rounded up; 0 if none is stored.
   std::chrono::seconds left(Clock::time_point now) const;

@@ -11,7 +11,8 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// The settings that differ between the checkpoint's job and this one and change results.
+/// The settings that affect results and differ between the checkpoint's job (`before`) and this job
+/// (`now`).
 std::string changes(const Json& before, const Json& now) {
   std::string out;
   for (const Json& change : Json::diff(before, now)) {
@@ -23,7 +24,7 @@ std::string changes(const Json& before, const Json& now) {
   return out;
 }
 
-/// "\"lenet\" (8 layers)": the network in a state's config.
+/// "\"lenet\" (8 layers)": the network in a checkpoint's config.
 std::string network_text(const Json& network) {
   const bool known = network.is_object() && network.contains("name") &&
                      network["name"].is_string() && network.contains("layers");

@@ -17,17 +17,18 @@ namespace poseidon::trainer {
 std::unique_ptr<Checkpoint> resumed_checkpoint(const Job& job, const std::filesystem::path& named,
                                                Log& log);
 
-/// Opens the checkpoint with the weights file `newest`, to which a run goes back. If it is damaged,
-/// opens the latest earlier intact one in its folder. Returns null with a warning if no checkpoint
-/// is intact, or if the opened one holds the sums of more than `max_in_flight` steps.
+/// Opens the checkpoint with the weights file `newest`, to which a run reverts. If that checkpoint
+/// is damaged, opens the latest intact one before it in the same folder. Returns null with a
+/// warning if no checkpoint is intact, or if the opened one holds the sums of more than
+/// `max_in_flight` steps.
 std::unique_ptr<Checkpoint> intact_checkpoint(const Job& job, const std::filesystem::path& newest,
                                               int64_t max_in_flight, Log& log);
 
-/// Throws ConfigError if the samples used so far are not a whole number of this job's steps.
-/// `named` is the user's argument.
+/// Throws ConfigError if the checkpoint was made with another global batch: samples used is not
+/// steps done times this job's batch. `named` is the user's argument.
 void refuse_other_batch(const RunState& state, const Job& job, const std::filesystem::path& named);
 
-/// Input of the plausibility checks for a resumed job.
+/// The input of warn_of_doubtful_settings() for a resumed job.
 ResumedAt resumed_at(const RunState& state);
 
 /// Warns of changes to the job since the checkpoint that change results.

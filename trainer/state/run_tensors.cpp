@@ -12,7 +12,8 @@ namespace poseidon::trainer {
 
 namespace {
 
-// get and set look the tensor up at each call: its memory depends on the current version.
+// get and set request the memory of the tensor at each call, because it depends on the current
+// version.
 
 NamedTensor tensor_of(net::Net& net, const net::Parameter& parameter) {
   return {
@@ -87,7 +88,7 @@ void add_ema(net::Net& net, const Ema& averages, RunTensors& tensors) {
       tensors.weights.push_back(ema_of(followed[i], net, averages, i));
 }
 
-/// The entry from which a tensor is set; null if the file has none.
+/// The entry of the file from which `tensor` is set; null if the file has no such entry.
 const SafetensorsFile::Entry* source_of(const NamedTensor& tensor, const SafetensorsFile& file,
                                         WeightsTaken taken) {
   const auto* average =
@@ -95,7 +96,8 @@ const SafetensorsFile::Entry* source_of(const NamedTensor& tensor, const Safeten
   return average != nullptr ? average : file.find(tensor.name);
 }
 
-/// Whether `name` is the name of the tensor or of its EMA. Only one of them is loaded.
+/// Whether `name` is the name of the tensor or of its EMA. load_weights() loads only one of them.
+/// The other one does not count as unused.
 bool means(const NamedTensor& tensor, const std::string& name) {
   return tensor.name == name || Ema::name_of(tensor.name) == name;
 }

@@ -13,11 +13,11 @@ RunTensors weights_of(net::Net& net);
 
 /// As weights_of(), with the optimizer's EMA among the weights, and with the optimizer state.
 RunTensors tensors_of(net::Net& net, Optimizer& optimizer);
-/// As above, with room for sums in flight. `sums` must outlive the result too.
+/// As above, with memory for sums in flight. `sums` must outlive the result too.
 RunTensors tensors_of(net::Net& net, Optimizer& optimizer, SumsInFlight& sums);
 
-/// Check before a checkpoint of `step`: throws RunError, which names the first weight or sum in
-/// flight with a non-finite value.
+/// Throws RunError if a weight or a sum in flight has a non-finite value. The message names the
+/// first such tensor. Call it before a checkpoint of `step` is written.
 void refuse_non_finite(const RunTensors& tensors, int64_t in_flight, int64_t step);
 
 /// Result of loading a weights file.
@@ -36,7 +36,7 @@ struct MatchReport {
 
 enum class WeightsTaken : uint8_t {
   kOwn,
-  kAverages,  ///< the file's EMA of a tensor if it has one
+  kAverages,  ///< the EMA of each tensor for which the file has an EMA
 };
 
 /// The weights file for the argument of --weights: a safetensors file, a run directory (its newest
@@ -52,7 +52,7 @@ MatchReport load_weights(const std::filesystem::path& file, const RunTensors& te
 /// Throws ConfigError if the file does not exist, RunError if it is not a safetensors file.
 void check_weights_file(const std::filesystem::path& file);
 
-/// Logs the tensors that did not match, or that all matched.
+/// Logs the number of loaded tensors, and warns of tensors that did not match.
 void report_match(const std::filesystem::path& file, const MatchReport& match, Log& log);
 
 }  // namespace poseidon::trainer

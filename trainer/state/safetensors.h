@@ -39,7 +39,7 @@ class SafetensorsFile {
     std::string name;
     std::string type;  ///< "F32", ...
     std::vector<int64_t> shape;
-    uint64_t offset = 0, bytes = 0;  ///< in the file
+    uint64_t offset = 0, bytes = 0;  ///< bytes: start in the file, and length
   };
 
   explicit SafetensorsFile(const std::filesystem::path& path);

@@ -12,8 +12,8 @@ namespace poseidon::trainer {
 inline constexpr size_t kMaxBytesInFlight = size_t{64} << 20;
 
 /// Limits the memory of a worker's checkpoints on their way to the coordinator. The compute thread
-/// blocks while the limit is reached, and while the previous checkpoint is not written. Other
-/// threads report that a checkpoint was written.
+/// blocks while the limit is reached, and until the coordinator has written the previous
+/// checkpoint. Other threads report that a checkpoint was written.
 class SendWindow {
  public:
   /// `most`: limit on the bytes in flight. A larger tensor waits until no bytes are in flight.
@@ -25,6 +25,7 @@ class SendWindow {
 
   /// Begins a checkpoint. Blocks until the previous one is written. Throws JobFailed after end().
   void begin(int64_t step);
+  /// The coordinator has written the checkpoint of `step`. Called by any thread.
   void written(int64_t step);
   /// Blocks until the current checkpoint is written. Throws JobFailed after end().
   void wait_until_written();
@@ -32,7 +33,7 @@ class SendWindow {
   /// The job has failed: all present and future waits throw JobFailed.
   void end();
   /// Undoes end(), so that the worker can send checkpoints again: in the next view, or once after
-  /// the job has failed. Does not wait for the earlier checkpoint.
+  /// the job has failed. Later calls do not wait for the earlier checkpoint.
   void reopen();
 
  private:

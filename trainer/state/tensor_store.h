@@ -35,13 +35,13 @@ class TensorStore {
   /// The entries as RunTensors. The store must outlive the result.
   RunTensors tensors();
 
-  /// Destination memory for a comm::TensorIntake.
+  /// The memory of each entry, into which a comm::TensorIntake receives values.
   std::vector<std::span<std::byte>> memory() const;
 
  private:
   std::vector<Entry> entries_;
   size_t weights_ = 0, parameters_ = 0, optimizer_ = 0;
-  size_t sum_steps_ = 0;  ///< the remaining entries are the sums of this many steps
+  size_t sum_steps_ = 0;  ///< number of steps whose sums are the remaining entries
 };
 
 /// Names and shapes of a run's tensors: {"parameters": 8, "weights": [{"name", "shape"}],
