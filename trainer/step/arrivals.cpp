@@ -10,7 +10,8 @@ constexpr auto kLongWait = std::chrono::seconds(1);
 
 }  // namespace
 
-// Notifies under the lock: the waiting thread may destroy this object once it has its layer.
+// Notifies while it holds the lock: the waiting thread may destroy this object as soon as that
+// thread has received the layer.
 
 void Arrivals::push(uint32_t layer) {
   MutexLock lock(mutex_);
@@ -26,7 +27,7 @@ std::optional<uint32_t> Arrivals::take() {
   return layer;
 }
 
-/// Returns whether the wait lasted beyond `notice`.
+/// Waits for a layer or a failure. Returns whether the wait lasted beyond `notice`.
 bool Arrivals::wait_for_layer(Clock::time_point notice) {
   bool is_long = false;
   while (!failure_ && layers_.empty()) {

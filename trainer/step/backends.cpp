@@ -10,8 +10,8 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// Name of the layer to which an entry's time is added. The time of a reorder counts for the layer
-/// before it.
+/// Name of the layer to which an entry's time is added. The time of a reorder (change of memory
+/// layout) counts for the layer before it, or for the first layer if it reorders the input.
 std::string owner_of(const LayerTimes::Layer& entry, const net::Network& network) {
   constexpr std::string_view kAfter = "reorder after ";
   if (entry.name.starts_with(kAfter)) return entry.name.substr(kAfter.size());
@@ -19,8 +19,8 @@ std::string owner_of(const LayerTimes::Layer& entry, const net::Network& network
 }
 
 /// Time of rebuilding a weight gradient from the factors of the global batch. As in the cost model
-/// (comm/plan/prediction.cpp), the time is at least that of the local weight gradient, half of the
-/// backward pass.
+/// (comm/plan/prediction.cpp), the time is at least that of the local weight gradient, which is
+/// taken as half of the backward pass.
 double rebuild_ms(const layers::FactorShape& shape, double backward_ms, const Job& job) {
   const double flop = 2 * static_cast<double>(shape.rows) * static_cast<double>(shape.columns) *
                       static_cast<double>(job.config.global_batch());

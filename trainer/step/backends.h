@@ -7,15 +7,15 @@
 
 namespace poseidon::trainer {
 
-/// Creates the backend of one device of a worker. Only this function selects devices. `log` must
-/// outlive the backend; null: no warnings.
+/// Creates the backend of one device of a worker. No other function of the trainer creates
+/// backends. `log` must outlive the backend; null: no warnings.
 layers::Backend make_backend(const Job& job, size_t device = 0, Log* log = nullptr);
 
 /// The GPU request of a job with the device "cuda". `number` is the index of the device within the
 /// worker. `log` as in make_backend().
 layers::cuda::GpuRequest gpu_of(const DeviceConfig& device, size_t number = 0, Log* log = nullptr);
 
-/// Throws ConfigError with the reason if this machine has no usable GPU.
+/// Lists the GPUs of this machine. Throws ConfigError with the reason if it has no usable GPU.
 cuda::GpuList gpus_of_this_machine();
 
 }  // namespace poseidon::trainer

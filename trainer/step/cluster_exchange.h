@@ -27,8 +27,8 @@ class ClusterExchange final : public comm::ExchangeMemory {
   /// wire. The net need not have allocated its memory.
   static size_t bytes(net::Net& net, const comm::Plan& plan, uint32_t rank, size_t devices);
 
-  /// Creates the exchange of one device; this object must outlive it. Create the exchange of device
-  /// 0 first and destroy it last. Called in the device's thread.
+  /// Creates the exchange of one device. The ClusterExchange must outlive the result. Create the
+  /// exchange of device 0 first and destroy it last. Called in the device's thread.
   std::unique_ptr<GradientExchange> make_end(size_t device, net::Net& net,
                                              layers::Updater& updater);
   /// Callbacks of the first device's compute thread. Set them before the exchange of device 0 is
@@ -43,7 +43,7 @@ class ClusterExchange final : public comm::ExchangeMemory {
   // Called by the I/O thread.
   /// Call it after the exchanges of all devices exist and before the first contribution.
   void open(uint32_t view, comm::Outlet& outlet);
-  /// The peers are gone. Later contributions are dropped.
+  /// Ends the exchange with the peers. Later contributions are dropped.
   void close() { exchange_.reset(); }
   /// Valid only between open() and close().
   comm::WorkerExchange& exchange() { return *exchange_; }
@@ -77,8 +77,8 @@ class ClusterExchange final : public comm::ExchangeMemory {
   std::unique_ptr<comm::WorkerExchange> exchange_;
 };
 
-/// The sums of a single worker with several devices. It sends nothing. The contributing thread
-/// itself does the work of the I/O thread.
+/// The sums of a single worker with several devices. It sends nothing and has no I/O thread: the
+/// thread that delivers a contribution adds it.
 class SingleWorkerExchange final : public comm::Outlet {
  public:
   SingleWorkerExchange(const comm::Plan& plan, size_t devices, uint64_t first_step);

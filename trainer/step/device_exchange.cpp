@@ -56,7 +56,8 @@ void DeviceExchange::contribute(int node, int64_t shard) {
   if (own_.is_last(shard) && ++contributed_ == announced_) end_step();
 }
 
-/// Copies on the send stream, so that the device's passes continue meanwhile.
+/// Copies the contributions on the send stream, so that the passes of the device continue during
+/// the copies.
 void DeviceExchange::contribute(std::span<const uint32_t> layers, int64_t shard,
                                 WorkerLayer::What what, const Event& made) {
   activity_.works();
@@ -79,7 +80,7 @@ void DeviceExchange::end_step() {
   held_back_.clear();
 }
 
-/// Delivers the parts after the device has written them.
+/// Delivers the contributions after the device has written them.
 void DeviceExchange::deliver_when_done(PendingDelivery all) {
   completion_queue_.add(all.when, [this, parts = std::move(all.parts)] { deliver_(parts); });
 }
@@ -100,8 +101,9 @@ void DeviceExchange::wait() {
   }
 }
 
-/// Makes the device wait until it has copied the layer's last contributions, unless it has done so.
-/// Without staleness it always has: the sum has arrived, and it includes these contributions.
+/// Makes the device wait for the copies of the layer's last contributions, if they are not done
+/// yet. Without staleness they are always done: the layer's sum has arrived, and it includes these
+/// contributions.
 void DeviceExchange::release(int layer) {
   const Event& sent = sent_[layer_of_node_.at(layer)];
   if (!sent.reached()) net_.device().await(sent);

@@ -18,14 +18,14 @@
 namespace poseidon::trainer {
 
 /// The sums of one device of a worker. It passes the contributions of the device's layers to the
-/// worker, and reads the arrived sums. Each layer's WorkerLayer decides the memory of contributions
-/// and sums. Used by the device's compute thread, except where noted.
+/// exchange of the worker, and reads the arrived sums. Each layer's WorkerLayer provides the memory
+/// of its contributions and sums. Used by the device's compute thread, except where noted.
 class DeviceExchange final : public GradientExchange {
  public:
-  /// Receives contributions to the sums of the worker, in any thread.
+  /// Receives contributions to the sums of the worker. Called in any thread.
   using Deliver = std::function<void(const std::vector<DeviceContribution>&)>;
   /// The compute thread calls `waits` after it has waited for sums for one second. It calls `works`
-  /// at each contribution, and when such a wait ends.
+  /// at each contribution, and when a wait of more than one second ends.
   struct ActivityCallbacks {
     std::function<void()> works = [] {}, waits = [] {};
   };
@@ -44,7 +44,7 @@ class DeviceExchange final : public GradientExchange {
   void contribute(int layer, int64_t shard) override;
   void release(int layer) override;
   std::optional<int> arrived() override;
-  /// If the device itself has failed, throws the device's error instead.
+  /// Throws JobFailed; if the device itself has failed, throws the device's error instead.
   void wait() override;
   void deliver(int layer, int64_t step, const layers::GradientSink* sink) override;
   int64_t slot(int layer, int64_t step) const override {
@@ -82,17 +82,17 @@ class DeviceExchange final : public GradientExchange {
   const Deliver deliver_;
   const ActivityCallbacks activity_;
   const OwnShards own_;
-  const int64_t announced_;  ///< layers whose gradients the backward pass announces
+  const int64_t announced_;  ///< number of layers whose gradients the backward pass announces
   std::vector<std::unique_ptr<WorkerLayer>> layers_;  ///< in order of the plan
-  std::vector<int> nodes_;  ///< by layer of the plan: its layer in the net
+  std::vector<int> nodes_;  ///< by layer of the plan: index of the layer in the net
   std::map<int, uint32_t> layer_of_node_;
   uint64_t step_;            ///< step in progress
-  int64_t contributed_ = 0;  ///< layers announced so far in the last own shard
-  std::vector<Event> sent_;  ///< by layer of the plan: after its contributions are copied
+  int64_t contributed_ = 0;  ///< layers that have contributed in the last own shard
+  std::vector<Event> sent_;  ///< by layer of the plan: event after the copy of its contributions
   std::vector<PendingDelivery> held_back_;  ///< without overlap: until the end of the step
-  Arrivals arrivals_;                       ///< layer indices of the plan
-  CompletionQueue completion_queue_{
-      [this] { set_failed("a device has failed"); }};  ///< last member: destroyed first
+  Arrivals arrivals_;                       ///< queue of layer indices of the plan
+  /// Declared last, so it is destroyed first: its tasks use the other data members.
+  CompletionQueue completion_queue_{[this] { set_failed("a device has failed"); }};
 };
 
 }  // namespace poseidon::trainer

@@ -60,7 +60,8 @@ std::optional<DeviceContribution> DeviceReducer::add(DeviceContribution part) {
   return part;
 }
 
-/// Returns the other half if it is stored. If not, stores `part` and returns nullopt.
+/// Removes and returns the other half of tree node `node` if it is stored. Otherwise stores `part`
+/// and returns nullopt.
 std::optional<std::span<float>> DeviceReducer::other_half(const DeviceContribution& part,
                                                           int32_t node) {
   MutexLock lock(mutex_);
@@ -73,9 +74,10 @@ std::optional<std::span<float>> DeviceReducer::other_half(const DeviceContributi
 }
 
 /// Addition of two floats is commutative, so either half may come first. A device neither reads nor
-/// writes its contribution until the sum has arrived. So one of the halves can hold the sum until
-/// it is sent. A sum over all shards is complete without other workers. It has separate memory:
-/// some devices may read it while others already write contributions to the next step.
+/// writes its contribution until the sum has arrived. So the memory of one half can hold the sum
+/// until the sum is sent. A sum over all shards is complete without other workers. Such a sum has
+/// separate memory, because some devices may read it while others already write contributions to
+/// the next step.
 DeviceContribution DeviceReducer::sum_of(const DeviceContribution& part, std::span<float> other,
                                          comm::Part whole) const {
   DeviceContribution sum = part;

@@ -31,10 +31,10 @@ struct DeviceContribution {
   }
 };
 
-/// Combines the contributions of one worker's devices. When both halves of a node of the fixed tree
-/// exist, it adds them, up to the worker's own shard ranges. So the order of additions does not
-/// depend on the number of devices. Any thread may call it. The thread that delivers the second
-/// half adds both halves.
+/// Combines the contributions of one worker's devices. It adds the two halves of a node of the
+/// fixed tree when both exist, until the node is one of the worker's shard ranges. So the order of
+/// additions does not depend on the number of devices. Any thread may call it. The thread that
+/// delivers the second half adds both halves.
 class DeviceReducer {
  public:
   /// `sums` provides the memory for a sum over all logical shards, which only a single worker
@@ -58,7 +58,8 @@ class DeviceReducer {
   const comm::Part everything_;
   comm::ExchangeMemory& sums_;
   Mutex mutex_;
-  std::map<HalfOf, std::span<float>> halves_ GUARDED_BY(mutex_);  ///< wait for their other half
+  /// Halves whose other half is missing.
+  std::map<HalfOf, std::span<float>> halves_ GUARDED_BY(mutex_);
 };
 
 }  // namespace poseidon::trainer

@@ -87,8 +87,8 @@ void Ema::with_ema(const std::function<void()>& use) {
   swap();
 }
 
-/// Waits for the device: updates are issued to a separate stream, which is not ordered after this
-/// work.
+/// Exchanges the averages with the net's values. Waits for the device, because the stream of
+/// updates is not ordered after this work.
 void Ema::swap() {
   for (size_t i = 0; i < parameters_.size(); ++i)
     if (!of_parameter(i).empty()) updater_.swap(of_parameter(i), net_.parameters()[i].value());

@@ -24,11 +24,11 @@ class Ema {
   /// Bytes of memory of the averages. The net need not have allocated its memory.
   static size_t bytes(net::Net& net, size_t kind);
 
-  /// `net` and `updater` must outlive the averages. `kind` is the first memory kind that
-  /// net::TensorMemory does not use yet. Throws OutOfMemory.
+  /// `net` and `updater` must outlive the averages. `kind` is the first kind of net::TensorMemory
+  /// that no other tensors use. Throws OutOfMemory.
   Ema(double decay, net::Net& net, layers::Updater& updater, size_t kind);
 
-  /// The following updates belong to `step`, counted from 0.
+  /// Sets the rate of the following updates, which belong to `step`, counted from 0.
   void begin(int64_t step);
   /// Computes the next averages of elements of a parameter. The next values of these elements must
   /// be computed already.
@@ -37,14 +37,13 @@ class Ema {
   /// Makes the next averages of a layer the current ones. See Parameters::flip.
   void flip(int layer);
   /// Calls `use` while the net holds the averages in place of its values. Restores the values
-  /// afterwards, also after an exception. All updates must be made.
+  /// afterwards, also after an exception. Call it when no update is pending.
   void with_ema(const std::function<void()>& use);
 
   /// Name of the average in checkpoints, such as "conv1.weight.average".
   static std::string name_of(const std::string& followed) { return followed + kEnding; }
   static bool is_name(std::string_view name) { return name.ends_with(kEnding); }
-  /// Name of the tensor that the average with this name follows; "" if it is not the name of an
-  /// average.
+  /// Name of the tensor whose average is called `name`; "" if `name` is not the name of an average.
   static std::string followed(const std::string& name) {
     return is_name(name) ? name.substr(0, name.size() - std::string_view(kEnding).size()) : "";
   }

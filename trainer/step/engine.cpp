@@ -17,7 +17,7 @@ bool has_convolutions(const net::Network& network) {
   });
 }
 
-/// Text for an OutOfMemory error: the available memory, and settings that need less.
+/// Text for an OutOfMemory error: the available memory, and settings that need less memory.
 std::string advice(const Job& job, layers::LayerFactory& factory,
                    const net::Net::Options& options) {
   const size_t available = factory.device().available();

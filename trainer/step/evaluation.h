@@ -21,8 +21,8 @@ struct TestResult {
   double seconds = 0;
 };
 
-/// Sums of a test by part of the test batch. mean() adds them in order, so its bits do not depend
-/// on the number of workers.
+/// Sums of a test, one for each part (logical shard). mean() adds the sums in order, so its bits do
+/// not depend on the number of workers.
 struct TestSums {
   int64_t samples = 0;
   std::vector<SampleSums> parts;  ///< by index of the part
@@ -40,7 +40,8 @@ struct TestOptions {
   std::function<bool(int64_t done, int64_t of)> goes_on = nullptr;
   /// Called after each batch, while the net still holds its outputs. May be null.
   std::function<void(const data::Batch&)> tested = nullptr;
-  /// One round is `parts` batches. Each worker tests its own parts of every round.
+  /// A round is `parts` batches, one for each logical shard. Each worker tests its own parts of
+  /// every round.
   int64_t parts = 1;
   IndexRange own_parts{.first = 0, .count = 1};
 };

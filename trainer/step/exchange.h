@@ -25,11 +25,12 @@ class GradientExchange {
   /// The backward pass of shard `shard` begins. For layers that produce factors, the exchange now
   /// sets the memory that receives them (Net::set_factor_memory).
   virtual void begin_backward(int64_t shard) = 0;
-  /// The net's memory holds the shard's contributions to the statistics of all layers. The next
-  /// forward pass may overwrite them. Called before contribute().
+  /// Contributes the shard's values to the statistics of all layers, from the net's memory. The
+  /// next forward pass may overwrite this memory. Called before contribute().
   virtual void contribute_statistics(int64_t shard) = 0;
-  /// The net's memory holds the gradients of the layer for shard `shard`. For an SFB layer, the
-  /// factor memory holds its factors. The layer's next backward pass may overwrite both.
+  /// Contributes the layer's gradients for shard `shard`, from the net's memory. For an SFB layer,
+  /// contributes its factors, from the factor memory. The layer's next backward pass may overwrite
+  /// both.
   virtual void contribute(int layer, int64_t shard) = 0;
   /// Orders the device's later work after the exchange's work on this layer. The later work may
   /// then read the arrived sums and overwrite the contributed memory.
@@ -51,7 +52,7 @@ class GradientExchange {
   virtual int64_t slot(int layer, int64_t step) const = 0;
 };
 
-/// Staleness of sums.
+/// Staleness of the sums, and the step at which they begin.
 struct StalenessOptions {
   int64_t staleness = 0;
   int64_t first_step = 0;  ///< the first step that has contributions
@@ -97,7 +98,7 @@ class LocalExchange final : public GradientExchange {
   int64_t shards_;
   std::vector<ShardTree> gradients_, statistics_;  ///< one for each parameter or statistic
   std::map<int, StackedFactors> factors_;          ///< by layer
-  std::map<int, Event> made_;                      ///< by layer: after its newest sums
+  std::map<int, Event> made_;                      ///< by layer: event after its newest sums
   std::deque<int> arrived_;
   int64_t step_;                             ///< the newest step that has contributions
   std::vector<BufferedSums> buffered_sums_;  ///< with staleness: sums of the steps in flight

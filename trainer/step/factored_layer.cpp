@@ -35,7 +35,7 @@ FactoredLayer::FactoredLayer(net::Net& net, const comm::Plan& plan, uint32_t ind
     steps_.emplace_back(device, shape_, samples_, MemoryKind::kStaging);
 }
 
-/// Uses the shape of the plan: a net without memory has no factors yet.
+/// Uses the factor shape of the plan, because a net without memory has no factors yet.
 size_t FactoredLayer::bytes(net::Net& net, const comm::Plan& plan, uint32_t index,
                             const OwnShards& own) {
   const comm::LayerTraffic& traffic = plan.layers[index].traffic;

@@ -10,8 +10,8 @@ namespace poseidon::trainer {
 
 /// A linear layer that produces sufficient factors (SFB). Each device rebuilds the gradient from
 /// the factors of all shards. The factors are in staging memory of the worker's first device, which
-/// also receives the peers' factors. A device may be ahead of the worker's other devices by as many
-/// steps as a peer may be.
+/// also receives the peers' factors. The memory holds the factors of several steps
+/// (comm::steps_of_factors), because a device or peer may be ahead of the others.
 class FactoredLayer final : public WorkerLayer {
  public:
   FactoredLayer(net::Net& net, const comm::Plan& plan, uint32_t index, const OwnShards& own,
@@ -30,10 +30,10 @@ class FactoredLayer final : public WorkerLayer {
   net::Net& net_;
   const uint32_t index_;
   const OwnShards& own_;
-  const FactoredLayer* const first_;  ///< of the worker's first device
+  const FactoredLayer* const first_;  ///< the same layer on the worker's first device
   const int node_;
   const layers::FactorShape shape_;
-  const int64_t samples_;              ///< of the global batch
+  const int64_t samples_;              ///< number of samples of the global batch
   std::vector<StackedFactors> steps_;  ///< by step modulo comm::steps_of_factors()
   /// On a device with separate memory: the factors of one batch. A copy on the send stream moves
   /// them to staging memory while the passes continue.

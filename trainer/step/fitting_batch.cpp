@@ -8,7 +8,7 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// Bytes that net and optimizer need for another global batch.
+/// Bytes that net and optimizer need for this global batch.
 size_t bytes_with(const Job& job, layers::LayerFactory& factory, net::Net::Options options,
                   int64_t global_batch) {
   const net::Network network(job.network->json(), job.network->file(),

@@ -4,7 +4,8 @@
 
 namespace poseidon::trainer {
 
-/// Thrown when the job has failed elsewhere, so that no further sum will arrive.
+/// Thrown in a compute thread when another thread or node has failed, so that no further sum will
+/// arrive.
 class JobFailed : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

@@ -19,8 +19,8 @@ LayerUpdates::LayerUpdates(net::Net& net, Optimizer& optimizer, GradientExchange
       graph_capture_(net.device().make_graph_capture()) {}
 
 void LayerUpdates::make(int layer, int64_t step) {
-  // Call release() before begin(), which copies the step's parameters as the first work on this
-  // stream. So a single wait orders the copy and the updates after the arrival of the sums.
+  // Call release() before begin(), which issues a copy of the update parameters. So the copy and
+  // the updates follow the wait for the arrival of the sums, and one wait is enough.
   exchange_.release(layer);
   if (!step_ || step_->step != step) begin(step);
   const bool whole = gradients_come_whole();
@@ -64,8 +64,8 @@ void LayerUpdates::load_sums(int layer) {
     exchange_.deliver(layer, step_->step, nullptr);
 }
 
-/// The issued work depends on device memory, on the current version, and on the memory of the sums.
-/// The key contains the current version and the memory of the sums.
+/// The key of the issued work: the current version of the tensors, and the memory of the sums. The
+/// work reads all other changing values from device memory.
 GraphKey LayerUpdates::key_of(int layer, bool whole) const {
   GraphKey key{"update", {layer, whole, exchange_.slot(layer, step_->step)}};
   const auto add = [&](const float* memory) {
@@ -88,11 +88,11 @@ void LayerUpdates::issue(int layer, bool whole) {
     optimizer_.track(net_.parameters().statistics()[static_cast<size_t>(index)], logical_shards_);
 }
 
-/// Makes the update from each piece of a sum while the piece is in the cache.
+/// Updates the elements of each piece of a sum while the piece is in the cache.
 void LayerUpdates::update_in_pieces(int layer) {
   const std::span<const int> parameters = net_.parameters().of(layer);
   const layers::GradientSink update = [&](int place, int64_t first, std::span<const float> piece) {
-    // Factors also contain the gradients of frozen parameters.
+    // Gradients rebuilt from factors include those of frozen parameters.
     const auto index = static_cast<size_t>(parameters[static_cast<size_t>(place)]);
     if (net_.parameters()[index].learned) optimizer_.update(index, first, piece);
   };

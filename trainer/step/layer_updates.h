@@ -17,8 +17,8 @@ namespace poseidon::trainer {
 /// whose sums it applies. Used by the compute thread.
 class LayerUpdates {
  public:
-  /// All arguments must outlive it. `sums` holds the sums restored from a checkpoint; it may be
-  /// null.
+  /// All arguments must outlive this object. `sums` holds the sums restored from a checkpoint; it
+  /// may be null.
   LayerUpdates(net::Net& net, Optimizer& optimizer, GradientExchange& exchange,
                const Schedule& schedule, const SumsInFlight* sums, int64_t logical_shards);
 
@@ -45,7 +45,7 @@ class LayerUpdates {
   const SumsInFlight* sums_;
   const int64_t logical_shards_;
   const std::unique_ptr<GraphCapture> graph_capture_;
-  std::optional<UpdateStep> step_;  ///< common to all updates of the newest step
+  std::optional<UpdateStep> step_;  ///< values common to all updates of the newest step
 };
 
 }  // namespace poseidon::trainer

@@ -16,7 +16,7 @@ inline data::BatchMemory memory_for(net::Net& net) {
           .pixels = net.batch_receiver().accepts_pixels(net.input_shape())};
 }
 
-/// Sets the batch that the loader returned last as the net's input. The loader does not reuse the
+/// Sets `batch`, which the loader returned last, as the net's input. The loader does not reuse the
 /// batch's memory until the device has read it.
 inline void set_input(net::Net& net, const data::Batch& batch, data::Loader& loader) {
   loader.keep_until(

@@ -10,7 +10,7 @@ using net::TensorVersions;
 
 namespace {
 
-/// Tensor kinds of the net that an update also reads or writes: two versions of the values, and the
+/// Number of the kinds of net::TensorMemory that the net uses: two versions of the values, and the
 /// gradients.
 constexpr size_t kKindsOfNet = 3;
 
@@ -22,7 +22,7 @@ size_t learned_floats(net::Net& net) {
   return floats;
 }
 
-/// One kind for each state and version.
+/// Number of kinds of net::TensorMemory for the state: one for each state tensor and version.
 size_t kinds_of_state(const OptimizerConfig& config, const net::Net& net) {
   return static_cast<size_t>(net.parameters().versions()) * config.state_names().size();
 }
@@ -172,7 +172,7 @@ layers::UpdateParameters Optimizer::update_parameters(size_t index, const Update
   return update_parameters;
 }
 
-/// Device memory for a tensor in canonical order.
+/// Device memory for a tensor in canonical order, valid until the next call.
 std::span<float> Optimizer::scratch(const net::Parameter& parameter) {
   const auto count = static_cast<size_t>(parameter.spec.shape.count());
   if (scratch_.bytes() < count * sizeof(float))

@@ -22,12 +22,12 @@ struct UpdateStep {
   double gradient_scale = 1;  ///< from gradient clipping
 };
 
-/// The optimizer's update rule and its state. Each parameter has one or two state tensors, with the
-/// parameter's memory order and the net's number of versions. The optimizer also updates the EMA,
-/// if the job has one. Used by the compute thread.
+/// The optimizer's update rule and its state. Each parameter has zero to two state tensors, with
+/// the parameter's memory order and the net's number of versions. The optimizer also updates the
+/// EMA, if the job has one. Used by the compute thread.
 class Optimizer {
  public:
-  /// Bytes of memory of state and averages. The net need not have allocated its memory.
+  /// Bytes of memory of state and EMA. The net need not have allocated its memory.
   static size_t bytes(const OptimizerConfig& config, net::Net& net);
 
   /// `net` and `updater` must outlive it. The initial state is zero. Throws OutOfMemory.
@@ -54,7 +54,7 @@ class Optimizer {
   void flip(int layer);
 
   /// Gradient clipping multiplies all gradients by this factor, which depends on their common norm.
-  /// It is 1 without clipping. All gradients must be final.
+  /// The factor is 1 without clipping. All gradients of the step must be in the net's memory.
   double clipping_scale();
   bool clips() const { return config_.clip_norm > 0; }
   /// Whether a layer's updates depend on the norms of its values and gradients.
@@ -84,12 +84,12 @@ class Optimizer {
   const layers::UpdateForm form_;
   net::Net& net_;
   layers::Updater& updater_;
-  std::vector<net::TensorMemory> memory_;  ///< first versions by state, then second versions
+  std::vector<net::TensorMemory> memory_;  ///< first versions of each state, then second versions
   std::vector<State> states_;
   std::vector<std::span<State>> states_of_parameter_;
   std::vector<layers::UpdateParameters>
       update_parameters_;            ///< by parameter; host copy of device_update_parameters_
-  Buffer device_update_parameters_;  ///< the same in device memory, for the updates
+  Buffer device_update_parameters_;  ///< device copy of update_parameters_, which updates read
   Buffer scratch_;
   std::optional<Ema> averages_;
 };

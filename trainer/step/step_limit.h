@@ -5,8 +5,8 @@
 
 namespace poseidon::trainer {
 
-/// Thread-safe comm::StepLimit. The compute thread begins steps, the I/O thread makes the promises
-/// to the coordinator.
+/// Thread-safe comm::StepLimit. The compute thread calls begin(). The I/O thread calls the
+/// functions with which the coordinator limits the steps.
 class StepLimit {
  public:
   StepLimit(int64_t done, int64_t last) : limit_(done, last) {}

@@ -9,10 +9,10 @@
 
 namespace poseidon::trainer {
 
-/// Results of samples, summed over them.
+/// Sums of loss and scalars over samples.
 struct SampleSums {
   double loss = 0;                   ///< weighted sum of all losses
-  std::vector<double> scalars = {};  ///< of Net::read_scalars(); empty before any addition
+  std::vector<double> scalars = {};  ///< as in Net::read_scalars(); empty before any addition
 
   SampleSums& operator+=(const SampleSums& other);
   /// The mean over `samples` samples.
@@ -22,7 +22,7 @@ struct SampleSums {
 /// Sums over the first `samples` samples of the batch that the net computed last.
 SampleSums sums_of_batch(const net::Net& net, int64_t samples);
 
-/// Milliseconds of one worker's step. The parts add up to the whole step.
+/// Milliseconds of one worker's step. The three values add up to the time of the whole step.
 struct StepTimes {
   double compute_ms = 0;    ///< includes updates
   double data_wait_ms = 0;  ///< waiting for batches
@@ -38,7 +38,7 @@ struct StepReport {
   std::vector<SampleSums> shards;  ///< of this worker's logical shards, in order
   SampleSums mean;  ///< of `shards`: this worker's summand of the global batch's mean
   double learning_rate = 0;
-  StepTimes times;                    ///< with several workers: their mean
+  StepTimes times;                    ///< with several workers: mean over the workers
   std::vector<double> layer_wait_ms;  ///< by index in Parameters::summed_layers()
   // Only with several workers:
   std::vector<StepTimes> workers;  ///< by rank

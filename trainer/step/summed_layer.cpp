@@ -13,8 +13,9 @@ bool is_canonical(net::Net& net, const comm::Plan& plan, const net::Parameter* p
 
 /// Memory of a tensor's contribution and sum.
 struct MemoryUse {
+  /// Whether the net's own memory holds the contribution (gives_own) and the sum (takes_own).
   bool gives_own, takes_own;
-  bool has_sums, has_parts;  ///< separate memory, for the steps in flight
+  bool has_sums, has_parts;  ///< whether they need separate memory, for each step in flight
 };
 
 MemoryUse memory_use(net::Net& net, const comm::Plan& plan, const net::Parameter* parameter,
@@ -106,8 +107,8 @@ std::vector<DeviceContribution> SummedLayer::contribute(uint64_t step, int64_t s
   return complete;
 }
 
-/// The sum of a shard range in canonical order. Its memory stays unchanged until the layer's sums
-/// have arrived.
+/// Returns this device's sum of a shard range, in canonical order. The memory stays unchanged until
+/// the layer's sums have arrived.
 std::span<float> SummedLayer::finished_part(Tensor& tensor, size_t part, uint64_t step) {
   if (tensor.gives_own) return tensor.values();
   std::vector<Buffer>& of_steps = tensor.parts.empty() ? tensor.sums : tensor.parts[part];

@@ -29,8 +29,8 @@ class SummedLayer final : public WorkerLayer {
   struct Tensor {
     const net::Parameter* parameter = nullptr;  ///< null for a statistic
     const net::Statistic* statistic = nullptr;
-    bool gives_own = false;        ///< contributes from its memory in the net
-    bool takes_own = false;        ///< receives its sum in its memory in the net
+    bool gives_own = false;        ///< the contribution is in the net's own memory
+    bool takes_own = false;        ///< the sum is received in the net's own memory
     std::vector<ShardTree> trees;  ///< by own shard range
     std::vector<Buffer> sums;      ///< by step in flight; empty: another object owns the memory
     /// By own shard range and step in flight: the contributions, if they need separate memory.
@@ -50,8 +50,9 @@ class SummedLayer final : public WorkerLayer {
   net::Net& net_;
   const uint32_t index_;
   const OwnShards& own_;
-  WorkerLayer* const first_;  ///< on the worker's first device; null: this is that device
-  const uint64_t steps_;      ///< maximum number of steps in flight
+  /// The same layer on the worker's first device; null: this is the first device.
+  WorkerLayer* const first_;
+  const uint64_t steps_;  ///< maximum number of steps in flight
   std::vector<Tensor> tensors_;
 };
 

@@ -12,16 +12,19 @@ namespace poseidon::trainer {
 /// made yet, in canonical order. Used by the compute thread.
 class SumsInFlight {
  public:
-  /// For up to `most` steps; memory is allocated on demand. `net` must outlive it.
+  /// Stores the sums of at most `most` steps; memory is allocated on demand. `net` must outlive
+  /// this object.
   SumsInFlight(net::Net& net, int64_t most);
   /// Bytes of the sums of one step.
   size_t bytes_of_step() const;
 
+  /// Number of steps whose sums are stored.
   int64_t steps() const { return steps_; }
   bool holds(int64_t step) const { return step >= first_ && step < first_ + steps_; }
-  /// Call it after tensors() were set to the sums of the steps `first` to first + steps - 1,
-  /// counted from 0.
+  /// Declares that tensors() hold the sums of the steps `first` to first + steps - 1, counted from
+  /// 0.
   void begin_with(int64_t first, int64_t steps);
+  /// Drops the sums of all steps before `step`.
   void drop_before(int64_t step);
   /// Adds the step after the last one. Call keep() for every layer afterwards.
   void add_step();

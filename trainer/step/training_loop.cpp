@@ -29,7 +29,7 @@ TrainingLoop::TrainingLoop(net::Net& net, Optimizer& optimizer, GradientExchange
       loader_(loader),
       options_(options),
       updates_(net, optimizer, exchange, schedule, options.sums, options.logical_shards),
-      // The common norm needs all sums before the first update.
+      // Gradient clipping needs all sums before the first update, for their common norm.
       barrier_(options.barrier || optimizer.clips()),
       machine_({.layers = net.parameters().summed_layers().size(),
                 .done = options.steps_done,
@@ -105,7 +105,7 @@ void TrainingLoop::run_shard(size_t shard, StepReport& report) {
   });
   device_trace_.ends_forward();
   if (shard == 0 && options_.between_passes) {
-    drain();  // for layers that the forward pass has not waited for
+    drain();  // updates layers for which the forward pass has not waited
     options_.between_passes(steps_done());
   }
   const auto number = static_cast<int64_t>(shard);
@@ -158,7 +158,8 @@ SampleSums TrainingLoop::measure(const layers::StepContext& context) {
 
 // ---- updates
 
-/// Updates the required layer first. Updates other layers only while its sums have not arrived.
+/// Waits until the layer's parameters have the values for the current step. Updates this layer
+/// first, and updates other layers only while the sums of this layer have not arrived.
 void TrainingLoop::open_gate(int layer) {
   const std::optional<size_t> index = index_of_[at(layer)];
   if (!index) return;
@@ -187,7 +188,7 @@ void TrainingLoop::take_arrivals() {
     machine_.arrived(index_of_[at(*layer)].value());
 }
 
-/// Waits for any layer. Adds the wait time to layer `index`, whose gate is closed.
+/// Waits for the sums of any layer. Adds the wait time to layer `index`, which needs its sums.
 void TrainingLoop::await_arrival(size_t index) {
   const Clock::time_point start = Clock::now();
   {
@@ -206,7 +207,8 @@ void TrainingLoop::await_sums(size_t index, int64_t step) {
 }
 
 /// Records the event after the last read of each contributed layer. The backward pass may read
-/// parameters after it has announced the gradients. Here it has issued all these reads.
+/// parameters after it has announced the gradients. When this function is called, the backward pass
+/// has issued all these reads.
 void TrainingLoop::note_contributed() {
   for (const size_t index : contributed_) read_[index].back() = net_.device().record();
   contributed_.clear();

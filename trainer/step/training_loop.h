@@ -21,30 +21,30 @@
 
 namespace poseidon::trainer {
 
-/// The training loop with wait-free backpropagation. Each layer's gradient goes to the exchange as
-/// soon as the backward pass has made it. Each layer's parameters and running statistics are
-/// updated as soon as their sums have arrived. The next forward pass waits for one layer at a time.
-/// comm::StepMachine decides when each update is due, also with staleness. Used by the compute
-/// thread.
+/// The training loop with wait-free backpropagation. Each layer's gradient is contributed to the
+/// exchange as soon as the backward pass has computed it. Each layer's parameters and running
+/// statistics are updated as soon as their sums have arrived. The next forward pass waits for one
+/// layer at a time. comm::StepMachine decides when each update is due, also with staleness. Used by
+/// the compute thread.
 ///
 /// So the updates of a step may end within the next step. If the exchange fails, the layers may be
-/// at two different steps. With two versions (Net::Options::versions) the loop can go back to the
-/// last step whose updates are all complete. If no layer has begun a later update, the loop can go
-/// back one step further.
+/// at two different steps. With two versions (Net::Options::versions) the loop can revert to the
+/// last step whose updates are all complete. If no layer has begun a later update, the loop can
+/// revert one step further.
 class TrainingLoop {
  public:
   struct Options {
     uint64_t seed = 1;
     int64_t global_batch = 1;
     int64_t logical_shards = 1;            ///< of all workers
-    std::vector<data::ShardRange> shards;  ///< of this worker, as the loader returns them
-    int64_t steps_done = 0;                ///< number of steps done by the resumed run
+    std::vector<data::ShardRange> shards;  ///< of this device, in the loader's order
+    int64_t steps_done = 0;                ///< steps of the job that are done when this loop begins
     int64_t staleness = 0;                 ///< steps by which sums are late
     bool barrier = false;  ///< make no update of a step before all of its sums have arrived
     /// The sums of the last steps done. Required with staleness, or if the checkpoint contains
     /// sums.
     SumsInFlight* sums = nullptr;
-    TraceRecorder* trace = nullptr;  ///< of the compute thread; may be null
+    TraceRecorder* trace = nullptr;  ///< records the compute thread; may be null
     /// Called in each step after its first forward pass, with the number of steps done before this
     /// step. Until the call returns, parameters, state and statistics have the values with which
     /// the step is computed. May be null.
@@ -71,7 +71,7 @@ class TrainingLoop {
   int64_t steps_done() const { return machine_.done(); }
   /// The last step for which all layers are updated, including statistics.
   int64_t last_complete_step() const { return machine_.complete(); }
-  /// The earliest step to which revert_to() can go back.
+  /// The earliest step to which revert_to() can revert.
   int64_t earliest_revertible_step() const { return machine_.earliest_revertible(); }
   /// Reverts parameters, optimizer state and statistics to their values after `step` steps. `step`
   /// must be in [earliest_revertible_step(), last_complete_step()]. Call it after the exchange has
@@ -93,7 +93,8 @@ class TrainingLoop {
   void contribute_statistics(int64_t shard);
   void contribute(int layer, int64_t shard);
 
-  // Layers by index in Parameters::summed_layers(), as machine_ counts them.
+  // `layer`: index of a layer in the net. `index`: index in Parameters::summed_layers(), as in
+  // machine_.
   void open_gate(int layer);
   void take_arrivals();
   void await_update(size_t index);
@@ -120,7 +121,7 @@ class TrainingLoop {
   /// By index: for each version of the layer's parameters, the event after its last read. The
   /// current version is last. The next update overwrites the first version.
   std::vector<std::vector<Event>> read_;
-  std::vector<Event> updated_;       ///< by index: after the last update
+  std::vector<Event> updated_;       ///< by index: event after the last update
   std::vector<size_t> contributed_;  ///< indices that contributed since note_contributed()
   bool updating_ = false;            ///< an update is in progress or has failed
   TraceRecorder::Label data_label_ = 0;

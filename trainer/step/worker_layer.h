@@ -24,8 +24,9 @@ struct OwnShards {
   bool is_last(int64_t shard) const { return shard + 1 == static_cast<int64_t>(all.count); }
 
   comm::Part all;
-  std::vector<comm::Part> parts;   ///< nodes of the fixed tree within `all`, summed on this device
-  std::vector<int64_t> first_row;  ///< by shard: its first sample in the global batch
+  /// The largest nodes of the fixed tree within `all`. The device computes a sum for each of them.
+  std::vector<comm::Part> parts;
+  std::vector<int64_t> first_row;  ///< by own shard: index of its first sample in the global batch
   bool is_first;                   ///< the first device of its worker
   bool is_only;                    ///< the only device of its worker
 };
