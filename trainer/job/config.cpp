@@ -303,8 +303,9 @@ Json resolved(JobConfig config) {
 Json result_settings(const JobConfig& config, const Json& network) {
   Json json = resolved(config);
   json.erase("name");
-  // The numbers of members and the transport do not change the result: all sums follow one tree.
-  // The plan decides how each layer is summed; the checkpoint stores it separately.
+  // The numbers of members and the transport do not change the result, because the order of
+  // additions is fixed. The plan decides how each layer is summed; the checkpoint stores it
+  // separately.
   json["cluster"] = {{"logical_shards", config.logical_shards()}};
   json["data"].erase("batch_per_worker");
   json["data"]["global_batch"] = config.global_batch();

@@ -11,7 +11,7 @@ namespace poseidon::trainer {
 /// no test set.
 struct KnownData {
   std::optional<data::DatasetDescription> train = {}, test = {};
-  size_t bytes = 0;  ///< bytes that both keep in memory
+  size_t bytes = 0;  ///< bytes that both datasets keep in memory
 };
 
 KnownData known_data(const PreparedData& train, const PreparedData& test);

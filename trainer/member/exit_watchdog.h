@@ -22,7 +22,7 @@ class ExitWatchdog {
   using OnTimeout = std::function<void(const std::string& why)>;
 
   explicit ExitWatchdog(OnTimeout on_timeout);
-  /// Stops the watchdog. Call it when all watched threads have ended.
+  /// Stops the watchdog. Destroy it after all watched threads have ended.
   ~ExitWatchdog();
   ExitWatchdog(const ExitWatchdog&) = delete;
   ExitWatchdog& operator=(const ExitWatchdog&) = delete;

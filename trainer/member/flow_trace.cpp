@@ -46,7 +46,7 @@ class FlowTrace::Spans {
  private:
   struct Connection {
     std::string track, category;
-    std::map<uint64_t, TraceRecorder::Label> labels;  ///< by layer and factor
+    std::map<uint64_t, TraceRecorder::Label> labels;  ///< by 2 * layer + kind of factor
     TraceRecorder::Span last;  ///< not recorded yet: the next frames may extend it
   };
 

@@ -36,7 +36,7 @@ class Stopping {
 
 constexpr auto kLook = std::chrono::seconds(1);
 
-/// Drops an in-memory checkpoint whose time has expired.
+/// Drops the in-memory checkpoint if it has expired.
 void give_up_memory_checkpoint(const MemberOptions& options, Log& log) {
   if (options.checkpoint_store == nullptr) return;
   const std::string given_up =

@@ -44,7 +44,7 @@ class WorkerSession final : public comm::MemberHost {
   /// The main thread has built the net of a view. Both arguments must outlive the view.
   void built(ClusterExchange& exchange, StepLimit& limit);
   /// The main thread has stopped computing, and the job continues in another view. `step` is the
-  /// last complete step, `least` the earliest one to which this worker can go back.
+  /// last complete step, `least` the earliest step to which this worker can revert.
   void left_view(int64_t step, int64_t least);
   /// The main thread has stopped computing because the job has failed.
   void stopped(int64_t step);

@@ -28,7 +28,7 @@ class WorkerTraining final : public RunSink {
     StopTimeout& grace;
     Log& log;
   };
-  /// Builds the net. `job` must outlive it. Throws ConfigError, RunError.
+  /// Builds the net. `job` must outlive this object. Throws ConfigError, RunError.
   WorkerTraining(const PreparedJob& job, const PublishedPlan& published, const Reports& reports);
 
   /// Sends the list of its tensors to the coordinator, which then sends the initial values.

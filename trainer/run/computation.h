@@ -33,7 +33,7 @@ struct PlannedSteps {
   std::unique_ptr<TrainingLoop> loop;
 };
 
-/// The training objects of one device of a worker. Net and optimizer last for the whole run;
+/// The training objects of one device of a worker. Net and optimizer exist for the whole run;
 /// `steps` follows the current plan. Created and used by the device's compute thread.
 struct Computation {
   /// Creates the exchange that sums the gradients of the net.

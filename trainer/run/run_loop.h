@@ -21,9 +21,9 @@ class RunSink {
   virtual void trained(StepReport report) = 0;
   /// Called before RunLoop makes all pending updates.
   virtual void draining() {}
-  /// Called once for a step, after all updates that are due until `step`, so replicas can be
-  /// compared. With staleness, the sums in flight are then in host memory. At the end of the job,
-  /// their updates are made too.
+  /// Called once for `step`, when all updates due by then are made. Replicas can then be compared.
+  /// With staleness, the sums in flight are then in host memory. At the end of the job, their
+  /// updates are made too.
   virtual void drained(int64_t /*step*/) {}
   /// Saves a checkpoint of `step`. Called after drained(). At the end of a run it may be called
   /// twice for one step.

@@ -19,7 +19,7 @@ class WorkerComputation {
   /// Factories, which are called in the device's thread with its index.
   struct Makers {
     std::function<layers::Backend(size_t device)> backend;
-    /// Called for the first device before all others.
+    /// Called for the first device before all other devices.
     std::function<std::unique_ptr<GradientExchange>(size_t, net::Net&, layers::Updater&)> exchange;
     /// Wakes all devices that wait for sums after one device has failed. May be null.
     std::function<void(const std::string& why)> set_failed = nullptr;

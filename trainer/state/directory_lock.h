@@ -8,8 +8,8 @@
 namespace poseidon::trainer {
 
 /// Directory lock for a folder of checkpoints: one process at a time writes. A worker without a
-/// connection to its coordinator cannot know whether the coordinator still writes. The lock ends
-/// with this object or its process.
+/// connection to its coordinator cannot know whether the coordinator still writes. The lock is
+/// released when this object is destroyed or its process ends.
 class DirectoryLock {
  public:
   /// Waits at most `period`, because the process with the lock may be stopped. Throws RunError.

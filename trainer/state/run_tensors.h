@@ -35,7 +35,7 @@ struct MatchReport {
 };
 
 enum class WeightsTaken : uint8_t {
-  kOwn,
+  kOwn,       ///< each tensor itself
   kAverages,  ///< the EMA of each tensor for which the file has an EMA
 };
 

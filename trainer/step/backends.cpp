@@ -18,7 +18,7 @@ std::string owner_of(const LayerTimes::Layer& entry, const net::Network& network
   return entry.type == "reorder" ? network.nodes()[0].definition->name : entry.name;
 }
 
-/// Time of rebuilding a weight gradient from the factors of the global batch. As in the cost model
+/// Time to rebuild a weight gradient from the factors of the global batch. As in the cost model
 /// (comm/plan/prediction.cpp), the time is at least that of the local weight gradient, which is
 /// taken as half of the backward pass.
 double rebuild_ms(const layers::FactorShape& shape, double backward_ms, const Job& job) {

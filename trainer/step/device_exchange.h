@@ -58,7 +58,7 @@ class DeviceExchange final : public GradientExchange {
   // Called by any thread.
   /// Layer `index` of the plan. It provides the memory of sums and factors.
   WorkerLayer& layer(uint32_t index) const { return *layers_[index]; }
-  /// The sums of a layer of the plan have arrived.
+  /// The sums of layer `layer` of the plan have arrived.
   void has_arrived(uint32_t layer) { arrivals_.push(layer); }
   /// Makes present and future waits fail.
   void set_failed(const std::string& why) { arrivals_.set_failed(why); }

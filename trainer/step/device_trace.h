@@ -14,7 +14,8 @@ namespace poseidon::trainer {
 /// parameters and the neighboring layers without parameters. Used by the compute thread.
 class DeviceTrace {
  public:
-  /// Records nothing if `recorder` is null or the device works synchronously. Both must outlive it.
+  /// Records nothing if `recorder` is null or the device works synchronously. Both arguments must
+  /// outlive this object.
   DeviceTrace(net::Net& net, TraceRecorder* recorder);
 
   // Each call ends a span. The work issued since the previous call was:

@@ -20,7 +20,7 @@ LayerUpdates::LayerUpdates(net::Net& net, Optimizer& optimizer, GradientExchange
 
 void LayerUpdates::make(int layer, int64_t step) {
   // Call release() before begin(), which issues a copy of the update parameters. So the copy and
-  // the updates follow the wait for the arrival of the sums, and one wait is enough.
+  // the updates follow the wait for the arrival of the sums, and one wait is enough for both.
   exchange_.release(layer);
   if (!step_ || step_->step != step) begin(step);
   const bool whole = gradients_come_whole();

@@ -26,7 +26,7 @@ SampleSums sums_of_batch(const net::Net& net, int64_t samples);
 struct StepTimes {
   double compute_ms = 0;    ///< includes updates
   double data_wait_ms = 0;  ///< waiting for batches
-  double sum_wait_ms = 0;   ///< waiting for sums over the shards of other workers
+  double sum_wait_ms = 0;   ///< waiting for sums that include shards of other devices or workers
   double wait_ms() const { return data_wait_ms + sum_wait_ms; }
   double all_ms() const { return compute_ms + wait_ms(); }
   StepTimes& operator+=(const StepTimes& other);

@@ -12,7 +12,7 @@ namespace poseidon::trainer {
 /// canonical copies; with staleness, one for each step in flight. With several devices, the first
 /// device owns a separate buffer for the sums, from which all devices read. One buffer for each
 /// step in flight is enough. A sum arrives only after all devices have contributed to its step.
-/// Before its contribution, each device has made the update that read the buffer's previous sum.
+/// Before a device contributes, it has made the update that read the buffer's previous sum.
 class SummedLayer final : public WorkerLayer {
  public:
   SummedLayer(net::Net& net, layers::Updater& updater, const comm::Plan& plan, uint32_t index,
