@@ -34,10 +34,11 @@ class Channel {
   ConnectionId id() const { return id_; }
   /// Whether the machine knows this channel's id, from connect() or opened().
   bool known() const { return known_; }
-  /// The peer's address, "127.0.0.1:40123", or the address that is dialled.
+  /// The peer's address, "127.0.0.1:40123". Before a socket is connected: the address to which it
+  /// connects.
   const std::string& peer_address() const { return peer_address_; }
 
-  /// These implement Transport::send(), Transport::drop_bulk() and Transport::close().
+  /// These functions implement Transport::send(), Transport::drop_bulk() and Transport::close().
   virtual void send(const FrameHeader& header, Payload payload, Priority priority) = 0;
   virtual void drop_bulk() {}
   virtual void close() = 0;

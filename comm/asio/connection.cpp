@@ -68,7 +68,7 @@ void Connection::accept() { open_stream(false); }
 
 void Connection::open_stream(bool initiator) {
   tcp::socket& socket = stream_->socket();
-  std::error_code gone;  // the first read reports it again
+  std::error_code gone;  // ignored: the first read reports the error
   const tcp::endpoint peer = socket.remote_endpoint(gone);
   if (!gone) peer_address_ = address_of(peer);
   socket.set_option(tcp::no_delay(true), gone);

@@ -16,8 +16,8 @@
 
 namespace poseidon::comm {
 
-/// One connection over a socket, from its first byte to its last. It lives as long as the driver
-/// knows it, or an operation is in progress. It calls the machine only from its asynchronous
+/// One connection over a socket, from its first byte to its last. The object lives while the driver
+/// holds it, or an operation is in progress. It calls the machine only from its asynchronous
 /// operations, never from within a public call. close() may call ChannelOwner::ended().
 class Connection final : public Channel,
                          public std::enable_shared_from_this<Connection>,

@@ -42,12 +42,13 @@ std::string with_port_of(const std::string& listening, const std::string& advert
 void do_not_preempt() {
   if (::sched_getscheduler(0) != SCHED_OTHER) return;  // another policy was set on purpose
   const sched_param none{};
-  ::pthread_setschedparam(::pthread_self(), SCHED_BATCH, &none);  // if refused: more switches
+  ::pthread_setschedparam(::pthread_self(), SCHED_BATCH,
+                          &none);  // if refused: more context switches
 }
 
 }  // namespace
 
-/// The I/O thread, and all objects that live in it.
+/// The I/O thread, and all objects that it uses.
 class AsioTransport::Driver final : public ChannelOwner {
  public:
   explicit Driver(AsioOptions options) : options_(std::move(options)) {
@@ -143,7 +144,8 @@ class AsioTransport::Driver final : public ChannelOwner {
   }
   void ended(Channel& channel) override { channels_.erase(channel.id()); }
 
-  /// Calls the transport of this process that has this `address`. Returns false if there is none.
+  /// Connects to the transport of this process that has this `address`. Returns false if there is
+  /// none.
   bool call_in_process(ConnectionId id, const std::string& address, const PeerIdentity& self,
                        NodeId called) {
     if (!options_.in_process_hub) return false;
@@ -183,10 +185,10 @@ class AsioTransport::Driver final : public ChannelOwner {
     connection->accept();
   }
 
-  /// If the limit on unauthenticated connections is reached, closes the oldest one from the host
-  /// that has the most. So a host that floods this node loses its own connections. A member on that
-  /// host can still connect: it has as much time to authenticate as the flood needs to reach the
-  /// limit.
+  /// If the limit on unauthenticated connections is reached, closes the oldest connection of the
+  /// host that has the most such connections. So a host that floods this node loses its own
+  /// connections. A member on that host can still connect: it has as much time to authenticate as
+  /// the flood needs to reach the limit.
   void make_place() {
     std::map<std::string, std::vector<ConnectionId>> unauthenticated;
     size_t count = 0;
@@ -221,7 +223,7 @@ class AsioTransport::Driver final : public ChannelOwner {
     } catch (...) {
       if (!options_.on_failure) throw;
       const std::exception_ptr thrown = std::current_exception();
-      end();  // else other transports still call, and read memory that the owner frees
+      end();  // otherwise other transports read memory that the owner then frees
       options_.on_failure(thrown);
     }
   }

@@ -14,9 +14,10 @@ namespace poseidon::comm {
 
 /// Limits on the cost of unauthenticated peers, and on waits.
 struct TransportLimits {
-  std::chrono::milliseconds connect{5000};    ///< until a connection is open
-  std::chrono::milliseconds handshake{5000};  ///< until the peer is authenticated
-  std::chrono::milliseconds linger{1000};     ///< in close(), until urgent frames are sent
+  std::chrono::milliseconds connect{5000};    ///< time limit until a connection is open
+  std::chrono::milliseconds handshake{5000};  ///< time limit until the peer is authenticated
+  std::chrono::milliseconds linger{
+      1000};                     ///< time limit after close(), until urgent frames are sent
   size_t unauthenticated = 256;  ///< accepted connections that are not authenticated yet
 };
 
@@ -34,7 +35,7 @@ class InProcessHub;
 std::shared_ptr<InProcessHub> make_in_process_hub();
 
 struct AsioOptions {
-  std::string listen = {};  ///< "HOST:PORT", port 0: any free one; "": no listening
+  std::string listen = {};  ///< "HOST:PORT", port 0: any free port; "": does not listen
   /// The address for other nodes, "HOST:PORT". Port 0 means the listening port. "" means the
   /// complete listening address, with one exception. If the host name in `listen` is loopback only
   /// on this machine (as in Debian's /etc/hosts), "" means that name with the listening port.
@@ -67,9 +68,10 @@ class AsioTransport final : public Transport {
   /// Calls stop().
   ~AsioTransport() override;
 
-  /// The address where it listens, "127.0.0.1:40123", with the chosen port; "": it does not listen.
+  /// The address at which this transport listens, with the chosen port: "127.0.0.1:40123". Returns
+  /// "" if it does not listen.
   const std::string& address() const;
-  /// The address at which others reach it; "": it does not listen.
+  /// The address at which other nodes reach this transport; "" if it does not listen.
   const std::string& advertised() const;
 
   /// Whether AsioOptions::in_process_hub is set. Transports with the same hub share the host's

@@ -20,7 +20,7 @@ class EgressSender {
 };
 
 /// The link on which frames leave a host, shared by the transports of one process. Any thread may
-/// call it.
+/// call the functions.
 class EgressLink {
  public:
   using Sender = EgressScheduler::Sender;
@@ -32,12 +32,12 @@ class EgressLink {
   /// Returns whether the connection may queue a bulk frame now. If not, and `waits` is true, the
   /// link later reserves a grant for the connection and calls may_send().
   bool request(Sender sender, Priority priority, uint64_t bytes, bool waits);
-  /// The connection does not wait any more.
+  /// Reports that the connection does not wait any more.
   void withdraw(Sender sender);
-  /// The queued bytes of the connection are sent, or nearly so.
+  /// Reports that the queued bytes of the connection are sent or nearly sent.
   void drained(Sender sender);
-  /// Grants all frames that may leave now. Returns when to call again; nullopt: no connection
-  /// waits.
+  /// Grants all frames that may leave now. Returns the time at which to call serve() again;
+  /// nullopt: no connection waits.
   std::optional<Time> serve();
   /// Sets the limit of one transport, 10^6 bits/s; 0: no limit. The link uses the smallest limit of
   /// its transports.

@@ -22,8 +22,8 @@ class EgressPort {
   const std::shared_ptr<asio::io_context>& io() const { return io_; }
   /// Sets the limit of this transport, 10^6 bits/s; 0: no limit. Any thread may call it.
   void limit_rate(double megabits_per_second) { link_->limit_rate(this, megabits_per_second); }
-  /// Called when a connection of this transport waits. Starts a timer for grants that depend only
-  /// on time.
+  /// Called when a connection of this transport waits. If the next grant depends only on time,
+  /// starts a timer for it.
   void watch();
   /// Stops the timer.
   void stop();
@@ -50,9 +50,9 @@ class EgressTurn {
   bool take(Priority priority, uint64_t bytes);
   /// Bytes that are queued and use credit.
   uint64_t unsent() const { return unsent_; }
-  /// The queued bytes are sent, or nearly so.
+  /// Reports that the queued bytes are sent or nearly sent.
   void drained();
-  /// The connection has no waiting bulk frame any more.
+  /// Reports that the connection has no waiting bulk frame any more.
   void withdraw() { port_.link().withdraw(sender_); }
 
  private:

@@ -62,8 +62,8 @@ void FrameWriter::pump_soon() {
   });
 }
 
-/// Frames leave the queue only when the socket accepts them. Until then, more urgent frames may
-/// overtake them.
+/// Frames leave the queue only when the socket accepts more bytes. Until then, more urgent frames
+/// can overtake the queued frames.
 void FrameWriter::pump() {
   if (writing_ || stopped_) return;
   if (queue_.empty() && batch_.done() && !drains()) return end_half();
@@ -92,7 +92,7 @@ void FrameWriter::has_room() {
 
 /// Sets the number of unsent bytes below which the system accepts more bytes for this socket.
 void FrameWriter::limit_unsent(uint64_t bytes) {
-  std::error_code gone;  // the next operation reports it again
+  std::error_code gone;  // ignored: the next operation reports the error
   stream_.socket().set_option(UnsentLimit(static_cast<int>(bytes)), gone);
 }
 

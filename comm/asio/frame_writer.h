@@ -26,7 +26,7 @@ class FrameWriter final : public EgressSender {
 
   FrameWriter(Owner& owner, Stream& stream) : owner_(owner), stream_(stream) {}
 
-  /// The socket is connected. `leaves_host`: the peer is on another host.
+  /// Prepares to write. The socket must be connected. `leaves_host`: the peer is on another host.
   void begin(EgressPort& egress, bool leaves_host);
   /// Sets the seal of all frames after the handshake.
   void seal_by(std::unique_ptr<FrameSeal> seal) { seal_ = std::move(seal); }
@@ -55,13 +55,13 @@ class FrameWriter final : public EgressSender {
 
   Owner& owner_;
   Stream& stream_;
-  /// The seals of frames in the handshake and after it.
+  /// `handshake_seal_` seals the frames of the handshake, `seal_` all later frames.
   ChecksumSeal handshake_seal_;
   std::unique_ptr<FrameSeal> seal_ = std::make_unique<ChecksumSeal>();
   SendQueue queue_;
   SendBatch batch_;
   std::optional<EgressTurn> turn_;
-  uint64_t enough_ = SendBatch::kEnoughBytes;  ///< bytes of a full batch
+  uint64_t enough_ = SendBatch::kEnoughBytes;  ///< bytes of a full batch of frames
   bool pump_posted_ = false;
   bool writing_ = false;
   bool closing_ = false, stopped_ = false;

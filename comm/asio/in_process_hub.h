@@ -14,7 +14,7 @@ namespace poseidon::comm {
 
 /// The in-process transport: the transports of one process connect without a socket, by the
 /// addresses that their nodes advertise. They share the link on which frames leave their host. Any
-/// thread may call it.
+/// thread may call the functions.
 class InProcessHub {
  public:
   /// A request to connect. The thread of the called transport answers it.
@@ -25,9 +25,9 @@ class InProcessHub {
   };
   using Answer = std::function<void(const Call&)>;
 
-  /// Registers a transport under its address as long as the entry lives. The thread of `io` answers
-  /// every call made before the entry ends, unless that thread fails. If several entries have the
-  /// same address, calls go to the first one.
+  /// Registers a transport under its address, until the entry is destroyed. The thread of `io`
+  /// answers every call made before the entry ends, unless that thread fails. If several entries
+  /// have the same address, calls go to the first one.
   class Entry {
    public:
     Entry(std::shared_ptr<InProcessHub> among, std::string address,

@@ -15,7 +15,7 @@ class Listener {
 
   /// Binds and listens. Throws as AsioTransport's constructor does.
   Listener(asio::io_context& io, const AsioOptions& options);
-  /// The address where it listens: "127.0.0.1:40123".
+  /// The address at which this object listens: "127.0.0.1:40123".
   std::string address() const;
   /// The address for other nodes: address(), or the name in AsioOptions::listen if that name is
   /// loopback only on this machine.

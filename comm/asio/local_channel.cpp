@@ -10,11 +10,11 @@
 
 namespace poseidon::comm {
 
-/// The frames that one end has sent and the other has not received yet, and the right to read their
-/// memory.
+/// The frames that one end has sent and the other end has not received yet. Also guards the reads
+/// of the bodies, which stay in the sender's memory.
 class LocalQueue {
  public:
-  /// Returns whether to wake the receiver, because it had emptied the queue.
+  /// Returns whether to wake the receiver. It must be woken if it had found the queue empty.
   bool push(OutFrame frame, Priority priority) {
     MutexLock lock(mutex_);
     frames_.push(std::move(frame), priority);
@@ -54,12 +54,13 @@ class LocalQueue {
 
 namespace {
 
-/// Frames that the I/O thread processes in one iteration. Copying and adding a slice takes some
-/// tenths of a millisecond.
+/// Frames that the I/O thread processes in one iteration. More frames would delay its sockets,
+/// because copying and adding one slice takes some tenths of a millisecond.
 constexpr int kFramesInATurn = 4;
 constexpr const char* kClosed = "connection closed by the peer";
 
-/// Runs `action` on an end, in its thread; does nothing if the end is gone by then.
+/// Runs `action` on an end, in that end's I/O thread. Does nothing if the end has been destroyed by
+/// then.
 template <class Action>
 void post(const LocalChannel::EndHandle& to, Action action) {
   asio::post(*to.io, [end = to.end, action = std::move(action)] {

@@ -15,10 +15,10 @@ class LocalQueue;
 /// thread by priority. The receiver processes a few frames per iteration of its I/O thread, and
 /// reads its sockets in between. A bulk body is copied once, from the sender's memory to the
 /// receiver's destination. There is no socket, no checksum and no bandwidth limit. Only the owner's
-/// I/O thread may call it. It calls owner and machine in the same thread.
+/// I/O thread may call the functions, and they call owner and machine in this thread.
 class LocalChannel final : public Channel, public std::enable_shared_from_this<LocalChannel> {
  public:
-  /// One end as the other end knows it. Any thread may use it.
+  /// A reference to one end, for use by the other end. Any thread may use it.
   struct EndHandle {
     std::shared_ptr<asio::io_context> io;  ///< of that end's I/O thread
     std::weak_ptr<LocalChannel> end;
@@ -27,10 +27,10 @@ class LocalChannel final : public Channel, public std::enable_shared_from_this<L
   /// `io` runs in the owner's I/O thread. `peer_address` is the address of the other end.
   LocalChannel(ChannelOwner& owner, ConnectionId id, std::shared_ptr<asio::io_context> io,
                const std::string& peer_address);
-  /// Informs the other end, if this one ends first.
+  /// Informs the other end, unless the connection has already ended.
   ~LocalChannel() override;
 
-  /// This end, for use by the other end.
+  /// Returns a reference to this end, for use by the other end.
   EndHandle end_handle();
   /// Opens the connection: informs the other end, then the machine.
   void answer(const EndHandle& caller, const PeerIdentity& caller_identity,

@@ -32,7 +32,7 @@ class PlainStream final : public Stream {
   tcp::socket& socket() override { return socket_; }
 
   void open(bool, Moved done) override {
-    std::error_code gone;  // the first read reports it again
+    std::error_code gone;  // ignored: the first read reports the error
     socket_.non_blocking(true, gone);
     asio::post(socket_.get_executor(), [done = std::move(done)] { done({}, 0); });
   }
@@ -41,7 +41,7 @@ class PlainStream final : public Stream {
     const int wake_at = static_cast<int>(std::clamp<size_t>(bytes, 1, kWorthWaking));
     if (wake_at == wake_at_) return;
     wake_at_ = wake_at;
-    std::error_code ignored;  // then reads are only smaller
+    std::error_code ignored;  // without the option, reads are only smaller
     socket_.set_option(tcp::socket::receive_low_watermark(wake_at), ignored);
   }
 

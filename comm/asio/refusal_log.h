@@ -13,10 +13,10 @@ namespace poseidon::comm {
 /// a count, at growing intervals. It writes at most one line a second.
 class RefusalLog {
  public:
-  /// `log` must outlive it.
+  /// `log` must outlive this object.
   explicit RefusalLog(Log& log) : log_(log) {}
 
-  /// `peer`: an address.
+  /// `peer`: the "host:port" of the refused peer.
   void report(const std::string& peer, const std::string& why,
               Time now = std::chrono::steady_clock::now().time_since_epoch());
 

@@ -22,8 +22,8 @@ class Stream {
   virtual asio::ip::tcp::socket& socket() = 0;
   /// Completes the set-up with the other end. Called once, before the first read or write.
   virtual void open(bool initiator, Moved done) = 0;
-  /// Announces that at least `bytes` more bytes will arrive, so that reads may wait for many of
-  /// them.
+  /// Announces that at least `bytes` more bytes will arrive, so that a read may wait until many of
+  /// them have arrived.
   virtual void expect(size_t bytes) { static_cast<void>(bytes); }
   /// Reads some bytes into the room, which must stay valid until `done` or release().
   virtual void read(const Room& room, Moved done) = 0;

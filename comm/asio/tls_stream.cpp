@@ -114,7 +114,7 @@ bool refuses_certificate(int reason) {
                SSL_R_TLSV13_ALERT_CERTIFICATE_REQUIRED});
 }
 
-/// True for OpenSSL's reasons that show that the peer sends no TLS, or an older version.
+/// Whether an OpenSSL reason shows that the peer does not use TLS, or uses an older version.
 bool shows_no_tls(int reason) {
   return is_one_of(
       reason,

@@ -7,7 +7,7 @@ namespace poseidon::comm {
 
 namespace {
 
-/// Whether a chunk is one fp32 piece, which is sent as it lies in memory.
+/// Whether a chunk is one fp32 piece. Such a chunk is sent from the tensor's memory without a copy.
 bool is_direct(const Plan& plan, const Chunk& chunk) {
   return chunk.pieces.size() == 1 && wire_dtype_of(plan, chunk) == DataType::kFp32;
 }

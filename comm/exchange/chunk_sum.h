@@ -19,25 +19,25 @@ class PieceOwner {
   virtual void piece_summed(uint64_t step) = 0;
 };
 
-/// One chunk of the plan on a worker. It assembles the worker's parts of the chunk's pieces and
-/// sends them to the chunk's server. It receives the sums, and reports them to the layers that own
-/// the pieces. Small layers share a chunk.
+/// One chunk of the plan on a worker. For each of the worker's parts, it assembles the chunk from
+/// its pieces and sends it to the chunk's server. It receives the sums, and reports them to the
+/// layers that own the pieces. Several small layers may share one chunk.
 class ChunkSum {
  public:
-  /// `context` must outlive it.
+  /// `context` must outlive this object.
   ChunkSum(ExchangeContext& context, uint32_t index);
 
   /// Sets the owner of a piece. Every piece must have an owner before the first contribution.
   void set_owner(size_t piece, PieceOwner& owner) { owners_[piece] = &owner; }
-  /// Adds the worker's part `own` of one piece; `own` is an index in ExchangeContext::parts.
-  /// `tensor` holds all values of the piece's tensor, and must stay valid until the piece is
-  /// summed.
+  /// Adds the sum of one piece over one of the worker's parts. `own` is the part's index in
+  /// ExchangeContext::parts. `tensor` holds all values of the piece's tensor, and must stay valid
+  /// until the piece is summed.
   void contribute(uint64_t step, size_t own, size_t piece, std::span<const float> tensor);
   Destination destination(NodeId from, const FrameHeader& header);
   void received(const FrameHeader& header);
 
   uint32_t server() const { return server_; }
-  /// The step whose sum is awaited.
+  /// The first step whose sum has not arrived completely.
   uint64_t step() const { return step_; }
 
  private:
@@ -70,14 +70,14 @@ class ChunkSum {
   const uint32_t server_, index_;
   const DataType dtype_;
   const bool direct_;  ///< one fp32 piece: sent and received directly, not staged
-  const bool counts_;  ///< its server is on another host
+  const bool counts_;  ///< counts its bytes as traffic: its server is on another host
   const uint64_t slices_;
   const Chunk& chunk_;
   std::vector<PieceOwner*> owners_;  ///< by piece
 };
 
-/// Bytes of the memory in which a worker that contributes `parts` parts assembles chunks. Chunks
-/// that are sent from and received into the tensors' own memory need none.
+/// Bytes of the memory in which a worker that contributes `parts` parts assembles chunks and
+/// receives sums. Chunks that are sent from the tensors' memory and received into it need none.
 uint64_t staging_bytes(const Plan& plan, size_t parts);
 
 }  // namespace poseidon::comm

@@ -13,7 +13,7 @@ namespace poseidon::comm {
 
 struct ExchangeOptions {
   uint32_t view = 0;
-  bool carries_payload = true;  ///< false: a planning run, frames have lengths only
+  bool carries_payload = true;  ///< false in a planning run, whose frames have only lengths
   uint64_t first_step = 0;
 };
 
@@ -26,7 +26,7 @@ struct ExchangeContext {
   Outlet& outlet;
   /// Called when every sum of `layer` in `step` has arrived.
   const std::function<void(uint64_t step, uint32_t layer)> arrived;
-  const std::vector<Part> parts;  ///< that this worker contributes
+  const std::vector<Part> parts;  ///< the parts that this worker contributes
   TrafficCount traffic = {};
   std::vector<LayerBytes> bytes_of_layer = {};
 

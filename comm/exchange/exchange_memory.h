@@ -12,9 +12,9 @@ namespace poseidon::comm {
 class ExchangeMemory {
  public:
   virtual ~ExchangeMemory() = default;
-  /// The sum of a tensor, for each step in flight. `layer` and `tensor` are indices in the plan. It
-  /// may be the same memory as the contribution, because a server sends a sum only after the
-  /// contribution has arrived.
+  /// Returns the memory for the sum of a tensor; steps in flight have separate memory. `layer` and
+  /// `tensor` are indices in the plan. The sum may share the memory of the contribution, because a
+  /// server sends a sum only after the contribution has arrived.
   virtual std::span<float> sum(uint32_t layer, uint32_t tensor, uint64_t step) = 0;
   /// The stacked factors of an SFB layer, global batch x (rows or columns), for each of
   /// steps_of_factors() steps. `which` is kDeltas or kActivations.
@@ -28,7 +28,8 @@ inline size_t steps_in_flight(const Plan& plan) { return static_cast<size_t>(pla
 
 /// The number of steps whose factors a worker may hold at once. A peer that sends factors of step t
 /// has received this worker's factors of step t - 1 - staleness. This worker computed these factors
-/// after it had used the factors up to step t - 2 - 2 * staleness.
+/// after it had used the factors up to step t - 2 - 2 * staleness. So it holds at most the factors
+/// of steps t - 1 - 2 * staleness to t.
 inline size_t steps_of_factors(const Plan& plan) { return 2 * steps_in_flight(plan); }
 
 }  // namespace poseidon::comm

@@ -34,7 +34,7 @@ class LayerSum {
   LayerSum(const LayerSum&) = delete;
   LayerSum& operator=(const LayerSum&) = delete;
 
-  /// Accepts this worker's own part, and sends it to the nodes that need it.
+  /// Accepts a contribution of this worker, and sends it to the nodes that need it.
   virtual void contribute(const Contribution& contribution) = 0;
   /// destination() returns the destination for the body of a frame of this layer. received()
   /// reports that the body has arrived.
@@ -51,8 +51,8 @@ class LayerSum {
   ExchangeContext& context() const { return context_; }
   uint32_t layer() const { return layer_; }
   const LayerPlan& plan() const { return context_.plan.layers[layer_]; }
-  /// Counts down the outstanding items of `step`. Steps end in order: a later step that is complete
-  /// waits for the earlier ones.
+  /// Counts down the outstanding items of `step`. Steps end in order: a complete step waits until
+  /// all earlier steps are complete.
   void done(uint64_t step, uint64_t count = 1);
   /// Rejects a frame that does not belong to the layer's scheme.
   Destination unwanted(const FrameHeader& header) const;
@@ -65,7 +65,7 @@ class LayerSum {
 
   ExchangeContext& context_;
   const uint32_t layer_;
-  uint64_t step_;  ///< the awaited step
+  uint64_t step_;  ///< the first step whose sums have not all arrived
   const uint64_t due_each_step_;
   std::vector<uint64_t> due_;  ///< by step modulo the window
 };

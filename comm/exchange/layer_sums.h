@@ -13,7 +13,7 @@ namespace poseidon::comm {
 /// that the layers of one scheme share.
 class LayerSums {
  public:
-  /// `context` must outlive it.
+  /// `context` must outlive this object.
   explicit LayerSums(ExchangeContext& context);
 
   size_t size() const { return sums_.size(); }

@@ -15,18 +15,18 @@
 namespace poseidon::comm {
 
 /// The sums of one server. It receives the workers' contributions to its chunks slice by slice, and
-/// adds them by the fixed tree as they arrive. It sends the sum of each slice to all workers as
-/// soon as it is complete, and keeps no copy. Up to staleness + 1 steps may be in flight. It uses
-/// neither sockets nor time.
+/// adds them by the fixed tree as they arrive. As soon as the sum of a slice is complete, it sends
+/// the sum to all workers and keeps no copy. Up to staleness + 1 steps may be in flight. This class
+/// uses neither sockets nor clocks.
 class ServerShard {
  public:
   struct Options {
     uint32_t view = 0;
-    bool carries_payload = true;  ///< false: a planning run, frames have lengths only
+    bool carries_payload = true;  ///< false in a planning run, whose frames have only lengths
     uint64_t first_step = 0;
   };
 
-  /// `plan` and `outlet` must outlive it.
+  /// `plan` and `outlet` must outlive this object.
   ServerShard(const Plan& plan, uint32_t rank, const Options& options, Outlet& outlet);
 
   /// The destination for the body of a contribution of `worker`.
@@ -46,8 +46,9 @@ class ServerShard {
 
  private:
   using Values = std::shared_ptr<SlabPool::Slab>;  ///< fp32 values of one slice
-  /// One slice of a chunk whose sum is not complete. For each node of the tree: whether its sum is
-  /// complete, and its values until they are added to the sibling's values.
+  /// One slice of a chunk whose sum is not complete. For each node of the fixed tree, `complete` is
+  /// whether its sum is complete. `values` holds this sum until it is added to the sum of the
+  /// sibling node.
   struct SliceSum {
     std::vector<bool> complete;
     std::vector<Values> values;

@@ -81,7 +81,8 @@ void SumByFactors::contribute(const Contribution& contribution) {
   done(contribution.step, slices);
 }
 
-/// The worker's own rows are rounded as well, so that all workers use equal factors.
+/// Encodes one factor of one shard. The worker's own rows are rounded to the wire dtype as well, so
+/// that all workers use equal factors.
 Payload SumByFactors::payload_of(uint64_t step, Rows rows) const {
   if (!context().options.carries_payload) return {};
   const std::span<float> own = values(step, rows);

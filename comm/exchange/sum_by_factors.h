@@ -20,7 +20,7 @@ struct FactorBuffers {
 /// peers, receives the other rows in ExchangeMemory::factors, and rebuilds the sum from all rows.
 class SumByFactors final : public LayerSum {
  public:
-  /// `factor_buffers` must outlive it.
+  /// `factor_buffers` must outlive this object.
   SumByFactors(ExchangeContext& context, uint32_t layer, FactorBuffers& factor_buffers);
 
   void contribute(const Contribution& contribution) override;

@@ -8,17 +8,18 @@
 
 namespace poseidon::comm {
 
-/// A layer whose gradients and statistics the servers sum. Its tensors lie in chunks, which it may
-/// share with neighboring layers. A frame names the chunk and the first of the chunk's layers.
+/// A layer whose gradients and statistics the servers sum. Its tensors are divided into chunks,
+/// which may also hold tensors of neighboring layers. A frame names the chunk, and as its key the
+/// first layer of the chunk.
 class SumByServers final : public LayerSum, public PieceOwner {
  public:
-  /// A piece of one of its tensors, within a chunk.
+  /// A piece of one of the layer's tensors: the index of its chunk, and its index in the chunk.
   struct PieceOf {
     uint32_t chunk = 0, piece = 0;
   };
 
-  /// `chunks` are all chunks of the plan, and must outlive it; `pieces` are all pieces of the
-  /// layer.
+  /// `chunks` are all chunks of the plan, and must outlive this object. `pieces` are all pieces of
+  /// the layer.
   SumByServers(ExchangeContext& context, uint32_t layer, std::span<ChunkSum> chunks,
                std::span<const PieceOf> pieces);
 

@@ -4,7 +4,8 @@
 
 namespace poseidon::comm {
 
-/// A layer of the only worker: its contributions are the sums, and nothing is sent.
+/// The sum of a layer if there is only one worker: the contributions are the sums, and nothing is
+/// sent.
 class SumLocally final : public LayerSum {
  public:
   SumLocally(ExchangeContext& context, uint32_t layer)

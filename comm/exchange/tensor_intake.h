@@ -28,8 +28,8 @@ class TensorIntake {
 
   /// Drops a slice that was already received, and rejects a slice that does not match its tensor.
   Destination destination(const FrameHeader& header);
-  /// The body from the last destination() has arrived. Returns false if destination() had dropped
-  /// it.
+  /// The body for the last destination() has arrived. Returns false if destination() dropped this
+  /// body.
   bool received();
 
   bool complete() const { return missing_ == 0; }
@@ -72,8 +72,8 @@ class CheckpointIntake {
     auto found = by_worker_.find(worker);
     if (found != by_worker_.end() && header.chunk < found->second.number)
       return Destination::dropped();
-    // The replaced store's last slice was read before this header, so nothing writes into it any
-    // more.
+    // The last slice for the replaced store was read before this header, so no read writes into
+    // that store any more.
     if (found == by_worker_.end() || header.chunk > found->second.number)
       found = by_worker_.insert_or_assign(worker, Incoming(header, make_())).first;
     Incoming& incoming = found->second;
@@ -84,19 +84,20 @@ class CheckpointIntake {
     return incoming.intake.destination(header);
   }
 
-  /// Forgets the checkpoint of this rank, because another worker has the rank now. The numbers of
-  /// its checkpoints start again.
+  /// Forgets the checkpoint of this rank. Call it when another worker has the rank, because the
+  /// numbers of that worker's checkpoints start again.
   void forget(uint16_t worker) { by_worker_.erase(worker); }
 
-  /// The store that holds the body from the last destination(); null if the body was dropped.
+  /// The body for the last destination() has arrived. Returns the store that holds it; null if it
+  /// was dropped.
   std::shared_ptr<Store> received(uint16_t worker) {
     const auto found = by_worker_.find(worker);
     if (found == by_worker_.end() || !found->second.intake.received()) return nullptr;
     return found->second.store;
   }
 
-  /// Returns the checkpoint of all tensors that `worker` reports as sent. Throws ConfigError if it
-  /// is not complete.
+  /// Returns the checkpoint that `worker` reports as sent, with all its tensors. Throws ConfigError
+  /// if the checkpoint is not complete.
   std::shared_ptr<Store> take(uint16_t worker, uint32_t number, int64_t step) {
     return take(worker, number, step, [](Store& store) { return store.memory().size(); });
   }

@@ -17,14 +17,14 @@ namespace poseidon::comm {
 /// The gradient exchange of one worker. It sends partial sums to the servers and factors to the
 /// peers as they become final. It receives sums and factors, and reports when all sums of a layer
 /// have arrived. It passes each frame to the layer's LayerSum, which works by the layer's scheme.
-/// It uses neither sockets nor time, and lives in the I/O thread.
+/// It uses neither sockets nor clocks. All calls are made in the I/O thread.
 class WorkerExchange {
  public:
   using Options = ExchangeOptions;
   /// Called when all sums of `layer` in `step` have arrived.
   using Arrived = std::function<void(uint64_t step, uint32_t layer)>;
 
-  /// `plan`, `memory` and `outlet` must outlive it.
+  /// `plan`, `memory` and `outlet` must outlive this object.
   WorkerExchange(const Plan& plan, uint32_t rank, const Options& options, ExchangeMemory& memory,
                  Outlet& outlet, Arrived arrived);
   WorkerExchange(const WorkerExchange&) = delete;  // sums_ holds the address of context_
@@ -32,13 +32,13 @@ class WorkerExchange {
 
   /// Accepts one part of one tensor that the parameter server sums, or, if there is only one
   /// worker, a complete tensor. For a layer with factors it accepts one logical shard, whose two
-  /// factors must lie in ExchangeMemory::factors. Steps come in order, at most staleness ahead of
-  /// the sums.
+  /// factors must lie in ExchangeMemory::factors. Contributions must be in order of steps, at most
+  /// `staleness` steps ahead of the sums.
   void contribute(uint32_t layer, const Contribution& contribution) {
     sums_[layer].contribute(contribution);
   }
 
-  /// Sums come from a server, factors from a worker.
+  /// Returns the destination for a frame's body: a sum from a server, or factors from a worker.
   Destination destination(NodeId from, const FrameHeader& header);
   void received(NodeId from, const FrameHeader& header);
 

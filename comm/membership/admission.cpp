@@ -14,13 +14,13 @@ namespace {
 constexpr size_t kMaxAddressBytes = 300, kMaxFacts = 16, kMaxFactBytes = 1024;
 /// The most bytes of a fact in a message.
 constexpr size_t kMaxFactShown = 100;
-/// The most connections of authenticated nodes that have not requested to join. Each has `timeout`
-/// to do so.
+/// The most connections of authenticated nodes that have not requested to join. Each node must send
+/// its request within CoordinatorOptions::timeout.
 constexpr size_t kMaxPendingJoins = 256;
 
 std::string shown_fact(const std::string& value) { return shortened(value, kMaxFactShown); }
 
-/// The part of a request that exceeds a limit; "" if none does.
+/// Describes the part of a request that exceeds a limit; "" if no part does.
 std::string excess(const Join& join) {
   if (join.address.size() > kMaxAddressBytes)
     return text("the node's address has ", join.address.size(), " bytes, expected at most ",
@@ -142,7 +142,7 @@ void Admission::refuse_oldest() {
                              " other connections are newer"));
 }
 
-/// A connected node that does not request to join occupies a connection that others may need.
+/// A connected node that does not request to join occupies a connection that other nodes may need.
 void Admission::watch() {
   std::vector<ConnectionId> late;
   for (const auto& [connection, pending_join] : pending_joins_)

@@ -11,16 +11,17 @@ namespace poseidon::comm {
 
 class Joiners;
 
-/// Describes the first fact that differs: "threads is 4, expected 2"; "" if none differs.
+/// Describes the first fact of `got` that differs from `expected`: "threads is 4, expected 2".
+/// Returns "" if all are equal.
 std::string difference(const std::vector<Fact>& expected, const std::vector<Fact>& got);
 
 /// The admission of nodes: from an open connection to a member with a rank.
 class Admission {
  public:
-  /// Both must outlive it. `joiners` handles nodes that arrive after the job has begun.
+  /// Both must outlive this object. `joiners` handles nodes that arrive after the job has begun.
   Admission(CoordinatedJob& job, Joiners& joiners) : job_(job), joiners_(joiners) {}
 
-  /// Members may join from now on.
+  /// Starts to admit members.
   void begin();
   void opened(ConnectionId connection, const PeerIdentity& peer);
   /// Assigns a rank to the node of this connection, or refuses it with a reason. Ignores a
@@ -28,12 +29,12 @@ class Admission {
   void join(ConnectionId connection, const Join& join);
   /// Refuses the node of an open connection that belongs to no member.
   void refuse(ConnectionId connection, const std::string& why);
-  /// The connection has ended.
+  /// Called when the connection has ended.
   void forget(ConnectionId connection) { pending_joins_.erase(connection); }
-  /// Refuses all nodes that have not requested to join in time.
+  /// Refuses all nodes that have not requested to join within CoordinatorOptions::timeout.
   void watch();
-  /// Starts the preparation without the missing members, if the time CoordinatorOptions::gather has
-  /// passed and enough members have joined. Returns whether it did.
+  /// If CoordinatorOptions::gather has passed and enough members have joined, starts the
+  /// preparation without the missing members. Returns whether the preparation was started.
   bool begins_without_missing();
   /// Refuses all nodes that have not become members.
   void close();

@@ -9,7 +9,7 @@ namespace poseidon::comm {
 /// diverged: memory or processor may be broken. Existing members on these hosts stay.
 class BlockedHosts {
  public:
-  /// Why a node of such a host is refused.
+  /// The reason for refusing a node on a blocked host.
   static constexpr const char* kWhy =
       "a worker on the node's host diverged from the other workers; this job admits no further "
       "node from that host";

@@ -7,8 +7,9 @@ namespace poseidon::comm {
 
 namespace {
 
-/// Limit on the stored digests that workers agreed on. Each test adds one, often without a
-/// checkpoint, so the oldest are dropped. Far fewer are added while a checkpoint is in flight.
+/// Limit on the stored digests that workers agreed on. Each evaluation adds one, often without a
+/// checkpoint, so the oldest are dropped. While a checkpoint is in flight, far fewer digests than
+/// this limit are added.
 constexpr size_t kMaxAgreed = 1024;
 
 }  // namespace

@@ -19,13 +19,13 @@ inline bool survivors_are_valid(const NodeFailure& failure) {
 /// A checkpoint to which a job can return.
 struct SavedStep {
   int64_t step = 0;
-  int64_t in_flight = 0;  ///< sums of this many steps are in it, not applied yet
+  int64_t in_flight = 0;  ///< steps whose sums the checkpoint holds, not applied yet
 };
 
-/// The checkpoints of a job on the coordinator, from complete reception until they are written. A
-/// checkpoint is written when all workers agree on its content, in the order of steps. After a node
-/// failure a survivor's state is enough. The queue does no I/O: it calls the write function of each
-/// checkpoint. All calls are made in one thread, unless stated otherwise.
+/// The checkpoints of a job on the coordinator, from complete reception until they are written.
+/// They are written in the order of steps, each when all workers agree on its content. After a node
+/// failure the checkpoint of one survivor is enough. The queue does no I/O: it calls the write
+/// function of each checkpoint. All calls are made in one thread, unless stated otherwise.
 class CheckpointQueue {
  public:
   /// A checkpoint that has been received completely.
@@ -35,21 +35,21 @@ class CheckpointQueue {
     int64_t in_flight = 0;        ///< as in SavedStep
     std::function<void()> write;  ///< throws RunError if it fails
   };
-  /// Called for each written checkpoint. The worker that sent it waits for this.
+  /// Called for each written checkpoint. The worker that sent the checkpoint waits for this call.
   using Written = std::function<void(uint16_t worker, int64_t step)>;
 
   explicit CheckpointQueue(Written written) : written_(std::move(written)) {}
 
-  /// The run continues from this checkpoint. Written checkpoints of later steps do not count.
+  /// The run continues from the checkpoint `saved`. Ignores written checkpoints of later steps.
   void begin_from(const SavedStep& saved);
 
-  // These functions write all checkpoints that can be written. They throw RunError if a write
-  // fails, and after that nothing more is written.
-  /// A checkpoint of a step that is already saved counts as written, because a second worker may
-  /// hold the same in-memory checkpoint.
+  // The next functions write all checkpoints that may be written. They throw RunError if a write
+  // fails. After a failed write, the queue writes nothing more.
+  /// Adds a received checkpoint. If its step is already saved, it counts as written, because a
+  /// second worker may hold the same in-memory checkpoint.
   void take(int64_t step, Arrival arrival);
-  /// The job reverts to `step`. Received checkpoints that wait for agreement are dropped and will
-  /// be sent again. Later steps need a new agreement.
+  /// The job reverts to `step`. Drops received checkpoints that wait for agreement, because workers
+  /// will send them again. Later steps need a new agreement.
   void revert_to(int64_t step);
   /// All workers have this digest after `step` steps.
   void agreed(int64_t step, std::vector<int64_t> digest);
@@ -60,7 +60,7 @@ class CheckpointQueue {
   /// Step 0: there is none. Nothing is written until release() has been called as often as hold(),
   /// so this checkpoint stays the last one.
   SavedStep hold();
-  /// The job has returned to the checkpoint.
+  /// The job has returned to the checkpoint of hold().
   void release();
 
   /// The step of the last written checkpoint, or of the one from which the run began. Any thread

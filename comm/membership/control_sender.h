@@ -6,10 +6,10 @@
 
 namespace poseidon::comm {
 
-/// Sends the coordinator's messages.
+/// Sends the coordinator's messages, in frames with the number of the current view.
 class ControlSender {
  public:
-  /// `transport` must outlive it.
+  /// `transport` must outlive this object.
   explicit ControlSender(Transport& transport) : transport_(transport) {}
   ControlSender(const ControlSender&) = delete;
   ControlSender& operator=(const ControlSender&) = delete;

@@ -96,7 +96,7 @@ std::string CoordinatedJob::owner_of(const std::string& address) const {
   return "";
 }
 
-/// A member replies to its welcome at once, with a large message before anything else.
+/// A member sends a large message (its MtuCheck proof) first, as soon as it receives its welcome.
 std::string CoordinatedJob::failure_reason(bool sent_proof, Time since,
                                            const std::string& why) const {
   const bool was_silent = !sent_proof && now() - since >= options.timeout / 2;

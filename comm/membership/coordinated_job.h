@@ -24,7 +24,7 @@ struct CoordinatorOptions {
   Time stall_timeout = std::chrono::seconds(600);
   Time gather_timeout{0};  ///< limit on the wait for members; 0: none
   /// After this time the job begins without the missing members, if `min_workers` workers and a
-  /// server have joined. 0: it waits for all members. Requires staleness 0.
+  /// server have joined. 0: the job waits for all members. Requires staleness 0.
   Time gather{0};
   /// Whether another node may replace a member that fails before the job begins.
   bool replaces_members = true;
@@ -50,7 +50,7 @@ enum class CoordinatorState : uint8_t {
   kConnecting,
   kRunning,
   kConcluding,     ///< all workers are done; the servers report
-  kSuspecting,     ///< a member has failed; others may report what they awaited from it
+  kSuspecting,     ///< a failure is detected or reported; further reports are collected
   kReconfiguring,  ///< a member has failed, or joiners wait: all members leave the view
   kFailing,
   kSaving,
@@ -71,9 +71,9 @@ class CoordinatedJob {
   /// When the current state was entered.
   Time entered_at() const { return entered_at_; }
   void enter(State state);
-  /// Enters a state that lasts until the tensors of a worker have arrived.
+  /// Enters a state that lasts until the tensors of `worker` have arrived.
   void ask(State state, uint16_t worker);
-  /// Whether the last call of ask() was for this member.
+  /// Whether the last call of ask() was for `member`.
   bool is_asked(const MemberRecord& member) const {
     return member.is_worker() && asked_ == member.node.rank;
   }
@@ -81,8 +81,8 @@ class CoordinatedJob {
   /// The number of the current view, which all frames carry.
   uint32_t view() const { return control.view(); }
   /// Starts the next view. The remaining members become its members, renumbered without a gap. The
-  /// prepared joiners follow, and are returned in this order. Reports of the old view do not count
-  /// in the new one.
+  /// prepared joiners have the following ranks, and are returned in this order. Discards the
+  /// members' reports of the old view.
   std::vector<Joiner> begin_next_view(int64_t step);
   /// The members, by rank.
   Survivors survivors() const;
@@ -96,14 +96,14 @@ class CoordinatedJob {
   void disconnect(ConnectionId connection);
   /// Informs a node that the job has admitted it.
   void welcome(ConnectionId connection, NodeId node) const;
-  /// Returns an id for a joiner of this role. No member and no other joiner has it.
+  /// Returns an id for a joiner of this role, which no member and no other joiner has.
   uint16_t assign_id(Role role);
   /// Refuses all joiners, because the job has ended.
   void refuse_joiners();
-  /// Why no other node can have this address; "" if it is free.
+  /// Why another node cannot use this address; "" if the address is free.
   std::string owner_of(const std::string& address) const;
-  /// Returns `why`, the reason for the failure of a node without progress since `since`. If the
-  /// node has sent no MtuCheck proof for long, adds that only small messages pass.
+  /// Returns `why`, the reason for the failure of a node without progress since `since`. Adds that
+  /// only small messages pass, if the node has not sent its MtuCheck proof for half of the timeout.
   std::string failure_reason(bool sent_proof, Time since, const std::string& why) const;
 
   /// The first step that not all workers have done, counted from 1; 0: the job has not begun.
@@ -125,7 +125,7 @@ class CoordinatedJob {
   JoinBackoff join_backoff;  ///< by host
   MtuCheck mtu_check;
   /// Whether the members return to the last checkpoint, because their values are wrong or lack
-  /// sums. False again when the members have begun with the checkpoint.
+  /// sums. False again when the members continue from the checkpoint.
   bool restores = false;
 
  private:

@@ -8,7 +8,7 @@ namespace poseidon::comm {
 namespace {
 /// Limit on a message of a node that is not admitted. A request to join has a few hundred bytes.
 constexpr uint64_t kMaxPendingJoinBytes = uint64_t{64} << 10;
-/// The most bytes of an error about an unreadable message.
+/// The most bytes shown of an error about an unreadable message.
 constexpr size_t kMaxShown = 300;
 
 /// How long other members may still report what they awaited from a member after its connection
@@ -72,7 +72,7 @@ void Coordinator::report_absent(NodeId node, const std::string& why) {
 
 void Coordinator::report_unreadable(NodeId node, uint32_t view, const std::string& why) {
   const MemberRecord* member = job_.members.find(node);
-  // In another view the rank may belong to another member.
+  // In a later view the rank may belong to another member.
   if (member == nullptr || view != job_.view()) return;
   // closed() does not follow close(), so the failure is handled here.
   job_.transport.close(member->connection);
@@ -114,7 +114,7 @@ void Coordinator::received(ConnectionId from, const FrameHeader& header,
     if (member != nullptr) member->sent_proof = true;
     return joiners_.proof_arrived(from);
   }
-  // The member sent this before it knew the current view, so it is about an older view.
+  // The member sent this frame before it knew the current view. The frame concerns an older view.
   if (member != nullptr && header.view < job_.view()) return;
   if (header.kind == FrameKind::kControl) return control(from, body);
   if (member == nullptr) return;
@@ -147,12 +147,13 @@ void Coordinator::handle_silence(ConnectionId connection) {
   const std::string why = text("no heartbeat for ", seconds_text(job_.liveness.timeout()));
   joiners_.node_failed(connection, why);
   const MemberRecord* member = job_.members.find(connection);
-  // If the node wakes up again, it receives the reason for its removal.
+  // If the node only hung and continues later, it receives the reason for its removal.
   if (member != nullptr)
     job_.control.send_message(connection,
                               Failed{job_.failure_of(*member, NodeFailure::Kind::kPeer, why)});
   job_.transport.close(connection);
-  // Other members may have received the last heartbeat of this member up to one interval later.
+  // Other members may have received the last heartbeat of this member up to one heartbeat interval
+  // later.
   if (member != nullptr) failure_detector_.node_failed(*member, why, 2 * job_.options.timeout / 5);
 }
 

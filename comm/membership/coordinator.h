@@ -17,9 +17,9 @@
 
 namespace poseidon::comm {
 
-/// The head of a job. It gathers members, assigns ranks, publishes the plan, starts the job and
-/// compares digests. It decides which nodes have failed. After a failure it reconfigures the job,
-/// or requests the checkpoint of the last complete step. It admits joiners, and dismisses all
+/// The coordinator of a job. It gathers members, assigns ranks, publishes the plan, starts the job
+/// and compares digests. It decides which nodes have failed. After a failure it reconfigures the
+/// job, or requests the checkpoint of the last complete step. It admits joiners, and dismisses all
 /// members at the end. It is a state machine; all calls are made in one thread. Each part of it
 /// does one of these tasks. The coordinator passes each message to the part that handles it.
 class Coordinator final : public Machine {
@@ -27,7 +27,7 @@ class Coordinator final : public Machine {
   using State = CoordinatorState;
   using Options = CoordinatorOptions;
 
-  /// `transport` and all of `host` must outlive it.
+  /// `transport` and all parts of `host` must outlive this object.
   Coordinator(const Options& options, Transport& transport, const CoordinatorHost& host);
 
   void begin() override;
@@ -36,8 +36,8 @@ class Coordinator final : public Machine {
   void halt();
   /// The host has received the checkpoint that JobPlanner::fetch_memory_checkpoint() requested.
   void fetched() { preparation_.fetched(); }
-  /// The host has read the checkpoint of `step`, as JobPlanner::restore() requested. 0: there is no
-  /// intact checkpoint.
+  /// The host has read the checkpoint of `step`, as JobPlanner::restore() requested. Step 0: no
+  /// checkpoint is intact.
   void restored(int64_t step) { reconfiguration_.restored(step); }
   /// Sends a note to a worker.
   void note(uint16_t worker, const Note& note);
@@ -47,9 +47,11 @@ class Coordinator final : public Machine {
   /// Reports an error of the coordinator itself. The job fails.
   void report_error(const std::string& why);
   /// Reports that the process of a node has ended. If the job waits for members and the node is not
-  /// a member yet, the job fails. Ignores members: their connections show their end.
+  /// a member yet, the job fails. Ignores members, because a closed connection reports the end of a
+  /// member.
   void report_absent(NodeId node, const std::string& why);
-  /// A member of `view` has sent an unreadable message: only this member counts as failed.
+  /// Reports that a member of `view` has sent an unreadable message. Only this member counts as
+  /// failed.
   void report_unreadable(NodeId node, uint32_t view, const std::string& why);
 
   State state() const { return job_.state(); }
@@ -59,7 +61,8 @@ class Coordinator final : public Machine {
   /// The members that have not joined yet: "2 workers and 1 server"; "" if all have joined.
   std::string missing() const { return admission_.missing(); }
 
-  /// Smaller for a node that is not admitted, because any node with the secret can connect.
+  /// The limit is lower for a node that is not admitted, because any node with the secret can
+  /// connect.
   uint64_t max_control_bytes(ConnectionId from) const override;
   void opened(ConnectionId connection, const PeerIdentity& peer) override;
   std::span<std::byte> destination(ConnectionId from, const FrameHeader& header) override;

@@ -33,7 +33,7 @@ class JobPlanner {
 
   /// Returns the data that a member needs to open the job.
   virtual Json job() = 0;
-  /// Whether to measure the link between the workers before the plan is made.
+  /// Whether the plan needs a measurement of the link between the workers.
   virtual bool needs_link_rate() { return false; }
   /// Receives the rate of the slowest link, rounded, and the largest processor time per byte of all
   /// workers. `one_host`: all workers share a host, so the link is not a network.
@@ -57,15 +57,15 @@ class JobPlanner {
   /// Why this node cannot join the job, although its facts equal the members'; "" if it can.
   virtual std::string objection(const Joiner&) { return ""; }
   /// Returns the plan of the next view, or nullopt, like plan(). The survivors continue after
-  /// `step` steps with ranks from 0 on, and have the values of this step. The joiners have the
-  /// following ranks, and lack the values.
+  /// `step` steps with ranks from 0 on, and have the values of this step. The joiners have the next
+  /// ranks, and lack the values.
   virtual std::optional<Json> plan_next_view(const Survivors&,
                                              const std::vector<Joiner>& /*joined*/,
                                              int64_t /*step*/) {
     return std::nullopt;
   }
-  /// Whether the remaining members cannot continue with their values. The reason is that sums in
-  /// flight belong to these values, and are incomplete without the failed member.
+  /// Whether the remaining members must return to a checkpoint. They must if the plan has sums in
+  /// flight, which are incomplete without the failed member.
   virtual bool needs_checkpoint() { return false; }
   /// Returns the step of the last written checkpoint on which all workers agree; 0: none.
   virtual int64_t saved_step() { return 0; }
@@ -90,17 +90,18 @@ class CheckpointReceiver {
   virtual void received(uint16_t worker, const FrameHeader& header) = 0;
   /// Returns the name of the tensor at an index of the digests, for messages.
   virtual std::string tensor_name(size_t index) = 0;
-  /// The digests of all workers after `step` steps have arrived and are equal.
+  /// The digests of all workers after `step` steps have arrived, and are equal to `digest`.
   virtual void agreed(int64_t step, const std::vector<int64_t>& digest) = 0;
   /// Whether a checkpoint of `step` from a survivor is useful.
   virtual bool wants_checkpoint(int64_t step) = 0;
-  /// All tensors of the checkpoint that the survivor `worker` was asked for have arrived.
+  /// All tensors of the checkpoint that the coordinator requested from the survivor `worker` have
+  /// arrived.
   virtual void saved(uint16_t /*worker*/, int64_t /*step*/) {}
-  /// The survivor `worker` cannot send the checkpoint that it was asked for.
+  /// The survivor `worker` cannot send the requested checkpoint.
   virtual void not_saved(uint16_t /*worker*/, const std::string& /*why*/) {}
 };
 
-/// Observes the course of a job.
+/// Receives the events of a job, for logs and displays.
 class JobObserver {
  public:
   virtual ~JobObserver() = default;

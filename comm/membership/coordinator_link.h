@@ -12,7 +12,7 @@ namespace poseidon::comm {
 /// is sent without an open connection.
 class CoordinatorLink {
  public:
-  /// `transport` must outlive it; `address` is the coordinator's.
+  /// `transport` must outlive this object. `address`: the coordinator's "host:port".
   CoordinatorLink(Transport& transport, std::string address)
       : transport_(transport), address_(std::move(address)) {}
 

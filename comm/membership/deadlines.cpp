@@ -13,7 +13,7 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr Time kMinBeforeWarning = 60s;
-/// Limit for survivors, which only have to stop.
+/// Limit on the time until survivors have stopped. They have no other task.
 constexpr Time kMaxForSurvivors = 5s;
 /// Added to the timeout for the measurement of the link, until all workers have reported. The
 /// measurement takes seconds, except on extremely slow links.
@@ -21,8 +21,8 @@ constexpr Time kMeasurement = 60s;
 /// Limit on the time without a tensor from a worker that sends its in-memory checkpoint. The worker
 /// has no other task.
 constexpr Time kMaxForMemoryCheckpoint = 60s;
-/// Limit for a view with joiners, or three timeouts if longer. kTransferTimeFactor times the
-/// transfer time of their values is added.
+/// Limit on the time until the joiners of a view are ready; three timeouts if those are longer.
+/// kTransferTimeFactor times the transfer time of the values is added.
 constexpr Time kMinForJoiners = 60s;
 constexpr int kTransferTimeFactor = 4;
 
@@ -76,8 +76,9 @@ bool Deadlines::is_awaited(const MemberRecord& member) const {
   return false;
 }
 
-/// The member that delays all others. The order: workers before servers, which need the workers'
-/// data; computing members before members that wait for sums; fewest steps; longest silence.
+/// The awaited member that delays all others; nullptr: no member is awaited. The order: workers
+/// before servers, which need the workers' data; computing members before members that wait for
+/// sums; fewest steps; longest silence.
 const MemberRecord* Deadlines::slowest() const {
   const auto rank = [](const MemberRecord& member) {
     return std::tuple(member.node.role == Role::kServer, member.doing.waits, member.step,
@@ -101,8 +102,7 @@ Time Deadlines::quiet_since(const MemberRecord* member) const {
   return std::max(job_.entered_at(), member->progress_at);
 }
 
-/// In some states all overdue members are given up in one call, so the other members wait only
-/// once.
+/// In some states one call handles all overdue members, so the other members wait only once.
 void Deadlines::watch() {
   if (give_up_joiners()) return;
   const CoordinatorState state = job_.state();
@@ -113,7 +113,7 @@ void Deadlines::watch() {
   }
 }
 
-/// Returns whether the state had lasted too long for the slowest member.
+/// Returns whether the time limit of the slowest member had passed.
 bool Deadlines::watch_slowest() {
   const MemberRecord* member = slowest();
   // All members have left, and the coordinator reads the checkpoint to which they return.
@@ -140,7 +140,7 @@ void Deadlines::warn(const MemberRecord& member, Time quiet) {
                                             seconds_text(quiet), "; ", last_activity(member)));
 }
 
-/// "last activity: testing, 120 of 500 batches; steps completed: 4".
+/// Example: "last activity: testing, 120 of 500 batches; steps completed: 4".
 std::string Deadlines::last_activity(const MemberRecord& member) const {
   const Progress& doing = member.doing;
   std::string out = "last activity: " + (doing.doing.empty() ? "none reported" : doing.doing);

@@ -10,11 +10,11 @@
 
 namespace poseidon::comm {
 
-/// The timeouts of a coordinator: how long each state may last, which members the state waits for,
-/// and how it ends. The table is in comm/membership/states.h.
+/// The timeouts of a coordinator: how long each state may last, for which members it waits, and the
+/// effect of a timeout. comm/membership/states.h has the table.
 class Deadlines {
  public:
-  /// All must outlive it.
+  /// All arguments must outlive this object.
   Deadlines(CoordinatedJob& job, const Admission& admission, FailureDetector& failure_detector,
             JobShutdown& job_shutdown, Preparation& preparation)
       : job_(job),

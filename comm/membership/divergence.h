@@ -9,7 +9,8 @@
 
 namespace poseidon::comm {
 
-/// The digests of all workers after the same number of steps: by rank, a checksum of each tensor.
+/// The digests of all workers after the same number of steps, by rank. A digest has a checksum of
+/// each tensor.
 using Digests = std::map<uint16_t, std::vector<int64_t>>;
 
 /// A replica divergence.
@@ -24,8 +25,8 @@ struct Divergence {
 /// an index.
 std::optional<Divergence> find_divergence(const Digests& digests, int64_t step,
                                           const std::function<std::string(size_t)>& tensor_name);
-/// Finds copies that differ from the values `all`, which they should equal; nullopt: none. A copy
-/// has no vote when replicas disagree.
+/// Finds replicas of joiners that differ from `all`, the digest of the members' values; nullopt:
+/// none differs. A joiner's replica is a copy, so it has no vote.
 std::optional<Divergence> find_false_copies(const Digests& copies, const std::vector<int64_t>& all,
                                             int64_t step,
                                             const std::function<std::string(size_t)>& tensor_name);

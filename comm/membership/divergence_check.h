@@ -15,7 +15,7 @@ namespace poseidon::comm {
 /// continues from a checkpoint without the workers that contradict the majority, or it fails.
 class DivergenceCheck {
  public:
-  /// Both must outlive it.
+  /// Both must outlive this object.
   DivergenceCheck(CoordinatedJob& job, FailureDetector& failure_detector)
       : job_(job), failure_detector_(failure_detector) {}
 
@@ -24,7 +24,8 @@ class DivergenceCheck {
     incomplete_digests_.clear();
     agreed_step_ = std::min(agreed_step_, first_step);
   }
-  /// Whether all workers have the same values after `first_step` steps. All workers must be ready.
+  /// Whether all workers have the same values after `first_step` steps. If not, declares the
+  /// diverged workers as failed. All workers must be ready.
   bool have_equal_initial_values(int64_t first_step);
   /// Accepts a worker's digest, and informs the host when the digests of all workers agree. Throws
   /// ConfigError if the digest has too many tensors, or too many digests are incomplete.

@@ -29,8 +29,8 @@ void FailureDetector::node_failed(const MemberRecord& member, const std::string&
   await_replacement(failure);
 }
 
-/// Another node may replace a member that fails before there is a plan. A member that fails in
-/// every attempt ends the job.
+/// Another node may replace a member that fails before there is a plan. A member that fails
+/// kMaxAttempts times ends the job.
 void FailureDetector::await_replacement(NodeFailure failure) {
   const bool counts =
       job_.state() >= CoordinatorState::kPreparing || failure.why.ends_with(kOnlySmallMessages);
@@ -46,8 +46,8 @@ void FailureDetector::await_replacement(NodeFailure failure) {
   declare_failed(failure);
 }
 
-/// A node has failed. The nodes that waited for it notice this at about the same time. Their
-/// reports are collected for a moment, so that the message can state what they waited for.
+/// The nodes that wait for the failed node notice the failure at about the same time. Their reports
+/// are collected during `grace`, so that the message can state what they await.
 void FailureDetector::suspect(const NodeFailure& failure, Time grace) {
   if (job_.state() < CoordinatorState::kRunning) return declare_failed(failure);
   detected_failures_.push_back(failure);
@@ -59,7 +59,7 @@ void FailureDetector::receive_report(const MemberRecord& by, const NodeFailure& 
   if (report.kind == NodeFailure::Kind::kLeft && job_.state() <= CoordinatorState::kFetching)
     return node_failed(by, report.why, Time{0});
   if (job_.state() == CoordinatorState::kConcluding) return;
-  // A node that reports its own failure is believed.
+  // A node's report of its own failure needs no other report.
   const bool is_of_another =
       report.kind == NodeFailure::Kind::kPeer || report.kind == NodeFailure::Kind::kUnreached;
   if (!is_of_another || report.who == by.node) return declare_failed(report);
@@ -96,8 +96,9 @@ bool FailureDetector::has_failed(NodeId node) const {
   return std::ranges::find(detected_failures_, node, &NodeFailure::who) != detected_failures_.end();
 }
 
-/// A failure that the coordinator has detected may explain the missing connections of other nodes.
-/// If it does not, these nodes report again in the next view.
+/// If the coordinator has detected a failure, the reports about other nodes are dropped, because
+/// this failure may explain them. If it does not explain them, the members report again in the next
+/// view.
 void FailureDetector::resolve() {
   std::vector<NodeFailure> failures = std::exchange(detected_failures_, {});
   const Suspicion suspicion = std::exchange(suspicion_, {});
@@ -131,7 +132,7 @@ void FailureDetector::fail(NodeFailure failure) {
   job_shutdown_.fail(failure);
 }
 
-/// Uses the coordinator's step if the report names none, or before the job has begun.
+/// If a failure names no step, or the job has not begun, sets the coordinator's step.
 void FailureDetector::reconfigure_or_fail(std::vector<NodeFailure> failures) {
   for (NodeFailure& failure : failures)
     if (failure.step == 0 || !job_.has_begun()) failure.step = job_.step_under_way();

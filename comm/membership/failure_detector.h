@@ -14,23 +14,24 @@ namespace poseidon::comm {
 /// Decides which nodes have failed, and whether the job then fails or is reconfigured. The input is
 /// the coordinator's own detection and the members' reports. The coordinator's detection is final.
 /// Reports of members about each other are collected until the coordinator itself would have
-/// detected a failure. Then the nodes that explain the reports count as failed (Suspicion).
+/// detected a failure. If it has detected none, a smallest set of nodes that explains the reports
+/// counts as failed (Suspicion).
 class FailureDetector {
  public:
-  /// All must outlive it.
+  /// All arguments must outlive this object.
   FailureDetector(CoordinatedJob& job, Reconfiguration& reconfiguration, JobShutdown& job_shutdown)
       : job_(job), reconfiguration_(reconfiguration), job_shutdown_(job_shutdown) {}
 
-  /// A member has failed. `grace`: how long other members may still report what they awaited from
-  /// it.
+  /// The coordinator has detected that `member` has failed. `grace`: how long other members may
+  /// still report what they awaited from it.
   void node_failed(const MemberRecord& member, const std::string& why, Time grace);
-  /// A member reports a failure.
+  /// The member `by` reports a failure.
   void receive_report(const MemberRecord& by, const NodeFailure& report);
-  /// The job continues without the failed nodes if it can. Otherwise it fails, if it is not failing
-  /// already.
+  /// Reconfigures the job without the failed nodes if the job can continue. Otherwise the job
+  /// fails.
   void declare_failed(std::vector<NodeFailure> failures);
   void declare_failed(const NodeFailure& failure) { declare_failed(std::vector{failure}); }
-  /// The time for reports has passed.
+  /// Called when the time for reports has passed.
   void expire() { resolve(); }
 
   /// How long reports are collected.
@@ -53,7 +54,7 @@ class FailureDetector {
   std::vector<NodeFailure>
       detected_failures_;  ///< members that the coordinator has detected as failed
   Suspicion suspicion_;    ///< reports about other members
-  JoinBackoff attempts_;   ///< members that failed before there was a plan
+  JoinBackoff attempts_;   ///< counts failures of members before there is a plan
   Time until_{0};
 };
 

@@ -6,15 +6,16 @@
 
 namespace poseidon::comm {
 
-/// Finds a step that all workers can reach. All workers end after it, or wait there for joiners.
-/// Each worker promises not to go beyond its offer, so all can reach the largest offer.
+/// Finds a step that all workers can reach. All workers end after this step, or wait after it for
+/// joiners. Each worker promises not to go beyond its offer, so all can reach the largest offer.
 class HaltVote {
  public:
   explicit HaltVote(CoordinatedJob& job) : job_(job) {}
 
-  /// Asks the workers for the step after which to end, once in each view.
+  /// Asks the workers, once in each view, for the earliest step after which they can end.
   void begin();
-  /// Asks the workers for the step after which to wait, unless they are to end.
+  /// Asks the workers for the earliest step after which they can wait for joiners, unless begin()
+  /// was called.
   void pause();
   /// Discards the offers of the old view.
   void begin_next_view();

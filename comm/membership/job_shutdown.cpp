@@ -7,8 +7,8 @@ namespace poseidon::comm {
 
 namespace {
 
-/// Whether the failed node can still stop in order and send its checkpoint, like the survivors.
-/// True if it reported a local error, or was asked to end.
+/// Whether the failed node itself still works, so that it can stop and send its checkpoint like a
+/// survivor. True if it reported a local error, or a request to end.
 bool takes_part_to_the_end(NodeFailure::Kind kind) {
   return kind == NodeFailure::Kind::kError || kind == NodeFailure::Kind::kLeft;
 }
@@ -23,7 +23,8 @@ void JobShutdown::finished(MemberRecord& member, int64_t step) {
   conclude_when_finished();
 }
 
-/// Servers are asked only when all workers are done, because another step may follow before.
+/// Servers are asked to conclude only when all workers are done, because until then another step
+/// may follow.
 void JobShutdown::conclude_when_finished() {
   if (job_.state() == CoordinatorState::kRunning &&
       job_.members.all(Role::kWorker, &MemberRecord::finished)) {
@@ -57,9 +58,9 @@ void JobShutdown::stopped(MemberRecord& member, int64_t step) {
   save_when_all_stopped();
 }
 
-/// Requests a checkpoint from the survivor that has completed the most steps; among several, from
-/// the lowest rank. Requests none if the job was about to return to a checkpoint: no survivor has
-/// the valid state then.
+/// Requests a checkpoint from the survivor that has completed the most steps. If there are several,
+/// the lowest rank is asked. Requests none if the job was about to return to a checkpoint, because
+/// then no survivor has a valid state.
 void JobShutdown::save_when_all_stopped() {
   if (job_.state() != CoordinatorState::kFailing) return;
   const MemberRecord* best = nullptr;
@@ -92,8 +93,8 @@ void JobShutdown::ask_next_best() {
   save_when_all_stopped();
 }
 
-/// The job reports only its first failure, and none if its results are complete. The coordinator
-/// only stops waiting for a node that fails now.
+/// The job reports only its first failure, and none if its results are complete. For a node that
+/// fails now, the coordinator only stops waiting.
 void JobShutdown::node_failed(NodeId node) {
   const MemberRecord* failed_member = job_.members.find(node);
   const bool was_asked = job_.state() == CoordinatorState::kSaving && failed_member != nullptr &&

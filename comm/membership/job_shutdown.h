@@ -11,20 +11,20 @@ namespace poseidon::comm {
 /// stop computing. The survivor that has completed the most steps sends its checkpoint.
 class JobShutdown {
  public:
-  /// Both must outlive it.
+  /// Both must outlive this object.
   JobShutdown(CoordinatedJob& job, Admission& admission) : job_(job), admission_(admission) {}
 
-  /// A member is done.
+  /// A member has completed its work after `step` steps.
   void finished(MemberRecord& member, int64_t step);
   /// The job fails because of `failure`.
   void fail(const NodeFailure& failure);
   /// A survivor has stopped computing after `step` complete steps.
   void stopped(MemberRecord& member, int64_t step);
-  /// The survivor that was asked has sent its checkpoint.
+  /// The survivor has sent the requested checkpoint.
   void saved(const MemberRecord& member, int64_t step);
-  /// The survivor that was asked cannot send its checkpoint.
+  /// The survivor cannot send the requested checkpoint.
   void cannot_save(MemberRecord& member, const std::string& why);
-  /// A member has failed while the job ends. The coordinator no longer waits for it.
+  /// A member has failed while the job ends. The coordinator no longer waits for this member.
   void node_failed(NodeId node);
   /// Disconnects a member that is too slow. The shutdown continues without it.
   void give_up(NodeId node, const std::string& why);

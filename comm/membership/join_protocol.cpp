@@ -70,7 +70,7 @@ void JoinProtocol::found(const PeerIdentity& peer) {
 void JoinProtocol::welcomed(const Welcome& welcome) {
   if (me_.state() != MemberState::kJoining) return;
   me_.enter(MemberState::kPreparing);
-  // All members receive their welcome before any of them receives the roster.
+  // All members receive their Welcome before any member receives the roster.
   me_.become_member(static_cast<uint16_t>(welcome.rank));
   me_.expect_at_most(welcome.workers, welcome.servers);
   me_.liveness.set_timeout(
@@ -81,8 +81,8 @@ void JoinProtocol::welcomed(const Welcome& welcome) {
 }
 
 void JoinProtocol::refused(const std::string& why) {
-  // The coordinator may refuse a joiner until the joiner has a plan. An error of the joiner is one
-  // possible reason.
+  // The coordinator may refuse a joiner until the joiner has a plan, for example because of an
+  // error that the joiner reported (kSuspecting).
   const MemberState state = me_.state();
   if (state != MemberState::kJoining && state != MemberState::kPreparing &&
       state != MemberState::kSuspecting)

@@ -16,7 +16,7 @@ class JoinProtocol {
   void begin();
   /// Connects to the coordinator if an attempt is due.
   void wake();
-  /// The coordinator, which has proved to be `peer`, has answered.
+  /// The coordinator has answered; `peer` is its proved identity.
   void found(const PeerIdentity& peer);
   /// Whether `peer` is the coordinator of the job that this node must not join again.
   bool avoids(const PeerIdentity& peer) const {
@@ -25,7 +25,7 @@ class JoinProtocol {
   /// Called if a coordinator for which avoids() is true has answered. Closes the connection and
   /// tries again later, because another job may follow at that address.
   void stay_away();
-  /// The coordinator cannot be reached, or is silent.
+  /// An attempt has failed: the coordinator cannot be reached, or is silent.
   void missed(const std::string& why);
   void welcomed(const Welcome& welcome);
   void refused(const std::string& why);

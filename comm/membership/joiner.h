@@ -12,10 +12,10 @@ namespace poseidon::comm {
 /// A joiner: a node that is admitted to a running job, but is not a member yet. It opens job and
 /// data while the members continue.
 struct Joiner {
-  NodeId node;  ///< its rank is the id from its Welcome, unique in the job
+  NodeId node;  ///< `rank` is the id from its Welcome, unique in the job
   std::string address;
   bool prepared = false;
-  bool sent_proof = false;       ///< a large message of it has arrived (MtuCheck)
+  bool sent_proof = false;       ///< its MtuCheck proof, a large message, has arrived
   std::vector<Fact> facts = {};  ///< set once it is prepared
   std::vector<Note> notes = {};  ///< notes of the trainer
   Time progress_at{0};           ///< when it last reported progress

@@ -66,8 +66,8 @@ void Joiners::prepared(ConnectionId connection, Joiner& joiner, const std::vecto
   pause_when_due();
 }
 
-/// As a member, a node with other facts would make the job fail. So the coordinator refuses it
-/// while it is a joiner.
+/// A member with other facts would make the job fail. So the coordinator refuses such a node while
+/// it is a joiner.
 std::string Joiners::objection(const Joiner& joiner, const std::vector<Fact>& facts) const {
   const MemberRecord* first = job_.members.find(NodeId{Role::kWorker, 0});
   if (joiner.node.role != Role::kWorker || first == nullptr) return "";

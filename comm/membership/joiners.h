@@ -13,25 +13,25 @@ namespace poseidon::comm {
 /// the joiners are members (Reconfiguration).
 class Joiners {
  public:
-  /// All must outlive it.
+  /// All arguments must outlive this object.
   Joiners(CoordinatedJob& job, HaltVote& vote, Reconfiguration& reconfiguration)
       : job_(job), vote_(vote), reconfiguration_(reconfiguration) {}
 
-  /// Why a node of this role cannot join the running job; "" if it can.
+  /// Why a node of this role and address cannot join the running job; "" if it can.
   std::string objection(Role role, const std::string& address) const;
   void welcome(ConnectionId connection, const Join& join);
-  /// A message of a node that may be a joiner.
+  /// Processes a message if it comes from a joiner.
   void take(ConnectionId from, const ControlMessage& message);
   /// The connection has ended.
   void node_failed(ConnectionId connection, const std::string& why);
-  /// A large message of the node has arrived.
+  /// The MtuCheck proof of the node has arrived.
   void proof_arrived(ConnectionId from);
   /// Refuses a joiner.
   void refuse(ConnectionId connection, const std::string& why);
   /// A worker waits after `step` complete steps.
   void paused(MemberRecord& member, int64_t step);
-  /// Refuses joiners that make no progress. Pauses the workers when all joiners are prepared, or a
-  /// prepared joiner has waited for the timeout.
+  /// Refuses joiners that make no progress. Pauses the workers when all joiners are prepared, or
+  /// when a prepared joiner has waited for CoordinatorOptions::timeout.
   void watch();
 
  private:

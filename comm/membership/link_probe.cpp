@@ -9,10 +9,10 @@ namespace poseidon::comm {
 
 namespace {
 
-/// Values of FrameHeader::chunk.
+/// Values of FrameHeader::chunk: a frame of the load, or the reply to one.
 constexpr uint32_t kLoad = 0, kEcho = 1;
 
-/// The content has no meaning.
+/// The body of all probe frames; its content has no meaning.
 const std::shared_ptr<const std::vector<std::byte>>& load() {
   static const auto bytes = std::make_shared<const std::vector<std::byte>>(kSliceBytes);
   return bytes;
@@ -26,9 +26,9 @@ double rounded_mbps(double mbps) {
   return std::round(mbps / unit) * unit;
 }
 
-/// Sorts the workers by host. Each worker sends to the worker n positions further, where n is the
-/// number of workers on the fullest host. That worker is on another host, unless one host has more
-/// than half of all workers.
+/// Sorts the workers by host. Each worker sends to the worker n positions later in this order,
+/// where n is the number of workers on the fullest host. That worker is on another host, unless one
+/// host has more than half of all workers.
 std::vector<uint16_t> probe_ring(const std::vector<std::string>& hosts) {
   std::vector<uint16_t> order(hosts.size());
   std::iota(order.begin(), order.end(), uint16_t{0});
@@ -61,8 +61,8 @@ void LinkProbe::send_one() {
       {*load(), load()}, bulk_priority(0));
 }
 
-/// Sends the echo before queued bulk data. After a full window of data, the echo would be late, and
-/// the window would limit the measured rate.
+/// Sends the echo before queued bulk data. Otherwise the echo would wait for a full window of data,
+/// and the window would limit the measured rate.
 void LinkProbe::echo() {
   outlet_.send(
       options_.from,

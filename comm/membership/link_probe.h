@@ -11,12 +11,13 @@
 #include "comm/wire/messages.h"
 #include "comm/wire/outlet.h"
 
-/// Measures the network between the workers before the plan is made. Each worker sends to one other
-/// worker and receives from one, all at once, so every node's link is loaded in both directions.
+/// Measures the network between the workers before the plan is made. All workers measure at the
+/// same time. Each sends to one worker and receives from one worker, so every node's link is loaded
+/// in both directions.
 namespace poseidon::comm {
 
-/// Returns, by rank, the worker to which each worker sends. Each receives from exactly one worker,
-/// on another host if possible. There must be at least two `hosts`.
+/// Returns, by rank, the worker to which each worker sends. Each worker receives from exactly one
+/// worker, on another host if possible. `hosts` are the hosts of the workers, at least two workers.
 std::vector<uint16_t> probe_ring(const std::vector<std::string>& hosts);
 
 /// Rounds to two significant digits, because measurements vary from run to run and plans should
@@ -24,27 +25,27 @@ std::vector<uint16_t> probe_ring(const std::vector<std::string>& hosts);
 double rounded_mbps(double mbps);
 
 /// One worker's part in the measurement. The sender keeps some frames in flight. The receiver
-/// replies to each frame until it has received enough. It uses no sockets, and lives in the I/O
-/// thread.
+/// replies to each frame until it has received enough. It uses no sockets. All calls are made in
+/// the I/O thread.
 class LinkProbe {
  public:
   struct Options {
     uint32_t view = 0;
     NodeId to, from;
     uint64_t warm_up_bytes = uint64_t{8} << 20;
-    uint64_t bytes = uint64_t{32} << 20;        ///< bytes to measure
+    uint64_t bytes = uint64_t{32} << 20;        ///< received bytes to measure after the warm-up
     uint64_t window_bytes = uint64_t{4} << 20;  ///< the most bytes in flight
     Time most_warm_up = std::chrono::seconds(1), most = std::chrono::seconds(2);
   };
   /// Called once with the rate of the payload received.
   using Done = std::function<void(const LinkRate&)>;
 
-  /// `outlet` must outlive it.
+  /// `outlet` must outlive this object.
   LinkProbe(const Options& options, Outlet& outlet, Done done);
 
   /// Starts to send. Both connections must be open.
   void begin();
-  /// For frames of kind kProbe only.
+  /// Returns the destination of a frame of kind kProbe.
   Destination destination(NodeId from, const FrameHeader& header);
   /// `processor_time` is the processor time that this node's I/O has used so far.
   void received(const FrameHeader& header, Time now, Time processor_time = Time{0});

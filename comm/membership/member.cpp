@@ -10,8 +10,8 @@ namespace {
 
 NodeId node_of(const PeerIdentity& peer) { return {peer.role, static_cast<uint16_t>(peer.rank)}; }
 
-/// In a planning run bodies have only lengths. This destination is not empty, and is never written
-/// to.
+/// A destination for planning runs, in which bodies have only lengths. It is not empty, and never
+/// written to.
 std::span<std::byte> nowhere(uint64_t bytes) {
   static std::byte nothing;
   return {&nothing, bytes};

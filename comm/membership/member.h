@@ -13,14 +13,14 @@
 namespace poseidon::comm {
 
 /// A worker's or server's part in a job, without the payload. It joins, connects to its peers,
-/// monitors them, and handles every end of the job. It is a state machine; all calls are made in
-/// one thread. Each part of it does one of these tasks. The member passes each message to the part
-/// that handles it.
+/// monitors them, and handles the end of the job. It is a state machine; all calls are made in one
+/// thread. Each part of it does one of these tasks. The member passes each message to the part that
+/// handles it.
 class Member final : public Machine {
  public:
   using Options = JoiningOptions;
 
-  /// `transport`, `host` and `payload` must outlive it.
+  /// `transport`, `host` and `payload` must outlive this object.
   Member(const Options& options, Transport& transport, MemberHost& host, PayloadReceiver& payload);
 
   /// Starts to connect to the coordinator.
@@ -30,7 +30,8 @@ class Member final : public Machine {
   void ready(const std::vector<int64_t>& digest, bool meets_workers) {
     setup_.ready(digest, meets_workers);
   }
-  /// All steps are done. From now on the member needs only the coordinator.
+  /// Reports that all steps are done. From now on the member needs only the coordinator, not its
+  /// peers.
   void finished(int64_t step) { shutdown_.finished(step); }
   /// Reports a local error. The job fails.
   void report_error(const std::string& why) { shutdown_.report_error(why); }

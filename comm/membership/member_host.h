@@ -25,12 +25,12 @@ class MemberHost {
 
   /// A message of the trainer, from the coordinator.
   virtual void noted(const Note& note) = 0;
-  /// For a worker: returns a number of steps. The host does not go beyond it until halt() sets the
-  /// final step, or pause() the last step of the view.
+  /// For a worker: returns the earliest step after which it can stop. The host does not continue
+  /// beyond this step until halt() sets the final step, or pause() sets the last step of the view.
   virtual int64_t offer_halt() { return 0; }
   virtual void halt(int64_t /*step*/) {}
-  /// For a worker: joiners wait. The host waits after this step, when all its updates are made, and
-  /// calls CoordinatorLink::paused; reconfigure() follows.
+  /// For a worker: joiners wait. When all updates of this step are made, the host waits and calls
+  /// CoordinatorLink::paused. Then reconfigure() follows.
   virtual void pause(int64_t /*step*/) {}
   /// For a server: all workers are done. The host sends its last reports and calls
   /// Member::finished.

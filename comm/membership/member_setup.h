@@ -14,13 +14,13 @@ namespace poseidon::comm {
 /// peers. If the coordinator requests it, the member measures the links to two workers.
 class MemberSetup {
  public:
-  /// Both must outlive it.
+  /// Both must outlive this object.
   MemberSetup(Membership& me, MemberShutdown& shutdown) : me_(me), shutdown_(shutdown) {}
 
   /// The host has opened the job.
   void prepared(const std::vector<Fact>& facts);
   /// Connects to the workers `order.to` and `order.from`, which may be the same worker. The
-  /// connections stay open.
+  /// connections stay open after the measurement.
   void measure(const Measure& order);
   /// All workers are connected to their partners of the measurement. Starts the measurement.
   void probe();
@@ -30,9 +30,9 @@ class MemberSetup {
   void ready(const std::vector<int64_t>& digest, bool meets_workers);
   /// A connection to a peer is open.
   void connected();
-  /// A large message of the node `from` has arrived.
+  /// The MtuCheck proof of the node `from` has arrived.
   void proof_arrived(NodeId from);
-  /// Reports peers from which no large message arrives.
+  /// Reports peers whose MtuCheck proof has not arrived in time.
   void wake();
 
   /// Whether a frame belongs to the measurement.
@@ -59,7 +59,7 @@ class MemberSetup {
   bool prepared_ = false;
   bool meets_workers_ = false;
   std::optional<LinkProbe> probe_;
-  bool met_ = false;                            ///< whether the partners are connected
+  bool met_ = false;  ///< whether the partners of the measurement are connected
   std::optional<std::vector<int64_t>> digest_;  ///< present when the host is ready
 };
 

@@ -8,7 +8,7 @@ void MemberShutdown::finished(int64_t step) {
   // A server may suspect a worker that ended because all workers were done.
   if (me_.state() != MemberState::kRunning && me_.state() != MemberState::kSuspecting) return;
   me_.enter(MemberState::kFinished);
-  // Sent after the last checkpoint, because a finished member may be dismissed.
+  // Sent after the last checkpoint, because the coordinator may dismiss a finished member.
   me_.coordinator.send_message_after_bulk(Finished{step});
 }
 
@@ -32,8 +32,8 @@ void MemberShutdown::leave(const std::string& why) {
   leave_reason_ = why;
   if (me_.state() >= MemberState::kFinished) return;
   const NodeFailure failure = me_.own_failure(NodeFailure::Kind::kLeft, why);
-  // After the plan, the checkpoint of the job may need this node's values, so the node does not end
-  // yet.
+  // From the first plan on, the job may need a checkpoint of this node's values, so the node does
+  // not end yet.
   if (me_.state() >= MemberState::kReconfiguring) return report(failure);
   if (me_.state() == MemberState::kPreparing) me_.coordinator.send_message(Lost{failure});
   dismissed();

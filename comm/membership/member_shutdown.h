@@ -11,7 +11,7 @@ class MemberShutdown {
  public:
   explicit MemberShutdown(Membership& me) : me_(me) {}
 
-  /// All steps are done. From now on the member needs only the coordinator.
+  /// All steps are done. From now on the member needs only the coordinator, not its peers.
   void finished(int64_t step);
   /// This node suspects that a peer has failed.
   void suspect(NodeId peer, const std::string& why);
@@ -24,7 +24,7 @@ class MemberShutdown {
   /// Ends this node on request. It ends at once if there is no plan yet. Otherwise the job
   /// continues without it, or fails.
   void leave(const std::string& why);
-  /// The view has ended for this reason, and the job continues in the next one.
+  /// The view has ended because of `failure`, and the job continues in the next view.
   void reconfigure(const NodeFailure& failure);
   /// Reports this node's own failure again, in the next view. The coordinator has begun that view
   /// since the first report, and ignores frames of the older view.

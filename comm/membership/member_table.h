@@ -18,9 +18,9 @@ struct MemberRecord {
   ConnectionId connection = 0;
   std::string address;
   bool prepared = false, met = false, ready = false, finished = false;
-  bool paused = false;      ///< it waits for joiners
+  bool paused = false;      ///< a worker: it waits for joiners
   bool has_values = false;  ///< it has the job's values: it can continue in a new view, or save
-  bool sent_proof = false;  ///< a large message of it has arrived (MtuCheck)
+  bool sent_proof = false;  ///< its MtuCheck proof, a large message, has arrived
   std::vector<Fact> facts;
   LinkRate link;  ///< as the member has measured it; mbps 0: not measured yet
   std::vector<int64_t> digest;
@@ -44,7 +44,7 @@ struct MemberRecord {
 /// The members of a job, in order of NodeId, and messages to several of them.
 class MemberTable {
  public:
-  /// `sender` must outlive it.
+  /// `sender` must outlive this object.
   explicit MemberTable(const ControlSender& sender) : sender_(sender) {}
 
   /// Returns nullptr if there is no such member.

@@ -16,7 +16,7 @@ struct JoiningOptions {
   Role role = Role::kWorker;
   int64_t wanted_rank = -1;
   std::string coordinator;  ///< "host:port"
-  std::string address;      ///< where the other nodes reach this one
+  std::string address;      ///< "host:port" at which the other nodes reach this node
   std::vector<Fact> facts;
   Time pause{0};         ///< wait before the first attempt to connect
   Time join_timeout{0};  ///< 0: no limit
@@ -55,15 +55,16 @@ class Membership {
   uint32_t view() const { return self_.view; }
   uint16_t rank() const { return rank_; }
   NodeId node() const { return {options.role, rank_}; }
-  /// The node has reached the coordinator of `job`.
+  /// Records that this node has reached the coordinator of `job`.
   void identify(const JobId& job, uint32_t view);
-  /// The coordinator has admitted the node, for now with this rank.
+  /// Records that the coordinator has admitted this node. A later view may change the rank.
   void become_member(uint16_t rank);
   /// Sets the maximum numbers of workers and servers, for the time before the members are known.
   void expect_at_most(int64_t workers, int64_t servers);
-  /// Whether a node may be a member, as far as this node knows.
+  /// Whether a node may be a member: listed in the roster, or, before the roster arrives, of a
+  /// permitted rank.
   bool may_be_member(NodeId node) const;
-  /// Disconnects from all peers, because the peers may be other nodes in the next view.
+  /// Disconnects from all peers, because the next view may have other peers.
   void leave_view();
   /// Sets the view, its members, and this node's rank in it.
   void learn(int64_t view, const std::vector<RosterEntry>& roster);
@@ -72,11 +73,13 @@ class Membership {
   std::optional<NodeId> node_of(ConnectionId connection) const;
   /// Closes the connection, and expects no more heartbeats from it.
   void disconnect(ConnectionId connection);
-  /// A failure in the current step. It names the item that this node awaits from the failed node.
+  /// Makes a report that `node` failed in the current step. It names the item that this node awaits
+  /// from the failed node.
   NodeFailure failure_of(NodeId node, const std::string& why) const;
   /// A report that this node has never reached a peer.
   NodeFailure unreached(NodeId node, const std::string& why) const;
-  /// Returns `failure` with a complete sentence as reason. Used if the coordinator does not decide.
+  /// Returns `failure` with a complete sentence as reason. Used if the coordinator sends no
+  /// decision.
   NodeFailure decided(NodeFailure failure) const;
   /// A connection to a node is open. Sends this node's MtuCheck proof, and awaits the proof of
   /// `node`.
@@ -99,7 +102,7 @@ class Membership {
   void take_rank(uint16_t rank);
 
   MemberState state_ = MemberState::kSeeking;
-  uint16_t id_ = 0;  ///< the rank in its Welcome message
+  uint16_t id_ = 0;  ///< the rank in the Welcome message to this node
   uint16_t rank_ = 0;
   int64_t max_workers_ = 0, max_servers_ = 0;
   PeerIdentity self_;

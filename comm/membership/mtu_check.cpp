@@ -7,7 +7,7 @@ namespace {
 /// FrameHeader::chunk of a proof. The probes of link_probe.cpp use 0 and 1.
 constexpr uint32_t kProof = 2;
 
-/// The content has no meaning.
+/// The body of a proof; its content has no meaning.
 const std::shared_ptr<const std::vector<std::byte>>& proof() {
   static const auto bytes = std::make_shared<const std::vector<std::byte>>(MtuCheck::kBytes);
   return bytes;

@@ -24,17 +24,17 @@ class MtuCheck {
   /// Returns the destination of a proof's body; empty if the length is wrong.
   std::span<std::byte> destination(const FrameHeader& header);
 
-  /// A connection to this node is open.
+  /// The connection to `peer` is open.
   void begin(NodeId peer, Time now) { waiting_[peer] = now; }
-  /// The proof of this node has arrived.
+  /// The proof of `peer` has arrived.
   void complete(NodeId peer) { waiting_.erase(peer); }
-  /// The connection is closed.
+  /// The connection to `peer` is closed.
   void forget(NodeId peer) { waiting_.erase(peer); }
   /// The connections to all nodes except the coordinator are closed.
   void forget_peers();
   /// Whether the proof of a connected node is still missing.
   bool is_missing(NodeId peer) const { return waiting_.contains(peer); }
-  /// Nodes that have been connected for `limit`, and whose proof is missing.
+  /// Returns the nodes that have been connected for `limit` and whose proof is missing.
   std::vector<NodeId> overdue(Time now, Time limit) const;
 
  private:

@@ -15,7 +15,7 @@ namespace poseidon::comm {
 /// A member's connections to the other members.
 class Peers final : public Outlet {
  public:
-  /// `transport` must outlive it.
+  /// `transport` must outlive this object.
   explicit Peers(Transport& transport) : transport_(transport) {}
 
   /// Sets the members, and returns the connections of nodes that are not members. Nodes may have
@@ -29,30 +29,30 @@ class Peers final : public Outlet {
   /// Returns "" for a node that is no member.
   std::string address_of(NodeId node) const;
 
-  /// Calls a member, and again after each failure (ended()), until it is reached. Does nothing for
-  /// a member that is connected or being called.
+  /// Connects to a member, and tries again after each failure (ended()) until the member is
+  /// reached. Does nothing if the member is connected, or a call is in progress.
   void call(NodeId peer, const PeerIdentity& self);
   /// Repeats the calls that are due.
   void call_again(const PeerIdentity& self);
   /// Sets the time until which calls are repeated.
   void expect_until(Time when) { until_ = when; }
-  /// Members that are being called and have not been reached, each with the reason of the last
+  /// Returns the members that this node calls and has not reached, each with the reason of the last
   /// failure.
   std::map<NodeId, std::string> unreached_members() const;
-  /// A connection is open: if it was a call, that call is over.
+  /// A connection is open. If this node called, the call has succeeded.
   void answered(ConnectionId connection) { calls_.erase(connection); }
   /// Assigns an open connection to a node.
   void add(ConnectionId connection, NodeId node);
   bool are_connected(const std::vector<NodeId>& nodes) const;
   bool is_connected(NodeId node) const { return connection_of_.contains(node); }
-  /// Returns the node of an open connection; nullopt for others.
+  /// Returns the node of an open connection; nullopt for any other connection.
   std::optional<NodeId> node_of(ConnectionId connection) const;
 
   /// The result of ended(), which reports that a connection has ended.
   struct End {
-    std::optional<NodeId> node;  ///< its node; nullopt: unknown
+    std::optional<NodeId> node;  ///< the node of the connection; nullopt: unknown
     bool was_open = false;
-    bool calls_again = false;  ///< it was a call, which will be repeated
+    bool calls_again = false;  ///< the connection was a call, which will be repeated
   };
   End ended(ConnectionId connection, const std::string& why = "");
 

@@ -52,8 +52,8 @@ void Preparation::fetched() {
   publish_when_prepared();
 }
 
-/// The worker stays a member, because it may still be useful. The coordinator only stops waiting
-/// for its in-memory checkpoint, and asks the worker with the next best checkpoint.
+/// The worker stays a member, because it may still be able to train. The coordinator only stops
+/// waiting for its in-memory checkpoint, and asks the worker with the next best checkpoint.
 void Preparation::give_up_fetch(const MemberRecord& checkpoint_holder, Time quiet) {
   job_.host.observer.slow(
       checkpoint_holder.node,

@@ -14,7 +14,7 @@ namespace poseidon::comm {
 /// plan, equal initial values. A later view starts with its plan.
 class Preparation {
  public:
-  /// All must outlive it.
+  /// All arguments must outlive this object.
   Preparation(CoordinatedJob& job, FailureDetector& failure_detector,
               DivergenceCheck& divergence_check, HaltVote& halt)
       : job_(job),
@@ -28,7 +28,8 @@ class Preparation {
   void prepared(MemberRecord& member, const std::vector<Fact>& facts);
   /// The host has received the in-memory checkpoint of a worker.
   void fetched();
-  /// The worker that was asked for its in-memory checkpoint has been silent for `quiet`.
+  /// `checkpoint_holder`, the worker that was asked for its in-memory checkpoint, has been silent
+  /// for `quiet`.
   void give_up_fetch(const MemberRecord& checkpoint_holder, Time quiet);
   /// A worker is connected to its partners of the link measurement.
   void met(MemberRecord& member);

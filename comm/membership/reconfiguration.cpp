@@ -11,8 +11,8 @@ namespace poseidon::comm {
 
 namespace {
 
-/// Limit on the divergences that return a job to the same checkpoint. The next one ends the job,
-/// because each divergence costs all steps since the checkpoint.
+/// Limit on the divergences that return a job to the same checkpoint. The next divergence ends the
+/// job, because each divergence costs all steps since the checkpoint.
 constexpr int kMaxReturns = 3;
 
 }  // namespace
@@ -43,9 +43,9 @@ bool Reconfiguration::can_continue_without(const std::vector<NodeId>& nodes) con
          job_.host.planner.can_continue(left);
 }
 
-/// An error would recur on the other members. But an error of a joiner before its first step would
-/// not, because the members have passed that point. If no majority of the initial values agrees,
-/// the failure names the coordinator, and can_continue_without() is false.
+/// A local error is assumed to recur on the other members. An error of a joiner before its first
+/// step is not, because the members have passed that point. If no majority of the workers has equal
+/// values, the failure names the coordinator, and can_continue_without() is false.
 bool Reconfiguration::others_are_free_of(const NodeFailure& failure) const {
   if (failure.kind == NodeFailure::Kind::kError) return lacks_values(failure.who);
   return failure.kind != NodeFailure::Kind::kJoined;
@@ -80,7 +80,7 @@ bool Reconfiguration::lacks_values(NodeId node) const {
   return member != nullptr && !member->has_values;
 }
 
-/// Whether a remaining worker, or a checkpoint, has the values that joiners wait for.
+/// Whether a remaining worker or a checkpoint has the values of the job, which joiners need.
 bool Reconfiguration::has_values(const Survivors& left) const {
   return job_.restores || std::ranges::any_of(left.workers, [this](uint16_t rank) {
            return !lacks_values({Role::kWorker, rank});

@@ -13,17 +13,17 @@ namespace poseidon::comm {
 /// Reconfiguration: a job continues without a failed member, or with joiners. All members stop
 /// computing and disconnect from their peers. Then the next view begins, with the joiners as
 /// members. In this view the old members revert to the last step that all of them have completed.
-/// Without sums in flight, they still have the values of this step: the update of a step begins
-/// only after all members have contributed to the step. Each member contributes after it has
-/// completed the step before. With sums in flight, and after a replica divergence, all members
-/// return to the last checkpoint.
+/// Without sums in flight, they still have the values of this step. The reason: the update of a
+/// step begins only after all members have contributed to the step, and each member contributes
+/// only after it has completed the step before. With sums in flight, and after a replica
+/// divergence, all members return to the last checkpoint.
 class Reconfiguration {
  public:
   /// Publishes the plan of a view in which `survivors` and `joined` continue after `step` steps.
   using Publish = std::function<void(const Survivors& survivors, const std::vector<Joiner>& joined,
                                      int64_t step)>;
 
-  /// `job` must outlive it.
+  /// `job` must outlive this object.
   Reconfiguration(CoordinatedJob& job, Publish publish) : job_(job), publish_(std::move(publish)) {}
 
   /// Whether the job can be reconfigured in its current state.
@@ -32,8 +32,8 @@ class Reconfiguration {
   bool can_continue_after(const std::vector<NodeFailure>& failures) const;
   /// Whether the remaining members can continue without these nodes.
   bool can_continue_without(const std::vector<NodeId>& nodes) const;
-  /// Text for the end of the failure's reason, if the job ends because divergences have returned it
-  /// to one checkpoint too often; else "".
+  /// Returns text to append to the failure's reason, if divergences have returned the job to the
+  /// same checkpoint too often; else "".
   std::string why_it_ends(const NodeFailure& failure) const;
   /// Starts to reconfigure the job, or adds further failures to a reconfiguration in progress. The
   /// members receive the first failure only.
@@ -45,7 +45,7 @@ class Reconfiguration {
   /// The checkpoint of `step` has been read and is intact; 0: all members begin with their initial
   /// values.
   void restored(int64_t step);
-  /// Removes a member. The steps that it has reported still count.
+  /// Removes a member. The steps that it has reported still limit the step of the next view.
   void forget(const MemberRecord& failed_member, const std::string& why);
 
  private:
@@ -68,9 +68,9 @@ class Reconfiguration {
   int64_t reported_ = std::numeric_limits<int64_t>::max();
   bool reading_ = false;                  ///< whether the checkpoint is being read
   std::optional<int64_t> restored_step_;  ///< the step of the checkpoint, once it has been read
-  bool diverged_ = false;                 ///< whether a divergence caused the return
-  int64_t returned_to_ = 0;               ///< the checkpoint's step after the last divergence
-  int returns_ = 0;                       ///< divergences in a row that led to no later checkpoint
+  bool diverged_ = false;    ///< whether a divergence caused the return to a checkpoint
+  int64_t returned_to_ = 0;  ///< the checkpoint's step after the last divergence
+  int returns_ = 0;          ///< divergences in a row that led to no later checkpoint
 };
 
 }  // namespace poseidon::comm

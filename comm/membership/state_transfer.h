@@ -28,8 +28,8 @@ class StateTransfer {
   const std::vector<uint16_t>& receivers() const { return receivers_; }
   /// Whether worker 0 has been asked, and has not sent all values.
   bool is_under_way() const { return is_due() && receivers_.size() == lacking_; }
-  /// A slice of a tensor has arrived from a worker; an empty slice was dropped. If the slice
-  /// belongs to the values, sends it to all receivers().
+  /// A slice of a tensor has arrived from `worker`. If the slice belongs to the values, sends it to
+  /// all receivers(). An empty `slice` was dropped on arrival and is ignored.
   void pass_on(uint16_t worker, const FrameHeader& header, const Payload& slice,
                const Send& send) const;
   /// Worker 0 has sent all values, or no worker waits for the values any more.

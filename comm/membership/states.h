@@ -4,15 +4,15 @@
 #include <string_view>
 
 /// The states of the protocol's machines: the event that ends each state, its deadline, and the
-/// deadline's effect. The tables also appear in docs/cluster.md. A test stalls each state one after
-/// another.
+/// deadline's effect. The tables also appear in docs/cluster.md. A test stalls the job in each
+/// state.
 namespace poseidon::comm {
 
 struct StateRow {
   std::string_view state;
   std::string_view ends_with;
-  std::string_view deadline;  ///< the time after which it ends without that event
-  std::string_view then;      ///< the effect of the deadline, and the node that is named
+  std::string_view deadline;  ///< the time after which the state ends without that event
+  std::string_view then;      ///< the effect of the deadline, and the node that the message names
 };
 
 inline constexpr std::array<StateRow, 11> kCoordinatorStates{{

@@ -7,7 +7,8 @@
 
 namespace poseidon::comm {
 
-/// Measures the durations of a job's steps. They show whether a member is slow.
+/// Measures the durations of a job's steps. Deadlines and warnings about slow members depend on
+/// them.
 class StepTimer {
  public:
   /// The job begins after `step` steps.

@@ -112,7 +112,8 @@ std::vector<NodeId> Suspicion::minimal_failed_set(const CanContinue& can_continu
 }
 
 NodeFailure Suspicion::failure_of(NodeId node, bool is_established) const {
-  const Report* report = nullptr;  // best: with a reason, then by another node, then the first
+  const Report* report =
+      nullptr;  // prefers a report with a reason, then by another node, then the first
   Nodes others;
   bool unreached = false;
   for (const Report& each : reports_) {
@@ -137,8 +138,8 @@ NodeFailure Suspicion::failure_of(NodeId node, bool is_established) const {
   return failure;
 }
 
-/// The node that finds an invalid frame closes the connection, so its peer reports only a closed
-/// connection.
+/// Prefers a report with a reason. The node that finds an invalid frame closes the connection, so
+/// its peer reports only a closed connection.
 bool Suspicion::Report::tells_more_of(NodeId node, const Report& other) const {
   const auto rank = [node](const Report& report) {
     return std::pair(is_mere_end(report.failure.why), report.by == node);
@@ -164,7 +165,7 @@ std::string Suspicion::Calls::text() const {
                         failure.address.empty() ? "" : " at " + failure.address, ": ", failure.why);
 }
 
-/// Calls in which this node has a part come first.
+/// Calls by or to the node `of` come first.
 std::vector<Suspicion::Calls> Suspicion::failed_calls(NodeId of) const {
   std::vector<Calls> all;
   for (const bool has_part : {true, false})

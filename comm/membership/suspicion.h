@@ -8,8 +8,8 @@
 
 namespace poseidon::comm {
 
-/// The reports of live members about each other. If two live members have no connection, neither of
-/// them has died, but one of them must leave.
+/// The reports of live members about each other. If two live members cannot connect, neither has
+/// failed, but one of them must leave the job.
 class Suspicion {
  public:
   /// Whether the job can continue without these nodes.

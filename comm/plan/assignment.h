@@ -74,8 +74,9 @@ class Assignment {
   int64_t hosts_ = 0;
 };
 
-/// Assigns these numbers of shards, one range after another. Each worker has a separate host.
-/// Server s shares the host of worker s mod workers, or has a separate host if `servers_apart`.
+/// Assigns shards_of_worker[i] shards to worker i, as consecutive ranges. Each worker has a
+/// separate host. Server s shares the host of worker s mod workers, or has a separate host if
+/// `servers_apart`.
 Assignment assignment_by_counts(std::span<const int64_t> shards_of_worker, int64_t servers,
                                 bool servers_apart);
 

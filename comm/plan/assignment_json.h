@@ -5,7 +5,7 @@
 #include "comm/plan/assignment.h"
 #include "core/json.h"
 
-/// The assignment in plan.json (docs/plan.md). Files of earlier versions have none.
+/// The assignment in plan.json (docs/plan.md). Files of earlier versions contain no assignment.
 namespace poseidon {
 class Fields;
 }

@@ -9,11 +9,11 @@
 /// Divides the tensors that the parameter server sums into chunks, and assigns chunks to servers.
 namespace poseidon::comm {
 
-/// Tensors smaller than this share chunks with their neighbors. It is also the smallest permitted
+/// Tensors of fewer bytes share chunks with their neighbors. It is also the smallest permitted
 /// limit on a chunk's bytes.
 inline constexpr int64_t kSmallBytes = 64 * 1024;
-/// The smallest pieces of a tensor that is divided only to distribute it over all servers. Smaller
-/// pieces would cost more processor time, because each frame has a fixed cost.
+/// The fewest bytes of a piece, if a tensor is divided only to distribute it over all servers.
+/// Smaller pieces would cost more processor time, because each frame has a fixed cost.
 inline constexpr int64_t kShareBytes = 128 * 1024;
 /// Tensors are divided at multiples of this many elements, a cache line of fp32.
 inline constexpr int64_t kCutElements = 16;
@@ -31,10 +31,10 @@ DataType factor_dtype(const Plan& plan);
 std::vector<Piece> ps_tensors(std::span<const LayerPlan> layers);
 
 /// Divides tensors of one wire dtype into chunks of at most `max_bytes` (at least kSmallBytes). A
-/// larger tensor becomes equal pieces: one for each server, unless these would be smaller than
-/// kShareBytes. So workers that send the same layer at the same time use all servers. Neighbors
-/// under kSmallBytes share a chunk until it has that size. The chunks are in order of key and have
-/// no server yet.
+/// tensor of at least kSmallBytes becomes equal pieces, one for each server. It becomes fewer
+/// pieces if they would be smaller than kShareBytes, and more if they would exceed `max_bytes`. So
+/// workers that send the same layer at the same time use all servers. Neighbors under kSmallBytes
+/// share a chunk until it has that size. The chunks are in order of key and have no server yet.
 std::vector<Chunk> cut_chunks(std::span<const Piece> tensors, int64_t servers, int64_t max_bytes);
 /// Divides `tensors` of a plan into chunks for its servers. Tensors of different wire dtypes share
 /// no chunk.

@@ -16,7 +16,7 @@ struct WeightShape {
   double rows = 0, columns = 0;
 };
 
-/// Floats that a node sends plus receives in one step, by the processes on it.
+/// Floats that a node sends plus receives in one step, if it runs a server, a worker, or both.
 struct NodeFloats {
   double server = 0, worker = 0, both = 0;
 };
@@ -26,13 +26,13 @@ NodeFloats ps_floats(double elements, ClusterSize cluster);
 /// The floats of the sufficient factors of `batch` samples, which each worker sends to every other
 /// worker. Servers are not involved.
 double sfb_floats(WeightShape weight, double batch, ClusterSize cluster);
-/// The floats of Adam's strategy: factors go to the one server that holds the weight, and the
-/// server sends the complete weight back.
+/// The floats of the strategy of Project Adam: factors go to the one server that holds the weight,
+/// and the server sends the complete weight back.
 NodeFloats adam_floats(WeightShape weight, double batch, ClusterSize cluster);
 
-/// Whether Algorithm 1 chooses factors for a fully connected layer, on nodes that are both worker
-/// and server. It does if factors need no more floats than the parameter server. `batch` is per
-/// worker.
+/// Whether Algorithm 1 of the Poseidon paper chooses factors for a fully connected layer, on nodes
+/// that are both worker and server. It does if factors need no more floats than the parameter
+/// server. `batch` is per worker.
 bool factors_are_chosen(WeightShape weight, double batch, ClusterSize cluster);
 
 /// Floating-point operations of each worker to compute the gradient from all workers' factors.

@@ -56,7 +56,7 @@ struct PlanRequest {
   /// workers.
   bool servers_apart = false;
   int64_t logical_shards = 0;  ///< 0: as many as workers
-  int64_t devices = 1;         ///< of each worker; each needs at least one logical shard
+  int64_t devices = 1;         ///< of each worker; each device needs at least one logical shard
   /// Must match the numbers above; nullopt: shards are assigned as evenly as possible.
   std::optional<Assignment> assignment = {};
   int64_t global_batch = 1;
@@ -99,7 +99,7 @@ struct LayerPlan {
   Scheme scheme = Scheme::kPs;
   double ps_bytes = 0;    ///< by Algorithm 1: per node, sent plus received, in fp32
   double sfb_bytes = -1;  ///< by Algorithm 1, with factors; -1: the layer is not linear
-  double bytes = 0;       ///< bytes that it will move, averaged over the nodes
+  double bytes = 0;       ///< predicted traffic of the layer, averaged over the nodes
 };
 
 /// The greatest staleness. Each step of staleness needs memory for one more copy of every sum.

@@ -40,7 +40,7 @@ Json chunk_json(const Chunk& chunk) {
   return {{"server", chunk.server}, {"key", chunk.key}, {"pieces", std::move(pieces)}};
 }
 
-/// Skips values that a plan may contain. Derived values are computed again.
+/// Permits these keys and ignores their values.
 void skip(Fields& fields, std::initializer_list<const char*> keys) {
   Json unused;
   for (const char* key : keys) fields.raw(key, unused, "");

@@ -10,7 +10,8 @@ namespace {
 
 using Computing = std::vector<LayerStep>;
 
-/// A rebuild reads and writes at least as much as the local gradient that it replaces.
+/// A rebuild reads and writes at least as much memory as the local gradient that it replaces, so it
+/// takes at least as long.
 void move_gradient_to_rebuild(const PlanRequest& request, const LayerTraffic& layer,
                               LayerStep& step) {
   const double gradient_ms = step.backward / 2;

@@ -23,11 +23,11 @@ struct LinkLoad {
 
 /// The computation of a step on one worker. The first entry is for the layers before the first of
 /// `request.layers`. The other entries are for `request.layers`. With factors, a layer does not
-/// compute its weight gradient, about half of its backward pass. Instead it computes the rebuild
-/// from all workers' factors, before the next forward pass.
+/// compute its weight gradient, about half of its backward pass. Instead the worker rebuilds the
+/// sum from all workers' factors, before the next forward pass.
 std::vector<LayerStep> computing_of(const PlanRequest& request, const std::vector<Scheme>& schemes);
-/// The same, but the processor also moves the bytes of the load `node`. This slows all layers
-/// equally.
+/// As above, plus the processor time of network I/O for the load `node`. It slows all layers by the
+/// same factor.
 std::vector<LayerStep> computing_of(const PlanRequest& request, const std::vector<Scheme>& schemes,
                                     const LinkLoad& node);
 

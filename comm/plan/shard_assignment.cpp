@@ -92,7 +92,7 @@ class ShardAssigner {
   }
 
   /// Returns the possible ends of the shards of `worker`. The later workers must be able to hold
-  /// the remaining shards: at least one for each device, at most `behind`.
+  /// the remaining shards: at least one for each of their devices, and at most `behind`.
   std::vector<Border> borders_after(size_t worker, const std::vector<Border>& before,
                                     int64_t behind) const {
     const int64_t others = devices_of(workers_.subspan(worker + 1));

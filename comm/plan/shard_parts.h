@@ -20,8 +20,8 @@ inline uint32_t left_count(uint32_t count) { return std::bit_floor(count - 1); }
 /// `range` is assigned can sum these nodes alone.
 std::vector<Part> parts_within(uint32_t shards, Part range);
 
-/// The top of the fixed tree. Its leaves are the parts of all workers. A server adds along this
-/// tree.
+/// The top of the fixed tree. Its leaves are the parts of all workers. A server adds contributions
+/// in the order of this tree.
 class PartTree {
  public:
   /// `ranges` are the workers' shards. Together they cover all shards.

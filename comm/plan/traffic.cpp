@@ -148,7 +148,8 @@ double EvenTraffic::row_bytes(const LayerTraffic& layer) const {
   return static_cast<double>((layer.rows + layer.columns) * factor_number_bytes(wire_));
 }
 
-// Each byte that one node sends, another node receives.
+// On average a node receives as many bytes as it sends, because another node receives each sent
+// byte.
 double EvenTraffic::ps_bytes(std::span<const TensorTraffic> tensors) const {
   return 2 * mean_.sums_sent * bytes_of(tensors);
 }

@@ -11,7 +11,7 @@ struct HostPort {
   uint16_t port = 0;
 };
 
-/// Throws ConfigError: `expected HOST:PORT ..., got "gpu3"`.
+/// Parses "host:port". Throws ConfigError for any other text: `expected HOST:PORT ..., got "gpu3"`.
 HostPort parse_address(const std::string& address);
 
 std::string to_string(const HostPort& address);

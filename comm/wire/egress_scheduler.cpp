@@ -27,7 +27,8 @@ void EgressScheduler::remove(Sender sender) {
 void EgressScheduler::want(Sender sender, Priority priority, uint64_t bytes) {
   Connection& wanting = connections_[sender];
   wanting.wanted = bytes;
-  if (wanting.ticket != 0 && wanting.priority == priority) return;  // keeps its position
+  if (wanting.ticket != 0 && wanting.priority == priority)
+    return;  // keeps its position in the heap
   wanting.priority = priority;
   wanting.ticket = ++tickets_;
   Heap& heap = heap_of(wanting);
@@ -116,7 +117,7 @@ void EgressScheduler::find_late(Time now) {
   }
 }
 
-/// The connections share the link, and each may have one slice queued.
+/// The time for all bytes that may be queued on the link: kCredit, or one slice per connection.
 Time EgressScheduler::grace_period() const {
   return link_rate_.grace_period(std::max(kCredit, leaving_ * kSliceFrame));
 }

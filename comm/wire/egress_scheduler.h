@@ -11,41 +11,41 @@
 
 namespace poseidon::comm {
 
-/// The egress scheduler of a host: decides which connection may queue a bulk frame on the host's
-/// link next. It selects the connection with the frame of highest priority, as the rate limit
-/// allows.
-/// A frame may be queued if all queued bytes, including its own, are within kCredit. Above kCredit
-/// a connection may still queue one slice, if no queued frame has a higher priority. Without that
-/// slice, receivers that are busy with other senders would leave the link idle.
-/// This class does no I/O and reads no clock.
+/// The egress scheduler of a host: decides which connection may queue the next bulk frame. It
+/// selects the waiting frame of highest priority, when the rate limit allows a frame. A frame that
+/// leaves the host also needs credit: all queued bytes, including the frame's own, must be within
+/// kCredit. Above kCredit a connection may still have one slice queued, if no queued frame has a
+/// higher priority. Without that slice the link would be idle while the receivers of all queued
+/// frames are busy with other senders. This class does no I/O and reads no clock.
 class EgressScheduler {
  public:
   /// Identifies a connection; remove() frees the value for reuse.
   using Sender = uint32_t;
   /// Bytes of a frame with a full slice.
   static constexpr uint64_t kSliceFrame = kSliceBytes + kHeaderBytes;
-  /// Limit on queued bytes, over all connections, before a lower-priority frame may be queued.
-  /// Frames for some busy receivers fit in it, and after them a frame for an idle receiver. With a
-  /// limit of two slices, communication-bound steps on four or more hosts take a tenth longer.
+  /// Limit on the queued bytes of all connections. Frames for several busy receivers fit in it,
+  /// plus a frame for an idle receiver. With a limit of two slices, communication-bound steps on
+  /// four or more hosts take a tenth longer.
   static constexpr uint64_t kCredit = 6 * kSliceFrame;
 
-  /// Adds a connection. A connection within the host uses no credit.
+  /// Adds a connection. A connection within the host (`leaves_host` is false) uses no credit.
   Sender add(bool leaves_host);
   /// Removes a closed connection and returns its credit.
   void remove(Sender sender);
 
-  /// A connection's bulk frame of highest priority waits. It replaces the connection's earlier
-  /// waiting frame.
+  /// Reports the connection's bulk frame of highest priority, which waits for permission. It
+  /// replaces the frame of the connection's earlier report.
   void want(Sender sender, Priority priority, uint64_t bytes);
-  /// The connection has no waiting frame any more.
+  /// Reports that the connection has no waiting frame any more.
   void withdraw(Sender sender);
   /// Returns the connection that may queue its frame now, if any, and charges its credit.
   std::optional<Sender> next(Time now);
-  /// The queued bytes of a connection are sent, or nearly so: their credit returns. If this takes
-  /// far longer than the link needs for all permitted bytes, the receiver is slow. The bytes of a
-  /// slow connection do not count as queued until it drains in time again.
+  /// Reports that all queued bytes of a connection are sent or nearly sent, and returns their
+  /// credit. If sending took longer than grace_period(), the receiver is slow. Bytes for a slow
+  /// receiver use no credit until the connection drains in time again.
   void drained(Sender sender, Time now);
-  /// When next() may return another result without a further event; nullopt: no frame waits.
+  /// Returns the time at which next() may return another result even if no other method is called.
+  /// nullopt: no frame waits.
   std::optional<Time> changes_at(Time now);
 
   /// Limits the rate of all connections together from now on; 0: no limit.
@@ -55,7 +55,7 @@ class EgressScheduler {
   struct Connection {
     bool leaves_host = true, late = false;
     Priority priority = 0;
-    uint64_t ticket = 0;         ///< of the waiting frame; 0: none waits
+    uint64_t ticket = 0;         ///< identifies the waiting frame; 0: no frame waits
     uint64_t wanted = 0;         ///< bytes of the waiting frame
     uint64_t held = 0;           ///< bytes queued and not yet drained
     Priority held_priority = 0;  ///< of the last queued frame
@@ -73,6 +73,7 @@ class EgressScheduler {
   using Heap = std::vector<Waiting>;
 
   Heap& heap_of(const Connection& each) { return waiting_[each.leaves_host ? 1 : 0]; }
+  /// Whether the queued bytes of a connection use credit.
   static bool counts(const Connection& each) { return each.leaves_host && !each.late; }
   const Waiting* first(Heap& heap);
   bool has_credit(const Connection& each) const;
@@ -84,9 +85,9 @@ class EgressScheduler {
   std::vector<Connection> connections_;
   std::vector<Sender> free_;
   uint64_t leaving_ = 0;         ///< connections that leave the host
-  std::array<Heap, 2> waiting_;  ///< frames within the host, then others
+  std::array<Heap, 2> waiting_;  ///< [0]: frames within the host, [1]: frames that leave it
   uint64_t tickets_ = 0;
-  uint64_t held_ = 0;       ///< queued bytes of all connections that count
+  uint64_t held_ = 0;       ///< queued bytes of the connections for which counts() is true
   Time late_at_ = Time{0};  ///< no counted connection is late before this time
   RateLimit rate_;
   LinkRateEstimator link_rate_;

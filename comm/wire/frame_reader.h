@@ -11,11 +11,12 @@
 
 namespace poseidon::comm {
 
-/// Receives frames as they are read from a stream.
+/// Receives the frames that a FrameReader reads from a stream.
 class FrameSink {
  public:
   virtual ~FrameSink() = default;
-  /// Called for each valid header. Returns why the frame is refused at this moment, or "".
+  /// Called for each valid header. Returns why such a frame is refused in the present state of the
+  /// connection, or "".
   virtual std::string announced(const FrameHeader& header) = 0;
   /// Returns the destination of a bulk body, header.length bytes (at least one). An empty
   /// destination drops the body.
@@ -24,10 +25,10 @@ class FrameSink {
   virtual bool take(const FrameHeader& header, std::span<const std::byte> body) = 0;
 };
 
-/// Splits a stream of bytes into frames. Bulk bodies are read into their destinations without a
-/// copy. Small frames pass through a buffer, many at a time. Memory for other bodies is allocated
-/// only after the header is checked. The reader does no I/O: its user reads into room() and calls
-/// filled() with the number of bytes.
+/// Splits a stream of bytes into frames. A bulk body is read directly into its destination, except
+/// bytes that arrive in the buffer with the header. Small frames are read through the buffer,
+/// several in one read. Memory for other bodies is allocated only after the header is checked. The
+/// reader does no I/O: its user reads into room() and calls filled() with the number of bytes.
 class FrameReader {
  public:
   /// The most bytes that room() offers in addition to a body.
@@ -36,11 +37,12 @@ class FrameReader {
   /// Returns memory for the next bytes of the stream: two spans to fill in this order. The second
   /// may be empty. Valid until the next call.
   std::array<std::span<std::byte>, 2> room();
-  /// `count` bytes of room() are filled. Returns the fault of the stream, or "". After an error, or
-  /// after the sink has stopped it, the reader must not be used.
+  /// Processes the first `count` bytes of room(), which the caller has filled. Returns the fault of
+  /// the stream, or "". After a fault, or after FrameSink::take() has returned false, the reader
+  /// must not be used.
   std::string filled(size_t count, FrameSink& sink);
-  /// Checks the following frames with `seal`; earlier frames have checksums. Call it from a sink's
-  /// take(), or between frames.
+  /// Checks all later frames with `seal` instead of checksums. Call it from FrameSink::take(), or
+  /// between frames.
   void expect(std::unique_ptr<FrameSeal> seal) { seal_ = std::move(seal); }
   /// Bytes that are still missing from the current body; 0 between bodies.
   size_t missing() const;

@@ -37,7 +37,8 @@ Value get(std::span<const std::byte> in, size_t at) {
   return value;
 }
 
-/// A challenge calls no node: its `called` fields are 0, the values of a coordinator.
+/// Encodes an introduction of `self`. A challenge has no called node: its `called` fields are 0, as
+/// for the coordinator.
 Introduction introduce(const PeerIdentity& self, NodeId called, bool secured, const Nonce& nonce) {
   Introduction out{};
   put(out, 0, self.role);
@@ -117,7 +118,7 @@ constexpr const char* kWrongSecret =
 
 void warn_of_readers(const std::string& path, Log& log) {
   using std::filesystem::perms;
-  std::error_code gone;  // read_file() reports it again
+  std::error_code gone;  // ignored: read_file() reports the error
   const auto status = std::filesystem::status(path, gone);
   const perms others = status.permissions() & (perms::group_read | perms::others_read);
   if (std::filesystem::is_regular_file(status) && others != perms::none)

@@ -47,7 +47,7 @@ struct HandshakeStep {
   std::string error;  ///< why the peer is refused, or ""; if set, ignore the other fields
   std::vector<std::byte> reply;      ///< body of the next frame to the peer
   std::optional<PeerIdentity> peer;  ///< the proved identity of the peer, without its address
-  std::optional<SessionKeys> keys;   ///< shared with the peer; nullopt: no secret
+  std::optional<SessionKeys> keys;   ///< shared with the peer; nullopt: the cluster has no secret
 };
 
 /// The end that connected: sends hello(), reads a challenge, replies with a proof. It refuses a
@@ -56,7 +56,7 @@ class Initiator {
  public:
   Initiator(Secret secret, const PeerIdentity& self, NodeId called, const Nonce& nonce);
   std::span<const std::byte> hello() const { return hello_; }
-  /// Processes a challenge. The reply is the proof, and the peer is known.
+  /// Processes a challenge. On success the reply is the proof, and `peer` is set.
   HandshakeStep challenge(std::span<const std::byte> body) const;
 
  private:
@@ -74,7 +74,8 @@ class Acceptor {
   HandshakeStep hello(std::span<const std::byte> body);
   /// The identity that the hello claims; it is not proved yet.
   PeerIdentity caller() const;
-  /// Checks a proof. The peer is known if it is correct. Call it after a hello() without an error.
+  /// Checks a proof. If the proof is correct, `peer` is set. Call it only after hello() returned no
+  /// error.
   HandshakeStep proof(std::span<const std::byte> body) const;
 
  private:

@@ -10,7 +10,7 @@ namespace {
 /// Time constant of the decay: bytes sent this long ago have the weight 1/e. The time does not
 /// advance while the link is idle.
 constexpr Time kMemory = std::chrono::milliseconds(250);
-constexpr double kTimesAsLong = 2;  ///< multiple of the link's time, as threads wake late
+constexpr double kTimesAsLong = 2;  ///< grace per predicted time, because threads wake late
 constexpr Time kUnknown = std::chrono::milliseconds(250);  ///< before the first measurement
 constexpr Time kMin = std::chrono::milliseconds(5);
 constexpr Time kMax = std::chrono::seconds(2);

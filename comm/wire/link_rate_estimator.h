@@ -10,7 +10,7 @@ namespace poseidon::comm {
 /// passes the time.
 class LinkRateEstimator {
  public:
-  /// `bytes` that were queued at `since` are sent at `now`.
+  /// Reports that `bytes` bytes, queued at `since`, are sent at `now`.
   void sent(uint64_t bytes, Time since, Time now);
   /// The time that `bytes` bytes, queued at the same time, may take before their receivers count as
   /// slow.
@@ -18,7 +18,7 @@ class LinkRateEstimator {
 
  private:
   Time sent_at_{0};
-  double bytes_ = 0, ns_ = 0;  ///< sums with exponential decay
+  double bytes_ = 0, ns_ = 0;  ///< sent bytes and the time for them, with exponential decay
 };
 
 }  // namespace poseidon::comm

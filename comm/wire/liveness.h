@@ -24,8 +24,8 @@ class Liveness {
     const auto found = heard_.find(connection);
     if (found != heard_.end()) found->second = now;
   }
-  /// Also sends heartbeats at the next wake. Peers may already measure silence against this
-  /// timeout, which may be much shorter than this node's previous one.
+  /// Sets the timeout, and makes the next wake() send heartbeats. Peers may already measure silence
+  /// against this timeout, which may be much shorter than this node's previous one.
   void set_timeout(Time timeout) {
     timeout_ = timeout;
     next_beat_ = Time{0};

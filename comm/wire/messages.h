@@ -23,12 +23,12 @@ struct Join {
   static constexpr const char* kType = "join";
   Role role = Role::kWorker;
   int64_t wanted_rank = -1;  ///< -1: any
-  std::string address;       ///< "host:port" where the other nodes reach it
+  std::string address;       ///< "host:port" at which the other nodes reach this member
   std::vector<Fact> facts;   ///< must equal the coordinator's
   void describe(Fields& fields);
 };
 
-/// Coordinator to member: the member takes part. Only the trainer interprets `job`.
+/// Coordinator to member: admits the member to the job. Only the trainer interprets `job`.
 struct Welcome {
   static constexpr const char* kType = "welcome";
   int64_t rank = 0;
@@ -38,14 +38,14 @@ struct Welcome {
   void describe(Fields& fields);
 };
 
-/// Coordinator to member: the member does not take part.
+/// Coordinator to member: does not admit the member to the job.
 struct Refused {
   static constexpr const char* kType = "refused";
   std::string why;
   void describe(Fields& fields);
 };
 
-/// Member to coordinator: data and network are open, and `facts` follow from them.
+/// Member to coordinator: the member has opened data and network. `facts` describe both.
 struct Prepared {
   static constexpr const char* kType = "prepared";
   std::vector<Fact> facts;
@@ -232,12 +232,12 @@ struct Regroup {
   void describe(Fields& fields);
 };
 
-/// Member to coordinator: the member has left the view. A worker has completed `step` steps, and
-/// may have values of the next step.
+/// Member to coordinator: the member has left the view. A worker has completed `step` steps. Some
+/// of its layers may already have the values of the next step.
 struct LeftView {
   static constexpr const char* kType = "left_view";
   int64_t step = 0;
-  int64_t least = 0;  ///< the earliest step to which it can revert
+  int64_t least = 0;  ///< the earliest step to which the worker can revert
   void describe(Fields& fields);
 };
 

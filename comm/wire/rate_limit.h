@@ -14,7 +14,7 @@ class RateLimit {
   void set(double bytes_per_second, Time now);
   /// The earliest time at which a frame may be sent; `now`: at once.
   Time free_at(Time now) const { return bytes_per_second_ == 0 ? now : limited_free_at(now); }
-  /// `bytes` are sent at `now`.
+  /// Reports that `bytes` bytes are sent at `now`.
   void spend(uint64_t bytes, Time now);
 
  private:

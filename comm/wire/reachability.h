@@ -18,8 +18,8 @@ inline constexpr const char* kOnlySmallMessages =
 /// "127.0.0.1", "[::1]", "localhost".
 bool is_loopback_host(const std::string& host);
 
-/// A hint, in parentheses, for a user whose coordinator is not reached: " (is it running there, and
-/// does the firewall allow port 7000?)"; "" if the reason needs no hint.
+/// A hint in parentheses for a user whose process cannot reach the coordinator: " (is it running
+/// there, and does the firewall allow port 7000?)"; "" if the reason needs no hint.
 std::string question_about(const std::string& why, const std::string& address);
 
 /// Whether a reason states only that the connection ended, and not why.

@@ -10,7 +10,7 @@ namespace poseidon::comm {
 struct SlabPool::Store {
   Mutex mutex;
   std::unordered_map<uint64_t, std::vector<std::unique_ptr<Slab>>> free
-      GUARDED_BY(mutex);  ///< by elements
+      GUARDED_BY(mutex);  ///< by number of elements
   uint64_t bytes_in_use GUARDED_BY(mutex) = 0;
 
   std::unique_ptr<Slab> take(uint64_t elements) {

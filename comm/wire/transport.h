@@ -12,7 +12,7 @@
 
 /// The interface between the protocol, which does no I/O, and its driver: sockets (comm/asio) or a
 /// simulated network (comm/simulation). The driver reports events to a Machine, and the Machine
-/// calls its Transport to act. Both live in one thread. While a call from a Machine is in progress,
+/// calls its Transport to act. Both run in one thread. While a call from a Machine is in progress,
 /// its Transport never calls that Machine.
 namespace poseidon::comm {
 
@@ -52,8 +52,8 @@ class Transport {
   /// Sets the identity with which connections are accepted from now on.
   virtual void present_as(const PeerIdentity& self) = 0;
   /// Starts to connect to "host:port" as `self`. Machine::opened follows if the node at this
-  /// address is `called`, in the same job and view. A coordinator may have another job and view.
-  /// Otherwise Machine::closed follows.
+  /// address is `called`, in the same job and view. If `called` is the coordinator, job and view
+  /// may differ. Otherwise Machine::closed follows.
   virtual ConnectionId connect(const std::string& address, const PeerIdentity& self,
                                NodeId called) = 0;
   /// Sends one frame. The transport sets header.length and header.body_seal from the payload. A
@@ -66,7 +66,7 @@ class Transport {
   /// Closes a connection after its queued urgent frames are sent, or `linger` has passed.
   /// Machine::closed does not follow.
   virtual void close(ConnectionId connection) = 0;
-  /// Requests Machine::wake at `when`, once; the earliest request counts.
+  /// Requests one call of Machine::wake at `when`. Only the earliest pending request counts.
   virtual void wake_at(Time when) = 0;
 };
 
@@ -97,8 +97,8 @@ class Machine {
   /// other body is valid only during the call.
   virtual void received(ConnectionId from, const FrameHeader& header,
                         std::span<const std::byte> body) = 0;
-  /// The peer is alive: bytes have arrived. During a body this may come only once for each slice.
-  /// Called at most every few milliseconds.
+  /// The peer is alive: bytes have arrived. During a long body this may be called only once per
+  /// slice. Called at most every few milliseconds.
   virtual void heard(ConnectionId from) = 0;
   /// A connection broke, or could not be made: "connection refused", "connection reset by peer",
   /// "the checksum of a frame's header is wrong".

@@ -15,7 +15,8 @@ namespace {
 constexpr std::array<char, 4> kMagic{'P', 'S', 'D', 'N'};
 constexpr size_t kSealAt = kHeaderBytes - sizeof(uint64_t);
 
-/// Writes or reads the fields of a header one after another, in the order of docs/wire-format.md.
+/// Writer and Reader encode and decode the fields of a header one after another, in the order of
+/// docs/wire-format.md.
 class Writer {
  public:
   explicit Writer(std::byte* next) : next_(next) {}

@@ -52,7 +52,7 @@ struct FrameHeader {
   uint32_t key = 0;     ///< the layer's index in the plan; of a tensor frame: the tensor's index
   uint32_t chunk = 0;   ///< index in the plan; of a factor: 0 deltas, 1 activations
   Part part = {};       ///< the logical shards of a contribution or factor
-  uint64_t offset = 0;  ///< of the body within the chunk, in bytes
+  uint64_t offset = 0;  ///< of the body within the chunk, factor or tensor, in bytes
   uint64_t length = 0;  ///< of the body, in bytes
   uint64_t body_seal = 0;
   bool operator==(const FrameHeader&) const = default;
