@@ -10,7 +10,8 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr Time kMinPause = 1s, kFirstInterval = 10s, kLongestInterval = 1h;
-/// Reasons come from unauthenticated peers. Reasons beyond this number share one kind.
+/// Limit on the pairs of host and reason, because unauthenticated peers choose the reasons. Further
+/// pairs share one kind.
 constexpr size_t kMaxKinds = 64;
 
 }  // namespace

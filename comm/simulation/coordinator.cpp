@@ -145,8 +145,8 @@ void SimulatedCoordinator::take_checkpoint(uint16_t worker, const Note& note) {
   });
 }
 
-/// The content must match the digests of its sender. A run that continues from this checkpoint
-/// applies its sums in flight.
+/// The content must match the digests of its sender. The recorded digest includes the updates with
+/// the sums in flight, because a run that continues from this checkpoint applies these sums.
 void SimulatedCoordinator::write(int64_t step, const ReplicaStore& store,
                                  const std::vector<int64_t>& digest) {
   Replica values = store.values[0];

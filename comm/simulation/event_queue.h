@@ -14,11 +14,11 @@ struct Event {
   uint64_t sequence = 0;
   Kind kind = Kind::kWake;
   int node = 0;          ///< the node of the event; kSent: the host
-  uint32_t index = 0;    ///< of a frame, connection, action
+  uint32_t index = 0;    ///< of the frame, connection or action
   const char* why = "";  ///< why a connection closed
 };
 
-/// The future events, in order, and the clock, which jumps from event to event.
+/// The future events in order of time, and the virtual clock, which jumps from event to event.
 class EventQueue {
  public:
   Time now() const { return now_; }

@@ -22,7 +22,7 @@ struct SimulatedNode {
   std::string address;
   std::unique_ptr<Transport> transport;
   Machine* machine = nullptr;
-  PeerIdentity presented;  ///< the identity with which it accepts connections
+  PeerIdentity presented;  ///< the identity with which the node accepts connections
   uint32_t host = 0;
   bool crashed = false, paused = false;
   /// By ConnectionId of this node: index of the connection, and end. Index 0 is not used.
@@ -31,14 +31,14 @@ struct SimulatedNode {
   std::vector<Event> held;  ///< events that wait while the node is paused
 };
 
-/// A connection between two nodes; end 0 has requested it.
+/// A connection between two nodes. End 0 is the node that requested the connection.
 struct SimulatedConnection {
   std::array<int, 2> node{};
   std::array<ConnectionId, 2> id{};  ///< as each end knows it
   PeerIdentity caller;
   NodeId called;
   bool open = false, closed = false;
-  std::array<bool, 2> shut{};     ///< an end has closed it, and receives nothing more
+  std::array<bool, 2> shut{};  ///< by end: it has closed the connection, and receives nothing more
   std::array<bool, 2> stalled{};  ///< by end: a packet was lost, so nothing more arrives
   /// By end. No later frame arrives before this time, so frames stay in order.
   std::array<Time, 2> last_arrival{};

@@ -69,7 +69,8 @@ Time HostLink::time_of(uint64_t bytes) const {
   return Time(static_cast<int64_t>(static_cast<double>(bytes) * 1e9 / bytes_per_second_));
 }
 
-/// A connection requests the link again when its queued frame has left.
+/// Requests the link for the connection's most urgent frame, unless a frame of this connection is
+/// already queued.
 void HostLink::want(Sender sender) {
   const Outbox& from = outboxes_[sender];
   if (from.unsent || from.paused || from.frames.empty()) return;

@@ -20,13 +20,13 @@ class HostLink {
 
   /// Adds a connection to another host.
   Sender add();
-  /// A bulk frame of `bytes` bytes waits.
+  /// Adds a waiting bulk frame of `bytes` bytes. `frame` identifies it in next() and drop().
   void push(Sender sender, uint32_t frame, Priority priority, uint64_t bytes);
-  /// Returns the bulk frame that starts to leave now; nullopt: none does.
+  /// Returns the bulk frame that starts to leave now; nullopt: no frame starts to leave.
   std::optional<uint32_t> next(Time now);
   /// The frame that next() returned has left.
   void has_left(Time now);
-  /// The connection's process is paused, or resumes.
+  /// Pauses or resumes the frames of a connection, because its process is paused or resumes.
   void pause(Sender sender, bool paused);
   /// Removes the waiting frames of a connection, and returns them.
   std::vector<uint32_t> drop(Sender sender);
@@ -63,7 +63,7 @@ class HostLink {
   EgressScheduler egress_scheduler_;
   std::vector<Outbox> outboxes_;  ///< by sender
   uint64_t sequence_ = 0;
-  std::deque<QueuedFrame> queued_;  ///< the first one leaves next, or is leaving (busy_)
+  std::deque<QueuedFrame> queued_;  ///< the first frame leaves next, or is leaving (busy_)
   bool busy_ = false;               ///< a bulk frame is leaving
   Time egress_free_{0}, ingress_free_{0};
 };

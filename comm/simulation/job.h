@@ -27,7 +27,7 @@ struct Fault {
   /// `b` is the other end for kCut and kSmallMtu. For kBlocked, `b` is the node that receives
   /// nothing more from `a`.
   NodeId a = {}, b = {};
-  Time pause_for{0};  ///< of a pause; 0: forever
+  Time pause_for{0};  ///< duration of a pause; 0: the pause never ends
 };
 
 /// A node that arrives while the job runs. Its rank follows the ranks of the plan's nodes of the
@@ -49,7 +49,7 @@ enum class Work : uint8_t {
   kConcluding
 };
 
-/// A node whose work never ends, while its protocol continues.
+/// A node that hangs in one kind of work, while its protocol (heartbeats, replies) continues.
 struct Hang {
   NodeId who;
   Work in = Work::kPreparing;
@@ -63,31 +63,31 @@ struct SimulatedJobOptions {
   int64_t steps = 10;
   int64_t agree_every = 4;   ///< steps between comparisons of digests
   int64_t digest_every = 0;  ///< steps between digests of one tensor group; 0: none
-  Time forward = std::chrono::microseconds(200);  ///< of one layer
+  Time forward = std::chrono::microseconds(200);  ///< computing time of one layer
   Time backward = std::chrono::microseconds(400);
   std::vector<LayerTime> times = {};  ///< by layer, instead of `forward` and `backward`
   double compute_jitter = 0;          ///< random extra time, at most this fraction
   Time timeout = std::chrono::seconds(10);
-  bool carries_payload = true;  ///< false: a planning run, sizes only
+  bool carries_payload = true;  ///< false in a planning run, whose frames have only lengths
   std::vector<Fault> faults = {};
   /// (rank, step): a worker whose values become wrong in this step. After this step, its gradients
   /// are wrong too. The worker does not detect the fault.
   std::optional<std::pair<uint16_t, uint64_t>> diverges = {};
-  bool all_diverge = false;           ///< also the worker with this rank in each later view
+  bool all_diverge = false;  ///< corrupts also the worker with this rank in each later view
   std::vector<int64_t> damaged = {};  ///< steps whose checkpoints cannot be read
   /// (rank, step): a worker that responds, but stops computing at this step.
   std::optional<std::pair<uint16_t, uint64_t>> stalls = {};
   std::vector<Hang> hangs = {};
-  int64_t test_batches = 0;                   ///< of the test after each comparison of digests
-  Time test_batch = std::chrono::seconds(1);  ///< duration of one batch of a test
-  Time preparation = std::chrono::milliseconds(1);  ///< of worker 0, from plan to ready
+  int64_t test_batches = 0;  ///< batches of the test after each comparison of digests
+  Time test_batch = std::chrono::seconds(1);        ///< duration of one batch of a test
+  Time preparation = std::chrono::milliseconds(1);  ///< time of worker 0 from plan to ready
   Time stall_timeout = std::chrono::seconds(600);
   bool recovers = false;     ///< the job continues without failed members
   uint16_t min_workers = 1;  ///< fewest workers with which the job continues
   Time gather{0};            ///< after this time, the job begins without missing members; 0: never
   std::vector<NodeId> absent = {};  ///< nodes that never arrive
   std::vector<Arrival> arrivals = {};
-  uint16_t max_workers = 0, max_servers = 0;  ///< of a running job; 0: no joiners
+  uint16_t max_workers = 0, max_servers = 0;  ///< the most members of a running job; 0: no joiners
   bool measures_link = false;
   std::optional<uint16_t> checkpoint_holder =
       {};  ///< a worker with the latest in-memory checkpoint
@@ -103,7 +103,7 @@ struct SimulatedJobResult {
   std::map<uint16_t, uint32_t> digests;  ///< CRC-32C of all values after `steps`
   std::map<uint16_t, NodeFailure>
       failures;  ///< the failure that each surviving worker was informed of
-  std::map<uint16_t, NodeFailure> returned;  ///< the same for workers that were paused
+  std::map<uint16_t, NodeFailure> returned;  ///< as `failures`, of workers that were paused
   /// By step: digests of the checkpoints that the coordinator has written, after the updates with
   /// the sums in flight.
   std::map<int64_t, uint32_t> checkpoints;
@@ -113,11 +113,12 @@ struct SimulatedJobResult {
   std::vector<int64_t> unagreed;
   std::map<int64_t, uint32_t> agreed;  ///< digests of steps that all workers agreed on
   std::vector<std::string> warnings;   ///< of the coordinator
-  std::vector<NodeId> given_up;        ///< members that the coordinator has given up at the end
+  std::vector<NodeId>
+      given_up;  ///< members for which the coordinator stopped waiting at the end of the job
   uint64_t events = 0, frames = 0;
   uint64_t repeated = 0, outdated = 0;
   Time duration{0};                         ///< until the coordinator's end, or the end of the run
-  std::vector<Time> step_ends;              ///< of worker 0's backward passes
+  std::vector<Time> step_ends;              ///< ends of worker 0's backward passes
   std::vector<LayerBytes> bytes_of_layers;  ///< over all nodes, sent plus received
   std::optional<double> link_mbps;          ///< the measured rate
   bool began = false;                       ///< whether the first step has begun
@@ -126,8 +127,8 @@ struct SimulatedJobResult {
   std::vector<int64_t> began_after;           ///< steps done before each view after the first
   size_t joined = 0;                          ///< nodes that have joined the running job
   size_t admitted_again = 0;                  ///< joiners on a host whose worker had diverged
-  /// By (step, layer, logical shard): the last view that summed the shard, and how often that view
-  /// did.
+  /// By (global batch, layer, logical shard): the last view in which a worker contributed the
+  /// shard, and the number of its contributions in that view.
   std::map<std::tuple<uint64_t, uint32_t, uint32_t>, std::pair<uint32_t, uint64_t>> given;
   /// The coordinator's states in order, each with the time of the first event in that state.
   std::vector<std::pair<Coordinator::State, Time>> states;

@@ -22,7 +22,8 @@ float ComputeModel::made_up(uint64_t step, uint64_t shard, uint32_t layer, uint3
                             uint64_t element) const {
   const uint64_t at = mixed(seed_ ^ mixed(step * kMixStep + shard)) + (uint64_t{layer} << 48) +
                       (uint64_t{tensor} << 40) + element;
-  // 24 bits: sums of such numbers are rounded, so a wrong order changes them.
+  // The values have 24 bits. So their sums are rounded, and a wrong order of additions changes the
+  // bits.
   return static_cast<float>(static_cast<int64_t>(mixed(at) >> 40) - (1 << 23)) * 0x1p-23f;
 }
 

@@ -16,7 +16,7 @@ using Replica = std::vector<std::vector<std::vector<float>>>;
 
 class ComputeModel {
  public:
-  /// `plan` must outlive it.
+  /// `plan` must outlive this object.
   ComputeModel(const Plan& plan, uint64_t seed) : plan_(plan), seed_(seed) {}
 
   Replica initial_values() const;

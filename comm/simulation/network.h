@@ -23,11 +23,12 @@ class SimulatedNetwork {
   /// nodes are added, hosts must be numbered from 0 without a gap.
   int add_node(const std::string& address, uint32_t host);
   Transport& transport(int node);
-  /// `machine` must outlive the network, unless the node crashes before.
+  /// Sets the state machine of a node. `machine` must outlive the network, unless the node crashes
+  /// before.
   void attach(int node, Machine& machine);
 
-  /// Calls `action` on behalf of `node` after `wait`: later if the node is paused, never if it has
-  /// crashed.
+  /// Calls `action` as an event of `node` after `wait`. A paused node calls it after resume(), a
+  /// crashed node never.
   void after(int node, Time wait, std::function<void()> action);
 
   // Faults.
@@ -38,11 +39,11 @@ class SimulatedNetwork {
   void resume(int node);
   /// All open connections between two nodes break.
   void cut(int a, int b);
-  /// Nothing that `from` sends reaches `to` any more, not even the end of a connection. The two
-  /// cannot connect again.
+  /// From now on nothing that `from` sends reaches `to`, not even the end of a connection. The two
+  /// nodes cannot connect again.
   void block(int from, int to) { state_.blocked.insert({from, to}); }
-  /// From now on a large frame between the two is lost, and so are all later frames of that
-  /// connection in that direction.
+  /// From now on a large frame between the two nodes is lost, and so are all later frames of the
+  /// same connection and direction.
   void limit_mtu(int a, int b) { state_.small_mtu.insert({std::min(a, b), std::max(a, b)}); }
   bool is_up(int node) const;
 

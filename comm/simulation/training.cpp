@@ -19,7 +19,8 @@ StepMachine machine_at(int64_t step, const Plan& plan, int64_t in_flight) {
                       .barrier = plan.overlap != Overlap::kPriority});
 }
 
-/// As in WorkerTraining.
+/// Sends the digests of one tensor group if they are due, as WorkerTraining does
+/// (trainer/member/worker_training.h).
 void compare_in_turn(const SimulatedJobOptions& options, Member& member,
                      const SimulatedReplica& replica, int64_t done) {
   const int64_t every = options.digest_every;
@@ -97,7 +98,7 @@ void SimulatedTraining::forward(uint32_t layer) {
 void SimulatedTraining::backward(uint32_t layer) {
   if (layer == 0) return end_of_step();
   callbacks_.after(compute_time(layer - 1, false), [this, layer] {
-    machine_.contributed(layer - 1);  // first, because contribute() may deliver the sum
+    machine_.contributed(layer - 1);  // before contribute(), which may deliver the sum
     contribute(layer - 1, false);
     make_updates();
     backward(layer - 1);
@@ -141,7 +142,8 @@ void SimulatedTraining::count(uint32_t layer, const Contribution& contribution) 
   }
 }
 
-/// As in ClusterExchange.
+/// Passes a contribution to the exchange, at once or at the end of the backward pass, as
+/// ClusterExchange does (trainer/step/cluster_exchange.h).
 void SimulatedTraining::pass_to_exchange(uint32_t layer, const Contribution& contribution) {
   if (contribution.tensor == 0) count(layer, contribution);
   if (world_.options.plan.overlap == Overlap::kNone)

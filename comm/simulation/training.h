@@ -26,11 +26,13 @@ class SimulatedTraining {
     std::function<void()> send_checkpoint;
   };
 
-  /// `world`, `member` and `replica` must outlive it. `seed` randomizes the computation times.
+  /// `world`, `member` and `replica` must outlive this object. `seed` randomizes the computation
+  /// times.
   SimulatedTraining(SimulatedWorld& world, Member& member, SimulatedReplica& replica,
                     Callbacks callbacks, uint64_t seed);
 
-  /// Starts the next step, or ends. `exchange`, of this plan, must outlive the view.
+  /// Begins a view: starts its first step, or ends if all steps are done. `exchange` and its `plan`
+  /// must stay valid until the view ends.
   void begin(WorkerExchange& exchange, const Plan& plan);
   /// The sums of a layer have arrived.
   void arrived(uint64_t step, uint32_t layer);
@@ -73,7 +75,7 @@ class SimulatedTraining {
   StepLimit limit_;
   uint64_t drawn_ = 0;  ///< global batches that the loader has returned
   uint64_t batch_ = 0;  ///< the batch of the current step
-  /// With their layers. Used for Overlap::kNone.
+  /// With Overlap::kNone: contributions and their layers, held back until the backward pass ends.
   std::vector<std::pair<uint32_t, Contribution>> held_back_;
   std::optional<uint32_t> gate_;  ///< the layer whose forward pass waits
   bool undecided_ = false;        ///< waits until the coordinator decides the last step

@@ -140,7 +140,7 @@ void SimulatedWorker::started(uint64_t) {
 
 // ---- after a node failure
 
-/// Cancels all pending actions.
+/// Cancels all pending actions of the view (stops_), then leaves the view.
 void SimulatedWorker::reconfigure(const NodeFailure&) {
   stopped_ = true;
   ++stops_;

@@ -21,12 +21,13 @@ class SimulatedWorker final : public MemberHost {
 
   Member& member() { return member_; }
   bool over() const { return over_; }
-  /// Whether it has the job's values. A joiner of a running job receives them from another worker.
+  /// Whether the worker has the job's values. A joiner of a running job receives them from another
+  /// worker.
   bool has_values() const { return has_values_ || member_.view() <= 1; }
   const SimulatedTraining& training() const { return training_; }
   uint32_t digest() const { return replica_.digest(); }
   const std::optional<NodeFailure>& failure() const { return failure_; }
-  /// The exchange of its last view; null before the first.
+  /// The exchange of the worker's last view; null before the first view.
   const WorkerExchange* exchange() const { return payload_.exchange(); }
 
   void welcomed(uint16_t rank, const Json&) override;

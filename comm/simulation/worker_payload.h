@@ -17,14 +17,14 @@ namespace poseidon::comm {
 /// the values of a job that the worker has joined.
 class SimulatedWorkerPayload final : public PayloadReceiver {
  public:
-  /// A view begins.
+  /// Begins a view.
   void open(std::unique_ptr<WorkerExchange> exchange) {
     exchange_ = std::move(exchange);
     intake_.reset();
   }
-  /// The exchange of its last view; null before the first.
+  /// The exchange of the worker's last view; null before the first view.
   WorkerExchange* exchange() const { return exchange_.get(); }
-  /// Values will arrive in this memory; `on_complete` is called when all have arrived.
+  /// Values will arrive in the memory `values`. Calls `on_complete` when all have arrived.
   void expect(std::vector<std::span<std::byte>> values, std::function<void()> on_complete) {
     intake_.emplace(std::move(values));
     on_complete_ = std::move(on_complete);

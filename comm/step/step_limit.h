@@ -6,7 +6,7 @@
 namespace poseidon::comm {
 
 /// Limits the steps of a worker to the end of the job. If the job must halt, or joiners wait, all
-/// workers agree on an earlier step. Steps are counts of steps done.
+/// workers agree on an earlier step. All arguments are numbers of steps done.
 class StepLimit {
  public:
   enum class Next {
@@ -29,6 +29,7 @@ class StepLimit {
   /// Promises to start at most one more step until halt() or pause() is called. Returns the number
   /// of steps done after that step.
   int64_t offer() { return limit_ = std::min(begun_ + 1, last_); }
+  /// The job ends after `last` steps.
   void halt(int64_t last) {
     halted_ = last < last_;
     limit_ = last_ = last;

@@ -8,10 +8,9 @@
 namespace poseidon::comm {
 
 /// Tracks the step of each layer of one worker. It decides when a layer's parameters may be read,
-/// which update is due, and which step is complete. Layers are numbers, in the order in which the
-/// forward pass needs them. Steps count from 0. It knows no net and does no I/O.
-///
-/// With staleness s, step t is computed with exactly the sums of the steps up to t - 1 - s. A
+/// which update is due, and which step is complete. Layers are identified by their index in the
+/// order of the forward pass. Steps count from 0. This class does no I/O and does not access the
+/// net. With staleness s, step t is computed with exactly the sums of the steps up to t - 1 - s. A
 /// layer's update is written next to its old values, so it can be reverted. All layers make the
 /// update of one step before any layer makes the update of the next step. A step that cannot be
 /// completed therefore leaves the last complete step intact.
@@ -20,14 +19,14 @@ class StepMachine {
   struct Options {
     size_t layers = 0;
     int64_t done = 0;       ///< steps done at the start
-    int64_t in_flight = 0;  ///< number of last steps with sums, but without updates
+    int64_t in_flight = 0;  ///< the last done steps whose updates are not made yet
     int64_t staleness = 0;
     /// Barrier: all sums of a step must arrive before its first update.
     bool barrier = false;
   };
   explicit StepMachine(const Options& options);
 
-  // Events.
+  // Events, which the caller reports.
   /// This worker has enqueued all its contributions to the layer's sums of the current step.
   void contributed(size_t layer);
   /// The current step is computed: every layer has contributed to it.
@@ -42,7 +41,8 @@ class StepMachine {
   // State that follows from the events.
   /// Whether the layer's parameters are those with which the current step is computed.
   bool open(size_t layer) const { return layers_[layer].updated >= goal(layer); }
-  /// A layer whose update is due: `wanted` if it is due, else the first layer in forward order.
+  /// Returns a layer whose update is due: `wanted` if its update is due, else the first such layer
+  /// in forward order. nullopt: no update is due.
   std::optional<size_t> due(size_t wanted) const;
   std::optional<size_t> due() const;
   /// The step whose sums the layer's next update applies.
@@ -71,7 +71,7 @@ class StepMachine {
   struct Layer {
     int64_t arrived = 0;       ///< steps whose sums have arrived
     int64_t updated = 0;       ///< steps whose updates are made
-    bool contributed = false;  ///< to the current step
+    bool contributed = false;  ///< whether the layer has contributed to the current step
     bool has_older = false;    ///< the values before its last update still exist
   };
 
