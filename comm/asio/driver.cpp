@@ -42,8 +42,7 @@ std::string with_port_of(const std::string& listening, const std::string& advert
 void do_not_preempt() {
   if (::sched_getscheduler(0) != SCHED_OTHER) return;  // another policy was set on purpose
   const sched_param none{};
-  ::pthread_setschedparam(::pthread_self(), SCHED_BATCH,
-                          &none);  // if refused: more context switches
+  ::pthread_setschedparam(::pthread_self(), SCHED_BATCH, &none);  // if refused: only slower
 }
 
 }  // namespace
@@ -223,7 +222,7 @@ class AsioTransport::Driver final : public ChannelOwner {
     } catch (...) {
       if (!options_.on_failure) throw;
       const std::exception_ptr thrown = std::current_exception();
-      end();  // otherwise other transports read memory that the owner then frees
+      end();  // otherwise other transports may read memory that the owner frees
       options_.on_failure(thrown);
     }
   }

@@ -16,9 +16,8 @@ namespace poseidon::comm {
 struct TransportLimits {
   std::chrono::milliseconds connect{5000};    ///< time limit until a connection is open
   std::chrono::milliseconds handshake{5000};  ///< time limit until the peer is authenticated
-  std::chrono::milliseconds linger{
-      1000};                     ///< time limit after close(), until urgent frames are sent
-  size_t unauthenticated = 256;  ///< accepted connections that are not authenticated yet
+  std::chrono::milliseconds linger{1000};  ///< time limit of close(), until urgent frames are sent
+  size_t unauthenticated = 256;            ///< accepted connections that are not authenticated yet
 };
 
 /// PEM files with which a node proves its identity and verifies its peers. Either all three are

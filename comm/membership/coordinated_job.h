@@ -110,7 +110,7 @@ class CoordinatedJob {
   int64_t step_under_way() const;
   NodeFailure failure_of(const MemberRecord& member, NodeFailure::Kind kind,
                          const std::string& why) const;
-  /// A failure of the coordinator itself, or of a node that is not a member.
+  /// Makes the failure of the coordinator itself, or of a node that is not a member.
   NodeFailure failure_of(NodeId node, NodeFailure::Kind kind, const std::string& why) const;
 
   const CoordinatorOptions options;

@@ -101,7 +101,7 @@ class CheckpointReceiver {
   virtual void not_saved(uint16_t /*worker*/, const std::string& /*why*/) {}
 };
 
-/// Receives the events of a job, for logs and displays.
+/// Receives the events of a job.
 class JobObserver {
  public:
   virtual ~JobObserver() = default;

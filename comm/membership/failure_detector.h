@@ -14,7 +14,7 @@ namespace poseidon::comm {
 /// Decides which nodes have failed, and whether the job then fails or is reconfigured. The input is
 /// the coordinator's own detection and the members' reports. The coordinator's detection is final.
 /// Reports of members about each other are collected until the coordinator itself would have
-/// detected a failure. If it has detected none, a smallest set of nodes that explains the reports
+/// detected a failure. If it has detected none, a minimal set of nodes that explains the reports
 /// counts as failed (Suspicion).
 class FailureDetector {
  public:

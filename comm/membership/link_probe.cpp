@@ -9,7 +9,7 @@ namespace poseidon::comm {
 
 namespace {
 
-/// Values of FrameHeader::chunk: a frame of the load, or the reply to one.
+/// Values of FrameHeader::chunk: a frame that loads the link, or its reply.
 constexpr uint32_t kLoad = 0, kEcho = 1;
 
 /// The body of all probe frames; its content has no meaning.

@@ -61,8 +61,8 @@ class Membership {
   void become_member(uint16_t rank);
   /// Sets the maximum numbers of workers and servers, for the time before the members are known.
   void expect_at_most(int64_t workers, int64_t servers);
-  /// Whether a node may be a member: listed in the roster, or, before the roster arrives, of a
-  /// permitted rank.
+  /// Whether a node may be a member. The roster decides. Before the roster arrives, the rank must
+  /// be below the maximum number of its role.
   bool may_be_member(NodeId node) const;
   /// Disconnects from all peers, because the next view may have other peers.
   void leave_view();

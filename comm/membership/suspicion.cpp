@@ -112,8 +112,7 @@ std::vector<NodeId> Suspicion::minimal_failed_set(const CanContinue& can_continu
 }
 
 NodeFailure Suspicion::failure_of(NodeId node, bool is_established) const {
-  const Report* report =
-      nullptr;  // prefers a report with a reason, then by another node, then the first
+  const Report* report = nullptr;  // the best one by tells_more_of(), else the first
   Nodes others;
   bool unreached = false;
   for (const Report& each : reports_) {

@@ -9,8 +9,8 @@
 /// Divides the tensors that the parameter server sums into chunks, and assigns chunks to servers.
 namespace poseidon::comm {
 
-/// Tensors of fewer bytes share chunks with their neighbors. It is also the smallest permitted
-/// limit on a chunk's bytes.
+/// Tensors of fewer bytes share chunks with their neighbors. The permitted limits on a chunk's
+/// bytes begin with this number.
 inline constexpr int64_t kSmallBytes = 64 * 1024;
 /// The fewest bytes of a piece, if a tensor is divided only to distribute it over all servers.
 /// Smaller pieces would cost more processor time, because each frame has a fixed cost.

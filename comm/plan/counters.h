@@ -4,7 +4,7 @@
 
 namespace poseidon::comm {
 
-/// Counters of one process's data plane.
+/// Counters of the bulk frames of one process.
 struct TrafficCount {
   uint64_t bytes_sent = 0, bytes_received = 0;  ///< payload
   uint64_t repeated = 0;  ///< frames dropped because their content was already received

@@ -11,7 +11,7 @@ namespace poseidon::comm {
 /// each_step once.
 struct WorkerStepTime {
   double each_shard = 1, each_step = 0;
-  int64_t devices = 1;  ///< of the worker, at least one shard each
+  int64_t devices = 1;  ///< of the worker; each has at least one shard
   double step_of(int64_t shards) const {
     return each_step + each_shard * static_cast<double>((shards + devices - 1) / devices);
   }

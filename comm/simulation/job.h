@@ -113,8 +113,7 @@ struct SimulatedJobResult {
   std::vector<int64_t> unagreed;
   std::map<int64_t, uint32_t> agreed;  ///< digests of steps that all workers agreed on
   std::vector<std::string> warnings;   ///< of the coordinator
-  std::vector<NodeId>
-      given_up;  ///< members for which the coordinator stopped waiting at the end of the job
+  std::vector<NodeId> given_up;  ///< members for which the coordinator no longer waited at the end
   uint64_t events = 0, frames = 0;
   uint64_t repeated = 0, outdated = 0;
   Time duration{0};                         ///< until the coordinator's end, or the end of the run

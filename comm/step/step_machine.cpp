@@ -48,7 +48,8 @@ int64_t StepMachine::goal(size_t layer) const {
   return contributed - staleness_ - (mutated(Mutation::kEarlyGate) ? 1 : 0);
 }
 
-/// Whether updates of `step` may begin. With a barrier, all layers must have their sums of `step`.
+/// Whether updates of `step` may begin. With a barrier, all layers must need this update and have
+/// their sums of `step`.
 bool StepMachine::may_begin(int64_t step) const {
   if (!barrier_) return true;
   for (size_t layer = 0; layer < layers_.size(); ++layer)

@@ -10,7 +10,9 @@ namespace poseidon::comm {
 /// Tracks the step of each layer of one worker. It decides when a layer's parameters may be read,
 /// which update is due, and which step is complete. Layers are identified by their index in the
 /// order of the forward pass. Steps count from 0. This class does no I/O and does not access the
-/// net. With staleness s, step t is computed with exactly the sums of the steps up to t - 1 - s. A
+/// net.
+///
+/// With staleness s, step t is computed with exactly the sums of the steps up to t - 1 - s. A
 /// layer's update is written next to its old values, so it can be reverted. All layers make the
 /// update of one step before any layer makes the update of the next step. A step that cannot be
 /// completed therefore leaves the last complete step intact.
@@ -19,7 +21,7 @@ class StepMachine {
   struct Options {
     size_t layers = 0;
     int64_t done = 0;       ///< steps done at the start
-    int64_t in_flight = 0;  ///< the last done steps whose updates are not made yet
+    int64_t in_flight = 0;  ///< number of done steps whose updates are not made yet
     int64_t staleness = 0;
     /// Barrier: all sums of a step must arrive before its first update.
     bool barrier = false;

@@ -191,7 +191,7 @@ struct NodeFailure {
     kStall,     ///< a node answers but makes no progress
     kDiverged,  ///< replicas differ; `who` is the coordinator if the wrong replica is unknown
     kError,     ///< a node reports a local error: a loss that is not finite, a full disk
-    kLeft,      ///< a node was asked to end
+    kLeft,      ///< the process of a node was asked to end
     kJoined,    ///< no failure: the view ends so that a node can join
     /// Two nodes never reached each other. In a member's report `why` is the transport's reason,
     /// and `who` the called node. From the coordinator `why` is a complete sentence.

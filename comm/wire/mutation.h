@@ -12,8 +12,7 @@ enum class Mutation : int {
   kOldView = 3,              ///< frames of an older view are accepted
   kTornStep = 4,             ///< a checkpoint after a node failure holds layers of two steps
   kNoDeadline = 5,           ///< the job waits without a limit for a node that hangs
-  kNoNextBest =
-      6,  ///< if the survivor that must send the checkpoint fails too, no other survivor is asked
+  kNoNextBest = 6,       ///< if the survivor asked for the checkpoint fails, no other one is asked
   kEarlyGate = 7,        ///< a step is computed with parameters that lack the latest update
   kNoAgreement = 8,      ///< a checkpoint is written before all workers agree on its content
   kNoTrust = 9,          ///< after a node failure a survivor's checkpoint is not written

@@ -5,7 +5,7 @@
 
 namespace poseidon::comm {
 
-/// Sends the frames of the data plane to the nodes of the job.
+/// Sends bulk frames to the nodes of the job.
 class Outlet {
  public:
   virtual ~Outlet() = default;

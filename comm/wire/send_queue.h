@@ -31,7 +31,8 @@ class SendQueue {
   Priority first_priority() const { return by_priority_.begin()->first; }
   const OutFrame& first() const { return by_priority_.begin()->second.front(); }
   OutFrame pop();
-  /// Drops all frames except the urgent ones. Copies the urgent frames' bodies that have no owner.
+  /// Drops all frames except the urgent ones. Copies the urgent bodies that have no owner, so the
+  /// caller may reuse their memory.
   void keep_urgent();
   void clear() { by_priority_.clear(); }
 
@@ -43,7 +44,7 @@ class SendQueue {
 /// later frame overtakes them.
 class SendBatch {
  public:
-  /// A batch of this many frames or bytes is full. Its writer may set another limit of bytes.
+  /// A batch of this many frames or bytes is full. full() accepts another limit of bytes.
   static constexpr size_t kMaxFrames = 32;
   static constexpr size_t kEnoughBytes = 64 * 1024;
 
