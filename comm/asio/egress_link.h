@@ -32,7 +32,7 @@ class EgressLink {
   /// Returns whether the connection may queue a bulk frame now. If not, and `waits` is true, the
   /// link later reserves a grant for the connection and calls may_send().
   bool request(Sender sender, Priority priority, uint64_t bytes, bool waits);
-  /// Reports that the connection does not wait any more.
+  /// Reports that the connection does not wait any more. Releases its unused grant, if any.
   void withdraw(Sender sender);
   /// Reports that the queued bytes of the connection are sent or nearly sent.
   void drained(Sender sender);

@@ -36,7 +36,7 @@ struct LayerTraffic {
   int64_t rows = 0, columns = 0;       ///< its weight as a matrix: outputs x inputs of one output
   bool linear = false;                 ///< fully connected, and its weight is among the tensors
   std::vector<TensorTraffic> tensors;  ///< for a linear layer the weight, then the bias, if any
-  bool may_use_factors = false;        ///< linear, with an unshared weight and one kind of device
+  bool may_use_factors = false;        ///< linear, and no other layer uses its weight
   bool is_shared = false;              ///< several layers of the network use its parameters
   SchemeRule forced = SchemeRule::kAuto;  ///< the rule in the network file
 };

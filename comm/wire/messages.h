@@ -187,7 +187,7 @@ struct Paused {
 /// Why a job, or a view of it, ends early: a node failure or a joiner.
 struct NodeFailure {
   enum class Kind : uint8_t {
-    kPeer,      ///< a node failed: broken connection, silence, a frame that breaks the protocol
+    kPeer,      ///< a node failed: broken connection, silence, a frame that violates the protocol
     kStall,     ///< a node answers but makes no progress
     kDiverged,  ///< replicas differ; `who` is the coordinator if the wrong replica is unknown
     kError,     ///< a node reports a local error: a loss that is not finite, a full disk

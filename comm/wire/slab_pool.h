@@ -17,8 +17,8 @@ class SlabPool {
   };
 
   SlabPool();
-  /// Returns memory for `elements` values, uninitialized. It returns to the pool when its last
-  /// owner releases it.
+  /// Returns uninitialized memory for `elements` values. The memory returns to the pool when its
+  /// last owner releases it.
   std::shared_ptr<Slab> take(uint64_t elements);
   /// Bytes of all slabs in use.
   uint64_t bytes_in_use() const;
