@@ -6,10 +6,10 @@ namespace poseidon::comm {
 /// - Within a host: Reno, which every kernel has.
 /// - Between hosts: the system's choice, unless that is BBR. Then CUBIC if it is permitted, else
 ///   Reno.
-/// BBR paces by a rate that it estimates for each connection. Within a host this sets a timer for
-/// each segment, which costs a third of a transfer's processor time. If many hosts send to each
-/// other at the same time, some BBR connections get far less than a fair rate, and all nodes wait
-/// for them.
+/// BBR paces each connection by an estimated rate. Within a host, pacing needs a timer for each
+/// segment, which costs a third of a transfer's processor time. If many hosts send to each other at
+/// the same time, some BBR connections get far less than a fair rate. Then all nodes wait for these
+/// connections.
 void choose_congestion_control(int socket, bool leaves_host);
 
 }  // namespace poseidon::comm

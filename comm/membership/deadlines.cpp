@@ -21,7 +21,7 @@ constexpr Time kMeasurement = 60s;
 /// Limit on the time without a tensor from a worker that sends its in-memory checkpoint. The worker
 /// has no other task.
 constexpr Time kMaxForMemoryCheckpoint = 60s;
-/// Limit on the time until the joiners of a view are ready; three timeouts if those are longer.
+/// Limit on the time until the joiners of a view are ready, or three timeouts if longer.
 /// kTransferTimeFactor times the transfer time of the values is added.
 constexpr Time kMinForJoiners = 60s;
 constexpr int kTransferTimeFactor = 4;

@@ -14,9 +14,9 @@ namespace poseidon::comm {
 /// computing and disconnect from their peers. Then the next view begins, with the joiners as
 /// members. In this view the old members revert to the last step that all of them have completed.
 /// Without sums in flight, they still have the values of this step. The reason: the update of a
-/// step begins only after all members have contributed to the step, and each member contributes
-/// only after it has completed the step before. With sums in flight, and after a replica
-/// divergence, all members return to the last checkpoint.
+/// step begins only after all members have contributed to the step. Each member contributes only
+/// after it has completed the step before. With sums in flight, and after a replica divergence, all
+/// members return to the last checkpoint.
 class Reconfiguration {
  public:
   /// Publishes the plan of a view in which `survivors` and `joined` continue after `step` steps.

@@ -167,9 +167,9 @@ void SimulatedTraining::end_of_step() {
 
 // ---- between steps
 
-/// Waits until all sums have arrived. Then sends the coordinator the digests of the values for the
-/// next step and of the sums in flight; after the last step, of the final values. If joiners wait,
-/// reports the pause instead. The joiners begin with this state.
+/// Waits until all sums have arrived. Then sends digests to the coordinator: of the values for the
+/// next step and of the sums in flight. After the last step it sends the digests of the final
+/// values. If joiners wait, reports the pause instead. The joiners begin with this state.
 void SimulatedTraining::sync() {
   syncing_ = !machine_.has_all_sums();
   if (syncing_) return;

@@ -82,8 +82,8 @@ void SimulatedWorker::welcomed(uint16_t, const Json&) {
 }
 
 /// "values": this worker is a joiner, and will receive its values. "fetch": the coordinator
-/// requests values for joiners, or, before the first view, this worker's in-memory checkpoint. The
-/// content of the in-memory checkpoint does not matter here.
+/// requests this worker's values for joiners. Before the first view, "fetch" requests this worker's
+/// in-memory checkpoint. The content of the in-memory checkpoint does not matter here.
 void SimulatedWorker::noted(const Note& note) {
   if (note.about == "values") return payload_.expect(replica_.memory(), [this] { ready(); });
   if (note.about != "fetch" || worker_hangs(world_, member_, Work::kSendingCheckpoint)) return;
