@@ -8,30 +8,32 @@
 
 namespace poseidon::data {
 
-/// Selects the auxiliary inputs of a dataset that a batch contains, and defines their layout. The
-/// batch stores one input after another, each with the values of all samples.
+/// Copies the auxiliary inputs (core/auxiliary_input.h) of samples into a batch, and defines their
+/// layout there. The batch stores one input after another, each with the values of all samples.
 class AuxiliaryValues {
  public:
-  /// Throws ConfigError if the dataset does not have an input or has it in another shape.
+  /// `wanted`: the inputs that the network reads, in the order of the batch. Throws ConfigError if
+  /// `data` lacks one of these inputs or stores it in another shape.
   AuxiliaryValues(const DatasetDescription& data, std::span<const AuxiliaryInput> wanted);
 
-  /// Returns the number of values per sample.
+  /// Returns the number of floats per sample in a batch.
   size_t count() const { return count_; }
   /// Destination of a sample's values in a batch.
   struct Place {
-    std::span<float> batch;
-    size_t sample = 0, samples = 0;
+    std::span<float> batch;          ///< all samples
+    size_t sample = 0, samples = 0;  ///< index of the sample; number of samples in the batch
   };
   void put(const Sample& sample, const Place& place) const;
   /// Writes zeros. Used for batch entries without a sample.
   void clear(const Place& place) const;
-  /// Mixes the second sample's values into the values at `place`. `lambda` is the second sample's
-  /// weight.
+  /// Applies mixup or CutMix: adds lambda times the values of `second_sample` to 1 - lambda times
+  /// the values at `place`.
   void mix(const Sample& second_sample, double lambda, const Place& place) const;
 
  private:
   struct Part {
-    size_t from = 0;  ///< offset in the sample's bytes
+    size_t from = 0;  ///< offset in Sample::extras, in bytes
+    /// Floats per sample: of this input; of all inputs before it in the batch.
     size_t count = 0, before = 0;
   };
   std::span<const std::byte> bytes_of(const Part& part, const Sample& sample) const;

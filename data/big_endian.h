@@ -6,7 +6,7 @@
 
 namespace poseidon::data {
 
-/// Returns the 32-bit big-endian number in the 4 bytes at `at`.
+/// Returns the 32-bit big-endian number at byte offset `at`.
 inline uint32_t big_endian(std::span<const std::byte> bytes, size_t at) {
   uint32_t value = 0;
   for (size_t i = 0; i < 4; ++i) value = (value << 8) | std::to_integer<uint32_t>(bytes[at + i]);

@@ -13,13 +13,14 @@ namespace {
 constexpr size_t kCifarSide = 32, kArea = kCifarSide * kCifarSide, kPixels = 3 * kArea;
 constexpr uint64_t kMaxFileBytes = uint64_t{2} << 30;
 
-/// Converts planes to interleaved pixels.
+/// Appends an image's three channel planes as interleaved pixels.
 void append_interleaved(std::span<const std::byte> planes, std::vector<std::byte>& out) {
   for (size_t i = 0; i < kArea; ++i)
     for (size_t c = 0; c < 3; ++c) out.push_back(planes[c * kArea + i]);
 }
 
-/// Returns `folder`, or the archive's folder `inner` inside it.
+/// Returns the folder that contains `first_file`: `folder`, or its subfolder `inner`, which the
+/// original archive contains.
 fs::path find_folder(const fs::path& folder, const char* inner, const std::string& first_file) {
   std::error_code ignored;
   for (const fs::path& candidate : {folder, folder / inner})

@@ -11,9 +11,9 @@ namespace {
 
 int64_t rounded(double value) { return std::max<int64_t>(1, std::llround(value)); }
 
-/// Draws a random region: the area is uniform, the aspect ratio is uniform in its logarithm. If
-/// none of ten attempts fits the image, returns the center region with the nearest allowed aspect
-/// ratio.
+/// Draws a random region. Its area and the logarithm of its aspect ratio have uniform
+/// distributions. If none of ten attempts fits the image, returns the largest centered region with
+/// the allowed aspect ratio that is nearest to that of the image.
 Box random_box(const TransformConfig::RandomResizedCrop& crop, int64_t height, int64_t width,
                RandomStream& random) {
   const double whole = static_cast<double>(height) * static_cast<double>(width);
@@ -66,8 +66,9 @@ std::array<int64_t, 2> scaled_size(const TransformConfig& config, int64_t height
   return {scaled(height), scaled(width)};
 }
 
-/// Returns the crop's first cell on one axis, relative to the unpadded image. The crop has `wanted`
-/// cells, the image `extent` cells.
+/// Returns the first row or column of the crop, relative to the image without padding. `wanted` is
+/// the size of the crop on this axis, `extent` that of the image. The crop is centered if `random`
+/// is null.
 int64_t place(int64_t extent, int64_t wanted, int64_t padding, RandomStream* random) {
   const int64_t room = extent + 2 * padding - wanted;
   const int64_t offset =

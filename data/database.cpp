@@ -54,7 +54,8 @@ class Database final : public SampleStream {
   int64_t size() const override { return static_cast<int64_t>(entries_->count()); }
 
  private:
-  /// Calls `act`. Adds the file and the number of samples read to its errors.
+  /// Calls `act`. Adds the file, and the number of samples read so far, to the message of a
+  /// RunError.
   template <class Act>
   bool with_place(const Act& act) {
     try {
@@ -72,7 +73,7 @@ class Database final : public SampleStream {
   std::optional<EntryReader> entries_;
   std::vector<AuxiliaryInput> extras_;  ///< auxiliary inputs of the last sample
   std::string key_;
-  std::vector<std::byte> value_;  ///< the last entry's message; sample.bytes may point into it
+  std::vector<std::byte> value_;  ///< the last entry's Datum; sample.bytes may point into it
 };
 
 }  // namespace

@@ -14,15 +14,16 @@ enum class DatabaseType : uint8_t { kLmdb, kLevelDb, kHdf5 };
 
 struct DatabaseOptions {
   std::filesystem::path programs;  ///< folder of the reader programs, such as poseidon-read-lmdb
-  bool bgr_to_rgb = false;
+  bool bgr_to_rgb = false;         ///< reverse the channel order of pixels
   std::vector<std::string> extras = {};  ///< HDF5 datasets read in addition to "data" and "label"
+  /// The longest time without bytes from the reader program; see ReaderProcess.
   std::chrono::milliseconds stall_limit{120'000};
 };
 
 /// Opens the samples of a Caffe database, in key order, or of an HDF5 file, in row order. A
 /// separate process reads the file, so damaged data can crash only that process. Throws ConfigError
-/// if this build has no reader program for the type. Throws RunError "PATH: ..." if the file cannot
-/// be read.
+/// if `path` does not exist or this build has no reader program for the type. Throws RunError
+/// "PATH: ..." if the file cannot be read.
 std::unique_ptr<SampleStream> open_database(DatabaseType type, const std::filesystem::path& path,
                                             const DatabaseOptions& options);
 

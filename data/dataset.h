@@ -36,7 +36,7 @@ class Dataset {
   /// Reads sample `index` (0 <= index < samples) into `sample`. Throws CorruptSample if this sample
   /// cannot be used. Throws RunError if the read fails for another reason.
   virtual void read(int64_t index, Sample& sample) const = 0;
-  /// Returns the bytes of samples, or of an index of samples, that the dataset stores in memory.
+  /// Returns the bytes of memory that the dataset uses for samples or for an index of samples.
   virtual size_t memory_bytes() const { return 0; }
   /// Returns the sample's name for messages: "train/cat/0001.jpg", "train-images-idx3-ubyte #17".
   virtual std::string name(int64_t index) const = 0;

@@ -18,10 +18,10 @@ namespace poseidon::data {
 enum class OnError : int { kStop, kSkip };
 
 /// Configuration of "data.train" or "data.test" of a job: the dataset and the preprocessing of its
-/// samples.
+/// samples. A member whose comment lists dataset types applies only to these types.
 struct DatasetConfig {
-  std::string type;             ///< one of the dataset types; required
-  std::string path;             ///< all types except digits and random
+  std::string type;             ///< "mnist", "images", "records", ...; required
+  std::string path;             ///< for all types except digits and random
   std::string split = "train";  ///< "train" or "test"; mnist, cifar10, cifar100, digits
   bool pairs = false;   ///< samples are pairs of images; see make_pairs (data/pair_dataset.h)
   bool shuffle = true;  ///< new order in each epoch; testing always uses index order

@@ -13,7 +13,7 @@ namespace poseidon::data {
 
 namespace {
 
-/// Field numbers of the message.
+/// Field numbers of Caffe's message Datum.
 enum DatumField : uint32_t {
   kChannelsField = 1,
   kHeightField = 2,
@@ -22,11 +22,11 @@ enum DatumField : uint32_t {
   kLabelField = 5,
   kFloatField = 6,
   kEncodedField = 7,
-  kExtraField = 100  ///< a nested message with name, extents and values
+  kExtraField = 100  ///< nested message with name, extents and values; not in Caffe's Datum
 };
 enum ExtraField : uint32_t { kNameField = 1, kExtentField = 2, kValuesField = 3 };
 
-constexpr int64_t kMaxChannels = 255;  // limit of a record
+constexpr int64_t kMaxChannels = 255;  // a record set stores the number in 8 bits
 
 float float_at(const std::byte* at) {
   uint32_t bits = 0;
@@ -140,7 +140,7 @@ void check_values(size_t got, size_t expected, const Datum& datum, const std::st
                              datum.channels, "x", datum.height, "x", datum.width, ", got ", got));
 }
 
-/// Converts a float that must already be an 8-bit value.
+/// Converts a float to a pixel. Throws CorruptSample unless the float is an integer from 0 to 255.
 std::byte pixel_of(float value, const std::string& name) {
   if (!(value >= 0 && value <= 255 && value == std::floor(value)))
     throw CorruptSample(text(name, ": expected integers from 0 to 255, as a record set stores ",
@@ -148,7 +148,8 @@ std::byte pixel_of(float value, const std::string& name) {
   return static_cast<std::byte>(static_cast<uint8_t>(value));
 }
 
-/// `pixel(i)` returns value i in the layout channels x height x width.
+/// Writes the datum's values to `sample` as height x width x channels. `pixel(i)` returns value i
+/// in the layout channels x height x width.
 template <class Pixel>
 void interleave(const Datum& datum, bool bgr_to_rgb, const Pixel& pixel, Sample& sample) {
   const auto channels = static_cast<size_t>(datum.channels);
@@ -196,7 +197,7 @@ std::vector<std::byte> encode_datum(const Datum& datum) {
   append_number(kWidthField, datum.width, out);
   if (!datum.bytes.empty()) append_bytes(kDataField, datum.bytes, out);
   if (datum.label) append_number(kLabelField, *datum.label, out);
-  if (!datum.floats.empty())  // the processor has protobuf's byte order
+  if (!datum.floats.empty())  // in memory and in protobuf, floats are little-endian
     append_bytes(kFloatField, std::as_bytes(std::span(datum.floats)), out);
   if (datum.encoded) append_number(kEncodedField, 1, out);
   for (const Datum::NamedValues& extra : datum.extras) append_extra(extra, out);

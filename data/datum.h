@@ -36,14 +36,15 @@ Datum parse_datum(std::span<const std::byte> message, const std::string& name);
 std::vector<std::byte> encode_datum(const Datum& datum);
 
 /// Fills `sample` with the datum's label and its image file, or its pixels as height x width x
-/// channels. `sample.bytes` may point into the memory of `datum`. Floats must be whole numbers from
-/// 0 to 255. `bgr_to_rgb` reverses the channel order of 3-channel pixels. Throws CorruptSample
-/// whose message begins with `name`.
+/// channels. `sample.bytes` may point into the message from which `datum` was parsed. Floats must
+/// be whole numbers from 0 to 255. `bgr_to_rgb` reverses the channel order of 3-channel pixels.
+/// Throws CorruptSample whose message begins with `name` if the datum has no valid label, or if its
+/// values do not fit its shape.
 void fill_from_datum(const Datum& datum, bool bgr_to_rgb, const std::string& name, Sample& sample);
 
 /// Copies the datum's auxiliary inputs into `sample`, one after another, and returns their names
-/// and shapes. Throws CorruptSample whose message begins with `name` if values and shape differ in
-/// size.
+/// and shapes. Throws CorruptSample whose message begins with `name` if an input is invalid, or if
+/// its values do not fit its shape.
 std::vector<AuxiliaryInput> copy_auxiliary_inputs(const Datum& datum, const std::string& name,
                                                   Sample& sample);
 

@@ -32,7 +32,8 @@ Stroke arc(Point center, float radius_x, float radius_y, float from, float to) {
   return stroke;
 }
 
-/// The forms of each digit in a box of 0 to 1; each sample uses a random one.
+/// One form of a digit: strokes in the unit square, y downwards. make_glyphs() returns several
+/// forms of each digit. Each sample draws one of them.
 using Glyph = std::vector<Stroke>;
 std::vector<std::vector<Glyph>> make_glyphs() {
   const Glyph zero{arc({0.5f, 0.5f}, 0.3f, 0.48f, 0, 360)};
@@ -80,7 +81,7 @@ std::vector<std::vector<Glyph>> make_glyphs() {
           {eight, slim_eight}, {nine, hooked_nine}};
 }
 
-/// Maps the glyph's box to pixels: scale, slant, rotation, shift.
+/// Affine map from the unit square of a glyph to pixels: scale, slant, rotation and shift.
 struct Placement {
   float xx, xy, yx, yy, dx, dy;
   Point operator()(Point p) const {
@@ -111,8 +112,8 @@ float squared_distance(Point p, Point a, Point b) {
   return ex * ex + ey * ey;
 }
 
-/// For each pixel within reach of a stroke: the squared distance from its center to the nearest
-/// stroke.
+/// For each pixel: the squared distance from the center of the pixel to the nearest stroke. Far
+/// from all strokes, any large value.
 using Distances = std::array<float, kDigitSide * kDigitSide>;
 
 void draw_line(Point a, Point b, float reach, Distances& distances) {
@@ -175,7 +176,7 @@ class Digits final : public Dataset {
   const DatasetDescription& description() const override { return description_; }
 
   void read(int64_t index, Sample& sample) const override {
-    // Streams 2 (train) and 3 (test) of this purpose; PairDataset uses stream 1.
+    // Streams 2 (train) and 3 (test), because PairDataset uses stream 1 of the same purpose.
     RandomStream random(seed_, RandomPurpose::kGeneration, 2 + stream_,
                         static_cast<uint64_t>(index));
     sample.label = static_cast<int32_t>(index % 10);

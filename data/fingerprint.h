@@ -11,8 +11,8 @@
 
 namespace poseidon::data {
 
-/// Hashes the data that identify a dataset. Each part is hashed with its length, so two different
-/// lists of parts never have the same bytes.
+/// Hashes the data that identify a dataset. The hashed bytes include the lengths of strings and
+/// lists, so different data never have the same bytes.
 class Fingerprint {
  public:
   void add(uint64_t number) {

@@ -72,7 +72,7 @@ void inflate(const ByteSource& source, uint64_t most, const std::string& name,
     if (result == Z_STREAM_END) {
       refill();
       if (ended) return;
-      inflateReset(&stream);  // another member follows
+      inflateReset(&stream);  // another gzip member follows
     } else if (ended && count == 0 && (result == Z_OK || result == Z_BUF_ERROR)) {
       fail("the gzip data end too early: the file is truncated");
     } else if (result != Z_OK && result != Z_BUF_ERROR) {

@@ -13,10 +13,10 @@ namespace poseidon::data {
 enum class FileKind : uint8_t {
   kImage,       ///< .jpg, .jpeg, .png, .bmp, .ppm, .pgm, .pnm, in upper or lower case
   kOtherImage,  ///< image of an unsupported format, such as .webp
-  kNone
+  kNone         ///< any other file
 };
 
-/// Returns kNone for a hidden file, whose name begins with a dot.
+/// Returns the kind of a file. A hidden file (is_hidden()) is kNone.
 FileKind file_kind(std::string_view name);
 
 /// Returns the extension in lower case: ".webp" for "a.b.WebP"; "" without a dot.
@@ -30,11 +30,13 @@ bool is_hidden(std::string_view name);
 /// "@eaDir". Such a folder is never part of a dataset, at any depth.
 bool is_system_folder(std::string_view name);
 
-/// Counts the files and folders in a folder of classes, or in an archive of one, that are not
-/// samples. The user may have intended them as samples, so remarks report them.
+/// Counts the files that are not samples in a folder with one folder per class, or in an archive of
+/// such a folder. Also lists its system folders. remarks() reports both, because the user may have
+/// intended the files as samples.
 class IgnoredFiles {
  public:
   void add_other_image(const std::string& class_name, std::string_view file);
+  /// Counts an image that is not in a class folder.
   void add_outside_image() { ++outside_; }
   void add_system_folder(const std::string& path) { system_folders_.insert(path); }
 
@@ -54,8 +56,9 @@ class IgnoredFiles {
   int64_t outside_ = 0;
 };
 
-/// Returns a remark for each class without samples: each class that is not in `filled`. Such a
-/// class keeps its label.
+/// Returns a remark for each class without samples, that is, for each class that is not in
+/// `filled`. A class without samples keeps its label. `ignored` provides the counts of unsupported
+/// images.
 std::vector<std::string> remarks_on_classes(const std::vector<std::string>& classes,
                                             const std::set<std::string>& filled,
                                             const IgnoredFiles& ignored);

@@ -17,8 +17,9 @@ inline bool begins_with(std::span<const std::byte> bytes, std::string_view magic
 /// Size limits of an image. The reader rejects a larger image before it allocates memory.
 inline constexpr uint64_t kMaxEncodedBytes = uint64_t{64} << 20;
 inline constexpr int64_t kMaxImagePixels = int64_t{1} << 26;
-/// Limit for a JPEG file, larger than kMaxImagePixels: the decoder can decode only a part, or a
-/// smaller size. The decoded image has at most kMaxImagePixels.
+/// Limit for the size in a JPEG file. It is larger than kMaxImagePixels, because the JPEG decoder
+/// can decode a part of the image, or a smaller size. The decoded pixels are at most
+/// kMaxImagePixels.
 inline constexpr int64_t kMaxJpegPixels = int64_t{1} << 28;
 
 /// An image of 8-bit pixels, height x width x channels.
@@ -37,9 +38,9 @@ struct Image {
   }
 };
 
-/// Converts interleaved pixels with `channels` channels into `out`, which gets `wanted` channels
-/// and keeps its height and width. Both channel counts are equal, or one is 1 and the other 3. Gray
-/// is repeated; color is weighted as in ITU-R BT.601.
+/// Converts interleaved pixels from `channels` to `wanted` channels, and writes them to `out`,
+/// whose height and width the caller has set. The channel counts are equal, or one is 1 and the
+/// other 3. Gray is repeated in all channels. Color becomes gray with the weights of ITU-R BT.601.
 void convert_channels(const uint8_t* in, int64_t channels, int64_t wanted, Image& out);
 
 /// A rectangle: rows top .. top + height - 1 and columns left .. left + width - 1.

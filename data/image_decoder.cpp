@@ -102,8 +102,9 @@ void ImageDecoder::decode(const Box& box, double shrink, int channels, DecodedPa
   DecodedPart& stored = state_->stored;
   decode_stored(stored_box(box, turn, height, width), shrink, channels, stored);
   apply_orientation(stored.image, turn, out.image);
-  // The decoder may round the extents of the smaller image up. A reversed image is then shifted by
-  // a fraction of a pixel.
+  // Converts an offset of the stored part (DecodedPart::top or left) to the upright image. A
+  // reversed axis counts from the end of the scaled image, at extent * scale. This end may be a
+  // fraction of a pixel, because the decoder rounds extents up.
   const auto begin = [&](bool reverses, double from, int64_t count, int64_t extent) {
     return reverses ? static_cast<double>(extent) * stored.scale - static_cast<double>(count) - from
                     : from;

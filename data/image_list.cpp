@@ -18,8 +18,8 @@ namespace {
 constexpr uint64_t kMaxListBytes = uint64_t{1} << 32;
 constexpr std::string_view kLineBlanks = " \t\r";
 
-/// Calls `take` with each line that is not blank, without leading and trailing blanks, and its
-/// number.
+/// Calls `take(line, number)` for each line that is not blank. `line` has no leading or trailing
+/// blanks. `number` counts all lines from 1.
 template <class Take>
 void for_each_line(std::string_view contents, const Take& take) {
   contents = without_byte_order_mark(contents);

@@ -29,7 +29,8 @@ std::string plain_path(const std::string& path) {
   return out;
 }
 
-/// Returns the name relative to `prefix`, or nullopt if the path is outside it.
+/// Returns the path relative to the folder `prefix`, or nullopt if the path is not inside this
+/// folder.
 std::optional<std::string> name_below(const std::string& path, const std::string& prefix) {
   const std::string plain = plain_path(path);
   if (!prefix.empty() && !plain.starts_with(prefix + "/")) return std::nullopt;
@@ -38,7 +39,8 @@ std::optional<std::string> name_below(const std::string& path, const std::string
   return name;
 }
 
-/// Returns the class folder of a name relative to the prefix.
+/// Returns the class folder, which is the first component of `name`. `name` is relative to the
+/// prefix.
 std::string class_of(const std::string& name) { return name.substr(0, name.find('/')); }
 
 std::string join(const std::set<std::string>& names) {
@@ -56,7 +58,7 @@ void sort_by_name(std::vector<ImageSource::Entry>& entries) {
             [](const auto& a, const auto& b) { return a.name < b.name; });
 }
 
-/// `classes` must be sorted.
+/// Sets the label of each entry to the index of its class in `classes`, which must be sorted.
 void label_entries(std::vector<ImageSource::Entry>& entries,
                    const std::vector<std::string>& classes) {
   for (ImageSource::Entry& entry : entries)
@@ -72,8 +74,8 @@ void check_not_empty(const ImageSource& source, const fs::path& path, const std:
                          "<class>/<file>.jpg (or .png, .bmp, .ppm), got none", hint));
 }
 
-/// Reports a missing prefix and lists the existing ones. `place` is the deepest existing folder of
-/// the prefix, and `folders` are its subfolders.
+/// Throws ConfigError: the folder `prefix` does not exist. The message lists `folders`, the
+/// subfolders of the deepest existing folder `place` of the prefix.
 [[noreturn]] void refuse_prefix(const fs::path& path, const std::string& prefix,
                                 const std::string& place, const std::set<std::string>& folders) {
   throw ConfigError(text(path.string(), ": --prefix: there is no folder \"", printable(prefix),
@@ -144,7 +146,8 @@ class TarSource final : public ImageSource {
   }
 
  private:
-  /// Returns true if a part of the name below the prefix is hidden or a system folder.
+  /// Returns true if a component of `name` is hidden or a system folder. `name` is relative to the
+  /// prefix.
   bool is_ignored(const TarEntry& entry, const std::string& name) {
     for (size_t from = 0, end; from < name.size(); from = end + 1) {
       end = std::min(name.find('/', from), name.size());
@@ -158,7 +161,8 @@ class TarSource final : public ImageSource {
     return false;
   }
 
-  /// `name` is the entry's name relative to the prefix.
+  /// Adds the entry to the class folders, the samples or the ignored files. `name` is relative to
+  /// the prefix.
   void take(const TarEntry& entry, const std::string& name, std::set<std::string>& classes) {
     const bool inside = name.find('/') != std::string::npos;
     if (inside || entry.kind == TarKind::kFolder) {

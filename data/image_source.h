@@ -14,9 +14,9 @@ namespace poseidon::data {
 class ImageSource {
  public:
   struct Entry {
-    std::string name;  ///< "<class>/<file>", relative to the prefix; for a list: the path
+    std::string name;  ///< "<class>/<file>"; for a list: the path as written there
     int32_t label = 0;
-    uint64_t place = 0;  ///< position of the file, defined by the source
+    uint64_t place = 0;  ///< index of the archive entry; for a list: the line
   };
 
   virtual ~ImageSource() = default;
@@ -31,10 +31,10 @@ class ImageSource {
   virtual void read(const Entry& entry, std::vector<std::byte>& out) const = 0;
 };
 
-/// Opens a folder, a .tar or a .tar.gz. Uses only the files in `prefix` (a path inside; "" for all)
-/// that are not hidden and not in a system folder. Decompresses a compressed archive into an
-/// unnamed temporary file in `work_folder`. Throws ConfigError if there are no images, RunError if
-/// the archive is damaged.
+/// Opens a folder, a .tar or a .tar.gz. Uses only the files in the folder `prefix` inside the
+/// source ("" for all), except hidden files and files in system folders. Decompresses a compressed
+/// archive into an unnamed temporary file in `work_folder`. Throws ConfigError if there are no
+/// images, RunError if the archive is damaged.
 std::unique_ptr<ImageSource> open_image_source(const std::filesystem::path& path,
                                                const std::string& prefix,
                                                const std::filesystem::path& work_folder);

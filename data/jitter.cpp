@@ -35,7 +35,8 @@ void change_saturation(std::span<float> pixels, float factor) {
   }
 }
 
-/// Returns the hue on a circle of 6 sides: 0 is red, 2 green, 4 blue. `chroma` must be above 0.
+/// Returns the hue as a position on a color circle of length 6: red is at 0, green at 2, blue at 4.
+/// `chroma` must be above 0.
 float side_of(const float* rgb, float largest, float chroma) {
   if (largest == rgb[0]) return (rgb[1] - rgb[2]) / chroma;
   if (largest == rgb[1]) return 2 + (rgb[2] - rgb[0]) / chroma;
@@ -43,8 +44,8 @@ float side_of(const float* rgb, float largest, float chroma) {
 }
 
 void turn_hue(std::span<float> pixels, float turns) {
-  // Red, green and blue begin to fall at sides 1, 3 and 5. The offsets move these sides to 0
-  // (modulo 6).
+  // When the hue increases, red begins to fall at position 1, green at 3, and blue at 5. These
+  // offsets move each of these positions to 0 (modulo 6).
   constexpr std::array<float, 3> kOpposite{5, 3, 1};
   for (size_t i = 0; i < pixels.size(); i += 3) {
     float* rgb = &pixels[i];

@@ -7,7 +7,7 @@
 #include <cstdlib>
 
 #include <jpeglib.h>
-// The headers below need the headers above.
+// jerror.h needs jpeglib.h, and jpeglib.h needs <cstdio>.
 #include <jerror.h>
 
 #include "core/error.h"
@@ -101,8 +101,8 @@ bool try_read_header(Decompressor& d, const std::byte* bytes, size_t count) {
   return true;
 }
 
-/// Starts decoding at eighths/8 of the size and skips to the window. Moves the window's left edge
-/// to the left, to a position that the format allows.
+/// Starts decoding at eighths/8 of the size and skips to the window. Clips the window to the image.
+/// Moves the window's left edge to the left, to the next position at which libjpeg can begin.
 bool try_start(Decompressor& d, unsigned eighths, J_COLOR_SPACE colors, Window& window) {
   if (setjmp(d.error.place) != 0) return false;
   d.jpeg.scale_num = eighths;
@@ -152,8 +152,9 @@ unsigned eighths_for(double shrink) {
   return 8;
 }
 
-/// Returns `box` in the scaled image with two more pixels on each side. At the edges of the decoded
-/// part, libjpeg interpolates color from one side only.
+/// Returns the region of the scaled image that contains `box`, with a margin of two pixels. The
+/// margin is necessary because libjpeg interpolates color from one side only at the edges of the
+/// decoded part.
 Window window_for(const Box& box, double scale, int64_t image_height, int64_t image_width) {
   constexpr int64_t kMargin = 2;
   const auto low = [&](int64_t from) {
@@ -171,7 +172,7 @@ Window window_for(const Box& box, double scale, int64_t image_height, int64_t im
   return window;
 }
 
-/// `inverted`: Adobe writes CMYK values inverted.
+/// Converts CMYK to RGB. `inverted`: the CMYK values are inverted, as in files of Adobe programs.
 void cmyk_to_rgb(const Image& cmyk, bool inverted, Image& out) {
   out.reshape(cmyk.height, cmyk.width, 3);
   for (size_t i = 0; i < out.pixels.size() / 3; ++i) {
@@ -194,7 +195,8 @@ struct JpegDecoder::State {
   [[noreturn]] void fail() const {
     throw CorruptSample(text(name, ": cannot be decoded: ", decompressor.error.message));
   }
-  /// `scale` is the scale of the image that contains the window.
+  /// Throws CorruptSample if the window has too many pixels. The window is in the image scaled by
+  /// `scale`.
   void check_window(const Window& window, double scale) const {
     const auto within = [&](int64_t count, int64_t begin, JDIMENSION extent) {
       return std::min(count, static_cast<int64_t>(std::ceil(extent * scale)) - begin);

@@ -77,7 +77,7 @@ class SamplePreparer {
   int64_t prepare(OrderedSample wanted, const SampleOutput& out, Memory& memory) {
     int64_t index = wanted.index;
     const int64_t most = std::min<int64_t>(kMaxReplacements, dataset_.size());
-    std::string fault;  // error of the last sample
+    std::string fault;  // error of the last attempted sample
     for (int64_t attempt = 0; attempt < most; ++attempt) {
       fault = try_prepare({wanted.epoch, index}, out, memory);
       if (fault.empty()) return index;
@@ -119,9 +119,10 @@ class SamplePreparer {
     }
   }
 
-  // Noted samples are tried again: a random crop may miss the damage.
+  // Logs each corrupt sample once. Later epochs read the sample again, because another random crop
+  // may not contain the damage.
   void note_corrupt(int64_t index, const CorruptSample& error) {
-    size_t number = 0;  // rank among the corrupt samples, counted from 1
+    size_t number = 0;  // number of corrupt samples so far, with this one
     {
       MutexLock lock(mutex_);
       if (!corrupt_.insert(index).second) return;
@@ -148,7 +149,7 @@ struct Slot {
   Batch batch;
   int64_t chunks_left = 0;
   std::exception_ptr error;
-  int64_t error_at = 0;  ///< position in the batch of the chunk that failed
+  int64_t error_at = 0;  ///< first sample of the failed chunk, as an index in the batch
 };
 
 Buffer allocate_memory(const BatchMemory& memory, size_t bytes) {
@@ -167,7 +168,8 @@ std::optional<Mixer> make_mixer(const Dataset& dataset, const Transform& transfo
   return Mixer(*transform.mix(), transform.output(), options.seed, dataset.size());
 }
 
-/// Consecutive samples of a batch, the unit of work of a thread.
+/// Consecutive samples of one batch, the unit of work of a thread. `sequence` is the sequence
+/// number of the batch (Loader::Ring).
 struct Chunk {
   int64_t sequence = 0, first = 0, count = 0;
 };
@@ -175,8 +177,8 @@ struct Chunk {
 }  // namespace
 
 /// The loader's ring buffer of batches. Batches have sequence numbers 0, 1, ... from the start
-/// step; batch n uses slot n % slots. Once its slot is free, the threads prepare its chunks in
-/// order.
+/// step. Each step has one batch for each shard range. Batch n uses slot n % slots. When this slot
+/// is free, the threads take the chunks of the batch in order.
 class Loader::Ring {
  public:
   Ring(const Dataset& dataset, const Transform& transform, const LoaderOptions& options, Log& log);
@@ -216,16 +218,16 @@ class Loader::Ring {
   const Normalization* const normalization_;
   const Plan plan_;
   const std::optional<Mixer> mixer_;
-  SamplePreparer preparer_;  ///< has its own lock
+  SamplePreparer preparer_;  ///< has a separate lock
   /// End of use of the last returned batch. Only the thread that calls next() uses it.
   Event kept_until_;
   std::atomic<double> waited_{0};
 
   Mutex mutex_;
   Condition room_, ready_;
-  std::vector<Slot> slots_;  ///< chunks_left, error: guarded by mutex_; the rest: see Slot
+  std::vector<Slot> slots_;  ///< mutex_ guards chunks_left, error, error_at, batch.replaced
   Chunk next_ GUARDED_BY(mutex_);
-  int64_t given_ GUARDED_BY(mutex_) = 0;  ///< batches returned
+  int64_t given_ GUARDED_BY(mutex_) = 0;  ///< batches that next() returned or waits for
   bool stopping_ GUARDED_BY(mutex_) = false;
   std::exception_ptr failure_ GUARDED_BY(mutex_);
 
@@ -282,7 +284,7 @@ void Loader::Ring::run() {
 
 bool Loader::Ring::take_chunk(Chunk& chunk) {
   MutexLock lock(mutex_);
-  // The last returned batch stays valid until the next call of next().
+  // The slot of the last returned batch is in use until the next call of next().
   const auto room_end = [this]() REQUIRES(mutex_) {
     return std::max<int64_t>(given_ - 1, 0) + static_cast<int64_t>(slots_.size());
   };
@@ -338,7 +340,8 @@ SampleOutput Loader::Ring::place_of(const Slot& slot, size_t sample) const {
   return {.values = slot.values.as<float>().subspan(first, sample_count_), .pixels = {}};
 }
 
-/// Returns 1 if another sample replaces a corrupt one, else 0.
+/// Prepares sample `i` of the batch in `slot`. Returns 1 if another sample replaces a corrupt one,
+/// else 0.
 int64_t Loader::Ring::fill_sample(Slot& slot, int64_t i, SamplePreparer::Memory& memory) {
   const size_t at = static_cast<size_t>(i);
   const SampleOutput out = place_of(slot, at);

@@ -29,7 +29,8 @@ std::vector<ShardRange> cut_batch(int64_t global_batch, int64_t shards);
 struct BatchMemory {
   /// Allocates the memory of the batches; null: normal host memory.
   std::function<Buffer(size_t bytes, std::string_view purpose)> allocate = {};
-  /// Batches contain 8-bit pixels if data and transform keep them.
+  /// True: batches contain 8-bit pixels if the dataset stores pixels or images and
+  /// Transform::keeps_pixels() is true.
   bool pixels = false;
 };
 
@@ -46,7 +47,8 @@ struct LoaderOptions {
   std::vector<ShardRange> shards;
   int64_t start_step = 0;  ///< first step, counted from 0; equals the number of steps done before
   int threads = 1;         ///< at least 1; the threads run at low priority
-  int64_t ready_batches = 3;  ///< maximum number of batches prepared ahead; at least 2
+  /// Number of batches in memory: the last returned batch, and batches prepared ahead. At least 2.
+  int64_t ready_batches = 3;
   BatchMemory memory = {};
 };
 
@@ -56,8 +58,8 @@ struct Batch {
   size_t shard = 0;   ///< index into LoaderOptions::shards
   int64_t epoch = 0;  ///< of the first sample
   /// Number of valid samples. In training, the shard's sample count. In testing, it may be smaller
-  /// (even 0) at the end of a pass. The entries after the valid ones are 0 in `values` and
-  /// `labels`, -1 in `indices`.
+  /// (even 0) at the end of a pass. The entries after the valid ones are 0 in `values`, `extras`
+  /// and `labels`, and -1 in `indices`.
   int64_t valid = 0;
   int64_t replaced = 0;  ///< number of corrupt samples that other samples replace
   BatchValues values;
@@ -70,7 +72,7 @@ struct Batch {
   /// contains the labels with the larger weight. The second weight is 0 if a sample is not mixed or
   /// both labels are equal.
   std::span<const float> mixup_labels;
-  std::span<const int64_t> indices;
+  std::span<const int64_t> indices;  ///< index in the dataset of each sample
 };
 
 /// Prepares batches ahead of their use, in separate threads. The batches depend only on dataset,
@@ -106,7 +108,8 @@ class Loader {
   /// batch's memory only after the event.
   void keep_until(Event event);
 
-  /// Returns the number of steps in one pass over the dataset. The last step may be smaller.
+  /// Returns the number of steps in one pass over the dataset. The last step of a test pass may
+  /// have fewer samples.
   int64_t steps_per_pass() const;
   /// Returns the number of distinct corrupt samples so far, including those of batches prepared
   /// ahead.

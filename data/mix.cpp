@@ -11,12 +11,12 @@ namespace poseidon::data {
 
 namespace {
 
-/// Uniform in the open interval (0, 1), so its logarithm is finite.
+/// Returns a uniform random number in the open interval (0, 1). Its logarithm is finite.
 double next_open(RandomStream& random) {
   return (static_cast<double>(random.next_word()) + 0.5) * 0x1p-32;
 }
 
-/// Normal distribution, by the method of Box and Muller.
+/// Returns a standard normal random number, by the method of Box and Muller.
 double next_normal(RandomStream& random) {
   const double radius = std::sqrt(-2 * std::log(next_open(random)));
   return radius * std::cos(2 * std::numbers::pi * next_open(random));
@@ -36,7 +36,7 @@ double next_log_gamma(RandomStream& random, double shape) {
   }
 }
 
-/// Beta(a, a): x / (x + y) for two Gamma(a) random numbers x and y.
+/// Returns a Beta(a, a) random number: x / (x + y) for two Gamma(a, 1) random numbers x and y.
 double next_lambda(RandomStream& random, double a) {
   const double one = next_log_gamma(random, a), other = next_log_gamma(random, a);
   return 1 / (1 + std::exp(other - one));
@@ -52,8 +52,8 @@ std::array<int64_t, 2> cut(int64_t extent, int64_t middle, double part) {
 
 }  // namespace
 
-// Draws lambda last, since it needs a varying count of random numbers. Therefore no option changes
-// the other numbers.
+// Draws lambda last, because it needs a variable count of random words. So the options do not
+// change the other draws.
 std::optional<MixDecision> Mixer::draw(SampleKey key) const {
   RandomStream random(seed_, RandomPurpose::kMixing, key.epoch, key.index);
   const bool mixed = static_cast<double>(random.next_uniform()) < config_.probability;

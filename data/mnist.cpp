@@ -26,7 +26,8 @@ std::string hex(uint32_t value) {
   return out.str();
 }
 
-/// Finds the file `stem` in `folder`, with one of the common separators and with or without ".gz".
+/// Finds the file STEM-KIND or STEM.KIND in `folder`, with or without ".gz". Both separators are
+/// common.
 fs::path find_file(const fs::path& folder, const std::string& stem, const std::string& kind) {
   for (const char* separator : {"-", "."})
     for (const char* ending : {"", ".gz"}) {

@@ -50,7 +50,7 @@ class Packer {
       sample.bytes = sample.storage;
     } else if (header.format == ImageFormat::kJpeg &&
                options_.orientation == OrientationRule::kIgnore) {
-      sample.storage = without_orientation(sample.bytes);  // a decoder would apply the orientation
+      sample.storage = without_orientation(sample.bytes);  // else decoders of the record apply it
       sample.bytes = sample.storage;
     }
   }
@@ -98,8 +98,8 @@ class Packer {
 /// Maps the labels of the input to labels of the record set.
 class Labels {
  public:
-  /// `own`: the names that the input's labels are indices into, or none. `given`: the classes that
-  /// the user named.
+  /// `own`: the class names of the input, which its labels index; empty: the labels are plain
+  /// numbers. `given`: the class names from the user; may be empty.
   Labels(std::vector<std::string> own, const std::vector<std::string>& given)
       : own_(std::move(own)), given_(given) {
     if (given_.empty()) return;
@@ -126,8 +126,8 @@ class Labels {
   /// Returns true if labels are plain numbers that seem to count from 1.
   bool begin_above_zero() const { return own_.empty() && given_.empty() && lowest_ > 0; }
 
-  /// Returns the class names. If the input and the user name none, these are the numbers up to the
-  /// highest label.
+  /// Returns the class names. If neither the input nor the user names classes, the names are the
+  /// numbers from 0 to the highest label.
   std::vector<std::string> classes() const {
     if (!given_.empty()) return given_;
     if (!own_.empty()) return own_;
@@ -153,7 +153,8 @@ class Packing {
         packer_(options),
         labels_(stream.classes(), options.classes) {}
 
-  /// Returns false at the end. Throws CorruptSample.
+  /// Packs the next sample. Returns false at the end of the stream. Throws CorruptSample if the
+  /// sample cannot be used.
   bool pack_next() {
     if (!stream_.next(name_, sample_)) return false;
     sample_.label = labels_.of(sample_.label, name_);
@@ -176,7 +177,8 @@ class Packing {
 }  // namespace
 
 PackReport pack_samples(const PackOptions& options, Log& log, const PackProgress& progress) {
-  // The writer first checks that the output is free. Only then is an archive decompressed.
+  // The constructor of the writer checks that the output folder is new or empty. This check
+  // precedes the long decompression of an archive.
   RecordWriter writer(options.output, options.shard_bytes);
   const auto stream = open_pack_input(options, writer.work_folder(), log);
   Packing packing(options, *stream, writer);

@@ -35,12 +35,12 @@ struct PackOptions {
   /// Class names; empty: the input's names, or as many numbers as the labels need.
   std::vector<std::string> classes;
   uint64_t shard_bytes = uint64_t{1} << 30;
-  int64_t resize_short = 0;  ///< shrinks images to this length of the shorter side; 0: no
+  int64_t resize_short = 0;  ///< shrinks the shorter side of larger images to this length; 0: off
   OrientationRule orientation = OrientationRule::kApply;
   int quality = 92;           ///< JPEG quality of images that are encoded again, 1 to 100
   bool decode = false;        ///< store pixels instead of image files
   bool check_images = false;  ///< decodes images that are stored unchanged, to find damage
-  std::optional<uint64_t> shuffle_seed;  ///< none: list order; folders and archives by name
+  std::optional<uint64_t> shuffle_seed;  ///< none: not shuffled
   OnError on_error = OnError::kStop;
 };
 
@@ -53,14 +53,15 @@ struct PackReport {
 /// Guesses the type of an input. Throws ConfigError for a file that cannot be opened.
 PackType guess_pack_type(const std::filesystem::path& input);
 
-/// Called regularly. `done` is the number of samples done, `all` the total number; 0 if unknown.
+/// Called after each sample. `done` is the number of samples done. `all` is the total number; 0 if
+/// unknown.
 using PackProgress = std::function<void(int64_t done, int64_t all)>;
 
 /// Packs samples into a record set. A folder and an archive of it produce equal bytes. After an
 /// exception, no files remain.
 PackReport pack_samples(const PackOptions& options, Log& log, const PackProgress& progress);
 
-/// Writes a dataset of 8-bit pixels or image files as a record set.
+/// Writes a dataset of 8-bit pixels as a record set.
 PackReport pack_dataset(const Dataset& dataset, const std::filesystem::path& output,
                         uint64_t shard_bytes, const PackProgress& progress);
 

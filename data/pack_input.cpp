@@ -38,7 +38,7 @@ void warn_of_splits(const std::vector<std::string>& classes, Log& log) {
     }
 }
 
-/// The images of a source, in their order or in a random order.
+/// The images of a source, in the source's order or, with a seed, in random order.
 class ImageStream final : public SampleStream {
  public:
   ImageStream(const fs::path& path, std::unique_ptr<ImageSource> source,
@@ -119,7 +119,7 @@ std::unique_ptr<SampleStream> open_databases(const PackOptions& options, Databas
   return make_chain(std::move(parts));
 }
 
-/// The names are dataset names in an HDF5 file and input names of a network.
+/// Checks the names of --extra. Each is the name of both an HDF5 dataset and a network input.
 void check_extra_names(const std::vector<std::string>& names) {
   std::vector<AuxiliaryInput> extras;
   for (const std::string& name : names) extras.push_back({.name = name, .extents = {1}});

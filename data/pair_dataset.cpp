@@ -11,8 +11,8 @@ namespace poseidon::data {
 
 namespace {
 
-/// Most reads to find a second sample. Without this limit, a dataset of 1000 equally frequent
-/// classes would need 1000 reads on average for a pair of the same class.
+/// Maximum number of reads to find a second sample. Without this limit, a dataset of 1000 equally
+/// frequent classes would need 1000 reads on average for a pair of the same class.
 constexpr int kMaxTries = 100;
 
 class PairDataset final : public Dataset {

@@ -14,7 +14,7 @@ struct Header {
 };
 
 /// Reads the numbers of a header. Blanks, and comments from '#' to the end of the line, separate
-/// them.
+/// the numbers.
 class HeaderNumbers {
  public:
   HeaderNumbers(std::span<const std::byte> bytes, const std::string& name)

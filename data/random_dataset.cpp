@@ -15,9 +15,10 @@ namespace {
 /// Random stream of the auxiliary inputs; the samples use stream 0.
 constexpr uint64_t kExtrasOfSamples = 2;
 
-/// Writes two values per random word.
+/// Fills `out` with uniform floats of mean 0 and variance 1, two from each 32-bit random word.
 void fill_uniform(const RandomStream& random, std::span<float> out) {
-  const float step = std::sqrt(12.0f) / 65536.0f;  // a width of sqrt(12) has variance 1
+  // A uniform distribution over a range of length sqrt(12) has variance 1.
+  const float step = std::sqrt(12.0f) / 65536.0f;
   for (size_t i = 0; i < out.size(); i += 8) {
     const PhiloxBlock words = random.at(1 + i / 8);
     for (size_t k = 0; k < 8 && i + k < out.size(); ++k) {
@@ -27,7 +28,7 @@ void fill_uniform(const RandomStream& random, std::span<float> out) {
   }
 }
 
-/// Writes four values per random word.
+/// Fills `out` with random bytes, four from each 32-bit random word.
 void fill_pixels(const RandomStream& random, std::span<std::byte> out) {
   for (size_t i = 0; i < out.size(); i += 16) {
     const PhiloxBlock words = random.at(1 + i / 16);

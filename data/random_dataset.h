@@ -11,7 +11,7 @@ namespace poseidon::data {
 /// Creates a dataset of random floats, uniform with mean 0 and variance 1. Labels are uniform over
 /// `classes`. All values are functions of seed and index. `shape` is channels, height, width.
 /// `extras` are auxiliary inputs with values of the same distribution. Throws ConfigError if a
-/// sample is too large.
+/// sample is too large or `extras` are invalid.
 std::unique_ptr<Dataset> make_random(const Shape& shape, int64_t classes, int64_t samples,
                                      uint64_t seed, std::vector<AuxiliaryInput> extras = {});
 

@@ -34,7 +34,7 @@ Pipe make_pipe() {
   return {Descriptor(ends[0]), Descriptor(ends[1])};
 }
 
-/// The file descriptors of a started program.
+/// Standard input, output and error of a program that is started.
 class SpawnFiles {
  public:
   SpawnFiles(const Descriptor& out, const Descriptor& err) {
@@ -113,8 +113,8 @@ void ReaderProcess::read(std::span<std::byte> out) {
   }
 }
 
-/// Waits until the pipe has bytes or has ended. Meanwhile reads standard error, whose pipe could
-/// fill up and block the program.
+/// Waits until the output pipe has bytes or has ended. Meanwhile reads standard error. Otherwise
+/// its pipe could fill up and block the program.
 void ReaderProcess::wait_for_bytes() {
   for (;;) {
     std::array<pollfd, 2> ends{pollfd{bytes_.number(), POLLIN, 0},
@@ -139,8 +139,9 @@ void ReaderProcess::read_errors() {
   if (error_output_.size() > kMaxSaid) error_output_.erase(0, error_output_.size() - kMaxSaid);
 }
 
-/// Called after the output pipe has ended, so the program has exited or is about to. Kills a
-/// program that closes its output and does not exit.
+/// Returns one line that states how the program ended. Called after the output pipe has ended, so
+/// the program has exited or is about to exit. Kills a program that closes its output and does not
+/// exit.
 std::string ReaderProcess::how_it_ended() {
   const std::string name = program_.filename().string();
   pollfd rest{errors_.number(), POLLIN, 0};

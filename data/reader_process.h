@@ -17,7 +17,8 @@ namespace poseidon::data {
 class ReaderProcess {
  public:
   /// Starts `program` with the arguments `input` and `more`. Throws ConfigError if the program does
-  /// not exist. A program that writes nothing for `stall_limit` counts as stuck.
+  /// not exist. If the program writes nothing for `stall_limit`, read() kills it and throws
+  /// RunError.
   ReaderProcess(std::filesystem::path program, const std::filesystem::path& input,
                 std::span<const std::string> more, std::chrono::milliseconds stall_limit);
   ~ReaderProcess();

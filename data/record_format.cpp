@@ -38,7 +38,8 @@ void describe_shard(Fields& fields, ManifestShard& shard) {
 
 int64_t version_of(bool has_extras) { return has_extras ? kVersionOfExtras : kPlainVersion; }
 
-/// When reading, the version determines the keys.
+/// A read takes `version` from the file; a write derives it from the auxiliary inputs. Only version
+/// 2 has the key "extras".
 void describe_manifest(Fields& fields, Manifest& manifest) {
   int format = 0;
   fields.choice("format", format, {"poseidon-records"}, "name of the file format",
@@ -176,7 +177,7 @@ Manifest parse_manifest(const std::string& json_text, const std::string& name) {
       throw RunError(text(name, ": /checksum: expected ", crc_of(json), ", got ", checksum,
                           ": the manifest was altered"));
   } catch (const ConfigError& error) {
-    throw RunError(error.what());  // a damaged set is not a configuration error
+    throw RunError(error.what());  // a damaged file is not an error of the configuration
   }
   check_manifest(manifest, name);
   return manifest;

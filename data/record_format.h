@@ -8,8 +8,8 @@
 #include "core/fields.h"
 #include "data/sample.h"
 
-// The byte format of a record set, see docs/record-format.md. Version 1, or 2 if records have
-// auxiliary inputs.
+// The byte format of a record set; see docs/record-format.md. Records with auxiliary inputs have
+// format version 2, other records version 1.
 
 namespace poseidon::data {
 
@@ -23,9 +23,10 @@ struct ShardHeader {
   uint64_t index_offset = 0;
   uint64_t file_bytes = 0;
   uint32_t index_crc = 0;
-  uint32_t extra_bytes = 0;  ///< auxiliary inputs after the payload of each record; 0: version 1
+  uint32_t extra_bytes = 0;  ///< size of the auxiliary inputs in each record; 0: version 1
 };
 
+/// An entry of the index of a shard: position and form of one record.
 struct RecordEntry {
   uint64_t offset = 0;
   uint32_t payload_bytes = 0;
@@ -45,7 +46,7 @@ uint32_t header_crc(const ShardHeader& header);
 ShardHeader decode_header(std::span<const std::byte> bytes, const std::string& name);
 
 void append(const RecordEntry& entry, std::vector<std::byte>& out);
-/// Decodes an entry of kIndexEntryBytes bytes. Accepts any bytes; the form may be unknown.
+/// Decodes an entry of kIndexEntryBytes bytes. Accepts any bytes; `form` may be an unknown value.
 RecordEntry decode_entry(std::span<const std::byte> bytes);
 
 struct ManifestShard {
@@ -56,12 +57,12 @@ struct ManifestShard {
 struct Manifest {
   int64_t samples = 0;
   std::vector<std::string> classes;
-  std::vector<int64_t> shape;
+  std::vector<int64_t> shape;  ///< channels, height, width of all samples; empty: they differ
   std::vector<AuxiliaryInput> extras;  ///< auxiliary inputs; none: version 1
   std::vector<ManifestShard> shards;
 };
 
-/// Returns the bytes of the auxiliary inputs of a record.
+/// Returns the size in bytes of the auxiliary inputs of a record.
 inline uint32_t bytes_of(const std::vector<AuxiliaryInput>& extras) {
   return static_cast<uint32_t>(count_of(extras) * static_cast<int64_t>(sizeof(float)));
 }

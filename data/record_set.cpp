@@ -110,7 +110,7 @@ class RecordSet final : public Dataset {
   }
 
   DatasetDescription description_;
-  ShardFiles files_;  ///< the shards read from it
+  ShardFiles files_;  ///< `shards_` read from these files
   std::vector<OpenShard> shards_;
 };
 

@@ -11,8 +11,8 @@
 
 namespace poseidon::data {
 
-/// One shard of a record set. The constructor checks it. Stores the index, 32 bytes per record, in
-/// memory and reads records from the file.
+/// One shard of a record set. The constructor checks the header and the index. Keeps the index, 32
+/// bytes per record, in memory and reads records from the file.
 class RecordShard {
  public:
   /// `read` reads from the file of `file_bytes` bytes; any thread may call it. Throws RunError
@@ -23,7 +23,7 @@ class RecordShard {
   const ShardHeader& header() const { return header_; }
   uint64_t records() const { return header_.records; }
   RecordEntry entry(uint64_t record) const;
-  /// Returns the bytes of the index.
+  /// Returns the size of the index in bytes.
   size_t memory_bytes() const { return index_.size(); }
   /// Reads a record into the sample's storage. Throws CorruptSample if the record cannot be read or
   /// its checksum is wrong.

@@ -26,9 +26,9 @@ class RecordWriter {
   /// Returns a folder for other temporary files while the set is written.
   const std::filesystem::path& work_folder() const { return temporary_; }
 
-  /// Sets the auxiliary inputs of all samples. Call before the first add(). Throws RunError whose
-  /// message begins with `source` if they are invalid, or differ from the inputs of the samples
-  /// added before.
+  /// Sets the names and shapes of the auxiliary inputs, which are equal for all samples. Call
+  /// before the first add(). Throws RunError whose message begins with `source` if the inputs are
+  /// invalid, or if they differ from those of samples added before.
   void set_auxiliary_inputs(const std::vector<AuxiliaryInput>& extras, const std::string& source);
   /// Appends a sample: pixels, or an image file together with the size from its header.
   void add(const std::string& name, const Sample& sample);

@@ -20,8 +20,8 @@ Lanes load(const float* from) {
   return lanes;
 }
 
-/// Computes columns.begin .. columns.end - 1 of output row `row` as floats: the weighted sum of the
-/// input rows.
+/// Resamples vertically: writes the weighted sum of the input rows for output row `row`. Computes
+/// only the input columns columns.begin .. columns.end - 1.
 void sum_rows(const Image& image, const AxisTaps& rows, size_t row, const AxisTaps& columns,
               std::span<float> out) {
   const size_t offset = static_cast<size_t>(columns.begin * image.channels);
@@ -35,7 +35,8 @@ void sum_rows(const Image& image, const AxisTaps& rows, size_t row, const AxisTa
   }
 }
 
-/// Uses three of four lanes. The fourth lane reads the next pixel's value and is dropped.
+/// Resamples a row horizontally. Uses three of four lanes: the fourth lane reads a value of the
+/// next pixel, and its result is dropped.
 void sum_columns_rgb(const float* row, const AxisTaps& columns, float* out) {
   for (size_t x = 0; x < columns.first.size(); ++x) {
     const float* in = row + 3 * (columns.first[x] - columns.begin);

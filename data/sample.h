@@ -11,8 +11,8 @@
 
 namespace poseidon::data {
 
-/// Error: one sample cannot be used because its bytes are damaged. The loader's `on_error` decides
-/// what follows.
+/// Error: one sample cannot be used, for example because its bytes are damaged. The option
+/// `on_error` decides whether to stop or to skip the sample.
 class CorruptSample : public RunError {
  public:
   using RunError::RunError;
@@ -28,8 +28,8 @@ enum class SampleForm : uint8_t {
 };
 
 /// A sample as a dataset stores it. Reuse one object for many samples: `storage` grows to the size
-/// of the largest. If `bytes` points into the dataset's memory, it is valid while the dataset
-/// exists.
+/// of the largest sample. If `bytes` points into the dataset's memory, it is valid while the
+/// dataset exists.
 struct Sample {
   int32_t label = 0;
   SampleForm form = SampleForm::kPixels;

@@ -23,9 +23,9 @@ class SampleStream {
   virtual std::string source() const = 0;
   /// Returns the number of samples; 0 if unknown before the end.
   virtual int64_t size() const { return 0; }
-  /// Returns the names that labels are indices into; empty if labels are plain numbers.
+  /// Returns the class names, which labels index; empty if labels are plain numbers.
   virtual std::vector<std::string> classes() const { return {}; }
-  /// Returns the auxiliary inputs of the last sample.
+  /// Returns the names and shapes of the auxiliary inputs of the last sample.
   virtual std::vector<AuxiliaryInput> extras() const { return {}; }
 };
 

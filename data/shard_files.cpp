@@ -36,7 +36,7 @@ ShardFiles::File ShardFiles::open(size_t shard) const {
   }
   auto file = std::make_shared<const Descriptor>(open_file(paths_.at(shard)));
   MutexLock lock(mutex_);
-  if (files_[shard] != nullptr) return files_[shard];  // another thread was faster
+  if (files_[shard] != nullptr) return files_[shard];  // another thread opened the file meanwhile
   files_[shard] = file;
   const size_t oldest = std::exchange(open_[next_], shard);
   if (oldest != kNoShard) files_[oldest] = nullptr;

@@ -38,7 +38,7 @@ class ShardFiles {
   mutable Mutex mutex_;
   mutable std::vector<File> files_ GUARDED_BY(mutex_);   ///< by shard; null: closed
   mutable std::vector<size_t> open_ GUARDED_BY(mutex_);  ///< ring of the last opened shards
-  mutable size_t next_ GUARDED_BY(mutex_) = 0;           ///< index in the ring
+  mutable size_t next_ GUARDED_BY(mutex_) = 0;  ///< index in the ring of the shard to close next
 };
 
 }  // namespace poseidon::data

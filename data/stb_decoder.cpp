@@ -53,14 +53,15 @@ const stbi_uc* stb_bytes(std::span<const std::byte> bytes) {
 }
 
 constexpr std::string_view kPngBegin = "\x89PNG\r\n\x1a\n";
-constexpr size_t kPngHeader = 33;  ///< up to the end of its first chunk, IHDR
+constexpr size_t kPngHeader = 33;  ///< bytes up to the end of the first chunk, IHDR
 
 std::string_view words_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-/// Returns the defect of a PNG. stb_image also tries a BMP reader and then reports "unknown image
-/// type". Returns "" if the bytes are not a PNG or stb_image's message is better.
+/// Returns the defect of a PNG as a message; "" if the bytes are not a PNG or no defect is found.
+/// stb_image often reports only "unknown image type", because it tries its BMP reader after its PNG
+/// reader.
 std::string png_fault(std::span<const std::byte> bytes) {
   if (!words_of(bytes).starts_with(kPngBegin.substr(0, bytes.size()))) return "";
   if (bytes.size() < kPngHeader)

@@ -23,7 +23,8 @@ std::string_view field(const Block& block, size_t at, size_t count) {
   return whole.substr(0, std::min(whole.find('\0'), count));
 }
 
-/// Parses octal digits between blanks; returns nullopt if there is anything else.
+/// Parses octal digits between blanks. Returns 0 for blanks only, and nullopt if there are other
+/// characters.
 std::optional<uint64_t> octal(std::string_view digits) {
   const size_t from = digits.find_first_not_of(' ');
   if (from == std::string_view::npos) return 0;
@@ -65,7 +66,8 @@ std::string own_name(const Block& block) {
   return prefix.empty() ? std::string(name) : text(prefix, "/", name);
 }
 
-/// Values from preceding headers that replace those of the entry.
+/// Name and size from extended headers (pax, GNU). They replace those in the header of the next
+/// entry.
 struct Override {
   std::string name;
   std::optional<uint64_t> bytes;
@@ -77,7 +79,8 @@ std::optional<TarKind> kind_of(char type, const std::string& name) {
   if (type == '5') return TarKind::kFolder;
   if (type == '1' || type == '2') return TarKind::kLink;
   if (type != '0' && type != '\0' && type != '7') return std::nullopt;
-  return name.ends_with('/') ? TarKind::kFolder : TarKind::kFile;  // folder marker before ustar
+  // The oldest format has no type for folders. A slash at the end of the name marks a folder.
+  return name.ends_with('/') ? TarKind::kFolder : TarKind::kFile;
 }
 
 class TarLister {

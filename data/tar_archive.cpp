@@ -43,10 +43,10 @@ void write_all(const Descriptor& file, std::span<const std::byte> bytes, const f
   }
 }
 
-/// Reads a file from its beginning to its current size.
+/// Returns a source that reads a file from its beginning to its current size.
 ByteSource source_of(const Descriptor& file, const fs::path& path) {
   static constexpr uint64_t kPiece = uint64_t{1} << 18;
-  const auto piece = std::make_shared<std::vector<std::byte>>();  // std::function copies its state
+  const auto piece = std::make_shared<std::vector<std::byte>>();  // copies of the source share it
   return [&file, path, piece, at = uint64_t{0}, end = file_bytes(file, path)]() mutable {
     piece->resize(std::min(kPiece, end - at));
     read_at(file, at, *piece, path);
@@ -79,7 +79,8 @@ void refuse_other_archives(const Descriptor& file, const fs::path& path) {
                "it and pack the folder"));
 }
 
-/// Opens `path`, or its decompressed content.
+/// Opens the archive `path`. If it is compressed, returns a temporary file with the decompressed
+/// archive.
 Descriptor open_unpacked(const fs::path& path, const fs::path& work_folder) {
   Descriptor archive = open_file(path);
   refuse_other_archives(archive, path);

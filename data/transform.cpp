@@ -58,7 +58,8 @@ struct Transform::State {
                     const SampleOutput& out, TransformScratch& scratch) const;
   void apply_floats(const Sample& sample, RandomStream& random, const SampleName& name,
                     const SampleOutput& out) const;
-  /// Transforms pixels in memory. `part` states their position in the sample.
+  /// Transforms the decoded pixels in `part`. The members of `part` state the position of the
+  /// pixels in the sample.
   void from_pixels(const CropPlan& plan, const DecodedPart& part, RandomStream& random,
                    const SampleName& name, const SampleOutput& out,
                    TransformScratch& scratch) const;
@@ -80,7 +81,8 @@ void check_range(const std::vector<double>& range, const char* key) {
     fail(text("\"random_resized_crop\": expected \"", key, "\": [smallest, largest]"));
 }
 
-/// Returns one value per channel from a list of none, one, or one value per channel.
+/// Returns one value per channel. `values` has one value per channel, one value for all channels,
+/// or no value. In the last case, all values are `absent`.
 std::vector<float> per_channel(const std::vector<double>& values, int64_t channels, double absent,
                                const char* key) {
   if (values.size() > 1 && channels == 1)
@@ -115,12 +117,12 @@ Box needed(const CropPlan& plan) {
   return {rows[0], columns[0], rows[1], columns[1]};
 }
 
-/// One axis of a plan, relative to a decoded part.
+/// One axis of a CropPlan, and the position of the decoded part on this axis.
 struct Axis {
   double origin, step;
   int64_t first, count;  ///< of the output, in scaled pixels
-  int64_t low, high;     ///< usable range of the source
-  double part_begin;
+  int64_t low, high;     ///< range of CropPlan::used, in source pixels
+  double part_begin;     ///< DecodedPart::top or left
   int64_t part_extent;
 };
 
@@ -218,8 +220,8 @@ void Transform::State::subtract_mean_image(const CropPlan& plan, bool mirror,
   }
 }
 
-/// Always draws all random numbers, so no option changes the numbers of another. The order is
-/// uniform over all 24 permutations.
+/// Always draws all random numbers, so one option does not change the random numbers of another
+/// option. The order is uniform over all 24 permutations.
 JitterFactors Transform::State::draw_jitter(RandomStream& random) const {
   const auto around = [&](float middle, double width) {
     const float x = static_cast<float>(width);
@@ -258,7 +260,7 @@ void Transform::State::from_pixels(const CropPlan& plan, const DecodedPart& part
                                       plan.left + static_cast<int64_t>(plan.origin_x - part.left)};
     return finish_window(plan, window, random, name, out);
   }
-  // Rows and columns of the output inside the scaled image; the others are padding.
+  // Rows and columns of the output inside the scaled image. Other rows and columns are padding.
   const int64_t top = std::max<int64_t>(plan.top, 0), left = std::max<int64_t>(plan.left, 0);
   const int64_t rows = std::min(plan.top + plan.height, plan.scaled_height) - top;
   const int64_t columns = std::min(plan.left + plan.width, plan.scaled_width) - left;

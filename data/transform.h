@@ -29,9 +29,9 @@ struct SampleKey {
   uint64_t index = 0;
 };
 
-/// Destination of a prepared sample, in one of two forms.
+/// Destination of a prepared sample. One of the two spans is empty.
 struct SampleOutput {
-  std::span<float> values;    ///< channels x height x width, normalized; or
+  std::span<float> values;    ///< channels x height x width, normalized
   std::span<uint8_t> pixels;  ///< height x width x channels, not yet normalized
 };
 
@@ -56,9 +56,9 @@ class Transform {
   /// Returns the normalization that the caller must still apply to pixels.
   const Normalization& normalization() const;
 
-  /// Writes a sample; writes pixels only if keeps_pixels(). Throws CorruptSample if the image
-  /// cannot be decoded, ConfigError if the result has a wrong size. Both messages begin with
-  /// `name`.
+  /// Prepares `sample` and writes the result to `out`. `out.pixels` requires that keeps_pixels() is
+  /// true and that the sample's form is not kFloats. Throws CorruptSample if the image cannot be
+  /// decoded, ConfigError if the result has a wrong size. Both messages begin with `name`.
   void apply(const Sample& sample, SampleKey key, const SampleName& name, const SampleOutput& out,
              TransformScratch& scratch) const;
   void apply(const Sample& sample, SampleKey key, const SampleName& name, std::span<float> out,

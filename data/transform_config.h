@@ -51,12 +51,12 @@ struct TransformConfig {
 
   struct Jitter {
     bool present = false;
-    double brightness = 0, contrast = 0, saturation = 0;  ///< factors drawn from [1 - x, 1 + x]
-    double hue = 0;  ///< turns of the color circle, drawn from [-x, x]
+    double brightness = 0, contrast = 0, saturation = 0;  ///< x: factor from [1 - x, 1 + x]
+    double hue = 0;  ///< x: rotation from [-x, x], in turns of the color circle
   } jitter;
 
   std::vector<double> mean;     ///< one value for all channels, or one per channel; empty: 0
-  std::vector<double> std_dev;  ///< key "std"; as `mean`; empty: 1
+  std::vector<double> std_dev;  ///< key "std"; one value, or one per channel; empty: 1
   double scale = 1;
   std::string mean_image;  ///< PFM file, subtracted instead of `mean`
 
