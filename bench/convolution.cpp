@@ -4,9 +4,9 @@
 //     bench_convolution NETWORK.json BATCH [THREADS] [REPEATS]
 //
 // Prints a table: GFLOP/s of forward and of backward, and their percentages of the peak, which the
-// same run measures. Backward is both gradients together; the first layer has only the weight
-// gradient. For Winograd, the table counts the multiply-adds of the direct method, so the rate may
-// exceed 100 %.
+// same run measures. Backward computes the gradients of input and weight; in the first layer, only
+// the gradient of the weight. The table counts the multiply-adds of the direct method, also for
+// Winograd. So the rate of Winograd may exceed 100 %.
 
 #include <omp.h>
 
@@ -35,7 +35,8 @@ void fill(net::Net& net, const net::Network& network, std::vector<int32_t>& labe
     label = static_cast<int32_t>(random.next_below(static_cast<uint32_t>(network.classes())));
 }
 
-/// The number of backward passes that a layer computes: one if its input needs no gradient.
+/// The number of gradients (of the weight and of the input) that a convolution computes. The input
+/// of the first convolution needs no gradient.
 int backward_passes(const net::Timing& timing, bool first) {
   return timing.backward_ms > 0 ? (first ? 1 : 2) : 0;
 }

@@ -5,9 +5,9 @@
 
 namespace poseidon::bench {
 
-/// Measures the peak rate of multiply-adds, an upper bound for every kernel. It runs multiply-adds
-/// on registers, with enough of them in flight to fill the units. Returns GFLOP/s of all threads of
-/// the OpenMP team together, the best of several rounds.
+/// Measures the peak rate of multiply-adds, which is an upper bound for every kernel. Runs
+/// multiply-adds on registers, with enough independent ones to fill the execution units. Returns
+/// the GFLOP/s of all threads of the OpenMP team together, in the best of `rounds` rounds.
 inline double measure_peak_gflops(int rounds = 10) {
 #if defined(__AVX512F__)
   constexpr int kBytes = 64;

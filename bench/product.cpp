@@ -1,10 +1,11 @@
-// Compares the engine's own matrix product with oneDNN's, for weight gradients from factors.
+// Compares Poseidon's matrix product with oneDNN's, for the weight gradient of a linear layer. The
+// product multiplies the layer's factors: its output gradients and its activations.
 //
 //     bench_product [THREADS] [REPEATS]
 //
-// Prints a table: for each linear layer and number of samples, the GFLOP/s of both and their ratio.
-// The values are medians of alternating runs. oneDNN computes the whole layer at once, in the
-// memory formats that it chooses.
+// Prints a table: for each linear layer and number of samples, the GFLOP/s of both libraries and
+// their ratio. The values are medians of alternating runs. oneDNN computes the gradient in one
+// call, in the memory format that it chooses.
 
 #include <algorithm>
 #include <chrono>

@@ -1,12 +1,12 @@
-// Sends gradients to a server shard and receives their sums over TCP, with the code of training
-// runs.
+// Sends gradients from two workers to a server over TCP, and receives their sums. Transport and
+// exchange are the code of training runs.
 //
 //     bench_transport serve ADDRESS [SECRET]         prints its address
 //     bench_transport work ADDRESS SECONDS [SECRET]  two workers in one process
 //
-// `serve` ends when its connections close. With a secret, frames have authentication codes;
-// without one, checksums. Both programs print "bytes=... seconds=... cpu=...". These are the bytes
-// of frame bodies sent plus received, elapsed seconds, and processor seconds of the process.
+// `serve` ends when its connections close. With a secret, frames have authentication codes; without
+// a secret, checksums. Both commands print "bytes=... seconds=... cpu=...". The values are the
+// bytes of frame bodies sent plus received, elapsed seconds, and processor seconds of the process.
 // bench/transport.py compares them with iperf3.
 
 #include <sys/resource.h>
@@ -63,7 +63,8 @@ double processor_seconds() {
   return seconds(used.ru_utime) + seconds(used.ru_stime);
 }
 
-/// The common part of both ends: the transport, the measurement and the end of the run.
+/// Base class of the server and of the workers: the transport, the measurement, and the end of the
+/// run.
 class End : public Machine {
  public:
   void run(AsioTransport& transport) {
@@ -87,7 +88,7 @@ class End : public Machine {
   }
   void end() {
     if (bytes_ > 0) return;
-    bytes_ = 2 * received_;  // as many bytes were sent: each slice of a gradient returns as a sum
+    bytes_ = 2 * received_;  // each slice of a gradient is sent and returns as a sum
     ended_ = Clock::now();
     cpu_ended_ = processor_seconds();
     done_.set_value();
@@ -125,11 +126,12 @@ class End : public Machine {
   std::promise<void> done_;
 };
 
-/// The server.
+/// Sums the gradients of all workers, and sends the sums to them.
 class Server final : public End, private Outlet {
  private:
   /// Sends all sums with the same priority, in the order in which they are ready. If the first
-  /// layers had priority, the other layers would fall behind until the first ones wait for them.
+  /// layers had priority, the other layers would fall behind until the first layers must wait
+  /// (kMostAhead).
   void send(NodeId to, const FrameHeader& header, Payload payload, Priority) override {
     transport_->send(connections_[to.rank], header, std::move(payload), bulk_priority(0));
   }
@@ -158,8 +160,9 @@ class Server final : public End, private Outlet {
   ServerShard shard_{plan_, 0, {}, *this};
 };
 
-/// One worker's gradients. They are zero except for a mark at the head of each slice, which shows
-/// whether the slice was summed. Sums are received into the same memory, as in training.
+/// One worker's gradients. The first element of each slice is 1, all other elements are 0.
+/// check_summed() compares the first elements with the expected sum. Sums are received into the
+/// same memory, as in training.
 class Gradients final : public ExchangeMemory {
  public:
   Gradients() : layers_(kLayers, std::vector<float>(kElements)) {}

@@ -141,7 +141,7 @@ size_t rule_of(const MessageReader& solver) {
   return static_cast<size_t>(found - kSolverTypes.begin());
 }
 
-/// The meaning of Caffe's "momentum" depends on the rule.
+/// Writes the keys of the update rule. The meaning of Caffe's "momentum" depends on the rule.
 void put_rule(Json& json, const MessageReader& solver) {
   const std::string rule = kRules[rule_of(solver)];
   const double momentum = solver.number("momentum").value_or(0);

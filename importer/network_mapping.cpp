@@ -274,7 +274,7 @@ void NetworkMapper::leave_out(const GraphLayer& layer, const std::string& why) {
   layer.layer->message.mark_all_as_read();
 }
 
-/// Omits a layer and ignores its fields. Layers that read it read its first bottom instead.
+/// Omits a layer and ignores its fields. Layers that read its tops read its first bottom instead.
 void NetworkMapper::pass_through(const GraphLayer& layer) {
   layer.layer->message.mark_all_as_read();
   if (!layer.layer->bottoms.empty()) pass_on(layer);

@@ -62,7 +62,7 @@ MappedLayer map_power(const CaffeLayer& layer, Remarks&) {
                      {{"power", "power"}, {"scale", "scale"}, {"shift", "shift"}});
 }
 
-/// In Caffe, a base of -1 means e, which is Poseidon's default.
+/// Maps a layer with the field "base". In Caffe, a base of -1 means e, which is Poseidon's default.
 MappedLayer map_with_base(const char* type, const MessageReader& from) {
   MappedLayer mapped =
       map_numbers(type, from, {{"base", "base"}, {"scale", "scale"}, {"shift", "shift"}});

@@ -159,7 +159,7 @@ void TextTokens::read_decimal(std::string& into) {
   if ((at(0) == 'f' || at(0) == 'F') && !is_of_word(at(1))) step();
 }
 
-/// Blanks may be between the minus sign and the number.
+/// Reads a minus sign and a number. Blanks may separate them.
 Token TextTokens::read_negative() {
   const Position begin = position_;
   step();

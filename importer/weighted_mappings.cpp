@@ -74,7 +74,8 @@ void check_channel_axes(const MessageReader& from, Remarks& remarks) {
   expect_integer(from, "num_axes", 1, "there is one value for each channel", remarks);
 }
 
-/// If the layer has two inputs, the second input is the factor, and the layer learns no scale.
+/// Maps a Scale layer. If it has two inputs, the second input is the factor, and the layer learns
+/// no scale.
 MappedLayer map_scale(const CaffeLayer& layer, Remarks& remarks) {
   const MessageReader from = layer.message.message("scale_param");
   const bool bias = from.boolean("bias_term").value_or(false);

@@ -124,7 +124,8 @@ void BatchReceiver::write_input(const BatchValues& received, std::span<const flo
   input_written_ = device_.record();
 }
 
-/// `received` is in memory that the device can read.
+/// Writes auxiliary inputs to the net's input tensors. `received` is memory that the device can
+/// read.
 void BatchReceiver::write_extras(std::span<const float> received) {
   for (const Tensor& extra : tensors_.extras) {
     const auto count = static_cast<size_t>(extra.shape.count());

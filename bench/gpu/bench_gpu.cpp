@@ -38,8 +38,8 @@ class Bench {
   Backend& backend() { return backend_; }
   DataType type() const { return type_; }
 
-  /// Allocates memory and fills it with ones of `type`. The time of kernels hardly depends on the
-  /// values, but the power of products does.
+  /// Allocates memory and fills it with ones of `type`. The values hardly affect the time of
+  /// kernels, but they affect the power consumption of products.
   std::span<float> take(size_t bytes, MemoryKind place = MemoryKind::kDevice, DataType type = {}) {
     buffers_.push_back(
         backend_.device->allocate(std::max<size_t>(bytes, 64), place, "a benchmark"));

@@ -1,6 +1,6 @@
-// Measures a training step of a single worker: its passes and updates, without input. Compares
-// graph capture, which issues repeated work as graphs, with issuing each operation separately.
-// Prints one JSON object.
+// Measures a training step of a single worker: its passes and updates, without the upload of a
+// batch. Compares graph capture, which issues repeated work as graphs, with issuing each operation
+// separately. Prints one JSON object.
 //   bench_step NETWORK.json BATCH PRECISION [--cpu]
 #include <algorithm>
 #include <chrono>

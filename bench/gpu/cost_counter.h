@@ -7,7 +7,7 @@
 
 namespace poseidon::bench {
 
-/// The arithmetic of products.
+/// The number format in which a GPU multiplies the factors of a product.
 enum class Arithmetic : uint8_t { kFp32, kTf32, kBf16 };
 
 /// The rates of a GPU that predictions use.
@@ -15,7 +15,7 @@ struct GpuRates {
   double bytes_per_second;       ///< device memory, reads plus writes
   double host_bytes_per_second;  ///< between device memory and host memory
   double fp32_flops, tf32_flops, bf16_flops;
-  double launch_seconds;  ///< for a kernel that waits for the previous one
+  double launch_seconds;  ///< time of one kernel launch after another kernel
   double memory_bytes;
 
   double flops(Arithmetic arithmetic) const;
@@ -66,7 +66,8 @@ class CostCounter {
   std::map<std::string, Work> by_kernel() const;
   Work all() const;
 
-  /// While an object of this class exists, added work belongs to its part of a step.
+  /// While an object of this class exists, added work belongs to the part `name` of a step. A
+  /// nested object has priority.
   class Part {
    public:
     Part(CostCounter& cost_counter, std::string name)

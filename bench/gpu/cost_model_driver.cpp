@@ -10,7 +10,7 @@ namespace poseidon::bench {
 
 namespace {
 
-/// An event that has always been reached, since no work is ever pending.
+/// An event that is always reached, because the driver executes no work.
 class ReachedEvent final : public cuda::StreamEvent {
  public:
   bool reached() const override { return true; }

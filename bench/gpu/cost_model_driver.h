@@ -11,7 +11,8 @@ namespace poseidon::bench {
 /// The name that the cost counter uses for a copy from host memory.
 inline constexpr const char* kUploadKernel = "copy to the GPU";
 
-/// An operation that reports its cost of arithmetic and launches: a product.
+/// A convolution or matrix product that reports its cost of arithmetic and launches. Any other
+/// operation counts as its bytes and one launch.
 class CountedOperation : public cuda::Operation {
  public:
   /// The cost without bytes. visit() reports the bytes.
@@ -22,7 +23,7 @@ class CountedOperation : public cuda::Operation {
 /// address space that cannot be read or written.
 class CostModelDriver final : public cuda::Driver {
  public:
-  /// `cost_counter` must outlive it.
+  /// `cost_counter` must outlive the driver.
   explicit CostModelDriver(CostCounter& cost_counter)
       : cost_counter_(cost_counter), memory_(std::make_shared<Memory>()) {}
 
@@ -45,7 +46,7 @@ class CostModelDriver final : public cuda::Driver {
  private:
   void count(const cuda::Operation& operation);
 
-  /// The allocated ranges of device memory, by their ends.
+  /// The allocated ranges of device memory: maps the end of each range to its beginning.
   struct Memory {
     std::map<const std::byte*, const std::byte*> beginnings;
     size_t taken = 0;

@@ -14,7 +14,7 @@ using layers::cuda::Product;
 using layers::cuda::ProductMemory;
 using Pass = ConvolutionProblem::Pass;
 
-/// The bytes that a product reads and writes, and its other cost.
+/// The bytes that a product reads and writes, its arithmetic and its launches.
 struct Counts {
   std::string name;
   size_t first_bytes = 0, second_bytes = 0, bias_bytes = 0, result_bytes = 0;

@@ -4,9 +4,9 @@
 
 namespace poseidon::bench {
 
-/// Products that are never computed. They report the least cost of each product on a GPU: one
-/// read of each factor, one write of the result, and the operations of the product's definition.
-/// Additional work of a library's algorithm, for example in its workspace, is not counted.
+/// Products that are never computed. Each reports its minimum cost on a GPU: one read of each
+/// factor, one write of the result, and the multiply-adds of its definition. Additional work of a
+/// library's algorithm, for example in its workspace, is not counted.
 class CountedProducts final : public layers::cuda::Products {
  public:
   using Product = layers::cuda::Product;

@@ -15,8 +15,8 @@ namespace poseidon::bench {
 
 namespace {
 
-/// Turns graphs off. A layer does not issue the operations in a graph itself, so they could not be
-/// counted under that layer.
+/// Creates an emulated GPU that counts operations. Turns graphs off: a graph issues the operations
+/// of several layers at once, so the counter could not assign the operations to layers.
 layers::Backend make_counting_backend(cuda::Settings settings, CostCounter& cost_counter) {
   settings.graphs = cuda::Graphs::kNone;
   auto device =

@@ -8,13 +8,14 @@
 
 namespace poseidon::bench {
 
-/// The cost of one worker's training step on a GPU: forward, backward and updates. It is counted
-/// from the operations that the trainer issues to a driver that executes nothing.
+/// The cost of one worker's training step on a GPU: forward, backward and updates. The trainer
+/// issues the operations of the step to a driver that counts them and executes nothing
+/// (CostModelDriver).
 struct Prediction {
   std::string network, precision;
   int64_t batch = 0;
   CostCounter cost_counter;
-  size_t memory_bytes = 0;
+  size_t memory_bytes = 0;  ///< device memory that the worker allocates
 
   /// The time of all work on the GPU, executed sequentially.
   double compute_seconds() const;
