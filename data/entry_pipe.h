@@ -24,10 +24,11 @@ namespace poseidon::data {
 inline constexpr uint32_t kMaxKeyBytes = 4096;
 inline constexpr uint32_t kMaxValueBytes = uint32_t{1} << 28;
 
-/// Writes entries through `write`, which writes all bytes that it receives.
+/// Writes entries through `write`, which must write all bytes of its span.
 class EntryWriter {
  public:
   using Write = std::function<void(std::span<const std::byte>)>;
+  /// `count`: number of entries; 0 if unknown.
   EntryWriter(Write write, uint64_t count);
   /// Throws RunError if the entry exceeds the limits.
   void add(std::span<const std::byte> key, std::span<const std::byte> value);

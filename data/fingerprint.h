@@ -28,7 +28,8 @@ class Fingerprint {
     add(parts.size());
     for (const std::string& part : parts) add(part);
   }
-  /// Adds nothing if the list is empty.
+  /// Adds nothing if the list is empty. So a dataset without auxiliary inputs keeps the fingerprint
+  /// that it had before auxiliary inputs were supported.
   void add(const std::vector<AuxiliaryInput>& extras) {
     for (const AuxiliaryInput& extra : extras) {
       add(extra.name);

@@ -30,9 +30,10 @@ bool is_hidden(std::string_view name);
 /// "@eaDir". Such a folder is never part of a dataset, at any depth.
 bool is_system_folder(std::string_view name);
 
-/// Counts the files that are not samples in a folder with one folder per class, or in an archive of
-/// such a folder. Also lists its system folders. remarks() reports both, because the user may have
-/// intended the files as samples.
+/// The images that are not samples in a folder with one folder per class, or in an archive of such
+/// a folder: images of unsupported formats, and images outside of class folders. Also the system
+/// folders. remarks() reports all of these, because the user may have intended the images as
+/// samples.
 class IgnoredFiles {
  public:
   void add_other_image(const std::string& class_name, std::string_view file);

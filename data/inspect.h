@@ -11,7 +11,8 @@
 
 namespace poseidon::data {
 
-/// Guesses the dataset type of `path`: "records", "mnist", "cifar10", "cifar100" or "images".
+/// Guesses the dataset type of `path` from the names of its files: "records", "mnist", "cifar10",
+/// "cifar100" or "images".
 std::string guess_type(const std::string& path);
 
 struct Inspection {

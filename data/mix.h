@@ -14,8 +14,8 @@ namespace poseidon::data {
 struct MixDecision {
   int64_t second_sample = 0;  ///< index of the second sample
   double lambda = 0;          ///< weight of the second sample, 0 to 1
-  /// CutMix: the region copied from the second sample. nullopt: mixup, each value is a weighted
-  /// mean.
+  /// CutMix: the region that is copied from the second sample. nullopt: mixup, in which each value
+  /// is a weighted mean.
   std::optional<Box> part = {};
 };
 

@@ -30,9 +30,9 @@ OrderedSample Order::at(int64_t position) const {
 }
 
 // A Feistel network is a permutation of the integers of 2 * half_bits_ bits for any round function.
-// Cycle walking, until the value is below samples_, restricts it to a permutation of the samples
-// (Black and Rogaway, "Ciphers with Arbitrary Finite Domains"). Needs at most 4 rounds of the loop
-// on average.
+// The loop applies the network again until the value is below samples_. This cycle walking makes
+// the result a permutation of the samples (Black and Rogaway, "Ciphers with Arbitrary Finite
+// Domains"). The loop has at most 4 iterations on average.
 int64_t Order::permuted(int64_t epoch, int64_t place) const {
   const RandomStream random(seed_, RandomPurpose::kShuffle, static_cast<uint64_t>(epoch), 0);
   const PhiloxBlock keys[] = {random.at(0), random.at(1)};

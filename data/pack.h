@@ -50,7 +50,8 @@ struct PackReport {
   int64_t skipped = 0;
 };
 
-/// Guesses the type of an input. Throws ConfigError for a file that cannot be opened.
+/// Guesses the type of an input from its name, from the files in a folder, or from the first line
+/// of a .txt file. Throws ConfigError if a .txt file cannot be opened.
 PackType guess_pack_type(const std::filesystem::path& input);
 
 /// Called after each sample. `done` is the number of samples done. `all` is the total number; 0 if

@@ -80,8 +80,8 @@ class PairDataset final : public Dataset {
     }
   }
 
-  /// The output is interleaved. Each pixel has the channels of the first image, then those of the
-  /// second.
+  /// Writes interleaved pixels. Each pixel has the channels of the first image, then those of the
+  /// second image.
   static void interleave(const Sample& first, const Sample& second, std::byte* out) {
     const auto pixels = static_cast<size_t>(first.height * first.width);
     const size_t each = first.bytes.size() / pixels;

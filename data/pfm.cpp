@@ -12,7 +12,7 @@ namespace poseidon::data {
 
 namespace {
 
-/// The words of the header; exactly one blank follows the last word.
+/// Reads the words of a PFM header. Exactly one blank follows the last word.
 class HeaderWords {
  public:
   HeaderWords(std::span<const std::byte> bytes, const std::string& name)

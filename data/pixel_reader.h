@@ -10,8 +10,8 @@ class PixelReader {
  public:
   explicit PixelReader(const Dataset& dataset) : dataset_(dataset) {}
 
-  /// The image is valid until the next call. Throws CorruptSample, or ConfigError for a dataset of
-  /// floats.
+  /// Returns the pixels of sample `index`, valid until the next call. Throws CorruptSample, or
+  /// ConfigError for a dataset of floats.
   const Image& read(int64_t index);
   /// Returns the label of the last sample read.
   int32_t label() const { return sample_.label; }

@@ -12,7 +12,7 @@ namespace poseidon::data {
 
 namespace {
 
-/// Random stream of the auxiliary inputs; the samples use stream 0.
+/// Random stream of the auxiliary inputs. The samples use stream 0, and PairDataset uses stream 1.
 constexpr uint64_t kExtrasOfSamples = 2;
 
 /// Fills `out` with uniform floats of mean 0 and variance 1, two from each 32-bit random word.

@@ -28,7 +28,7 @@ class RecordShard {
   /// Reads a record into the sample's storage. Throws CorruptSample if the record cannot be read or
   /// its checksum is wrong.
   void read(uint64_t record, Sample& sample) const;
-  /// Returns "SHARD #RECORD (NAME)"; without NAME if it cannot be read.
+  /// Returns "SHARD #RECORD (NAME)"; "SHARD #RECORD" if the name cannot be read.
   std::string record_name(uint64_t record) const;
 
  private:

@@ -33,7 +33,7 @@ enum class SampleForm : uint8_t {
 struct Sample {
   int32_t label = 0;
   SampleForm form = SampleForm::kPixels;
-  int64_t height = 0, width = 0, channels = 0;  ///< for kPixels and kFloats
+  int64_t height = 0, width = 0, channels = 0;  ///< may be unset for kEncoded
   std::span<const std::byte> bytes;  ///< points into `storage` or into the dataset's memory
   std::vector<std::byte> storage;
   /// Auxiliary inputs: the floats of each of DatasetDescription::extras, one after another. Points

@@ -10,15 +10,16 @@
 
 namespace poseidon::data {
 
-/// Mixup and CutMix: combines a training sample with a second sample of the set. The loss weights
-/// their labels by lambda, the weight of the second sample. lambda is drawn from Beta(a, a).
+/// Mixup and CutMix: combines a training sample with a second sample of the set. lambda, drawn from
+/// Beta(a, a), is the weight of the second sample. The loss weights both labels accordingly.
 /// `mixup` and `cutmix` are the parameter a of each method; 0: method not used. If `mixup` and
 /// `cutmix` are both above 0, each has probability 1/2.
 struct MixConfig {
   bool present = false;
-  double mixup = 0;  ///< each value is the mean of two values weighted by lambda
-  /// Copies a rectangle of the second sample. Its sides are sqrt(lambda) of height and width. After
-  /// the rectangle is clipped to the image, lambda becomes its part of the area.
+  double mixup = 0;  ///< each value is (1 - lambda) * first + lambda * second
+  /// Copies a rectangle of the second sample. Its sides are sqrt(lambda) of height and width. The
+  /// rectangle is clipped to the image. Then lambda becomes the fraction of the area that the
+  /// rectangle covers.
   double cutmix = 0;
   double probability = 1;  ///< probability that a sample is mixed
 };

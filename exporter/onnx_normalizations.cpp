@@ -16,8 +16,8 @@ void put_batch_norm(OnnxLayer& layer) {
                {{"epsilon", layer.definition<layers::BatchNorm>().epsilon}});
 }
 
-/// An average that counts padding computes the sum of squares divided by the number of cells in the
-/// window.
+/// Rule for LRN within a channel. An average pooling that counts padding computes the sum of
+/// squares divided by the number of cells in the window.
 void put_lrn_within(OnnxLayer& layer, const layers::Lrn& lrn) {
   using Integers = std::vector<int64_t>;
   const int64_t reach = (lrn.size - 1) / 2;

@@ -44,9 +44,9 @@ class PhaseSet : public PerPhase<bool> {
 
 bool is_loss(const CaffeLayer& layer);
 
-/// Determines the phases of each layer by Caffe's rules, and completes testing. If TEST has only
-/// data layers, no data layer, or no loss, testing also uses the missing layers of TRAIN. An
-/// in-place dropout always runs in testing too, because it has no effect there.
+/// Determines the phases of each layer by Caffe's rules. Then completes the test network: if TEST
+/// has only data layers, no data layer, or no loss, testing also uses the missing layers of TRAIN.
+/// An in-place dropout always runs in testing too, because it has no effect there.
 class LayerPhases {
  public:
   explicit LayerPhases(const CaffeNetwork& network);

@@ -19,9 +19,9 @@ struct LayerEntry {
   /// Full names of layers, kInputName for the network's input, kLabelName for the samples' labels,
   /// or names of auxiliary inputs.
   std::vector<std::string> inputs;
-  /// Full name of the layer that owns the parameters; "": this layer owns them. If one use of a
-  /// block shares with another use, this name is set for each of its layers, even for a layer
-  /// without parameters.
+  /// Full name of the layer that owns the parameters; "": this layer owns them. If a use of a block
+  /// shares the parameters of another use, this name is set in each layer of the sharing use, even
+  /// in a layer without parameters.
   std::string shares;
   /// Keys whose values come from the defaults of the layer's type; see defaults_of().
   std::vector<std::string> defaulted;

@@ -210,7 +210,7 @@ void Program::mark_backward() {
   }
 }
 
-/// Whether a call may write its output to the memory of its input with this index.
+/// Whether a call may write its output to the memory of its input with the index `input`.
 bool Program::may_overwrite(const Call& call, int input) const {
   // A call that reads the input twice could overwrite elements before it has read them twice.
   if (std::ranges::count(call.inputs, call.inputs[at(input)]) > 1) return false;
