@@ -24,9 +24,9 @@ POSEIDON_DEVICE uint32_t rank_of(float value) {
   return (bits >> 31) != 0 ? ~bits : bits | 0x80000000U;
 }
 
-/// A team processes a row, which is a sample. It scans the row once for each of the top_k results.
-/// Each scan finds the next element in descending order. Equal elements are in the order of their
-/// indices.
+/// A team of threads (layers/cuda/reduce.cuh) processes a row, which is a sample. The team scans
+/// the row once for each of the top_k results. Each scan finds the next element in descending
+/// order. Equal elements are in the order of their indices.
 template <class Team>
 struct ArgmaxKernel {
   static constexpr const char* kName = "argmax";

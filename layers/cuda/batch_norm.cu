@@ -16,9 +16,9 @@ struct OfBatchNorm {
 /// Batch norm over a matrix of all positions x channels. Forward reads the input twice and writes
 /// the output. In training with a fused relu, it also writes a bit for each output, which is set if
 /// the output is above zero. Backward reads the gradient, the input and these bits twice, and
-/// writes the input gradient. If there are several contributions or a residual, the first pass of
-/// backward writes g, the masked sum of the contributions. The second pass then reads g instead of
-/// the contributions and bits.
+/// writes the input gradient. If there are several contributions (layers/cuda/map.cuh) or a
+/// residual, the first pass of backward writes g: the sum of the contributions, times the
+/// derivative of the relu. The second pass then reads g instead of the contributions and bits.
 template <class Element, int kEach>
 class CudaBatchNorm final : public CudaLayer {
  public:

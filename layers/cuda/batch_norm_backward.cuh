@@ -151,7 +151,7 @@ struct GradientCoefficients {
 
 /// Merges the sums of the bands, with one warp for each channel. Computes the gradients of scale
 /// and shift, and the coefficients of the input gradient. If `own_statistics` is true, mean and
-/// variance are those of the input, so they depend on it. Otherwise they are the running
+/// variance are those of the input, so they depend on the input. Otherwise they are the running
 /// statistics, which are constants.
 struct BatchNormParameterGradientsKernel {
   static constexpr const char* kName = "batch_norm parameter gradients";

@@ -270,8 +270,8 @@ void add_bias(CudaDevice& device, const Tensor& y, const float* bias, std::optio
 namespace {
 
 constexpr uint32_t kBiasThreads = BiasGradientKernel<float>::kThreads;
-/// Limit on blocks: about as many as the multiprocessors of a GPU hold at once. More blocks would
-/// write more partial sums, which BiasSumKernel must read.
+/// Limit on blocks: about four for each multiprocessor of a large GPU. More blocks would write more
+/// partial sums, which BiasSumKernel must read.
 constexpr int64_t kMaxBiasBlocks = 512;
 /// Least number of wide rows for each thread, unless the grid has only one block in y.
 constexpr int64_t kFewestBiasRows = 4;

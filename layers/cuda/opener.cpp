@@ -18,14 +18,14 @@ fs::path find_file(const fs::path& folder) {
                          " (docs/gpu.md describes how to build it)"));
 }
 
-/// The message of the dynamic loader for the last call.
+/// The dynamic loader's message about its last error.
 std::string loader_text() {
   const char* said = dlerror();
   return said == nullptr ? "unknown error" : said;
 }
 
 void* open_file(const fs::path& file) {
-  // RTLD_NODELETE: objects that the library made may outlive any handle, and their code is in it.
+  // RTLD_NODELETE: the library's objects may outlive any handle, and their code is in the library.
   void* opened = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (opened == nullptr)
     throw ConfigError(text("cannot load the GPU library: ", loader_text(),

@@ -246,13 +246,13 @@ struct SwapKernel {
   }
 };
 
-/// Computes the sum of squares of each block of kNormBlock values. A thread computes one of the
-/// kNormLanes running sums of a block (layers/update_rules.h). Products of floats are exact in
-/// double precision.
+/// Computes the sum of squares of each norm block, which has kNormBlock values. A thread computes
+/// one of the kNormLanes running sums of a norm block (layers/update_rules.h). Products of floats
+/// are exact in double precision.
 struct SquaredNormKernel {
   static constexpr const char* kName = "squared norm";
   static constexpr uint32_t kThreads = 128;
-  static constexpr uint32_t kEach = kThreads / kNormLanes;  ///< blocks of values per block
+  static constexpr uint32_t kEach = kThreads / kNormLanes;  ///< norm blocks per thread block
   struct Shared {
     double lanes[kThreads];
   };
@@ -329,7 +329,8 @@ class CudaUpdater final : public Updater {
                    partition.grid());
   }
 
-  /// The host adds the sums of the blocks, in order. It needs the result, and there are few sums.
+  /// The host adds the sums of the norm blocks, in order, because the host needs the result, and
+  /// there are few sums.
   double squared_norm(std::span<const float> values) override {
     SquaredNormKernel kernel{values.data(), nullptr, static_cast<int64_t>(values.size())};
     std::vector<double> sums(kernel.size());
