@@ -49,9 +49,9 @@ struct TileSums {
 };
 
 /// Mean and sum of squared deviations of a stream of tiles, merged pairwise (Chan, Golub and
-/// LeVeque 1979). This reads memory once, without the cancellation of E[x^2] - E[x]^2. merge()
-/// corrects the rounding error of `center`. So the error of the mean is small compared with the
-/// deviation, even if the mean is far from zero.
+/// LeVeque 1979). This method reads memory once, and avoids the cancellation of E[x^2] - E[x]^2.
+/// merge() corrects the rounding error of `center`. So the error of the mean is small compared with
+/// the deviation, even if the mean is far from zero.
 struct Moments {
   double count = 0;
   Lanes mean{}, squares{};
@@ -197,7 +197,7 @@ class CpuBatchNorm final : public CpuLayer {
         static_cast<float>(squares / std::max(1.0, population() - 1));
   }
 
-  /// In testing, `saved` has the running statistics.
+  /// For testing: fills `saved` from the running statistics.
   void recall(const ChannelGroup& group, const Bindings& memory, Saved& saved) const {
     saved = {};
     for (int64_t lane = 0; lane < group.real; ++lane) {
@@ -238,8 +238,8 @@ class CpuBatchNorm final : public CpuLayer {
     });
   }
 
-  /// The destination of the masked sum of the output's gradients. Null: output_gradients[0] already
-  /// is this sum.
+  /// The destination of the sum of the output's gradients, multiplied by the derivative of a fused
+  /// relu. Null: output_gradients[0] already is this sum.
   Element* masked_target(const Bindings& memory) const {
     if (residual_ && memory.input_gradients[1]) return memory.input_gradients[1].as<Element>();
     return relu_ || memory.output_gradients.size() > 1 ? memory.output_gradients[0].as<Element>()
@@ -254,8 +254,8 @@ class CpuBatchNorm final : public CpuLayer {
   GradientSums sum_gradients(const ChannelGroup& group, const Bindings& memory,
                              const Saved& saved) const {
     GradientSums sums;
-    // More than two contributions are rare. This loop adds the third and later contributions to the
-    // first one.
+    // More than two output gradients are rare. This loop adds the third and later gradients to the
+    // first gradient.
     for (size_t i = 2; i < memory.output_gradients.size(); ++i)
       add_contribution(group, memory.output_gradients[i].as<Element>(),
                        memory.output_gradients[0].as<Element>());

@@ -9,7 +9,7 @@ namespace poseidon::layers::cpu {
 /// A layer with bf16 activations that computes with an fp32 layer. The fp32 layer reads fp32 copies
 /// of inputs and gradients, and its weights are rounded to bf16. So products and sums are equal to
 /// those of bf16 instructions, except for the order of the sums. make_for_activations() uses this
-/// layer on processors and for geometries without bf16 code.
+/// layer if the processor has no bf16 instructions, or the geometry has no fast bf16 code.
 std::unique_ptr<Layer> make_bf16_emulation(const LayerRequest& request,
                                            std::unique_ptr<Layer> fp32);
 

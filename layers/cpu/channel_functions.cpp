@@ -8,9 +8,9 @@ namespace {
 
 using Source = ChannelOperand::Source;
 
-/// Scratch has rows of floats: the factors of each matrix, one row of summands, then the factor
-/// sums and the summand sums of each tile. A row has one float for each channel, including padding
-/// channels, which are 0.
+/// Scratch has rows of floats. The first rows are the factors of each matrix of ChannelTiling, then
+/// one row of summands. The factor sums of each tile and the summand sums of each tile follow. A
+/// row has one float for each channel, including padding channels, which are 0.
 template <class Element, class Rule>
 class CpuChannelFunction final : public CpuLayer {
  public:
@@ -138,8 +138,8 @@ class CpuChannelFunction final : public CpuLayer {
     });
   }
 
-  /// Adds the sums of `rows` tiles. If all channels share one value, it also adds the sums of the
-  /// channels.
+  /// Writes, for each channel, the total of the sums of `rows` tiles to `to`. If all channels share
+  /// one value, writes the total over all channels.
   void write_sums(const float* of_tiles, int64_t rows, int64_t values, float* to) const {
     const int64_t each = values == 1 ? real_channels() : 1;
 #pragma omp parallel for schedule(static)

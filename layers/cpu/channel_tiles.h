@@ -7,8 +7,8 @@
 #include "layers/cpu/vectors.h"
 
 /// Loops over an activation in any layout, in which the body knows the channel of each element. The
-/// tiles of memory depend only on the shape. If the tiles' sums are added in order, the total has
-/// the same bits for any number of threads.
+/// tiles of memory depend only on the shape and the layout. If the tiles' sums are added in order,
+/// the total has the same bits for any number of threads.
 namespace poseidon::layers::cpu {
 
 /// An activation as matrices of positions x channels, one for each sample. In memory a matrix is a
@@ -52,9 +52,9 @@ class ChannelTiling {
     int64_t channel_of(int64_t lane) const { return one_channel ? channel : channel + lane; }
   };
 
-  /// Calls body(a vector, run) for all elements. The vector only has the type of the run's vectors.
-  /// One thread visits the elements of one tile and channel, in order. The order of tiles and
-  /// channels is undefined.
+  /// Calls body(vector, run) for each run. Only the type of `vector` has a meaning: it is the type
+  /// of the run's vectors. One thread visits the elements of one tile and channel, in order. The
+  /// order of tiles and channels is undefined.
   template <class Body>
   void for_each_run(const Body& body) const {
 #pragma omp parallel for collapse(3) schedule(static)

@@ -5,7 +5,8 @@ namespace poseidon::layers::cpu {
 
 namespace {
 
-/// Instantiated for each frequent number of contributions, so that the loop has no inner loop.
+/// Adds kOthers other gradients to `sum`, and multiplies by the derivative of a fused relu. kOthers
+/// is a constant, so that the compiler unrolls the inner loop.
 template <int kOthers, class Element>
 void sum_and_mask(Element* sum, const Element* const* others, const Element* output, float slope,
                   int64_t count) {
@@ -26,7 +27,7 @@ void combine(const Bindings& memory, std::optional<float> relu) {
   std::vector<const Element*> others;
   for (size_t i = 1; i < contributions.size(); ++i)
     others.push_back(contributions[i].as<Element>());
-  // Each pass adds two contributions, in order. The last pass also applies the relu.
+  // Each pass adds two gradients, in order. The last pass also applies the relu.
   size_t done = 0;
   for (; others.size() - done > 2; done += 2)
     sum_and_mask<2>(sum, others.data() + done, {}, 1, count);

@@ -13,8 +13,9 @@ namespace {
 
 using namespace poseidon::cpu;
 
-/// The weight and its gradient are fp32, in the weight order of oneDNN's fp32 forward pass. The
-/// type of the activations does not change this order.
+/// The weight and its gradient are fp32, in the order of ConvolutionParts::kept_weight.
+/// choose_parts() selects the order of Poseidon's depthwise code or product, or else of oneDNN's
+/// fp32 forward pass, even if activations are bf16.
 class CpuConvolution final : public PackedWeightLayer {
  public:
   CpuConvolution(const LayerRequest& request, CpuDevice& device, DataType type)

@@ -15,10 +15,10 @@ using namespace poseidon::cpu;
 
 using Lanes = Vectors<kLanesOfBlock>::Float;
 
-/// Bytes of a band: half of a second-level cache of 256 KiB.
+/// The size in bytes that a Band should not exceed: half of a second-level cache of 256 KiB.
 constexpr int64_t kBandBytes = 128 << 10;
 
-/// Calls body(std::integral_constant<int, n>()), for n from 1 to kMax.
+/// Calls body once, with `n` as a std::integral_constant. `n` is from 1 to kMax.
 template <int kMax, class Body>
 void with_constant(int64_t n, const Body& body) {
   [&]<int... kBelow>(std::integer_sequence<int, kBelow...>) {
@@ -27,9 +27,9 @@ void with_constant(int64_t n, const Body& body) {
   }(std::make_integer_sequence<int, kMax>{});
 }
 
-/// A copy, as floats, of the source rows from which some target rows are computed. The plane has 8
-/// or 16 channels. The cells around the plane are zero, so that the same code computes all target
-/// cells.
+/// A copy, as floats, of the source rows from which some target rows are computed. The source is
+/// one plane: a block of 8 or 16 channels of one sample. The band has zeros around the plane, so
+/// that the same code computes all target cells.
 class Band {
  public:
   /// The offset of a tap's source cell from the band address of the target cell, and the offset of
@@ -53,7 +53,8 @@ class Band {
   const StencilAxis& columns() const { return columns_; }
   int64_t source_area() const { return rows_.source * columns_.source; }
   int64_t target_area() const { return rows_.target * columns_.target; }
-  /// The distance in the source, in floats, from a target cell to the next one of its phase.
+  /// The distance in the band, in floats, between the source cells of two neighboring target cells
+  /// of a phase.
   int64_t next_cell() const { return columns_.source_step * kLanesOfBlock; }
 
   /// The taps of one phase of the rows and one of the columns. `kernel_width` is the width of the
@@ -373,7 +374,7 @@ class DepthwiseBackwardWeights final : public DepthwisePass {
   bool bias_;
   int64_t parts_;  ///< of the samples
   Band band_;
-  std::vector<Band::Tap> cells_;  ///< by number of the tap in the kernel
+  std::vector<Band::Tap> cells_;  ///< in the order of the kernel, row by row
 };
 
 Sweep sweep_of(const Convolution& convolution, StencilAxis (*axis)(const Convolution&, size_t)) {

@@ -24,8 +24,8 @@ bool is_unsafe(const ConvolutionParts& parts) {
 
 /// Whether oneDNN 2.6 may compute wrong results. On several threads, its AMX code is sometimes
 /// wrong if a stride is longer than the window, and in some geometries with a stride of 4. So this
-/// function returns true for all strides of 3 or more. It returns false for 1 x 1 kernels, for
-/// which oneDNN has other code.
+/// function returns true for AMX code if a stride is longer than the window, or 3 or more. It
+/// returns false for 1 x 1 kernels, for which oneDNN has other code.
 template <class Description>
 bool may_be_wrong(const Convolution& c, const Description& description) {
   constexpr int64_t kLong = 3;
@@ -163,9 +163,9 @@ bool is_real(const std::optional<Description>& description) {
   return description && !is_reference(*description);
 }
 
-/// Whether Poseidon's own code is used: each channel is a group, and oneDNN has only reference
-/// code. If oneDNN has real code, as for most 3 x 3 kernels, oneDNN's code is 1.1 to 1.3 times as
-/// fast on Zen 4.
+/// Whether to use Poseidon's own depthwise code: each channel is a group, and oneDNN has only
+/// reference code. If oneDNN has optimized code, as for most 3 x 3 kernels, oneDNN is 1.1 to 1.3
+/// times as fast on Zen 4.
 template <class Description>
 bool is_own_depthwise(const ConvolutionParts& parts,
                       const std::optional<Description>& description) {
@@ -173,7 +173,8 @@ bool is_own_depthwise(const ConvolutionParts& parts,
          depthwise_is_legal(parts.device, parts.convolution, parts.formats);
 }
 
-/// Whether products of patches are better. They are faster than reference code, and safe.
+/// Whether to use products of patches: they are legal, and oneDNN's code is slow reference code or
+/// unsafe.
 template <class Description>
 bool product_is_better(const ConvolutionParts& parts,
                        const std::optional<Description>& description) {

@@ -27,8 +27,8 @@ ConvolutionParts parts_in(CpuDevice& device, const Convolution& convolution,
   return made(of_weight.weights_desc());
 }
 
-/// The formats if the passes are Poseidon's own products of patches. With channels last, the
-/// channels of a group are contiguous.
+/// The formats if the passes are Poseidon's own products of patches. Convolutions with groups use
+/// channels last, because the channels of a group are then contiguous.
 ConvolutionFormats formats_of_product(CpuDevice& device, const Convolution& convolution,
                                       DataType type) {
   if (convolution.groups > 1) return {Layout::kChannelsLast, Layout::kChannelsLast, type};
@@ -38,8 +38,9 @@ ConvolutionFormats formats_of_product(CpuDevice& device, const Convolution& conv
 
 }  // namespace
 
-/// Uses blocked layouts if Poseidon has its own code for them, or oneDNN has more than reference
-/// code. A layer that reads an image reads it in plain layout.
+/// Uses the first candidate for which Poseidon has depthwise code, or oneDNN has more than
+/// reference code. Unless the choice requests channels last, blocked layouts are preferred. An
+/// input of at most 4 channels, such as an image, is plain.
 ConvolutionParts choose_parts(CpuDevice& device, const Convolution& convolution,
                               const OnednnConvolution& onednn, const ConvolutionOptions& options) {
   const Layout blocked = device.blocked_layout();

@@ -13,8 +13,8 @@ namespace {
 
 using namespace poseidon::cpu;
 
-/// Instructions that no x86-64 level includes. make_for_activations() first checks that the
-/// processor has them.
+/// Enables the bf16 instructions, which no x86-64 level includes. make_for_activations() first
+/// checks that the processor has these instructions.
 #define POSEIDON_BF16_PRODUCTS [[gnu::target("avx512f,avx512bw,avx512vl,avx512bf16")]]
 
 constexpr int64_t kSquareOfBlock = kLanesOfBlock * kLanesOfBlock;
@@ -32,7 +32,7 @@ class PairedPositions {
       : channels_(shape.channels()), area_(shape.area()), samples_(shape.samples()) {}
 
   int64_t blocks() const { return channels_ / kLanesOfBlock; }
-  int64_t count() const { return samples_ * pairs_of_sample(); }  ///< of a block of channels
+  int64_t count() const { return samples_ * pairs_of_sample(); }  ///< pairs of a block of channels
 
   /// Interleaves the pairs [first, end) of a block. Each pair becomes a row of 16 channels, with
   /// two numbers for each channel.
@@ -76,7 +76,7 @@ POSEIDON_BF16_PRODUCTS void multiply_tile(const uint32_t* inputs, const uint32_t
     for (int r = 0; r < kRowsOfTile; ++r) {
       __m512i left = _mm512_set1_epi32(static_cast<int>(inputs[r]));
 #ifdef __clang__
-      asm("" : "+v"(left));  // clang 16 crashes when it fuses both into one instruction
+      asm("" : "+v"(left));  // clang 16 crashes if it merges this broadcast into the product
 #endif
       for (int b = 0; b < kBlocks; ++b)
         sums[r][b] = _mm512_dpbf16_ps(sums[r][b], (__m512bh)left, (__m512bh)right[b]);

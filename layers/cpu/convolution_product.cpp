@@ -84,8 +84,8 @@ void zero_padding_lanes(const Tensor& tensor) {
     }
 }
 
-/// Runs one product for each group. For the input's gradient it runs one for each group and class
-/// of cells.
+/// Runs one product for each group. For the input's gradient, it runs one product for each group,
+/// InputClass of rows and InputClass of columns.
 class PatchPass : public ConvolutionPass {
  public:
   explicit PatchPass(const ConvolutionParts& parts)

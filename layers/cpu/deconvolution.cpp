@@ -11,7 +11,7 @@ namespace poseidon::layers::cpu {
 
 namespace {
 
-/// y += bias of its channel. Padding lanes do not change.
+/// Adds to each element of `y` the bias of its channel. Padding lanes do not change.
 template <class Element>
 void add_to_channels(const float* bias, Element* y, const Blocking& b) {
 #pragma omp parallel for collapse(2) schedule(static)
@@ -106,7 +106,8 @@ class CpuDeconvolution final : public PackedWeightLayer {
   const Deconvolution& deconvolution_;
   OnednnConvolution onednn_;
   ConvolutionParts parts_;
-  /// The convolution's passes: `forward` is its backward data, `backward_data` its forward.
+  /// `forward` is the backward data pass of the convolution, and `backward_data` is its forward
+  /// pass.
   ConvolutionPasses passes_;
 };
 

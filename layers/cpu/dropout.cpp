@@ -74,8 +74,8 @@ class CpuDropout final : public CpuLayer {
       }
   }
 
-  /// For layouts with adjacent channels. It makes the decisions of kLanes channels in canonical
-  /// order, then transposes them.
+  /// For layouts with adjacent channels. The function computes the decisions of kLanes channels in
+  /// canonical order, then transposes the decisions.
   void decide_tiles(const StepContext& step, const Bindings& memory, const Blocking& b) const {
     const int64_t groups = (b.block + kLanes - 1) / kLanes, runs = (b.area + kRun - 1) / kRun;
 #pragma omp parallel for collapse(4) schedule(static)

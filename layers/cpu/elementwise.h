@@ -10,7 +10,7 @@
 /// in stored order, in any layout, including padding lanes.
 namespace poseidon::layers::cpu {
 
-/// The format of most input elements. If several formats have most elements, the first input's
+/// The format that has the most input elements. If formats have equally many, the first input's
 /// format is preferred.
 Format common_format(const LayerRequest& request);
 
@@ -44,9 +44,9 @@ void map(const Tensor& input, const Tensor& output, const Function& function) {
 }
 
 /// target[i] = function(output's gradient[i], seen[i], i), where target is the first input's
-/// gradient. For one or two contributions to the output's gradient, this is one pass. The target
-/// may be the memory of the first contribution. `seen` is the input or the output. The function may
-/// read it only if the layer's Needs include it.
+/// gradient. For one or two output gradients, this is one pass. The target may be the memory of the
+/// first output gradient. `seen` is the input or the output. The function may read it only if the
+/// layer's Needs include it.
 template <class Element, class Function>
 void map_gradient_elements(const Element* first, const Element* second, const Element* seen,
                            Element* target, int64_t count, const Function& function) {

@@ -6,7 +6,7 @@ namespace poseidon::layers::cpu {
 
 namespace {
 
-/// The `Math` of the rules on the CPU.
+/// The `Math` argument of the rules (layers/function_rules.h) on the CPU.
 struct FunctionMath {
   static float exp(float x) { return fast_exp(x); }
   static float expm1(float x) { return fast_expm1(x); }

@@ -18,7 +18,7 @@ struct LaneGroup {
   int64_t end = 0;    ///< end of the activation's memory
   int64_t lanes = 0;
   int64_t lane_step = 1, cell_step = 1;
-  int64_t plane = 0;  ///< of the first lane: sample * channels + channel
+  int64_t plane = 0;  ///< plane of the first lane: sample * channels + channel
 
   bool is_transposed() const { return cell_step == 1; }
 };

@@ -64,7 +64,7 @@ void window_sum(const float* source, int64_t shift, int64_t size, float* target,
   }
 }
 
-/// Replaces window sums by s^-beta. If `steps` is not null, writes s^-(beta+1) there.
+/// Replaces window sums by s^-beta. If `steps` is not null, writes s^-(beta+1) to `steps`.
 template <class Beta>
 void take_powers(Beta beta, const Constants& constants, float* sums, float* steps, int64_t count) {
   const float k = constants.k, alpha = constants.alpha;

@@ -7,7 +7,7 @@
 namespace poseidon::layers::cpu {
 
 /// Mean and sum of squared deviations of a stream of values, merged pairwise (Chan, Golub and
-/// LeVeque 1979). This reads memory once, without the cancellation of E[x^2] - E[x]^2.
+/// LeVeque 1979). This method reads memory once, and avoids the cancellation of E[x^2] - E[x]^2.
 struct ValueMoments {
   double count = 0, mean = 0, squares = 0;
 

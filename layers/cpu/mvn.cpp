@@ -65,7 +65,7 @@ class CpuMvn final : public CpuLayer {
   }
 
  private:
-  /// The coefficients of the elements, for each channel of each sample.
+  /// The mean and the coefficients of the formula at MvnBackward, for each channel of each sample.
   struct Arrays {
     float *mean, *of_gradient, *of_centered, *term;
   };

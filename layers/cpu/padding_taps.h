@@ -8,9 +8,10 @@
 namespace poseidon::layers::cpu {
 
 /// The taps of a kernel that read only padding in every window. Examples are the outer taps on an
-/// image of 1 x 1 pixels with stride 2. Their weight has no effect, and its gradient is zero.
-/// oneDNN 2.6 leaves this gradient uninitialized in its bf16 pass if the stride exceeds the input's
-/// width. For safety, the pass calls zero() with all versions and processors.
+/// image of 1 x 1 pixels with stride 2. The weight of such a tap has no effect, and its gradient is
+/// zero. oneDNN 2.6 leaves this gradient uninitialized in its bf16 pass if the stride exceeds the
+/// input's width. For safety, the backward weights pass calls zero() with all versions and
+/// processors.
 class PaddingTaps {
  public:
   /// `weight` is the order of the gradient, in fp32.

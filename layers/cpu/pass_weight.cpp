@@ -16,7 +16,7 @@ using Half = Vectors<8>;
 
 /// bf16 instructions read pairs of neighbors along the summed axis, so pairs of rows are
 /// interleaved. A square is 16 rows of inputs, with 16 outputs each. It becomes 8 rows of pairs of
-/// inputs. oneDNN takes four times as long.
+/// inputs. oneDNN's reorder takes four times as long.
 void pair_inputs(const float* kept, uint32_t* read) {
   for (int64_t row = 0; row < kSide; row += 2) {
     const auto low = rounded_to_bf16(load<Wide::Float>(kept + row * kSide));
@@ -26,7 +26,7 @@ void pair_inputs(const float* kept, uint32_t* read) {
 }
 
 /// The square becomes 8 rows of pairs of outputs, with 16 inputs each. The two outputs of a pair
-/// are already adjacent, so this transposes pairs.
+/// are already adjacent, so this function transposes pairs.
 void pair_outputs(const float* kept, uint32_t* read) {
   for (int64_t half = 0; half < 2; ++half) {
     Half::Int rows[8];

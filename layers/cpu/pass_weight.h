@@ -10,7 +10,7 @@ namespace poseidon::layers::cpu {
 using poseidon::cpu::Dims;
 
 /// A weight in the form that one pass reads: the layer's weight itself, or a copy in another order
-/// or type. Each get() makes a new copy.
+/// or type. In the latter case, each get() makes a new copy.
 class PassWeight {
  public:
   PassWeight() = default;

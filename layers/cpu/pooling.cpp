@@ -57,7 +57,8 @@ class Planes {
   /// Calls work(a Task) for tasks. The tasks divide `row_count` rows of each group.
   template <class Work>
   void run(const Bindings& memory, int64_t row_count, const Work& work) const {
-    // Neighboring tasks both read the rows in which their windows overlap.
+    // Neighboring tasks both read the rows in which their windows overlap. kMinRows limits this
+    // cost.
     constexpr int64_t kTasksWanted = 32, kMinRows = 8;
     const int64_t groups = inputs_.count();
     const int64_t pieces = std::clamp<int64_t>(kTasksWanted / std::max<int64_t>(groups, 1), 1,
@@ -153,9 +154,9 @@ void take_maxima(const Planes<Element>& planes, const Bindings& memory) {
   });
 }
 
-/// Windows with the same columns choose the same cell of a row, unless the first cell of one of
-/// them is NaN. So this function first adds the gradients of windows with the same columns, and
-/// then adds the sums of all columns.
+/// If windows with the same columns choose a cell of the same input row, they choose the same cell,
+/// unless the first cell of one of the windows is NaN. So for each input row, this function first
+/// adds the gradients of windows with the same columns. Then it adds these sums to the cells.
 template <class Element>
 void spread_to_maxima(const Planes<Element>& planes, const Bindings& memory,
                       const Tensor& gradient) {

@@ -37,8 +37,8 @@ class WeightOrder {
                    const PieceSink& take) const;
 
  private:
-  /// oneDNN's order OIhw16i16o: [output block][input block][kernel][inputs][outputs]. A block of
-  /// outputs is contiguous in both orders, and is called a piece.
+  /// oneDNN's order OIhw16i16o or OIhw8i8o: [output block][input block][kernel][inputs][outputs]. A
+  /// block of outputs is contiguous in both orders, and is called a piece.
   struct Blocked {
     int64_t outputs = 0, inputs = 0, area = 0, block = 0;
     int64_t pieces() const { return outputs / block; }

@@ -51,7 +51,7 @@ class Cells {
   int64_t height_, width_, y_, x_;
 };
 
-/// Transforms cells into the basis, and stores the points.
+/// Transforms cells into Winograd's basis, and stores the resulting kPoints values.
 template <int n, class Element, class Change>
 void store_points(const Cells<n, Element>& cells, const Change& change, const Matrices& room,
                   int64_t tile, int64_t channel) {
@@ -245,8 +245,8 @@ class WinogradOf final : public Winograd {
   }
 
   /// Calls body(first input of a block, first output of a block, the kernels of both) for the whole
-  /// weight. `turned`: blocks of inputs come first in memory, because they are outputs of the
-  /// forward pass.
+  /// weight. `turned`: the input block is the outer index in memory, because the inputs of this
+  /// convolution are the outputs of the forward pass.
   template <class Weight, class Body>
   void for_kernels(Weight* weight, bool turned, const Body& body) const {
     const int64_t from = inputs_ / kLanes, to = outputs_ / kLanes;

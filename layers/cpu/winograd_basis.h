@@ -32,8 +32,8 @@ constexpr float power(float base, size_t exponent) {
   return exponent == 0 ? 1 : base * power(base, exponent - 1);
 }
 
-/// The values at the points of the polynomial with the n coefficients `c`. This transformation is
-/// Lavin's A for gradients of outputs and, scaled, Lavin's G for weights.
+/// The values, at the points of the basis, of the polynomial with the n coefficients `c`. This
+/// transformation is Lavin's A for gradients of outputs and, scaled, Lavin's G for weights.
 struct TransformA {
   template <size_t n>
   Row<kSide> operator()(const std::array<Float, n>& c) const {
