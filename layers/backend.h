@@ -9,7 +9,7 @@
 namespace poseidon::layers {
 
 /// A device with its layer factory and its optimizer arithmetic. The compute thread creates and
-/// uses it.
+/// uses the backend.
 struct Backend {
   std::unique_ptr<Device> device;
   std::unique_ptr<LayerFactory> factory;

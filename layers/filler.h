@@ -36,7 +36,7 @@ struct Filler {
   ///   * gaussian with `sparse`: sets a weight to 0 with probability 1 - sparse / outputs
   ///   * xavier: uniform in +-sqrt(3 / fan_in) (Glorot and Bengio 2010, in Caffe's form)
   ///   * he: gaussian with variance 2 / fan_in (He et al. 2015)
-  ///   * positive_unitball: uniform in [0, 1), then divided by the sum of an output's weights
+  ///   * positive_unitball: uniform in [0, 1), then scaled so that an output's weights sum to 1
   ///   * bilinear: the kernel of a deconvolution that enlarges images (Long et al. 2015)
   void fill(std::span<float> values, const Shape& shape, int64_t fan_in,
             RandomStream& random) const;

@@ -38,8 +38,8 @@ class Clip final : public Function {
   double minimum = 0, maximum = 0;
 };
 
-/// x if it is above 0, else alpha (e^x - 1). alpha is 0 or more, so the output has the sign of x
-/// and backward needs only the output. The derivative at 0 is alpha.
+/// x if it is above 0, else alpha (e^x - 1). alpha is 0 or more, so the output is above 0 only if x
+/// is above 0. So backward needs only the output. The derivative at 0 is alpha.
 class Elu final : public Function {
  public:
   std::string_view type() const override { return "elu"; }
@@ -79,8 +79,8 @@ class Power final : public Function {
   double power = 1, scale = 1, shift = 0;
 };
 
-/// max(x, 0) + slope * min(x, 0). slope is 0 or more, so the output has the sign of x and backward
-/// needs only the output.
+/// max(x, 0) + slope * min(x, 0). slope is 0 or more, so the output is above 0 only if x is above
+/// 0. So backward needs only the output.
 class Relu final : public Function {
  public:
   std::string_view type() const override { return "relu"; }

@@ -83,10 +83,10 @@ class Definition {
   virtual double loss_weight() const { return 1; }
   /// Index of the input that has the samples' labels; -1 if the layer reads no labels. The label
   /// input is the last input, and a network file may omit it. Its shape is (samples, 1), and its
-  /// values are integers. They do not change until backward.
+  /// values are integers. The values do not change between forward and backward.
   virtual int label_input() const { return -1; }
   /// Whether the layer supports mixed samples (StepContext::mixup_labels). If samples are mixed,
-  /// its label input is (3, samples). The rows are the labels with the larger weight, the second
+  /// the label input is (3, samples). The rows are the labels with the larger weight, the second
   /// labels, and the weights of the second labels.
   virtual bool supports_mixup() const { return false; }
   /// Whether the layer is a loss whose first input has the scores of classes.
@@ -170,14 +170,14 @@ struct FactorMemory {
   float* activations = nullptr;  ///< samples x FactorShape::columns
 };
 
-/// The memory of one call. The net sets it.
+/// The tensors and the memory of one call of a Layer. The net fills this struct.
 struct Bindings {
   std::vector<Tensor> inputs;
   Tensor output;
   /// Backward: one or more gradients from the output's consumers. The layer sums them, and may
   /// overwrite them.
   std::vector<Tensor> output_gradients;
-  std::vector<Tensor> input_gradients;  ///< data is null if not wanted
+  std::vector<Tensor> input_gradients;  ///< data is null if the gradient is not wanted
   std::vector<ParameterMemory> parameters;
   std::vector<ParameterMemory> statistics;
   std::byte* workspace = nullptr;  ///< unchanged from forward to backward of the same batch
@@ -189,8 +189,8 @@ struct Bindings {
 /// threads may call the sink at the same time, in any order. Each element arrives exactly once.
 using GradientSink = std::function<void(int index, int64_t first, std::span<const float> piece)>;
 
-/// Bindings that only have two output gradients, `sums` and `values`. To sum the output gradients
-/// is to add `values` to `sums`.
+/// Bindings that have only two output gradients, `sums` and `values`. A function that sums the
+/// output gradients thus adds `values` to `sums`.
 Bindings addition_bindings(std::span<const float> values, std::span<float> sums);
 
 /// The requirements of a layer. They are fixed when the layer is created.
@@ -243,7 +243,7 @@ class Layer {
   virtual void pack(int index, const float* canonical, float* packed) const = 0;
   virtual void unpack(int index, const float* packed, float* canonical) const = 0;
   /// Converts a gradient from canonical to packed order and passes it to `sink`. The gradient's
-  /// memory in `memory` becomes undefined. `canonical` must be separate memory.
+  /// memory in `memory` becomes undefined. `canonical` must not overlap with this memory.
   virtual void pack_gradient(int index, const float* canonical, const Bindings& memory,
                              const GradientSink& sink) const;
   /// Whether the packed order of a parameter is canonical order, so that pack and unpack only copy.
@@ -293,12 +293,12 @@ class BatchInput {
   virtual Format format_for(const Shape& shape, Format wanted) const = 0;
   /// Issues the write of a batch that is in device memory.
   virtual void write(const BatchValues& batch, const Tensor& input) = 0;
-  /// Issues the write of labels that are in device memory, to plain fp32.
+  /// Issues the write of `labels`, which are in device memory, to `to` as plain fp32.
   virtual void write_labels(std::span<const int32_t> labels, const Tensor& to) = 0;
 };
 
-/// Creates the layers of one device. Each kind of device has one subclass. The caller chooses it
-/// when it creates the net.
+/// Creates the layers of one device. Each kind of device has one subclass. The caller selects the
+/// factory when it creates the net.
 class LayerFactory {
  public:
   virtual ~LayerFactory() = default;

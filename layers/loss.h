@@ -54,8 +54,8 @@ class ContrastiveLoss final : public ElementLoss {
   bool legacy = false;
 };
 
-/// Hinge loss: the distance by which scores are below 1 at the label, and above -1 at the other
-/// classes.
+/// Hinge loss: the sum of the distances by which scores are below 1 at the label, or above -1 at
+/// the other classes. With Norm::kL2: the sum of the squares of these distances.
 class HingeLoss final : public ElementLoss {
  public:
   enum class Norm : int { kL1, kL2 };

@@ -23,10 +23,10 @@ struct EvenWindows {
 /// Maximum or mean of windows, or a value of the window chosen at random.
 ///
 /// With ceil rounding (Caffe's) the last window may extend beyond the padded edge. It always begins
-/// inside the input or its left padding. The mean divides by the number of the window's cells in
-/// the padded input, padding included (Caffe's rule). So a window that extends beyond the padded
-/// edge has a smaller divisor. Maxima never come from padding. Windows that divide the input evenly
-/// ("windows") are PyTorch's adaptive average pooling.
+/// inside the input, or in the padding before the input. The mean divides by the number of the
+/// window's cells in the padded input, padding included (Caffe's rule). So a window that extends
+/// beyond the padded edge has a smaller divisor. Maxima never come from padding. Windows that
+/// divide the input evenly ("windows") are PyTorch's adaptive average pooling.
 ///
 /// The stochastic method is from Zeiler and Fergus, "Stochastic Pooling for Regularization of Deep
 /// Convolutional Neural Networks", 2013. In training it chooses a value of the window. The
@@ -35,8 +35,8 @@ struct EvenWindows {
 /// more, as after a relu. For negative values the arithmetic does not change, as in Caffe. Training
 /// chooses the first value at which the running sum is at least chance * total sum. If no value
 /// satisfies this, it chooses the last value. Testing computes the sum of squares divided by the
-/// sum, or 0 if the sum is 0 or less. In testing this method has no gradient, because the layer
-/// does not store the chosen cells.
+/// sum, or 0 if the sum is 0 or less. In testing this method chooses no cell, and the layer has no
+/// backward pass.
 class Pooling final : public Definition {
  public:
   std::string_view type() const override { return "pooling"; }

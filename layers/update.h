@@ -6,10 +6,11 @@
 
 namespace poseidon::layers {
 
-/// The optimizer rules, as PyTorch defines them. In sgd and nesterov the velocity accumulates
-/// gradients, v = m v + g, and the step is learning_rate * v. Caffe accumulates steps instead, v =
-/// m v + lr g. Both forms are equal until the learning rate changes. Here a new learning rate also
-/// applies to the accumulated gradients at once.
+/// The optimizer rules, as PyTorch defines them. With momentum m, the velocity accumulates
+/// gradients: v = m v + g. sgd subtracts lr v from the value, and nesterov subtracts lr (g + m v).
+/// Caffe multiplies by the learning rate before it accumulates: v = m v + lr g. Both forms are
+/// equal until the learning rate changes. Here a new learning rate also applies to the gradients
+/// that v already contains.
 enum class UpdateRule : uint8_t {
   kSgd,
   kNesterov,

@@ -7,8 +7,9 @@
 #include "layers/update.h"
 
 /// The arithmetic of an Updater for one element, the same for all devices, so that all devices
-/// compute the same bits. A file that includes this header must be compiled without fused products
-/// and sums, with correctly rounded quotients and roots, and without flushing denormals to zero.
+/// compute the same bits. A file that includes this header must be compiled without fused
+/// multiply-adds, with correctly rounded quotients and roots, and without flushing denormals to
+/// zero.
 namespace poseidon::layers {
 
 /// One element of a tensor with its optimizer state. A rule does not change states that it does not
@@ -151,7 +152,7 @@ struct AdamRule {
   }
 };
 
-/// Calls use(std::type_identity<Rule>()) with the rule that has `states` states.
+/// Calls use(std::type_identity<Rule>()) with the form of the rule that has `states` states.
 template <class Use>
 void with_update_rule(UpdateRule rule, int states, const Use& use) {
   switch (rule) {
@@ -205,10 +206,12 @@ struct AddRule {
   POSEIDON_ANY_DEVICE float operator()(float a, float b) const { return a + b; }
 };
 
-/// Values of a block of a squared norm. The norm is the sum of the sums of its blocks, in order.
+/// The number of values in one block of a squared norm. The norm is the sum of the block sums, in
+/// order.
 inline constexpr int64_t kNormBlock = 4096;
-/// Running sums of a block, in double precision. Value i of the block is added to running sum i %
-/// kNormLanes. The sum of a block is the sum of its running sums, in order.
+/// The number of running sums of a block, which are in double precision. Value i of the block is
+/// added to running sum i % kNormLanes. The sum of a block is the sum of its running sums, in
+/// order.
 inline constexpr int64_t kNormLanes = 8;
 
 }  // namespace poseidon::layers
