@@ -11,8 +11,8 @@ struct ChannelOperand {
   enum class Source : uint8_t { kNone, kParameter, kInput };
 
   Source source = Source::kNone;
-  int index = 0;         ///< of the parameter or the input
-  int64_t channels = 0;  ///< of the first input, or 1: one value for all channels
+  int index = 0;         ///< index of the parameter or of the input
+  int64_t channels = 0;  ///< channels of the first input; 1: all channels share one value
 
   explicit operator bool() const { return source != Source::kNone; }
   /// Whether each sample has separate values.
@@ -65,7 +65,7 @@ class Scale final : public ChannelFunction {
   Filler scale_filler = Filler::constant(1), bias_filler;
   Multipliers multipliers;
 
-  int64_t given_channels = 0;  ///< of the second input, set by infer; 0: factors are learned
+  int64_t given_channels = 0;  ///< channels of the second input, set by infer; 0: none
 };
 
 /// x plus the learned summand of its channel.

@@ -7,10 +7,10 @@
 #include "layers/any_device.h"
 #include "layers/functions.h"
 
-/// The functions of layers/functions.h, the same for all devices. A rule is constructed from its
-/// definition. value() is the function. gradient() computes the input's gradient from the output's
-/// gradient and the value that kReads names. `Math` is a device's class of exponentials, powers and
-/// logarithms.
+/// The functions of layers/functions.h, the same for all devices. A rule is constructed from the
+/// Definition of its layer. value() is the function. gradient() computes the input's gradient from
+/// the output's gradient and the value that kReads names. `Math` is a device's class of
+/// exponentials, powers and logarithms.
 namespace poseidon::layers {
 
 /// The second argument of a rule's gradient(). With kNothing the rule ignores that argument.
@@ -96,7 +96,7 @@ struct EluRule {
 struct ExpRule {
   static constexpr const char* kType = "exp";
   static constexpr Reads kReads = Reads::kOutput;
-  float rate, factor;  ///< factor * e^(rate * x)
+  float rate, factor;  ///< value: factor * e^(rate * x)
 
   explicit ExpRule(const Exp& exp)
       : rate(static_cast<float>(std::log(exp.base) * exp.scale)),
@@ -114,7 +114,7 @@ struct ExpRule {
 struct LogRule {
   static constexpr const char* kType = "log";
   static constexpr Reads kReads = Reads::kInput;
-  float scale, shift, unit, rate;  ///< unit * ln(scale * x + shift), rate = unit * scale
+  float scale, shift, unit, rate;  ///< value: unit * ln(scale * x + shift); rate = unit * scale
 
   explicit LogRule(const Log& log)
       : scale(static_cast<float>(log.scale)),

@@ -61,9 +61,9 @@ class Definition {
   virtual std::string_view type() const = 0;
   /// The keys of this type in the network file.
   virtual void describe(Fields& fields) = 0;
-  /// Checks the shapes of the inputs, stores the geometry and returns the shape of the output. The
-  /// net calls it once. The first extent of each shape is the batch. Throws ConfigError through
-  /// fail().
+  /// Checks the shapes of the inputs, stores the geometry and returns the shape of the output.
+  /// net::Network calls infer() once. The first extent of each shape is the batch. Throws
+  /// ConfigError through fail().
   virtual Shape infer(std::span<const Shape> inputs) = 0;
 
   virtual std::vector<ParameterSpec> parameters() const { return {}; }
@@ -151,8 +151,8 @@ struct StepContext {
   /// input.
   std::span<const int32_t> labels;
   /// Host memory. Empty: the job does not mix pairs of samples (mixup, CutMix). Else: the second
-  /// labels of all samples, then the weights of the second labels (lambda, 0 to 1/2). Layers read
-  /// these values only in training.
+  /// labels of all samples, then the weights of the second labels (lambda, 0 to 1/2; 0 if both
+  /// labels are equal). Layers read these values only in training.
   std::span<const float> mixup_labels = {};
   float loss_scale = 1;  ///< 1 / samples of the global batch
 };

@@ -5,9 +5,10 @@
 /// Mean and variance normalization of each sample.
 namespace poseidon::layers {
 
-/// (x - mean) / (deviation + epsilon), or only x - mean. The layer computes the mean and the biased
-/// standard deviation of each channel of a sample or, with across_channels, of each sample. If all
-/// values are equal, the output is 0. So the output is always 0 if population() is 1.
+/// (x - mean) / (deviation + epsilon), or only x - mean if `variance` is false. The layer computes
+/// the mean and the biased standard deviation of each channel of a sample or, with across_channels,
+/// of each sample. If all values are equal, the output is 0. So the output is always 0 if
+/// population() is 1.
 class Mvn final : public Definition {
  public:
   std::string_view type() const override { return "mvn"; }

@@ -5,7 +5,7 @@
 namespace poseidon::layers {
 
 /// Changes the shape of samples. The number of elements and their canonical order do not change.
-/// The batch does not change.
+/// The number of samples does not change.
 class Reshape final : public Definition {
  public:
   std::string_view type() const override { return "reshape"; }

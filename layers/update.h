@@ -60,11 +60,12 @@ struct UpdateMemory {
 /// The scalars of one update of a tracked statistic (StatisticSpec).
 struct Tracking {
   float momentum = 0;
-  float contribution_weight = 1;  ///< 1 / logical shards
+  float contribution_weight = 1;  ///< 1 / number of logical shards
 };
 
 /// Element-wise arithmetic on parameters in a device's memory. Results do not depend on the number
-/// of threads. Called by the compute thread.
+/// of threads. The compute thread calls these functions. But a GradientSink may call update() and
+/// average() on several threads at the same time, for different elements.
 class Updater {
  public:
   virtual ~Updater() = default;

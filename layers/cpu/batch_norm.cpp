@@ -20,7 +20,7 @@ struct ChannelGroup {
   int64_t first;   ///< first channel
   int64_t lanes;   ///< channels in memory, padding included
   int64_t real;    ///< channels without padding
-  int64_t offset;  ///< of position 0 of sample 0
+  int64_t offset;  ///< elements before the group's channels at position 0 of sample 0
 };
 
 std::vector<ChannelGroup> groups_of(const Blocking& blocking) {
@@ -148,7 +148,8 @@ class CpuBatchNorm final : public CpuLayer {
 
   double population() const { return static_cast<double>(blocking_.samples * blocking_.area); }
 
-  /// Calls tile(offset of its first position, positions) over all samples of a group.
+  /// Calls tile(offset of the tile's first position, number of positions) for all tiles of all
+  /// samples of a group.
   template <class Tile>
   void for_each_tile(const ChannelGroup& group, const Tile& tile) const {
     const int64_t sample_stride = blocking_.blocks * blocking_.area * blocking_.block;

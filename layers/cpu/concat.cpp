@@ -7,8 +7,8 @@ namespace poseidon::layers::cpu {
 
 namespace {
 
-/// Inputs can be concatenated in a blocked layout if each of them, except the last, fills its
-/// blocks.
+/// Whether each input, except the last one, fills its blocks. Otherwise a blocked layout cannot
+/// concatenate the inputs.
 bool fills_blocks(const LayerRequest& request, Layout layout) {
   for (size_t i = 0; i + 1 < request.input_shapes.size(); ++i) {
     const Blocking blocking(request.input_shapes[i], layout);

@@ -425,7 +425,7 @@ class ProductBackwardWeights final : public ConvolutionPass {
   Groups groups_;
   bool in_order_;
   PreparedReorder to_kept_order_;
-  std::vector<Patches> inputs_, gradients_;  ///< of each group
+  std::vector<Patches> inputs_, gradients_;  ///< the patches of each group
   int64_t slices_ = 1;
   std::vector<Task> tasks_;
 };

@@ -168,7 +168,7 @@ inline void best_of_rows(const Ring& ring, const Ring& columns_of_best, const Sp
 }
 
 /// Adds the gradients of the windows that chose a place in [first, first + row_places), and stores
-/// the columns that they chose.
+/// the columns that these windows chose.
 inline void add_where_row_taken(const float* gradient, const uint16_t* places, int64_t cells,
                                 int64_t first, int64_t row_places, float* sums, float* columns) {
   for (int64_t i = 0; i < cells * kLanes; i += kLanes) {

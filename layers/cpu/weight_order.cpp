@@ -35,8 +35,9 @@ constexpr auto kPastCaches = [](float* to, const auto& vector) { stream(to, vect
 
 /// The code of one piece, which is a block of outputs. In canonical order each output is a row, in
 /// which the kernel positions of an input are adjacent. In packed order each kernel position of an
-/// input block is a plane of [inputs][outputs]. So kBlock elements of all rows are kBlock rows of
-/// planes. kArea: number of kernel positions; 0: `area` has that number.
+/// input block is a plane of [inputs][outputs]. So kBlock elements of all rows, transposed, are
+/// kBlock rows of [outputs] in packed order. kArea: number of kernel positions; 0: `area` has that
+/// number.
 template <int kBlock, int64_t kArea>
 struct Piece {
   int64_t inputs, area;

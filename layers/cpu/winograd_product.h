@@ -14,9 +14,10 @@ inline constexpr int64_t kRows = 6, kTransposedRows = 4;
 #endif
 inline constexpr int64_t kStrip = 2 * kLanes;
 
-/// One matrix for each of the points. A matrix is [columns / kLanes][rows][kLanes], so that a loop
-/// over the rows of one vector of columns reads contiguous memory. The distance between points is
-/// not a power of two, so that elements of different points are in different cache sets.
+/// One matrix for each of the kPoints elements of Winograd's basis, which are called points. A
+/// matrix is [columns / kLanes][rows][kLanes], so that a loop over the rows of one vector of
+/// columns reads contiguous memory. The distance between the matrices of neighboring points is not
+/// a power of two, so that elements of different points are in different cache sets.
 struct Matrices {
   float* data;
   int64_t rows, columns;

@@ -29,7 +29,7 @@ struct MvnStatisticsKernel {
   using Shared = NoSharedMemory;
 
   MvnGroups groups;
-  uint32_t count;  ///< of groups
+  uint32_t count;  ///< number of groups
   MvnRule rule;
   const BandMoments* of_bands;
   MvnForward* saved;
@@ -81,7 +81,7 @@ struct MvnGradientSumsKernel {
   using Shared = NoSharedMemory;
 
   MvnGroups groups;
-  uint32_t count;  ///< of groups
+  uint32_t count;  ///< number of groups
   MvnRule rule;
   const BandGradients* of_bands;
   const MvnForward* saved;
