@@ -6,7 +6,7 @@ namespace poseidon::layers {
 
 /// Training sets elements to zero with the given probability, and scales the others by 1 / (1 -
 /// probability). Testing copies the input. The choice of elements is a pure function of seed, step,
-/// layer name, the sample's index in the global batch and the element's index in the sample.
+/// layer name, index of the sample in the global batch, and index of the element in the sample.
 /// Element indices are in canonical order. Element e is dropped if word e % 4 of Philox block e / 4
 /// of the sample's stream is below threshold(). So the choice does not depend on layout, thread,
 /// worker or device.

@@ -174,8 +174,8 @@ struct FactorMemory {
 struct Bindings {
   std::vector<Tensor> inputs;
   Tensor output;
-  /// Backward: one or more gradients from the output's consumers. The layer sums them, and may
-  /// overwrite them.
+  /// Backward: one or more gradients from the output's consumers. The layer sums these gradients,
+  /// and may overwrite them.
   std::vector<Tensor> output_gradients;
   std::vector<Tensor> input_gradients;  ///< data is null if the gradient is not wanted
   std::vector<ParameterMemory> parameters;
@@ -193,7 +193,7 @@ using GradientSink = std::function<void(int index, int64_t first, std::span<cons
 /// output gradients thus adds `values` to `sums`.
 Bindings addition_bindings(std::span<const float> values, std::span<float> sums);
 
-/// The requirements of a layer. They are fixed when the layer is created.
+/// The requirements of a layer, which do not change after its construction.
 struct Needs {
   std::vector<Format> input_formats;  ///< the net reorders an input that has another format
   Format output_format;
@@ -207,8 +207,8 @@ struct Needs {
   size_t scratch_bytes = 0;
 };
 
-/// One layer on one device. It overwrites gradients, and never adds to them. Only the compute
-/// thread calls it.
+/// One layer on one device. A layer overwrites gradients, and never adds to them. Only the compute
+/// thread calls a layer.
 class Layer {
  public:
   virtual ~Layer() = default;
@@ -229,10 +229,11 @@ class Layer {
   /// factors of this batch to `factors`, unless its pointers are null. backward then computes only
   /// the input gradients.
   virtual void write_factors(const Bindings& memory, const FactorMemory& factors);
-  /// For a layer with LayerRequest::factor_rows > 0. Computes the gradients of its parameters from
-  /// the stacked factors of LayerRequest::factor_rows samples. With a sink, it passes the gradients
-  /// to the sink, and the gradients' memory in `memory` becomes undefined. Without a sink, it
-  /// writes the gradients to this memory. The bits do not depend on the number of threads.
+  /// For a layer with LayerRequest::factor_rows > 0. Computes the gradients of the layer's
+  /// parameters from the stacked factors of LayerRequest::factor_rows samples. With a sink,
+  /// rebuild() passes the gradients to the sink, and the contents of the gradients' memory in
+  /// `memory` become undefined. Without a sink, rebuild() writes the gradients to this memory. The
+  /// bits do not depend on the number of threads.
   virtual void rebuild(const FactorMemory& factors, const Bindings& memory,
                        const GradientSink* sink);
 

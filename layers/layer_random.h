@@ -5,9 +5,9 @@
 #include "core/philox.h"
 #include "layers/layer.h"
 
-/// Random words for layers that make random choices in training. They are a pure function of seed,
-/// purpose, layer name, step and the sample's index in the global batch. They do not depend on
-/// layout, thread, worker or device.
+/// Random words for layers that make random choices in training. The words are a pure function of
+/// seed, purpose, layer name, step and the sample's index in the global batch. The words do not
+/// depend on layout, thread, worker or device.
 namespace poseidon::layers {
 
 /// The key of a layer in random_words(): a hash of its name.

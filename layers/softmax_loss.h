@@ -5,10 +5,10 @@
 namespace poseidon::layers {
 
 /// Cross entropy between the softmax of the scores and the label. With label smoothing s, the
-/// target is (1 - s) at the label plus s / classes everywhere. If samples are mixed, the two labels
-/// divide the (1 - s) in proportion to their weights, and top1 and top5 use the label with the
-/// larger weight. Scores are (n, classes) or (n, classes, 1, 1). If scores are equal, the class
-/// with the lower index ranks first, as in an argmax.
+/// target is (1 - s) at the label plus s / classes everywhere. If samples are mixed, the target (1
+/// - s) is divided between the two labels in proportion to their weights. top1 and top5 use the
+/// label with the larger weight. Scores are (n, classes) or (n, classes, 1, 1). If scores are
+/// equal, the class with the lower index ranks first, as in an argmax.
 class SoftmaxLoss final : public Definition {
  public:
   std::string_view type() const override { return "softmax_loss"; }

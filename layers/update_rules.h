@@ -33,8 +33,8 @@ struct DecayedGradient {
   }
 };
 
-// A rule is constructed from the update parameters. kStates is the number of its states. operator()
-// computes the new element from the old element and its decayed gradient.
+// A rule is constructed from the update parameters. kStates is the number of the rule's states.
+// operator() computes the new element from the old element and its decayed gradient.
 
 /// sgd and lars without momentum.
 struct PlainSgdRule {

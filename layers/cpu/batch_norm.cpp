@@ -40,8 +40,8 @@ std::vector<ChannelGroup> groups_of(const Blocking& blocking) {
 using Lanes = std::array<double, kMaxLanes>;
 using FloatLanes = std::array<float, kMaxLanes>;
 
-/// For each lane: sums over one tile of (value - center) and of its square. `center` is the lane's
-/// mean in the precision of Float.
+/// For each lane: sums of (value - center) and of (value - center)^2 over one tile. `center` is the
+/// lane's mean in the precision of Float.
 template <class Float>
 struct TileSums {
   double count;
@@ -313,7 +313,7 @@ class CpuBatchNorm final : public CpuLayer {
   }
 
   /// dx = a * g + b * (x - mean) + c, the derivative of the normalization by the batch's
-  /// statistics. If `sums` is zero, it is the derivative of a normalization by constants.
+  /// statistics. If `sums` is zero, dx is the derivative of a normalization by constants.
   void write_input_gradient(const ChannelGroup& group, const Bindings& memory, const Saved& saved,
                             const GradientSums& sums) const {
     FloatLanes a{}, b{}, c{};

@@ -38,7 +38,7 @@ class ChannelTiling {
   int64_t matrices() const { return matrices_; }
   /// Channels, including padding.
   int64_t channels() const { return blocks_ * lanes_; }
-  /// Tiles of a matrix. They divide its positions.
+  /// The number of tiles into which the positions of a matrix are divided.
   int64_t tiles() const { return tiles_; }
 
   /// Some elements of a tile: `count` vectors that are `stride` elements apart, and their channels.
@@ -52,9 +52,9 @@ class ChannelTiling {
     int64_t channel_of(int64_t lane) const { return one_channel ? channel : channel + lane; }
   };
 
-  /// Calls body(vector, run) for each run. Only the type of `vector` has a meaning: it is the type
-  /// of the run's vectors. One thread visits the elements of one tile and channel, in order. The
-  /// order of tiles and channels is undefined.
+  /// Calls body(vector, run) for each run. `vector` has no value to use. Its type is the type of
+  /// the run's vectors. One thread visits the elements of one tile and channel, in order. The order
+  /// of tiles and channels is undefined.
   template <class Body>
   void for_each_run(const Body& body) const {
 #pragma omp parallel for collapse(3) schedule(static)

@@ -12,8 +12,9 @@ namespace {
 
 using namespace poseidon::cpu;
 
-/// Whether oneDNN 2.6 may read beyond the input. Its 1 x 1 code and AMX code do so if the padding
-/// of two sides differs, and a complete window fits in the padding of one side.
+/// Whether oneDNN 2.6 may read beyond the input. Its 1 x 1 code and its AMX code may do so under
+/// two conditions: the padding of opposite sides differs, and a complete window fits in the padding
+/// of one side.
 bool is_unsafe(const ConvolutionParts& parts) {
   const Convolution& c = parts.convolution;
   const auto fits_window = [&](size_t axis) {
@@ -22,10 +23,10 @@ bool is_unsafe(const ConvolutionParts& parts) {
   return c.padding.before != c.padding.after && (fits_window(0) || fits_window(1));
 }
 
-/// Whether oneDNN 2.6 may compute wrong results. On several threads, its AMX code is sometimes
-/// wrong if a stride is longer than the window, and in some geometries with a stride of 4. So this
-/// function returns true for AMX code if a stride is longer than the window, or 3 or more. It
-/// returns false for 1 x 1 kernels, for which oneDNN has other code.
+/// Whether oneDNN 2.6 may compute wrong results. On several threads, the results of its AMX code
+/// are sometimes wrong if a stride is longer than the window. In some geometries, they are wrong
+/// with a stride of 4. So this function returns true for AMX code if a stride is longer than the
+/// window, or 3 or more. It returns false for 1 x 1 kernels, for which oneDNN has other code.
 template <class Description>
 bool may_be_wrong(const Convolution& c, const Description& description) {
   constexpr int64_t kLong = 3;

@@ -23,8 +23,9 @@ struct ConvolutionOptions {
 ConvolutionParts choose_parts(CpuDevice& device, const Convolution& convolution,
                               const OnednnConvolution& onednn, const ConvolutionOptions& options);
 
-/// The names of the methods in a layer's AlgorithmChoice. They are not inline, because the linker
-/// could use one copy of an inline variable for all instruction sets (poseidon_link_kernels).
+/// The names of the methods in a layer's AlgorithmChoice. These constants are not inline, because
+/// the linker could use one copy of an inline variable for all instruction sets
+/// (poseidon_link_kernels).
 constexpr const char *kDirect = "direct", *kWinograd = "winograd", *kProduct = "product";
 
 /// Creates a pass by one method, or returns nullptr.

@@ -50,7 +50,7 @@ std::unique_ptr<ConvolutionPass> make_depthwise_forward(const ConvolutionParts& 
 std::unique_ptr<ConvolutionPass> make_depthwise_backward_data(const ConvolutionParts& parts);
 std::unique_ptr<ConvolutionPass> make_depthwise_backward_weights(const ConvolutionParts& parts);
 
-/// The backward weights pass of 1 x 1 kernels in bf16, by Poseidon's own code. It uses the
+/// The backward weights pass of 1 x 1 kernels in bf16, by Poseidon's own code. The code uses the
 /// processor's bf16 instructions. Convolutions with bf16 formats exist only on processors that have
 /// these instructions.
 bool pointwise_is_legal(const ConvolutionParts& parts);

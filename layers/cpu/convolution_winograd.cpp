@@ -124,8 +124,8 @@ bool winograd_is_legal(const ConvolutionParts& parts) {
 }
 
 /// Winograd's method does fewer multiply-adds: 2.8 times fewer for kernels of 5, and 4 times fewer
-/// for kernels of 3. But it moves the transformed weight and tiles through memory. So it is faster
-/// only if many tiles use each transformed weight.
+/// for kernels of 3. But Winograd's method moves the transformed weight and tiles through memory.
+/// So the method is faster only if many tiles use each transformed weight.
 ///
 /// Speed relative to oneDNN's direct method, all three passes, on Zen 4:
 ///   32 tiles with 16 or 512 channels             1.4

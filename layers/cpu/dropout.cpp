@@ -29,7 +29,7 @@ const uint8_t* decide(RandomStream random, int64_t first, int64_t count, uint32_
   return keep + first % 4;
 }
 
-/// The workspace has one byte for each stored element: 0 if it is dropped, else 1.
+/// The workspace has one byte for each stored element: 0 if the element is dropped, else 1.
 class CpuDropout final : public CpuLayer {
  public:
   CpuDropout(const LayerRequest& request, CpuDevice& device)

@@ -45,8 +45,8 @@ void map(const Tensor& input, const Tensor& output, const Function& function) {
 
 /// target[i] = function(output's gradient[i], seen[i], i), where target is the first input's
 /// gradient. For one or two output gradients, this is one pass. The target may be the memory of the
-/// first output gradient. `seen` is the input or the output. The function may read it only if the
-/// layer's Needs include it.
+/// first output gradient. `seen` is the input or the output. The function may read `seen` only if
+/// the layer's Needs include that tensor.
 template <class Element, class Function>
 void map_gradient_elements(const Element* first, const Element* second, const Element* seen,
                            Element* target, int64_t count, const Function& function) {

@@ -9,8 +9,8 @@
 namespace poseidon::layers::cpu {
 
 /// An order of a linear layer's weight in which the gradients of a block of outputs are contiguous.
-/// It is [outputs][inputs], or [outputs / strip][inputs][strip]. In the latter, inputs are padded
-/// to a multiple of 16, and outputs to a multiple of the strip.
+/// The order is [outputs][inputs], or [outputs / strip][inputs][strip]. In the latter, inputs are
+/// padded to a multiple of 16, and outputs to a multiple of the strip.
 struct FactorOrder {
   int64_t strip = 0;  ///< 0: as [outputs][inputs]
 };

@@ -126,8 +126,8 @@ class LaneRows {
     return group_.lanes == kLanes ? load<Float>(data_ + offset) : load_part(offset, group_.lanes);
   }
 
-  /// Loads up to kLanes cells of all lanes. Requires is_transposed(). May read cells after them,
-  /// but only within the activation.
+  /// Loads up to kLanes cells of all lanes. Requires is_transposed(). May read cells after these
+  /// cells, but only within the activation.
   void fetch_square(int64_t offset, int64_t cells, float* to) const {
     Float rows[kLanes];
 #pragma GCC unroll 16

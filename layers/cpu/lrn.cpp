@@ -12,7 +12,7 @@ namespace {
 /// With s = k + alpha/m * (sum of squares over the window) and q = g * x * s^-(beta+1):
 ///   forward   y  = x * s^-beta
 ///   backward  dx = g * s^-beta - 2 * alpha/m * beta * x * (sum of q over the window).
-/// backward reads x and g, but not y. It computes s again, which costs less than storing s.
+/// backward reads x and g, but not y. backward computes s again, which costs less than storing s.
 ///
 /// These are Poseidon's own kernels for every layout and size. oneDNN has fast code for only some
 /// layouts and sizes, and needs two tensors as workspace. Forward / backward time in ms for size 5
@@ -140,7 +140,7 @@ class Tile {
   int64_t row_, shift_, start_, length_;
 };
 
-/// Memory of the calling thread: `rows` rows of `length` elements. The constructor sets them to
+/// Memory of the calling thread: `rows` rows of `length` elements. The constructor sets the rows to
 /// zero, because windows read padding.
 class ThreadRows {
  public:

@@ -19,9 +19,9 @@ struct ValueMoments {
   }
 };
 
-/// For each lane: sums over one tile of (value - center) and of its square. `center` is the lane's
-/// mean in the precision of Float. lane() adds the mean distance to `center`. The error of the
-/// resulting mean is then small compared with the deviation, even if the mean is far from zero.
+/// For each lane: sums of (value - center) and of (value - center)^2 over one tile. `center` is the
+/// lane's mean in the precision of Float. lane() adds the mean distance to `center`. The error of
+/// the resulting mean is then small compared with the deviation, even if the mean is far from zero.
 template <class Float>
 struct TileMoments {
   double count;

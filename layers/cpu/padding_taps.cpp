@@ -8,7 +8,7 @@ namespace poseidon::layers::cpu {
 
 namespace {
 
-/// For each tap of an axis: whether it reads a cell of the input in some window.
+/// For each tap of an axis: whether the tap reads a cell of the input in any window.
 std::vector<bool> taps_that_meet_input(const Convolution& c, size_t axis) {
   const int axis_of_shape = static_cast<int>(axis) + 2;
   const int64_t stride = c.stride[axis];

@@ -15,7 +15,7 @@ using Wide = Vectors<16>;
 using Half = Vectors<8>;
 
 /// bf16 instructions read pairs of neighbors along the summed axis, so pairs of rows are
-/// interleaved. A square is 16 rows of inputs, with 16 outputs each. It becomes 8 rows of pairs of
+/// interleaved. A square of 16 rows of inputs, with 16 outputs each, becomes 8 rows of pairs of
 /// inputs. oneDNN's reorder takes four times as long.
 void pair_inputs(const float* kept, uint32_t* read) {
   for (int64_t row = 0; row < kSide; row += 2) {

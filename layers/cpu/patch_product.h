@@ -19,8 +19,8 @@ struct PatchResult {
   int64_t first_channel = 0, channels = 0;
 };
 
-/// A weight in memory. The element of a tap, a channel of the patch and a channel of the result is
-/// at tap * tap_step + channel * channel_step + result channel * result_step.
+/// A weight in memory. The element of tap t, channel c of the patch and channel r of the result is
+/// at t * tap_step + c * channel_step + r * result_step.
 struct PatchWeight {
   const float* data;
   int64_t tap_step, channel_step, result_step;
@@ -32,7 +32,7 @@ class PatchProduct {
  public:
   PatchProduct(Patches patches, const PatchResult& result);
 
-  /// Panels of the weight. All of them must be packed before run(). Any thread may pack any panel.
+  /// Panels of the weight. All panels must be packed before run(). Any thread may pack any panel.
   int64_t weight_panels() const { return depths_ * strips_; }
   int64_t weight_floats() const { return weight_panels() * kPanelOfB; }
   void pack_weight(int64_t panel, const PatchWeight& weight, float* panels) const;

@@ -25,7 +25,7 @@ struct PatchGrid {
   int64_t places() const { return samples * height * width; }
 };
 
-/// A place of a grid. It advances without a division.
+/// A place of a grid, which advances without a division.
 struct PatchCursor {
   PatchCursor(const PatchGrid& grid, int64_t place)
       : sample(place / (grid.height * grid.width)),
@@ -72,7 +72,7 @@ class Patches {
                     int64_t column_step) const;
 
  private:
-  /// Adjacent channels of a tap. They are the columns up to the beginning of the next run.
+  /// Adjacent channels of a tap. Their columns in the matrix end at the beginning of the next run.
   struct Run {
     int64_t column;  ///< first column of the run
     int64_t offset;  ///< offset in elements of its first channel in cell 0 of a sample

@@ -154,9 +154,9 @@ void take_maxima(const Planes<Element>& planes, const Bindings& memory) {
   });
 }
 
-/// If windows with the same columns choose a cell of the same input row, they choose the same cell,
-/// unless the first cell of one of the windows is NaN. So for each input row, this function first
-/// adds the gradients of windows with the same columns. Then it adds these sums to the cells.
+/// Windows with the same columns that choose a cell of the same input row choose the same cell. The
+/// exception is a window whose first cell is NaN. So for each input row, this function first adds
+/// the gradients of windows with the same columns. Then it adds these sums to the cells.
 template <class Element>
 void spread_to_maxima(const Planes<Element>& planes, const Bindings& memory,
                       const Tensor& gradient) {
@@ -332,9 +332,9 @@ void spread_to_taken(const Planes<Element>& planes, const Bindings& memory,
       });
 }
 
-/// Poseidon's own kernels. They work in every layout, and use Caffe's divisor. If windows choose a
-/// cell, the workspace has two bytes for each window: the place of this cell. The backward pass
-/// computes the gradient of each cell from the windows that cover it.
+/// Poseidon's own kernels. The kernels work in every layout, and use Caffe's divisor. If windows
+/// choose a cell, the workspace has two bytes for each window: the place of this cell. The backward
+/// pass computes the gradient of each cell from the windows that cover it.
 template <class Element>
 class CpuPooling final : public CpuLayer {
  public:

@@ -84,8 +84,8 @@ class Ring {
   int64_t mask_, floats_;
 };
 
-/// For each wanted span: calls make(row) for its rows that are not made yet, in order, and then
-/// use(number of the span). The spans must begin and end in ascending order.
+/// For each wanted span: calls make(row) in order for the span's rows that no earlier wanted span
+/// contains, and then use(index of the span). The spans must begin and end in ascending order.
 template <class Make, class Use>
 void for_each_span(const std::vector<Span>& spans, const Span& wanted, const Make& make,
                    const Use& use) {
@@ -116,7 +116,8 @@ inline void sum_rows(const Ring& ring, const Span& rows, int64_t cells, float* s
   }
 }
 
-/// A flag in the column of a row's greatest cell. It is set if the first cell of the span is NaN.
+/// A flag in the column of a row's greatest cell. The flag is set if the first cell of the span is
+/// NaN.
 constexpr int32_t kFirstIsNaN = 1 << 20;
 
 /// The greatest of a row's cells in each span, and the index in the span of the first cell with

@@ -11,7 +11,7 @@ namespace poseidon::layers::cpu {
 using poseidon::cpu::CpuDevice;
 using poseidon::cpu::MemoryDesc;
 
-/// Allocates segments of the net's scratch memory. They are valid during one call.
+/// Allocates segments of the net's scratch memory. The segments are valid during one call.
 class Scratch {
  public:
   explicit Scratch(std::byte* memory) : next_(memory) {}

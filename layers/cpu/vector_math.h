@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <limits>
 
-/// Functions of one float, made of plain arithmetic. So compilers vectorize loops over them for
-/// every instruction set. Loops with calls to the C library are not vectorized. The result of NaN
-/// is NaN.
+/// Functions of one float, made of plain arithmetic. So compilers vectorize loops over these
+/// functions for every instruction set. Loops with calls to the C library are not vectorized. The
+/// result of NaN is NaN.
 namespace poseidon::layers::cpu {
 
 /// The parts of e^x = 2^n (1 + less_1), where |less_1| <= 0.42.
@@ -119,7 +119,8 @@ inline double exact_log(float x) {
 }
 
 /// size^power for size >= 0 and power != 0, within 3 ulp. The product of power and logarithm is in
-/// double precision, because the exponential turns its absolute error into a relative error.
+/// double precision, because the exponential turns the product's absolute error into a relative
+/// error.
 inline float power_of_size(float size, float power) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   constexpr float kMin = std::numeric_limits<float>::min();

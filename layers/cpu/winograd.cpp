@@ -158,10 +158,10 @@ class WinogradOf final : public Winograd {
   int64_t sums_room() const { return weight_room() + outputs_; }  ///< of weight and bias
   Matrices weight_at(float* memory) const { return {memory, inputs_, outputs_}; }
 
-  /// Calls body(index of the tile in `tiles`, first channel of the block, the block's plane, y and
-  /// x of the tile's first output) for each tile and each block of kLanes channels. `data` and
-  /// `channels` are those of one group. The blocks are the outer loop, so that planes are read
-  /// contiguously.
+  /// Calls body(i, channel, plane, y, x) for each tile and each block of kLanes channels. i: index
+  /// of the tile in `tiles`. channel: first channel of the block. plane: the block's plane. y, x:
+  /// position of the tile's first output. `data` and `channels` are those of one group. The blocks
+  /// are the outer loop, so that planes are read contiguously.
   template <class Data, class Body>
   void for_tiles(const Range& tiles, const Range& channels, Data* data, const Shape& shape,
                  const Body& body) const {

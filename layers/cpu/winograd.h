@@ -67,8 +67,8 @@ class Winograd {
   struct Extras {
     const float* bias = nullptr;
     std::optional<float> relu = {};  ///< the negative slope
-    /// Whether to rotate the kernels by 180 degrees. This is for backward data, with the geometry
-    /// of of_backward_data() and the forward pass's weight as OIhw16o16i or OIhw8o8i (with groups:
+    /// Whether to rotate the kernels by 180 degrees. Used for backward data, with the geometry of
+    /// of_backward_data() and the forward pass's weight as OIhw16o16i or OIhw8o8i (with groups:
     /// gOIhw16o16i).
     bool turned = false;
   };

@@ -70,7 +70,7 @@ struct ArgmaxKernel {
     }
   };
 
-  /// Returns the result that follows `last`. All threads of the team receive it.
+  /// Returns the result that follows `last`. All threads of the team receive the result.
   POSEIDON_DEVICE Found next(const Thread& thread, Shared& shared, const float* from,
                              const Found& last) const {
     uint32_t greatest = 0, place = length;

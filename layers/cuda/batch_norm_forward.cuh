@@ -7,8 +7,8 @@
 
 /// The three kernels of batch norm's forward pass: the moments of bands of rows (RowTiling), the
 /// merging of these moments, and the normalization. In testing, BatchNormRecallKernel replaces the
-/// first two. It reads the running statistics. The template parameter `Of` states the layer type in
-/// a kernel's name.
+/// first two kernels, and reads the running statistics. The template parameter `Of` states the
+/// layer type in a kernel's name.
 namespace poseidon::layers::cuda {
 
 /// The mean, and the sum of squared deviations from it, of one channel of one band.

@@ -48,8 +48,8 @@ POSEIDON_DEVICE Channels<kEach> window_squares(const Element* x, const Channels<
   return squares.window_sums(half);
 }
 
-/// A thread computes one pack of outputs. It also loads the adjacent packs. These loads hit the
-/// cache.
+/// A thread computes one pack of outputs. The thread also loads the adjacent packs, usually from
+/// the cache.
 template <class Element, class Beta>
 struct LrnPacksForwardKernel {
   static constexpr const char* kName = "lrn across channels forward";

@@ -7,8 +7,8 @@
 /// The backward pass of pooling.
 namespace poseidon::layers::cuda {
 
-/// A thread computes the gradient of one input cell for a group of channels. It sums over the
-/// windows that contain the cell, in their order.
+/// A thread computes the gradient of one input cell for a group of channels. The thread sums over
+/// the windows that contain the cell, in the order of the windows.
 template <class Element, int kWidth>
 struct PoolingBackward {
   static constexpr uint32_t kThreads = 256;

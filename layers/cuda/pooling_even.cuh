@@ -94,8 +94,8 @@ struct EvenPoolingKernel {
   }
 };
 
-/// A thread computes the gradient of one input cell for a group of channels. It sums over the
-/// windows that contain the cell, in their order.
+/// A thread computes the gradient of one input cell for a group of channels. The thread sums over
+/// the windows that contain the cell, in the order of the windows.
 template <class Element, int kWidth>
 struct EvenPoolingBackwardKernel {
   static constexpr const char* kName = "gradient of even pooling";

@@ -11,8 +11,8 @@ struct RowSum {
   double sum;
 };
 
-/// Computes the RowSum of a row. All threads of the row's team receive it. They read the row twice,
-/// the second time from the cache. A NaN in the row makes the sum NaN.
+/// Computes the RowSum of a row. All threads of the row's team receive the result. The team reads
+/// the row twice, the second time from the cache. A NaN in the row makes the sum NaN.
 template <class Team>
 POSEIDON_DEVICE RowSum sum_exponentials(const Thread& thread, typename Team::Shared& shared,
                                         const float* row, uint32_t length) {

@@ -84,7 +84,7 @@ struct OldAndNewValues {
 };
 
 /// One update of a tensor and its optimizer states. Each thread constructs the rule from the update
-/// parameters (`numbers`). This costs less than the update of the thread's elements.
+/// parameters (`numbers`). The construction costs less than the update of the thread's elements.
 template <class Rule, class Decay>
 struct UpdateKernel {
   static constexpr const char* kName = "update";
