@@ -271,7 +271,7 @@ struct LayerRequest {
   const Definition& definition;
   std::vector<Shape> input_shapes;
   Shape output_shape;
-  std::vector<Format> input_formats;  ///< of the producers' outputs
+  std::vector<Format> input_formats;  ///< formats of the producers' outputs
   std::vector<bool> input_needs_gradient;
   bool training = true;       ///< backward will be called
   std::optional<float> relu;  ///< apply leaky relu with this negative slope to the output

@@ -45,7 +45,7 @@ class ChannelTiling {
   struct Run {
     int64_t row;  ///< matrix * tiles() + tile
     int64_t matrix;
-    int64_t channel;   ///< of the first lane
+    int64_t channel;   ///< channel of the first lane
     bool one_channel;  ///< whether all lanes belong to this channel
     int64_t offset, stride, count;
 

@@ -210,7 +210,7 @@ class DepthwisePass : public ConvolutionPass {
   }
 
   int64_t channels_, samples_;
-  int64_t taps_;  ///< of a kernel
+  int64_t taps_;  ///< taps of a kernel
 
  private:
   int threads_;
@@ -372,7 +372,7 @@ class DepthwiseBackwardWeights final : public DepthwisePass {
   }
 
   bool bias_;
-  int64_t parts_;  ///< of the samples
+  int64_t parts_;  ///< number of parts into which the samples are divided
   Band band_;
   std::vector<Band::Tap> cells_;  ///< in the order of the kernel, row by row
 };

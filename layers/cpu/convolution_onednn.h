@@ -10,7 +10,7 @@ namespace poseidon::layers::cpu {
 /// The formats of a convolution's activations and of their gradients.
 struct ConvolutionFormats {
   Layout in = Layout::kPlain, out = Layout::kPlain;
-  DataType type = DataType::kFp32;  ///< of input, output and the products' operands
+  DataType type = DataType::kFp32;  ///< type of the activations, and of the operands of products
 };
 
 /// oneDNN's implementations of the three passes of a convolution, by its direct method. nullopt:

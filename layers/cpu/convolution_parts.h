@@ -13,7 +13,7 @@ namespace poseidon::layers::cpu {
 /// The requirements of a layer for the convolution that computes its passes.
 struct ConvolutionOptions {
   DataType type = DataType::kFp32;
-  std::string layout = {};  ///< of AlgorithmChoice; "": by the fixed rule
+  std::string layout = {};  ///< AlgorithmChoice::layout; "": the fixed rule chooses
   std::optional<float> relu = std::nullopt;
   bool training = true;
 };

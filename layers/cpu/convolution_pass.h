@@ -29,7 +29,7 @@ struct ConvolutionParts {
   const OnednnConvolution& onednn;
   ConvolutionFormats formats;
   std::optional<float> relu;
-  OnednnConvolution::Forward forward;     ///< by the direct method
+  OnednnConvolution::Forward forward;     ///< description of oneDNN's forward pass
   poseidon::cpu::MemoryDesc kept_weight;  ///< order of the layer's weight and of its gradient
 };
 

@@ -190,7 +190,7 @@ class CpuLinear final : public PackedWeightLayer {
   dnnl::inner_product_backward_weights backward_weights_;
   PassWeight backward_weight_;
   PreparedReorder from_gradient_order_;
-  std::optional<FactorRebuild> rebuild_;  ///< of a layer that computes factors
+  std::optional<FactorRebuild> rebuild_;  ///< set if the layer computes factors
 };
 
 }  // namespace

@@ -98,7 +98,7 @@ class Tile {
   }
 
   int64_t shift() const { return shift_; }
-  int64_t start() const { return start_; }  ///< of the first channel of the first position
+  int64_t start() const { return start_; }  ///< offset of the first channel of the first position
   /// Elements. A window that begins at one of the first length() - 2 * start() elements ends inside
   /// the tile.
   int64_t length() const { return length_; }

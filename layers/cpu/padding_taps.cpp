@@ -14,7 +14,7 @@ std::vector<bool> taps_that_meet_input(const Convolution& c, size_t axis) {
   const int64_t stride = c.stride[axis];
   std::vector<bool> meets;
   for (int64_t tap = 0; tap < c.kernel[axis]; ++tap) {
-    const int64_t cell = tap * c.dilation[axis] - c.padding.before[axis];  // of the first window
+    const int64_t cell = tap * c.dilation[axis] - c.padding.before[axis];  // in window 0
     const int64_t window = cell >= 0 ? 0 : (stride - 1 - cell) / stride;
     meets.push_back(window < c.output[axis_of_shape] &&
                     cell + window * stride < c.input[axis_of_shape]);

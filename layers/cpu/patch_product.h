@@ -39,10 +39,10 @@ class PatchProduct {
 
   struct Memory {
     const float *source, *panels;
-    const float* bias;  ///< of each result channel; nullptr: none
+    const float* bias;  ///< of each result channel, padded to whole tiles; nullptr: none
     std::optional<float> relu;
     float* result;
-    float* scratch;  ///< of this thread
+    float* scratch;  ///< scratch_floats() floats of the calling thread
   };
   int64_t tasks() const;
   void run(int64_t task, const Memory& memory) const;
@@ -64,7 +64,7 @@ class PatchProduct {
   Patches patches_;
   PatchResult result_;
   Blocking layout_;
-  int64_t columns_;  ///< of the result, including the padding of its blocks
+  int64_t columns_;  ///< columns of the result, including the padding of its blocks
   int64_t depths_, strips_;
   std::vector<int64_t> column_offsets_;  ///< set if vectors of channels are not contiguous
 };

@@ -37,7 +37,7 @@ struct Windows {
   const Span& cells_of(int64_t window) const { return cells[static_cast<size_t>(window)]; }
   const Span& covering_of(int64_t cell) const { return covering[static_cast<size_t>(cell)]; }
 
-  std::vector<Span> cells;     ///< of each window, without padding
+  std::vector<Span> cells;     ///< the cells of each window, without padding
   std::vector<int64_t> whole;  ///< divisor of the mean: cells of each window in the padded input
   std::vector<Span> covering;  ///< the windows that cover each cell
 };

@@ -30,8 +30,8 @@ inline constexpr int64_t kRows = 6, kVectors = 2;
 #else
 inline constexpr int64_t kRows = 6, kVectors = 1;
 #endif
-inline constexpr int64_t kColumns = kVectors * kLanes;  ///< of a tile
-inline constexpr int64_t kDepth = 256;                  ///< of a panel, at most
+inline constexpr int64_t kColumns = kVectors * kLanes;  ///< columns of a tile
+inline constexpr int64_t kDepth = 256;                  ///< maximum depth of a panel
 
 /// The order of a panel of A: [depth][kRows] or [kRows][kRowStep], according to the contiguous axis
 /// of the source. kRowStep is greater than kDepth, so that rows are in different cache sets.

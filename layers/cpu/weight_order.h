@@ -42,7 +42,7 @@ class WeightOrder {
   struct Blocked {
     int64_t outputs = 0, inputs = 0, area = 0, block = 0;
     int64_t pieces() const { return outputs / block; }
-    int64_t elements() const { return block * inputs * area; }  ///< of a piece
+    int64_t elements() const { return block * inputs * area; }  ///< elements of a piece
     void pack(const float* canonical, float* packed) const;     ///< one piece
     void unpack(const float* packed, float* canonical) const;
   };

@@ -109,7 +109,7 @@ class WinogradOf final : public Winograd {
  private:
   static constexpr int kOut = kSide + 1 - kTaps;  ///< outputs of a tile, in height and width
 
-  int64_t weights() const { return kTaps * kTaps * inputs_ * outputs_; }  ///< of a group
+  int64_t weights() const { return kTaps * kTaps * inputs_ * outputs_; }  ///< weights of a group
 
   void forward_group(const Element* input, const float* weight, const Extras& extras,
                      Element* output, std::byte* scratch) const {
@@ -155,7 +155,7 @@ class WinogradOf final : public Winograd {
   }
 
   int64_t weight_room() const { return Matrices::count(inputs_, outputs_); }
-  int64_t sums_room() const { return weight_room() + outputs_; }  ///< of weight and bias
+  int64_t sums_room() const { return weight_room() + outputs_; }  ///< floats for weight and bias
   Matrices weight_at(float* memory) const { return {memory, inputs_, outputs_}; }
 
   /// Calls body(i, channel, plane, y, x) for each tile and each block of kLanes channels. i: index

@@ -10,7 +10,7 @@
 /// is a vector.
 namespace poseidon::layers::cpu::winograd {
 
-inline constexpr int kSide = 6;  ///< of a tile
+inline constexpr int kSide = 6;  ///< height and width of a tile
 inline constexpr int kPoints = kSide * kSide;
 inline constexpr int64_t kLanes = kLanesOfBlock;
 

@@ -15,8 +15,8 @@ void add_bias(CudaDevice& device, const Tensor& y, const float* bias, std::optio
 
 /// Computes the gradient of a bias: for each channel, the sum of the gradients over all rows. One
 /// object serves tensors of one shape. The order of the additions depends only on that shape. Each
-/// block of a first kernel sums some of the rows. If there are several such partial sums, they lie
-/// in scratch memory, and a second kernel adds them.
+/// block of a first kernel sums some of the rows. If there are several partial sums, the first
+/// kernel writes them to scratch memory, and a second kernel adds them.
 class BiasGradient {
  public:
   BiasGradient(CudaDevice& device, int64_t rows, int64_t channels, DataType type);

@@ -8,7 +8,7 @@ namespace {
 
 using Source = ChannelOperand::Source;
 
-/// A layer with a factor or a summand for each channel. It processes a matrix of positions x
+/// A layer with a factor or a summand for each channel. The layer processes a matrix of positions x
 /// channels. If each sample has its own factors, each sample is a separate matrix. Scratch memory
 /// holds first the factors, if they must be converted from bf16 to fp32, and then the sums of
 /// bands.

@@ -37,7 +37,7 @@ struct PartsKernel {
 
   std::byte* whole;
   int64_t rows;
-  uint32_t row_bytes;  ///< of the whole
+  uint32_t row_bytes;  ///< bytes of a row of the whole
   uint32_t parts;
   ChannelPart part[kPartsAtOnce];
 

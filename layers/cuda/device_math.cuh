@@ -11,7 +11,7 @@ namespace poseidon::layers::cuda {
 POSEIDON_DEVICE float exponential(float x) { return ::expf(x); }
 POSEIDON_DEVICE float logarithm(float x) { return ::logf(x); }
 
-/// x^(-1/2). A GPU has an instruction for it.
+/// x^(-1/2). A GPU has an instruction for this function.
 POSEIDON_DEVICE float inverse_root(float x) {
 #ifdef __CUDA_ARCH__
   return ::rsqrtf(x);

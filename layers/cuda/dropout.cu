@@ -83,8 +83,8 @@ struct DenseDropoutKernel {
 };
 
 /// Dropout of channels-last images. A thread processes four neighboring positions and kWidth
-/// channels. For each channel it computes one Philox block if the area is a multiple of four, else
-/// up to two.
+/// channels. For each channel, the thread computes one Philox block if the area is a multiple of
+/// four, else up to two.
 template <class Element, int kWidth>
 struct ImageDropoutKernel {
   static constexpr const char* kName = "dropout of images";
@@ -117,8 +117,8 @@ struct ImageDropoutKernel {
     const int64_t offset = (int64_t{sample} * area + position) * channels + channel;
     const RandomStream stream = numbers.stream(sample);
     // The thread first computes all decisions, as bits of one register, and then loads the values
-    // position by position. This needs a quarter of the registers that the values of all positions
-    // would need.
+    // position by position. This order needs a quarter of the registers that the values of all
+    // positions would need.
     uint32_t bits = 0;
 #pragma unroll 2
     for (uint32_t c = 0; c < kWidth; ++c)
@@ -144,8 +144,8 @@ struct ImageDropoutKernel {
   }
 };
 
-/// Dropout. The backward pass computes the mask again. A stored mask would need memory, and its
-/// traffic would cost more than the random numbers. A thread computes the random numbers while it
+/// Dropout. The backward pass computes the mask again. A stored mask would need memory, and reading
+/// the mask would cost more than the random numbers. A thread computes the random numbers while it
 /// waits for its elements.
 class CudaDropout final : public CudaLayer {
  public:

@@ -100,8 +100,8 @@ struct InfogainBackwardKernel {
 };
 
 /// The workspace holds the probabilities, so that backward is one pass and does not need the
-/// scores. After the probabilities it holds one value for each sample: the sum of the row of H that
-/// the label selects.
+/// scores. After the probabilities, the workspace holds one value for each sample: the sum of the
+/// row of H that the label selects.
 class CudaInfogainLoss final : public CudaLayer {
  public:
   CudaInfogainLoss(const LayerRequest& request, CudaDevice& device)

@@ -146,7 +146,7 @@ class CudaLinear final : public CudaLayer {
   std::optional<float> relu_;
   bool gives_factors_;
   int64_t gradient_rows_;      ///< samples that contribute to the parameters' gradients
-  size_t factors_offset_ = 0;  ///< of the copied factors in scratch memory
+  size_t factors_offset_ = 0;  ///< offset of the copied factors in scratch memory
   BiasGradient bias_gradient_;
   std::unique_ptr<Product> forward_;
   std::unique_ptr<Product> backward_weights_;  ///< null: the layer only runs forward

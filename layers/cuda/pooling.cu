@@ -123,7 +123,7 @@ class CudaPooling final : public CudaLayer {
 
   const Pooling& pooling_;
   const PoolingPlan plan_;
-  const int64_t cells_;  ///< of a window
+  const int64_t cells_;  ///< cells of a window
 };
 
 /// Adaptive average pooling, over windows that divide the input evenly.

@@ -16,7 +16,7 @@ struct PoolingBackward {
 
   PoolingPlan plan;
   PoolingSites sites;
-  const Element* gradient;  ///< of the output
+  const Element* gradient;  ///< gradient of the output
   Element* target;
 
   void visit(MemoryVisitor& visitor) const {

@@ -61,7 +61,7 @@ struct EvenPoolingKernel {
   static constexpr uint32_t kThreads = 256;
 
   EvenPlan plan;
-  PoolingSites sites;  ///< of the output
+  PoolingSites sites;  ///< positions of the output
   const Element* in;
   Element* out;
 
@@ -102,8 +102,8 @@ struct EvenPoolingBackwardKernel {
   static constexpr uint32_t kThreads = 256;
 
   EvenPlan plan;
-  PoolingSites sites;       ///< of the input
-  const Element* gradient;  ///< of the output
+  PoolingSites sites;       ///< positions of the input
+  const Element* gradient;  ///< gradient of the output
   Element* target;
 
   void visit(MemoryVisitor& visitor) const {

@@ -187,7 +187,7 @@ struct RunnableMatrix {
   std::shared_ptr<cublasLtContext> handle;
   Description description;
   cublasLtMatmulAlgo_t algorithm;
-  size_t workspace_bytes;  ///< for cuBLASLt, without the bytes for alignment
+  size_t workspace_bytes;  ///< bytes that cuBLASLt needs, without the bytes for alignment
   std::string name;
 };
 

@@ -13,7 +13,7 @@ namespace poseidon::layers::cuda {
 /// The properties of a plan, as cuDNN reports them.
 struct ConvolutionPlan {
   std::string name;            ///< engine and knobs: "eng62_k2=0_k13=1"
-  size_t workspace_bytes = 0;  ///< for cuDNN, without the bytes for alignment
+  size_t workspace_bytes = 0;  ///< bytes that cuDNN needs, without alignment
   bool tensor_cores = false;   ///< uses tensor cores, which round fp32 factors to tf32
   bool rounds_factors = false;
   bool rounds_sums = false;
