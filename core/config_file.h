@@ -7,7 +7,7 @@
 
 #include "core/json_fwd.h"
 
-/// Reads config files, which users write: jobs and networks.
+/// Functions to read config files, which users write: jobs and networks.
 namespace poseidon {
 
 /// Parses as parse_json (core/json.h) does, with two extensions. Comments (`//` to the end of the

@@ -17,8 +17,8 @@ namespace {
 
 constexpr double kNoQuota = std::numeric_limits<double>::infinity();
 
-/// Cores for a quota and a period, both in microseconds. A group without a quota has "max", which
-/// reads as 0, or -1.
+/// Cores for a quota and a period, both in microseconds. For a group without a quota, `quota` is 0
+/// (version 2: "max" is not a number) or -1 (version 1).
 double cores_of(double quota, double period) {
   return quota > 0 && period > 0 ? quota / period : kNoQuota;
 }

@@ -36,8 +36,8 @@ int core_of(const std::string& word) {
 CpuUsageMeter::CpuUsageMeter(std::filesystem::path root) : root_(std::move(root)), last_(now()) {}
 
 /// Reads lines of /proc/stat: "cpu3 user nice system idle iowait irq softirq steal ...", in ticks.
-/// Steal time is not counted: other virtual machines use it, and processes of this machine cannot
-/// change it.
+/// Steal time is not counted: other virtual machines use this time, and no process of this machine
+/// can reduce it.
 CpuUsageMeter::Times CpuUsageMeter::now() const {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);

@@ -12,14 +12,14 @@
 
 namespace poseidon {
 
-/// The kind of memory.
+/// The kind of memory that Device::allocate returns.
 enum class MemoryKind : uint8_t {
-  kDevice,   ///< accessible only to the device's own work
+  kDevice,   ///< for the device's work; the host may access it only if shares_memory()
   kStaging,  ///< host memory that the device can access, for transfers to and from the host
 };
 
-/// A position in the order of a device's work. It is reached when all earlier work is done. A
-/// default-constructed event is already reached.
+/// A position in the order of a device's work. The event is reached when all earlier work is done.
+/// A default-constructed event is already reached.
 class Event {
  public:
   /// The device's implementation of an event.
@@ -76,8 +76,8 @@ struct GraphKey {
   auto operator<=>(const GraphKey&) const = default;
 };
 
-/// Issues the recurring work of one owner. The owner calls issue() each time. A device may capture
-/// the work as a graph.
+/// Issues the recurring work of one owner. The owner calls issue() each time the work recurs. A
+/// device may capture the work as a graph.
 class GraphCapture {
  public:
   virtual ~GraphCapture() = default;
@@ -92,10 +92,10 @@ class GraphCapture {
 };
 
 /// The interface through which the net and the trainer use a device: memory, copies, and the order
-/// of its work. layers::LayerFactory and layers::Updater do its arithmetic. Work means calls of
-/// layers, updates and copies. A device does its work in the order of issue, possibly after the
-/// call returns. Only work in an additional stream (DeviceStream) is outside this order.
-/// Called only by the compute thread.
+/// of the device's work. layers::LayerFactory and layers::Updater provide the device's arithmetic.
+/// Work means calls of layers, updates and copies. A device does its work in the order of issue,
+/// possibly after the call returns. Only work in an additional stream (DeviceStream) is outside
+/// this order. Called only by the compute thread.
 class Device {
  public:
   virtual ~Device() = default;
@@ -121,9 +121,9 @@ class Device {
   /// the current stream is the stream of that call.
   virtual Event record() = 0;
   /// Calls `issue` and sends the work that it issues to the given stream. This work starts after
-  /// `after`. Later work waits for it only through await(). Returns the event at its end, or
-  /// `after` if `issue` issues no work. A device without additional streams does the work in the
-  /// usual order.
+  /// `after`. Later work waits for it only through await(). Returns the event at the end of this
+  /// work, or `after` if `issue` issues no work. A device without additional streams does the work
+  /// in the order of issue.
   virtual Event issue_on_stream(DeviceStream, const Event& /*after*/,
                                 const std::function<void()>& issue) {
     issue();
@@ -136,8 +136,8 @@ class Device {
   virtual std::unique_ptr<GraphCapture> make_graph_capture() {
     return std::make_unique<GraphCapture>();
   }
-  /// A timestamp at the end of all work issued so far, to be read later. Null if work is done when
-  /// a call returns.
+  /// A timestamp at the end of all work issued so far, to be read later. Null for a device whose
+  /// calls return only after their work is done.
   virtual std::shared_ptr<const Timestamp> record_timestamp() { return nullptr; }
   /// Number of host threads that compute.
   virtual int threads() const = 0;

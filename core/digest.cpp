@@ -79,7 +79,7 @@ constexpr size_t kFoldBytes = 256;
 
 /// The factors that move the halves of a 128-bit value forward by kFoldBytes. Source: Gopal et al.,
 /// Fast CRC Computation for Generic Polynomials Using PCLMULQDQ, Intel 2009. Each factor is a power
-/// of x modulo the polynomial. It is shifted by one bit, because a product of bit-reversed factors
+/// of x modulo the polynomial, shifted by one bit, because a product of bit-reversed factors
 /// is shifted too.
 constexpr int kFoldBits = 8 * static_cast<int>(kFoldBytes);
 constexpr int64_t kFoldLow = int64_t{power_of_x(kFoldBits + 32)} << 1;
@@ -104,8 +104,8 @@ POSEIDON_WIDE_CARRYLESS void fold(uint32_t crc, const unsigned char* bytes, size
   for (size_t i = 0; i < 4; ++i) _mm512_storeu_si512(folded + 64 * i, sums[i]);
 }
 
-/// Advances `crc` over a multiple of kFoldBytes bytes, if `count` is at least twice kFoldBytes.
-/// Returns the number of bytes.
+/// Advances `crc` over the longest prefix whose length is a multiple of kFoldBytes. Returns the
+/// length of this prefix. Does nothing and returns 0 if `count` is less than twice kFoldBytes.
 size_t advance_folded(uint32_t& crc, const unsigned char* bytes, size_t count) {
   if (count < 2 * kFoldBytes) return 0;
   const size_t whole = count / kFoldBytes * kFoldBytes;
@@ -153,8 +153,8 @@ uint32_t skip_lane(uint64_t crc) {
          kTable[3][crc >> 24 & 255];
 }
 
-/// Advances over three consecutive lanes of kLaneBytes at the same time. The instruction has a
-/// latency of three cycles, but one can start in each cycle.
+/// Advances over three consecutive lanes of kLaneBytes at the same time. The CRC instruction
+/// has a latency of three cycles, but the processor can start one in each cycle.
 uint32_t advance_lanes(uint32_t crc, const unsigned char* bytes) {
   uint64_t a = crc, b = 0, c = 0;
   for (size_t i = 0; i < kLaneBytes; i += 8) {
@@ -168,8 +168,8 @@ uint32_t advance_lanes(uint32_t crc, const unsigned char* bytes) {
   return skip_lane(skip_lane(a) ^ b) ^ static_cast<uint32_t>(c);
 }
 
-/// Advances `crc` over a multiple of three lanes, for processors without wide carry-less products.
-/// Returns the number of bytes.
+/// Advances `crc` over the longest prefix that consists of groups of three lanes. Returns the
+/// length of this prefix. For processors without wide carry-less products.
 size_t advance_in_lanes(uint32_t& crc, const unsigned char* bytes, size_t count) {
   size_t done = 0;
   for (; count - done >= 3 * kLaneBytes; done += 3 * kLaneBytes)

@@ -14,7 +14,8 @@ class Sha256 {
   Sha256();
   ~Sha256();
   void update(std::span<const std::byte> bytes);
-  /// 64 lower-case hexadecimal digits. No update() may follow.
+  /// The digest as 64 lower-case hexadecimal digits. Call hex() only once, after all update()
+  /// calls.
   std::string hex();
 
  private:
@@ -22,7 +23,7 @@ class Sha256 {
   std::unique_ptr<State> state_;
 };
 
-/// Two lower-case digits for each byte.
+/// Two lower-case hexadecimal digits for each byte.
 std::string hexadecimal(std::span<const std::byte> bytes);
 
 std::string sha256_hex(std::span<const std::byte> bytes);

@@ -28,6 +28,7 @@ inline constexpr Range between(double minimum, double maximum) {
 enum class Presence : uint8_t { kOptional, kRequired };
 
 class Fields;
+/// Calls Fields for each key of one object.
 using Describe = std::function<void(Fields&)>;
 
 /// One form of an object. The value of its "type" key determines its other keys.
@@ -50,13 +51,13 @@ struct Sides {
 /// Visits the keys of one JSON object. A config struct describes itself once:
 ///
 ///     void PoolingFields::describe(Fields& fields) {
-///       fields.pair("kernel", kernel, at_least(1), "window height and width",
-///       Presence::kRequired);
+///       fields.pair("kernel", kernel, at_least(1), "window size", Presence::kRequired);
+///     }
 ///
 /// The same description serves to read the struct (read_fields), to write it with all values
-/// (write_fields), and to generate its JSON Schema and reference page (schema_of). Therefore they
-/// always agree. If an optional key is absent, its value does not change: the default is the value
-/// before the visit.
+/// (write_fields), and to generate its JSON Schema and reference page (schema_of). Therefore
+/// reader, writer and schema always agree. If an optional key is absent, the member keeps its
+/// value: the default is the value before the visit.
 class Fields {
  public:
   virtual ~Fields() = default;
@@ -80,8 +81,8 @@ class Fields {
                         std::string_view doc, Presence presence = Presence::kOptional) = 0;
   virtual void texts(std::string_view key, std::vector<std::string>& value, std::string_view doc,
                      Presence presence = Presence::kOptional) = 0;
-  /// A nested object. If `present` is not null, reading stores in it whether the object exists, and
-  /// writing omits the object if it is false.
+  /// A nested object. If `present` is not null, reading sets `*present` to whether the object
+  /// exists, and writing omits the object if `*present` is false.
   virtual void object(std::string_view key, const Describe& describe, std::string_view doc,
                       Presence presence = Presence::kOptional, bool* present = nullptr) = 0;
   /// A list of objects. `resize` is called with the number of elements, then `describe` for each.

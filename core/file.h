@@ -12,7 +12,8 @@
 
 /// Functions and classes to read and write files: at any offset, by appending, or atomically. Files
 /// are never mapped into memory, because a mapped file that becomes shorter ends the process with a
-/// signal. A failed operation throws RunError "PATH: cannot be ...: reason".
+/// signal. A failed operation throws RunError "PATH: cannot be ...: reason", unless the comment
+/// of the function names another error.
 namespace poseidon {
 
 /// An open file descriptor. Move-only.
@@ -48,8 +49,8 @@ uint64_t file_bytes(const Descriptor& file, const std::filesystem::path& path);
 void read_at(const Descriptor& file, uint64_t offset, std::span<std::byte> out,
              const std::filesystem::path& path);
 
-/// Reads a complete file into `out` and reuses its memory. Throws the errors of open_file(), and
-/// RunError if the file has more than `most` bytes or cannot be read.
+/// Reads a complete file into `out` and reuses the memory of `out`. Throws the errors of
+/// open_file(), and RunError if the file has more than `most` bytes or cannot be read.
 void read_file(const std::filesystem::path& path, uint64_t most, std::vector<std::byte>& out);
 
 /// A file that a run reads at any offset. All errors are RunErrors.
@@ -69,10 +70,10 @@ class InputFile {
   uint64_t size_ = 0;
 };
 
-/// A file that is written atomically. The bytes go to "<path>.<8 random hexadecimal digits>.tmp",
-/// in the same folder as the destination. commit() syncs and renames that file; without commit(),
-/// the destructor removes it. Processes that write the same path at the same time use separate
-/// temporary files; the last commit() wins.
+/// A file that is written atomically. write() stores the bytes in "<path>.<8 random hexadecimal
+/// digits>.tmp". commit() syncs this temporary file, renames it to `path`, and syncs the folder.
+/// Without commit(), the destructor removes the temporary file. Processes that write the same path
+/// at the same time use separate temporary files; the last commit() wins.
 class AtomicFile {
  public:
   explicit AtomicFile(std::filesystem::path path);
@@ -85,13 +86,14 @@ class AtomicFile {
   /// Writes at any offset, also over earlier bytes or beyond the end. bytes() and crc() do not
   /// change.
   void write_at(uint64_t offset, std::span<const std::byte> bytes);
-  /// All bytes written so far are on disk when this returns.
+  /// Returns after all bytes written so far are on disk.
   void sync();
   void commit();
 
   const std::filesystem::path& path() const { return path_; }
   /// The temporary file, which contains the bytes until commit().
   const std::filesystem::path& temporary() const { return temporary_; }
+  /// The number of bytes passed to write() so far.
   uint64_t bytes() const { return bytes_; }
   /// The CRC-32C of all bytes passed to write() so far.
   uint32_t crc() const { return crc_; }
@@ -107,7 +109,8 @@ class AtomicFile {
   bool committed_ = false;
 };
 
-/// Removes the temporary files of killed writers (AtomicFile) from a folder.
+/// Removes all files with the suffix ".tmp" from a folder: the temporary files of killed writers
+/// (AtomicFile). No process may write to the folder at the same time.
 void remove_temporary_files(const std::filesystem::path& folder);
 
 /// Writes a small file atomically, with AtomicFile.

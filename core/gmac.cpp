@@ -170,8 +170,8 @@ class WideGhash {
   }
 
   void begin() { sum_ = _mm_setzero_si128(); }
-  /// Adds whole blocks, at most kPowers; `count` is in bytes. The last block is multiplied by the
-  /// first power.
+  /// Adds whole blocks, at most kPowers of them. `count` is their size in bytes. The last block is
+  /// multiplied by the first power of the key.
   POSEIDON_WIDE_CARRYLESS void absorb(const std::byte* bytes, size_t count) {
     const __m128i* power = powers_ + kPowers - count / kBlockBytes;
     __m512i begun = _mm512_zextsi128_si512(sum_);
@@ -192,8 +192,7 @@ class WideGhash {
   }
 
  private:
-  /// The powers of the key, each with its factor x, highest first. absorb() multiplies its last
-  /// block by the first power.
+  /// The powers of the hash key, each with the additional factor x (see reflect()), highest first.
   alignas(64) __m128i powers_[kPowers];
   __m128i sum_ = _mm_setzero_si128();
 };
@@ -235,8 +234,8 @@ class WideGmac final : public Gmac::State {
     std::fill(waiting_.begin() + static_cast<ptrdiff_t>(waiting_count_),
               waiting_.begin() + static_cast<ptrdiff_t>(whole), std::byte{0});
     if (whole > 0) ghash_.absorb(waiting_.data(), whole);
-    // The last block: the length of the message in bits, big-endian, and the ciphertext's length,
-    // 0.
+    // The last block has two big-endian numbers: the length of the message in bits, and the length
+    // of the ciphertext, which is 0.
     alignas(16) std::array<std::byte, kBlockBytes> lengths{};
     for (size_t i = 0; i < 8; ++i)
       lengths[i] = static_cast<std::byte>(8 * message_bytes_ >> (56 - 8 * i));
@@ -258,11 +257,11 @@ class WideGmac final : public Gmac::State {
 
   Cipher aes_;
   WideGhash ghash_;
-  /// Bytes not yet in the sum, fewer than kWideBytes.
+  /// Bytes not yet passed to ghash_, fewer than kWideBytes.
   alignas(64) std::array<std::byte, kWideBytes> waiting_;
   size_t waiting_count_ = 0;
   uint64_t message_bytes_ = 0;
-  Gmac::Tag mask_{};  ///< the encrypted first counter block, from the nonce
+  Gmac::Tag mask_{};  ///< the encrypted first counter block; the tag is its xor with GHASH
 };
 
 #endif

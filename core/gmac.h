@@ -8,9 +8,10 @@
 
 namespace poseidon {
 
-/// AES-256-GMAC (NIST SP 800-38D), a message authentication code: with the key, the receiver
-/// detects changed bytes. Each message has its own number. The nonce is 4 zero bytes and then the
-/// number in 8 bytes, little-endian. The same number must never be used twice with one key.
+/// AES-256-GMAC (NIST SP 800-38D), a message authentication code: a receiver that has the key
+/// detects changed bytes. Each message has a number, which must never be used twice with one key.
+/// The nonce is 4 zero bytes and then this number in 8 bytes, little-endian. For each message, call
+/// begin(), update() any number of times, and finish().
 class Gmac {
  public:
   using Key = std::array<std::byte, 32>;

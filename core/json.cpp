@@ -31,7 +31,7 @@ LineColumn line_column(std::string_view json_text, size_t byte) {
   return at;
 }
 
-/// The permitted extensions of JSON.
+/// The extensions of JSON that a parse accepts: see parse_config.
 struct Extensions {
   bool comments = false;
   bool notes = false;
@@ -50,7 +50,8 @@ void remove_notes(Json& value) {
     for (Json& inner : value) remove_notes(inner);
 }
 
-/// Rejects valid JSON that a config must not contain: deep nesting and repeated keys.
+/// The parser's callback. Rejects valid JSON that Poseidon does not accept: deep nesting, and
+/// repeated keys other than notes.
 class StrictCallback {
  public:
   StrictCallback(const std::string& file, bool notes) : file_(file), notes_(notes) {}

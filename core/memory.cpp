@@ -36,8 +36,8 @@ size_t number_named(const fs::path& file, const std::string& name, size_t otherw
   return otherwise;
 }
 
-/// Bytes in file caches of the group and its children. The system reclaims them when memory is
-/// needed.
+/// Bytes in file caches of the group and its children. The system frees these caches when a process
+/// needs memory.
 size_t caches_of(const ControlGroup& group) {
   const std::string prefix = group.version == 2 ? "" : "total_";
   size_t bytes = 0;
@@ -56,7 +56,7 @@ size_t left_of(const ControlGroup& group) {
   return minus(limit, minus(used, caches_of(group)));
 }
 
-/// A value of /proc/self/statm, in bytes. `place` 0: address space in use; 1: resident memory.
+/// Value number `place` of /proc/self/statm, in bytes. 0: address space in use; 1: resident memory.
 size_t own_bytes(int place) {
   std::ifstream numbers("/proc/self/statm");
   size_t pages = 0;

@@ -8,9 +8,9 @@ namespace poseidon {
 /// Whether `raw` is valid UTF-8.
 bool is_utf8(std::string_view raw);
 
-/// `raw` as one line for a terminal or a log. Control characters, characters that change the
-/// writing direction, and invalid UTF-8 bytes become escapes such as "\x1b". Therefore an untrusted
-/// name cannot control a terminal or start a new line.
+/// `raw` as one line for a terminal or a log. Control characters, line separators, characters
+/// that change the writing direction, and invalid UTF-8 bytes become escapes such as "\x1b".
+/// Therefore an untrusted name cannot control a terminal or start a new line.
 std::string printable(std::string_view raw);
 
 /// `raw` without a leading UTF-8 byte order mark, which some editors write.

@@ -26,8 +26,8 @@ ServiceNotifier::ServiceNotifier(const std::string& address) {
                                           (is_abstract ? 0 : 1));
 }
 
-/// Escapes control characters: a job's name comes from another machine, and a newline in it would
-/// start a new assignment.
+/// Escapes control characters, because `line` can contain a job's name from another machine. A
+/// newline in this name would start a new assignment.
 bool ServiceNotifier::status(std::string_view line) const {
   return send("STATUS=" + printable(line));
 }

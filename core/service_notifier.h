@@ -12,7 +12,7 @@ namespace poseidon {
 
 /// Reports state to the service manager that started this process, for example systemd, with
 /// datagrams as in sd_notify(3). Each call returns true if the datagram was sent. No call blocks:
-/// if the manager's queue is full, the datagram is dropped. Any thread may call it.
+/// if the manager's queue is full, the datagram is dropped. Any thread may call any function.
 class ServiceNotifier {
  public:
   /// `address` has the form of NOTIFY_SOCKET: an absolute path, or "@" and a name in the abstract

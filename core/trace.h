@@ -27,10 +27,10 @@ class TraceRecorder {
   };
   struct Span {
     Label label = 0;
-    uint32_t part = kWhole;  ///< index of the chunk of the named object
+    uint32_t part = kWhole;  ///< chunk index, or first logical shard of a factor; kWhole: neither
     int64_t step = 0;        ///< from 1
     int64_t begin_ns = 0, end_ns = 0;
-    int64_t queued_ns = 0;  ///< time between ready and begin, ns
+    int64_t queued_ns = 0;  ///< time between readiness and begin, ns
   };
   static constexpr uint32_t kWhole = UINT32_MAX;
   static constexpr size_t kDefaultCapacity = size_t{1} << 16;

@@ -51,7 +51,7 @@ class Column {
   Handle space_, dataset_;
 };
 
-/// Converts to channels x height x width.
+/// Converts the pixels from height x width x channels to channels x height x width.
 void planes_of(const data::Image& image, std::vector<uint8_t>& out) {
   const auto channels = static_cast<size_t>(image.channels);
   const size_t count = image.pixels.size() / channels;

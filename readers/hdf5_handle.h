@@ -9,7 +9,8 @@
 
 namespace poseidon::readers {
 
-/// Owns an HDF5 object. All HDF5 objects have the same handle type. Move-only.
+/// Owns an HDF5 object of any kind. All kinds have the same handle type (hid_t) but different close
+/// functions. Move-only.
 class Handle {
  public:
   /// Throws RunError "HDF5: WHAT" if `id` is invalid.

@@ -44,8 +44,8 @@ class Rows {
   /// Returns the number of values per sample.
   hsize_t row() const { return row_; }
 
-  /// Describes the rows as an auxiliary input: a number of values, or an image whose last extents
-  /// may be 1.
+  /// Describes the rows as an auxiliary input. Its shape is [values], or [channels, height, width]
+  /// with width 1 if the dataset has only three extents.
   poseidon::AuxiliaryInput extra() const {
     poseidon::AuxiliaryInput extra{.name = name_, .extents = {}};
     for (size_t i = 1; i < extents_.size(); ++i)
@@ -78,7 +78,8 @@ class Rows {
   }
 
  private:
-  /// Rejects data in other files, since an untrusted file could name any file.
+  /// Rejects a dataset whose values are in other files, since an untrusted file could name any
+  /// file.
   static Handle open(const Handle& file, const std::string& name) {
     H5L_info_t link{};
     if (H5Lget_info(file.id(), name.c_str(), &link, H5P_DEFAULT) < 0)

@@ -22,7 +22,7 @@ std::span<const std::byte> bytes_of(const leveldb::Slice& slice) {
   return std::as_bytes(std::span(slice.data(), slice.size()));
 }
 
-/// The database stays open: see make_read_only_env().
+/// Never closes the database: see make_read_only_env().
 leveldb::DB& open_database(const std::string& path) {
   leveldb::Options options;
   options.env = poseidon::readers::make_read_only_env().release();

@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Sanitizers map terabytes of memory that they hardly use.
+/// None with sanitizers, because they map terabytes of memory that they hardly use.
 #if defined(POSEIDON_SANITIZED)
 constexpr rlim_t kMemoryLimit = RLIM_INFINITY;
 #else
@@ -59,8 +59,8 @@ constexpr std::array kRefusedCalls{
     SYS_chmod,  SYS_fchmod,   SYS_chown,  SYS_fchown,   SYS_fchmodat,         SYS_fchownat,
     SYS_creat,  SYS_bpf,      SYS_keyctl, SYS_openat2,  SYS_process_vm_writev};
 
-/// Continues with the next rule if `test` holds for the loaded value and `value`. Else skips
-/// `skipped` rules.
+/// Continues with the next rule if the BPF comparison `test` of the loaded value with `value` is
+/// true. Otherwise skips `skipped` rules.
 sock_filter only_if(uint16_t test, uint32_t value, uint8_t skipped) {
   return BPF_JUMP(static_cast<uint16_t>(BPF_JMP | BPF_K | test), value, 0, skipped);
 }
@@ -76,8 +76,8 @@ void refuse(long call, Rules& rules) {
   rules.push_back(then_return(kRefuse));
 }
 
-/// Refuses a call that opens a file for more than reading. `flags` is the index of its flags
-/// argument.
+/// Refuses `call` if it opens a file for more than reading. `flags` is the index of the argument
+/// with the open flags.
 void refuse_writing(long call, size_t flags, Rules& rules) {
   rules.push_back(only_if(BPF_JEQ, static_cast<uint32_t>(call), 4));
   rules.push_back(load(offsetof(seccomp_data, args) + flags * sizeof(uint64_t)));
@@ -86,9 +86,10 @@ void refuse_writing(long call, size_t flags, Rules& rules) {
   rules.push_back(load(offsetof(seccomp_data, nr)));
 }
 
-/// If the kernel does not support seccomp filters, only the limits apply.
+/// Installs a seccomp filter that refuses kRefusedCalls and opening files for writing. On a kernel
+/// without seccomp filters, does nothing: then only the limits of enter_sandbox() apply.
 void refuse_calls() {
-  constexpr uint32_t kOtherNumbers = 0x40000000;  // x32 numbers of the same calls
+  constexpr uint32_t kOtherNumbers = 0x40000000;  // first number of the same calls in the x32 ABI
   Rules rules{load(offsetof(seccomp_data, arch)),
               BPF_JUMP(BPF_JMP | BPF_K | BPF_JEQ, AUDIT_ARCH_X86_64, 1, 0),
               then_return(kRefuse),

@@ -8,9 +8,9 @@
 
 namespace poseidon::cpu {
 
-/// The CPU as a compute device. Work is done when a call returns. It owns the oneDNN engine and
-/// stream, and sets the number of threads in the compute thread's OpenMP team. All layers of a net
-/// share one device.
+/// The CPU as a compute device. A call returns after its work is done. CpuDevice owns the oneDNN
+/// engine and stream, and sets the number of threads in the compute thread's OpenMP team. All
+/// layers of a net share one device.
 class CpuDevice : public Device {
  public:
   /// `threads` 0: all cores that the system allows (core/cores.h). Sets the OpenMP team of the

@@ -67,8 +67,8 @@ inline MemoryDesc activation_desc(const Shape& shape, const Format& format) {
   return {};
 }
 
-/// The attributes of all primitives: the caller provides the scratchpad, so that all layers can
-/// share one.
+/// The attributes of all primitives: the caller provides the scratchpad (temporary memory), so that
+/// all layers can share one scratchpad.
 inline dnnl::primitive_attr user_scratchpad() {
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
@@ -103,7 +103,7 @@ bool is_reference(const PrimitiveDesc& description) {
   return is_reference(implementation_name(description));
 }
 
-/// A memory object without memory. Each call sets the data pointer.
+/// A memory object without memory. The caller sets the data pointer before each use.
 inline dnnl::memory unbound(const MemoryDesc& description, const dnnl::engine& engine) {
   return {description, engine, nullptr};
 }

@@ -20,8 +20,8 @@ constexpr double kMany = 0.25, kFew = 0.12;
 /// If at least this many cores are idle, teams may spin: other processes have enough cores.
 constexpr double kRoom = 0.75;
 
-/// While this object exists, new threads start with all signals blocked, since they cannot handle
-/// signals.
+/// While this object exists, new threads of the calling thread start with all signals blocked.
+/// Therefore the system delivers signals to other threads only.
 class BlockedSignals {
  public:
   BlockedSignals() {
@@ -37,9 +37,9 @@ class BlockedSignals {
   sigset_t before_{};
 };
 
-/// A second team of threads, which sleep. GCC's library counts the threads of all teams. If there
-/// are more threads than cores, all teams spin for only a hundred rounds (libgomp's manual,
-/// GOMP_SPINCOUNT). A running program has no other way to shorten the spinning.
+/// A second OpenMP team, with one sleeping thread for each core. GCC's library counts the threads
+/// of all teams. If there are more threads than cores, all teams spin for only a hundred rounds
+/// (libgomp's manual, GOMP_SPINCOUNT). A running program has no other way to shorten the spinning.
 class SleepingTeam {
  public:
   SleepingTeam()
@@ -55,7 +55,7 @@ class SleepingTeam {
  private:
   std::mutex mutex_;
   std::condition_variable_any ended_;
-  std::jthread thread_;  ///< its team ends with this thread
+  std::jthread thread_;  ///< the second team ends with this thread
 };
 
 bool told_how_to_wait() {

@@ -75,7 +75,7 @@ std::vector<GraphNode> CudaDevice::nodes_of(const std::function<void()>& work) {
   return nodes;
 }
 
-/// Rejects calls that cannot be part of a graph.
+/// Throws LogicError within nodes_of(). For functions whose work cannot be part of a graph.
 void CudaDevice::expect_no_nodes() const {
   check(nodes_ == nullptr, "a captured graph consists of operations and copies only");
 }

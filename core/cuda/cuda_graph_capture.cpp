@@ -27,7 +27,7 @@ std::string name_of(const GraphNode& node) {
   return node.operation == nullptr ? "copy" : node.operation->name();
 }
 
-/// The difference between two nodes, for messages; "" if they do the same.
+/// The difference between two nodes, for messages; "" if they do the same work.
 std::string difference(const GraphNode& a, const GraphNode& b) {
   if (name_of(a) != name_of(b)) return text("is \"", name_of(b), "\" now");
   if (a.operation == nullptr || b.operation == nullptr)
@@ -47,8 +47,8 @@ std::string text_of(const GraphKey& key) {
   return text("graph of ", key.what, numbers);
 }
 
-/// Throws LogicError if the work has changed. Everything that changes must be in the key or in
-/// device memory.
+/// Throws LogicError if the work of a key has changed. Every value that changes from step to step
+/// must be in the key or in device memory.
 void expect_same(const GraphKey& key, const std::vector<GraphNode>& recorded,
                  const std::vector<GraphNode>& now) {
   for (size_t i = 0; i < std::min(recorded.size(), now.size()); ++i)

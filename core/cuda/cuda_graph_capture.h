@@ -23,7 +23,7 @@ class CudaGraphCapture final : public GraphCapture {
   struct CapturedWork {
     std::shared_ptr<const Graph> graph;  ///< null: issued only once so far, or refused
     bool refused = false;                ///< CUDA has refused to make the graph
-    std::vector<GraphNode> nodes;        ///< as issued the first time, for comparison
+    std::vector<GraphNode> nodes;        ///< as issued the first time; empty unless compares_
   };
 
   void issue_first(const GraphKey& key, const std::function<void()>& work);

@@ -15,8 +15,8 @@ namespace poseidon::cuda {
 /// A position in the order of a stream's work, made by Driver::record.
 class StreamEvent : public Event::Point {};
 
-/// The number of a stream of a device. Work in one stream is done in the order of issue. Only
-/// events (Driver::wait) order the work of different streams.
+/// The index of a stream of a device, in the order of Driver::make_stream. Work in one stream is
+/// done in the order of issue. Only events (Driver::wait) order the work of different streams.
 enum class Stream : uint32_t {};
 
 /// One piece of work in a graph: an operation, or a copy if `operation` is null.
@@ -59,17 +59,18 @@ class Driver {
   virtual void issue(Stream stream, std::unique_ptr<const Operation> operation) = 0;
   /// Issues a copy. Each side may be device or staging memory of this driver.
   virtual void copy(Stream stream, const void* from, void* to, size_t bytes) = 0;
-  /// Makes a graph for this stream, with its priority. Each node must have been issued individually
-  /// before, because libraries load code and allocate memory when they are first called. A graph
-  /// cannot contain these actions. Throws RunError if CUDA refuses to make the graph, and
-  /// OutOfMemory. The stream can be used afterwards.
+  /// Makes a graph for this stream, with the priority of the stream. Each node must have been
+  /// issued individually before, because libraries load code and allocate memory when they are
+  /// first called. A graph cannot contain these actions. Throws RunError if CUDA refuses to make
+  /// the graph, and OutOfMemory. The stream can be used afterwards.
   virtual std::shared_ptr<const Graph> make_graph(Stream stream, std::vector<GraphNode> nodes) = 0;
   virtual void issue(Stream stream, const std::shared_ptr<const Graph>& graph) = 0;
   /// Returns an event at the end of all work issued to the stream so far.
   virtual std::shared_ptr<const StreamEvent> record(Stream stream) = 0;
   /// Returns a timestamp at the end of all work issued to the stream so far.
   virtual std::shared_ptr<const Timestamp> record_timestamp(Stream stream) = 0;
-  /// Work issued to the stream from now on starts after the event `mark`.
+  /// Work issued to the stream from now on starts after the event `mark`, which may belong to
+  /// another stream.
   virtual void wait(Stream stream, const std::shared_ptr<const StreamEvent>& mark) = 0;
 };
 

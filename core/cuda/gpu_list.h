@@ -18,7 +18,8 @@ struct GpuList {
   std::vector<Gpu> gpus;
   std::string driver;   ///< the newest CUDA version that the machine's driver supports
   std::string runtime;  ///< the CUDA version of this build
-  /// The libraries that compute products, with versions: "cuDNN 9.19.0, cuBLASLt 13.0.2".
+  /// The libraries for matrix products and convolutions, with versions, such as
+  /// "cuDNN 9.19.0, cuBLASLt 13.0.2".
   std::string libraries;
 };
 

@@ -17,9 +17,9 @@ namespace poseidon::cuda {
 class BlockMates {
  public:
   virtual ~BlockMates() = default;
-  /// Blocks until all threads of the block have called it.
+  /// Blocks until all threads of the block have called synchronize().
   virtual void synchronize() = 0;
-  /// Returns the value that lane `lane` of the warp passed to the same call.
+  /// Returns the `value` that lane `lane` of the warp passed to its shuffle() call.
   virtual uint64_t shuffle(uint64_t value, uint32_t lane) = 0;
 };
 
@@ -59,7 +59,7 @@ class Thread {
   BlockMates* mates_;
 };
 
-/// The code of each thread in a grid. `shared` is the shared memory of its block.
+/// The code that each thread of a grid runs. `shared` is the shared memory of the thread's block.
 class ThreadBody {
  public:
   virtual ~ThreadBody() = default;

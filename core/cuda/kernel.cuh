@@ -108,7 +108,8 @@ class KernelLaunch final : public Operation {
   std::string name() const override { return Kernel::kName; }
   void visit(MemoryVisitor& visitor) const override { launch_.kernel.visit(visitor); }
 #if !defined(__CUDACC__) && __has_builtin(__builtin_clear_padding)
-  /// Exists only if the constructor can clear the padding between arguments.
+  /// Exists only if the constructor can clear the padding between arguments. Otherwise equal
+  /// arguments could have different bytes.
   std::span<const std::byte> arguments() const override {
     return std::as_bytes(std::span(&launch_, 1));
   }

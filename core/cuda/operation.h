@@ -28,10 +28,10 @@ struct Executor {
 class Operation {
  public:
   virtual ~Operation() = default;
-  /// Its name in messages and traces.
+  /// The operation's name in messages and traces.
   virtual std::string name() const = 0;
-  /// Reports all memory that it reads and writes. Memory that it reads and also writes is reported
-  /// twice.
+  /// Reports all memory that the operation reads and writes. Memory that is both read and written
+  /// is reported twice.
   virtual void visit(MemoryVisitor& visitor) const = 0;
   /// The operation's arguments as bytes: two operations with equal name, memory and
   /// arguments do the same work. Used by tests; empty if unknown.

@@ -8,18 +8,18 @@ class Log;
 
 namespace poseidon::cuda {
 
-/// The precision of products.
+/// The precision of matrix products and convolutions.
 enum class Precision : uint8_t {
-  kFp32,  ///< factors and sums in fp32
-  kTf32,  ///< factors rounded to ten mantissa bits, sums in fp32
-  kBf16,  ///< activations and factors in bf16, sums in fp32
+  kFp32,  ///< operands and sums in fp32
+  kTf32,  ///< operands rounded to ten mantissa bits, sums in fp32
+  kBf16,  ///< activations and operands in bf16, sums in fp32
 };
 
 /// How recurring work is issued (core/device.h: GraphCapture).
 enum class Graphs : uint8_t {
   kNone,      ///< operation by operation each time
   kUsed,      ///< as a graph from the second time on
-  kCompared,  ///< as kUsed, and compared with the operations that would be issued; for tests
+  kCompared,  ///< as kUsed; each time compares the graph with the operations of `work`; for tests
 };
 
 struct Settings {

@@ -8,8 +8,8 @@
 
 namespace poseidon::cuda {
 
-/// A vector clock: for each stream, the number of operations that are done. It describes a position
-/// in a stream, or the knowledge of the host after a wait.
+/// A vector clock: for each stream, a number of operations. It describes the work that is done when
+/// a position in a stream is reached, or the work that is done according to the host's waits.
 class VectorClock {
  public:
   uint64_t of(size_t stream) const { return stream < counts_.size() ? counts_[stream] : 0; }
@@ -21,8 +21,8 @@ class VectorClock {
   std::vector<uint64_t> counts_;
 };
 
-/// Tracks the work that precedes the next operation of each stream, so that redundant waits can be
-/// omitted. Only the compute thread uses it, except for host_waited_for().
+/// Tracks the work that precedes the next operation of each stream, so that WaitElidingDriver can
+/// omit redundant waits. Only the compute thread uses it, except for host_waited_for().
 class StreamOrder {
  public:
   /// Records that an operation is issued to the stream.

@@ -9,9 +9,9 @@
 
 namespace poseidon::cuda {
 
-/// Copies values to the device from host memory that it cannot access. The copy goes through a ring
-/// of staging buffers, so that the host does not wait for it. write() blocks only while the next
-/// buffer of the ring is in use. Called by the compute thread.
+/// Copies values to the device from host memory that the device cannot access. The values pass
+/// through a ring of staging buffers, so the host does not wait for the copy to the device. write()
+/// blocks only while the next buffer of the ring is in use. Called by the compute thread.
 class UploadRing {
  public:
   explicit UploadRing(Driver& driver) : driver_(driver) {}

@@ -62,7 +62,7 @@ void WaitElidingDriver::copy(Stream stream, const void* from, void* to, size_t b
   driver_->copy(stream, from, to, bytes);
 }
 
-/// A graph contains no waits, so it counts as one operation in the order.
+/// A graph contains no waits and no events, so StreamOrder counts it as one operation.
 void WaitElidingDriver::issue(Stream stream, const std::shared_ptr<const Graph>& graph) {
   begin_operation(stream);
   driver_->issue(stream, graph);
@@ -71,7 +71,8 @@ void WaitElidingDriver::issue(Stream stream, const std::shared_ptr<const Graph>&
 std::shared_ptr<const StreamEvent> WaitElidingDriver::record(Stream stream) {
   const auto number = static_cast<size_t>(stream);
   StreamState& of_stream = stream_state(stream);
-  // If the only awaited event includes all work of the stream, it is also the end of the stream.
+  // If the only awaited event comes after all work of the stream, this event also marks the end of
+  // the stream.
   if (of_stream.awaited.size() == 1 &&
       of_stream.awaited[0]->done().includes(order_->before(number)))
     return of_stream.awaited[0];

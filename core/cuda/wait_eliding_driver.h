@@ -8,9 +8,10 @@
 
 namespace poseidon::cuda {
 
-/// A driver that omits redundant calls: waits for work that the stream already follows, waits that
-/// no later work in the stream follows, and repeated events at one position. It forwards all other
-/// calls.
+/// A driver that forwards calls to another driver, and omits three kinds of redundant calls:
+/// * a wait for work that already precedes the stream's next operation
+/// * a wait that no later work in the same stream follows
+/// * a second event at the same position of a stream
 class WaitElidingDriver final : public Driver {
  public:
   explicit WaitElidingDriver(std::unique_ptr<Driver> driver) : driver_(std::move(driver)) {}

@@ -13,13 +13,14 @@ namespace poseidon::replay {
 
 namespace {
 
-/// Delays up to this length shorten the following work. It is longer than the wake-up of a thread,
-/// and shorter than any significant wait for peers.
+/// A delay between two pieces of work, up to this length, shortens the second one. This limit is
+/// longer than the wake-up of a thread, and shorter than any significant wait for peers.
 constexpr std::chrono::microseconds kCatchUp(300);
 
 }  // namespace
 
-/// By default the system may extend a thread's sleep by 50 microseconds.
+/// Reduces the timer slack of the calling thread to 1 ns. By default the system may extend a
+/// thread's sleep by 50 microseconds.
 ReplayDevice::ReplayDevice() : busy_until_(Clock::now()) { ::prctl(PR_SET_TIMERSLACK, 1); }
 
 Buffer ReplayDevice::allocate(size_t bytes, MemoryKind, std::string_view purpose) {

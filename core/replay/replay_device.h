@@ -27,7 +27,7 @@ class ReplayDevice final : public Device {
   int threads() const override { return 1; }
 
   /// Does work that takes a specified time in total, the run time of `action` included. If a sleep
-  /// takes too long, the directly following work is shorter by the excess.
+  /// ends late by at most kCatchUp (replay_device.cpp), the next work is shorter by this delay.
   template <class Action>
   void work(double milliseconds, Action action) {
     begin(milliseconds);

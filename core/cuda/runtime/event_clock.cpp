@@ -9,13 +9,13 @@ namespace poseidon::cuda {
 
 namespace {
 
-/// Maximum age of the reference event. The time between two events is a float of milliseconds,
-/// whose resolution is half a microsecond only up to a few seconds.
+/// Maximum age of the reference event. CUDA returns the time between two events as a float in
+/// milliseconds. Its resolution is half a microsecond at 5 s, and coarser for longer times.
 constexpr int64_t kKnownForNs = 5'000'000'000;
 
 }  // namespace
 
-/// A reference event with a known time.
+/// A reference event, and the time on the host's clock at which the GPU reached it.
 struct EventClock::Known {
   Known(int gpu, std::shared_ptr<EventPool> events, cudaStream_t idle)
       : point(gpu, std::move(events), idle, nullptr) {

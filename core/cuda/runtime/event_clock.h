@@ -10,8 +10,9 @@
 namespace poseidon::cuda {
 
 /// Converts positions in GPU streams to times of the host's clock. CUDA reports only the time
-/// between two events. Therefore this class regularly records a reference event in an idle stream
-/// and observes it on the host. Other streams are not delayed.
+/// between two events. Therefore this class records a reference event in an idle stream and
+/// observes it on the host. After a few seconds it replaces this event, for precision. Other
+/// streams are not delayed.
 class EventClock {
  public:
   explicit EventClock(int gpu) : gpu_(gpu) {}

@@ -9,7 +9,8 @@ namespace poseidon::cuda {
 /// The GPUs of this machine. Throws ConfigError with the reason if no GPU can be used.
 GpuList list_gpus();
 
-/// Makes a GPU the current one of the calling thread. Throws ConfigError if that is impossible.
+/// Makes a GPU the current device of the calling thread (cudaSetDevice). Throws ConfigError if the
+/// GPU cannot be used.
 void use_gpu(int index);
 
 /// Excludes other threads of this process from two kinds of calls on one GPU: stream capture, and

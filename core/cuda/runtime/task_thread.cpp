@@ -42,7 +42,7 @@ void TaskThread::run() noexcept {
     check_call(cudaSetDevice(gpu_), "cudaSetDevice");
     run_all();
   } catch (...) {
-    // Discard the remaining tasks: the memory they use may have any content.
+    // Discard the remaining tasks: after failed work, the memory that they read is not valid.
     std::deque<Entry> forgotten;
     MutexLock lock(mutex_);
     failure_ = std::current_exception();

@@ -10,9 +10,10 @@
 
 namespace poseidon::cuda {
 
-/// A thread that runs each task after a position in a stream is reached. It runs tasks in the order
-/// of submission. Therefore all tasks should belong to one stream, so that they do not delay each
-/// other. The thread starts with the first task. Any thread may submit tasks.
+/// A thread that runs each task after a position in a stream is reached. The thread runs tasks in
+/// the order of submission. Therefore all tasks should belong to one stream: a task for a busy
+/// stream would delay later tasks for other streams. The thread starts with the first task. Any
+/// thread may submit tasks.
 class TaskThread {
  public:
   explicit TaskThread(int gpu) : gpu_(gpu) {}
@@ -20,7 +21,8 @@ class TaskThread {
   TaskThread(const TaskThread&) = delete;
   TaskThread& operator=(const TaskThread&) = delete;
 
-  /// After end(), waits for `point` and runs the task in the calling thread.
+  /// Submits a task that runs after `point` is reached. After end(), waits for `point` and runs the
+  /// task in the calling thread. After a failure (rethrow_failure), discards the task.
   void run_after(std::shared_ptr<const StreamPoint> point, std::function<void()> task);
   /// Runs all submitted tasks, and ends the thread.
   void end();
