@@ -32,7 +32,7 @@ using trainer::MemberOptions;
 namespace {
 
 constexpr auto kBetweenJobs = std::chrono::seconds(1);
-/// Time limit for leaving after standard input has ended.
+/// Time limit for leaving the job after standard input has ended.
 constexpr auto kLeaving = std::chrono::seconds(30);
 
 struct Arguments {
@@ -49,8 +49,8 @@ struct Arguments {
   bool end_with_stdin = false;
 };
 
-/// Suppresses a message that repeats the last one. A daemon that is not admitted retries again and
-/// again.
+/// Suppresses a message that repeats the last one. A daemon that is not admitted retries
+/// repeatedly, with the same message.
 class OnceLog final : public Log {
  public:
   /// `who` is the prefix of each message.
@@ -169,7 +169,8 @@ int run_node(const char* name, const Arguments& arguments, OneJob one_job) {
       options.heartbeat->over();
       return code;
     } catch (...) {
-      // The worker would wait forever for the server, or the server for the worker.
+      // Exit at once. Otherwise the worker would wait forever for the server, or the server for the
+      // worker.
       std::_Exit(report(name, std::current_exception()));
     }
   };

@@ -200,7 +200,7 @@ Json shape_json(const Shape& shape) {
   return Json{shape[0], shape[1], shape[2]};
 }
 
-/// Returns the shapes by name.
+/// Returns an object with the shape of each auxiliary input, by name.
 Json extras_json(const std::vector<AuxiliaryInput>& extras) {
   Json json = Json::object();
   for (const AuxiliaryInput& extra : extras) json[extra.name] = extra.extents;

@@ -89,7 +89,8 @@ std::filesystem::path result_file(const Job& job, const TrainOptions& options, c
   return file;
 }
 
-/// A resumed run may have a trace of its earlier part.
+/// With --trace and --resume, throws ConfigError if the run directory has a trace of an earlier
+/// session, unless --force is set.
 void refuse_existing_trace(const TrainOptions& options) {
   if (!options.trace || options.resume.empty()) return;
   const std::filesystem::path run =
@@ -97,7 +98,7 @@ void refuse_existing_trace(const TrainOptions& options) {
   refuse_existing(run / trainer::kTraceFile, options.force);
 }
 
-/// Writes the tuned choices to a file that device.choices can name.
+/// Writes the tuned choices to a file. The job's key device.choices can name this file.
 void tune(const Job& job, const TrainOptions& options, Console& console) {
   const std::filesystem::path file = result_file(job, options, "choices.json");
   const Json result = trainer::tune(job, console);
@@ -217,14 +218,15 @@ Json check(const Job& job, const TrainOptions& options, Console& console) {
   return trainer::check_job(job, has_weights, console);
 }
 
-/// Returns true if this process computes. Otherwise it starts other processes, and must have only
-/// one thread until then.
+/// Returns true if this process computes. Otherwise it only coordinates other processes, and needs
+/// no compute threads.
 bool computes_here(const Job& job, const TrainOptions& options) {
   return options.action != Action::kTrain || trains_here(job, options);
 }
 
 /// With more threads than cores, the process may exceed its thread limit. OpenMP's library would
-/// then end it without naming the setting that caused this.
+/// then end the process without naming the setting. Therefore starts these threads once, as a
+/// trial.
 void check_threads(const Job& job) {
   const int64_t wanted = job.config.device.threads;
   if (wanted <= available_cores()) return;

@@ -25,8 +25,8 @@ void refuse_other_encodings(int count, char** arguments) {
                              "\": expected UTF-8, got other bytes"));
 }
 
-/// Raises the limit to the user's maximum. The coordinator of a cluster has a connection to each
-/// member.
+/// Raises the soft limit on open files to the hard limit, because the coordinator of a cluster has
+/// a connection to each member.
 void raise_limit_of_files() {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max) return;

@@ -89,8 +89,8 @@ void StopSignals::listen() {
   }
 }
 
-/// SIGXCPU repeats each second, and SIGTERM follows an announcement. Neither is a second request by
-/// an impatient user.
+/// Only a second SIGINT, SIGTERM or SIGHUP ends the process. A repeated SIGXCPU (the system sends
+/// it each second) and a SIGTERM after an announcing signal are not a second request.
 void StopSignals::take(int signal) {
   const auto now = std::chrono::steady_clock::now();
   if (has(kInsistent, signal)) {

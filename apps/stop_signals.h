@@ -26,16 +26,17 @@ std::string stopping_text(const std::string& signal, const std::string& what);
 /// Receives signals as stop requests: SIGINT, SIGTERM, SIGHUP, and the signals in `others`.
 /// - Signals that are ignored at program start stay ignored. Examples: a program under nohup,
 ///   background jobs of a shell, children of poseidon-train.
-/// - A second SIGINT, SIGTERM or SIGHUP ends the process at once.
-/// - Signals within one second count as one. Launchers signal a process and its group, and
+/// - A second SIGINT, SIGTERM or SIGHUP ends the process at once, with exit code 1.
+/// - Such signals within one second after the first count as one. Launchers signal a process and
+/// its group, and
 ///   `timeout` sends SIGCONT and TERM to both.
 /// - SIGUSR1, SIGUSR2 and SIGXCPU are ignored unless `others` contains them.
 /// - SIGPIPE is ignored. If the reader closes this program's output, the program continues without
 ///   output.
 class StopSignals {
  public:
-  /// Calls `asked` once, with the signal's name, in a separate thread. Construct this object before
-  /// any other thread starts, since new threads inherit the signal mask.
+  /// Calls `asked` once, with the name of the first signal, in a separate thread. Construct this
+  /// object before any other thread starts, since new threads inherit the signal mask.
   explicit StopSignals(std::function<void(const std::string& signal)> asked,
                        const std::vector<int>& others = read_stop_signals(kDefaultStopSignals));
   ~StopSignals();

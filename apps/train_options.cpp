@@ -22,7 +22,7 @@ namespace poseidon::apps {
 
 namespace {
 
-/// The parser's results, before they are interpreted.
+/// The parser's results. `options` is not complete before they are interpreted.
 struct Arguments {
   TrainOptions options;
   std::optional<int64_t> workers, servers, threads;
@@ -190,13 +190,14 @@ std::vector<std::string> device_overrides(const std::string& given) {
   return {"device.type=" + devices.kind, "device.indices=[" + indices + "]"};
 }
 
-/// Returns the data folder in this machine's environment, for hosts that have it at the same path.
+/// Returns the absolute path of the data folder in the environment (POSEIDON_DATA); "" if none. The
+/// hosts may have their data at the same path.
 std::string data_folder() {
   const char* folder = std::getenv("POSEIDON_DATA");
   return folder == nullptr || *folder == '\0' ? "" : std::filesystem::absolute(folder).string();
 }
 
-/// Reads the hosts. Sets one worker per slot, unless another number is given.
+/// Reads the file of --hosts. Sets one worker per slot; --set and --workers override this number.
 void read_ssh_options(Arguments& arguments) {
   if (arguments.hosts.empty()) return;
   TrainOptions& options = arguments.options;
@@ -279,8 +280,8 @@ std::string advice_on_flag(const std::string& flag, const std::string& value) {
   return "--set " + path + "=" + (value.empty() ? "VALUE" : value);
 }
 
-/// Returns the flags that the job file in the run directory does not contain. Without --workers,
-/// --hosts means one worker per slot.
+/// Returns the flags that a command to resume the run must repeat, since the job file in the run
+/// directory does not contain them.
 std::string resume_flags(const Arguments& arguments) {
   std::string flags;
   const auto add = [&](const char* flag, const std::string& value) {

@@ -42,7 +42,7 @@ struct TrainOptions {
   std::vector<std::string> layers;  ///< --extract: names of layers
   std::string listen;               ///< with --external or --hosts: address where members join
   bool external = false;
-  std::filesystem::path hosts_file;  ///< file that `ssh` was read from; may be empty
+  std::filesystem::path hosts_file;  ///< file that ssh.hosts was read from; may be empty
   trainer::SshOptions ssh;
   std::filesystem::path secret_file;  ///< with --external
   comm::TlsFiles tls;                 ///< with --external

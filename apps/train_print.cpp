@@ -75,7 +75,7 @@ void print_times(const Json& workers) {
   print_rest(workers.size(), kWorkersShown, "workers");
 }
 
-/// Prints the layers with the most bytes moved, over all nodes.
+/// Prints the layers that caused the most network traffic, summed over all nodes.
 void print_layers(const Json& all) {
   std::vector<const Json*> layers;
   double bytes = 0, planned = 0;
@@ -247,7 +247,7 @@ void print_features(const Json& features) {
 
 void print_scores(const Json& scores) {
   for (const Json& image : scores["images"]) {
-    if (image.contains("error")) continue;  // standard error reports it
+    if (image.contains("error")) continue;  // the error is printed to standard error
     std::printf("%s:", text_of(image, "file").c_str());
     for (const Json& score : image["scores"])
       std::printf("  %s %.1f %%", text_of(score, "class").c_str(),
