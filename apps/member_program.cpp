@@ -49,8 +49,8 @@ struct Arguments {
   bool end_with_stdin = false;
 };
 
-/// Suppresses a message that repeats the last one. A daemon that is not admitted retries
-/// repeatedly, with the same message.
+/// Suppresses a message that repeats the last one. A daemon that is not admitted
+/// retries repeatedly, with the same message each time.
 class OnceLog final : public Log {
  public:
   /// `who` is the prefix of each message.

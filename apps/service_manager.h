@@ -9,9 +9,9 @@
 namespace poseidon::apps {
 
 /// Creates an object that reports the state of `parts` to the service manager in the environment
-/// (NOTIFY_SOCKET, WATCHDOG_USEC, WATCHDOG_PID: sd_notify(3), sd_watchdog_enabled(3)). Returns null
-/// if the environment names no manager. If the manager cannot be reached, logs a warning and
-/// returns null.
+/// (NOTIFY_SOCKET, WATCHDOG_USEC, WATCHDOG_PID: sd_notify(3), sd_watchdog_enabled(3)). A request
+/// to `stop` is reported immediately. Returns null if the environment names no manager. If the
+/// variables are invalid or no socket can be created, logs a warning and returns null.
 std::unique_ptr<trainer::ServiceManagerReporter> watched_by_manager(
     trainer::ServiceManagerReporter::Parts parts, std::stop_token stop, Log& log);
 

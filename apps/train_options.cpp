@@ -22,7 +22,7 @@ namespace poseidon::apps {
 
 namespace {
 
-/// The parser's results. `options` is not complete before they are interpreted.
+/// The parser's results. parse_train_options() interprets these and completes `options`.
 struct Arguments {
   TrainOptions options;
   std::optional<int64_t> workers, servers, threads;

@@ -35,9 +35,10 @@ class WaitElidingDriver final : public Driver {
   class OrderedEvent;
 
   struct StreamState {
-    std::shared_ptr<const OrderedEvent> last;  ///< event at the end of the stream; null: none
-    std::vector<std::shared_ptr<const OrderedEvent>>
-        awaited;  ///< events that the stream's next operation waits for
+    /// Event at the end of the stream; null: none recorded there.
+    std::shared_ptr<const OrderedEvent> last;
+    /// Events that the stream's next operation waits for.
+    std::vector<std::shared_ptr<const OrderedEvent>> awaited;
   };
 
   StreamState& stream_state(Stream stream) {
