@@ -44,8 +44,8 @@ JOB = {
     "optimizer": {"type": "sgd", "learning_rate": 0.05, "momentum": 0.9, "weight_decay": 0.001},
     "train": {"steps": STEPS, "seed": 3, "log_every": 1000},
     "cluster": {"logical_shards": 2}, "device": {"threads": 1}}
-# Seconds. A coordinator that is stopped during a write holds the lock of the checkpoints; workers wait for it.
-LOCK_WAIT = 5
+# Seconds. A coordinator that is stopped during a write holds the lock of the checkpoints; workers wait 10 s for it.
+LOCK_WAIT = 10
 FAULTS = ["kill", "stop", "group", "disk", "slow disk", "cut", "silence"]
 # A slow disk: fsync takes half a second in a quarter of the calls, and 20 ms in the others.
 SLOW_DISK = """
