@@ -136,9 +136,7 @@ void DeviceConfig::describe(Fields& fields) {
         "tf32 (cuda only): products round fp32 factors to 10 mantissa bits");
   fields.boolean("deterministic", deterministic,
                  "use only deterministic algorithms; false (cuda only): all");
-  fields.boolean("graphs", graphs,
-                 "cuda: issue recurring work as CUDA graphs; false: operation by operation, with "
-                 "equal results");
+  fields.boolean("graphs", graphs, "use CUDA graphs (cuda only); results are equal without");
   fields.text(
       "choices", choices,
       "layouts and algorithms by layer: a file of --tune, or a plan.json; \"\": a fixed rule");
