@@ -2,6 +2,14 @@
 
 #include <dlfcn.h>
 
+#include <array>
+#include <cstdio>
+#include <memory>
+#include <vector>
+
+#include "core/name_list.h"
+#include "core/shell_word.h"
+
 namespace poseidon::layers::cuda {
 
 namespace {
@@ -24,14 +32,31 @@ std::string loader_text() {
   return said == nullptr ? "unknown error" : said;
 }
 
+/// The shared libraries that `file` needs and the dynamic loader does not find, by the output of
+/// ldd. dlopen() names only the first one.
+std::vector<std::string> missing_libraries(const fs::path& file) {
+  const std::string command = "ldd " + quoted_for_shell(file.string()) + " 2>/dev/null";
+  const std::unique_ptr<FILE, int (*)(FILE*)> output(popen(command.c_str(), "r"), pclose);
+  std::vector<std::string> missing;
+  std::array<char, 4096> line{};
+  while (output != nullptr && std::fgets(line.data(), line.size(), output.get()) != nullptr) {
+    const std::string_view words = line.data();
+    const size_t arrow = words.find(" => not found"), name = words.find_first_not_of(" \t");
+    if (arrow != words.npos) missing.emplace_back(words.substr(name, arrow - name));
+  }
+  return missing;
+}
+
 void* open_file(const fs::path& file) {
   // RTLD_NODELETE: the library's objects may outlive any handle, and their code is in the library.
   void* opened = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-  if (opened == nullptr)
-    throw ConfigError(text("cannot load the GPU library: ", loader_text(),
-                           "; install cuDNN 9 and cuBLASLt of CUDA 13, or add their folders "
-                           "to LD_LIBRARY_PATH (docs/gpu.md)"));
-  return opened;
+  if (opened != nullptr) return opened;
+  const std::string why = loader_text();
+  const std::vector<std::string> missing = missing_libraries(file);
+  throw ConfigError(text("cannot load the GPU library: ",
+                         missing.empty() ? why : "the loader does not find " + name_list(missing),
+                         "; install cuDNN 9, and cuBLASLt and nvrtc of CUDA 13, or add their "
+                         "folders to LD_LIBRARY_PATH (docs/gpu.md)"));
 }
 
 template <class Entry>
