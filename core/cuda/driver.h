@@ -52,7 +52,7 @@ class Driver {
 
   /// Allocates zeroed memory. Throws OutOfMemory. The release of the memory waits for all work.
   virtual Buffer allocate(size_t bytes, MemoryKind place, std::string_view purpose) = 0;
-  /// Bytes of device memory that can still be allocated.
+  /// Bytes of device memory for a net: the free bytes, less a reserve for graphs and libraries.
   virtual size_t available() const = 0;
   virtual Stream make_stream(StreamPriority priority) = 0;
 

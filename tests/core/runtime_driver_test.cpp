@@ -128,6 +128,14 @@ TEST_CASE("RuntimeDriver: memory is zero; out of memory: the message names the f
               "out of memory: GPU 0: cannot allocate 6.4 GB of pinned host memory for gradients"));
 }
 
+TEST_CASE("RuntimeDriver: the available memory leaves a reserve of 1 GiB") {
+  const Machine machine;
+  const RuntimeDriver driver(0);
+  CHECK(driver.available() == 0);
+  emulated_cuda_runtime().free_bytes = size_t{5} << 30;
+  CHECK(driver.available() == size_t{4} << 30);
+}
+
 TEST_CASE("RuntimeDriver: streams and events order operations, and host tasks run in order") {
   const Machine machine;
   std::vector<int> order;      // of the streams' work
@@ -292,6 +300,28 @@ TEST_CASE("RuntimeDriver: a failure during a capture names the operation, and th
   driver.issue(stream, work("another", [&] { done = true; }));
   driver.record(stream)->wait();
   CHECK(done);
+}
+
+TEST_CASE("RuntimeDriver: lack of memory for a graph is OutOfMemory, other refusals are RunError") {
+  const Machine machine;
+  RuntimeDriver driver(0);
+  const Stream stream = driver.make_stream(StreamPriority::kNormal);
+  std::vector<GraphNode> nodes(1);
+  nodes[0].operation = work("relu forward");
+  emulated_cuda_runtime().graph_error = cudaErrorMemoryAllocation;
+  CHECK(error_of<OutOfMemory>([&] { driver.make_graph(stream, nodes); }) ==
+        "out of memory: cudaGraphInstantiate: made up (cudaErrorMadeUp); reduce the batch, or set "
+        "\"device.graphs\" to false");
+  emulated_cuda_runtime().graph_error = cudaErrorNotSupported;
+  CHECK(error_of<RunError>([&] { driver.make_graph(stream, nodes); }) ==
+        "cudaGraphInstantiate: made up (cudaErrorMadeUp)");
+  emulated_cuda_runtime().graph_error = cudaSuccess;
+  driver.issue(stream, driver.make_graph(stream, nodes));
+  driver.record(stream)->wait();
+  emulated_cuda_runtime().launch_error = cudaErrorMemoryAllocation;
+  CHECK(error_of<OutOfMemory>([&] {
+          driver.issue(stream, work("relu forward"));
+        }).starts_with("out of memory: GPU 0: launch: "));
 }
 
 TEST_CASE("RuntimeDriver: another thread that allocates and frees does not break a capture") {

@@ -1,5 +1,6 @@
 #include "core/cuda/runtime/runtime_driver.h"
 
+#include <algorithm>
 #include <cstring>
 #include <ranges>
 
@@ -10,6 +11,9 @@
 namespace poseidon::cuda {
 
 namespace {
+
+/// Device memory for graphs, and for the code that libraries load at their first calls.
+constexpr size_t kReservedBytes = size_t{1} << 30;
 
 /// Waits for all work of a GPU. Ignores errors: the calls that issue work report them. The caller
 /// holds the GpuLock.
@@ -85,7 +89,8 @@ class RuntimeDriver::Capture {
     cudaGraphExec_t launchable = nullptr;
     const cudaError_t result = cudaGraphInstantiate(&launchable, graph_, 0);
     if (result == cudaErrorMemoryAllocation)
-      throw OutOfMemory("out of memory: cudaGraphInstantiate: " + text_of(result));
+      throw OutOfMemory(text("out of memory: cudaGraphInstantiate: ", text_of(result),
+                             "; reduce the batch, or set \"device.graphs\" to false"));
     check_call(result, "cudaGraphInstantiate");
     return launchable;
   }
@@ -155,7 +160,7 @@ void RuntimeDriver::out_of_memory(size_t bytes, std::string_view purpose, const 
 size_t RuntimeDriver::available() const {
   size_t free = 0, all = 0;
   check_call(cudaMemGetInfo(&free, &all), "cudaMemGetInfo");
-  return free;
+  return free - std::min(free, kReservedBytes);
 }
 
 Stream RuntimeDriver::make_stream(StreamPriority priority) {

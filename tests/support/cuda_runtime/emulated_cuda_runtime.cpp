@@ -152,7 +152,8 @@ void EmulatedCudaRuntime::reset() {
   driver_version = 13000;
   gpus = 1;
   memory_bytes = size_t{1} << 30;
-  launch_error = cudaSuccess;
+  launch_error = graph_error = cudaSuccess;
+  free_bytes = 1000000;
   sticky = cudaSuccess;
 }
 
@@ -206,7 +207,7 @@ cudaError_t cudaMemset(void* data, int value, size_t bytes) {
   return said();
 }
 cudaError_t cudaMemGetInfo(size_t* free, size_t* all) {
-  *free = 1000000;
+  *free = emulated_cuda_runtime().free_bytes;
   *all = emulated_cuda_runtime().memory_bytes;
   return said();
 }
@@ -305,6 +306,8 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
 }
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* launchable, cudaGraph_t graph,
                                  unsigned long long) {
+  if (emulated_cuda_runtime().graph_error != cudaSuccess)
+    return emulated_cuda_runtime().graph_error;
   *launchable = new CUgraphExec_st{graph->work};
   ++emulated_cuda_runtime().graphs;
   return said();

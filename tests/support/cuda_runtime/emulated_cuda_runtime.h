@@ -16,6 +16,8 @@ struct EmulatedCudaRuntime {
   size_t memory_bytes = size_t{1} << 30;  ///< largest allocation that succeeds
   /// Error that cudaPeekAtLastError reports until cudaGetLastError clears it.
   cudaError_t launch_error = cudaSuccess;
+  cudaError_t graph_error = cudaSuccess;  ///< result of cudaGraphInstantiate
+  size_t free_bytes = 1000000;            ///< of cudaMemGetInfo
   /// A GPU fault: every later call returns this error.
   std::atomic<cudaError_t> sticky{cudaSuccess};
   /// Objects that were made and not destroyed.
