@@ -17,7 +17,7 @@ enum class Isa : uint8_t {
 
 /// "x86-64-v3".
 std::string_view name_of(Isa isa);
-/// The instruction sets for which this build contains kernels, smallest first.
+/// The instruction sets for which this build contains kernels, lowest level first.
 const std::vector<Isa>& built_isas();
 
 /// The instruction set of this process: the one that choose_isa() selected, or the best one that

@@ -8,7 +8,7 @@
 
 namespace poseidon::layers {
 
-/// A layer type of network files.
+/// A layer type that a network file may use.
 struct LayerType {
   std::string name;
   std::string doc;

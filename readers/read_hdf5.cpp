@@ -125,7 +125,7 @@ class Rows {
   hsize_t row_ = 1;
 };
 
-/// Writes the rows. The key of a row is its index.
+/// Writes each row as an entry. The name of the entry is the row's index, in ten decimal digits.
 class RowWriter {
  public:
   RowWriter(const Rows& data, const Rows& labels, const std::vector<Rows>& extras,

@@ -6,8 +6,8 @@
 
 #include "comm/plan/plan.h"
 
-/// The exact payload that a plan moves: bytes sent to another node, without headers. The nodes are
-/// the hosts of the plan's assignment.
+/// The payload that a plan moves: bytes sent to another node, without headers. The nodes are the
+/// hosts of the plan's assignment.
 namespace poseidon::comm {
 
 struct NodeBytes {

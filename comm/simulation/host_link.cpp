@@ -69,8 +69,8 @@ Time HostLink::time_of(uint64_t bytes) const {
   return Time(static_cast<int64_t>(static_cast<double>(bytes) * 1e9 / bytes_per_second_));
 }
 
-/// Requests the link for the connection's most urgent frame, unless a frame of this connection is
-/// already queued.
+/// Requests the link for the connection's most urgent waiting frame. Makes no request while the
+/// connection is paused, or while it has another frame that was granted but not sent.
 void HostLink::want(Sender sender) {
   const Outbox& from = outboxes_[sender];
   if (from.unsent || from.paused || from.frames.empty()) return;

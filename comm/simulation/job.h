@@ -104,8 +104,8 @@ struct SimulatedJobResult {
   std::map<uint16_t, NodeFailure>
       failures;  ///< the failure that each surviving worker was informed of
   std::map<uint16_t, NodeFailure> returned;  ///< as `failures`, of workers that were paused
-  /// By step: digests of the checkpoints that the coordinator has written, after the updates with
-  /// the sums in flight.
+  /// Digest of each checkpoint that the coordinator has written, by step. The digest is that of the
+  /// values after the updates with the checkpoint's sums in flight.
   std::map<int64_t, uint32_t> checkpoints;
   /// Steps of the checkpoints that CheckpointQueue has written, in order.
   std::vector<int64_t> written;

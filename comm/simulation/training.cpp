@@ -130,7 +130,8 @@ void SimulatedTraining::contribute_factors(uint32_t layer) {
   }
 }
 
-/// A contribution in a later view replaces the count of an earlier view.
+/// Counts the contributions of all workers to each logical shard of this batch and layer, in the
+/// latest view. The first contribution in a later view restarts the count.
 void SimulatedTraining::count(uint32_t layer, const Contribution& contribution) {
   const Part part = contribution.part;
   for (uint32_t shard = part.first; shard < part.first + part.count; ++shard) {

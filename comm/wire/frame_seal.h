@@ -37,7 +37,7 @@ class ChecksumSeal final : public FrameSeal {
 };
 
 /// The first 8 bytes of AES-256-GMAC, with a separate nonce for each header and each body. Without
-/// the key, an attacker cannot change, forge, repeat, omit or swap frames.
+/// the key, an attacker cannot change, forge, repeat, omit or swap frames unnoticed.
 class KeyedSeal final : public FrameSeal {
  public:
   explicit KeyedSeal(const Gmac::Key& key) : gmac_(key) {}

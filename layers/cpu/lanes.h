@@ -90,7 +90,8 @@ class LaneRows {
     return room;
   }
 
-  /// Copies a computed row from `room` to its location, unless the caller computed the row there.
+  /// Copies a computed row from `room` to its place in memory. Does nothing if row() returned that
+  /// place.
   void put(int64_t row, const float* room) const {
     if (is_direct()) return;
     if (group_.is_transposed())

@@ -69,7 +69,7 @@ struct ChannelForwardKernel {
   }
 };
 
-/// Contributions of one channel of one band to the gradients of its factor and its summand.
+/// Gradients of a channel's factor and summand, summed over the rows of one band.
 struct alignas(16) ChannelSums {
   double factor, summand;
 };

@@ -14,8 +14,8 @@ namespace poseidon::layers::cuda {
 /// The division of the matrix among the blocks of a grid. A block processes a band of rows
 /// (Thread::block) and a group of channels (Thread::block_y). Its threads form lines of `across`
 /// threads. A line covers the group's channels, and each thread processes `each` neighboring
-/// channels. The lines process the band's rows in rotation. The division does not depend on the
-/// device, so the bits of the sums do not depend on it either.
+/// channels. The lines process the band's rows in rotation. The division is the same on every
+/// device, so the sums have equal bits on all devices.
 struct RowTiling {
   static constexpr uint32_t kThreads = 256;
   static constexpr uint32_t kWarps = kThreads / kWarp;

@@ -75,7 +75,7 @@ Schedule::Schedule(const ScheduleConfig& config, double learning_rate, int64_t s
 double Schedule::learning_rate(int64_t step) const {
   const double position = static_cast<double>(step) / unit_steps_;
   double rate = learning_rate_ * factor(position);
-  // In a warm-up of n steps, the first step is already at 1/n, the n-th at the full rate.
+  // Progress of the warm-up: 1/n in the first of n steps, 1 (the full rate) in the n-th.
   const double warmed = (static_cast<double>(step) + 1) / (config_.warmup * unit_steps_);
   if (config_.warmup > 0 && warmed < 1)
     rate *= config_.warmup_start + (1 - config_.warmup_start) * warmed;

@@ -22,8 +22,8 @@ struct WorkerStep {
   StepReport report;
   SchemeBytes bytes;
 };
-/// Returns the report in a note from worker `rank`. Throws ConfigError if the note does not fit the
-/// plan.
+/// Returns the report and the bytes in a note from worker `rank`. Throws ConfigError if the note
+/// does not fit the plan.
 WorkerStep worker_step(const StepNote& note, int64_t step, uint32_t rank, const comm::Plan& plan);
 
 /// Combines the reports of all workers, listed by rank: losses over the global batch, mean times,

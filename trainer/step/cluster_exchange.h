@@ -41,7 +41,8 @@ class ClusterExchange final : public comm::ExchangeMemory {
   }
 
   // Called by the I/O thread.
-  /// Call it after the exchanges of all devices exist and before the first contribution.
+  /// Starts the exchange with the peers for this view. Call open() after the exchanges of all
+  /// devices exist and before the first contribution.
   void open(uint32_t view, comm::Outlet& outlet);
   /// Ends the exchange with the peers. Later contributions are dropped.
   void close() { exchange_.reset(); }

@@ -30,7 +30,7 @@ class DeviceExchange final : public GradientExchange {
     std::function<void()> works = [] {}, waits = [] {};
   };
 
-  /// For the device with the shards `shards`, from step `first_step` on. `first` is the exchange of
+  /// The exchange of the device with `shards`, from step `first_step` on. `first` is the exchange of
   /// the worker's first device; null if this is the first device. `net`, `updater`, `plan` and
   /// `first` must outlive it. Throws ConfigError if the plan is not for this net.
   DeviceExchange(net::Net& net, layers::Updater& updater, const comm::Plan& plan,

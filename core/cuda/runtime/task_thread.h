@@ -26,8 +26,8 @@ class TaskThread {
   void run_after(std::shared_ptr<const StreamPoint> point, std::function<void()> task);
   /// Runs all submitted tasks, and ends the thread.
   void end();
-  /// Throws the exception that ended the thread early, from failed work or from a task. After such
-  /// an exception, no further task runs.
+  /// If failed work or a task has ended the thread early, throws that exception. After such an
+  /// exception, no further task runs.
   void rethrow_failure();
 
  private:
