@@ -124,7 +124,7 @@ void add_pack_input(CLI::App& command, PackFlags& flags) {
   command.add_option("--type", flags.type, "type of the input (docs/data.md); default: detected")
       ->check(CLI::IsMember(kPackTypes));
   command.add_option("--prefix,--split", flags.options.prefix,
-                     "path of the class folders inside the input, such as train");
+                     "folder inside the input that has the class folders, such as train");
   command.add_option(
       "--root", flags.root,
       "folder to which the paths of a list are relative; default: the folder of the list");

@@ -18,10 +18,11 @@ Json parse_config(std::string_view json_text, const std::string& file_name);
 /// Reads a file and parses it with parse_config. Throws ConfigError.
 Json read_config(const std::filesystem::path& path);
 
-/// Returns the key that `given` most likely means, or "" if none is similar. The first choice is a
-/// key with these initials ("lr" for "learning_rate"). The second choice is the key at the smallest
-/// edit distance (nearest). The last choice is the key with the most words in common ("batch_size"
-/// for "global_batch"). Words of a key are joined by `_`.
+/// Returns the key that `given` most likely means, or "" if none is similar. Tries in this order:
+/// * a key with these initials ("lr" for "learning_rate"),
+/// * the key at the smallest edit distance, if nearest() accepts this distance,
+/// * the key with the largest fraction of common words ("batch_size" for "global_batch"). The words
+///   of a key are joined by `_`. Words of fewer than four letters do not count.
 std::string nearest_key(std::string_view given, const std::vector<std::string>& keys);
 
 /// "; did you mean \"learning_rate\"?", or "" if no key is similar.

@@ -161,7 +161,8 @@ class TarSource final : public ImageSource {
     return false;
   }
 
-  /// Adds the entry to the class folders, the samples or the ignored files. `name` is relative to
+  /// Records the class folder of the entry, if any. Adds an image to the samples, or to the ignored
+  /// files if its format is unsupported or it is outside of class folders. `name` is relative to
   /// the prefix.
   void take(const TarEntry& entry, const std::string& name, std::set<std::string>& classes) {
     const bool inside = name.find('/') != std::string::npos;

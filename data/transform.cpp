@@ -120,7 +120,7 @@ Box needed(const CropPlan& plan) {
 /// One axis of a CropPlan, and the position of the decoded part on this axis.
 struct Axis {
   double origin, step;
-  int64_t first, count;  ///< of the output, in scaled pixels
+  int64_t first, count;  ///< range of the scaled image that the output contains, without padding
   int64_t low, high;     ///< range of CropPlan::used, in source pixels
   double part_begin;     ///< DecodedPart::top or left
   int64_t part_extent;

@@ -125,7 +125,7 @@ class CaffeImporter {
     if (checked_->extras().empty()) return;
     remarks_.note(network_.top().place(),
                   text("the network has auxiliary inputs: ", text_of(checked_->extras()),
-                       ": its dataset needs an extra of each name and shape "
+                       "; its dataset needs each of them, with this name and shape "
                        "(poseidon-data pack --extra)"));
   }
 

@@ -62,7 +62,7 @@ bool CanonicalValues::canonical_is_packed(const Parameter& parameter) const {
 
 void CanonicalValues::canonical_gradient(const Parameter& parameter, std::span<float> out) const {
   check(static_cast<int64_t>(out.size()) == parameter.spec.shape.count(),
-        "the caller reads the whole gradient");
+        "the caller must read the whole gradient");
   parameters_.layer_of(parameter).unpack(parameter.index, parameter.gradient.data(), out.data());
 }
 

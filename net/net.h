@@ -52,8 +52,8 @@ class Net {
     int versions = 1;
     /// False: the net allocates nothing and has no values. Used only to compute memory().
     bool allocates_memory = true;
-    /// Layers that write factors instead of gradients (layers::FactorShape). rebuild() reads the
-    /// factors of `factor_rows` samples, which are the global batch. A layer with learning rate 0
+    /// Layers that write factors instead of gradients (layers::FactorShape), and the number of
+    /// samples in the factors that rebuild() reads: the global batch. A layer with learning rate 0
     /// cannot write factors.
     std::vector<std::string> factored = {};
     int64_t factor_rows = 0;

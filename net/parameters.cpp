@@ -62,8 +62,8 @@ Call& last_user(const Network& network, Program& program, int layer) {
 }
 
 /// Floats of the additional gradients of layers that share parameters. The first of these layers in
-/// the backward pass needs no additional gradient. It writes the gradient to which the others are
-/// added.
+/// the backward pass needs no additional gradient. It writes the gradient to which the gradients
+/// of the other layers are added.
 size_t shared_floats(const Parameters& parameters, const Network& network, Program& program) {
   size_t floats = 0;
   for (const Parameter& parameter : parameters) {

@@ -90,11 +90,13 @@ class Rows {
       throw RunError(text("\"", name, "\": is a link, expected a dataset"));
     Handle dataset(H5Dopen2(file.id(), name.c_str(), H5P_DEFAULT), H5Dclose,
                    text("\"", name, "\" is not a dataset"));
-    const Handle plan(H5Dget_create_plist(dataset.id()), H5Pclose, "a dataset has no layout");
+    const Handle plan(H5Dget_create_plist(dataset.id()), H5Pclose,
+                      text("the layout of \"", name, "\" cannot be read"));
     if (H5Pget_external_count(plan.id()) != 0 || H5Pget_layout(plan.id()) == H5D_VIRTUAL)
       throw RunError(
           text("\"", name, "\": is stored in other files; expected its values in this file"));
-    const Handle type(H5Dget_type(dataset.id()), H5Tclose, "a dataset has no type");
+    const Handle type(H5Dget_type(dataset.id()), H5Tclose,
+                      text("the type of \"", name, "\" cannot be read"));
     const H5T_class_t kind = H5Tget_class(type.id());
     if (kind != H5T_INTEGER && kind != H5T_FLOAT)
       throw RunError(text("\"", name, "\": expected integers or floats, got another type"));

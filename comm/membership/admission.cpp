@@ -26,11 +26,12 @@ std::string excess(const Join& join) {
     return text("the node's address has ", join.address.size(), " bytes, expected at most ",
                 kMaxAddressBytes);
   if (join.facts.size() > kMaxFacts)
-    return text("the node sent ", join.facts.size(), " facts, expected at most ", kMaxFacts);
+    return text("the node's join message has ", join.facts.size(),
+                " entries in \"facts\", expected at most ", kMaxFacts);
   for (const Fact& fact : join.facts)
     if (const size_t bytes = fact.name.size() + fact.value.size(); bytes > kMaxFactBytes)
-      return text("one of the node's facts has ", bytes, " bytes, expected at most ",
-                  kMaxFactBytes);
+      return text("an entry in \"facts\" of the node's join message has ", bytes,
+                  " bytes, expected at most ", kMaxFactBytes);
   return "";
 }
 

@@ -74,7 +74,7 @@ void Coordinator::report_unreadable(NodeId node, uint32_t view, const std::strin
   const MemberRecord* member = job_.members.find(node);
   // In a later view the rank may belong to another member.
   if (member == nullptr || view != job_.view()) return;
-  // Machine::closed() does not follow close(), so the failure is handled here.
+  // The transport does not call Machine::closed() after close(), so handle the failure here.
   job_.transport.close(member->connection);
   failure_detector_.node_failed(
       *member, "it sent an unreadable message: " + shortened(why, kMaxShown), grace_of(job_));
@@ -98,7 +98,7 @@ std::span<std::byte> Coordinator::destination(ConnectionId from, const FrameHead
   if (member == nullptr || !member->is_worker() || header.view != job_.view()) return {};
   const Destination destination = job_.host.checkpoints.destination(member->node.rank, header);
   if (!destination.fault.empty()) {
-    // Machine::closed() does not follow close(), so the failure is handled here.
+    // The transport does not call Machine::closed() after close(), so handle the failure here.
     job_.transport.close(from);
     failure_detector_.node_failed(*member, text("it ", destination.fault), grace_of(job_));
   }

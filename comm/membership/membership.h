@@ -39,7 +39,7 @@ enum class MemberState : uint8_t {
   kEnded,
 };
 
-/// A node's membership of a job: the state that the parts of a member share.
+/// A node's membership of a job: the state that the components of a member share.
 class Membership {
  public:
   Membership(const JoiningOptions& options, Transport& transport, MemberHost& host,

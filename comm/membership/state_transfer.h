@@ -21,8 +21,8 @@ class StateTransfer {
   void begin_view(uint32_t view, size_t lacking);
   /// Whether workers of this view have not received the values yet.
   bool is_due() const { return lacking_ > 0; }
-  /// `worker` can now receive the values. Returns true if all receivers are ready. The caller then
-  /// requests the values from worker 0.
+  /// Records that `worker` can receive the values. Returns true if all receivers are ready. The
+  /// caller then requests the values from worker 0.
   bool add(uint16_t worker);
   /// The workers that can receive the values.
   const std::vector<uint16_t>& receivers() const { return receivers_; }

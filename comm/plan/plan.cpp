@@ -42,7 +42,7 @@ void check_request(const PlanRequest& request) {
   check(request.logical_shards == 0 || request.logical_shards >= request.workers,
         "a plan needs a logical shard for each worker");
   check(!request.assignment || same_counts(*request.assignment, even_assignment(request)),
-        "an assignment must match the numbers of its request");
+        "an assignment must have the workers, servers and logical shards of its request");
 }
 
 /// Sets the bytes that Algorithm 1 compares: with the parameter server, and with factors.

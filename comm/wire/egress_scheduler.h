@@ -40,9 +40,9 @@ class EgressScheduler {
   void withdraw(Sender sender);
   /// Returns the connection that may queue its frame now, if any, and charges its credit.
   std::optional<Sender> next(Time now);
-  /// Reports that all queued bytes of a connection are sent or nearly sent, and returns their
-  /// credit. If sending took longer than grace_period(), the receiver is slow. Bytes for a slow
-  /// receiver use no credit until the connection drains in time again.
+  /// Reports that all queued bytes of a connection are sent or nearly sent, and frees their credit.
+  /// If sending took longer than grace_period(), the receiver is slow. Bytes for a slow receiver
+  /// use no credit until its connection drains within grace_period() again.
   void drained(Sender sender, Time now);
   /// Returns the time at which next() may return another result even if no other method is called.
   /// nullopt: no frame waits.

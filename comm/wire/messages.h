@@ -248,7 +248,8 @@ struct Stopped {
   void describe(Fields& fields);
 };
 
-/// Coordinator to worker: send the checkpoint of the last complete step.
+/// Coordinator to worker: send the checkpoint of `step`, the last step that this worker has
+/// completed.
 struct Save {
   static constexpr const char* kType = "save";
   int64_t step = 0;

@@ -63,8 +63,8 @@ class Transport {
                     Priority priority) = 0;
   /// Drops the bulk frames that are queued on a connection.
   virtual void drop_bulk(ConnectionId) {}
-  /// Closes a connection after its queued urgent frames are sent, or `linger` has passed.
-  /// Machine::closed does not follow.
+  /// Closes a connection after its queued urgent frames are sent, or after a time limit of the
+  /// transport. Machine::closed() is not called for it.
   virtual void close(ConnectionId connection) = 0;
   /// Requests one call of Machine::wake at `when`. Only the earliest pending request counts.
   virtual void wake_at(Time when) = 0;

@@ -124,8 +124,8 @@ class Tile {
   }
 
  private:
-  /// kBlock: the length of a block, as a constant that lets the compiler unroll loops over it; 0:
-  /// not constant.
+  /// kBlock: channels per block as a constant, so that the compiler can unroll loops over a block;
+  /// 0: the length is known only at run time.
   template <int64_t kBlock, class Visit>
   void for_rows(int64_t sample, int64_t first, int64_t positions, const Visit& visit) const {
     const int64_t block = kBlock > 0 ? kBlock : b_.block;

@@ -104,9 +104,8 @@ void Patches::copy_rows(const float* source, const Piece& piece, float* panel,
     copy_runs(source, at, piece, first, panel);
 }
 
-/// Copies whole blocks of channels of neighboring cells, which are contiguous in each sample. If
-/// the piece has fewer channels than a block, the rows also receive the other channels of the
-/// block.
+/// Copies one block of channels for each of the `piece.places` cells. In a sample, these blocks are
+/// contiguous. A row of the panel receives a whole block, even if `piece` has fewer columns.
 void Patches::copy_blocks(const float* source, const Piece& piece, float* panel) const {
   const int64_t of_sample = layout_.blocks * layout_.area * layout_.block;
   for (int64_t place = piece.place, end = place + piece.places; place < end;) {

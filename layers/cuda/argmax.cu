@@ -64,7 +64,7 @@ struct ArgmaxKernel {
     uint32_t rank, place;
     bool is_start;  ///< true before the first result
 
-    /// True if the element at index `at`, whose rank is `other`, comes after this result.
+    /// True if the element at index `at`, with rank_of() `other`, comes after this result.
     POSEIDON_DEVICE bool is_before(uint32_t other, uint32_t at) const {
       return is_start || other < rank || (other == rank && at > place);
     }

@@ -110,7 +110,7 @@ class CudaInfogainLoss final : public CudaLayer {
     needs_.output_format = kPlainFp32;
     needs_.workspace_bytes = bytes_of_elements<float>(loss_.samples * (loss_.classes + 1));
     const auto matrix = std::as_bytes(std::span(loss_.rows));
-    matrix_ = device.allocate(matrix.size(), MemoryKind::kDevice, "the loss matrix");
+    matrix_ = device.allocate(matrix.size(), MemoryKind::kDevice, "the infogain matrix");
     device.write(matrix, matrix_.as<std::byte>().first(matrix.size()));
   }
 

@@ -8,8 +8,8 @@ namespace poseidon::trainer {
 
 class CoordinatorIo;
 
-/// The trace of a run on several hosts. Measures the offsets of the hosts' clocks during the run.
-/// Used by the main thread.
+/// The trace of a run on several workers. Measures the offset of each member's clock during the
+/// run. Used by the main thread.
 class ClusterTrace {
  public:
   /// `io` must outlive this object. `wanted`: the run has --trace. Without --trace no clocks are

@@ -201,13 +201,14 @@ void ClusterConfig::describe(Fields& fields) {
   fields.integer("digest_every", digest_every, at_least(0),
                  "steps between replica divergence checks, each of another tenth of the tensors, "
                  "by checksum; 0: only at checkpoints and tests");
-  fields.integer("max_workers", max_workers, between(0, 4096),
-                 "with --external: maximum number of workers, at most one per logical shard; "
-                 "daemons join the running job up to it. Servers follow if the job began with as "
-                 "many as workers. 0: no joiners");
+  fields.integer(
+      "max_workers", max_workers, between(0, 4096),
+      "with --external: maximum number of workers, at most one per logical shard; "
+      "daemons join the running job up to it. New workers bring servers if the job began "
+      "with equal numbers. 0: no joiners");
   fields.number("gather_s", gather_s, between(0, 1e6),
-                "with --external: time after which the job begins with \"min_workers\" workers and "
-                "a server, s; missing nodes join later. 0: wait for all");
+                "with --external: time to wait for all nodes, s. Then at least \"min_workers\" "
+                "workers and a server begin; missing nodes join later. 0: no limit");
 }
 
 void JobConfig::describe(Fields& fields) {

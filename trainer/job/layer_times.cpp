@@ -24,7 +24,7 @@ void LayerTimes::Layer::describe(Fields& fields) {
 void LayerTimes::describe_totals(Fields& fields) {
   fields.number("batch", batch, between(1, 1e12), "samples of the timed batch",
                 Presence::kRequired);
-  fields.number("pass_ms", pass_ms, kTimed, "time of one pass of all layers");
+  fields.number("pass_ms", pass_ms, kTimed, "time of a forward and backward pass of all layers");
   fields.number("update_ms", update_ms, kTimed, "time of the update of all parameters");
   fields.number("threads", threads, between(1, 1e6), "compute threads");
   fields.integer("devices", devices, between(1, 1 << 16), "equally fast devices of the worker");

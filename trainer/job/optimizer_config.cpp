@@ -69,8 +69,9 @@ void OptimizerConfig::describe(Fields& fields) {
   fields.number("clip_norm", clip_norm, at_least(0),
                 "maximum L2 norm of all gradients together; 0: no clipping");
   fields.number("average_decay", average_decay, kBelowOne,
-                "decay of the EMA of parameters and running statistics, which tests use. Update t "
-                "= 0, 1, ... weights new values by max(1 - decay, 10 / (10 + t)); 0: no EMA");
+                "decay of the EMA of parameters and running statistics; 0: no EMA. Tests use the "
+                "EMA. The weight of new values in update t = 0, 1, ... is max(1 - decay, 10 / (10 "
+                "+ t))");
   fields.object(
       "schedule", [this](Fields& f) { schedule.describe(f); }, "learning rate schedule");
 }

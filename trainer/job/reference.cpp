@@ -247,10 +247,6 @@ class Writer {
 
   std::string out_;
   std::set<std::string> described_;
-  struct Variants {
-    std::string path;
-    Json schema;
-  };
   std::map<std::string, DescribedVariants> variants_;  ///< by the schema without defaults
 };
 

@@ -3,10 +3,11 @@
 namespace poseidon::trainer {
 
 void JobMessage::describe(Fields& fields) {
-  fields.text("file", file, "of the job, for messages", Presence::kRequired);
+  fields.text("file", file, "path of the job file, for errors", Presence::kRequired);
   fields.raw("config", config, "the resolved job", Presence::kRequired);
   fields.raw("network", network, "its network", Presence::kRequired);
-  fields.text("network_file", network_file, "for messages", Presence::kRequired);
+  fields.text("network_file", network_file, "path of the network file, for errors",
+              Presence::kRequired);
   fields.raw("times", times, "measured layer times, for device replay");
   fields.boolean("times_layers", times_layers,
                  "each worker measures its layer times before the plan is made");

@@ -39,8 +39,9 @@ void TensorsNote::describe(Fields& fields) {
 }
 
 void CheckpointOfferNote::describe(Fields& fields) {
-  fields.text("run", run, "whose step it is", kRequired);
-  fields.integer("rank", rank, between(0, 65535), "of the worker then", kRequired);
+  fields.text("run", run, "id of the run that made the step", kRequired);
+  fields.integer("rank", rank, between(0, 65535), "of the worker in the run's last view",
+                 kRequired);
   fields.object(
       "state", [this](Fields& f) { state.describe(f); }, "of the step", kRequired);
   fields.raw("list", list, "of a checkpoint's tensors", kRequired);

@@ -40,7 +40,8 @@ class RunDirectory {
   /// Removes temporary files of a killed process. Does nothing if another process has continued
   /// this run.
   void tidy() const;
-  /// The run has begun: the destructor does not remove the folder.
+  /// Call it when the run has begun, or if a message names a file in the folder. The destructor
+  /// then does not remove the folder.
   void keep() { kept_ = true; }
   /// Whether the folder stays when the run ends.
   bool is_kept() const { return kept_ || resumed_; }

@@ -11,8 +11,8 @@ namespace {
 
 constexpr size_t kSpansOfNote = 20000;  // spans of one note, about 1 MB of JSON
 constexpr size_t kNumbersOfSpan = TraceNote::kNumbersOfSpan;
-/// Limit on the spans and labels of one node. A node has at most two traced threads. It sends their
-/// spans twice if the job fails at its end.
+/// Limit on all spans and labels that one node sends. A node has at most two traced threads. It
+/// sends their spans after its last step, and again if the job fails after that.
 constexpr size_t kMaxTraceBytes = size_t{64} << 20;
 constexpr size_t kClockSamples = 64;
 

@@ -79,7 +79,7 @@ void prune_checkpoints(const std::filesystem::path& run, int64_t keep, int64_t n
 
 /// The run directory for an argument of --resume: the directory, or a checkpoint in it.
 std::filesystem::path run_of_checkpoint(const std::filesystem::path& run_or_file);
-/// Whether the metrics.jsonl of a run contains the test of the state after `step` steps.
+/// Whether metrics.jsonl of a run has the test result of the state after `step` steps.
 bool has_test(const std::filesystem::path& run, int64_t step);
 
 /// A checkpoint that was read and verified.

@@ -28,7 +28,7 @@ struct MatchReport {
   std::string unwrapped;               ///< prefix that was removed from all names in the file
   std::vector<std::string> missing;    ///< in the network, not in the file
   std::vector<std::string> unused;     ///< in the file, not in the network
-  std::vector<std::string> different;  ///< shape differs: "ip2.weight: 10x500 in the file, 5x500"
+  std::vector<std::string> different;  ///< "ip2.weight (10x500 in the file, 5x500 in the network)"
 
   /// Whether the file has a value for every weight of the network.
   bool all_fit() const { return missing.empty() && different.empty(); }

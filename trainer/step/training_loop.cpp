@@ -206,9 +206,9 @@ void TrainingLoop::await_sums(size_t index, int64_t step) {
   while (!machine_.has_sums(index, step)) await_arrival(index);
 }
 
-/// Records the event after the last read of each contributed layer. The backward pass may read
-/// parameters after it has announced the gradients. When this function is called, the backward pass
-/// has issued all these reads.
+/// For each layer that has contributed its gradient, records the event after the last read of the
+/// layer's parameters. The update that overwrites them waits for this event. The backward pass may
+/// read parameters after it has announced the gradients, but before this call.
 void TrainingLoop::note_contributed() {
   for (const size_t index : contributed_) read_[index].back() = net_.device().record();
   contributed_.clear();
