@@ -37,7 +37,7 @@ struct ExchangeContext {
   void send(NodeId to, FrameHeader header, const Payload& whole, uint64_t bytes);
   /// Counts and drops a frame whose content was already received.
   Destination repeated();
-  /// Whether this worker may contribute to `step` while the sum of `awaited` is awaited.
+  /// Whether this worker may contribute to `step` while it awaits the sum of the step `awaited`.
   bool in_flight(uint64_t step, uint64_t awaited) const {
     return step >= awaited && step - awaited <= static_cast<uint64_t>(plan.staleness);
   }

@@ -16,8 +16,9 @@ class ExchangeMemory {
   /// `tensor` are indices in the plan. The sum may share the memory of the contribution, because a
   /// server sends a sum only after the contribution has arrived.
   virtual std::span<float> sum(uint32_t layer, uint32_t tensor, uint64_t step) = 0;
-  /// The stacked factors of an SFB layer, global batch x (rows or columns), for each of
-  /// steps_of_factors() steps. `which` is kDeltas or kActivations.
+  /// Returns the memory for one factor of an SFB layer: a row for each sample of the global batch.
+  /// `which` is kDeltas (a row has as many elements as the weight has rows) or kActivations (as
+  /// many as it has columns). The steps of steps_of_factors() have separate memory.
   virtual std::span<float> factors(uint32_t layer, uint32_t which, uint64_t step) = 0;
 };
 

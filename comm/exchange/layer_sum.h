@@ -51,8 +51,8 @@ class LayerSum {
   ExchangeContext& context() const { return context_; }
   uint32_t layer() const { return layer_; }
   const LayerPlan& plan() const { return context_.plan.layers[layer_]; }
-  /// Counts down the outstanding items of `step`. Steps end in order: a complete step waits until
-  /// all earlier steps are complete.
+  /// Subtracts `count` from the items (such as pieces or slices) that `step` still needs. Steps end
+  /// in order: a complete step waits until all earlier steps are complete.
   void done(uint64_t step, uint64_t count = 1);
   /// Rejects a frame that does not belong to the layer's scheme.
   Destination unwanted(const FrameHeader& header) const;

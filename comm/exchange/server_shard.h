@@ -39,9 +39,10 @@ class ServerShard {
   const TrafficCount& traffic() const { return traffic_; }
   const std::vector<LayerBytes>& bytes_of_layers() const { return bytes_of_layer_; }
   /// Names the item that the current sums await from `worker`, for messages: "the gradient of
-  /// \"conv1\" of step 12 from worker 2". Returns "" if the sums await nothing from `worker`.
+  /// \"conv1\" of step 12 from worker 2". Returns "" if the sums await nothing from `worker`. Only
+  /// slices to which some worker has contributed count.
   std::string awaiting(uint32_t worker) const;
-  /// Bytes of partial sums in memory.
+  /// Bytes of partial sums, and of slices that are being received or sent.
   uint64_t bytes_held() const { return pool_.bytes_in_use(); }
 
  private:

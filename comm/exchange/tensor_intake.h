@@ -26,7 +26,8 @@ class TensorIntake {
   /// arrive.
   explicit TensorIntake(std::vector<std::span<std::byte>> tensors);
 
-  /// Drops a slice that was already received, and rejects a slice that does not match its tensor.
+  /// Returns the destination of a slice in its tensor's memory. Drops a slice that was already
+  /// received, and rejects a slice that does not match its tensor.
   Destination destination(const FrameHeader& header);
   /// The body for the last destination() has arrived. Returns false if destination() dropped this
   /// body.
@@ -84,8 +85,8 @@ class CheckpointIntake {
     return incoming.intake.destination(header);
   }
 
-  /// Forgets the checkpoint of this rank. Call it when another worker has the rank, because the
-  /// numbers of that worker's checkpoints start again.
+  /// Forgets the checkpoint of this rank. Call it when the rank passes to another worker, because
+  /// that worker numbers its checkpoints from the start.
   void forget(uint16_t worker) { by_worker_.erase(worker); }
 
   /// The body for the last destination() has arrived. Returns the store that holds it; null if it
@@ -97,12 +98,12 @@ class CheckpointIntake {
   }
 
   /// Returns the checkpoint that `worker` reports as sent, with all its tensors. Throws ConfigError
-  /// if the checkpoint is not complete.
+  /// if the checkpoint is not complete, or has another number or step.
   std::shared_ptr<Store> take(uint16_t worker, uint32_t number, int64_t step) {
     return take(worker, number, step, [](Store& store) { return store.memory().size(); });
   }
 
-  /// As above, but requires only the first count(store) tensors of the list.
+  /// Like the other take(), but requires only the first count(store) tensors of the list.
   template <class Count>
   std::shared_ptr<Store> take(uint16_t worker, uint32_t number, int64_t step, Count count) {
     const auto found = by_worker_.find(worker);

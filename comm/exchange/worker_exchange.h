@@ -30,9 +30,9 @@ class WorkerExchange {
   WorkerExchange(const WorkerExchange&) = delete;  // sums_ holds the address of context_
   WorkerExchange& operator=(const WorkerExchange&) = delete;
 
-  /// Accepts one part of one tensor that the parameter server sums, or, if there is only one
-  /// worker, a complete tensor. For a layer with factors it accepts one logical shard, whose two
-  /// factors must lie in ExchangeMemory::factors. Contributions must be in order of steps, at most
+  /// Accepts a contribution of this worker. It consists of one tensor's sum over one part (scheme
+  /// `ps`), or over all shards (`local`). With `sfb` it is one logical shard, whose two factors
+  /// must already lie in ExchangeMemory::factors. Contributions must be in order of steps, at most
   /// `staleness` steps ahead of the sums.
   void contribute(uint32_t layer, const Contribution& contribution) {
     sums_[layer].contribute(contribution);

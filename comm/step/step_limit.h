@@ -40,7 +40,8 @@ class StepLimit {
   void end() { ended_ = true; }
 
   bool ended() const { return ended_; }
-  bool halted() const { return halted_; }  ///< whether halt() has set the end
+  /// Whether halt() has set an end before the end of the job.
+  bool halted() const { return halted_; }
   int64_t begun() const { return begun_; }
   int64_t last() const { return last_; }
 

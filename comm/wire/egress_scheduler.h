@@ -13,19 +13,20 @@ namespace poseidon::comm {
 
 /// The egress scheduler of a host: decides which connection may queue the next bulk frame. It
 /// selects the waiting frame of highest priority, when the rate limit allows a frame. A frame that
-/// leaves the host also needs credit: all queued bytes, including the frame's own, must be within
-/// kCredit. Above kCredit a connection may still have one slice queued, if no queued frame has a
-/// higher priority. Without that slice the link would be idle while the receivers of all queued
-/// frames are busy with other senders. This class does no I/O and reads no clock.
+/// leaves the host also needs credit: the bytes queued for other hosts, including the frame's own,
+/// must be within kCredit. Bytes for slow receivers do not count. Above kCredit a connection may
+/// still have one slice queued, if no queued frame has a higher priority. Without that slice the
+/// link would be idle while the receivers of all queued frames are busy with other senders. This
+/// class does no I/O and reads no clock.
 class EgressScheduler {
  public:
   /// Identifies a connection; remove() frees the value for reuse.
   using Sender = uint32_t;
   /// Bytes of a frame with a full slice.
   static constexpr uint64_t kSliceFrame = kSliceBytes + kHeaderBytes;
-  /// Limit on the queued bytes of all connections. Frames for several busy receivers fit in it,
-  /// plus a frame for an idle receiver. With a limit of two slices, communication-bound steps on
-  /// four or more hosts take a tenth longer.
+  /// Limit on the bytes that are queued for other hosts. Frames for several busy receivers fit in
+  /// it, plus a frame for an idle receiver. With a limit of two slices, communication-bound steps
+  /// on four or more hosts take a tenth longer.
   static constexpr uint64_t kCredit = 6 * kSliceFrame;
 
   /// Adds a connection. A connection within the host (`leaves_host` is false) uses no credit.

@@ -8,7 +8,7 @@
 namespace poseidon::comm {
 
 namespace {
-/// A buffer for small bodies that has more bytes than this is freed after use.
+/// If the buffer for bodies that are not bulk has more bytes than this, it is freed after use.
 constexpr size_t kKeptBytes = 64 * 1024;
 }  // namespace
 

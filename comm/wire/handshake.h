@@ -21,10 +21,12 @@ using Secret = std::vector<std::byte>;
 inline constexpr size_t kMinSecretBytes = 16;
 
 /// Reads a secret from a file, without the white space at its end. Warns if other users may read
-/// the file. Throws ConfigError if it cannot be read or has fewer than kMinSecretBytes bytes.
+/// the file. Throws the errors of read_file(), and ConfigError if the secret has fewer than
+/// kMinSecretBytes bytes.
 Secret read_secret(const std::string& path, Log& log);
-/// Reads a secret from the first line of an open file, and nothing after that line. `name` stands
-/// for the file in errors. Throws ConfigError if it has fewer than kMinSecretBytes bytes.
+/// Reads a secret from the first line of an open file, without the white space at its end. Reads
+/// nothing after that line. `file` is a descriptor; `name` stands for the file in errors. Throws
+/// ConfigError if the secret has fewer than kMinSecretBytes bytes.
 Secret read_secret_line(int file, const std::string& name);
 
 inline constexpr size_t kNonceBytes = 32;
@@ -51,7 +53,8 @@ struct HandshakeStep {
 };
 
 /// The end that connected: sends hello(), reads a challenge, replies with a proof. It refuses a
-/// peer that is not `called`, or belongs to another job or view.
+/// peer that is not the called node. Unless the coordinator was called, it also refuses a peer of
+/// another job or view.
 class Initiator {
  public:
   Initiator(Secret secret, const PeerIdentity& self, NodeId called, const Nonce& nonce);
@@ -65,8 +68,8 @@ class Initiator {
 };
 
 /// The end that accepted: reads a hello, replies with a challenge, reads a proof. It sends no
-/// challenge in reply to a hello for another node, job or view, because an attacker could relay the
-/// challenge.
+/// challenge in reply to a hello that mismatch() refuses (comm/wire/identity.h), because an
+/// attacker could relay the challenge.
 class Acceptor {
  public:
   Acceptor(Secret secret, const PeerIdentity& self, const Nonce& nonce);

@@ -22,7 +22,8 @@ class HandshakeEnd {
   /// The body of the first frame, which the initiator sends.
   std::vector<std::byte> hello() const;
   FrameKind expected() const;
-  /// Processes the expected frame. Refuses a caller for which `refusal` returns a reason.
+  /// Processes the expected frame. An acceptor refuses a caller for which `refusal` returns a
+  /// reason.
   HandshakeStep take(std::span<const std::byte> body, const Refusal& refusal);
   /// The kind of the frame that carries the reply to a frame of `kind`; nullopt: there is no reply.
   static std::optional<FrameKind> reply_to(FrameKind kind);

@@ -16,7 +16,7 @@ using JobId = std::array<std::byte, 16>;
 /// Makes a random identifier. Throws RunError when the system's generator fails.
 JobId make_job_id();
 
-/// One end of a connection, as the handshake has proved it to the other end.
+/// The identity of one end of a connection. The handshake proves all of it except the address.
 struct PeerIdentity {
   Role role = Role::kWorker;
   int32_t rank = -1;    ///< -1: a joining node without a rank

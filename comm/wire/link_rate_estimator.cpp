@@ -10,8 +10,9 @@ namespace {
 /// Time constant of the decay: bytes sent this long ago have the weight 1/e. The time does not
 /// advance while the link is idle.
 constexpr Time kMemory = std::chrono::milliseconds(250);
-constexpr double kTimesAsLong = 2;  ///< grace per predicted time, because threads wake late
-constexpr Time kUnknown = std::chrono::milliseconds(250);  ///< before the first measurement
+constexpr double kTimesAsLong = 2;  ///< grace period / predicted time: threads wake late
+/// Grace period before the first measurement, and its bounds after that.
+constexpr Time kUnknown = std::chrono::milliseconds(250);
 constexpr Time kMin = std::chrono::milliseconds(5);
 constexpr Time kMax = std::chrono::seconds(2);
 

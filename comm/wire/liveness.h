@@ -8,8 +8,8 @@
 
 namespace poseidon::comm {
 
-/// Bounds of a job's timeout, in seconds. A shorter silence proves nothing, because threads on a
-/// busy machine run late.
+/// Bounds of a job's timeout, in seconds. A silence shorter than the minimum proves nothing,
+/// because threads on a busy machine run late.
 inline constexpr double kMinTimeoutSeconds = 0.5, kMaxTimeoutSeconds = 1e6;
 
 /// When each peer was last heard. Each node sends a heartbeat on every connection four times per

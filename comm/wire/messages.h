@@ -307,7 +307,8 @@ class ControlMessage {
   bool is() const {
     return type_ == Message::kType;
   }
-  /// Throws ConfigError for keys that are missing, unknown or of the wrong type.
+  /// Throws ConfigError for keys that are missing or unknown, and for values of the wrong type or
+  /// out of range.
   template <class Message>
   Message as() const {
     Message message;

@@ -26,8 +26,8 @@ std::string question_about(const std::string& why, const std::string& address);
 bool is_mere_end(const std::string& why);
 
 /// The remedy if the host `caller` cannot reach `address` for the reason `why`: "open port 7002 on
-/// node2, or set --advertise to an address that node1 can reach". Returns "" if the peer has
-/// answered, because its reason states the remedy.
+/// node2, or set --advertise to an address that node1 can reach". An empty `caller` stands for all
+/// other nodes. Returns "" if the peer has answered and its reason states the remedy itself.
 std::string remedy_of(const std::string& why, const std::string& address,
                       const std::string& caller);
 

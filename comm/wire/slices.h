@@ -6,7 +6,7 @@
 
 #include "comm/wire/wire.h"
 
-/// Chunks and factors travel in slices of kSliceBytes, the last one shorter.
+/// Chunks, factors and tensors travel in slices of kSliceBytes; the last slice may be shorter.
 namespace poseidon::comm {
 
 inline uint64_t slices_of(uint64_t bytes) { return (bytes + kSliceBytes - 1) / kSliceBytes; }
@@ -15,7 +15,7 @@ inline uint64_t slice_length(uint64_t bytes, uint64_t slice) {
   return std::min(kSliceBytes, bytes - slice * kSliceBytes);
 }
 
-/// Whether a frame is exactly one slice of a chunk or factor of `bytes` bytes.
+/// Whether a frame is exactly one slice of a chunk, factor or tensor of `bytes` bytes.
 inline bool is_slice_of(const FrameHeader& header, uint64_t bytes) {
   return header.offset % kSliceBytes == 0 && header.offset < bytes &&
          header.length == slice_length(bytes, header.offset / kSliceBytes);

@@ -14,7 +14,8 @@ inline Payload payload_of(std::string text) {
   return {std::as_bytes(std::span(*owner)), owner};
 }
 
-/// The first `most` bytes of a text that may be too long to show or to store.
+/// Returns `text` if it has at most `most` bytes. Otherwise returns its first `most` bytes and
+/// "...".
 inline std::string shortened(const std::string& text, size_t most) {
   return text.size() <= most ? text : text.substr(0, most) + "...";
 }

@@ -32,7 +32,7 @@ enum class FrameKind : uint16_t {
   // Bulk: the body is a slice of numbers.
   kContribution = 32,  ///< worker to server: the sum of a chunk over one part
   kSum = 33,           ///< server to worker: the sum over all shards of a chunk
-  kFactor = 34,        ///< worker to worker: rows of a layer's factors, of one logical shard
+  kFactor = 34,        ///< worker to worker: rows of one factor of a layer, of one logical shard
   kTensor = 35,        ///< a slice of a tensor: of a checkpoint, or initial values
   kProbe = 36,         ///< meaningless bytes: measures a link, or proves that large messages pass
 };
@@ -47,10 +47,12 @@ struct Part {
 
 struct FrameHeader {
   FrameKind kind = FrameKind::kHeartbeat;
-  uint32_t view = 0;    ///< the membership's view; frames of an older view are dropped
-  uint64_t step = 0;    ///< counted from 0
-  uint32_t key = 0;     ///< the layer's index in the plan; of a tensor frame: the tensor's index
-  uint32_t chunk = 0;   ///< index in the plan; of a factor: 0 deltas, 1 activations
+  uint32_t view = 0;  ///< the membership's view; frames of an older view are dropped
+  uint64_t step = 0;  ///< counted from 0
+  uint32_t key = 0;   ///< the layer's index in the plan; of a tensor frame: the tensor's index
+  /// The chunk's index in the plan. Of a factor: 0 deltas, 1 activations. Of a checkpoint's tensor:
+  /// the number by which the sending worker identifies the checkpoint.
+  uint32_t chunk = 0;
   Part part = {};       ///< the logical shards of a contribution or factor
   uint64_t offset = 0;  ///< of the body within the chunk, factor or tensor, in bytes
   uint64_t length = 0;  ///< of the body, in bytes
