@@ -18,10 +18,12 @@ class Dialler {
   explicit Dialler(asio::ip::tcp::socket& socket)
       : socket_(socket), resolver_(socket.get_executor()) {}
 
-  /// Dialler and socket must live until `done` is called or destroyed.
+  /// Connects to a "host:port", then calls `done`. Dialler and socket must live until `done` is
+  /// called or destroyed.
   void dial(const std::string& address, Done done);
   void cancel();
-  /// A prefix for errors if the peer's name resolves to loopback on this machine; otherwise "".
+  /// A prefix for errors if the peer's name, other than "localhost", resolves to loopback on this
+  /// machine; otherwise "".
   const std::string& remark() const { return remark_; }
 
  private:

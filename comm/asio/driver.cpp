@@ -28,7 +28,7 @@ namespace {
 using asio::ip::tcp;
 using Clock = std::chrono::steady_clock;
 
-/// Returns `advertise`, with the port of `listening` if it has port 0.
+/// Returns `advertise`. Replaces its port 0 by the port of `listening`.
 std::string with_port_of(const std::string& listening, const std::string& advertise) {
   HostPort out = parse_address(advertise);
   if (out.port == 0) out.port = parse_address(listening).port;
@@ -184,10 +184,10 @@ class AsioTransport::Driver final : public ChannelOwner {
     connection->accept();
   }
 
-  /// If the limit on unauthenticated connections is reached, closes the oldest connection of the
-  /// host that has the most such connections. So a host that floods this node loses its own
-  /// connections. A member on that host can still connect: it has as much time to authenticate as
-  /// the flood needs to reach the limit.
+  /// If the limit on unauthenticated connections is reached, closes one of the host that has the
+  /// most of them, the oldest one. So a host that floods this node loses its own connections. A
+  /// member on that host can still connect: it has as much time to authenticate as the flood needs
+  /// to reach the limit.
   void make_place() {
     std::map<std::string, std::vector<ConnectionId>> unauthenticated;
     size_t count = 0;

@@ -22,8 +22,8 @@ class EgressPort {
   const std::shared_ptr<asio::io_context>& io() const { return io_; }
   /// Sets the limit of this transport, 10^6 bits/s; 0: no limit. Any thread may call it.
   void limit_rate(double megabits_per_second) { link_->limit_rate(this, megabits_per_second); }
-  /// Called when a connection of this transport waits. If the next grant depends only on time,
-  /// starts a timer for it.
+  /// Called when a connection of this transport waits. Grants all frames that may leave now, and
+  /// starts a timer for the time at which further frames may leave.
   void watch();
   /// Stops the timer.
   void stop();
@@ -48,7 +48,7 @@ class EgressTurn {
   /// frames is queued, may_send() follows. If its frames are still queued, the connection must call
   /// take() again after drained().
   bool take(Priority priority, uint64_t bytes);
-  /// Bytes that are queued and use credit.
+  /// Bytes that are queued for another host; 0 for a connection within the host.
   uint64_t unsent() const { return unsent_; }
   /// Reports that the queued bytes are sent or nearly sent.
   void drained();

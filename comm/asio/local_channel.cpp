@@ -14,7 +14,8 @@ namespace poseidon::comm {
 /// of the bodies, which stay in the sender's memory.
 class LocalQueue {
  public:
-  /// Returns whether to wake the receiver. It must be woken if it had found the queue empty.
+  /// Adds a frame. Returns true if the caller must wake the receiver, because the receiver has
+  /// found the queue empty or has not started.
   bool push(OutFrame frame, Priority priority) {
     MutexLock lock(mutex_);
     frames_.push(std::move(frame), priority);
@@ -32,7 +33,8 @@ class LocalQueue {
     frames_.keep_urgent();
   }
 
-  /// Copies a body, unless the sender has revoked access to its memory.
+  /// Copies a body, unless the sender has revoked access to its memory. Returns whether it was
+  /// copied.
   bool copy(std::span<const std::byte> from, std::span<std::byte> to) {
     MutexLock lock(lending_);
     if (lent_) std::memcpy(to.data(), from.data(), from.size());

@@ -10,8 +10,8 @@ namespace {
 
 using asio::ip::tcp;
 
-/// A read waits for this many bytes, if as many are expected. A wake-up for each packet of a slice
-/// would cost more than the read itself. Machine::heard() is delayed by the same wait.
+/// A read waits for the expected bytes, but at most for this many. A wake-up for each packet of a
+/// slice would cost more than the read itself. Machine::heard() is delayed by the same wait.
 constexpr size_t kWorthWaking = kSliceBytes;
 
 /// A view of a sequence of buffers that is stored elsewhere: operations copy the view, not the

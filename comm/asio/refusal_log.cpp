@@ -10,8 +10,8 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr Time kMinPause = 1s, kFirstInterval = 10s, kLongestInterval = 1h;
-/// Limit on the pairs of host and reason, because unauthenticated peers choose the reasons. Further
-/// pairs share one kind.
+/// Limit on the stored pairs of host and reason. Unauthenticated peers choose the reasons, so the
+/// table could otherwise fill the memory. Further pairs share one entry.
 constexpr size_t kMaxKinds = 64;
 
 }  // namespace

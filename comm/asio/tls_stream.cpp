@@ -105,7 +105,7 @@ bool is_one_of(int reason, std::initializer_list<int> reasons) {
   return std::ranges::find(reasons, reason) != reasons.end();
 }
 
-/// The alerts with which a peer rejects this node's certificate.
+/// Whether an OpenSSL reason is an alert by which the peer rejects this node's certificate.
 bool refuses_certificate(int reason) {
   return is_one_of(
       reason, {SSL_R_TLSV1_ALERT_UNKNOWN_CA, SSL_R_TLSV1_ALERT_DECRYPT_ERROR,

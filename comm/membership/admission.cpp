@@ -82,7 +82,8 @@ void Admission::join(ConnectionId connection, const Join& join) {
               join.role == Role::kWorker ? " workers" : " servers"));
 }
 
-/// Why the job cannot admit the node, other than the lack of a free rank; "" if it can.
+/// Why the job cannot admit the node; "" if it can. Does not check whether a rank is free while the
+/// job gathers members.
 std::string Admission::objection(const PendingJoin& pending_join, const Join& join) const {
   if (join.role == Role::kCoordinator) return "a job has only one coordinator";
   if (join.role != pending_join.role)

@@ -11,8 +11,8 @@ namespace poseidon::comm {
 
 class Joiners;
 
-/// Describes the first fact of `got` that differs from `expected`: "threads is 4, expected 2".
-/// Returns "" if all are equal.
+/// Describes the first difference between the facts: "threads is 4, expected 2". A fact may also be
+/// missing or not expected. Returns "" if all are equal.
 std::string difference(const std::vector<Fact>& expected, const std::vector<Fact>& got);
 
 /// The admission of nodes: from an open connection to a member with a rank.
@@ -24,8 +24,9 @@ class Admission {
   /// Starts to admit members.
   void begin();
   void opened(ConnectionId connection, const PeerIdentity& peer);
-  /// Assigns a rank to the node of this connection, or refuses it with a reason. Ignores a
-  /// connection that is not open, or belongs to a member.
+  /// Assigns a rank to the node of this connection, or refuses it with a reason. Once the job no
+  /// longer gathers members, admits the node as a joiner instead. Ignores a connection that is not
+  /// open, or whose node has been admitted.
   void join(ConnectionId connection, const Join& join);
   /// Refuses the node of an open connection that belongs to no member.
   void refuse(ConnectionId connection, const std::string& why);
@@ -36,7 +37,7 @@ class Admission {
   /// If CoordinatorOptions::gather has passed and enough members have joined, starts the
   /// preparation without the missing members. Returns whether the preparation was started.
   bool begins_without_missing();
-  /// Refuses all nodes that have not become members.
+  /// Refuses all nodes that have not requested to join, because the job has ended.
   void close();
 
   /// The members that have not joined yet: "2 workers and 1 server"; "" if all have joined.
@@ -45,7 +46,7 @@ class Admission {
   std::optional<NodeId> first_missing() const;
 
  private:
-  /// An open connection of a node that is not admitted yet.
+  /// An open connection of a node that has not requested to join yet.
   struct PendingJoin {
     Role role = Role::kWorker;  ///< as proved in the handshake
     std::string address;

@@ -40,11 +40,12 @@ class CheckpointQueue {
 
   explicit CheckpointQueue(Written written) : written_(std::move(written)) {}
 
-  /// The run continues from the checkpoint `saved`. Ignores written checkpoints of later steps.
+  /// The run continues from the checkpoint `saved`. If checkpoints of later steps were written,
+  /// they will be written again.
   void begin_from(const SavedStep& saved);
 
-  // The next functions write all checkpoints that may be written. They throw RunError if a write
-  // fails. After a failed write, the queue writes nothing more.
+  // take(), agreed() and trust_survivors() also write all checkpoints that may now be written. They
+  // throw RunError if a write fails. After a failed write, the queue writes nothing more.
   /// Adds a received checkpoint. If its step is already saved, it counts as written, because a
   /// second worker may hold the same in-memory checkpoint.
   void take(int64_t step, Arrival arrival);

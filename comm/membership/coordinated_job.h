@@ -84,7 +84,7 @@ class CoordinatedJob {
   /// prepared joiners have the following ranks, and are returned in this order. Discards the
   /// members' reports of the old view.
   std::vector<Joiner> begin_next_view(int64_t step);
-  /// The members, by rank.
+  /// The ranks of the present members, in ascending order.
   Survivors survivors() const;
   /// Whether the first step of the run has begun.
   bool has_begun() const { return has_begun_; }
@@ -103,7 +103,8 @@ class CoordinatedJob {
   /// Why another node cannot use this address; "" if the address is free.
   std::string owner_of(const std::string& address) const;
   /// Returns `why`, the reason for the failure of a node without progress since `since`. Adds that
-  /// only small messages pass, if the node has not sent its MtuCheck proof for half of the timeout.
+  /// only small messages pass, if half of the timeout has passed since then and the node's MtuCheck
+  /// proof has not arrived.
   std::string failure_reason(bool sent_proof, Time since, const std::string& why) const;
 
   /// The first step that not all workers have done, counted from 1; 0: the job has not begun.
@@ -124,8 +125,8 @@ class CoordinatedJob {
   StepTimer step_timer;
   JoinBackoff join_backoff;  ///< by host
   MtuCheck mtu_check;
-  /// Whether the members return to the last checkpoint, because their values are wrong or lack
-  /// sums. False again when the members continue from the checkpoint.
+  /// Whether the members must return to the last checkpoint, because their values are wrong or lack
+  /// sums in flight. False again when the members continue from the checkpoint.
   bool restores = false;
 
  private:

@@ -20,8 +20,8 @@ namespace poseidon::comm {
 /// The coordinator of a job. It gathers members, assigns ranks, publishes the plan, starts the job
 /// and compares digests. It decides which nodes have failed. After a failure it reconfigures the
 /// job, or requests the checkpoint of the last complete step. It admits joiners, and dismisses all
-/// members at the end. It is a state machine; all calls are made in one thread. Each part of it
-/// does one of these tasks. The coordinator passes each message to the part that handles it.
+/// members at the end. It is a state machine; all calls are made in one thread. Each component does
+/// one of these tasks. The coordinator passes each message to the component that handles it.
 class Coordinator final : public Machine {
  public:
   using State = CoordinatorState;

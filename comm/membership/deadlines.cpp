@@ -13,13 +13,14 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr Time kMinBeforeWarning = 60s;
-/// Limit on the time until survivors have stopped. They have no other task.
+/// Limit on the time until survivors have stopped, unless four steps take longer. Survivors have no
+/// other task.
 constexpr Time kMaxForSurvivors = 5s;
-/// Added to the timeout for the measurement of the link, until all workers have reported. The
-/// measurement takes seconds, except on extremely slow links.
+/// Limit on the time until all workers have reported their link rate, in addition to the timeout.
+/// The measurement takes seconds, except on extremely slow links.
 constexpr Time kMeasurement = 60s;
-/// Limit on the time without a tensor from a worker that sends its in-memory checkpoint. The worker
-/// has no other task.
+/// Limit on the time without a tensor from a worker that sends its in-memory checkpoint, unless
+/// three timeouts are longer. The worker has no other task.
 constexpr Time kMaxForMemoryCheckpoint = 60s;
 /// Limit on the time until the joiners of a view are ready, or three timeouts if longer.
 /// kTransferTimeFactor times the transfer time of the values is added.
@@ -179,8 +180,9 @@ void Deadlines::expire(const MemberRecord* member) {
   }
 }
 
-/// The members wait for the joiners of a view, but can continue without them. The wait has a fixed
-/// limit: reports of progress from the joiners do not extend it.
+/// Declares the joiners of a view as failed if they are not ready in time, because the members can
+/// continue without them. Reports of progress from the joiners do not extend the limit. Returns
+/// whether a joiner was late.
 bool Deadlines::give_up_joiners() {
   if (job_.state() != CoordinatorState::kConnecting || !job_.has_begun()) return false;
   const Time most = std::max(kMinForJoiners, 3 * job_.options.timeout) +
@@ -195,7 +197,7 @@ bool Deadlines::give_up_joiners() {
   return !late.empty();
 }
 
-/// The first missing node counts as failed. The message states how many nodes are missing.
+/// The first missing node counts as failed. The reason also states how many nodes are missing.
 void Deadlines::give_up_gathering() {
   const std::optional<NodeId> node = admission_.first_missing();
   if (!node) return;

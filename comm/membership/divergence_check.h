@@ -27,8 +27,9 @@ class DivergenceCheck {
   /// Whether all workers have the same values after `first_step` steps. If not, declares the
   /// diverged workers as failed. All workers must be ready.
   bool have_equal_initial_values(int64_t first_step);
-  /// Accepts a worker's digest, and informs the host when the digests of all workers agree. Throws
-  /// ConfigError if the digest has too many tensors, or too many digests are incomplete.
+  /// Accepts a worker's digest. When the digests of all workers have arrived and differ, declares
+  /// the diverged workers as failed. If they are equal and cover all tensors, informs the host.
+  /// Throws ConfigError if the digest has too many tensors, or too many digests are incomplete.
   void take(const MemberRecord& member, const Digest& digest);
 
  private:

@@ -30,7 +30,8 @@ void FailureDetector::node_failed(const MemberRecord& member, const std::string&
 }
 
 /// Another node may replace a member that fails before there is a plan. A member that fails
-/// kMaxAttempts times ends the job.
+/// kMaxAttempts times ends the job. While the job gathers members, a failure counts only if large
+/// messages did not pass.
 void FailureDetector::await_replacement(NodeFailure failure) {
   const bool counts =
       job_.state() >= CoordinatorState::kPreparing || failure.why.ends_with(kOnlySmallMessages);
@@ -47,7 +48,8 @@ void FailureDetector::await_replacement(NodeFailure failure) {
 }
 
 /// The nodes that wait for the failed node notice the failure at about the same time. Their reports
-/// are collected during `grace`, so that the message can state what they await.
+/// are collected during `grace`, so that NodeFailure::awaited can name the awaited data. Before the
+/// first step the failure is declared at once.
 void FailureDetector::suspect(const NodeFailure& failure, Time grace) {
   if (job_.state() < CoordinatorState::kRunning) return declare_failed(failure);
   detected_failures_.push_back(failure);
@@ -132,7 +134,8 @@ void FailureDetector::fail(NodeFailure failure) {
   job_shutdown_.fail(failure);
 }
 
-/// If a failure names no step, or the job has not begun, sets the coordinator's step.
+/// A failure that names no step, or comes before the first step, gets the step that the coordinator
+/// knows.
 void FailureDetector::reconfigure_or_fail(std::vector<NodeFailure> failures) {
   for (NodeFailure& failure : failures)
     if (failure.step == 0 || !job_.has_begun()) failure.step = job_.step_under_way();

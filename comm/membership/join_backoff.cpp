@@ -12,8 +12,8 @@ namespace {
 
 constexpr Time kLongestWait = 1h;
 constexpr int kMaxDoublings = 12;
-/// Limit on the size of `failures_`. Other processes choose the keys, host and member names, and
-/// could otherwise fill the memory.
+/// Limit on the entries of `failures_`. Other processes choose the keys (names of hosts and
+/// members), so the table could otherwise fill the memory.
 constexpr size_t kMaxEntries = 256;
 
 }  // namespace

@@ -9,7 +9,8 @@ namespace poseidon::comm {
 
 /// Counts failures in a row of nodes that the coordinator admitted and that failed before their
 /// first step. The key is a host, or the name and host of a member. A node that fails repeatedly
-/// costs the members time, so each failure doubles the time for which its key is refused.
+/// costs the members time, so each failure doubles the time for which its key is refused, up to one
+/// hour.
 class JoinBackoff {
  public:
   /// Records a failure, and returns the number of failures in a row. `wait`: how long nodes are

@@ -70,7 +70,8 @@ void JoinProtocol::found(const PeerIdentity& peer) {
 void JoinProtocol::welcomed(const Welcome& welcome) {
   if (me_.state() != MemberState::kJoining) return;
   me_.enter(MemberState::kPreparing);
-  // All members receive their Welcome before any member receives the roster.
+  // All members receive their Welcome before any member receives the roster. So this node accepts
+  // connections with its rank before a peer can connect to it.
   me_.become_member(static_cast<uint16_t>(welcome.rank));
   me_.expect_at_most(welcome.workers, welcome.servers);
   me_.liveness.set_timeout(

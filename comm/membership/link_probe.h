@@ -24,7 +24,7 @@ std::vector<uint16_t> probe_ring(const std::vector<std::string>& hosts);
 /// not.
 double rounded_mbps(double mbps);
 
-/// One worker's part in the measurement. The sender keeps some frames in flight. The receiver
+/// The measurement on one worker. As a sender, it keeps some frames in flight. As a receiver, it
 /// replies to each frame until it has received enough. It uses no sockets. All calls are made in
 /// the I/O thread.
 class LinkProbe {

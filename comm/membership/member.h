@@ -12,10 +12,10 @@
 
 namespace poseidon::comm {
 
-/// A worker's or server's part in a job, without the payload. It joins, connects to its peers,
-/// monitors them, and handles the end of the job. It is a state machine; all calls are made in one
-/// thread. Each part of it does one of these tasks. The member passes each message to the part that
-/// handles it.
+/// A worker or server of a job, without the payload. It joins, connects to its peers, monitors
+/// them, and handles the end of the job. It is a state machine; all calls are made in one thread.
+/// JoinProtocol, MemberSetup and MemberShutdown do these tasks. The member passes each message to
+/// the one that handles it.
 class Member final : public Machine {
  public:
   using Options = JoiningOptions;
@@ -33,7 +33,7 @@ class Member final : public Machine {
   /// Reports that all steps are done. From now on the member needs only the coordinator, not its
   /// peers.
   void finished(int64_t step) { shutdown_.finished(step); }
-  /// Reports a local error. The job fails.
+  /// Reports a local error. The job fails, unless this node is a joiner before its first step.
   void report_error(const std::string& why) { shutdown_.report_error(why); }
   /// Ends without a message, because no node is left to receive one.
   void leave() { me_.end(); }

@@ -10,8 +10,9 @@
 
 namespace poseidon::comm {
 
-/// Prepares a member for the first step. The member learns the other members, and connects to its
-/// peers. If the coordinator requests it, the member measures the links to two workers.
+/// Prepares a member for the first step of a view. The member learns the other members, and
+/// connects to its peers. If the coordinator requests it, a worker measures its link before the
+/// first view.
 class MemberSetup {
  public:
   /// Both must outlive this object.

@@ -19,7 +19,7 @@ class MemberShutdown {
   /// not been reached. These reports show the coordinator whether this node itself is cut off.
   void report_missing(NodeId peer, const NodeFailure& failure);
   void coordinator_failed(const std::string& why);
-  /// Reports a local error. The job fails.
+  /// Reports a local error. The job fails, unless this node is a joiner before its first step.
   void report_error(const std::string& why);
   /// Ends this node on request. It ends at once if there is no plan yet. Otherwise the job
   /// continues without it, or fails.
@@ -33,7 +33,8 @@ class MemberShutdown {
   void fail(const NodeFailure& failure);
   /// The job is over.
   void dismissed();
-  /// Stops waiting for the coordinator's decision after the timeout.
+  /// If the coordinator has not decided within the timeout, handles the failure that this node
+  /// reported as the failure of the job.
   void wake();
 
  private:

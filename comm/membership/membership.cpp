@@ -7,7 +7,7 @@
 namespace poseidon::comm {
 
 namespace {
-/// The timeout until the coordinator's Welcome sets the job's timeout.
+/// The minimum timeout until the coordinator's Welcome sets the job's timeout.
 constexpr Time kDefaultTimeout = std::chrono::seconds(10);
 }  // namespace
 

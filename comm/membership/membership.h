@@ -19,7 +19,7 @@ struct JoiningOptions {
   std::string address;      ///< "host:port" at which the other nodes reach this node
   std::vector<Fact> facts;
   Time pause{0};         ///< wait before the first attempt to connect
-  Time join_timeout{0};  ///< 0: no limit
+  Time join_timeout{0};  ///< limit on the time for attempts to join; 0: no limit
   bool carries_payload = true;
   JobId avoided = {};  ///< the job that this node must not join again; zeros: none
 };

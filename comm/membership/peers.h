@@ -29,8 +29,9 @@ class Peers final : public Outlet {
   /// Returns "" for a node that is no member.
   std::string address_of(NodeId node) const;
 
-  /// Connects to a member, and tries again after each failure (ended()) until the member is
-  /// reached. Does nothing if the member is connected, or a call is in progress.
+  /// Connects to a member. After a failure (ended()) call_again() tries again, until the member is
+  /// reached or the time of expect_until() has passed. Does nothing if the member is connected, or
+  /// a call is in progress.
   void call(NodeId peer, const PeerIdentity& self);
   /// Repeats the calls that are due.
   void call_again(const PeerIdentity& self);

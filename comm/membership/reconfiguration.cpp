@@ -102,7 +102,8 @@ void Reconfiguration::admit_joiners(const NodeFailure& joined) {
   leave_view(joined);
 }
 
-/// Values that are in flight to joiners are dropped, because they are useless now.
+/// Requests all members to leave the view, unless they were already asked. Drops values that are in
+/// flight to joiners, because they are useless in the next view.
 void Reconfiguration::leave_view(const NodeFailure& why) {
   if (job_.state() != CoordinatorState::kReconfiguring) {
     job_.enter(CoordinatorState::kReconfiguring);

@@ -45,7 +45,8 @@ class Reconfiguration {
   /// The checkpoint of `step` has been read and is intact; 0: all members begin with their initial
   /// values.
   void restored(int64_t step);
-  /// Removes a member. The steps that it has reported still limit the step of the next view.
+  /// Removes a member. The steps that it has reported still limit the step of the next view. A
+  /// failed joiner also counts in CoordinatedJob::join_backoff.
   void forget(const MemberRecord& failed_member, const std::string& why);
 
  private:
@@ -69,8 +70,8 @@ class Reconfiguration {
   bool reading_ = false;                  ///< whether the checkpoint is being read
   std::optional<int64_t> restored_step_;  ///< the step of the checkpoint, once it has been read
   bool diverged_ = false;    ///< whether a divergence caused the return to a checkpoint
-  int64_t returned_to_ = 0;  ///< the checkpoint's step after the last divergence
-  int returns_ = 0;          ///< divergences in a row that led to no later checkpoint
+  int64_t returned_to_ = 0;  ///< the step to which the last divergence returned the job
+  int returns_ = 0;          ///< divergences in a row that returned the job to no later step
 };
 
 }  // namespace poseidon::comm

@@ -164,7 +164,8 @@ std::string Suspicion::Calls::text() const {
                         failure.address.empty() ? "" : " at " + failure.address, ": ", failure.why);
 }
 
-/// Calls by or to the node `of` come first.
+/// Groups the reports of unreached nodes by called node and reason. Calls by or to the node `of`
+/// come first.
 std::vector<Suspicion::Calls> Suspicion::failed_calls(NodeId of) const {
   std::vector<Calls> all;
   for (const bool has_part : {true, false})

@@ -7,8 +7,8 @@
 #include "comm/wire/wire.h"
 #include "core/even_parts.h"
 
-/// The assignment of logical shards to workers, and of members to hosts. The planner decides it
-/// once, when it makes the plan. A rank is an index into workers() or servers().
+/// The assignment of logical shards to workers, and of members to hosts. It is a part of the plan,
+/// and fixed within a view. A rank is an index into workers() or servers().
 namespace poseidon::comm {
 
 /// Limit on the number of workers, and on the number of servers, of a job.
@@ -17,7 +17,7 @@ inline constexpr int64_t kMaxShards = int64_t{1} << 20;
 
 struct AssignedWorker {
   Part shards;          ///< its logical shards, at least one
-  uint32_t host = 0;    ///< bytes that stay on a host do not count as traffic
+  uint32_t host = 0;    ///< number of its host; bytes that stay on a host are no traffic
   uint32_t member = 0;  ///< an id that stays the same when the rank changes
   bool operator==(const AssignedWorker&) const = default;
 };

@@ -7,10 +7,11 @@
 #include "comm/wire/wire_codec.h"
 
 /// Divides the tensors that the parameter server sums into chunks, and assigns chunks to servers.
+/// Sizes in bytes here are those of fp32 elements, for every wire dtype.
 namespace poseidon::comm {
 
-/// Tensors of fewer bytes share chunks with their neighbors. The permitted limits on a chunk's
-/// bytes begin with this number.
+/// Tensors of fewer bytes share chunks with their neighbors. The limit on the bytes of a chunk is
+/// at least this number.
 inline constexpr int64_t kSmallBytes = 64 * 1024;
 /// The fewest bytes of a piece, if a tensor is divided only to distribute it over all servers.
 /// Smaller pieces would cost more processor time, because each frame has a fixed cost.

@@ -23,11 +23,11 @@ struct NodeFloats {
 
 /// The floats of a parameter server for `elements` that are spread evenly over all servers.
 NodeFloats ps_floats(double elements, ClusterSize cluster);
-/// The floats of the sufficient factors of `batch` samples, which each worker sends to every other
-/// worker. Servers are not involved.
+/// The floats that a worker sends plus receives in one step, if each worker sends the sufficient
+/// factors of its `batch` samples to every other worker. Servers are not involved.
 double sfb_floats(WeightShape weight, double batch, ClusterSize cluster);
-/// The floats of the strategy of Project Adam: factors go to the one server that holds the weight,
-/// and the server sends the complete weight back.
+/// The floats of the strategy of Project Adam. Each worker sends the factors of its `batch` samples
+/// to the one server that holds the weight. The server sends the complete weight back.
 NodeFloats adam_floats(WeightShape weight, double batch, ClusterSize cluster);
 
 /// Whether Algorithm 1 of the Poseidon paper chooses factors for a fully connected layer, on nodes
@@ -36,6 +36,7 @@ NodeFloats adam_floats(WeightShape weight, double batch, ClusterSize cluster);
 bool factors_are_chosen(WeightShape weight, double batch, ClusterSize cluster);
 
 /// Floating-point operations of each worker to compute the gradient from all workers' factors.
+/// `batch` is per worker.
 double rebuild_flop(WeightShape weight, double batch, ClusterSize cluster);
 
 /// The times of one layer in a step, all in one unit; `comm` is for one direction of a node's link.
@@ -43,15 +44,17 @@ struct LayerStep {
   double forward = 0, backward = 0, comm = 0;
 };
 
-/// The time of a step in the steady state, with layers in order of the forward pass. It is exact
-/// for small chunks, a preemptible link and no latency. This function assumes that all computation
-/// comes before all communication.
+// The next functions return the time of a step in the steady state, in the unit of `layers`, which
+// are in order of the forward pass. The time is exact for small chunks, a preemptible link and no
+// latency.
+/// The time of a step in which all computation comes before all communication.
 double step_without_overlap(std::span<const LayerStep> layers);
-/// As above, but each layer communicates as soon as its backward pass is done. The step ends when
-/// all layers have communicated.
+/// The time of a step in which each layer communicates as soon as its backward pass is done. The
+/// step ends when all layers have communicated.
 double step_with_barrier(std::span<const LayerStep> layers);
-/// As above, but the first layers communicate first, and each layer's forward pass waits only for
-/// that layer's communication.
+/// The time of a step in which each layer communicates as soon as its backward pass is done, and
+/// earlier layers overtake later ones. Each layer's next forward pass waits only for that layer's
+/// communication.
 double step_with_priority(std::span<const LayerStep> layers);
 
 }  // namespace poseidon::comm

@@ -11,7 +11,7 @@ struct TrafficCount {
   uint64_t outdated = 0;  ///< frames dropped because their view was older
 };
 
-/// Payload bytes of one layer that left or reached one process's node.
+/// Payload bytes of one layer that one process has sent to, and received from, other hosts.
 struct LayerBytes {
   uint64_t sent = 0, received = 0;
   bool operator==(const LayerBytes&) const = default;

@@ -45,7 +45,8 @@ void check_request(const PlanRequest& request) {
         "an assignment must have the workers, servers and logical shards of its request");
 }
 
-/// Sets the bytes that Algorithm 1 compares: with the parameter server, and with factors.
+/// Sets the bytes that Algorithm 1 of the Poseidon paper compares: with the parameter server, and
+/// with factors.
 void add_costs(LayerPlan& layer, double batch, ClusterSize cluster) {
   const LayerTraffic& traffic = layer.traffic;
   if (traffic.linear) {

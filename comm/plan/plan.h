@@ -10,8 +10,9 @@
 #include "comm/plan/schemes.h"
 #include "core/json.h"
 
-/// The one plan of a job: each layer's scheme, and each chunk's server. It is a pure function of
-/// its request. The coordinator makes it, publishes it, and stores it in plan.json (docs/plan.md).
+/// The plan of a job: each layer's scheme, and each chunk's server. It is a pure function of its
+/// request. The coordinator makes it, publishes it, and stores it in plan.json (docs/plan.md). When
+/// the members change, next_plan() makes the plan of the next view from it.
 namespace poseidon::comm {
 
 /// One tensor whose sum over the shards is needed in each step.
@@ -94,11 +95,13 @@ struct Chunk {
   bool operator==(const Chunk&) const = default;
 };
 
+/// A layer and its scheme. `ps_bytes` and `sfb_bytes` are the costs that Algorithm 1 of the
+/// Poseidon paper compares: bytes per node in a step, sent plus received, in fp32.
 struct LayerPlan {
   LayerTraffic traffic;
   Scheme scheme = Scheme::kPs;
-  double ps_bytes = 0;    ///< by Algorithm 1: per node, sent plus received, in fp32
-  double sfb_bytes = -1;  ///< by Algorithm 1, with factors; -1: the layer is not linear
+  double ps_bytes = 0;    ///< with the parameter server
+  double sfb_bytes = -1;  ///< with factors; -1: the layer is not linear
   double bytes = 0;       ///< predicted traffic of the layer, averaged over the nodes
 };
 
@@ -109,7 +112,7 @@ struct Plan {
   Assignment assignment;
   int64_t global_batch = 1;
   Policy policy = Policy::kBytes;
-  DataType wire = DataType::kFp32;  ///< of gradients of weights and factors
+  DataType wire = DataType::kFp32;  ///< of factors, and of tensors that are not `exact`
   Overlap overlap = Overlap::kPriority;
   /// Step t is computed with the sums of the steps up to t - 1 - staleness, so staleness + 1 steps
   /// are in flight.
@@ -140,10 +143,12 @@ bool keeps_assignment(const PlanRequest& request, const Plan& earlier);
 /// layer without factors).
 Plan make_plan(const PlanRequest& request);
 
-/// Makes the plan for `request` with the schemes of an earlier plan for the same layers; the number
-/// of workers may differ. It keeps the earlier chunks if the number of servers is the same. It
-/// keeps the earlier assignment as keeps_assignment() says, with new member ids. Throws ConfigError
-/// if a layer uses factors in the earlier plan and cannot do so here.
+/// Makes the plan for `request` with the schemes, the policy and the known link values of an
+/// earlier plan for the same layers. The number of workers may differ. It keeps the earlier chunks
+/// if the number of servers is the same, both plans have several workers, and no chunk would mix
+/// wire dtypes. If keeps_assignment() is true, it keeps the earlier assignment, with new member
+/// ids. Throws ConfigError if the layers differ, or if a layer uses factors in the earlier plan and
+/// cannot do so here.
 Plan follow_plan(const PlanRequest& request, const Plan& earlier);
 
 /// Whether `plan` can continue with this many workers and servers.

@@ -10,8 +10,9 @@ namespace {
 
 using Computing = std::vector<LayerStep>;
 
-/// A rebuild reads and writes at least as much memory as the local gradient that it replaces, so it
-/// takes at least as long.
+/// Removes the weight gradient, half of the backward pass, and adds the rebuild to the forward
+/// pass. A rebuild reads and writes at least as much memory as the local gradient, so it takes at
+/// least as long.
 void move_gradient_to_rebuild(const PlanRequest& request, const LayerTraffic& layer,
                               LayerStep& step) {
   const double gradient_ms = step.backward / 2;
@@ -23,7 +24,7 @@ void move_gradient_to_rebuild(const PlanRequest& request, const LayerTraffic& la
   step.forward += std::max(gradient_ms, flop / (request.rebuild_gflops * 1e6));
 }
 
-/// Network I/O slows all layers by the same factor.
+/// Adds `by_ms` of processor time for network I/O, which slows all layers by the same factor.
 Computing prolonged(Computing steps, double by_ms) {
   double all = 0;
   for (const LayerStep& step : steps) all += step.forward + step.backward;
@@ -48,7 +49,7 @@ double step_ms(Overlap overlap, const Computing& steps) {
   return step_without_overlap(steps);
 }
 
-/// The time of a step if the layers' bytes cross one direction of a node's link.
+/// The milliseconds of a step if `bytes` of each layer cross one direction of a node's link.
 double step_ms(const PlanRequest& request, Computing steps, const std::vector<double>& bytes) {
   const double bytes_per_ms = request.link_mbps * 125;
   for (size_t i = 0; i < bytes.size(); ++i) steps[i + 1].comm = bytes[i] / bytes_per_ms;

@@ -21,13 +21,13 @@ struct LinkLoad {
   }
 };
 
-/// The computation of a step on one worker. The first entry is for the layers before the first of
-/// `request.layers`. The other entries are for `request.layers`. With factors, a layer does not
-/// compute its weight gradient, about half of its backward pass. Instead the worker rebuilds the
-/// sum from all workers' factors, before the next forward pass.
+/// The computation of a step on one worker, in ms. The first entry is for the layers before the
+/// first of `request.layers`. The other entries are for `request.layers`. With factors, a layer
+/// does not compute its weight gradient, about half of its backward pass. Instead the worker
+/// rebuilds the sum from all workers' factors, before the next forward pass.
 std::vector<LayerStep> computing_of(const PlanRequest& request, const std::vector<Scheme>& schemes);
-/// As above, plus the processor time of network I/O for the load `node`. It slows all layers by the
-/// same factor.
+/// Like the other computing_of(), plus the processor time of network I/O for the load `node`. It
+/// slows all layers by the same factor.
 std::vector<LayerStep> computing_of(const PlanRequest& request, const std::vector<Scheme>& schemes,
                                     const LinkLoad& node);
 
@@ -37,8 +37,8 @@ std::vector<LinkLoad> link_loads(const Plan& plan);
 std::vector<LinkLoad> link_loads(const PlanRequest& request, const EvenTraffic& traffic,
                                  const std::vector<Scheme>& schemes);
 
-/// The predicted milliseconds of a step: the time of the slowest node and link direction. 0: times
-/// or link are not known.
+/// The predicted milliseconds of a step: the time of the slowest node and link direction. For a
+/// single worker, the computation alone. 0: times, or the link of several workers, are not known.
 double predicted_step_ms(const PlanRequest& request, const std::vector<Scheme>& schemes,
                          const std::vector<LinkLoad>& nodes);
 

@@ -63,8 +63,9 @@ void check_times(const PlanRequest& request) {
         "because gradients are rebuilt from factors at that speed");
 }
 
-/// Finds the schemes with the shortest step. If several are equally short, it selects the schemes
-/// that move the fewest bytes.
+/// Searches for the schemes with the shortest step. If several are equally short, it selects the
+/// schemes that move the fewest bytes. With more than kMaxCombined layers to decide, the result may
+/// not be the optimum.
 class TimeSearch {
  public:
   explicit TimeSearch(const PlanRequest& request) : request_(request), traffic_(request) {

@@ -22,8 +22,8 @@ int64_t devices_of(std::span<const WorkerStepTime> workers) {
   return devices;
 }
 
-/// Assigns the shards one by one, each to the worker whose step with one shard more is the
-/// shortest.
+/// Assigns one shard to each device. Then assigns the other shards one by one, each to the worker
+/// whose step with one shard more is the shortest.
 std::vector<int64_t> shortest(std::span<const WorkerStepTime> workers, int64_t shards) {
   using Next = std::tuple<double, int64_t, size_t>;  // step with one more shard, that count, rank
   std::priority_queue<Next, std::vector<Next>, std::greater<>> next;
@@ -41,9 +41,9 @@ std::vector<int64_t> shortest(std::span<const WorkerStepTime> workers, int64_t s
   return assigned;
 }
 
-/// Finds the best assignment in which no worker takes longer than `limit`, worker by worker
-/// (dynamic programming). The best assignment of the shards before a border does not depend on the
-/// shards after it.
+/// Finds the best assignment in which no worker takes longer than `limit`: the fewest parts, then
+/// the shortest step. It proceeds worker by worker (dynamic programming), because the best
+/// assignment of the shards before a border does not depend on the shards after it.
 class ShardAssigner {
  public:
   ShardAssigner(std::span<const WorkerStepTime> workers, int64_t shards, double limit)

@@ -24,8 +24,9 @@ inline constexpr double kAlmostShortest = 1.05;
 /// Returns how many of the `shards` each worker gets. Each worker's range follows the range of the
 /// worker before. The slowest worker's step is within kAlmostShortest of the shortest possible one.
 /// Among these assignments, it selects the one with the fewest parts of the fixed tree. If several
-/// have the fewest, it selects the one with the shortest step. There must be at least as many
-/// shards as devices.
+/// have the fewest, it selects the one with the shortest step. For more than 4096 shards it selects
+/// only by the shortest step, because the comparison would take too long. There must be at least as
+/// many shards as devices.
 std::vector<int64_t> assign_shards(std::span<const WorkerStepTime> workers, int64_t shards);
 
 /// The time of the slowest worker's step.

@@ -121,7 +121,8 @@ void SimulatedCoordinator::received(uint16_t worker, const FrameHeader& header) 
                           });
 }
 
-/// An in-memory checkpoint is requested before the first step, and needs no agreement.
+/// Handles a checkpoint that `worker` has sent completely. An in-memory checkpoint was requested
+/// before the first step, and needs no agreement. In a state transfer nothing is written.
 void SimulatedCoordinator::take_checkpoint(uint16_t worker, const Note& note) {
   auto digest = note.content.at("digest").get<std::vector<int64_t>>();
   const auto count = [&](ReplicaStore& store) {
@@ -166,7 +167,7 @@ void SimulatedCoordinator::write(int64_t step, const ReplicaStore& store,
     world_.result.unagreed.push_back(step);
 }
 
-/// A write error ends the job.
+/// Runs `action`. If it throws RunError, because a checkpoint cannot be written, the job fails.
 void SimulatedCoordinator::attempt(const std::function<void()>& action) {
   try {
     action();

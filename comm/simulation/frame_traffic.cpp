@@ -32,7 +32,7 @@ void FrameTraffic::send(int node, ConnectionId id, const FrameHeader& header, Pa
   serve(host);
 }
 
-/// Starts to send the frame of highest priority on the link of a host, if the link is free.
+/// Starts to send the next bulk frame of a host, if its link is free and a frame may leave.
 void FrameTraffic::serve(uint32_t host) {
   const std::optional<uint32_t> frame = state_.links[host].next(state_.queue.now());
   if (!frame) return;
@@ -42,7 +42,7 @@ void FrameTraffic::serve(uint32_t host) {
                          .node = static_cast<int>(host)});
 }
 
-/// When the last byte of a frame that leaves now arrives.
+/// Reserves the links for a frame that leaves now. Returns when its last byte arrives.
 Time FrameTraffic::arrival(const Frame& frame) {
   SimulatedConnection& connection = connection_of(frame);
   const auto end = static_cast<size_t>(frame.to_end);
@@ -68,7 +68,8 @@ void FrameTraffic::transmit(uint32_t index) {
   state_.queue.schedule({.at = at, .kind = Event::Kind::kDeliver, .node = to, .index = index});
 }
 
-/// Adds faulty frames: one of an older view before `frame`, a repeated one after it.
+/// Adds faulty frames with the chances of NetworkModel: one of an older view before `frame`, and a
+/// repeated one after it.
 void FrameTraffic::add_disturbances(Frame frame, Time at) {
   const int node = connection_of(frame).node[static_cast<size_t>(frame.to_end)];
   if (state_.model.duplication > 0 && chance() < state_.model.duplication) {
@@ -121,7 +122,7 @@ void FrameTraffic::deliver(uint32_t index) {
   machine.received(id, frame.header, destination);
 }
 
-/// A frame after a lost packet never arrives.
+/// Whether a frame never arrives, because a packet of it or of an earlier frame was lost.
 bool FrameTraffic::is_stalled(const Frame& frame) {
   SimulatedConnection& connection = connection_of(frame);
   const auto [least, most] = std::minmax(connection.node[0], connection.node[1]);

@@ -24,8 +24,8 @@ struct Fault {
   uint64_t at_event = 0;  ///< counted from the start, or from `in`
   /// If set, `at_event` counts from the first event in this state of the coordinator.
   std::optional<Coordinator::State> in = {};
-  /// `b` is the other end for kCut and kSmallMtu. For kBlocked, `b` is the node that receives
-  /// nothing more from `a`.
+  /// `a` is the node with the fault; unused for kHalt. `b` is the other end for kCut and kSmallMtu.
+  /// For kBlocked, `b` is the node that receives nothing more from `a`.
   NodeId a = {}, b = {};
   Time pause_for{0};  ///< duration of a pause; 0: the pause never ends
 };
@@ -73,7 +73,7 @@ struct SimulatedJobOptions {
   /// (rank, step): a worker whose values become wrong in this step. After this step, its gradients
   /// are wrong too. The worker does not detect the fault.
   std::optional<std::pair<uint16_t, uint64_t>> diverges = {};
-  bool all_diverge = false;  ///< corrupts also the worker with this rank in each later view
+  bool all_diverge = false;           ///< `diverges` also applies in every later view
   std::vector<int64_t> damaged = {};  ///< steps whose checkpoints cannot be read
   /// (rank, step): a worker that responds, but stops computing at this step.
   std::optional<std::pair<uint16_t, uint64_t>> stalls = {};
@@ -118,7 +118,7 @@ struct SimulatedJobResult {
   uint64_t repeated = 0, outdated = 0;
   Time duration{0};                         ///< until the coordinator's end, or the end of the run
   std::vector<Time> step_ends;              ///< ends of worker 0's backward passes
-  std::vector<LayerBytes> bytes_of_layers;  ///< over all nodes, sent plus received
+  std::vector<LayerBytes> bytes_of_layers;  ///< by layer, the sums over all workers and servers
   std::optional<double> link_mbps;          ///< the measured rate
   bool began = false;                       ///< whether the first step has begun
   std::vector<NodeFailure> reconfigurations;  ///< failures and joins after which the job continued

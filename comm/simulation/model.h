@@ -43,8 +43,8 @@ class ComputeModel {
   const uint64_t seed_;
 };
 
-/// The digest of all values after `steps` steps, computed one shard after another. Every
-/// undisturbed run must reach it.
+/// The digest of all values after `steps` steps, computed without a network. Every undisturbed run
+/// must reach it.
 uint32_t reference_digest(const Plan& plan, uint64_t seed, int64_t steps);
 
 }  // namespace poseidon::comm

@@ -229,7 +229,8 @@ bool SimulatedNetwork::run(Time until) {
   return true;
 }
 
-/// Drops the events of a crashed process, and stores the events of a paused process for resume().
+/// Returns false for an event that does not happen now. Drops the events of a crashed process, and
+/// stores the events of a paused process for resume().
 bool SimulatedNetwork::happens(const Event& event) {
   if (event.kind == Event::Kind::kSent) return true;  // an event of a host, not of a node
   SimulatedNode& node = state_.node(event.node);

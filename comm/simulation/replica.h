@@ -43,11 +43,12 @@ class SimulatedReplica final : public ExchangeMemory {
   void corrupt(size_t layer);
 
   uint32_t digest() const { return ComputeModel::digest(values_); }
-  /// The digests of all values, and of the sums in flight of the steps from `complete` to `done`.
+  /// The digest of all values, then the digests of the sums of the steps `complete` to `done` - 1,
+  /// which are in flight.
   std::vector<int64_t> digests(int64_t complete, int64_t done) const;
   /// The digests of the tensors whose index modulo kDigestTurns is `turn`.
   std::vector<int64_t> digests_in_turn(int64_t turn) const;
-  /// The values, then the sums of each step from `complete` to `done`.
+  /// The values, then the sums of the steps `complete` to `done` - 1.
   std::vector<const Replica*> checkpoint(int64_t complete, int64_t done) const;
 
   std::span<float> sum(uint32_t layer, uint32_t tensor, uint64_t step) override {
