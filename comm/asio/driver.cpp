@@ -184,10 +184,10 @@ class AsioTransport::Driver final : public ChannelOwner {
     connection->accept();
   }
 
-  /// If the limit on unauthenticated connections is reached, closes one of the host that has the
-  /// most of them, the oldest one. So a host that floods this node loses its own connections. A
-  /// member on that host can still connect: it has as much time to authenticate as the flood needs
-  /// to reach the limit.
+  /// If the limit on unauthenticated connections is reached, closes the oldest one of the host that
+  /// has the most of them. So a host that floods this node loses its own connections. A member on
+  /// that host can still connect: it has as much time to authenticate as the flood needs to reach
+  /// the limit.
   void make_place() {
     std::map<std::string, std::vector<ConnectionId>> unauthenticated;
     size_t count = 0;

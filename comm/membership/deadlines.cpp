@@ -13,17 +13,18 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr Time kMinBeforeWarning = 60s;
-/// Limit on the time until survivors have stopped, unless four steps take longer. Survivors have no
-/// other task.
+/// Limit on the time until survivors have stopped, because they have no other task. A shorter
+/// timeout replaces it. Four steps replace it if they take longer.
 constexpr Time kMaxForSurvivors = 5s;
 /// Limit on the time until all workers have reported their link rate, in addition to the timeout.
 /// The measurement takes seconds, except on extremely slow links.
 constexpr Time kMeasurement = 60s;
-/// Limit on the time without a tensor from a worker that sends its in-memory checkpoint, unless
-/// three timeouts are longer. The worker has no other task.
+/// Limit on the time without a tensor from a worker that sends its in-memory checkpoint, because
+/// the worker has no other task. Three timeouts replace it if they are longer. A shorter stall
+/// timeout replaces both.
 constexpr Time kMaxForMemoryCheckpoint = 60s;
-/// Limit on the time until the joiners of a view are ready, or three timeouts if longer.
-/// kTransferTimeFactor times the transfer time of the values is added.
+/// Limit on the time until the joiners of a view are ready. Three timeouts replace it if they are
+/// longer. The transfer time of the values is added kTransferTimeFactor times.
 constexpr Time kMinForJoiners = 60s;
 constexpr int kTransferTimeFactor = 4;
 

@@ -10,8 +10,8 @@
 
 namespace poseidon::comm {
 
-/// The timeouts of a coordinator: how long each state may last, for which members it waits, and the
-/// effect of a timeout. comm/membership/states.h has the table.
+/// The timeouts of a coordinator: how long each state may last, the members for which it waits, and
+/// the effect of a timeout. The table is in comm/membership/states.h.
 class Deadlines {
  public:
   /// All arguments must outlive this object.

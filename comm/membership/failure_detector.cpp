@@ -48,8 +48,8 @@ void FailureDetector::await_replacement(NodeFailure failure) {
 }
 
 /// The nodes that wait for the failed node notice the failure at about the same time. Their reports
-/// are collected during `grace`, so that NodeFailure::awaited can name the awaited data. Before the
-/// first step the failure is declared at once.
+/// are collected during `grace`, so that NodeFailure::awaited can name the awaited data. While the
+/// job prepares or connects, no node awaits data, so the failure is declared at once.
 void FailureDetector::suspect(const NodeFailure& failure, Time grace) {
   if (job_.state() < CoordinatorState::kRunning) return declare_failed(failure);
   detected_failures_.push_back(failure);

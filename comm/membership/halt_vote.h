@@ -12,7 +12,8 @@ class HaltVote {
  public:
   explicit HaltVote(CoordinatedJob& job) : job_(job) {}
 
-  /// Asks the workers, once in each view, for the earliest step after which they can end.
+  /// Asks the workers, once in each view, for the earliest step after which they can end. Does
+  /// nothing if all workers have finished.
   void begin();
   /// Asks the workers for the earliest step after which they can wait for joiners, unless begin()
   /// was called.

@@ -35,7 +35,7 @@ class JoinProtocol {
   void seek_later(const std::string& why);
 
   Membership& me_;
-  Time until_{0};           ///< no attempt begins later; 0: no limit
+  Time until_{0};           ///< a failed attempt after this time is the last one; 0: no limit
   std::optional<Time> at_;  ///< time of the next attempt; nullopt: none
   Time pause_{0};           ///< wait after the next failed attempt
   std::string last_;        ///< why the last attempt failed

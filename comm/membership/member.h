@@ -33,7 +33,8 @@ class Member final : public Machine {
   /// Reports that all steps are done. From now on the member needs only the coordinator, not its
   /// peers.
   void finished(int64_t step) { shutdown_.finished(step); }
-  /// Reports a local error. The job fails, unless this node is a joiner before its first step.
+  /// Reports a local error. The job fails. Only if this node is a joiner before its first step, the
+  /// job may continue without it.
   void report_error(const std::string& why) { shutdown_.report_error(why); }
   /// Ends without a message, because no node is left to receive one.
   void leave() { me_.end(); }

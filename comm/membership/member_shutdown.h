@@ -19,7 +19,8 @@ class MemberShutdown {
   /// not been reached. These reports show the coordinator whether this node itself is cut off.
   void report_missing(NodeId peer, const NodeFailure& failure);
   void coordinator_failed(const std::string& why);
-  /// Reports a local error. The job fails, unless this node is a joiner before its first step.
+  /// Reports a local error. The job fails. Only if this node is a joiner before its first step, the
+  /// job may continue without it.
   void report_error(const std::string& why);
   /// Ends this node on request. It ends at once if there is no plan yet. Otherwise the job
   /// continues without it, or fails.

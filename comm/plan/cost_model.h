@@ -23,8 +23,8 @@ struct NodeFloats {
 
 /// The floats of a parameter server for `elements` that are spread evenly over all servers.
 NodeFloats ps_floats(double elements, ClusterSize cluster);
-/// The floats that a worker sends plus receives in one step, if each worker sends the sufficient
-/// factors of its `batch` samples to every other worker. Servers are not involved.
+/// The floats that a worker sends plus receives in one step with sufficient factors. Each worker
+/// sends the factors of its `batch` samples to every other worker. Servers are not involved.
 double sfb_floats(WeightShape weight, double batch, ClusterSize cluster);
 /// The floats of the strategy of Project Adam. Each worker sends the factors of its `batch` samples
 /// to the one server that holds the weight. The server sends the complete weight back.
@@ -44,9 +44,9 @@ struct LayerStep {
   double forward = 0, backward = 0, comm = 0;
 };
 
-// The next functions return the time of a step in the steady state, in the unit of `layers`, which
-// are in order of the forward pass. The time is exact for small chunks, a preemptible link and no
-// latency.
+// The next functions return the time of a step in the steady state, in the unit of `layers`. The
+// layers are in order of the forward pass. The time is exact for small chunks, a preemptible link
+// and no latency.
 /// The time of a step in which all computation comes before all communication.
 double step_without_overlap(std::span<const LayerStep> layers);
 /// The time of a step in which each layer communicates as soon as its backward pass is done. The

@@ -28,8 +28,9 @@ int64_t total_bytes(const LayerTrafficBytes& nodes);
 /// server holds the same amount.
 class EvenTraffic {
  public:
-  /// The bytes that cross one node's link: `sums_sent` and `sums_received` per byte of the tensors
-  /// that servers sum, the others per byte of one sample's factors.
+  /// The bytes that cross one node's link. `sums_sent` and `sums_received` are per byte of the
+  /// tensors that servers sum. `factors_sent` and `factors_received` are per byte of one sample's
+  /// factors.
   struct NodeShare {
     double sums_sent = 0, sums_received = 0;
     double factors_sent = 0, factors_received = 0;

@@ -43,8 +43,8 @@ class StepMachine {
   // State that follows from the events.
   /// Whether the layer's parameters are those with which the current step is computed.
   bool open(size_t layer) const { return layers_[layer].updated >= goal(layer); }
-  /// Returns a layer whose update is due: `wanted` if its update is due, else the first such layer
-  /// in forward order. nullopt: no update is due.
+  /// Returns a layer whose update is due: `wanted` if possible, else the first such layer in
+  /// forward order. nullopt: no update is due.
   std::optional<size_t> due(size_t wanted) const;
   std::optional<size_t> due() const;
   /// The step whose sums the layer's next update applies.

@@ -28,9 +28,9 @@ struct PeerIdentity {
 /// "server 1", "a worker without a rank".
 std::string name_of(const PeerIdentity& node);
 
-/// Returns why `caller`, which connects to `called`, and `callee`, which accepts, do not match:
-/// "worker 0 was called, this is server 1"; "" if they match. Both ends check each other's claims
-/// with this function, so neither accepts a node other than the intended one.
+/// Returns why `caller`, which connects to `called`, does not match `callee`, which accepts the
+/// connection: "worker 0 was called, this is server 1". "" if they match. Both ends check each
+/// other's claims with this function, so neither accepts a node other than the intended one.
 std::string mismatch(const PeerIdentity& caller, NodeId called, const PeerIdentity& callee);
 
 }  // namespace poseidon::comm

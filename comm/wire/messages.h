@@ -61,8 +61,8 @@ struct RosterEntry {
   int64_t member = -1;
 };
 
-/// Coordinator to worker: connect to the two workers with which this worker measures its link. All
-/// workers measure at once (comm/membership/link_probe.h).
+/// Coordinator to worker: connect to the workers with which this worker measures its link. `to` and
+/// `from` may be the same worker. All workers measure at once (comm/membership/link_probe.h).
 struct Measure {
   static constexpr const char* kType = "measure";
   int64_t view = 1;

@@ -19,7 +19,7 @@ inline constexpr const char* kOnlySmallMessages =
 bool is_loopback_host(const std::string& host);
 
 /// A hint in parentheses for a user whose process cannot reach the coordinator: " (is it running
-/// there, and does the firewall allow port 7000?)"; "" if the reason needs no hint.
+/// there, and does the firewall allow port 7000?)". Returns "" if the reason needs no hint.
 std::string question_about(const std::string& why, const std::string& address);
 
 /// Whether a reason states only that the connection ended, and not why.

@@ -91,7 +91,7 @@ class Machine {
   virtual void opened(ConnectionId connection, const PeerIdentity& peer) = 0;
   /// Returns the destination of a bulk frame's body, of header.length bytes. If it is empty, the
   /// body is read and dropped, and received() is not called. The memory must stay valid until
-  /// received() or closed().
+  /// received(), closed() or Transport::close().
   virtual std::span<std::byte> destination(ConnectionId from, const FrameHeader& header) = 0;
   /// A complete frame has arrived. A bulk body lies in the memory that destination() returned; any
   /// other body is valid only during the call.

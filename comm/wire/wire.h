@@ -51,7 +51,7 @@ struct FrameHeader {
   uint64_t step = 0;  ///< counted from 0
   uint32_t key = 0;   ///< the layer's index in the plan; of a tensor frame: the tensor's index
   /// The chunk's index in the plan. Of a factor: 0 deltas, 1 activations. Of a checkpoint's tensor:
-  /// the number by which the sending worker identifies the checkpoint.
+  /// the number by which the sending worker identifies the checkpoint. Of a probe: its purpose.
   uint32_t chunk = 0;
   Part part = {};       ///< the logical shards of a contribution or factor
   uint64_t offset = 0;  ///< of the body within the chunk, factor or tensor, in bytes
