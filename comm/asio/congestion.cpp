@@ -26,7 +26,7 @@ bool take(int socket, std::string_view name) {
 
 void choose_congestion_control(int socket, bool leaves_host) {
   if (leaves_host && !present(socket).starts_with("bbr")) return;
-  // If neither is available, the connection keeps the system's choice and is only slower.
+  // If neither CUBIC nor Reno is permitted, the connection keeps the system's choice.
   if (!leaves_host || !take(socket, "cubic")) take(socket, "reno");
 }
 

@@ -28,7 +28,7 @@ namespace {
 using asio::ip::tcp;
 using Clock = std::chrono::steady_clock;
 
-/// Returns `advertise`. Replaces its port 0 by the port of `listening`.
+/// Returns `advertise`, but with the port of `listening` if the port in `advertise` is 0.
 std::string with_port_of(const std::string& listening, const std::string& advertise) {
   HostPort out = parse_address(advertise);
   if (out.port == 0) out.port = parse_address(listening).port;

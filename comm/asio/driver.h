@@ -23,8 +23,8 @@ struct TransportLimits {
 /// PEM files with which a node proves its identity and verifies its peers. Either all three are
 /// set, or none.
 struct TlsFiles {
-  std::string certificate = {};  ///< this node's, with the chain up to the authority's
-  std::string key = {};          ///< of the certificate, without a password
+  std::string certificate = {};  ///< this node's certificate, and its chain up to the authority
+  std::string key = {};          ///< the private key of `certificate`, without a password
   std::string authority = {};    ///< the authority that must have signed the peers' certificates
   bool given() const { return !certificate.empty() || !key.empty() || !authority.empty(); }
 };
@@ -39,7 +39,7 @@ struct AsioOptions {
   /// complete listening address, with one exception. If the host name in `listen` is loopback only
   /// on this machine (as in Debian's /etc/hosts), "" means that name with the listening port.
   std::string advertise = {};
-  std::shared_ptr<InProcessHub> in_process_hub = nullptr;  ///< of this transport; null: none
+  std::shared_ptr<InProcessHub> in_process_hub = nullptr;  ///< null: sockets only
   PeerIdentity self = {};  ///< identity with which connections are accepted, until present_as()
   Secret secret = {};
   TlsFiles tls = {};      ///< if given, all connections use TLS 1.3
@@ -79,9 +79,9 @@ class AsioTransport final : public Transport {
 
   /// Starts the I/O thread. The machine must live until stop() has returned.
   void start(Machine& machine);
-  /// Closes all connections as close() does, and ends the thread at most limits.linger later; a
-  /// pending name look-up may take longer. The transport no longer calls the machine, but still
-  /// runs the functions posted before. A second call does nothing.
+  /// Closes all connections as close() does, and ends the thread at most TransportLimits::linger
+  /// later; a pending name look-up may take longer. The transport no longer calls the machine, but
+  /// still runs the functions posted before. A second call does nothing.
   void stop();
   /// Runs `function` in the I/O thread, but not after stop().
   void post(std::function<void()> function);

@@ -37,7 +37,7 @@ class FrameWriter final : public EgressSender {
   /// Drops the queued bulk frames and copies all bodies that have no owner, so callers may reuse
   /// their memory. Sends the remaining frames, then shuts down the sending half of the stream.
   void close();
-  /// Sends nothing more.
+  /// Drops all frames, and sends nothing more.
   void stop();
 
  private:

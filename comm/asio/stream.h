@@ -20,7 +20,8 @@ class Stream {
  public:
   virtual ~Stream() = default;
   virtual asio::ip::tcp::socket& socket() = 0;
-  /// Completes the set-up with the other end. Called once, before the first read or write.
+  /// Prepares the stream; with TLS this is the TLS handshake. Called once, before the first read or
+  /// write.
   virtual void open(bool initiator, Moved done) = 0;
   /// Announces that at least `bytes` more bytes will arrive, so that a read may wait until many of
   /// them have arrived.

@@ -70,7 +70,7 @@ class ChunkSum {
   const uint32_t server_, index_;
   const DataType dtype_;
   const bool direct_;  ///< one fp32 piece: sent and received directly, not staged
-  const bool counts_;  ///< counts its bytes as traffic: its server is on another host
+  const bool counts_;  ///< whether its bytes are traffic: its server is on another host
   const uint64_t slices_;
   const Chunk& chunk_;
   std::vector<PieceOwner*> owners_;  ///< by piece

@@ -68,7 +68,7 @@ class ServerShard {
     const StepSum& at(uint64_t which) const { return window[which % window.size()]; }
   };
   struct Incoming {
-    std::vector<std::byte> wire;  ///< bf16: as received
+    std::vector<std::byte> wire;  ///< a slice as received; used only for bf16
     Values values;
   };
 

@@ -12,8 +12,8 @@ struct FactorBuffers {
   explicit FactorBuffers(const Plan& plan);
 
   DataType dtype;                            ///< the wire dtype of factors
-  std::vector<IndexRange> rows;              ///< of each logical shard in the global batch
-  std::vector<std::vector<std::byte>> wire;  ///< by worker: a received slice of bf16 factors
+  std::vector<IndexRange> rows;              ///< by logical shard: its samples in the global batch
+  std::vector<std::vector<std::byte>> wire;  ///< by sender: a received slice of bf16 factors
 };
 
 /// The sum of a linear layer by factors. Each worker sends the rows of its logical shards to all

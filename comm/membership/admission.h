@@ -40,7 +40,8 @@ class Admission {
   /// Refuses all nodes that have not requested to join, because the job has ended.
   void close();
 
-  /// The members that have not joined yet: "2 workers and 1 server"; "" if all have joined.
+  /// The numbers of members that have not joined yet: "2 workers and 1 server"; "" if all have
+  /// joined.
   std::string missing() const;
   /// The first member that has not joined; nullopt: all have joined.
   std::optional<NodeId> first_missing() const;

@@ -58,7 +58,8 @@ class Coordinator final : public Machine {
   /// The number of the current view.
   uint32_t view() const { return job_.view(); }
   const MemberTable& members() const { return job_.members; }
-  /// The members that have not joined yet: "2 workers and 1 server"; "" if all have joined.
+  /// The numbers of members that have not joined yet: "2 workers and 1 server"; "" if all have
+  /// joined.
   std::string missing() const { return admission_.missing(); }
 
   /// The limit is lower for a node that is not admitted, because any node with the secret can

@@ -38,10 +38,11 @@ class CoordinatorLink {
   void progress(const Progress& progress) { send_message(progress); }
   /// The worker waits after `step` steps, and has made all updates of these steps.
   void paused(int64_t step) { send_message(Paused{step}); }
-  /// When the job reconfigures: `step` is the last complete step, `least` the earliest step to
-  /// which the worker can revert.
+  /// Reports that the member has left the view, because the job reconfigures. `step` is the last
+  /// complete step, `least` the earliest step to which a worker can revert.
   void left_view(int64_t step, int64_t least) { send_message(LeftView{step, least}); }
-  /// When the job has failed: `step` is the last complete step.
+  /// Reports that the member has stopped, because the job has failed. `step` is the last complete
+  /// step.
   void stopped(int64_t step) { send_message(Stopped{step}); }
   /// All tensors of the requested checkpoint have been sent.
   void saved(int64_t step) { send_message_after_bulk(Saved{step}); }

@@ -115,7 +115,8 @@ void Deadlines::watch() {
   }
 }
 
-/// Returns whether the time limit of the slowest member had passed.
+/// Calls expire() if the time limit of the slowest member has passed, and returns true. Otherwise
+/// warns about the member if it has made no progress for long.
 bool Deadlines::watch_slowest() {
   const MemberRecord* member = slowest();
   // All members have left, and the coordinator reads the checkpoint to which they return.

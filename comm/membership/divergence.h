@@ -9,8 +9,8 @@
 
 namespace poseidon::comm {
 
-/// The digests of all workers after the same number of steps, by rank. A digest has a checksum of
-/// each tensor.
+/// The digests of several workers after the same number of steps, by rank. A digest has a checksum
+/// of each tensor.
 using Digests = std::map<uint16_t, std::vector<int64_t>>;
 
 /// A replica divergence.

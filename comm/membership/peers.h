@@ -67,10 +67,10 @@ class Peers final : public Outlet {
   void dial(NodeId peer, const PeerIdentity& self);
 
   Transport& transport_;
-  std::map<NodeId, std::string> roster_;  ///< addresses
+  std::map<NodeId, std::string> roster_;  ///< the members' addresses
   std::map<NodeId, ConnectionId> connection_of_;
-  std::map<ConnectionId, NodeId> node_of_;  ///< of open connections
-  std::map<ConnectionId, NodeId> calls_;    ///< of connections that are not open yet
+  std::map<ConnectionId, NodeId> node_of_;  ///< by open connection
+  std::map<ConnectionId, NodeId> calls_;    ///< the called node, by connection that is not open yet
   std::map<NodeId, Time> call_again_at_;
   std::map<NodeId, std::string> call_errors_;  ///< why the last call of a member failed
   Time until_{0};

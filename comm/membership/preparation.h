@@ -28,8 +28,8 @@ class Preparation {
   void prepared(MemberRecord& member, const std::vector<Fact>& facts);
   /// The host has received the in-memory checkpoint of a worker.
   void fetched();
-  /// `checkpoint_holder`, the worker that was asked for its in-memory checkpoint, has been silent
-  /// for `quiet`.
+  /// Stops waiting for the in-memory checkpoint of `checkpoint_holder`, which has sent nothing for
+  /// `quiet`. Requests the next best one, or continues without.
   void give_up_fetch(const MemberRecord& checkpoint_holder, Time quiet);
   /// A worker is connected to its partners of the link measurement.
   void met(MemberRecord& member);

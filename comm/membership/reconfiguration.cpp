@@ -164,8 +164,8 @@ void Reconfiguration::continue_when_all_left() {
   publish_(left, joined, step);
 }
 
-/// The step is known only after the host has read a checkpoint, because the last checkpoint may be
-/// damaged.
+/// Requests the host to read the last checkpoint, unless it is already reading. The step of the
+/// next view is known only afterwards, because the last checkpoint may be damaged.
 void Reconfiguration::restore() {
   if (reading_) return;
   reading_ = true;

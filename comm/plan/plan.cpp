@@ -15,7 +15,7 @@ namespace poseidon::comm {
 namespace {
 
 constexpr auto kBytesPerFloat = static_cast<double>(sizeof(float));
-/// The limit for the fullest server's elements over the mean of all servers.
+/// Limit on the ratio of the fullest server's elements to the mean of all servers.
 constexpr double kEvenEnough = 1.1;
 /// Steps whose times differ by a smaller fraction are equally fast.
 constexpr double kAsFast = 1e-9;

@@ -89,7 +89,7 @@ struct Piece {
 /// The unit of data that one server sums: its pieces one after another, in fp32.
 struct Chunk {
   uint32_t server = 0;
-  uint32_t key = 0;  ///< index of its first layer in the forward pass: its priority
+  uint32_t key = 0;  ///< index of its first layer in Plan::layers; the lowest key is sent first
   std::vector<Piece> pieces;
   int64_t elements() const;
   bool operator==(const Chunk&) const = default;
@@ -139,8 +139,8 @@ Assignment assignment_of(const PlanRequest& request);
 /// the same `servers_apart`. Each worker must also have a logical shard for each of its devices.
 bool keeps_assignment(const PlanRequest& request, const Plan& earlier);
 
-/// Makes the plan for a request. Throws ConfigError for an impossible one (a forced "sfb" for a
-/// layer without factors).
+/// Makes the plan for a request. Throws ConfigError if the request forces "sfb" for a layer without
+/// factors, or lacks a measurement for Policy::kTime.
 Plan make_plan(const PlanRequest& request);
 
 /// Makes the plan for `request` with the schemes, the policy and the known link values of an

@@ -42,7 +42,8 @@ struct SimulatedConnection {
   std::array<bool, 2> stalled{};  ///< by end: a packet was lost, so nothing more arrives
   /// By end. No later frame arrives before this time, so frames stay in order.
   std::array<Time, 2> last_arrival{};
-  /// Each end's sender on the link of its host; nullopt: the connection crosses no link.
+  /// Each end's sender on the link of its host; nullopt: the connection is within a host, or links
+  /// have no rate limit.
   std::optional<std::array<HostLink::Sender, 2>> senders;
 };
 

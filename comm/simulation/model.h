@@ -26,7 +26,7 @@ class ComputeModel {
   /// Writes rows of a layer's factor, for consecutive samples of the global batch from `first` on.
   void factor(uint64_t step, uint32_t layer, uint32_t which, uint64_t first,
               std::span<float> out) const;
-  /// Writes the gradients of weight and bias from all rows to `sums`.
+  /// Computes the sums of the gradients of weight and bias from the factors of all samples.
   void rebuild(uint32_t layer, std::span<const float> deltas, std::span<const float> activations,
                std::vector<std::vector<float>>& sums) const;
   static void update(std::span<const float> value, std::span<const float> sum,

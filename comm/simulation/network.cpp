@@ -160,7 +160,7 @@ void SimulatedNetwork::open(uint32_t link) {
 void SimulatedNetwork::close(uint32_t link, int closer, const char* why, bool tell_closer) {
   SimulatedConnection& connection = state_.connections[link];
   if (connection.closed) return;
-  // Frames sent before are still delivered; the close event follows them.
+  // Frames that have left their host are still delivered; the close event follows them.
   if (closer >= 0) traffic_.drop_bulk(closer, link);
   for (size_t end = 0; end < 2; ++end) {
     if (connection.node[end] < 0 || (end == 1 && !connection.open)) continue;

@@ -211,7 +211,8 @@ void SimulatedTraining::end_after(int64_t step, StepLimit::Next then) {
 
 // ---- sums and updates
 
-/// As TrainingLoop::open_gate, but without blocking: returns false if a sum has not arrived.
+/// Makes due updates until the layer's gate is open. Returns false if a sum that the gate needs has
+/// not arrived. TrainingLoop::open_gate waits for the sum instead.
 bool SimulatedTraining::open_gate(uint32_t layer) {
   while (!machine_.open(layer)) {
     const std::optional<size_t> due = machine_.due(layer);

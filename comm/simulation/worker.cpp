@@ -169,7 +169,7 @@ void SimulatedWorker::stop(bool alone) {
   training_.go_to(training_.machine().complete(), std::nullopt);
   if (over_) return;
   if (!alone) return member_.coordinator().stopped(training_.machine().complete());
-  over_ = true;  // a local child writes its checkpoint here
+  over_ = true;  // a real worker that the coordinator started locally writes a checkpoint here
   member_.leave();
 }
 

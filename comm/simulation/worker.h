@@ -56,10 +56,9 @@ class SimulatedWorker final : public MemberHost {
   Member member_;
   SimulatedReplica replica_;
   SimulatedTraining training_;
-  // State of a view.
-  const Plan* plan_ = nullptr;
-  bool has_values_ = false;  ///< has initial values, or values from another worker
-  uint32_t stops_ = 0;       ///< how often it has stopped computing
+  const Plan* plan_ = nullptr;  ///< of the current view
+  bool has_values_ = false;     ///< has initial values, or values from another worker
+  uint32_t stops_ = 0;          ///< how often it has stopped computing
   bool stopped_ = false;
   uint32_t checkpoints_sent_ = 0;
   bool over_ = false;

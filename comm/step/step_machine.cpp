@@ -42,7 +42,7 @@ void StepMachine::updated(size_t layer) {
   layers_[layer].has_older = true;
 }
 
-/// The number of steps whose updates a layer must have made by now.
+/// The number of steps whose updates a layer must have made before its gate opens.
 int64_t StepMachine::goal(size_t layer) const {
   const int64_t contributed = done_ + (layers_[layer].contributed ? 1 : 0);
   return contributed - staleness_ - (mutated(Mutation::kEarlyGate) ? 1 : 0);

@@ -27,7 +27,8 @@ void EgressScheduler::remove(Sender sender) {
 void EgressScheduler::want(Sender sender, Priority priority, uint64_t bytes) {
   Connection& wanting = connections_[sender];
   wanting.wanted = bytes;
-  if (wanting.ticket != 0 && wanting.priority == priority) return;  // keeps its position
+  if (wanting.ticket != 0 && wanting.priority == priority)
+    return;  // keeps its position in the heap
   wanting.priority = priority;
   wanting.ticket = ++tickets_;
   Heap& heap = heap_of(wanting);

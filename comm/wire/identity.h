@@ -7,7 +7,7 @@
 
 #include "comm/wire/node.h"
 
-/// The identities of a connection's two ends. Each end proves its own (comm/wire/handshake.h).
+/// The identities of a connection's two ends, which the handshake proves (comm/wire/handshake.h).
 namespace poseidon::comm {
 
 /// The random identifier of a job, new for each run of a coordinator; zeros before a node has a

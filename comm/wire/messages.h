@@ -216,7 +216,7 @@ struct Lost {
   void describe(Fields& fields);
 };
 
-/// Coordinator to member: the job has failed; end it.
+/// Coordinator to member: the job has failed, or continues without this member. The member stops.
 struct Failed {
   static constexpr const char* kType = "failed";
   NodeFailure failure;

@@ -54,7 +54,8 @@ class SendBatch {
   }
   /// Adds a frame, and fills in the length and the seals of its header.
   void add(OutFrame frame, FrameSeal& seal);
-  /// The bytes that are not written yet, at most 2 x kMaxFrames spans. Valid until the next call.
+  /// The bytes that are not written yet, at most 2 x kMaxFrames spans. Valid until the batch
+  /// changes.
   std::span<const std::span<const std::byte>> pieces() const {
     return std::span(pieces_).subspan(next_);
   }
