@@ -29,7 +29,8 @@ class ServerShard {
   /// `plan` and `outlet` must outlive this object.
   ServerShard(const Plan& plan, uint32_t rank, const Options& options, Outlet& outlet);
 
-  /// The destination for the body of a contribution of `worker`.
+  /// Returns the destination for the body of a contribution of `worker`. Drops repeated and
+  /// outdated frames, and rejects a frame that does not match the plan.
   Destination destination(uint32_t worker, const FrameHeader& header);
   /// The body of an accepted frame has arrived.
   void received(uint32_t worker, const FrameHeader& header);

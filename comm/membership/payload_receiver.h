@@ -15,8 +15,8 @@ class PayloadReceiver {
 
   virtual Destination destination(NodeId from, const FrameHeader& header) = 0;
   virtual void received(NodeId from, const FrameHeader& header) = 0;
-  /// received() will not be called for the body for which destination() last returned memory: the
-  /// connection or the view ends.
+  /// received() will not be called for the body for which destination() last returned memory. The
+  /// reason: the connection or the view ends, or this member has reported a failure.
   virtual void forgotten(NodeId /*from*/) {}
   /// Names the item that this member now awaits from `node`, for messages: "the sum of \"conv1\" of
   /// step 12 from server 0". Returns "" if it awaits nothing from that node.

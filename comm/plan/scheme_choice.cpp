@@ -27,7 +27,8 @@ bool is_forced(const PlanRequest& request, const LayerTraffic& layer) {
          !layer.may_use_factors;
 }
 
-/// The scheme that the job or the network file requires, or else the scheme of Algorithm 1.
+/// The scheme that the job or the network file requires, or else the scheme that
+/// factors_are_chosen() selects.
 Scheme scheme_by_rule(const PlanRequest& request, const LayerTraffic& layer) {
   const Scheme no_factors = request.workers == 1 ? Scheme::kLocal : Scheme::kPs;
   if (layer.forced == SchemeRule::kSfb) return Scheme::kSfb;

@@ -142,7 +142,8 @@ struct Progress {
 /// Between checkpoints the tensors are compared in this many groups, one group at a time.
 inline constexpr int64_t kDigestTurns = 10;
 
-/// Worker to coordinator: checksums of its parameters and optimizer state after `step` steps.
+/// Worker to coordinator: checksums of its tensors after `step` steps. With kAll they include the
+/// sums in flight.
 struct Digest {
   static constexpr const char* kType = "digest";
   static constexpr int64_t kAll = -1;
