@@ -21,7 +21,8 @@ bool is_flag(const std::string& word) { return word.size() > 1 && word[0] == '-'
 /// Returns "--epochs" for "--epochs=3".
 std::string name_of_flag(const std::string& word) { return word.substr(0, word.find('=')); }
 
-/// Returns the value of a flag: the text after its "=", or the next argument.
+/// Returns the value of a flag: the text after its "=", or the next argument. Returns "" if the
+/// next argument is a flag or missing.
 std::string value_of_flag(const Words& words, size_t index) {
   const size_t equals = words[index].find('=');
   if (equals != std::string::npos) return words[index].substr(equals + 1);

@@ -59,7 +59,8 @@ trainer::JobSource source_of(const TrainOptions& options) {
       .use = options.action == Action::kPlan ? trainer::JobUse::kPlan : trainer::JobUse::kRun};
 }
 
-/// If --weights names a run directory, uses its newest checkpoint.
+/// Converts the command line's options to those of a run. If --weights names a run directory, the
+/// weights are its newest checkpoint.
 trainer::RunOptions run_options(const TrainOptions& options, Console& console,
                                 const std::atomic<bool>* stop = nullptr) {
   return {.output = options.output,
@@ -78,8 +79,9 @@ void print(const Json& result, bool as_json, void (*for_people)(const Json&)) {
   std::printf("%s\n", result.dump().c_str());
 }
 
-/// Returns the path of a result file: in the output folder, which is created, or <job name>.`name`
-/// in the working directory.
+/// Returns the path of a result file: `name` in the output folder, which is created. Without an
+/// output folder it is <job name>.<name> in the working directory. Throws ConfigError if the file
+/// exists, unless --force is set.
 std::filesystem::path result_file(const Job& job, const TrainOptions& options, const char* name) {
   const bool here = options.output.empty();
   const std::filesystem::path file =
@@ -124,7 +126,8 @@ void check_slots(const Job& job, const TrainOptions& options) {
                            "; add hosts or slots=N, or reduce --workers"));
 }
 
-/// Only daemons (--external) can join later.
+/// Throws ConfigError if the job expects later members but has no --external: only daemons can join
+/// later.
 void check_later_members(const Job& job, const TrainOptions& options) {
   const trainer::ClusterConfig& cluster = job.config.cluster;
   const auto refuse = [&](const char* key, auto got) {
@@ -197,7 +200,8 @@ Json extract(const Job& job, const TrainOptions& options, Console& console) {
                           result_file(job, options, "features.safetensors"), console);
 }
 
-/// Prints the scores of all readable images, then the errors of the unreadable images.
+/// Prints the scores of all readable images, then the errors of the unreadable images. Throws
+/// RunError if an image is unreadable.
 void classify(const Job& job, const TrainOptions& options, Console& console) {
   const Json result = trainer::classify(job, run_options(options, console),
                                         {options.images.begin(), options.images.end()}, console);
@@ -224,9 +228,9 @@ bool computes_here(const Job& job, const TrainOptions& options) {
   return options.action != Action::kTrain || trains_here(job, options);
 }
 
-/// With more threads than cores, the process may exceed its thread limit. OpenMP's library would
-/// then end the process without naming the setting. Therefore starts these threads once, as a
-/// trial.
+/// Throws ConfigError if this process cannot start as many threads as the job requests. Tests this
+/// only for more threads than cores, by starting them once. Otherwise OpenMP's library would end
+/// the process without naming the setting.
 void check_threads(const Job& job) {
   const int64_t wanted = job.config.device.threads;
   if (wanted <= available_cores()) return;

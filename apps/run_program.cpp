@@ -34,7 +34,8 @@ void raise_limit_of_files() {
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/// A full disk is detected at the latest when buffers are flushed.
+/// Flushes standard output. Throws RunError if output could not be written, for example to a full
+/// disk.
 void write_out_standard_output() {
   errno = 0;
   std::cout.flush();

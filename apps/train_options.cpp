@@ -267,8 +267,8 @@ void check_cluster_arguments(const Arguments& arguments) {
         "poseidon-train starts use a random secret and no certificates");
 }
 
-/// Returns the job's key for a flag of another program, or a replacement for a flag that this
-/// program lacks.
+/// Returns a replacement for a flag that this program lacks: "--set KEY=VALUE" if the flag
+/// resembles a key of the job, advice for --quiet and --verbose, or "".
 std::string advice_on_flag(const std::string& flag, const std::string& value) {
   if (flag == "-q" || flag == "--quiet")
     return "2>/dev/null (messages go to standard error, results to standard output)";

@@ -28,7 +28,7 @@ enum class Action : int {
 /// The arguments of poseidon-train's command line.
 struct TrainOptions {
   Action action = Action::kTrain;
-  std::filesystem::path config;        ///< the job file; with --resume RUN_DIR: the run's job file
+  std::filesystem::path config;        ///< the job file; default with --resume: the run's job file
   std::vector<std::string> overrides;  ///< --set, and the flags that stand for a --set
   std::filesystem::path output, resume, weights;
   bool replan = false;

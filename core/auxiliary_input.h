@@ -15,7 +15,7 @@ namespace poseidon {
 /// for example the camera position. It is a named input of the network.
 struct AuxiliaryInput {
   std::string name;
-  std::vector<int64_t> extents;  ///< of one sample: {channels, height, width}, or {values}
+  std::vector<int64_t> extents;  ///< extents of one sample: {channels, height, width}, or {values}
 
   Shape shape() const { return Shape(extents); }
   /// Shape for a batch: (n, c, h, w) or (n, values).
@@ -39,9 +39,9 @@ struct AuxiliaryInputError {
   std::string pointer, message;
   explicit operator bool() const { return !message.empty(); }
 };
-/// Checks a list of auxiliary inputs. A name consists of letters, digits, "_" and "-", occurs once,
-/// and is neither "input" nor "label". A shape has one extent or three. All shapes together have
-/// fewer than 2^28 values. There are at most 256 inputs.
+/// Checks a list of auxiliary inputs. Returns an empty error if it is valid. A name has 1 to 100
+/// letters, digits, "_" or "-", occurs once, and is neither "input" nor "label". A shape has one
+/// extent or three. All shapes together have fewer than 2^28 values. There are at most 256 inputs.
 AuxiliaryInputError first_error_in(std::span<const AuxiliaryInput> extras);
 
 }  // namespace poseidon

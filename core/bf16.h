@@ -13,7 +13,8 @@ class Bf16 {
  public:
   Bf16() = default;
   constexpr Bf16(float value) : bits_(rounded(std::bit_cast<uint32_t>(value))) {}
-  /// Assigns directly, not through a temporary Bf16: GCC 12 does not vectorize loops that copy one.
+  /// Assigns directly, not through a temporary Bf16: GCC 12 does not vectorize loops that copy a
+  /// temporary.
   constexpr Bf16& operator=(float value) {
     bits_ = rounded(std::bit_cast<uint32_t>(value));
     return *this;

@@ -16,8 +16,9 @@ class Buffer {
   using Release = std::function<void(void* data, size_t bytes)>;
 
   Buffer() = default;
-  /// Allocates host memory: 64-byte aligned and zeroed. Large buffers use huge pages. Throws
-  /// OutOfMemory; its message contains `purpose`, for example "gradients".
+  /// Allocates host memory: 64-byte aligned and zeroed. Buffers of 8 MiB or more use huge pages.
+  /// Allocates nothing for 0 bytes. Throws OutOfMemory; its message contains `purpose`, for example
+  /// "gradients".
   explicit Buffer(size_t bytes, std::string_view purpose = "a buffer");
   /// Owns memory that a device allocated.
   Buffer(void* data, size_t bytes, Release release)

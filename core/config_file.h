@@ -20,7 +20,7 @@ Json read_config(const std::filesystem::path& path);
 
 /// Returns the key that `given` most likely means, or "" if none is similar. Tries in this order:
 /// * a key with these initials ("lr" for "learning_rate"),
-/// * the key at the smallest edit distance, if nearest() accepts this distance,
+/// * the key at the smallest edit distance, if nearest() (core/json.h) accepts this distance,
 /// * the key with the largest fraction of common words ("batch_size" for "global_batch"). The words
 ///   of a key are joined by `_`. Words of fewer than four letters do not count.
 std::string nearest_key(std::string_view given, const std::vector<std::string>& keys);

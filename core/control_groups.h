@@ -6,7 +6,8 @@
 
 namespace poseidon {
 
-/// A control group (cgroup) that contains this process. Its file names depend on the version.
+/// A control group (cgroup) that contains this process. The version determines the names of the
+/// files in `folder`.
 struct ControlGroup {
   std::filesystem::path folder;
   int version = 2;

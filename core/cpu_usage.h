@@ -18,7 +18,8 @@ class CpuUsageMeter {
   explicit CpuUsageMeter(std::filesystem::path root = "/");
 
   /// The use since the last call, or since construction. Returns nothing if the system does not
-  /// report it, or if the interval is too short: the system counts in hundredths of a second.
+  /// report it, or if the number of allowed cores has changed. Also returns nothing if the interval
+  /// is too short: the system counts in hundredths of a second.
   std::optional<CpuUsage> since_last();
 
  private:

@@ -64,12 +64,12 @@ class Timestamp {
 /// An additional stream for work that runs concurrently with computation. Work in one stream is
 /// done in order.
 enum class DeviceStream : uint8_t {
-  kReceive,  ///< receives the next batch
-  kSend,     ///< sends values from the device to the host and the peers
-  kUpdate,   ///< receives values from the peers, and updates parameters
+  kReceive,  ///< copies the next batch from the host to the device
+  kSend,     ///< copies gradients and the net's results from the device to the host
+  kUpdate,   ///< copies sums from the host to the device, and updates parameters
 };
 
-/// Identifies a recurring piece of work among the recurring work of one owner.
+/// Identifies one kind of recurring work. Keys are unique within a GraphCapture.
 struct GraphKey {
   std::string_view what;         ///< a string literal: "forward"
   std::vector<int64_t> numbers;  ///< every value that the work depends on, addresses included
@@ -81,8 +81,8 @@ struct GraphKey {
 class GraphCapture {
  public:
   virtual ~GraphCapture() = default;
-  /// Issues the work that `work` issues. A device may record this work once. For an equal key the
-  /// device then issues the recorded work and does not call `work`. Therefore a key must always
+  /// Calls `work`, which issues the work of `key`. A device may record this work. For an equal key
+  /// it then issues the recorded work and does not call `work`. Therefore a key must always
   /// identify the same work on the same memory. The work must read values that change from step to
   /// step from device memory. The work may consist only of layers, updates and copies; `work` must
   /// not call other functions of Device.

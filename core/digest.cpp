@@ -67,14 +67,14 @@ uint32_t advance_words(uint32_t crc, const unsigned char* bytes, size_t count) {
   return crc;
 }
 
-/// x^n modulo the polynomial. As in a checksum, the highest bit is the lowest power.
+/// x^n modulo the CRC-32C polynomial. The highest bit of the result is the coefficient of x^0.
 constexpr uint32_t power_of_x(int n) {
   uint32_t value = 0x80000000u;
   for (; n > 0; --n) value = (value >> 1) ^ ((value & 1) != 0 ? 0x82F63B78u : 0u);
   return value;
 }
 
-/// Bytes folded at once: four vectors.
+/// Bytes folded at once: four vectors of 64 bytes.
 constexpr size_t kFoldBytes = 256;
 
 /// The factors that move the halves of a 128-bit value forward by kFoldBytes. Source: Gopal et al.,
@@ -85,8 +85,8 @@ constexpr int kFoldBits = 8 * static_cast<int>(kFoldBytes);
 constexpr int64_t kFoldLow = int64_t{power_of_x(kFoldBits + 32)} << 1;
 constexpr int64_t kFoldHigh = int64_t{power_of_x(kFoldBits - 32)} << 1;
 
-/// Folds `bytes` into kFoldBytes bytes that have the same checksum. `count` is a positive multiple
-/// of kFoldBytes.
+/// Reduces `bytes` to kFoldBytes bytes in `folded`. The CRC of `folded`, started from 0, equals the
+/// CRC of `bytes`, started from `crc`. `count` is a positive multiple of kFoldBytes.
 POSEIDON_WIDE_CARRYLESS void fold(uint32_t crc, const unsigned char* bytes, size_t count,
                                   unsigned char* folded) {
   const __m512i factors = _mm512_set4_epi64(kFoldHigh, kFoldLow, kFoldHigh, kFoldLow);

@@ -7,8 +7,9 @@
 
 namespace poseidon {
 
-/// The message for an exception. Poseidon's own errors keep their text; unknown exceptions are
-/// marked as internal errors.
+/// The message for an exception. ConfigError and RunError keep their text. Errors of the file
+/// system, refused resources and missing memory get a text for users. All other exceptions, such as
+/// LogicError, are marked as internal errors.
 std::string message_of(const std::exception_ptr& thrown);
 
 /// The exit code of a program that ends with this exception: 2 for ConfigError and file system

@@ -264,7 +264,7 @@ Json json_of(const Sides& sides) {
   return Json{sides.before[0], sides.after[0], sides.before[1], sides.after[1]};
 }
 
-/// Writes the object that a description describes: every key with its value.
+/// The visitor of write_fields().
 class FieldWriter final : public Fields {
  public:
   void boolean(std::string_view key, bool& value, std::string_view doc) override;
@@ -369,8 +369,7 @@ Json write_fields(const Describe& describe) {
 
 namespace {
 
-/// Generates the JSON Schema (draft 2020-12) of a description. Each key has its text as
-/// "description" and its default as "default".
+/// The visitor of schema_of().
 class FieldSchema final : public Fields {
  public:
   void boolean(std::string_view key, bool& value, std::string_view doc) override;

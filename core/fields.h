@@ -28,7 +28,7 @@ inline constexpr Range between(double minimum, double maximum) {
 enum class Presence : uint8_t { kOptional, kRequired };
 
 class Fields;
-/// Calls Fields for each key of one object.
+/// Calls a function of Fields for each key of one object.
 using Describe = std::function<void(Fields&)>;
 
 /// One form of an object. The value of its "type" key determines its other keys.
@@ -85,7 +85,9 @@ class Fields {
   /// exists, and writing omits the object if `*present` is false.
   virtual void object(std::string_view key, const Describe& describe, std::string_view doc,
                       Presence presence = Presence::kOptional, bool* present = nullptr) = 0;
-  /// A list of objects. `resize` is called with the number of elements, then `describe` for each.
+  /// A list of objects, which has `size` elements before the visit. `describe` describes the
+  /// element at an index. Reading first calls `resize` with the length of the JSON list. The schema
+  /// of an empty list also calls `resize`, because it needs one element.
   virtual void objects(std::string_view key, size_t size, const std::function<void(size_t)>& resize,
                        const std::function<void(Fields&, size_t)>& describe, std::string_view doc,
                        Presence presence = Presence::kOptional) = 0;
@@ -162,11 +164,14 @@ class FieldReader final : public Fields {
 /// Reads `object` with `describe` and rejects unknown keys.
 void read_fields(const Json& object, const JsonPath& place, const Describe& describe);
 
-/// Writes the object that `describe` describes: every key with its value.
+/// Writes the object that `describe` describes: every key with its value, except absent nested
+/// objects and null raw values.
 Json write_fields(const Describe& describe);
 
-/// The JSON Schema (draft 2020-12) of the object that `describe` describes. Each key has its text
-/// as "description" and its default as "default". The schema rejects unknown keys.
+/// The JSON Schema (draft 2020-12) of the object that `describe` describes. Each key has its
+/// `doc` as "description". An optional key has its default as "default", unless its value is an
+/// object, a list of objects, or raw. The schema rejects unknown keys except notes
+/// (core/config_file.h).
 Json schema_of(const Describe& describe);
 
 }  // namespace poseidon

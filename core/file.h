@@ -16,7 +16,7 @@
 /// of the function names another error.
 namespace poseidon {
 
-/// An open file descriptor. Move-only.
+/// Owns a file descriptor, and closes it when destroyed. Move-only.
 class Descriptor {
  public:
   Descriptor() = default;
@@ -91,7 +91,8 @@ class AtomicFile {
   void commit();
 
   const std::filesystem::path& path() const { return path_; }
-  /// The temporary file, which contains the bytes until commit().
+  /// The temporary file. It contains all written bytes only after sync() or write_at(). commit()
+  /// renames it.
   const std::filesystem::path& temporary() const { return temporary_; }
   /// The number of bytes passed to write() so far.
   uint64_t bytes() const { return bytes_; }

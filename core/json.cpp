@@ -93,7 +93,8 @@ std::string shortened(const std::string& message) {
   return message.substr(0, kMax - kEnd) + "..." + message.substr(message.size() - kEnd);
 }
 
-/// The position of the number that the message "number overflow parsing '1e999'" names.
+/// The position of the number that the message "number overflow parsing '1e999'" names; 0 if the
+/// message names none.
 size_t place_of_number(std::string_view json_text, const std::string& what) {
   const size_t begin = what.find('\''), end = what.rfind('\'');
   if (begin == end) return 0;

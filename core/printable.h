@@ -5,7 +5,6 @@
 
 namespace poseidon {
 
-/// Whether `raw` is valid UTF-8.
 bool is_utf8(std::string_view raw);
 
 /// `raw` as one line for a terminal or a log. Control characters, line separators, characters

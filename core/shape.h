@@ -33,14 +33,13 @@ class Shape {
   int64_t channels() const { return rank_ > 1 ? extents_[1] : 1; }
   int64_t height() const { return rank_ > 2 ? extents_[2] : 1; }
   int64_t width() const { return rank_ > 3 ? extents_[3] : 1; }
-  /// height * width
   int64_t area() const { return height() * width(); }
   /// Number of elements in one sample.
   int64_t sample_count() const { return channels() * area(); }
 
   bool operator==(const Shape&) const = default;
 
-  /// "3x224x224"
+  /// "3x224x224"; "scalar" for rank 0.
   std::string text() const;
 
  private:

@@ -1,5 +1,5 @@
-// poseidon-export-hdf5: writes the pixels and labels of a Poseidon dataset to an HDF5 file in the
-// format of Caffe's HDF5Data.
+// poseidon-export-hdf5: writes the pixels, labels and auxiliary inputs of a Poseidon dataset to an
+// HDF5 file in the format of Caffe's HDF5Data.
 
 #include <algorithm>
 #include <array>
@@ -66,7 +66,8 @@ std::vector<hsize_t> row_extents(hsize_t samples, const AuxiliaryInput& extra) {
   return extents;
 }
 
-/// Copies the values before it writes them, since the sample's memory may be unaligned.
+/// Writes each auxiliary input of a sample to its column. Copies the values first, since the
+/// sample's memory may be unaligned.
 void write_extras(const std::vector<AuxiliaryInput>& extras, const data::Sample& sample,
                   hsize_t row, std::vector<Column>& columns) {
   std::span<const std::byte> left = sample.extras;
@@ -116,7 +117,7 @@ void check_dataset(const data::Dataset& dataset) {
                       "set of images of one size; HDF5 stores them as one block");
 }
 
-/// Writes to a temporary file and renames it when it is complete.
+/// Writes a dataset to the new file `output`. A temporary file has the data until it is complete.
 void export_dataset(const data::DatasetConfig& config, const fs::path& output) {
   if (fs::exists(output)) throw ConfigError(output.string() + ": exists already");
   const auto dataset = as_config_error([&] { return data::open_dataset(config); });

@@ -1,5 +1,6 @@
 // poseidon-read-hdf5: reads the rows of the datasets "data" and "label" of an HDF5 file, in the
-// format of Caffe's HDF5Data. Further arguments name more datasets. Writes each row as a Datum.
+// format of Caffe's HDF5Data. Further arguments name datasets of auxiliary inputs. Writes each row
+// as a Datum.
 
 #include <algorithm>
 #include <array>
@@ -78,8 +79,8 @@ class Rows {
   }
 
  private:
-  /// Rejects a dataset whose values are in other files, since an untrusted file could name any
-  /// file.
+  /// Opens a dataset of integers or floats. Rejects links and datasets whose values are in other
+  /// files, since an untrusted file could name any file.
   static Handle open(const Handle& file, const std::string& name) {
     H5L_info_t link{};
     if (H5Lget_info(file.id(), name.c_str(), &link, H5P_DEFAULT) < 0)

@@ -22,7 +22,7 @@ std::span<const std::byte> bytes_of(const leveldb::Slice& slice) {
   return std::as_bytes(std::span(slice.data(), slice.size()));
 }
 
-/// Never closes the database: see make_read_only_env().
+/// Opens a database, which the caller must not close (readers/read_only_env.h).
 leveldb::DB& open_database(const std::string& path) {
   leveldb::Options options;
   options.env = poseidon::readers::make_read_only_env().release();

@@ -36,8 +36,8 @@ std::span<const std::byte> bytes_of(const MDB_val& value) {
   return {static_cast<const std::byte*>(value.mv_data), value.mv_size};
 }
 
-/// Sets the size of LMDB's memory map to the size of the file, since the size that the file states
-/// may be wrong.
+/// Opens a database: a folder with data.mdb, or a file. LMDB's memory map gets the size of the
+/// file, since the size that the file states may be wrong.
 std::unique_ptr<MDB_env, Close> open_environment(const std::string& path) {
   const bool folder = fs::is_directory(path);
   const fs::path file = folder ? fs::path(path) / "data.mdb" : fs::path(path);

@@ -19,7 +19,7 @@ enum class Precision : uint8_t {
 enum class Graphs : uint8_t {
   kNone,      ///< operation by operation each time
   kUsed,      ///< as a graph from the second time on
-  kCompared,  ///< as kUsed; each time compares the graph with the operations of `work`; for tests
+  kCompared,  ///< as kUsed; also checks each time that the operations are unchanged; for tests
 };
 
 struct Settings {

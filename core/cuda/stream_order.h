@@ -8,8 +8,8 @@
 
 namespace poseidon::cuda {
 
-/// A vector clock: for each stream, a number of operations. It describes the work that is done when
-/// a position in a stream is reached, or the work that is done according to the host's waits.
+/// A vector clock: for each stream, the number of its operations that are known to be done. The
+/// operations are done when an event is reached, or when the host has waited for them.
 class VectorClock {
  public:
   uint64_t of(size_t stream) const { return stream < counts_.size() ? counts_[stream] : 0; }

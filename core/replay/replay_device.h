@@ -26,8 +26,9 @@ class ReplayDevice final : public Device {
   Event record() override { return {}; }
   int threads() const override { return 1; }
 
-  /// Does work that takes a specified time in total, the run time of `action` included. If a sleep
-  /// ends late by at most kCatchUp (replay_device.cpp), the next work is shorter by this delay.
+  /// Does work that takes a specified time in total, the run time of `action` included. The time
+  /// starts at the end of the previous work, if that was at most 0.3 ms ago (kCatchUp). Thus late
+  /// wake-ups do not accumulate. Otherwise the time starts now.
   template <class Action>
   void work(double milliseconds, Action action) {
     begin(milliseconds);

@@ -26,8 +26,8 @@ class TaskThread {
   void run_after(std::shared_ptr<const StreamPoint> point, std::function<void()> task);
   /// Runs all submitted tasks, and ends the thread.
   void end();
-  /// If failed work or a task has ended the thread early, throws that exception. After such an
-  /// exception, no further task runs.
+  /// Throws the exception of the first task that failed, or of the failed work before a task. After
+  /// such a failure, no further task runs. Does nothing without a failure.
   void rethrow_failure();
 
  private:
