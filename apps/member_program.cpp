@@ -159,7 +159,8 @@ std::string with_any_port(const std::string& address) {
   return comm::to_string({.host = comm::parse_address(address).host, .port = 0});
 }
 
-/// Runs a worker, and its server in a separate thread.
+/// Runs a worker in this thread, and the server of --server-listen in another thread. Returns the
+/// exit code.
 int run_node(const char* name, const Arguments& arguments, OneJob one_job) {
   const auto part = [&](const MemberOptions& options, OneJob job, const std::string& who) {
     try {

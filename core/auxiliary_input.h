@@ -30,7 +30,7 @@ int64_t count_of(std::span<const AuxiliaryInput> extras);
 /// "pose 6, depth 1x28x28"; "none" if the list is empty.
 std::string text_of(std::span<const AuxiliaryInput> extras);
 
-/// Describes a list of objects with the keys "name" and "shape".
+/// Describes the value of `key`: a list of objects with the keys "name" and "shape".
 void describe_auxiliary_inputs(Fields& fields, std::string_view key,
                                std::vector<AuxiliaryInput>& extras, std::string_view doc);
 

@@ -30,7 +30,8 @@ class Event {
     /// Blocks until the event is reached.
     virtual void wait() const = 0;
     /// Runs `task` after the event is reached: at once in the caller, or later in a thread of the
-    /// device.
+    /// device. If the work before the event fails, the device may discard `task`. Then the next
+    /// record() throws.
     virtual void then(std::function<void()> task) const = 0;
   };
 

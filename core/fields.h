@@ -168,10 +168,9 @@ void read_fields(const Json& object, const JsonPath& place, const Describe& desc
 /// objects and null raw values.
 Json write_fields(const Describe& describe);
 
-/// The JSON Schema (draft 2020-12) of the object that `describe` describes. Each key has its
-/// `doc` as "description". An optional key has its default as "default", unless its value is an
-/// object, a list of objects, or raw. The schema rejects unknown keys except notes
-/// (core/config_file.h).
+/// The JSON Schema (draft 2020-12) of the object that `describe` describes. Each key has its `doc`
+/// as "description". An optional key has its default as "default", unless its value is an object, a
+/// list of objects, or raw. The schema rejects unknown keys except notes (core/config_file.h).
 Json schema_of(const Describe& describe);
 
 }  // namespace poseidon

@@ -35,7 +35,7 @@ std::string limit_text(int reason) {
   return text(" (the limit, ulimit -f, is ", bytes_text(limit.rlim_cur), ")");
 }
 
-/// Reports that operation `what` on `path` failed. errno has the reason.
+/// Throws RunError: `path` cannot be `what`, such as "read". errno has the reason.
 [[noreturn]] void fail_run(const fs::path& path, const char* what) {
   const int reason = errno;
   throw RunError(

@@ -30,8 +30,8 @@ void choose_isa(std::string_view name);
 /// Whether isa() is the best instruction set of this build that the processor supports.
 bool isa_is_best();
 
-/// Whether 512-bit carry-less multiplication may be used (AVX-512 with VPCLMULQDQ, which is in none
-/// of the x86-64 levels).
+/// Whether the processor has 512-bit carry-less multiplication, and isa() permits AVX-512. Requires
+/// VPCLMULQDQ, which is in none of the x86-64 levels.
 bool has_wide_carryless();
 /// Marks functions that run only if has_wide_carryless() is true.
 #define POSEIDON_WIDE_CARRYLESS [[gnu::target("avx512f,avx512bw,vpclmulqdq")]]

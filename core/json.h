@@ -37,8 +37,8 @@ Json read_json(const std::filesystem::path& path);
 /// A value for a message: compact JSON, at most 60 characters.
 std::string shown(const Json& value);
 
-/// The candidate with the smallest edit distance to `given`. Returns "" if this distance exceeds 2
-/// and a third of the length of `given`.
+/// The candidate with the smallest edit distance to `given`. Returns "" if this distance exceeds
+/// the larger of 2 and a third of the length of `given`.
 std::string nearest(std::string_view given, const std::vector<std::string>& candidates);
 
 /// "; did you mean \"kernel\"?", or "" if no candidate is similar.

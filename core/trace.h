@@ -49,8 +49,8 @@ class TraceRecorder {
   /// Adds a span. If the ring is full, overwrites the oldest span.
   void add(const Span& span);
 
-  /// The spans from `first_step` on, in the order of add(). Omits each step up to the
-  /// newest step that lost a span in the ring, because such steps are incomplete.
+  /// The spans from `first_step` on, in the order of add(). Omits each step up to the newest step
+  /// that lost a span in the ring, because such steps are incomplete.
   std::vector<Span> spans(int64_t first_step) const;
 
  private:

@@ -23,7 +23,8 @@ struct WireField {
 /// nested deeper than 16.
 class WireMessage {
  public:
-  /// The outermost message: a complete file. `file` must outlive this object.
+  /// The outermost message: a complete file with name `file`. Both arguments must outlive this
+  /// object.
   WireMessage(std::span<const std::byte> bytes, const std::string& file);
   /// The message in the value of a field. Throws ConfigError if the field's type is not kBytes.
   WireMessage(const WireMessage& outer, const WireField& field);

@@ -13,9 +13,9 @@ namespace poseidon::cpu {
 /// layers of a net share one device.
 class CpuDevice : public Device {
  public:
-  /// `threads` 0: all cores that the system allows (core/cores.h). Sets the size of the
-  /// calling thread's OpenMP team. `activations`: storage type of activations in layers that
-  /// support several types.
+  /// `threads` 0: all cores that the system allows (core/cores.h). Sets the size of the calling
+  /// thread's OpenMP team. `activations`: storage type of activations in layers that support
+  /// several types.
   explicit CpuDevice(int threads, DataType activations = DataType::kFp32);
 
   dnnl::engine& engine() { return engine_; }

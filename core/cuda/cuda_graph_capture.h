@@ -9,8 +9,8 @@ namespace poseidon::cuda {
 
 /// Issues recurring GPU work. The first time, it issues the operations one by one, because
 /// libraries load code and allocate memory when they are first called. From the second time on, it
-/// issues them as a graph. If CUDA refuses to make the graph, it warns and always issues this work
-/// one by one.
+/// issues them as a graph. If CUDA refuses to make a graph, it always issues this work one by one,
+/// and warns at the first refusal.
 class CudaGraphCapture final : public GraphCapture {
  public:
   explicit CudaGraphCapture(CudaDevice& device)

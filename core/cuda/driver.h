@@ -65,7 +65,8 @@ class Driver {
   /// the graph, and OutOfMemory. The stream can be used afterwards.
   virtual std::shared_ptr<const Graph> make_graph(Stream stream, std::vector<GraphNode> nodes) = 0;
   virtual void issue(Stream stream, const std::shared_ptr<const Graph>& graph) = 0;
-  /// Returns an event at the end of all work issued to the stream so far.
+  /// Returns an event at the end of all work issued to the stream so far. If a task of the
+  /// stream (Event::Point::then) or the work before it failed, throws that exception.
   virtual std::shared_ptr<const StreamEvent> record(Stream stream) = 0;
   /// Returns a timestamp at the end of all work issued to the stream so far.
   virtual std::shared_ptr<const Timestamp> record_timestamp(Stream stream) = 0;

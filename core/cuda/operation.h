@@ -8,7 +8,7 @@ namespace poseidon::cuda {
 
 class BlockRunner;
 
-/// Receives the memory ranges that an operation accesses. Tests use it to find missing order
+/// Receives the memory ranges that an operation accesses. Tests use it to find missing waits
 /// between operations.
 class MemoryVisitor {
  public:

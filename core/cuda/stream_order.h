@@ -8,8 +8,8 @@
 
 namespace poseidon::cuda {
 
-/// A vector clock: for each stream, the number of its operations that are known to be done. The
-/// operations are done when an event is reached, or when the host has waited for them.
+/// A vector clock: for each stream, the number of its first operations that are done. It describes
+/// the work that precedes an event, or the work that the host has waited for.
 class VectorClock {
  public:
   uint64_t of(size_t stream) const { return stream < counts_.size() ? counts_[stream] : 0; }
