@@ -9,7 +9,7 @@
 namespace poseidon::data {
 
 /// Copies the auxiliary inputs (core/auxiliary_input.h) of samples into a batch, and defines their
-/// layout there. The batch stores one input after another, each with the values of all samples.
+/// layout there. The batch stores all samples' values of one input, then those of the next input.
 class AuxiliaryValues {
  public:
   /// `wanted`: the inputs that the network reads, in the order of the batch. Throws ConfigError if
@@ -23,17 +23,19 @@ class AuxiliaryValues {
     std::span<float> batch;          ///< all samples
     size_t sample = 0, samples = 0;  ///< index of the sample; number of samples in the batch
   };
+  /// Copies the values of `sample` to `place`.
   void put(const Sample& sample, const Place& place) const;
-  /// Writes zeros. Used for batch entries without a sample.
+  /// Sets the values at `place` to 0. Used for batch entries without a sample.
   void clear(const Place& place) const;
-  /// Applies mixup or CutMix: adds lambda times the values of `second_sample` to 1 - lambda times
-  /// the values at `place`.
+  /// Replaces each value x at `place` by (1 - lambda) * x + lambda * y, where y is the
+  /// corresponding value of `second_sample`. Used for both mixup and CutMix.
   void mix(const Sample& second_sample, double lambda, const Place& place) const;
 
  private:
   struct Part {
     size_t from = 0;  ///< offset in Sample::extras, in bytes
-    /// Floats per sample: of this input; of all inputs before it in the batch.
+    /// Number of floats per sample. `count`: in this input. `before`: in all inputs that precede
+    /// this input in the batch.
     size_t count = 0, before = 0;
   };
   std::span<const std::byte> bytes_of(const Part& part, const Sample& sample) const;

@@ -66,9 +66,9 @@ std::array<int64_t, 2> scaled_size(const TransformConfig& config, int64_t height
   return {scaled(height), scaled(width)};
 }
 
-/// Returns the first row or column of the crop, relative to the image without padding. `wanted` is
-/// the size of the crop on this axis, `extent` that of the image. The crop is centered if `random`
-/// is null.
+/// Returns the first row or column of the crop, relative to the scaled image without padding. It
+/// may be negative. `wanted` is the size of the crop on this axis, `extent` the size of the scaled
+/// image. The crop is centered if `random` is null.
 int64_t place(int64_t extent, int64_t wanted, int64_t padding, RandomStream* random) {
   const int64_t room = extent + 2 * padding - wanted;
   const int64_t offset =

@@ -14,19 +14,19 @@ namespace poseidon::data {
 /// scaled to scaled_height x scaled_width pixels. Output pixel (y, x) is pixel (top + y, left + x)
 /// of this scaled image. Output pixels outside the scaled image are black.
 struct CropPlan {
-  int64_t height = 0, width = 0;      ///< of the output
+  int64_t height = 0, width = 0;      ///< size of the output, in pixels
   double step_y = 1, step_x = 1;      ///< source pixels per scaled pixel
   double origin_y = 0, origin_x = 0;  ///< source position of the scaled image's top left corner
   int64_t scaled_height = 0, scaled_width = 0;
-  int64_t top = 0, left = 0;  ///< below 0: the output begins in the padding
-  Box used;                   ///< region of the source, in source pixels
+  int64_t top = 0, left = 0;  ///< in scaled pixels; below 0: the output begins in the padding
+  Box used;                   ///< region of the source that is scaled, in source pixels
 
   bool resized() const { return step_y != 1 || step_x != 1; }
 };
 
 /// Chooses the region of a height x width source that becomes the output. `random` is null in
-/// testing: the region is then the center. Throws ConfigError whose message begins with `name` if
-/// the source is too small for the crop.
+/// testing: the region is then the center. Throws ConfigError if the source, after resizing and
+/// padding, is smaller than the crop. The message begins with `name`.
 CropPlan plan_crop(const TransformConfig& config, int64_t height, int64_t width,
                    RandomStream* random, const SampleName& name);
 

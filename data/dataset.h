@@ -18,9 +18,9 @@ struct DatasetDescription {
   std::vector<std::string> classes;  ///< names; a label is an index into them
   bool floats = false;               ///< samples are SampleForm::kFloats
   Shape shape;  ///< channels, height, width if equal for all samples; else rank 0
-  /// SHA-256 as 64 hexadecimal digits. Covers the number of samples, the classes, and the index
-  /// (names, sizes, labels) or a record set's checksums. Copies of the same data have equal
-  /// fingerprints.
+  /// SHA-256 as 64 hexadecimal digits, equal for copies of the same data. Covers the number of
+  /// samples and the classes. Also covers, by dataset type, names, sizes and labels of image files,
+  /// labels alone, checksums of a record set, or parameters of generated data.
   std::string fingerprint;
   /// Auxiliary inputs: float tensors of each sample, in addition to its image and label.
   std::vector<AuxiliaryInput> extras;

@@ -122,7 +122,8 @@ void append_extra(const Datum::NamedValues& extra, std::vector<std::byte>& out) 
   append_bytes(kExtraField, message, out);
 }
 
-/// Returns the number of values of the datum's shape.
+/// Returns the number of values of the datum's shape. Throws CorruptSample if an extent is out of
+/// range.
 size_t values_of(const Datum& datum, const std::string& name) {
   const bool holds = datum.channels >= 1 && datum.channels <= kMaxChannels && datum.height >= 1 &&
                      datum.width >= 1 && datum.width <= kMaxImagePixels &&

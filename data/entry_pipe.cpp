@@ -88,7 +88,8 @@ bool EntryReader::next(std::string& key, std::vector<std::byte>& value) {
   return true;
 }
 
-/// Allocates memory as bytes arrive: the announced size may be wrong.
+/// Reads a value of `bytes` bytes. Allocates memory only as the bytes arrive, because the announced
+/// size may be wrong.
 void EntryReader::read_value(size_t bytes, std::vector<std::byte>& value) {
   constexpr size_t kStep = size_t{1} << 20;
   for (size_t done = 0; done < bytes;) {

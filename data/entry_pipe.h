@@ -20,17 +20,18 @@
 
 namespace poseidon::data {
 
-/// Size limits of an entry. Writer and reader reject larger entries.
+/// Limits on the bytes of one key and of one value. Writer and reader reject larger entries.
 inline constexpr uint32_t kMaxKeyBytes = 4096;
 inline constexpr uint32_t kMaxValueBytes = uint32_t{1} << 28;
 
-/// Writes entries through `write`, which must write all bytes of its span.
+/// Writes entries through `write`, which must write all bytes of its span. The caller adds entries
+/// in ascending order of keys and then calls finish(). The writer does not check the order.
 class EntryWriter {
  public:
   using Write = std::function<void(std::span<const std::byte>)>;
   /// `count`: number of entries; 0 if unknown.
   EntryWriter(Write write, uint64_t count);
-  /// Throws RunError if the entry exceeds the limits.
+  /// Throws RunError if the key is empty or the entry exceeds the limits.
   void add(std::span<const std::byte> key, std::span<const std::byte> value);
   void finish();
 
@@ -43,10 +44,11 @@ class EntryWriter {
 class EntryReader {
  public:
   using Read = std::function<void(std::span<std::byte>)>;
-  /// Throws RunError if the input does not begin with the expected magic.
+  /// Reads the beginning. Throws RunError if the magic is wrong or the count is 2^63 or more.
   explicit EntryReader(Read read);
   /// Number of entries announced at the beginning; 0 if unknown before the end.
   uint64_t count() const { return count_; }
+  /// Number of entries that next() has read.
   uint64_t done() const { return done_; }
   /// Reads the next entry and returns true. Returns false at the end. Throws RunError if the input
   /// is damaged.

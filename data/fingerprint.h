@@ -11,8 +11,8 @@
 
 namespace poseidon::data {
 
-/// Hashes the data that identify a dataset. The hashed bytes include the lengths of strings and
-/// lists, so different data never have the same bytes.
+/// Hashes the data that identify a dataset. Also hashes the length of each string, so that "ab",
+/// "c" and "a", "bc" have different hashes.
 class Fingerprint {
  public:
   void add(uint64_t number) {
@@ -28,8 +28,8 @@ class Fingerprint {
     add(parts.size());
     for (const std::string& part : parts) add(part);
   }
-  /// Adds nothing if the list is empty. So a dataset without auxiliary inputs keeps the fingerprint
-  /// that it had before auxiliary inputs were supported.
+  /// Adds the names and extents of the inputs. Adds nothing if the list is empty, so that datasets
+  /// without auxiliary inputs keep the fingerprints of earlier versions.
   void add(const std::vector<AuxiliaryInput>& extras) {
     for (const AuxiliaryInput& extra : extras) {
       add(extra.name);

@@ -21,7 +21,7 @@ using ByteSink = std::function<void(std::span<const std::byte>)>;
 /// than `most` bytes when decompressed.
 void inflate(const ByteSource& source, uint64_t most, const std::string& name,
              const ByteSink& sink);
-/// Decompresses data in memory, with the same limit and errors.
+/// Decompress data in memory, with the same limit and errors.
 void inflate(std::span<const std::byte> bytes, uint64_t most, const std::string& name,
              const ByteSink& sink);
 std::vector<std::byte> inflate(std::span<const std::byte> bytes, uint64_t most,

@@ -30,21 +30,23 @@ bool is_hidden(std::string_view name);
 /// "@eaDir". Such a folder is never part of a dataset, at any depth.
 bool is_system_folder(std::string_view name);
 
-/// The images that are not samples in a folder with one folder per class, or in an archive of such
-/// a folder: images of unsupported formats, and images outside of class folders. Also the system
-/// folders. remarks() reports all of these, because the user may have intended the images as
-/// samples.
+/// Counts the files that a dataset with one folder per class ignores:
+/// - images of unsupported formats in class folders
+/// - images of supported formats outside of class folders
+/// - system folders
+///
+/// remarks() reports them, because the user may have intended the images as samples.
 class IgnoredFiles {
  public:
   void add_other_image(const std::string& class_name, std::string_view file);
-  /// Counts an image that is not in a class folder.
+  /// Counts an image of a supported format that is not in a class folder.
   void add_outside_image() { ++outside_; }
   void add_system_folder(const std::string& path) { system_folders_.insert(path); }
 
   int64_t outside_images() const { return outside_; }
   /// Returns the counts of unsupported images of one class, such as ".webp 2, .tif 1"; "" for none.
   std::string other_images(const std::string& class_name) const;
-  /// Returns one sentence for each kind of ignored files.
+  /// Returns one sentence for each kind of ignored files; empty if no file was ignored.
   std::vector<std::string> remarks() const;
 
  private:

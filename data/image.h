@@ -14,12 +14,13 @@ inline bool begins_with(std::span<const std::byte> bytes, std::string_view magic
   return bytes.size() >= magic.size() && std::memcmp(bytes.data(), magic.data(), magic.size()) == 0;
 }
 
-/// Size limits of an image. The reader rejects a larger image before it allocates memory.
+/// Limits on the bytes of an image file and on height * width. Decoders reject a larger image
+/// before they allocate memory for its pixels.
 inline constexpr uint64_t kMaxEncodedBytes = uint64_t{64} << 20;
 inline constexpr int64_t kMaxImagePixels = int64_t{1} << 26;
-/// Limit for the size in a JPEG file. It is larger than kMaxImagePixels, because the JPEG decoder
-/// can decode a part of the image, or a smaller size. The decoded pixels are at most
-/// kMaxImagePixels.
+/// Limit on height * width in a JPEG header. It is larger than kMaxImagePixels, because the JPEG
+/// decoder can decode a part of the image, or a smaller size. The decoded part has at most
+/// kMaxImagePixels pixels.
 inline constexpr int64_t kMaxJpegPixels = int64_t{1} << 28;
 
 /// An image of 8-bit pixels, height x width x channels.
@@ -29,7 +30,8 @@ struct Image {
 
   const uint8_t* row(int64_t y) const { return pixels.data() + y * width * channels; }
   uint8_t* row(int64_t y) { return pixels.data() + y * width * channels; }
-  /// Changes the size. Reuses the memory if it is large enough.
+  /// Changes the size. Reuses the memory if it is large enough. The caller must then set all
+  /// pixels.
   void reshape(int64_t new_height, int64_t new_width, int64_t new_channels) {
     height = new_height;
     width = new_width;

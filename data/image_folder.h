@@ -33,7 +33,8 @@ struct ImageListing {
 ImageListing list_images(const std::filesystem::path& folder);
 
 /// Opens a folder that contains one folder per class. The classes are the sorted names of these
-/// folders. The samples are the image files in them, at any depth, sorted by name.
+/// folders. The samples are the image files in them, at any depth, sorted by class and name. Throws
+/// ConfigError if there is no such folder or no image, or for the reasons of list_images().
 std::unique_ptr<Dataset> open_image_folder(const std::string& folder);
 
 }  // namespace poseidon::data

@@ -24,7 +24,8 @@ std::vector<ListedImage> parse_image_list(std::string_view contents, const std::
 /// Returns the lines that are not blank, without leading and trailing blanks.
 std::vector<std::string> list_lines(std::string_view contents);
 
-/// Reads the whole text file. Throws ConfigError or RunError.
+/// Reads the whole text file. Throws ConfigError if it cannot be opened, RunError if it has more
+/// than 4 GiB or cannot be read.
 std::string read_list_file(const std::filesystem::path& path);
 
 /// Opens the images of a list file, in list order. Paths are relative to `root`. Throws ConfigError

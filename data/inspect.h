@@ -11,24 +11,25 @@
 
 namespace poseidon::data {
 
-/// Guesses the dataset type of `path` from the names of its files: "records", "mnist", "cifar10",
-/// "cifar100" or "images".
+/// Guesses the dataset type of the folder `path` from the names of its files: "records", "mnist",
+/// "cifar10" or "cifar100". Returns "images" if no known name exists.
 std::string guess_type(const std::string& path);
 
 struct Inspection {
   int64_t corrupt = 0;                    ///< the log names each corrupt sample
-  std::vector<int64_t> samples_of_class;  ///< without corrupt samples
+  std::vector<int64_t> samples_of_class;  ///< by label, without corrupt samples
 };
 
-/// Reads every sample and decodes every image.
+/// Reads every sample, decodes every image, and counts the samples of each class. Throws
+/// ConfigError for a dataset of floats.
 Inspection inspect(const Dataset& dataset, Log& log, const PackProgress& progress);
 
-/// Returns channels, height and width of all image files, read from their headers. Stops at the
-/// first difference and returns rank 0. Ignores files that are not images.
+/// Returns channels, height and width if they are equal for all image files, else rank 0. Reads
+/// only the headers. Ignores corrupt samples.
 Shape shape_of_all(const Dataset& dataset, const PackProgress& progress);
 
-/// Returns the mean of all samples, with 1 or 3 channels. Throws RunError if samples differ in
-/// size.
+/// Returns the mean of all samples at each pixel and channel, from 0 to 255. Throws RunError if
+/// samples differ in size or channels, ConfigError for a dataset of floats.
 FloatImage mean_image(const Dataset& dataset, const PackProgress& progress);
 
 }  // namespace poseidon::data

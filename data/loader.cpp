@@ -73,7 +73,9 @@ class SamplePreparer {
   };
 
   /// Fills `out` from sample `wanted`, or with OnError::kSkip from the next good sample. Returns
-  /// the index of the sample used. Throws CorruptSample, or RunError for errors outside the sample.
+  /// the index of the sample used, which `memory.sample` then contains. With OnError::kStop, throws
+  /// CorruptSample. Throws RunError after too many corrupt samples in a row, or for an error
+  /// outside the sample.
   int64_t prepare(OrderedSample wanted, const SampleOutput& out, Memory& memory) {
     int64_t index = wanted.index;
     const int64_t most = std::min<int64_t>(kMaxReplacements, dataset_.size());
@@ -93,7 +95,8 @@ class SamplePreparer {
   }
 
  private:
-  /// Returns the sample's error, or "" if it was prepared.
+  /// Prepares exactly this sample. Returns the error if the sample is corrupt, else "". With
+  /// OnError::kStop, throws the error.
   std::string try_prepare(OrderedSample at, const SampleOutput& out, Memory& memory) {
     try {
       prepare_exactly(at, out, memory);
@@ -105,9 +108,9 @@ class SamplePreparer {
     }
   }
 
-  /// The start of a run checks the configuration with the first sample. Therefore a later
-  /// ConfigError of dataset or transform, such as an image that is too small, is a defect of the
-  /// sample.
+  /// Prepares this sample or throws. Converts ConfigError to CorruptSample: a run checks the
+  /// configuration with the first sample before the loader starts. A later ConfigError, such as for
+  /// an image that is too small, is therefore a defect of the sample.
   void prepare_exactly(OrderedSample at, const SampleOutput& out, Memory& memory) {
     const auto name = [&] { return dataset_.name(at.index); };
     const SampleKey key{static_cast<uint64_t>(at.epoch), static_cast<uint64_t>(at.index)};
@@ -363,8 +366,9 @@ int64_t Loader::Ring::fill_sample(Slot& slot, int64_t i, SamplePreparer::Memory&
   return slot.indices[at] != wanted.index ? 1 : 0;
 }
 
-/// Mixes the prepared sample `at` of the slot with its second sample, if it has one. Overwrites
-/// `memory`. The label with the larger weight becomes the first label.
+/// Mixes the prepared sample `at` of the slot with its second sample, if it has one. Writes both
+/// labels and the weight of the second label. The label with the larger weight becomes the first
+/// label. Overwrites `memory`.
 void Loader::Ring::mix_sample(Slot& slot, size_t at, OrderedSample sample,
                               SamplePreparer::Memory& memory) {
   int32_t& label = slot.labels.as<int32_t>()[at];

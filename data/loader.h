@@ -30,7 +30,7 @@ struct BatchMemory {
   /// Allocates the memory of the batches; null: normal host memory.
   std::function<Buffer(size_t bytes, std::string_view purpose)> allocate = {};
   /// True: batches contain 8-bit pixels if the dataset stores pixels or images and
-  /// Transform::keeps_pixels() is true.
+  /// Transform::keeps_pixels() is true. In all other cases, batches contain floats.
   bool pixels = false;
 };
 
@@ -82,8 +82,9 @@ struct Batch {
 ///
 /// A sample is corrupt if its file is missing, damaged or unreadable, or if the dataset or the
 /// transform rejects it. With kStop, a corrupt sample stops the run. With kSkip, the next good
-/// sample in index order replaces it. The log names each corrupt sample once, and only the first
-/// 100.
+/// sample in index order replaces it. A run also stops after 1000 corrupt samples in a row, or if
+/// the dataset has no good sample. With kSkip, the log names each corrupt sample once, and only the
+/// first 100.
 ///
 /// With mixup or CutMix, the second sample is preprocessed exactly as when it is a first sample in
 /// the same epoch.
@@ -96,7 +97,7 @@ class Loader {
   ~Loader();
 
   /// Returns the bytes of memory for the prepared batches. Each has at most `samples` samples of
-  /// `values` floats, including auxiliary inputs.
+  /// `values` floats, including auxiliary inputs. `mixed`: with mixup or CutMix.
   static size_t bytes(int64_t samples, int64_t values, bool mixed,
                       int64_t ready_batches = LoaderOptions{}.ready_batches);
 
@@ -104,8 +105,8 @@ class Loader {
   /// here and in each later call: CorruptSample or another RunError, never ConfigError.
   const Batch& next();
 
-  /// Declares that the last returned batch is in use until `event`. The loader overwrites the
-  /// batch's memory only after the event.
+  /// Declares that the last returned batch is in use until `event`. The next call of next() first
+  /// waits for the event. The loader overwrites the batch's memory only after the event.
   void keep_until(Event event);
 
   /// Returns the number of steps in one pass over the dataset. The last step of a test pass may
@@ -114,7 +115,7 @@ class Loader {
   /// Returns the number of distinct corrupt samples so far, including those of batches prepared
   /// ahead.
   int64_t corrupt_samples() const;
-  /// Returns the seconds that next() has waited for batches so far.
+  /// Returns the seconds that next() has waited so far, for batches and for events of keep_until().
   double waited_seconds() const;
 
  private:

@@ -23,12 +23,12 @@ struct MixDecision {
 /// epoch and sample. Thread-safe.
 class Mixer {
  public:
-  /// For prepared samples of shape `output` (channels x height x width) of a dataset with `samples`
-  /// samples.
+  /// `output`: shape of prepared samples, channels x height x width. `samples`: number of samples
+  /// in the dataset.
   Mixer(const MixConfig& config, const Shape& output, uint64_t seed, int64_t samples)
       : config_(config), output_(output), seed_(seed), samples_(samples) {}
 
-  /// Returns nullopt if the sample is not mixed.
+  /// Chooses the second sample and its weight. Returns nullopt if the sample is not mixed.
   std::optional<MixDecision> draw(SampleKey key) const;
   /// Mixes `second_sample`, the values of the second sample, into `values`.
   void mix(const MixDecision& decision, std::span<const float> second_sample,

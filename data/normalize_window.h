@@ -13,11 +13,12 @@ template <class Value>
 struct PixelWindow {
   const Value* pixels = nullptr;  ///< height x width x channels
   int64_t height = 0, width = 0;
-  int64_t top = 0, left = 0;  ///< top left corner of the window; below 0: outside the pixels
+  int64_t top = 0, left = 0;  ///< the window's top left corner in `pixels`; below 0: outside
 };
 
-/// Writes the window as channels x out_height x out_width normalized floats. `mirror` swaps left
-/// and right. `normalization` determines the number of channels.
+/// Writes the window as channels x out_height x out_width normalized floats. Also normalizes the
+/// black values outside the pixels. `mirror` swaps left and right. `normalization` determines the
+/// number of channels.
 template <class Value>
 void normalize_window(const PixelWindow<Value>& window, const Normalization& normalization,
                       bool mirror, int64_t out_height, int64_t out_width, std::span<float> out);

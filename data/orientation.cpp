@@ -86,7 +86,8 @@ struct Steps {
   ptrdiff_t column = 0, row = 0;
 };
 
-/// Copies in squares for cache locality, since one of the two images is accessed across its rows.
+/// Fills `out` from a stored image. `first` is the stored pixel of output pixel (0, 0). Copies in
+/// squares for cache locality, because `steps` may cross the rows of the stored image.
 template <int kChannels>
 void copy_turned(const uint8_t* first, Steps steps, Image& out) {
   constexpr int64_t kSquare = 32;

@@ -13,8 +13,8 @@ namespace poseidon::data {
 /// Whether to apply the EXIF orientation of a JPEG file to its image.
 enum class OrientationRule : int { kApply, kIgnore };
 
-/// The operation that makes a stored image upright. First it reverses rows and columns of the
-/// stored image, then it exchanges rows and columns (transpose).
+/// The operation that makes a stored image upright. First it reverses the order of the rows, of the
+/// columns, or of both. Then, if `exchanges` is true, it exchanges rows and columns (transpose).
 struct OrientationTransform {
   bool reverses_rows = false, reverses_columns = false, exchanges = false;
 
@@ -26,9 +26,9 @@ OrientationTransform orientation_transform_of(int orientation);
 
 /// The orientation that a JPEG file stores, and the position of its two bytes in the file.
 struct OrientationTag {
-  int orientation = 1;  ///< 1 to 8
-  size_t at = 0;
-  bool big_endian = false;
+  int orientation = 1;      ///< 1 to 8
+  size_t at = 0;            ///< byte offset in the file
+  bool big_endian = false;  ///< byte order of the two bytes
 };
 
 /// Finds the orientation in the EXIF segment of a JPEG file: TIFF tag 0x0112 of the first

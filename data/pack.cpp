@@ -21,7 +21,8 @@ class Packer {
  public:
   explicit Packer(const PackOptions& options) : options_(options) {}
 
-  /// Afterwards, `sample.bytes` is unchanged, or points into the sample or the packer.
+  /// Shrinks, decodes or encodes the sample as the options require. Afterwards, `sample.bytes` is
+  /// unchanged, or points into the sample or the packer.
   void prepare(const std::string& name, Sample& sample) {
     if (sample.form == SampleForm::kEncoded) return prepare_file(name, sample);
     if (wants_shrinking(sample.height, sample.width)) shrink_pixels(name, sample);
@@ -50,7 +51,8 @@ class Packer {
       sample.bytes = sample.storage;
     } else if (header.format == ImageFormat::kJpeg &&
                options_.orientation == OrientationRule::kIgnore) {
-      sample.storage = without_orientation(sample.bytes);  // else decoders of the record apply it
+      // Readers of the record set apply an orientation in the file, so it is set to upright.
+      sample.storage = without_orientation(sample.bytes);
       sample.bytes = sample.storage;
     }
   }
@@ -107,7 +109,8 @@ class Labels {
       wanted_.push_back(std::ranges::find(given_, name) - given_.begin());
   }
 
-  /// Throws ConfigError if the label is not among the given classes.
+  /// Returns the record set's label for the input's `label`. Throws ConfigError if the class is not
+  /// among the classes from the user.
   int32_t of(int32_t label, const std::string& name) {
     if (given_.empty()) {
       highest_ = std::max(highest_, label);

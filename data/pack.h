@@ -35,11 +35,11 @@ struct PackOptions {
   /// Class names; empty: the input's names, or as many numbers as the labels need.
   std::vector<std::string> classes;
   uint64_t shard_bytes = uint64_t{1} << 30;
-  int64_t resize_short = 0;  ///< shrinks the shorter side of larger images to this length; 0: off
+  int64_t resize_short = 0;  ///< shrink larger images to this shorter side, in pixels; 0: off
   OrientationRule orientation = OrientationRule::kApply;
   int quality = 92;           ///< JPEG quality of images that are encoded again, 1 to 100
   bool decode = false;        ///< store pixels instead of image files
-  bool check_images = false;  ///< decodes images that are stored unchanged, to find damage
+  bool check_images = false;  ///< also decode images that are stored unchanged, to find damage
   std::optional<uint64_t> shuffle_seed;  ///< none: not shuffled
   OnError on_error = OnError::kStop;
 };
@@ -51,7 +51,7 @@ struct PackReport {
 };
 
 /// Guesses the type of an input from its name, from the files in a folder, or from the first line
-/// of a .txt file. Throws ConfigError if a .txt file cannot be opened.
+/// of a .txt file. Never returns kWebDataset. Throws ConfigError if a .txt file cannot be opened.
 PackType guess_pack_type(const std::filesystem::path& input);
 
 /// Called after each sample. `done` is the number of samples done. `all` is the total number; 0 if
@@ -62,7 +62,8 @@ using PackProgress = std::function<void(int64_t done, int64_t all)>;
 /// exception, no files remain.
 PackReport pack_samples(const PackOptions& options, Log& log, const PackProgress& progress);
 
-/// Writes a dataset of 8-bit pixels as a record set.
+/// Writes a dataset of 8-bit pixels as a record set, in index order. After an exception, no files
+/// remain.
 PackReport pack_dataset(const Dataset& dataset, const std::filesystem::path& output,
                         uint64_t shard_bytes, const PackProgress& progress);
 

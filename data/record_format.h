@@ -26,7 +26,8 @@ struct ShardHeader {
   uint32_t extra_bytes = 0;  ///< size of the auxiliary inputs in each record; 0: version 1
 };
 
-/// An entry of the index of a shard: position and form of one record.
+/// An entry of the index of a shard: position and form of one record. `crc` covers the record's
+/// name, payload and auxiliary inputs.
 struct RecordEntry {
   uint64_t offset = 0;
   uint32_t payload_bytes = 0;
@@ -49,6 +50,7 @@ void append(const RecordEntry& entry, std::vector<std::byte>& out);
 /// Decodes an entry of kIndexEntryBytes bytes. Accepts any bytes; `form` may be an unknown value.
 RecordEntry decode_entry(std::span<const std::byte> bytes);
 
+/// A shard as the manifest lists it. `checksum` is the CRC-32C of the shard's header.
 struct ManifestShard {
   std::string file;
   int64_t records = 0, bytes = 0, checksum = 0;

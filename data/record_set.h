@@ -15,9 +15,9 @@ namespace poseidon::data {
 /// bytes per record, in memory and reads records from the file.
 class RecordShard {
  public:
-  /// `read` reads from the file of `file_bytes` bytes; any thread may call it. Throws RunError
-  /// whose message begins with `name` for each defect that docs/record-format.md rejects on
-  /// opening. Does not convert exceptions of `read`.
+  /// `read` reads from the file of `file_bytes` bytes; any thread may call it. `classes` is the
+  /// number of classes. Throws RunError whose message begins with `name` for each defect that
+  /// docs/record-format.md rejects on opening. Does not convert exceptions of `read`.
   RecordShard(uint64_t file_bytes, ReadAt read, size_t classes, std::string name);
 
   const ShardHeader& header() const { return header_; }

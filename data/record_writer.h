@@ -15,7 +15,8 @@ namespace poseidon::data {
 /// and renames that folder. Without finish(), the destructor removes it.
 class RecordWriter {
  public:
-  /// Throws ConfigError if `folder` exists and is not an empty folder, or cannot be created.
+  /// A shard with more than one record has at most about `shard_bytes` bytes. Throws ConfigError if
+  /// `folder` exists and is not an empty folder, or cannot be created.
   RecordWriter(std::filesystem::path folder, uint64_t shard_bytes);
   ~RecordWriter();
   RecordWriter(const RecordWriter&) = delete;
@@ -23,16 +24,19 @@ class RecordWriter {
 
   /// Call before finish(). There must be a class for each label.
   void set_classes(std::vector<std::string> classes) { manifest_.classes = std::move(classes); }
-  /// Returns a folder for other temporary files while the set is written.
+  /// Returns a folder for other temporary files. A file that remains there at finish() becomes a
+  /// part of the set.
   const std::filesystem::path& work_folder() const { return temporary_; }
 
   /// Sets the names and shapes of the auxiliary inputs, which are equal for all samples. Call
   /// before the first add(). Throws RunError whose message begins with `source` if the inputs are
   /// invalid, or if they differ from those of samples added before.
   void set_auxiliary_inputs(const std::vector<AuxiliaryInput>& extras, const std::string& source);
-  /// Appends a sample: pixels, or an image file together with the size from its header.
+  /// Appends a sample: pixels, or an image file together with the size from its header. Throws
+  /// RunError if the sample is too large for a record.
   void add(const std::string& name, const Sample& sample);
-  /// Syncs the set and renames its folder. Throws RunError if no sample was added.
+  /// Syncs the set and renames its folder. Throws RunError if no sample was added or a file
+  /// operation fails.
   void finish();
 
  private:

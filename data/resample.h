@@ -17,17 +17,18 @@ struct AxisTaps {
   int32_t taps = 0;
   int32_t begin = 0, end = 0;  ///< range of input pixels used by any output pixel
 
-  /// Output pixel i of `count` has its center at input position origin + (i + 0.5) * step. Uses
-  /// only input pixels low .. high - 1; positions outside use the edge pixel.
+  /// Sets all members for `count` output pixels. Output pixel i has its center at the input
+  /// position origin + (i + 0.5) * step. Uses only input pixels low .. high - 1; positions outside
+  /// use the edge pixel.
   void make(double origin, double step, int64_t count, int64_t low, int64_t high);
 };
 
 /// Resamples an image of 1 or 3 channels into `out`, of size rows.first.size() x
-/// columns.first.size() x channels. `scratch` is reusable memory.
+/// columns.first.size() x channels. The caller can reuse `scratch` for many images.
 void resample(const Image& image, const AxisTaps& rows, const AxisTaps& columns,
               std::span<float> out, std::vector<float>& scratch);
 
-/// A region of an image; its bounds may lie inside pixels.
+/// A region of an image, in pixels. Its bounds may lie inside pixels or outside of the image.
 struct Area {
   double top = 0, left = 0, height = 0, width = 0;
 };

@@ -13,8 +13,8 @@ namespace {
 
 constexpr size_t kNoShard = ~size_t{0};
 
-/// Uses only a part of the limit: the process also opens connections, checkpoints and other record
-/// sets.
+/// Returns 1/16 of the process's limit on open files, from 1 to 256. The process also needs files
+/// for connections, checkpoints and other record sets.
 size_t default_most_open() {
   constexpr rlim_t kMax = 256, kPartOfLimit = 16;
   rlimit limit{};

@@ -21,10 +21,10 @@ class ShardFiles {
   explicit ShardFiles(std::vector<std::filesystem::path> paths, size_t max_open_files = 0);
 
   const std::filesystem::path& path(size_t shard) const { return paths_.at(shard); }
-  /// Throws ConfigError or OutOfFiles if the file cannot be opened.
+  /// Returns the size of a shard file. Throws ConfigError or OutOfFiles if it cannot be opened.
   uint64_t bytes(size_t shard) const;
-  /// Fills `out` from `offset`. After a failed read, opens the file again and retries once. Throws
-  /// as bytes() does, and RunError if the read fails.
+  /// Fills `out` from byte `offset` of a shard file. After a failed read, opens the file again and
+  /// retries once. Throws like bytes(), and throws RunError if the retry fails.
   void read(size_t shard, uint64_t offset, std::span<std::byte> out) const;
 
  private:

@@ -13,7 +13,7 @@ enum class TarKind : uint8_t { kFile, kFolder, kLink };
 /// A file, a folder, or a link to one of these, in a tar archive.
 struct TarEntry {
   std::string name;  ///< as in the archive: may be absolute or contain ".."; never used as a path
-  uint64_t offset = 0, bytes = 0;  ///< of the content, in the archive
+  uint64_t offset = 0, bytes = 0;  ///< byte offset of the content in the archive; its size
   TarKind kind = TarKind::kFile;
 };
 

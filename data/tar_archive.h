@@ -20,8 +20,8 @@ class TarArchive {
   const std::vector<TarEntry>& entries() const { return entries_; }
   /// Throws ConfigError if the entry is a link.
   void refuse_link(const TarEntry& entry) const;
-  /// Throws ConfigError if the entry is a link, CorruptSample if it exceeds `most` bytes, RunError
-  /// if the archive cannot be read.
+  /// Reads the content of an entry into `out`. Throws ConfigError if the entry is a link,
+  /// CorruptSample if it exceeds `most` bytes, RunError if the archive cannot be read.
   void read(const TarEntry& entry, uint64_t most, std::vector<std::byte>& out) const;
 
  private:

@@ -40,7 +40,8 @@ class Transform {
  public:
   /// `output` is channels, height, width; images need 1 or 3 channels. If the rank of `source` is
   /// not 0, `source` is the shape of every sample and is checked here, before the first sample.
-  /// Throws ConfigError if the options in `config` conflict or cannot produce `output`.
+  /// Throws ConfigError if the options in `config` conflict or cannot produce `output`, or if the
+  /// mean image cannot be opened.
   Transform(const TransformConfig& config, const Shape& output, Phase phase, uint64_t seed,
             const Shape& source = {});
   ~Transform();
@@ -58,7 +59,8 @@ class Transform {
 
   /// Prepares `sample` and writes the result to `out`. `out.pixels` requires that keeps_pixels() is
   /// true and that the sample's form is not kFloats. Throws CorruptSample if the image cannot be
-  /// decoded, ConfigError if the result has a wrong size. Both messages begin with `name`.
+  /// decoded, ConfigError if the options cannot produce the output from this sample. Both messages
+  /// contain `name`.
   void apply(const Sample& sample, SampleKey key, const SampleName& name, const SampleOutput& out,
              TransformScratch& scratch) const;
   void apply(const Sample& sample, SampleKey key, const SampleName& name, std::span<float> out,

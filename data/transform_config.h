@@ -25,15 +25,16 @@ struct MixConfig {
 };
 
 /// Preprocessing of an image before it enters the network, in this order:
-///   0. the EXIF orientation of a JPEG, which makes it upright
+///   0. the EXIF orientation of a JPEG, unless `orientation` is kIgnore
 ///   1. `random_resized_crop`; or `resize` / `resize_short`, then `padding`, then `crop`
 ///   2. `jitter`, with its steps in a random order for each sample; `mirror`
 ///   3. (pixel - mean) * scale / std, with pixels of 0 to 255
 ///   4. `mix`, with a second sample after the same preprocessing
 ///
 /// In training, the crop position, mirror, jitter and mix are random functions of seed, epoch and
-/// sample only. In testing, nothing is random: the crop is the center, and `random_resized_crop`
-/// uses the center 7/8 of the shorter side. Testing does not mirror, jitter or mix.
+/// sample only. In testing, nothing is random: the crop is the center. `random_resized_crop` then
+/// uses the centered square whose side is 7/8 of the shorter side. Testing does not mirror, jitter
+/// or mix.
 struct TransformConfig {
   OrientationRule orientation = OrientationRule::kApply;
   std::array<int64_t, 2> resize{0, 0};  ///< height, width; 0: not resized

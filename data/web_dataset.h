@@ -14,13 +14,14 @@ namespace poseidon::data {
 /// A sample of a WebDataset: the archive members whose names are equal up to the first dot after
 /// the last slash.
 struct WebSample {
-  std::string stem;
+  std::string stem;                    ///< the equal part of the names
   std::optional<size_t> image, label;  ///< indices into the archive's entries
   std::string fault;                   ///< description of the defect; "": none
 };
 
-/// Returns the samples of an archive, in the order of their first members. Ignores members that are
-/// neither an image nor a ".cls" file, and samples that contain only such members.
+/// Returns the samples of an archive, in the order of their first members. Ignores hidden members,
+/// members in system folders, and members that are neither an image nor a ".cls" file. Omits
+/// samples without other members.
 std::vector<WebSample> list_web_samples(const std::vector<TarEntry>& entries);
 
 /// Opens the samples of one archive, plain or gzip. Throws ConfigError if there are none.

@@ -42,10 +42,12 @@ class AuxiliaryInputs {
   std::set<size_t> used_;
 };
 
-/// Converts a blob's name to a valid input name. Invalid characters become "_".
+/// Converts a blob's name to a valid input name. Invalid characters become "_". "input" and "label"
+/// get the suffix "_values".
 std::string valid_input_name(std::string blob);
 
-/// Parses "pose=6" or "map=1x28x28". Throws ConfigError for any other text.
+/// Parses "pose=6" or "map=1x28x28". The result's name is the text before "=", a blob's name.
+/// Throws ConfigError for any other text.
 AuxiliaryInput parse_auxiliary_input(const std::string& given);
 
 }  // namespace poseidon::importer

@@ -21,12 +21,12 @@ struct GraphLayer {
   const CaffeLayer* layer;
   PhaseSet phases;
   PerPhase<std::vector<int>> bottoms;  ///< values that the layer reads, by phase
-  std::vector<int> tops;
+  std::vector<int> tops;               ///< values that the layer produces
 };
 
-/// The layers that run in at least one phase, in file order. If a layer runs in both phases, each
-/// of its tops is one value, even if its bottoms differ between the phases. `network` must outlive
-/// the graph.
+/// The layers of a Caffe network that run in at least one phase, in file order, and their values.
+/// If a layer runs in both phases, each of its tops is one value, even if its bottoms differ
+/// between the phases. `network` must outlive the graph.
 class BlobGraph {
  public:
   /// Throws ConfigError if a layer reads a blob that does not exist at its position, or if it

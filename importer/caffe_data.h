@@ -16,7 +16,7 @@ struct CaffeData {
   std::string source;
   int64_t batch = 0;
   std::vector<int64_t> extents;  ///< extents of a batch; empty: not stated
-  int64_t crop = 0;
+  int64_t crop = 0;              ///< height and width
   bool mirror = false;
   std::vector<double> means;
   std::string mean_file;
@@ -24,6 +24,8 @@ struct CaffeData {
   bool color = false, gray = false;
   std::array<int64_t, 2> resize{0, 0};
 
+  /// Returns the position of a preprocessing field, in "transform_param" or in the message of the
+  /// layer type.
   Place place_of_transform(std::string_view field) const;
 };
 
@@ -37,8 +39,10 @@ std::vector<std::vector<int64_t>> extents_of_tops(const CaffeLayer& layer);
 /// Channels, height and width.
 using SampleShape = std::array<int64_t, 3>;
 
-/// Returns the shape of a sample, as the network's input or its data layer `data` states it.
-/// Otherwise throws ConfigError that suggests --input.
+/// Returns the shape of a sample. The network's first input states it, else the extents, crop size
+/// or new size of the data layer `data`. If neither states the shape, throws ConfigError that
+/// suggests
+/// --input.
 SampleShape sample_shape(const CaffeNetwork& network, const std::optional<CaffeData>& data);
 
 }  // namespace poseidon::importer

@@ -42,7 +42,8 @@ struct CaffeInput {
 /// resolved. The fields of each layer type are not yet interpreted.
 class CaffeNetwork {
  public:
-  /// Throws ConfigError with file, line and column.
+  /// Parses `content`. `file` is its name in messages. Throws ConfigError with file, line and
+  /// column if the network is invalid.
   CaffeNetwork(std::string_view content, const std::string& file);
 
   const std::string& name() const { return name_; }

@@ -20,9 +20,9 @@ struct CaffeImport {
   /// Auxiliary inputs whose shapes the user states: tops of data layers and network inputs other
   /// than images and labels.
   std::vector<AuxiliaryInput> extras = {};
-  bool bgr_to_rgb = false;
-  bool skip_unknown = false;
-  bool force = false;  ///< overwrite an earlier import in `output`
+  bool bgr_to_rgb = false;    ///< reverse the channel order of means and of weights for images
+  bool skip_unknown = false;  ///< warn of layers and fields without equivalent, and omit them
+  bool force = false;         ///< overwrite an earlier import in `output`
 };
 
 /// Summary of the written files.
@@ -36,8 +36,8 @@ struct ImportReport {
 
 /// Imports a Caffe network. Writes network.json, and also job.json, weights.safetensors and
 /// mean.pfm if there are sources for them. Reads and checks all input before it writes a file. Logs
-/// differences between Caffe and Poseidon to `log`. Throws ConfigError with file and position,
-/// RunError if files cannot be written.
+/// differences between Caffe and Poseidon to `log`. Throws ConfigError with file and position if
+/// the input is invalid, RunError if files cannot be written.
 ImportReport import_caffe(const CaffeImport& options, Log& log);
 
 /// Parses "3x227x227". Throws ConfigError for any other text.

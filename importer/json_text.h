@@ -6,8 +6,8 @@
 
 namespace poseidon::importer {
 
-/// Formats JSON for human readers. Within the outermost object, a value that fits into 100 columns
-/// is on one line.
+/// Formats JSON for human readers. The outermost object or list has one member per line. Each inner
+/// value is on one line if it fits into about 100 columns.
 std::string json_text(const Json& json);
 
 }  // namespace poseidon::importer

@@ -52,6 +52,7 @@ Json pair_of(const MessageReader& from, std::string_view both, std::string_view 
              std::string_view width, Remarks& remarks);
 
 /// Returns the filler that a field describes, or the constant `constant` if the field is not set.
+/// Warns of an unknown filler and replaces it by "xavier".
 Json filler_of(const MessageReader& from, std::string_view field, double constant,
                Remarks& remarks);
 
@@ -62,7 +63,9 @@ void expect_integer(const MessageReader& from, std::string_view field, int64_t o
 /// Writes "learning_rate_multipliers" and "decay_multipliers", each only if a value differs from 1.
 void put_multipliers(Json& keys, std::span<const CaffeParam> params);
 
-/// Returns the "param" settings of a layer, one for each learned tensor.
+/// Returns the "param" settings of a layer, one for each of its `parameters` learned tensors. Adds
+/// default settings that the file omits, and drops superfluous ones. Throws ConfigError if a
+/// multiplier is negative.
 std::vector<CaffeParam> params_of(const CaffeLayer& layer, int parameters, Remarks& remarks);
 
 }  // namespace poseidon::importer

@@ -51,8 +51,9 @@ class ParameterOwners {
     std::vector<CaffeParam> params;
   };
 
-  /// Returns the earlier layer with the same parameter names. If there is none, `layer` becomes the
-  /// owner and the result is null. If the parameters have no names, the result is null too.
+  /// Returns the owner: the earlier layer with the same parameter names. If there is none, `layer`
+  /// becomes the owner and the result is null. If no parameter has a name, the result is null too.
+  /// Refuses a layer that shares only some of its parameters.
   const Owner* of(const std::vector<CaffeParam>& params, const CaffeLayer& layer,
                   const std::string& name, Remarks& remarks) {
     std::vector<std::string> names;
@@ -73,7 +74,8 @@ class ParameterOwners {
   std::set<std::string> taken_;
 };
 
-/// Returns the end of each slice, except the last slice, which ends at the end of the input.
+/// Returns the end of each slice, in channels, except the last slice, which ends at the last
+/// channel.
 std::vector<int64_t> ends_of_slices(const CaffeLayer& layer, size_t tops, Remarks& remarks) {
   const MessageReader from = layer.message.message("slice_param");
   expect_integer(from, "axis", 1, "Poseidon slices along the channels", remarks);
@@ -89,8 +91,8 @@ std::vector<int64_t> ends_of_slices(const CaffeLayer& layer, size_t tops, Remark
 /// The names of a layer's inputs, by phase.
 using Inputs = PerPhase<std::vector<std::string>>;
 
-/// Returns true if Poseidon's accuracy layer computes the same. It reports one number over all
-/// labels.
+/// Returns true if Poseidon's accuracy layer computes the same as this layer. Poseidon's layer has
+/// one output for all classes, ignores no label, and reads classes from axis 1.
 bool has_equal_accuracy(const CaffeLayer& layer) {
   const MessageReader from = layer.message.message("accuracy_param");
   return layer.tops.size() == 1 && !from.has("ignore_label") &&
@@ -469,8 +471,9 @@ void NetworkMapper::add(const GraphLayer& layer, const MappedLayer& mapped) {
   if (!layer.tops.empty()) set_source(layer.tops[0], layer.phases, name);
 }
 
-/// Adds the keys "shares" and multipliers. "shares" is omitted if the owner has the same name: such
-/// layers of different phases share implicitly.
+/// Returns `keys` with multipliers. If another layer owns the parameters, also adds the key
+/// "shares" and uses the owner's multipliers. Omits "shares" if the owner has the same name,
+/// because layers of different phases with one name share implicitly.
 Json NetworkMapper::with_parameters(Json keys, const CaffeLayer& layer, const std::string& name,
                                     int parameters) {
   if (parameters == 0) return keys;

@@ -29,7 +29,7 @@ struct ImportedNetwork {
 
 /// Creates a Poseidon network for samples of the shape `input`. `network` must outlive the result.
 /// `extras`: auxiliary inputs whose shapes the user states, with their blob names. Throws
-/// ConfigError.
+/// ConfigError with file and position if the network is invalid or has no equivalent.
 ImportedNetwork map_network(const CaffeNetwork& network, SampleShape input, Remarks& remarks,
                             std::vector<AuxiliaryInput> extras = {});
 

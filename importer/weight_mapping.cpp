@@ -87,8 +87,8 @@ class WeightMapper {
     throw ConfigError(options_.file + ": " + message);
   }
 
-  /// Returns the weights of a Caffe layer in the file; null: none. If several layers have the same
-  /// name, the file contains their weights in the network's order.
+  /// Returns the weights of a Caffe layer in the file, and marks them as used; null: none. If
+  /// several layers have the same name, the file contains their weights in the network's order.
   CaffeWeights* stored(const CaffeLayer* layer) {
     if (layer == nullptr) return nullptr;
     const auto found = stored_.find(layer->name);
@@ -160,7 +160,8 @@ class WeightMapper {
   }
 
   /// Maps scale and shift of a batch norm from the Scale layer that was merged into it. Without a
-  /// Scale layer, they are 1 and 0.
+  /// Scale layer, the scale is 1 and the shift 0. The shift is also 0 if the Scale layer has no
+  /// bias.
   void map_scale(const net::Node& node, const ImportedLayer& layer,
                  const std::vector<layers::ParameterSpec>& specs) {
     CaffeWeights* weights = stored(layer.scale);
@@ -177,7 +178,8 @@ class WeightMapper {
     }
   }
 
-  /// Maps running statistics. Caffe stores sums, and a third tensor with their common divisor.
+  /// Maps the running mean and variance of a batch norm. Caffe stores their sums, and a third
+  /// tensor with the common divisor. A divisor of 0 yields 0.
   void map_statistics(const net::Node& node) {
     const std::vector<layers::StatisticSpec> specs = node.definition->statistics();
     if (specs.empty()) return;

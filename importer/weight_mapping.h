@@ -24,7 +24,7 @@ struct WeightOptions {
 
 /// Assigns the values of Caffe's layers to the tensors of `network`, by layer name. Logs layers
 /// without weights, and unused weights. Throws ConfigError if the number or shape of a layer's
-/// tensors differs.
+/// tensors differs between file and network, or if a value is not finite.
 ImportedWeights map_weights(const net::Network& network, const ImportedNetwork& imported,
                             std::vector<CaffeWeights> weights, const WeightOptions& options,
                             Log& log);
