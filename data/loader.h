@@ -42,8 +42,8 @@ struct LoaderOptions {
   int64_t global_batch = 1;
   /// Auxiliary inputs that batches contain, in this order; a subset of the dataset's.
   std::vector<AuxiliaryInput> extras = {};
-  /// This worker's shard ranges of the global batch. next() returns them in this order in every
-  /// step.
+  /// This worker's shard ranges of the global batch. In every step, next() returns one batch for
+  /// each range, in this order.
   std::vector<ShardRange> shards;
   int64_t start_step = 0;  ///< first step, counted from 0; equals the number of steps done before
   int threads = 1;         ///< at least 1; the threads run at low priority

@@ -6,8 +6,8 @@ namespace poseidon::data {
 
 namespace {
 
-/// Normalizes `count` pixels of one channel: every kStep-th value from `in`. The step is a constant
-/// for common numbers of channels, so the compiler can vectorize the loop.
+/// Normalizes `count` pixels of one channel: every step-th value from `in`. For common numbers of
+/// channels, kStep is equal to `step`, so the compiler can vectorize the loop. Else kStep is 0.
 template <int64_t kStep, class Value>
 void copy_run(const Value* in, int64_t step, int64_t count, float mean, float factor, float* out) {
   const int64_t stride = kStep > 0 ? kStep : step;

@@ -32,8 +32,8 @@ struct OrientationTag {
 };
 
 /// Finds the orientation in the EXIF segment of a JPEG file: TIFF tag 0x0112 of the first
-/// directory. Accepts any bytes. Returns nullopt if segment, tag or value do not follow the
-/// standard.
+/// directory. Accepts any bytes. Returns nullopt if there is no such tag, or if segment, tag or
+/// value do not follow the standard.
 std::optional<OrientationTag> find_orientation(std::span<const std::byte> jpeg);
 
 /// Copies a JPEG file and sets its orientation, if it has one, to 1 (upright).

@@ -15,7 +15,7 @@ struct FloatImage {
 
 /// Read and write the portable float map format: "PF" or "Pf", width, height, scale (negative:
 /// little-endian), then rows of floats from bottom to top. parse_pfm() throws RunError whose
-/// message begins with `name`.
+/// message begins with `name` if the data are invalid, big-endian or not finite.
 FloatImage parse_pfm(std::span<const std::byte> bytes, const std::string& name);
 std::vector<std::byte> encode_pfm(const FloatImage& image);
 

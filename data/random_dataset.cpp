@@ -80,7 +80,8 @@ class RandomDataset final : public Dataset {
   std::string name(int64_t index) const override { return text("random #", index); }
 
  private:
-  /// Uses a separate random stream, so auxiliary inputs do not change the sample's other values.
+  /// Creates the auxiliary inputs of sample `index`. Uses a separate random stream, so they do not
+  /// change the sample's other values.
   void read_extras(uint64_t index, Sample& sample) const {
     if (description_.extras.empty()) return;
     const RandomStream random(seed_, RandomPurpose::kGeneration, kExtrasOfSamples, index);

@@ -113,8 +113,8 @@ void ReaderProcess::read(std::span<std::byte> out) {
   }
 }
 
-/// Waits until the output pipe has bytes or has ended. Meanwhile reads standard error. Otherwise
-/// its pipe could fill up and block the program.
+/// Waits until the output pipe has bytes or has ended. Also reads standard error, so that its pipe
+/// does not fill up and block the program. Kills a stalled program and throws RunError.
 void ReaderProcess::wait_for_bytes() {
   for (;;) {
     std::array<pollfd, 2> ends{pollfd{bytes_.number(), POLLIN, 0},

@@ -17,9 +17,9 @@ namespace poseidon::data {
 struct MixConfig {
   bool present = false;
   double mixup = 0;  ///< each value is (1 - lambda) * first + lambda * second
-  /// Copies a rectangle of the second sample. Its sides are sqrt(lambda) of height and width. The
-  /// rectangle is clipped to the image. Then lambda becomes the fraction of the area that the
-  /// rectangle covers.
+  /// Copies a rectangle of the second sample. Its center is random, and its sides are sqrt(lambda)
+  /// of height and width. The rectangle is clipped to the image. Then lambda becomes the fraction
+  /// of the area that the rectangle covers.
   double cutmix = 0;
   double probability = 1;  ///< probability that a sample is mixed
 };

@@ -81,8 +81,8 @@ void BlobGraph::read(GraphLayer& layer, Phase phase) {
 }
 
 /// Merges a batch norm of one phase with the earlier one of the other phase that has the same name,
-/// bottoms and tops. Returns false if there is no such batch norm, or if the bottoms are not
-/// produced before it.
+/// bottoms and tops. Returns false if there is no such batch norm, or if the earlier batch norm
+/// precedes a layer that produces the bottoms.
 bool BlobGraph::add_to_twin(const CaffeLayer& layer, PhaseSet phases) {
   if (layer.type != "BatchNorm" || phases.both()) return false;
   const Phase phase = phases[Phase::kTrain] ? Phase::kTrain : Phase::kTest;

@@ -16,7 +16,7 @@ struct CaffeData {
   std::string source;
   int64_t batch = 0;
   std::vector<int64_t> extents;  ///< extents of a batch; empty: not stated
-  int64_t crop = 0;              ///< height and width
+  int64_t crop = 0;              ///< side of the square crop, in pixels
   bool mirror = false;
   std::vector<double> means;
   std::string mean_file;
@@ -39,10 +39,9 @@ std::vector<std::vector<int64_t>> extents_of_tops(const CaffeLayer& layer);
 /// Channels, height and width.
 using SampleShape = std::array<int64_t, 3>;
 
-/// Returns the shape of a sample. The network's first input states it, else the extents, crop size
-/// or new size of the data layer `data`. If neither states the shape, throws ConfigError that
-/// suggests
-/// --input.
+/// Returns the shape of a sample: that of the network's first input. Without such an input, derives
+/// it from the extents, crop size or new size of the data layer `data`. Throws ConfigError that
+/// suggests --input if the file does not state the shape.
 SampleShape sample_shape(const CaffeNetwork& network, const std::optional<CaffeData>& data);
 
 }  // namespace poseidon::importer

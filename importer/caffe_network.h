@@ -22,7 +22,7 @@ struct CaffeLayer {
   MessageReader message;  ///< reads the other fields, such as "convolution_param"
   std::vector<std::string> bottoms = {}, tops = {};
   std::vector<CaffeParam> params = {};
-  std::vector<double> loss_weights = {};
+  std::vector<double> loss_weights = {};  ///< one for each top; empty: defaults
   bool in_training = true, in_testing = true;
 
   const Place& place() const { return message.place(); }

@@ -20,7 +20,7 @@ struct CaffeImport {
   /// Auxiliary inputs whose shapes the user states: tops of data layers and network inputs other
   /// than images and labels.
   std::vector<AuxiliaryInput> extras = {};
-  bool bgr_to_rgb = false;    ///< reverse the channel order of means and of weights for images
+  bool bgr_to_rgb = false;    ///< reverse the channels of means and of weights that read images
   bool skip_unknown = false;  ///< warn of layers and fields without equivalent, and omit them
   bool force = false;         ///< overwrite an earlier import in `output`
 };

@@ -67,7 +67,8 @@ Json test_set_of(const JobSources& sources, const Json& train, Remarks& remarks)
   return json;
 }
 
-/// Returns the number of samples per step: Caffe processes `iter_size` batches per step.
+/// Returns the number of samples per step: Caffe processes `iter_size` batches per step. Without a
+/// data layer, a batch has one sample.
 int64_t batch_of(const JobSources& sources, int64_t iter_size) {
   const int64_t batch = sources.train ? std::max<int64_t>(sources.train->batch, 1) : 1;
   int64_t product = 0;
@@ -168,8 +169,8 @@ void put_decay(Json& json, const MessageReader& solver) {
   if (decay != 0) json[kind == "L1" ? "l1_decay" : "weight_decay"] = plain_number(decay);
 }
 
-/// Caffe clips the sum over iter_size batches; Poseidon clips the mean over all samples. Therefore
-/// the limit is divided by iter_size.
+/// Returns the optimizer of the job. Caffe clips the sum over iter_size batches, but Poseidon clips
+/// the mean over all samples. Therefore the limit is divided by iter_size.
 Json optimizer_of(const MessageReader& solver, int64_t iter_size, Remarks& remarks) {
   Json json = Json::object();
   put_rule(json, solver);

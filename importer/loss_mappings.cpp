@@ -12,6 +12,7 @@ namespace {
 
 /// Checks "loss_param". Poseidon's losses divide by the number of samples. Caffe's rules FULL,
 /// VALID and BATCH_SIZE do the same if no label is ignored and the scores have one position.
+/// Refuses the rule NONE and ignored labels.
 void read_normalization(const CaffeLayer& layer, Remarks& remarks) {
   const MessageReader from = layer.message.message("loss_param");
   if (from.word("normalization", {"FULL", "VALID", "BATCH_SIZE", "NONE"}) == "NONE")

@@ -22,7 +22,8 @@ inline constexpr IntegerRange kAnyInteger{};
 inline constexpr IntegerRange kExtent{.least = 0, .most = int64_t{1} << 31};
 
 /// Reads the fields of one TextMessage by name and type, and marks each requested field as read.
-/// All errors are ConfigErrors with file, line and column. The message must outlive the reader.
+/// has() and place_of() mark no field. All errors are ConfigErrors with file, line and column. The
+/// message must outlive the reader.
 class MessageReader {
  public:
   /// A null `message` is an empty message at `place`.
@@ -37,7 +38,7 @@ class MessageReader {
   std::optional<double> number(std::string_view name) const;
   std::optional<bool> boolean(std::string_view name) const;
   std::optional<std::string> text(std::string_view name) const;
-  /// Reads a word of an enumeration. The file may have the word or its number, which is its index
+  /// Reads a word of an enumeration and returns it. The file may instead contain the word's index
   /// in `words`.
   std::optional<std::string> word(std::string_view name,
                                   const std::vector<std::string>& words) const;

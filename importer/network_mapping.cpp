@@ -185,9 +185,9 @@ void NetworkMapper::bind_inputs(const std::vector<int>& values, PhaseSet phases,
       source(values[i], phase) = source_of_input(values, i, phase, extents[i], place);
 }
 
-/// In each phase, the first value is the images. The labels are the value "label" or, without such
-/// a value, the next value that is not in --extra. All other values are auxiliary inputs, or
-/// kShapeless if their shape is unknown.
+/// Returns the source of the value at `index`. In each phase, the first value is the images. The
+/// labels are the value "label" or, without such a value, the next value that is not in --extra.
+/// All other values are auxiliary inputs, or kShapeless if their shape is unknown.
 Source NetworkMapper::source_of_input(const std::vector<int>& values, size_t index, Phase phase,
                                       const std::vector<int64_t>& extents, const Place& place) {
   const auto name_at = [&](size_t i) -> const std::string& {
@@ -340,7 +340,7 @@ const CaffeLayer* NetworkMapper::batch_norm_before(const GraphLayer& layer) cons
 }
 
 /// Returns the values that the layer reads, without labels. Labels are the last input, and network
-/// files may omit them.
+/// files may omit them. Throws ConfigError if a layer that needs labels does not read them.
 std::vector<int> NetworkMapper::read_by(const GraphLayer& layer, const std::string& type,
                                         Phase phase) const {
   const CaffeLayer& caffe = *layer.layer;

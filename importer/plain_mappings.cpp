@@ -89,7 +89,8 @@ MappedLayer map_dropout(const CaffeLayer& layer, Remarks&) {
                      {{"dropout_ratio", "probability"}});
 }
 
-/// Within a channel, Caffe ignores "k" and uses 1, which is Poseidon's default.
+/// Maps local response normalization. Within a channel, Caffe ignores "k" and uses 1, which is
+/// Poseidon's default.
 MappedLayer map_lrn(const CaffeLayer& layer, Remarks&) {
   const MessageReader from = layer.message.message("lrn_param");
   MappedLayer mapped = map_numbers("lrn", from, {{"alpha", "alpha"}, {"beta", "beta"}, {"k", "k"}});

@@ -13,8 +13,8 @@ struct TorchvisionImport {
   std::string arch;
   std::filesystem::path weights;  ///< state dict in safetensors format
   std::filesystem::path output;   ///< folder, new or empty
-  int64_t classes = 1000;
-  bool force = false;  ///< overwrite an earlier import in `output`
+  int64_t classes = 1000;         ///< number of classes in the state dict
+  bool force = false;             ///< overwrite an earlier import in `output`
 };
 
 /// Metadata key in weights.safetensors. Its value lists the num_batches_tracked of all batch norms,
