@@ -16,7 +16,7 @@ struct DatabaseOptions {
   std::filesystem::path programs;  ///< folder of the reader programs, such as poseidon-read-lmdb
   bool bgr_to_rgb = false;         ///< reverse the channel order of pixels
   std::vector<std::string> extras = {};  ///< HDF5 datasets read in addition to "data" and "label"
-  /// The longest time without bytes from the reader program; see ReaderProcess.
+  /// Limit on the time without output from the reader program. Then the program is killed.
   std::chrono::milliseconds stall_limit{120'000};
 };
 

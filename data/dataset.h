@@ -17,7 +17,7 @@ struct DatasetDescription {
   int64_t samples = 0;               ///< at least 1
   std::vector<std::string> classes;  ///< names; a label is an index into them
   bool floats = false;               ///< samples are SampleForm::kFloats
-  Shape shape;  ///< channels, height, width if equal for all samples; else rank 0
+  Shape shape;  ///< channels, height, width if known to be equal for all samples; else rank 0
   /// SHA-256 as 64 hexadecimal digits, equal for copies of the same data. Covers the number of
   /// samples and the classes. Also covers, by dataset type, names, sizes and labels of image files,
   /// labels alone, checksums of a record set, or parameters of generated data.

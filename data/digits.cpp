@@ -112,8 +112,8 @@ float squared_distance(Point p, Point a, Point b) {
   return ex * ex + ey * ey;
 }
 
-/// For each pixel: the squared distance from the center of the pixel to the nearest stroke. Far
-/// from all strokes, any large value.
+/// For each pixel: the squared distance from the center of the pixel to the nearest stroke. A pixel
+/// far from all strokes may have any large value.
 using Distances = std::array<float, kDigitSide * kDigitSide>;
 
 void draw_line(Point a, Point b, float reach, Distances& distances) {

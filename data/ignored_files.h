@@ -30,7 +30,7 @@ bool is_hidden(std::string_view name);
 /// "@eaDir". Such a folder is never part of a dataset, at any depth.
 bool is_system_folder(std::string_view name);
 
-/// Counts the files that a dataset with one folder per class ignores:
+/// The files and folders that a dataset with one folder per class ignores, and their counts:
 /// - images of unsupported formats in class folders
 /// - images of supported formats outside of class folders
 /// - system folders

@@ -44,8 +44,8 @@ float side_of(const float* rgb, float largest, float chroma) {
 }
 
 void turn_hue(std::span<float> pixels, float turns) {
-  // When the hue increases, red begins to fall at position 1, green at 3, and blue at 5. These
-  // offsets move each of these positions to 0 (modulo 6).
+  // When the position on the color circle increases, red begins to fall at 1, green at 3, and blue
+  // at 5. These offsets move each of these positions to 0 (modulo 6).
   constexpr std::array<float, 3> kOpposite{5, 3, 1};
   for (size_t i = 0; i < pixels.size(); i += 3) {
     float* rgb = &pixels[i];

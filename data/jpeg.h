@@ -21,8 +21,8 @@ class JpegDecoder {
   /// Reads the header and returns height, width, channels (1 or 3). `bytes` must stay valid until
   /// the next call of open(). Throws CorruptSample if the header is damaged.
   std::array<int64_t, 3> open(std::span<const std::byte> bytes, const std::string& name);
-  /// Implements ImageDecoder::decode() for the stored orientation. Converts CMYK images to RGB or
-  /// gray.
+  /// Decodes a part like ImageDecoder::decode(), but does not apply the EXIF orientation. Converts
+  /// CMYK images to RGB or gray.
   void decode(const Box& box, double shrink, int channels, DecodedPart& out);
 
  private:

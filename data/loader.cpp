@@ -230,7 +230,7 @@ class Loader::Ring {
   Condition room_, ready_;
   std::vector<Slot> slots_;  ///< mutex_ guards chunks_left, error, error_at, batch.replaced
   Chunk next_ GUARDED_BY(mutex_);
-  int64_t given_ GUARDED_BY(mutex_) = 0;  ///< batches that next() returned or waits for
+  int64_t given_ GUARDED_BY(mutex_) = 0;  ///< number of batches that next() returned or waits for
   bool stopping_ GUARDED_BY(mutex_) = false;
   std::exception_ptr failure_ GUARDED_BY(mutex_);
 

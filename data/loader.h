@@ -56,7 +56,7 @@ struct LoaderOptions {
 struct Batch {
   int64_t step = 0;   ///< counted from 0
   size_t shard = 0;   ///< index into LoaderOptions::shards
-  int64_t epoch = 0;  ///< of the first sample
+  int64_t epoch = 0;  ///< epoch of the first sample
   /// Number of valid samples. In training, the shard's sample count. In testing, it may be smaller
   /// (even 0) at the end of a pass. The entries after the valid ones are 0 in `values`, `extras`
   /// and `labels`, and -1 in `indices`.
@@ -96,7 +96,7 @@ class Loader {
          Log& log);
   ~Loader();
 
-  /// Returns the bytes of memory for the prepared batches. Each has at most `samples` samples of
+  /// Returns the bytes of memory for `ready_batches` batches. Each has at most `samples` samples of
   /// `values` floats, including auxiliary inputs. `mixed`: with mixup or CutMix.
   static size_t bytes(int64_t samples, int64_t values, bool mixed,
                       int64_t ready_batches = LoaderOptions{}.ready_batches);

@@ -21,7 +21,8 @@ struct IdxFile {
 IdxFile parse_idx(std::span<const std::byte> bytes, int dimensions, const std::string& name);
 
 /// Opens MNIST, or a dataset in its format with 10 classes (Fashion-MNIST, KMNIST). Reads the two
-/// files of `split` ("train" or "test") in `folder`, gzipped or not.
+/// files of `split` ("train" or "test") in `folder`, gzipped or not. Throws ConfigError if a file
+/// does not exist, RunError if a file is damaged.
 std::unique_ptr<Dataset> open_mnist(const std::string& folder, const std::string& split);
 
 }  // namespace poseidon::data

@@ -31,7 +31,7 @@ struct PackOptions {
   std::filesystem::path root;       ///< base of the paths in lists; empty: the list's folder
   std::filesystem::path programs;   ///< folder of the reader programs for databases
   std::vector<std::string> extras;  ///< kHdf5: datasets read in addition to "data" and "label"
-  bool bgr_to_rgb = false;          ///< for database pixels, which Caffe stores in BGR order
+  bool bgr_to_rgb = false;          ///< reverse the channels of database pixels; Caffe stores BGR
   /// Class names; empty: the input's names, or as many numbers as the labels need.
   std::vector<std::string> classes;
   uint64_t shard_bytes = uint64_t{1} << 30;
@@ -58,8 +58,9 @@ PackType guess_pack_type(const std::filesystem::path& input);
 /// unknown.
 using PackProgress = std::function<void(int64_t done, int64_t all)>;
 
-/// Packs samples into a record set. A folder and an archive of it produce equal bytes. After an
-/// exception, no files remain.
+/// Packs samples into a record set. A folder and an archive of it produce equal bytes. Throws
+/// ConfigError for an unusable input or option. With kStop, throws CorruptSample for a corrupt
+/// sample. After an exception, no files remain.
 PackReport pack_samples(const PackOptions& options, Log& log, const PackProgress& progress);
 
 /// Writes a dataset of 8-bit pixels as a record set, in index order. After an exception, no files

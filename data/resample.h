@@ -15,7 +15,7 @@ struct AxisTaps {
   std::vector<int32_t> first;  ///< the first input pixel of each output pixel
   std::vector<float> weights;  ///< `taps` weights per output pixel; unused ones are zero
   int32_t taps = 0;
-  int32_t begin = 0, end = 0;  ///< range of input pixels used by any output pixel
+  int32_t begin = 0, end = 0;  ///< output pixels use only input pixels begin .. end - 1
 
   /// Sets all members for `count` output pixels. Output pixel i has its center at the input
   /// position origin + (i + 0.5) * step. Uses only input pixels low .. high - 1; positions outside

@@ -27,9 +27,10 @@ struct MixConfig {
 /// Preprocessing of an image before it enters the network, in this order:
 ///   0. the EXIF orientation of a JPEG, unless `orientation` is kIgnore
 ///   1. `random_resized_crop`; or `resize` / `resize_short`, then `padding`, then `crop`
-///   2. `jitter`, with its steps in a random order for each sample; `mirror`
-///   3. (pixel - mean) * scale / std, with pixels of 0 to 255
-///   4. `mix`, with a second sample after the same preprocessing
+///   2. `jitter`, with its steps in a random order for each sample
+///   3. `mirror`: exchange of left and right, with probability 1/2
+///   4. (pixel - mean) * scale / std, with pixels of 0 to 255
+///   5. `mix`, with a second sample after the same preprocessing
 ///
 /// In training, the crop position, mirror, jitter and mix are random functions of seed, epoch and
 /// sample only. In testing, nothing is random: the crop is the center. `random_resized_crop` then
@@ -40,7 +41,7 @@ struct TransformConfig {
   std::array<int64_t, 2> resize{0, 0};  ///< height, width; 0: not resized
   int64_t resize_short = 0;  ///< length of the shorter side, aspect ratio kept; 0: not resized
   int64_t padding = 0;       ///< black pixels added on each side before the crop
-  std::array<int64_t, 2> crop{0, 0};  ///< height, width; 0: whole image
+  std::array<int64_t, 2> crop{0, 0};  ///< height, width; 0: whole image with padding
 
   struct RandomResizedCrop {
     bool present = false;

@@ -20,11 +20,10 @@ struct WebSample {
 };
 
 /// Returns the samples of an archive, in the order of their first members. Ignores hidden members,
-/// members in system folders, and members that are neither an image nor a ".cls" file. Omits
-/// samples without other members.
+/// members in system folders, and members that are neither an image nor a ".cls" file.
 std::vector<WebSample> list_web_samples(const std::vector<TarEntry>& entries);
 
-/// Opens the samples of one archive, plain or gzip. Throws ConfigError if there are none.
+/// Opens the samples of one archive, plain or gzip. Throws ConfigError if there are no samples.
 std::unique_ptr<SampleStream> open_web_dataset(const std::filesystem::path& path,
                                                const std::filesystem::path& work_folder);
 

@@ -9,7 +9,7 @@
 namespace poseidon::importer {
 
 /// A Caffe blob is a variable that a layer may overwrite with its result ("in place"). A BlobValue
-/// is one value of a blob; exactly one layer produces it.
+/// is one value of a blob. Exactly one layer, or the input of the network, produces it.
 struct BlobValue {
   std::string name;   ///< name of the blob
   int producer = -1;  ///< index of a layer of the graph; -1: input of the network

@@ -40,7 +40,7 @@ struct ImportReport {
 /// the input is invalid, RunError if files cannot be written.
 ImportReport import_caffe(const CaffeImport& options, Log& log);
 
-/// Parses "3x227x227". Throws ConfigError for any other text.
+/// Parses CHANNELSxHEIGHTxWIDTH, such as "3x227x227". Throws ConfigError for any other text.
 SampleShape parse_sample_shape(const std::string& given);
 
 }  // namespace poseidon::importer

@@ -20,7 +20,8 @@ struct JobSources {
 /// Paths of the packed data that an imported job uses, relative to the job file.
 inline constexpr const char *kTrainData = "data/train", *kTestData = "data/test";
 
-/// Creates the content of a job file. Throws ConfigError with file, line and column.
+/// Creates the content of a job file. Throws ConfigError with file, line and column if a field is
+/// invalid.
 Json map_job(const JobSources& sources, Remarks& remarks);
 
 /// Returns the position of the solver's field that sets the job's key at the JSON pointer

@@ -46,8 +46,8 @@ Json plain_numbers(std::span<const double> values);
 /// Writes the field's number to `keys` if the field is set.
 void put_number(Json& keys, const char* key, const MessageReader& from, std::string_view field);
 
-/// Returns height and width as 3 (equal) or [3, 5]. Reads the field `both`, or the fields `height`
-/// and `width`. Returns null if no field is set.
+/// Returns [height, width], or one number if they are equal. Reads the field `both`, or the fields
+/// `height` and `width`. Returns null if no field is set.
 Json pair_of(const MessageReader& from, std::string_view both, std::string_view height,
              std::string_view width, Remarks& remarks);
 

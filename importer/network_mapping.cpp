@@ -114,8 +114,8 @@ void remark_phases(const CaffeNetwork& network, const BlobGraph& graph, Remarks&
 
 class NetworkMapper {
  public:
-  /// Adds the auxiliary inputs of the network to `auxiliary_inputs`, and marks those that a layer
-  /// reads.
+  /// map() adds the auxiliary inputs of the network to `auxiliary_inputs`, and marks those that a
+  /// layer reads.
   NetworkMapper(const CaffeNetwork& network, Remarks& remarks, AuxiliaryInputs& auxiliary_inputs)
       : network_(network),
         graph_(network),
@@ -428,7 +428,8 @@ std::string NetworkMapper::new_name(const GraphLayer& layer) {
   return name;
 }
 
-/// Returns a name that is unused in all of `phases`, and reserves it.
+/// Returns a name that is unused in all of `phases`, and reserves it: `stem`, or `stem` and a
+/// number.
 std::string NetworkMapper::unique_name(const std::string& stem, PhaseSet phases) {
   const auto is_taken = [&](const std::string& name) {
     return std::ranges::any_of(

@@ -14,9 +14,9 @@ class Remarks {
   /// `skips_unknown`: refuse() logs a warning and does not throw.
   Remarks(Log& log, bool skips_unknown) : log_(log), skips_unknown_(skips_unknown) {}
 
-  /// Reports a difference that does not change any result.
+  /// Logs, as information, a difference that does not change any result.
   void note(const Place& place, const std::string& message);
-  /// Reports a difference that changes training, but not the function of the network.
+  /// Logs, as a warning, a difference that changes training, but not the function of the network.
   void warn(const Place& place, const std::string& message);
   /// Reports a difference that changes the function of the network. Throws ConfigError unless
   /// `skips_unknown` is set.

@@ -8,14 +8,14 @@
 
 namespace poseidon::importer {
 
-/// The names of a layer with tensors in Poseidon and in torchvision.
+/// A layer with tensors: its name in Poseidon, and its name in torchvision.
 struct LayerPair {
   std::string poseidon_name, torchvision_name;
 };
 
 /// A network that torchvision also provides.
 struct TorchvisionArch {
-  std::string_view name;     ///< torchvision.models.NAME
+  std::string_view name;     ///< name in torchvision.models; "-plain": no auxiliary heads
   std::string_view network;  ///< name of the equal network in configs/networks
   /// Epsilon of torchvision's batch norms; 0: the network has no batch norms. Their momentum is
   /// kBatchNormMomentum.
@@ -32,10 +32,9 @@ inline constexpr double kBatchNormMomentum = 0.1;
 
 /// All known networks, in alphabetical order.
 const std::vector<TorchvisionArch>& torchvision_archs();
-/// Throws ConfigError that lists the known names.
+/// Finds a network by TorchvisionArch::name. Throws ConfigError that lists the known names.
 const TorchvisionArch& torchvision_arch(const std::string& name);
-/// Finds a network by the name of the Poseidon network. Throws ConfigError that lists the known
-/// names.
+/// Finds a network by TorchvisionArch::network. Throws ConfigError that lists the known names.
 const TorchvisionArch& torchvision_arch_of(const std::string& network);
 
 }  // namespace poseidon::importer
