@@ -12,8 +12,8 @@ namespace {
 int64_t rounded(double value) { return std::max<int64_t>(1, std::llround(value)); }
 
 /// Draws a random region. Its area and the logarithm of its aspect ratio have uniform
-/// distributions. If none of ten attempts fits the image, returns the largest centered region. Its
-/// aspect ratio is then the allowed ratio nearest to that of the image.
+/// distributions. If none of ten attempts fits the image, returns a centered region. Its aspect
+/// ratio is the allowed ratio nearest to the image's ratio, and its size is the largest possible.
 Box random_box(const TransformConfig::RandomResizedCrop& crop, int64_t height, int64_t width,
                RandomStream& random) {
   const double whole = static_cast<double>(height) * static_cast<double>(width);

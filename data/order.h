@@ -11,9 +11,9 @@ struct OrderedSample {
 };
 
 /// The global order of samples. Epochs follow one another without a gap. Each epoch is a
-/// permutation of the dataset, a pure function of seed and epoch. Position p, counted from 0,
-/// is the p-th sample that training uses. So a resumed run needs only the number of samples used
-/// before. Stores no permutation. Thread-safe.
+/// permutation of the dataset, a pure function of seed and epoch. Training uses the sample at
+/// position p after p other samples. So a resumed run needs only the number of samples used before.
+/// Stores no permutation. Thread-safe.
 class Order {
  public:
   /// Without `shuffle`, every epoch has the order 0, 1, 2, ...

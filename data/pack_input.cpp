@@ -127,7 +127,8 @@ void check_extra_names(const std::vector<std::string>& names) {
     throw ConfigError("--extra: " + fault.message);
 }
 
-/// Rejects options that would have no effect.
+/// Rejects options that have no effect on this type of input, several inputs if the type allows
+/// only one, and invalid names in `extras`.
 void check_options(const PackOptions& options) {
   const PackType type = options.type;
   const bool several = type == PackType::kWebDataset || type == PackType::kHdf5;

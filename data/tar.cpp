@@ -35,7 +35,8 @@ std::optional<uint64_t> octal(std::string_view digits) {
   return value;
 }
 
-/// Returns the size: octal digits, or (GNU) a big-endian number after a first byte of 0x80.
+/// Returns the size in an entry's header; nullopt if it is invalid. The field contains octal
+/// digits, or (GNU) a big-endian number after a first byte of 0x80.
 std::optional<uint64_t> size_of(const Block& block) {
   constexpr size_t kAt = 124, kCount = 12;
   if (block[kAt] != std::byte{0x80}) return octal(field(block, kAt, kCount));

@@ -28,7 +28,7 @@ bool is_image_ending(std::string_view ending) {
   return ending.rfind('.') == 0 && file_kind("image" + std::string(ending)) == FileKind::kImage;
 }
 
-/// Returns true if a part of the entry's name is hidden or a system folder.
+/// Returns true if a component of the entry's path is hidden or a system folder.
 bool is_passed_over(const TarEntry& entry) {
   for (const std::filesystem::path& part : std::filesystem::path(entry.name)) {
     const std::string name = part.string();

@@ -14,8 +14,7 @@ struct TextField;
 /// A message in protobuf's text format, parsed without knowledge of its schema.
 struct TextMessage {
   Position position;
-  std::vector<TextField>
-      fields;  ///< in file order; each element of a list in brackets is one field
+  std::vector<TextField> fields;  ///< in file order; one field for each element of a [...] list
 };
 
 struct TextField {

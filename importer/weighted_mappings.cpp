@@ -100,8 +100,8 @@ MappedLayer map_bias(const CaffeLayer& layer, Remarks& remarks) {
   return {.keys = keys, .parameters = 1};
 }
 
-/// Warns of "use_global_stats" that Poseidon cannot follow: Poseidon always uses batch statistics
-/// in training and running statistics in testing.
+/// Warns of a value of "use_global_stats" that differs from Poseidon's behavior. Poseidon always
+/// uses batch statistics in training and running statistics in testing.
 void remark_statistics(const CaffeLayer& layer, const MessageReader& from, Remarks& remarks) {
   const std::optional<bool> running = from.boolean("use_global_stats");
   if (!running) return;
