@@ -108,9 +108,9 @@ class SamplePreparer {
     }
   }
 
-  /// Prepares this sample or throws. Converts ConfigError to CorruptSample: a run checks the
-  /// configuration with the first sample before the loader starts. A later ConfigError, such as for
-  /// an image that is too small, is therefore a defect of the sample.
+  /// Prepares this sample or throws. Converts ConfigError to CorruptSample, because dataset and
+  /// transform have checked the configuration when they were created. A ConfigError here, such as
+  /// for an image that is too small, is therefore a defect of the sample.
   void prepare_exactly(OrderedSample at, const SampleOutput& out, Memory& memory) {
     const auto name = [&] { return dataset_.name(at.index); };
     const SampleKey key{static_cast<uint64_t>(at.epoch), static_cast<uint64_t>(at.index)};
