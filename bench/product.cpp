@@ -99,7 +99,7 @@ void compare(CpuDevice& device, const FactorShape& shape, int64_t samples, int r
       own.run({.deltas = deltas.data(), .activations = activations.data()}, memory, nullptr);
     });
     const double their_seconds = seconds_of([&] { peer.run(activations.data(), deltas.data()); });
-    if (i == 0) continue;  // the first run touches the memory for the first time
+    if (i == 0) continue;  // not counted: it touches the memory for the first time
     ours.push_back(our_seconds);
     theirs.push_back(their_seconds);
   }

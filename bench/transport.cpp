@@ -7,6 +7,7 @@
 // `serve` ends when its connections close. With a secret, frames have authentication codes; without
 // a secret, checksums. Both commands print "bytes=... seconds=... cpu=...". The values are the
 // bytes of frame bodies sent plus received, elapsed seconds, and processor seconds of the process.
+// They do not include the first second, in which the connections reach their speed.
 // bench/transport.py compares them with iperf3.
 
 #include <sys/resource.h>

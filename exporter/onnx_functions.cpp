@@ -75,7 +75,8 @@ void put_threshold(OnnxLayer& layer) {
 
 // ---- by channel
 
-/// Adds a parameter with one value per channel, in a shape that ONNX broadcasts along the channels.
+/// Adds a parameter with one value per channel. The shape is (channels, 1, 1) for images, so that
+/// ONNX broadcasts it over samples, rows and columns.
 std::string along_channels(OnnxLayer& layer, const std::string& name) {
   std::vector<int64_t> extents(static_cast<size_t>(layer.input_shape().rank() - 1), 1);
   extents[0] = layer.input_shape().channels();
@@ -93,7 +94,7 @@ void put_prelu(OnnxLayer& layer) {
 }
 
 /// Returns the name of the second input. If its rank differs from that of the first input, adds a
-/// node that reshapes it.
+/// node that reshapes it, and returns the name of the result.
 std::string given_factor(OnnxLayer& layer) {
   const int rank = layer.input_shape(0).rank();
   if (layer.input_shape(1).rank() == rank) return layer.input(1);

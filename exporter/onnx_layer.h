@@ -26,7 +26,8 @@ class OnnxLayer {
     return dynamic_cast<const Definition&>(*node_.definition);
   }
   size_t input_count() const { return node_.inputs.size(); }
-  /// Returns the name in the model of an input of the layer.
+  /// Returns the name in the model of an input of the layer. Throws ConfigError if the input is the
+  /// labels.
   std::string input(size_t index = 0) const;
   Names inputs() const;
   Shape input_shape(size_t index = 0) const;
@@ -34,8 +35,9 @@ class OnnxLayer {
   bool has_parameter(std::string_view name) const;
 
   // Add tensors to the model. Each returns the tensor's name.
-  /// Adds a trained parameter or statistic by its name in the layer. `extents`: other extents for
-  /// the same values.
+  /// Adds a trained parameter or statistic; `name` is its name in the layer, such as "weight". If
+  /// layers share it, the model has one tensor. With `extents`, adds a separate tensor that has the
+  /// same values and these extents.
   std::string trained(const std::string& name);
   std::string trained(const std::string& name, std::vector<int64_t> extents);
   /// Adds the weight, and the bias if there is one. If a batch norm is folded into the layer, adds

@@ -20,9 +20,10 @@ struct TorchvisionReport {
 };
 
 /// Writes the state dict of torchvision's network as safetensors, with torchvision's names, shapes
-/// and order. num_batches_tracked is the imported count or, without one, the number of steps. Warns
-/// if torchvision's batch norms have another epsilon, because a state dict does not contain the
-/// epsilon. Throws ConfigError if torchvision does not have this network.
+/// and order. num_batches_tracked is the imported count. Without one, it is the number of steps, or
+/// 0 if the weights are not from a checkpoint. Warns if torchvision's batch norms have another
+/// epsilon, because a state dict does not contain the epsilon. Throws ConfigError if torchvision
+/// does not have this network, or if the imported counts are invalid.
 TorchvisionReport export_torchvision(const TrainedWeights& trained,
                                      const TorchvisionExport& options, Log& log);
 

@@ -8,9 +8,9 @@
 
 namespace poseidon::net {
 
-/// A block of device memory that contains many pieces. Pieces that are never in use at the same
-/// time may share memory. The time is counted in moments (net/memory_plan.h). Order of calls: add()
-/// for all pieces, lay_out(), allocate().
+/// A block of device memory that is divided into pieces: activations, gradients, workspaces. Pieces
+/// that are never in use at the same time may share memory. The time is counted in moments
+/// (net/memory_plan.h). Order of calls: add() for all pieces, lay_out(), allocate().
 class Arena {
  public:
   /// The content of a piece. The message of OutOfMemory states it.
@@ -26,7 +26,7 @@ class Arena {
   void extend(int piece, int first, int last);
   /// The number of pieces.
   int pieces() const { return static_cast<int>(intervals_.size()); }
-  /// Assigns an offset to each piece. No piece may be added afterwards.
+  /// Assigns an offset to each piece. No piece may be added or extended afterwards.
   void lay_out() { plan_ = plan_memory(intervals_); }
   /// Bytes of the block, after lay_out().
   size_t bytes() const { return plan_.total; }

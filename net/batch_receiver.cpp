@@ -9,11 +9,11 @@ namespace poseidon::net {
 
 namespace {
 
-/// Alignment in bytes of each part of received_. A GPU loads up to 16 bytes at once.
+/// Alignment in bytes of the labels, auxiliary inputs and samples in received_. A GPU loads up to
+/// 16 bytes at once.
 constexpr size_t kRoomAlignment = 64;
 
-/// Bytes of a part of received_ with this many 4-byte values, rounded up so that the next part is
-/// aligned.
+/// Bytes that `values` 4-byte values occupy in received_, padded to kRoomAlignment.
 size_t room_of(int64_t values) {
   const size_t bytes = static_cast<size_t>(values) * sizeof(float);
   return (bytes + kRoomAlignment - 1) / kRoomAlignment * kRoomAlignment;

@@ -8,10 +8,11 @@
 
 namespace poseidon::net {
 
-/// Receives the batches of a net: samples, auxiliary inputs and labels. If the device does not
-/// share host memory, it copies the next batch to a separate buffer while the passes run, in the
-/// stream DeviceStream::kReceive. After the passes, it copies the batch from this buffer to the
-/// net's input tensors.
+/// Receives the batches of a net: samples, auxiliary inputs and labels. If the device shares host
+/// memory, set() writes the net's input tensors directly. Otherwise the device copies the next
+/// batch to a separate buffer while the passes run, in the stream DeviceStream::kReceive. After the
+/// passes, the device copies the batch from this buffer to the input tensors, and converts it if
+/// necessary.
 class BatchReceiver {
  public:
   /// `writer` converts samples to the format of the input tensor. Null: samples are copied as plain
@@ -41,15 +42,15 @@ class BatchReceiver {
   /// once. `extras` are all values of the first auxiliary input, then those of the next one.
   /// set_labels() must follow.
   void set(std::span<const float> values, std::span<const float> extras);
-  /// Receives a batch from staging memory, which the caller may reuse after the returned event. It
-  /// also receives labels and mixup data (layers::StepContext::mixup_labels) under three
+  /// Receives a batch from staging memory, which the caller may reuse after the returned event.
+  /// Also receives labels and mixup data (layers::StepContext::mixup_labels) under three
   /// conditions: the device does not share host memory, a layer reads labels, and `writer` is not
-  /// null.
+  /// null. Otherwise set_labels() must follow.
   Event set(const BatchValues& values, std::span<const float> extras,
             std::span<const int32_t> labels, std::span<const float> mixup_labels);
-  /// Receives labels and mixup data from any host memory. Does nothing if set() received the labels
-  /// of this batch. If the label form is kMixed and `mixup_labels` is empty, all second samples
-  /// have weight 0.
+  /// Receives labels and mixup data from any host memory. Does nothing if no layer reads labels, or
+  /// if set() received the labels of this batch. If the label form is kMixed and `mixup_labels` is
+  /// empty, all second samples have weight 0.
   void set_labels(std::span<const int32_t> labels, std::span<const float> mixup_labels);
 
  private:

@@ -40,7 +40,7 @@ std::string name_of(const Json& layer, const JsonPath& place) {
   return out;
 }
 
-/// The value of one factor in "$planes * 4": a parameter's value or a number.
+/// The value of one operand of a product such as "$planes * 4": a parameter's value or an integer.
 Json factor_value(std::string factor, const BlockValues& values, const JsonPath& place) {
   std::erase(factor, ' ');
   if (factor.starts_with("$")) {
@@ -58,7 +58,7 @@ Json factor_value(std::string factor, const BlockValues& values, const JsonPath&
   return number;
 }
 
-/// Replaces "$name" by the parameter's value, and "$name * 4" by the product of integers.
+/// Evaluates an expression: "$name" is the parameter's value, "$name * 4" a product of integers.
 Json evaluate(const std::string& expression, const BlockValues& values, const JsonPath& place) {
   const size_t star = expression.find('*');
   if (star == std::string::npos) return factor_value(expression, values, place);
@@ -165,8 +165,9 @@ class Expander {
     }
   }
 
-  /// Expands a list of layers. Returns the full name of its last layer, which produces the output
-  /// of a block.
+  /// Expands a list of layers. Returns the full name of its last layer in the current phase, which
+  /// produces the output of a block. If it has no layer in this phase, returns the name of the
+  /// input.
   std::string expand(const Json& layers, const JsonPath& place, const Scope& scope) {
     if (!layers.is_array()) fail_at(place, "expected a list of layers, got " + shown(layers));
     if (scope.depth > kMaxNested)
@@ -232,9 +233,9 @@ class Expander {
     return full;
   }
 
-  /// Returns the full name of the layer that owns the parameters of `layer`; "": `layer` owns them.
-  /// If one use of a block shares with another use, each layer shares with the layer of the same
-  /// name there.
+  /// Returns the full name of the layer with which `layer` shares parameters; "": none. If one use
+  /// of a block shares with another use, each layer shares with the layer of the same name there.
+  /// The key "shares" of a layer in the block takes precedence.
   std::string shares_of(const Json& layer, const JsonPath& place, const Scope& scope,
                         const Listing& known) const {
     std::string name;
@@ -375,7 +376,7 @@ class Expander {
   std::map<std::string, Block> blocks_;
   std::map<std::string, Json> defaults_;
   std::vector<LayerEntry> entries_;
-  std::map<std::string, std::string> last_layer_;  ///< by full name of a block: its last layer
+  std::map<std::string, std::string> last_layer_;  ///< by full name of a block's use
 };
 
 }  // namespace

@@ -11,17 +11,17 @@
 namespace poseidon::net {
 
 /// One layer of a network file after the expansion of blocks. A full name is unique in the expanded
-/// network: it begins with the names of the enclosing blocks.
+/// network, because it begins with the names of the enclosing uses of blocks.
 struct LayerEntry {
-  Json json;         ///< without name and inputs
+  Json json;         ///< without the keys name, input, inputs, shares and phase
   JsonPath place;    ///< position in the file
   std::string name;  ///< full name, such as "stage1.0.conv1"
   /// Full names of layers, kInputName for the network's input, kLabelName for the samples' labels,
   /// or names of auxiliary inputs.
   std::vector<std::string> inputs;
-  /// Full name of the layer that owns the parameters; "": this layer owns them. If a use of a block
-  /// shares the parameters of another use, this name is set in each layer of the sharing use, even
-  /// in a layer without parameters.
+  /// Full name of the layer with which this layer shares parameters; "": none. That layer may share
+  /// its parameters with a further layer. If a use of a block shares the parameters of another use,
+  /// this name is set in each layer of the sharing use, even in a layer without parameters.
   std::string shares;
   /// Keys whose values come from the defaults of the layer's type; see defaults_of().
   std::vector<std::string> defaulted;

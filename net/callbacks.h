@@ -4,12 +4,13 @@
 
 namespace poseidon::net {
 
-/// Called before the forward pass of a layer with parameters or statistics. The callback blocks
-/// until the layer may read its parameters and statistics, and may overwrite its gradients and
-/// contributions.
+/// Called in the forward pass before each layer that reads parameters or statistics. `layer` is the
+/// layer that owns them. The callback blocks until the pass may read them, and may overwrite their
+/// gradients and contributions.
 using Gate = std::function<void(int layer)>;
-/// Called in the backward pass when all gradients of a layer with learned parameters are final,
-/// last layer first. For a layer that writes factors: called when its factors are final. The
+/// Called in the backward pass for each layer with learned parameters, last layer first, when all
+/// its gradients are final. For a layer that writes factors: called when its factors are final. On
+/// an asynchronous device, the work that computes them has been issued but may not be done. The
 /// backward pass may still read the parameters, so they must not change before the next call of
 /// BetweenLayers.
 using OnGradient = std::function<void(int layer)>;

@@ -27,6 +27,7 @@ class CanonicalValues {
   std::vector<float> canonical(const Parameter& parameter) const;
   void set_canonical(const Parameter& parameter, std::span<const float> values);
   /// Writes or reads another tensor in the packed order of the parameter, such as optimizer state.
+  /// `packed` is device memory.
   void write_packed(const Parameter& parameter, std::span<const float> canonical,
                     std::span<float> packed) const;
   void read_packed(const Parameter& parameter, std::span<const float> packed,

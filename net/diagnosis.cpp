@@ -38,8 +38,9 @@ double milliseconds_of(Device& device, const Work& work, int calls) {
   return milliseconds_since(start);
 }
 
-/// Milliseconds for one call of `work`. On an asynchronous device, issue and wait take as long as
-/// short work does. Therefore short work is issued several times before the wait.
+/// Milliseconds for one call of `work`. On an asynchronous device, issuing short work and waiting
+/// for it take about as long as the work. Therefore short work is issued several times before one
+/// wait.
 template <class Work>
 double milliseconds_of(Device& device, const Work& work) {
   constexpr double kLongEnough = 1;
@@ -60,7 +61,7 @@ bool is_finite(Device& device, const Memory& memory) {
 // ---- values that are not finite
 
 std::string Diagnosis::first_non_finite(const layers::StepContext& step) {
-  // Write no factors: the transfer to the peers may still read their memory.
+  // Write no factors, because the transfer to the peers may still read the factor memory.
   for (Call& call : program_.calls()) call.factors = {};
   const std::string found = first_in_forward(net_.on_device(step));
   return found.empty() ? first_in_backward(step) : found;

@@ -30,10 +30,11 @@ class Diagnosis {
   /// `net` and `program` must outlive this object.
   Diagnosis(Net& net, Program& program) : net_(net), program_(program) {}
 
-  /// Returns the name of the layer with the first non-finite value. Runs the forward pass again and
-  /// checks parameters and outputs; then the backward pass, and checks gradients. Returns "" if all
-  /// values are finite. Call it only after a failure: afterwards layers write no factors until the
-  /// next Net::set_factor_memory().
+  /// Runs the passes of the current batch again, and returns the name of the first operation with a
+  /// non-finite value; "" if there is none. Checks parameters and outputs in the forward pass.
+  /// Checks gradients of learned parameters in the backward pass, except those of layers that write
+  /// factors. Call it only after a failure: afterwards layers write no factors until the next
+  /// Net::set_factor_memory().
   std::string first_non_finite(const layers::StepContext& step);
   /// Measures every operation in `repeats` steps, and returns the medians.
   std::vector<Timing> time(const layers::StepContext& step, int repeats);

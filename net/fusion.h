@@ -16,7 +16,7 @@ struct Operation {
   int output = 0;             ///< the node whose output it writes: `node`, or the last fused layer
   std::vector<int> inputs;    ///< nodes whose outputs it reads; same form as Node::inputs
   std::optional<float> relu;  ///< negative slope of the fused relu; none: no fused relu
-  bool residual = false;      ///< whether the last input is added to the output
+  bool residual = false;      ///< whether the last input is added to the output, before the relu
 };
 
 /// Converts the network to operations in execution order. Fuses a relu into the preceding layer,

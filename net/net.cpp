@@ -111,7 +111,7 @@ struct Net::State {
   Diagnosis diagnosis;
   BatchReceiver batch_receiver;
   PhaseRun main;
-  std::optional<PhaseRun> tests;  ///< none if tests run the same layers as training
+  std::optional<PhaseRun> tests;  ///< none: tests run `main`
   PhaseRun* last;                 ///< the phase of the last forward pass
   Buffer numbers;                 ///< step parameters in device memory
   Event reports_sent;

@@ -53,8 +53,8 @@ class Net {
     /// False: the net allocates nothing and has no values. Used only to compute memory().
     bool allocates_memory = true;
     /// Layers that write factors instead of gradients (layers::FactorShape), and the number of
-    /// samples in the factors that rebuild() reads: the global batch. A layer with learning rate 0
-    /// cannot write factors.
+    /// samples in the factors that rebuild() reads: the global batch. Only a linear layer can write
+    /// factors. It must not share parameters, and its learning rate must not be 0.
     std::vector<std::string> factored = {};
     int64_t factor_rows = 0;
   };
@@ -75,7 +75,8 @@ class Net {
 
   /// Runs the layers of the step's phase. A net that does not train has only test layers. `gate`
   /// may be null. The pass copies the scalars to the host in DeviceStream::kSend, so later work in
-  /// that stream waits for this pass.
+  /// that stream waits for this pass. Throws RunError for a label that a layer cannot use
+  /// (Definition::check_labels).
   void forward(const layers::StepContext& step, const Gate& gate = nullptr);
   /// Runs the backward pass after a forward pass in training. The callbacks may be null.
   void backward(const layers::StepContext& step, const OnGradient& on_gradient = nullptr,
@@ -88,8 +89,9 @@ class Net {
   /// memory.
   void set_factor_memory(int layer, const layers::FactorMemory& memory);
   /// Computes a layer's gradients from the stacked factors of Options::factor_rows samples. Passes
-  /// the gradients to `sink`, or writes them to the gradient memory if `sink` is null. During a
-  /// pass, only the callbacks may call this function.
+  /// the gradients to `sink`; the content of the gradient memory is then undefined. If `sink` is
+  /// null, writes the gradients to the gradient memory. During a pass, only the callbacks may call
+  /// this function.
   void rebuild(int layer, const layers::FactorMemory& stacked,
                const layers::GradientSink* sink = nullptr);
 
@@ -114,14 +116,13 @@ class Net {
 
   Device& device() const;
 
-  /// The number of layers.
   int layer_count() const;
-  /// The name of a layer, "conv1".
   const std::string& layer_name(int layer) const;
-  /// Records the passes of each layer in training, on the track "compute". Null: stops recording.
+  /// Records the training passes (see Passes) and the calls of rebuild() on the track "compute" of
+  /// the trace. Null: stops recording.
   void set_trace(TraceRecorder* trace);
 
-  /// The algorithm choice of each layer, for plan.json and checkpoints.
+  /// The algorithm choices of the layers that have one, for plan.json and checkpoints.
   Choices choices() const;
   NetMemory memory() const;
   /// Copies step parameters and labels to the memory from which the layers read them. Returns

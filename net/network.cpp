@@ -42,7 +42,8 @@ void describe_layer(Fields& fields, Node& node) {
   fields.variant("type", type, layer_variants(node), "layer type");
 }
 
-/// Reports an unknown key in "defaults" at its position there, not at the layers that inherit it.
+/// Throws ConfigError for an unknown layer type or key in "defaults". The error states the position
+/// in "defaults", not that of a layer that inherits the key.
 void check_defaults(const Json& network, const JsonPath& top) {
   if (!network.contains("defaults") || !network["defaults"].is_object()) return;
   const JsonPath place = top.at("defaults");
@@ -221,8 +222,8 @@ std::string tensors_text(const Node& node) {
   return out;
 }
 
-/// A test layer uses the tensors of the training layer with the same name. Throws ConfigError
-/// unless that layer exists and its type and tensors are equal.
+/// Throws ConfigError if a test layer owns tensors, but no training layer has the same name, type
+/// and tensors. The test layer uses the tensors of that training layer.
 void check_trained(const Node& node, const Network& trained, const JsonPath& place) {
   const std::string own = tensors_text(node), &name = node.definition->name;
   if (own.empty()) return;
@@ -396,8 +397,9 @@ std::optional<int> Network::index_of(const std::string& name) const {
   return found->second;
 }
 
-/// Makes `node` use the parameters of the node with the index `owner`. Throws ConfigError unless
-/// their shapes agree.
+/// Makes `node` use the parameters of the node with the index `owner`, or of the node whose
+/// parameters that node uses. Throws ConfigError if types or shapes differ, or if the layer has
+/// running statistics.
 void Network::share(Node& node, int owner, const JsonPath& place) {
   Node& other = nodes_[static_cast<size_t>(owner)];
   if (other.shares >= 0) return share(node, other.shares, place);

@@ -118,7 +118,7 @@ class Network {
   const Json& json() const { return json_; }
 
  private:
-  /// Creates the test network of `trained` from the layers of phase "test".
+  /// Creates the test network of `trained`. `entries` are the layers that tests compute.
   Network(const Network& trained, const std::vector<LayerEntry>& entries);
   void read_head(int64_t batch);
   void read_layers(const std::vector<LayerEntry>& entries, const Network* trained);

@@ -13,7 +13,7 @@ namespace poseidon::net {
 
 namespace {
 
-/// Kinds of tensors for TensorMemory. The optimizer's state uses the kinds from 3 on.
+/// Kinds of tensors for TensorMemory. The optimizer's state and the EMA use the kinds from 3 on.
 constexpr size_t kValues = 0, kNextValues = 1, kGradients = 2;
 
 size_t count_of(const Statistic& statistic) {

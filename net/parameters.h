@@ -27,7 +27,7 @@ struct Parameter {
   /// the net does not train.
   bool learned = false;
   TensorVersions versions;    ///< packed
-  std::span<float> gradient;  ///< packed; overwritten by each backward pass
+  std::span<float> gradient;  ///< packed; overwritten by each backward pass or Net::rebuild()
 
   std::span<float> value() const { return versions.current(); }
   std::span<float> next() const { return versions.next(); }
@@ -49,21 +49,21 @@ struct Statistic {
 /// Memory of a net's tensors, in bytes.
 struct ParameterMemory {
   size_t parameters = 0;
-  size_t second_version = 0;  ///< of the learned parameters and the statistics
-  size_t gradients = 0;       ///< of the parameters
-  size_t statistics = 0;      ///< of the statistics and of a batch's contributions to them
+  size_t second_version = 0;  ///< second copies of learned parameters and statistics
+  size_t gradients = 0;       ///< gradients of the parameters
+  size_t statistics = 0;      ///< statistics, and the contributions of one batch to them
 };
 
-/// The parameters and statistics of a net, in the order of the network's layers. There are one or
-/// two versions of each (TensorVersions).
+/// The parameters and statistics of a net, in the order of the network's layers. Learned parameters
+/// and statistics have one or two versions (TensorVersions). Other parameters have one.
 class Parameters {
  public:
   /// Lists the parameters and statistics, and allocates no memory. All arguments must outlive this
   /// object. `versions` is 1 or 2.
   Parameters(Device& device, const Network& network, Programs& programs, int versions);
 
-  /// Allocates memory for all tensors and binds it to the programs' layers. An OutOfMemory names
-  /// the largest tensor.
+  /// Allocates memory for all tensors and binds it to the programs' layers. Throws OutOfMemory that
+  /// names the largest parameter, or "running statistics".
   void allocate_memory();
   /// The memory that allocate_memory() allocates.
   ParameterMemory memory() const;
@@ -77,13 +77,13 @@ class Parameters {
   const Parameter& operator[](size_t index) const { return parameters_[index]; }
   std::span<Statistic> statistics() { return statistics_; }
 
-  /// Indices of a layer's parameters and statistics.
+  /// Indices of a layer's parameters in this object, and of its statistics in statistics().
   std::span<const int> of(int layer) const { return of_layer_[static_cast<size_t>(layer)]; }
   std::span<const int> statistics_of(int layer) const {
     return statistics_of_layer_[static_cast<size_t>(layer)];
   }
-  /// The layers whose values are summed over the logical shards of a step: layers announced in the
-  /// backward pass, and layers with statistics. In the order of the forward pass.
+  /// The layers with values to sum over the logical shards of a step: gradients of learned
+  /// parameters, or contributions to statistics. In the order of the forward pass.
   std::span<const int> summed_layers() const { return summed_layers_; }
   /// Whether the backward pass announces this layer (OnGradient), that is, whether it has learned
   /// parameters.

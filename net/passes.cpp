@@ -50,7 +50,8 @@ void Passes::issue(std::string_view what, const layers::StepContext& step, Group
 
 // ---- forward
 
-/// The size of the next group: all calls before the next call with a gate.
+/// The number of calls in the next group; 1 unless the device records work. A recorded group ends
+/// before the next call with a gate, or at the end of the pass if `gated` is false.
 size_t Passes::forward_group(Group left, bool gated) const {
   if (!graph_capture_->records()) return 1;
   size_t size = 1;
@@ -74,7 +75,8 @@ void Passes::forward(const layers::StepContext& step, const Gate& gate) {
 
 // ---- backward
 
-/// The size of the next group: all calls up to the next announced layer, inclusive.
+/// The number of calls in the next group; 1 unless the device records work. A recorded group ends
+/// with the next call that announces a layer, or at the end of the pass if `announced` is false.
 size_t Passes::backward_group(Group left, bool announced) const {
   if (!graph_capture_->records()) return 1;
   size_t size = 1;

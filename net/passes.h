@@ -17,8 +17,9 @@ struct Call;
 /// The forward and backward passes of a program. Calls run in groups, with the callbacks between
 /// the groups. On a device that records work (GraphCapture in core/device.h), groups are as large
 /// as possible; on other devices a group is one call. A group is one span of the trace. The span
-/// has the name of the first call in forward, and of the last call in backward. Only the compute
-/// thread uses this class.
+/// has the name of the first call in forward, and of the last call in backward. If the last call
+/// announces factors, it has a second span, for its input gradient. Only the compute thread uses
+/// this class.
 class Passes {
  public:
   /// `device` and `program` must outlive this object.

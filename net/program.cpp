@@ -192,7 +192,8 @@ int Program::in_format(int value, Format format) {
   return output;
 }
 
-/// A call runs backward if it receives a gradient, and it or an earlier call needs one.
+/// In training, a call runs backward if it is a loss or receives a gradient, and if it or a call
+/// that it depends on has parameters.
 void Program::mark_backward() {
   if (!options_.training) return;
   for (size_t i = calls_.size(); i-- > 0;) {
@@ -232,7 +233,8 @@ bool Program::may_overwrite(const Call& call, int input) const {
   return true;
 }
 
-/// An activation is in use from its producer to its last reader, in the forward or backward pass.
+/// An activation is in use from its producer to its last reader, in the forward or backward pass. A
+/// kept activation is in use until the end of the step.
 void Program::place_activations() {
   pieces_.values.assign(values_.size(), -1);
   for (size_t v = 0; v < values_.size(); ++v) {
@@ -312,8 +314,8 @@ void Program::place_gradients() {
   }
 }
 
-/// The workspace of a call is in use from its forward pass to its backward pass. All calls share
-/// the scratch memory.
+/// In training, the workspace of a call is in use from its forward pass to its backward pass.
+/// Otherwise it is in use in the forward pass only. All calls share the scratch memory.
 void Program::place_workspaces() {
   const int count = static_cast<int>(calls_.size());
   pieces_.workspaces.assign(calls_.size(), -1);

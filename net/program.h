@@ -27,10 +27,11 @@ struct Call {
   std::unique_ptr<layers::Layer> layer;
   int node = -1;  ///< the node that defines the layer; -1: a reorder
   const layers::Definition* definition = nullptr;  ///< of the node; null: a reorder
-  int inputs_read_back = 0;    ///< the backward pass reads this many inputs, from the first
-  std::vector<int> inputs;     ///< indices of values
-  int output = 0;              ///< index of a value
-  bool runs_backward = false;  ///< a loss depends on it, and it or an earlier call has parameters
+  int inputs_read_back = 0;  ///< the backward pass reads this many inputs, from the first
+  std::vector<int> inputs;   ///< indices of values
+  int output = 0;            ///< index of a value
+  /// In training: a loss depends on it, and it or a call that it depends on has parameters.
+  bool runs_backward = false;
   bool makes_input_gradient = false;  ///< its backward pass makes the gradient of an input
   bool writes_factors = false;
   layers::FactorMemory factors;  ///< memory to which it writes its factors
@@ -46,7 +47,7 @@ struct Call {
   layers::Bindings memory;
   struct {
     TraceRecorder::Label forward = 0, backward = 0, rebuild = 0;
-  } labels = {};  ///< of spans in the trace; valid after Net::set_trace()
+  } labels = {};  ///< labels of spans in the trace; valid after Net::set_trace()
 };
 
 /// The moments (net/memory_plan.h) at which the calls of a program run. The moments of a test
@@ -79,11 +80,14 @@ class Program {
   };
 
   /// Adds all required pieces to `arena`. `network`, `factory` and `arena` must outlive this
-  /// object.
+  /// object. Throws ConfigError if a layer of Options::factored cannot write factors. Throws
+  /// ConfigError if this device cannot share parameters between two layers, because it stores them
+  /// in different orders.
   Program(const Network& network, layers::LayerFactory& factory, const Options& options,
           Arena& arena);
 
-  /// Binds memory to all calls, after Arena::allocate().
+  /// Binds the arena's memory to all calls, after Arena::allocate(). Parameters binds its tensors
+  /// separately.
   void bind();
   /// Whether this program added a piece to the arena.
   bool owns_piece(int piece) const { return piece >= first_piece_ && piece < end_piece_; }
@@ -110,7 +114,8 @@ class Program {
   /// asynchronous device its scratch memory is separate, because this work may run concurrently
   /// with the passes.
   layers::Bindings rebuild_memory(const Call& call) const;
-  /// The name of a call in messages: the layer's name, or "reorder after" a layer.
+  /// The name of a call in messages: the layer's name, or such as "reorder after conv1" or "reorder
+  /// of the input".
   std::string name_of(const Call& call) const;
 
  private:

@@ -1,6 +1,7 @@
 // Measures the limits of a GPU (copies, products, kernel launches) and its memory-bound kernels.
 // The rate of each kernel is compared with the bandwidth of a copy. Prints one JSON object.
 //   bench_gpu [--cpu] [--small]      --cpu: the same calls on the CPU, to try this program
+//                                    --small: small tensors and short rounds, to try this program
 #include <algorithm>
 #include <chrono>
 #include <iostream>
@@ -168,8 +169,9 @@ class Call {
   double input_bytes_ = 0, output_bytes_ = 0;
 };
 
-/// A layer whose kernels are memory-bound. `forward`, `backward`: the minimum number of times that
-/// the pass reads or writes {the input, the output}.
+/// A layer whose kernels are memory-bound. `forward`, `backward`: the minimum number of tensors
+/// that the pass reads or writes. The first number counts tensors of the size of the input, the
+/// second those of the size of the output. Backward includes gradients.
 struct Bounded {
   const char* name;
   Json layer;
@@ -177,8 +179,8 @@ struct Bounded {
   std::array<double, 2> forward, backward;
 };
 
-/// All memory-bound layers, with the memory that they must access. For example, batch norm's
-/// forward reads its input twice, because it needs the mean before it can write.
+/// The measured layers, with the memory that they must access. For example, batch norm's forward
+/// reads its input twice, because it needs the mean before it can write.
 const std::vector<Bounded>& bounded_layers() {
   static const std::vector<Bounded> all = {
       {"relu", {{"type", "relu"}}, 1, {1, 1}, {1, 2}},

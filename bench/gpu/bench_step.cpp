@@ -87,7 +87,7 @@ class Worker {
   LocalExchange exchange_;
   Schedule schedule_;
   LayerUpdates updates_;
-  std::vector<Event> updated_;  ///< by layer
+  std::vector<Event> updated_;  ///< by layer: the end of its last update
   std::vector<int32_t> labels_;
   int64_t step_ = 0;
 };

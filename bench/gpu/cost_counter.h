@@ -7,10 +7,10 @@
 
 namespace poseidon::bench {
 
-/// The number format in which a GPU multiplies the factors of a product.
+/// The number format in which a GPU multiplies.
 enum class Arithmetic : uint8_t { kFp32, kTf32, kBf16 };
 
-/// The rates of a GPU that predictions use.
+/// The rates and the memory size of a GPU, for predictions.
 struct GpuRates {
   double bytes_per_second;       ///< device memory, reads plus writes
   double host_bytes_per_second;  ///< between device memory and host memory
@@ -21,9 +21,9 @@ struct GpuRates {
   double flops(Arithmetic arithmetic) const;
 };
 
-/// H200 SXM. The memory and bf16 rates are those of a measured copy and a measured large product;
-/// NVIDIA states 4.8 TB/s and 989 TFLOP/s. The other rates are about the same fraction of NVIDIA's
-/// figures (495 TFLOP/s tf32, 67 TFLOP/s fp32, PCIe 5.0 x16).
+/// H200 SXM. The rate of memory was measured with a copy, the rate of bf16 with a large product.
+/// NVIDIA states 4.8 TB/s and 989 TFLOP/s. The rates of tf32, fp32 and the host link are 80 to 90 %
+/// of NVIDIA's figures (495 TFLOP/s, 67 TFLOP/s, PCIe 5.0 x16).
 inline constexpr GpuRates kH200{.bytes_per_second = 4.3e12,
                                 .host_bytes_per_second = 55e9,
                                 .fp32_flops = 60e12,
@@ -51,7 +51,7 @@ struct Work {
   Work& operator+=(const Work& other);
 };
 
-/// Adds up the cost on a GPU, by part of a step and by kernel.
+/// Adds up the cost on a GPU, by part of a step (such as "update") and by kernel.
 class CostCounter {
  public:
   explicit CostCounter(const GpuRates& rates) : rates_(rates) {}

@@ -5,8 +5,9 @@
 namespace poseidon::bench {
 
 /// Products that are never computed. Each reports its minimum cost on a GPU: one read of each
-/// factor, one write of the result, and the multiply-adds of its definition. Additional work of a
-/// library's algorithm, for example in its workspace, is not counted.
+/// operand, one write of the result, and the multiply-adds of its definition. A bf16 weight
+/// gradient also has the cost of its conversion to fp32. Other work of a library's algorithm, for
+/// example in its workspace, is not counted.
 class CountedProducts final : public layers::cuda::Products {
  public:
   using Product = layers::cuda::Product;

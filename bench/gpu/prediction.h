@@ -8,8 +8,8 @@
 
 namespace poseidon::bench {
 
-/// The cost of one worker's training step on a GPU: forward, backward and updates. The trainer
-/// issues the operations of the step to a driver that counts them and executes nothing
+/// The cost of one worker's training step on a GPU: upload, forward, backward and updates. The
+/// trainer issues the operations of the step to a driver that counts them and executes nothing
 /// (CostModelDriver).
 struct Prediction {
   std::string network, precision;
@@ -17,7 +17,7 @@ struct Prediction {
   CostCounter cost_counter;
   size_t memory_bytes = 0;  ///< device memory that the worker allocates
 
-  /// The time of all work on the GPU, executed sequentially.
+  /// The time of all work except the upload from host memory, executed sequentially.
   double compute_seconds() const;
   /// The time to upload the next batch, which overlaps with the computation.
   double upload_seconds() const;
