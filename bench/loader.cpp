@@ -8,7 +8,7 @@
 //   bench_loader digits SECONDS
 //       draw a digit, scale
 //   bench_loader records FOLDER SECONDS
-//       read samples of a record set of pixels of one shape in random order, normalize
+//       read samples in random order from a record set of pixels, all of one shape; scale
 
 #include <cstdlib>
 #include <ctime>

@@ -6,7 +6,7 @@
 namespace poseidon::bench {
 
 /// Measures the peak rate of multiply-adds, which is an upper bound for every kernel. Runs
-/// multiply-adds on registers, with enough independent ones to fill the execution units. Returns
+/// multiply-adds on registers. Enough of them are independent to fill the execution units. Returns
 /// the GFLOP/s of all threads of the OpenMP team together, in the best of `rounds` rounds.
 inline double measure_peak_gflops(int rounds = 10) {
 #if defined(__AVX512F__)

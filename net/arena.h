@@ -13,9 +13,11 @@ namespace poseidon::net {
 /// (net/memory_plan.h). Order of calls: add() for all pieces, lay_out(), allocate().
 class Arena {
  public:
-  /// The content of a piece. The message of OutOfMemory states it.
+  /// The content of a piece, for the message of OutOfMemory.
   struct Purpose {
-    int call = -1;          ///< index in Program::calls(); -1: the piece is an input of the net
+    /// Index in Program::calls() of the program that added the piece. -1: the piece is an input of
+    /// the net.
+    int call = -1;
     const char* what = "";  ///< for example "output" or "workspace"
   };
 

@@ -38,11 +38,12 @@ class CanonicalValues {
   /// Whether the two orders of a parameter are equal. Its gradient can then be sent and received in
   /// place.
   bool canonical_is_packed(const Parameter& parameter) const;
-  /// The first two functions write a parameter's gradient or value to `out` in canonical order. The
-  /// third one sets the gradient from canonical order. Spans have spec.shape.count() elements, in
-  /// device or staging memory.
+  // Each span below has spec.shape.count() elements.
+  /// Writes the parameter's gradient to `out` in canonical order.
   void canonical_gradient(const Parameter& parameter, std::span<float> out) const;
+  /// Writes the parameter's value to `out` in canonical order.
   void canonical_value(const Parameter& parameter, std::span<float> out) const;
+  /// Sets the parameter's gradient from `values`, which are in canonical order.
   void gradient_from_canonical(const Parameter& parameter, std::span<const float> values);
 
  private:

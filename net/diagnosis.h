@@ -20,8 +20,8 @@ struct OperationInfo {
 
 /// The run time of an operation.
 struct Timing : OperationInfo {
-  double forward_ms = 0, backward_ms = 0;
-  int64_t multiply_adds = 0;  ///< in the forward pass
+  double forward_ms = 0, backward_ms = 0;  ///< backward_ms 0: it has no backward pass
+  int64_t multiply_adds = 0;               ///< in the forward pass
 };
 
 /// Examines a net: non-finite values, run times, implementations and warnings.

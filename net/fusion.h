@@ -14,7 +14,7 @@ namespace poseidon::net {
 struct Operation {
   int node = 0;               ///< the layer that computes
   int output = 0;             ///< the node whose output it writes: `node`, or the last fused layer
-  std::vector<int> inputs;    ///< nodes whose outputs it reads; same form as Node::inputs
+  std::vector<int> inputs;    ///< nodes that it reads; negative: external inputs (Node::inputs)
   std::optional<float> relu;  ///< negative slope of the fused relu; none: no fused relu
   bool residual = false;      ///< whether the last input is added to the output, before the relu
 };

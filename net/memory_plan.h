@@ -14,7 +14,7 @@ struct Interval {
   int first = 0, last = 0;  ///< both inclusive
 };
 
-/// The offset of each piece in one arena.
+/// The offset of each piece in an arena, and the total size, in bytes.
 struct MemoryPlan {
   std::vector<size_t> offsets;
   size_t total = 0;

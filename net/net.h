@@ -24,8 +24,9 @@ using Choices = std::map<std::string, layers::AlgorithmChoice>;
 
 /// Memory of a net, in bytes.
 struct NetMemory : ParameterMemory {
-  size_t activations = 0;  ///< with their gradients, workspaces and input buffers; memory is reused
-  size_t scratch = 0;      ///< shared by all layers
+  /// Activations, their gradients, workspaces and input buffers, with memory reuse.
+  size_t activations = 0;
+  size_t scratch = 0;  ///< scratch memory, shared by all layers
 
   size_t total() const {
     return parameters + second_version + gradients + statistics + activations + scratch;
@@ -59,8 +60,8 @@ class Net {
     int64_t factor_rows = 0;
   };
 
-  /// Makes all layers and allocates all memory. `network` must outlive the net. Throws ConfigError,
-  /// and OutOfMemory with the name of the largest allocation.
+  /// Makes all layers and allocates all memory. `network` and `factory` must outlive the net.
+  /// Throws ConfigError, and OutOfMemory with the name of the largest allocation.
   Net(const Network& network, layers::LayerFactory& factory, const Options& options);
   ~Net();
 

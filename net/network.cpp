@@ -68,6 +68,7 @@ void check_defaults(const Json& network, const JsonPath& top) {
 }
 
 /// Stable topological order: among the layers that are ready, the first one in the file comes next.
+/// Throws ConfigError if inputs and "shares" form a cycle.
 std::vector<size_t> execution_order(const std::vector<LayerEntry>& entries,
                                     const std::map<std::string, size_t>& index) {
   std::vector<size_t> order, waiting(entries.size());

@@ -87,7 +87,7 @@ class Network {
   /// phases. Returns this network if all layers are in both phases. A test layer uses the
   /// parameters and statistics of the training layer with the same name.
   const Network& in_test() const { return test_ == nullptr ? *this : *test_; }
-  /// (batch, channels, height, width)
+  /// The shape of a batch of samples: (batch, channels, height, width).
   const Shape& input() const { return input_; }
   /// The auxiliary inputs, in the order in which batches contain them.
   const std::vector<AuxiliaryInput>& extras() const { return extras_; }

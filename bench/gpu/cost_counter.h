@@ -44,7 +44,7 @@ struct Cost {
 /// The total cost of several operations, and the least time that they take sequentially.
 struct Work {
   int64_t calls = 0;
-  double bytes = 0, flop = 0;
+  double bytes = 0, flop = 0;  ///< `bytes` includes copies from or to host memory
   double seconds = 0;
   double memory_seconds = 0;  ///< the time of the memory-bound operations
 

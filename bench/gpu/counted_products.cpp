@@ -18,8 +18,8 @@ using Pass = ConvolutionProblem::Pass;
 struct Counts {
   std::string name;
   size_t first_bytes = 0, second_bytes = 0, bias_bytes = 0, result_bytes = 0;
-  size_t narrow_bytes =
-      0;  ///< size of a bf16 result that a second kernel converts to fp32; 0: none
+  /// Size of a bf16 result that a second kernel converts to fp32; 0: none.
+  size_t narrow_bytes = 0;
   Cost cost;
 };
 
