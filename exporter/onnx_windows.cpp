@@ -15,7 +15,7 @@ using Integers = std::vector<int64_t>;
 
 Integers both(const std::array<int64_t, 2>& pair) { return {pair[0], pair[1]}; }
 
-/// Returns the padding in ONNX's order: before rows and columns, then after rows and columns.
+/// Returns the padding in ONNX's order: rows before, columns before, rows after, columns after.
 Integers pads(const Sides& sides) {
   return {sides.before[0], sides.before[1], sides.after[0], sides.after[1]};
 }

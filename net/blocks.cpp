@@ -121,7 +121,7 @@ class Expander {
   struct Scope {
     std::string prefix;  ///< prefix of the full names of the layers
     std::string input;   ///< full name of the layer that "input" denotes
-    std::string shares;  ///< prefix of the full names of the parameter owners; "": none
+    std::string shares;  ///< prefix of the full names of layers with which they share; "": none
     BlockValues values;
     std::optional<layers::Phase> phase;  ///< the only phase of the block's use; none: both
     size_t depth;
@@ -307,7 +307,7 @@ class Expander {
     return comes_from_outside(name) ? name : scope.prefix + name;
   }
 
-  /// Full names of a layer, its parameter owner and its inputs.
+  /// Full names of a layer, of the layer with which it shares parameters, and of its inputs.
   struct Names {
     std::string own, shares;
     std::vector<std::string> inputs;

@@ -11,7 +11,7 @@ namespace poseidon::net {
 
 namespace {
 
-/// Throws ConfigError unless layers that share parameters keep them in the same order.
+/// Throws ConfigError unless both layers store the parameters that they share in the same order.
 void check_same_order(const Call& call, const Call& owner) {
   const auto count = static_cast<int>(call.definition->parameters().size());
   for (int i = 0; i < count; ++i) {
@@ -278,7 +278,7 @@ int Program::trained_piece(size_t value) const {
 }
 
 /// The call in the training program whose parameters this layer uses: the layer with the same name.
-/// Null if there is none.
+/// Null if there is none, or if this layer has no parameters.
 const Call* Program::trained_call(const layers::Definition& definition) const {
   const Program* trained = options_.trained;
   if (trained == nullptr || definition.parameters().empty()) return nullptr;

@@ -26,13 +26,13 @@ struct Value {
 struct Call {
   std::unique_ptr<layers::Layer> layer;
   int node = -1;  ///< the node that defines the layer; -1: a reorder
-  const layers::Definition* definition = nullptr;  ///< of the node; null: a reorder
+  const layers::Definition* definition = nullptr;  ///< definition of the node; null: a reorder
   int inputs_read_back = 0;  ///< the backward pass reads this many inputs, from the first
   std::vector<int> inputs;   ///< indices of values
   int output = 0;            ///< index of a value
   /// In training: a loss depends on it, and it or a call that it depends on has parameters.
   bool runs_backward = false;
-  bool makes_input_gradient = false;  ///< its backward pass makes the gradient of an input
+  bool makes_input_gradient = false;  ///< its backward pass computes an input gradient
   bool writes_factors = false;
   layers::FactorMemory factors;  ///< memory to which it writes its factors
   int gate = -1;                 ///< the node whose tensors it reads (argument of Gate); -1: none
@@ -145,7 +145,7 @@ class Program {
   /// Numbers of pieces in the arena; -1: none.
   struct ArenaPieces {
     std::vector<int> values;                        ///< by value
-    std::vector<std::vector<int>> contributions;    ///< by value: gradients from its consumers
+    std::vector<std::vector<int>> contributions;    ///< by value: one gradient from each consumer
     std::vector<std::vector<int>> input_gradients;  ///< by call and input
     std::vector<int> workspaces;                    ///< by call
     int scratch = -1;                               ///< shared by all passes

@@ -15,8 +15,8 @@ class Programs {
  public:
   Programs(const Network& network, layers::LayerFactory& factory, const Program::Options& options);
 
-  /// Allocates the arena and binds its memory to all calls. An OutOfMemory names the layer with the
-  /// largest piece.
+  /// Allocates the arena and binds its memory to all calls. Throws OutOfMemory that names the
+  /// layer, or the input, with the largest piece.
   void allocate_memory();
 
   Program& main() { return main_; }

@@ -1,7 +1,7 @@
 // Measures a training step of a single worker: its passes and updates, without the upload of a
 // batch. Compares graph capture, which issues repeated work as graphs, with issuing each operation
 // separately. Prints one JSON object.
-//   bench_step NETWORK.json BATCH PRECISION [--cpu]
+//   bench_step NETWORK.json BATCH PRECISION [--cpu]      PRECISION: fp32, tf32 or bf16
 #include <algorithm>
 #include <chrono>
 #include <iostream>

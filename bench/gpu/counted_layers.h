@@ -7,9 +7,8 @@
 
 namespace poseidon::bench {
 
-/// Wraps a layer factory. `cost_counter` then counts the work of each pass of a layer in the part
-/// that has the type and pass as its name, such as "convolution forward". `cost_counter` must
-/// outlive the returned factory and its layers.
+/// Wraps a layer factory. `cost_counter` then has one part for each layer type and pass, such as
+/// "convolution forward". `cost_counter` must outlive the returned factory and its layers.
 std::unique_ptr<layers::LayerFactory> make_counted_factory(
     std::unique_ptr<layers::LayerFactory> factory, CostCounter& cost_counter);
 
