@@ -86,7 +86,7 @@ struct Net::State {
   }
 
   /// Issues the copy of the scalars to staging memory. Must be the first work of the step in the
-  /// stream kSend.
+  /// stream kSend, so that no other copy of the step delays it.
   void send_reports() {
     reports_sent = device.issue_on_stream(DeviceStream::kSend, device.record(), [this] {
       for (const PhaseRun::Report& report : last->reports) {

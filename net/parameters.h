@@ -19,7 +19,7 @@ struct Call;
 /// One learnable tensor of a net. In memory its elements have packed order, which its layer defines
 /// (layers::Layer::pack). Parameters::flip() changes the current version.
 struct Parameter {
-  std::string name;  ///< "conv1.weight"
+  std::string name;  ///< such as "conv1.weight"
   int layer = 0;     ///< index of its layer in Network::nodes()
   int index = 0;     ///< its index among the layer's parameters
   layers::ParameterSpec spec;
@@ -36,7 +36,7 @@ struct Parameter {
 /// A running statistic of a layer, in canonical order. Each forward pass in training writes the
 /// batch's contribution to the statistic to `contribution`.
 struct Statistic {
-  std::string name;  ///< "bn1.running_mean"
+  std::string name;  ///< such as "bn1.running_mean"
   int layer = 0;
   layers::StatisticSpec spec;
   TensorVersions versions;

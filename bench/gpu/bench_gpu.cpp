@@ -169,9 +169,9 @@ class Call {
   double input_bytes_ = 0, output_bytes_ = 0;
 };
 
-/// A layer whose kernels are memory-bound. `forward`, `backward`: the minimum number of tensors
-/// that the pass reads or writes. The first number counts tensors of the size of the input, the
-/// second those of the size of the output. Backward includes gradients.
+/// A layer whose kernels are memory-bound. `forward`, `backward`: the minimum number of reads and
+/// writes of tensors in the pass. The first number is for the input and its gradient, the second
+/// for the output and its gradient.
 struct Bounded {
   const char* name;
   Json layer;
