@@ -7,12 +7,12 @@
 
 namespace poseidon::layers {
 
-inline constexpr size_t kMaxRanks = 8;
+inline constexpr size_t kMaxRanks = 8;  ///< maximum number of values in `top_k`
 
 /// For each k of `top_k`: 1 if the label is among the k best scores of the sample, else 0. Scores
 /// are (n, classes) or (n, classes, 1, 1). If scores are equal, the class with the lower index
 /// ranks first. If samples are mixed (StepContext::mixup_labels), the layer uses the label with the
-/// larger weight. The layer has no gradient.
+/// larger weight. The gradient of the scores is zero.
 class Accuracy final : public Definition {
  public:
   std::string_view type() const override { return "accuracy"; }

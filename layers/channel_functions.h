@@ -2,8 +2,9 @@
 
 #include "layers/layer.h"
 
-/// Layers that apply a function to each element. The function has a factor, a summand or both for
-/// each channel. layers/channel_rules.h has the arithmetic for all devices.
+/// Layers that apply a function to each element. The function has a factor, a summand or both. Each
+/// channel has separate values, or all channels share one value. layers/channel_rules.h has the
+/// arithmetic for all devices.
 namespace poseidon::layers {
 
 /// The source of a layer's factors or summands.

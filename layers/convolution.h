@@ -28,7 +28,8 @@ struct ConvolutionKeys {
 /// Cross-correlation over height and width (Caffe's and cuDNN's convention), in groups, with bias.
 ///
 /// Input (n, c, h, w). Weight (outputs, c / groups, kernel height, kernel width). Output (n,
-/// outputs, (h + padding of both sides - dilated kernel) / stride + 1, ...).
+/// outputs, (h + padding of both sides - dilated kernel) / stride + 1, ...). The quotient is
+/// rounded down.
 class Convolution final : public Definition, public ConvolutionKeys {
  public:
   std::string_view type() const override { return "convolution"; }

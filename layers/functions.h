@@ -69,8 +69,8 @@ class Log final : public Function {
 };
 
 /// z^power with z = scale x + shift, as C's pow computes it. For a negative z and a power that is
-/// not an integer the result is NaN. 0 to a negative power is infinite. The power 0 results in 1,
-/// with no gradient.
+/// not an integer the result is NaN. 0 to a negative power is infinite. With the power 0 the result
+/// is 1 and the gradient is 0.
 class Power final : public Function {
  public:
   std::string_view type() const override { return "power"; }
@@ -111,7 +111,7 @@ class Tanh final : public Function {
 };
 
 /// 1 if x is above the threshold, else 0. The result is 0 at the threshold itself and for NaN.
-/// There is no gradient.
+/// The gradient is 0.
 class Threshold final : public Function {
  public:
   std::string_view type() const override { return "threshold"; }

@@ -21,12 +21,13 @@
 /// layers/cpu/pooling.cpp) computes on one device.
 namespace poseidon::layers {
 
-/// One learnable tensor in canonical dense order (outputs x inputs/groups x kernel).
+/// One learnable tensor in canonical dense order. For example, a convolution's weight is (outputs,
+/// inputs / groups, kernel height, kernel width).
 struct ParameterSpec {
   std::string name;  ///< "weight", "bias"
   Shape shape;
   Filler filler;
-  int64_t fan_in = 1;
+  int64_t fan_in = 1;  ///< for the filler: elements of the layer's weight / its first extent
   double learning_rate_multiplier = 1;
   double decay_multiplier = 1;
 };
@@ -106,6 +107,7 @@ class Definition {
 
 /// Multipliers for each parameter, in order, as in Caffe's param blocks. Example:
 /// "learning_rate_multipliers": [1, 2], "decay_multipliers": [1, 0]. Missing multipliers are 1.
+/// apply() throws ConfigError if there are more multipliers than parameters.
 struct Multipliers {
   std::vector<double> learning_rate, decay;
   void describe(Fields& fields);
@@ -123,7 +125,8 @@ struct AlgorithmChoice {
 };
 
 /// Names of the code that computes each pass of a layer, such as "Poseidon product" or "oneDNN
-/// jit:avx2". Empty: the layer has no such pass.
+/// jit:avx2". An empty field: the layer has no such pass. All fields empty: kOwnCode computes every
+/// pass.
 struct Implementations {
   std::string forward, backward_data, backward_weights;
 
@@ -154,7 +157,8 @@ struct StepContext {
   /// labels of all samples, then the weights of the second labels (lambda, 0 to 1/2; 0 if both
   /// labels are equal). Layers read these values only in training.
   std::span<const float> mixup_labels = {};
-  float loss_scale = 1;  ///< 1 / samples of the global batch
+  /// Factor on the gradients of losses. In training: 1 / samples of the global batch.
+  float loss_scale = 1;
 };
 
 /// A layer's parameter or statistic in device memory, in packed order (see Layer::pack).
@@ -174,8 +178,8 @@ struct FactorMemory {
 struct Bindings {
   std::vector<Tensor> inputs;
   Tensor output;
-  /// Backward: one or more gradients from the output's consumers. The layer sums these gradients,
-  /// and may overwrite them.
+  /// Backward: one or more gradients from the output's consumers; none for a loss. The layer sums
+  /// these gradients, and may overwrite them.
   std::vector<Tensor> output_gradients;
   std::vector<Tensor> input_gradients;  ///< data is null if the gradient is not wanted
   std::vector<ParameterMemory> parameters;
@@ -189,8 +193,8 @@ struct Bindings {
 /// threads may call the sink at the same time, in any order. Each element arrives exactly once.
 using GradientSink = std::function<void(int index, int64_t first, std::span<const float> piece)>;
 
-/// Bindings that have only two output gradients, `sums` and `values`. A function that sums the
-/// output gradients thus adds `values` to `sums`.
+/// Bindings that have only two output gradients, `sums` and `values`. If a function sums the output
+/// gradients in the memory of the first one, it adds `values` to `sums`.
 Bindings addition_bindings(std::span<const float> values, std::span<float> sums);
 
 /// The requirements of a layer, which do not change after its construction.
@@ -218,16 +222,15 @@ class Layer {
   /// Other choices that are legal for this geometry and worth timing. Each differs from choice() in
   /// one field.
   virtual std::vector<AlgorithmChoice> alternatives() const { return {}; }
-  /// If all fields are empty, kOwnCode computes every pass.
   const Implementations& implementations() const { return implementations_; }
 
   virtual void forward(const StepContext& step, const Bindings& memory) = 0;
   /// The batch and the phase are the same as in the preceding forward().
   virtual void backward(const StepContext& step, const Bindings& memory) = 0;
 
-  /// For a layer with LayerRequest::factor_rows > 0. Called before each backward. Writes the
-  /// factors of this batch to `factors`, unless its pointers are null. backward then computes only
-  /// the input gradients.
+  /// For a layer with LayerRequest::factor_rows > 0. Must precede each backward, which then
+  /// computes only the input gradients. Sums the output gradients in memory for backward. Writes
+  /// the factors of this batch to `factors`, unless its pointers are null.
   virtual void write_factors(const Bindings& memory, const FactorMemory& factors);
   /// For a layer with LayerRequest::factor_rows > 0. Computes the gradients of the layer's
   /// parameters from the stacked factors of LayerRequest::factor_rows samples. With a sink,
@@ -249,8 +252,8 @@ class Layer {
                              const GradientSink& sink) const;
   /// Whether the packed order of a parameter is canonical order, so that pack and unpack only copy.
   virtual bool packed_is_canonical(int index) const = 0;
-  /// The name of a parameter's packed order. If two layers of one device have equal names, they
-  /// store parameters of equal shape in the same order. "": unknown.
+  /// The name of a parameter's packed order; "": unknown. If two layers of one device return the
+  /// same name for parameters of equal shape, they store these parameters in the same order.
   virtual std::string packed_order(int index) const {
     return packed_is_canonical(index) ? "canonical" : "";
   }

@@ -16,8 +16,8 @@ uint64_t random_key(std::string_view name);
 /// The random words of a sample. `sample` is its index in the batch.
 constexpr RandomStream random_words(RandomPurpose purpose, const StepParameters& numbers,
                                     uint64_t key, int64_t sample) {
-  // An odd factor spreads the step over all bits, so that steps of different layers do not share a
-  // stream.
+  // An odd factor spreads the step over all bits. Otherwise small steps would change only low bits,
+  // and two layers with similar keys could share a stream in different steps.
   const uint64_t stream = key ^ (static_cast<uint64_t>(numbers.step) * 0x9E3779B97F4A7C15u);
   return {numbers.seed, purpose, stream, static_cast<uint64_t>(numbers.first_sample + sample)};
 }

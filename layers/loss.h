@@ -42,7 +42,8 @@ class SigmoidLoss final : public ElementLoss {
   std::string_view type() const override { return "sigmoid_loss"; }
 };
 
-/// Contrastive loss: reduces the distance of a pair if the label is not 0, else increases it.
+/// Contrastive loss of the pair of values and targets of each sample. If the label is not 0, the
+/// loss grows with the distance of the pair. Else it grows as the distance falls below `margin`.
 class ContrastiveLoss final : public ElementLoss {
  public:
   std::string_view type() const override { return "contrastive_loss"; }

@@ -72,7 +72,7 @@ struct ContrastiveLossRule {
   }
 };
 
-// Losses with labels: the target is 1 at the label, and 0 at the other classes.
+// In the rules below, the target is 1 at the label, and 0 at the other classes.
 
 /// The distance by which a score is below 1 at the label, or above -1 elsewhere; or the square of
 /// this distance.

@@ -6,7 +6,8 @@
 #include "layers/mvn.h"
 
 /// The arithmetic of mvn on sums over a population, which is the set of values with a common mean.
-/// It is the same for all devices.
+/// All devices use this arithmetic. x is an input value, and y is its output. g is the gradient of
+/// y, and dx is the gradient of x.
 namespace poseidon::layers {
 
 /// y = unit * (x - mean).

@@ -33,10 +33,10 @@ struct EvenWindows {
 /// probability of a value is the value divided by the window's sum. In testing it computes the mean
 /// of the values, weighted by these probabilities. It never chooses padding. Values must be 0 or
 /// more, as after a relu. For negative values the arithmetic does not change, as in Caffe. Training
-/// chooses the first value at which the running sum is at least chance * total sum. If no value
-/// satisfies this, it chooses the last value. Testing computes the sum of squares divided by the
-/// sum, or 0 if the sum is 0 or less. In testing this method chooses no cell, and the layer has no
-/// backward pass.
+/// chooses the first value at which the running sum is at least chance() * total sum. If no value
+/// satisfies this, training chooses the last value. Testing computes the sum of squares divided by
+/// the sum, or 0 if the sum is 0 or less. In testing this method chooses no cell, and the layer has
+/// no backward pass.
 class Pooling final : public Definition {
  public:
   std::string_view type() const override { return "pooling"; }
@@ -62,7 +62,7 @@ class Pooling final : public Definition {
   Sides padding;
   PoolingRounding rounding = PoolingRounding::kCeil;
   bool global = false;
-  std::array<int64_t, 2> windows{0, 0};  ///< count of even windows; 0: windows have a kernel
+  std::array<int64_t, 2> windows{0, 0};  ///< number of EvenWindows per axis; 0: use `kernel`
 
   bool is_even() const { return windows[0] > 0; }
   /// The windows of axis 0 (rows) or 1 (columns). Requires is_even().

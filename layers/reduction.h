@@ -15,7 +15,8 @@ class Reduction final : public Definition {
   void describe(Fields& fields) override;
   Shape infer(std::span<const Shape> inputs) override;
 
-  /// The factor of the sum.
+  /// The factor on the sum of the terms: `coefficient`, for a mean divided by the number of
+  /// elements.
   float factor() const;
   /// Whether the derivative is independent of the elements.
   bool is_linear() const {

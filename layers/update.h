@@ -6,8 +6,9 @@
 
 namespace poseidon::layers {
 
-/// The optimizer rules, as PyTorch defines them. With momentum m, the velocity accumulates
-/// gradients: v = m v + g. sgd subtracts lr v from the value, and nesterov subtracts lr (g + m v).
+/// The optimizer rules, as PyTorch defines them, and lars (You, Gitman and Ginsburg 2017). With
+/// momentum m, the velocity accumulates gradients: v = m v + g. sgd subtracts lr v from the value,
+/// and nesterov subtracts lr (g + m v).
 /// Caffe multiplies by the learning rate before it accumulates: v = m v + lr g. Both forms are
 /// equal until the learning rate changes. Here a new learning rate also applies to the gradients
 /// that v already contains.
@@ -28,8 +29,8 @@ struct UpdateForm {
   bool l1 = false;  ///< whether to read UpdateParameters::l1
 };
 
-/// Update parameters: the scalars of one update of one tensor. `l2` and `l1` add l2 * w + l1 *
-/// sign(w) to the gradient.
+/// Update parameters: the scalars of one update of one tensor. The rules use the gradient g *
+/// gradient_scale + l2 * w + l1 * sign(w) of a value w.
 struct UpdateParameters {
   float learning_rate = 0;
   float l2 = 0, l1 = 0;
@@ -41,9 +42,9 @@ struct UpdateParameters {
   /// 1 - smoothing, 1 - beta1 and 1 - beta2, computed in double precision. In float, a difference
   /// from a number near 1 has few correct digits.
   float one_minus_smoothing = 1, one_minus_beta1 = 1, one_minus_beta2 = 1;
-  float correction1 = 1, correction2 = 1;  ///< adam, adamw: 1 - beta^t
+  float correction1 = 1, correction2 = 1;  ///< adam, adamw, update t: 1 - beta1^t, 1 - beta2^t
   float epsilon = 0;                       ///< must be greater than 0, so that padding stays zero
-  float trust = 1;                         ///< lars: the tensor's trust factor
+  float trust = 1;                         ///< lars: factor on the tensor's gradient
 };
 
 /// One tensor with its gradient and optimizer state, all of equal size and in the same order.

@@ -13,7 +13,7 @@ namespace poseidon::layers::cpu {
 
 /// An activation as matrices of positions x channels, one for each sample. In memory a matrix is a
 /// sequence of blocks of channels. If memory has all positions of all samples in sequence, the
-/// samples form one matrix.
+/// samples form one matrix, unless the constructor's argument `apart` is true.
 class ChannelTiling {
  public:
   /// `apart`: each sample is a separate matrix, even if one matrix could have all samples.
@@ -41,7 +41,8 @@ class ChannelTiling {
   /// The number of tiles into which the positions of a matrix are divided.
   int64_t tiles() const { return tiles_; }
 
-  /// Some elements of a tile: `count` vectors that are `stride` elements apart, and their channels.
+  /// Some elements of a tile: `count` vectors, 0 or more, that are `stride` elements apart, and
+  /// their channels.
   struct Run {
     int64_t row;  ///< matrix * tiles() + tile
     int64_t matrix;

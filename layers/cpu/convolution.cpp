@@ -82,8 +82,9 @@ class CpuConvolution final : public PackedWeightLayer {
     PassMaker winograd, direct, product;
   };
 
-  /// Creates a pass by the algorithm in the request's choice, or by the fixed rule. Records the
-  /// algorithm in choice_.
+  /// Creates a pass by the algorithm in the request's choice, or by the fixed rule. If the
+  /// requested algorithm is not legal for this convolution, uses another one. Records the algorithm
+  /// in choice_.
   std::unique_ptr<ConvolutionPass> make_pass(const LayerRequest& request,
                                              std::string AlgorithmChoice::*pass,
                                              const PassMakers& makers) {

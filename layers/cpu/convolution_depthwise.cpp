@@ -72,8 +72,8 @@ class Band {
     return taps;
   }
 
-  /// Calls body(i, address in the band) for all row numbers i of a phase. Row i of every phase
-  /// reads the band from that address on. The band is filled again after every steps_ rows.
+  /// Calls body(i, address in the band) for all row numbers i of the longest phase. Row i of every
+  /// phase reads the band from that address on. The band is filled again after every steps_ rows.
   template <class Element, class Body>
   void for_each_row(const Element* plane, float* band, const Body& body) const {
     for (int64_t first = 0; first < rows_.most_in_phase(); first += steps_) {
@@ -185,7 +185,7 @@ class Sweep {
   std::vector<std::vector<Band::Tap>> taps_;
 };
 
-/// Base class of the passes of a layer. A plane is one block of channels of one sample.
+/// Base class of the depthwise passes. A plane is one block of channels of one sample.
 class DepthwisePass : public ConvolutionPass {
  public:
   explicit DepthwisePass(const ConvolutionParts& parts)

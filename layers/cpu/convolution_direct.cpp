@@ -164,9 +164,9 @@ bool is_real(const std::optional<Description>& description) {
   return description && !is_reference(*description);
 }
 
-/// Whether to use Poseidon's own depthwise code: each channel is a group, and oneDNN has only
-/// reference code. If oneDNN has optimized code, as for most 3 x 3 kernels, oneDNN is 1.1 to 1.3
-/// times as fast on Zen 4.
+/// Whether to use Poseidon's own depthwise code: it is legal, and oneDNN has no optimized code. If
+/// oneDNN has optimized code, as for most 3 x 3 kernels, oneDNN is 1.1 to 1.3 times as fast on
+/// Zen 4.
 template <class Description>
 bool is_own_depthwise(const ConvolutionParts& parts,
                       const std::optional<Description>& description) {

@@ -23,7 +23,8 @@ class OnednnConvolution {
   using BackwardData = dnnl::convolution_backward_data::primitive_desc;
   using BackwardWeights = dnnl::convolution_backward_weights::primitive_desc;
 
-  /// `relu`: applied to the output. The arguments must outlive this object.
+  /// `relu`: the negative slope of a leaky relu on the output. `convolution` and `engine` must
+  /// outlive this object.
   OnednnConvolution(const Convolution& convolution, std::optional<float> relu,
                     dnnl::engine& engine);
 

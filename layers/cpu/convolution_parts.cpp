@@ -38,9 +38,10 @@ ConvolutionFormats formats_of_product(CpuDevice& device, const Convolution& conv
 
 }  // namespace
 
-/// Uses the first candidate for which Poseidon has depthwise code, or oneDNN has more than
-/// reference code. Unless the choice requests channels last, blocked layouts are preferred. An
-/// input of at most 4 channels, such as an image, is plain.
+/// Uses the first candidate for which Poseidon has depthwise code, or oneDNN has optimized code.
+/// Unless options.layout requests channels last, blocked layouts are preferred. Without groups, an
+/// input of at most 4 channels, such as an image, is plain. If no candidate has such code, uses the
+/// formats of Poseidon's product.
 ConvolutionParts choose_parts(CpuDevice& device, const Convolution& convolution,
                               const OnednnConvolution& onednn, const ConvolutionOptions& options) {
   const Layout blocked = device.blocked_layout();

@@ -13,13 +13,14 @@ namespace poseidon::layers::cpu {
 /// The requirements of a layer for the convolution that computes its passes.
 struct ConvolutionOptions {
   DataType type = DataType::kFp32;
-  std::string layout = {};  ///< AlgorithmChoice::layout; "": the fixed rule chooses
-  std::optional<float> relu = std::nullopt;
+  std::string layout = {};  ///< AlgorithmChoice::layout; only channels last changes the fixed rule
+  std::optional<float> relu = std::nullopt;  ///< the negative slope of a relu on the output
   bool training = true;
 };
 
-/// Chooses the formats by options.layout or by the fixed rule, and collects the data that the
-/// passes need. The arguments must outlive the result.
+/// Chooses the formats by the fixed rule, and collects the data that the passes need. The formats
+/// are channels last if options.layout requests this layout and fast code exists for it. The first
+/// three arguments must outlive the result.
 ConvolutionParts choose_parts(CpuDevice& device, const Convolution& convolution,
                               const OnednnConvolution& onednn, const ConvolutionOptions& options);
 
@@ -28,11 +29,12 @@ ConvolutionParts choose_parts(CpuDevice& device, const Convolution& convolution,
 /// (poseidon_link_kernels).
 constexpr const char *kDirect = "direct", *kWinograd = "winograd", *kProduct = "product";
 
-/// Creates a pass by one method, or returns nullptr.
+/// Creates a pass by one method. A direct maker returns nullptr if a product should replace it.
 using PassMaker = std::unique_ptr<ConvolutionPass> (*)(const ConvolutionParts&);
 
-/// Creates a pass by the requested method: kDirect, kProduct, or "" for the fixed rule. A product
-/// replaces a direct method that is slow or unsafe. Sets `method` to the method used.
+/// Creates a pass by `method`, and sets `method` to the method used. kProduct requests a product,
+/// but a product that is not legal is replaced by the direct method. Any other value requests the
+/// direct method, but a legal product replaces direct code that is slow or unsafe.
 std::unique_ptr<ConvolutionPass> make_direct_or_product(const ConvolutionParts& parts,
                                                         std::string& method, PassMaker direct,
                                                         PassMaker product);

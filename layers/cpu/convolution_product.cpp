@@ -266,8 +266,8 @@ class ProductBackwardData final : public PatchPass {
 };
 
 /// The gradient of a weight is patches^T times the output's gradient. The tasks divide the elements
-/// of this gradient. If there are few elements, tasks also divide the places into slices, which
-/// depend only on the geometry. The sums of the slices are added in order.
+/// of this gradient. If there are few elements, tasks also divide the places into ranges, called
+/// slices here, which depend only on the geometry. The sums of the slices are added in order.
 class ProductBackwardWeights final : public ConvolutionPass {
  public:
   explicit ProductBackwardWeights(const ConvolutionParts& parts)

@@ -10,7 +10,7 @@
 /// in stored order, in any layout, including padding lanes.
 namespace poseidon::layers::cpu {
 
-/// The format that has the most input elements. If formats have equally many, the first input's
+/// The inputs' format that has the most elements. If formats have equally many, the first input's
 /// format is preferred.
 Format common_format(const LayerRequest& request);
 
@@ -43,16 +43,14 @@ void map(const Tensor& input, const Tensor& output, const Function& function) {
   });
 }
 
-/// target[i] = function(output's gradient[i], seen[i], i), where target is the first input's
-/// gradient. For one or two output gradients, this is one pass. The target may be the memory of the
-/// first output gradient. `seen` is the input or the output. The function may read `seen` only if
-/// the layer's Needs include that tensor.
+/// target[i] = function(first[i] + second[i], seen[i], i). `second` may be null. `target` may be
+/// `first`.
 template <class Element, class Function>
 void map_gradient_elements(const Element* first, const Element* second, const Element* seen,
                            Element* target, int64_t count, const Function& function) {
 #pragma omp parallel
   {
-    const Function f = function;  // as in map_elements()
+    const Function f = function;  // a copy for each thread, so that the loops are vectorized
     if (second != nullptr) {
 #pragma omp for simd schedule(static)
       for (int64_t i = 0; i < count; ++i) target[i] = f(first[i] + second[i], seen[i], i);
@@ -62,6 +60,11 @@ void map_gradient_elements(const Element* first, const Element* second, const El
     }
   }
 }
+/// target[i] = function(gradient[i], seen[i], i). `gradient` is the sum of the output gradients,
+/// and `target` is the first input's gradient. Does nothing if that gradient is not wanted. One or
+/// two output gradients need one pass over memory. `target` may be the memory of the first output
+/// gradient. `seen` is the input or the output. The function may read `seen` only if the layer's
+/// Needs include that tensor.
 template <class Function>
 void map_gradient(const Bindings& memory, const Tensor& seen, const Function& function) {
   if (!memory.input_gradients[0]) return;

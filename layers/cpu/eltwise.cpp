@@ -80,7 +80,7 @@ class CpuEltwise final : public CpuLayer {
 
  private:
   /// All inputs have the same gradient. The first input's gradient may be in the memory of the
-  /// output's gradient.
+  /// output's gradient, so it is written last.
   void backward_sum(const Bindings& memory) const {
     const Tensor gradient = memory.output_gradients[0];
     combined_gradient(memory, relu_);

@@ -16,9 +16,9 @@ struct FactorOrder {
 };
 
 /// Computes the gradients of a linear layer from stacked factors, by Poseidon's own product
-/// (layers/cpu/product.h). Each element is one chain of fused multiply-adds in the order of the
-/// samples. Threads compute fixed blocks of outputs, so the bits do not depend on the number of
-/// threads.
+/// (layers/cpu/product.h). Each element of the weight's gradient is one chain of multiply-adds in
+/// the order of the samples. One thread computes each element, so the bits do not depend on the
+/// number of threads.
 class FactorRebuild {
  public:
   /// The FactorOrder of a weight; nullopt if the weight has another order.
@@ -39,8 +39,9 @@ class FactorRebuild {
     float *panels_of_outputs, *panels_of_inputs;
   };
   void run_block(const Block& block) const;
-  /// Adds the products of `depth` samples, from sample `first` on, to the block's gradients. The
-  /// vectors run over outputs in the first function, and over inputs in the second.
+  /// Adds the products of `depth` samples, from sample `first` on, to the block's weight gradient.
+  /// If `first` is 0, overwrites the gradient. The vectors run over outputs in the first function,
+  /// and over inputs in the second.
   void add_over_outputs(const Block& block, int64_t first, int64_t depth) const;
   void add_over_inputs(const Block& block, int64_t first, int64_t depth) const;
   int64_t padded_outputs(int64_t outputs) const;

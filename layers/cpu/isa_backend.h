@@ -2,8 +2,9 @@
 
 #include "layers/backend.h"
 
-/// The files of this folder are compiled once for each instruction set (core/isa.h). These
-/// functions are the entry points of the compiled code (third_party/instruction_sets.cmake).
+/// All files of this folder except backend.cpp are compiled once for each instruction set
+/// (core/isa.h). These functions are the entry points of the compiled code
+/// (third_party/instruction_sets.cmake).
 namespace poseidon::layers::cpu {
 
 namespace native {

@@ -17,9 +17,10 @@ struct LaneGroup {
   int64_t first = 0;  ///< offset of the first cell of the first lane
   int64_t end = 0;    ///< end of the activation's memory
   int64_t lanes = 0;
-  int64_t lane_step = 1, cell_step = 1;
-  int64_t plane = 0;  ///< plane of the first lane: sample * channels + channel
+  int64_t lane_step = 1, cell_step = 1;  ///< elements from one lane or cell to the next
+  int64_t plane = 0;                     ///< plane of the first lane: sample * channels + channel
 
+  /// Whether the cells of a plane are adjacent in memory, and its lanes are not.
   bool is_transposed() const { return cell_step == 1; }
 };
 

@@ -18,9 +18,10 @@ using ForwardDesc = dnnl::inner_product_forward::primitive_desc;
 using BackwardDataDesc = dnnl::inner_product_backward_data::primitive_desc;
 using BackwardWeightsDesc = dnnl::inner_product_backward_weights::primitive_desc;
 
-/// The layer stores the weight in the order that oneDNN's forward pass prefers, and requests this
-/// order for both backward passes. By default each backward pass would choose another order. But
-/// reordering the weight of AlexNet's fc6 takes longer than the pass itself.
+/// The layer stores the weight in the order that oneDNN's forward pass prefers. If FactorRebuild
+/// cannot use this order, the order is canonical. Both backward passes use the same order, unless
+/// oneDNN then has only reference code. By default each backward pass would choose another order.
+/// But reordering the weight of AlexNet's fc6 takes longer than the pass itself.
 class CpuLinear final : public PackedWeightLayer {
  public:
   CpuLinear(const LayerRequest& request, CpuDevice& device)
@@ -180,7 +181,7 @@ class CpuLinear final : public PackedWeightLayer {
   const Linear& linear_;
   std::optional<float> relu_;
   MemoryDesc source_, target_, bias_;
-  MemoryDesc weight_;  ///< in the order that the forward pass prefers
+  MemoryDesc weight_;  ///< the packed order
 
   ForwardDesc forward_desc_;
   BackwardDataDesc backward_data_desc_;

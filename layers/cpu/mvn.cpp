@@ -65,7 +65,8 @@ class CpuMvn final : public CpuLayer {
   }
 
  private:
-  /// The mean and the coefficients of the formula at MvnBackward, for each channel of each sample.
+  /// For each channel of each sample: the mean and the coefficients of MvnBackward. In forward, the
+  /// output is of_centered * (x - mean) + term.
   struct Arrays {
     float *mean, *of_gradient, *of_centered, *term;
   };
@@ -90,7 +91,8 @@ class CpuMvn final : public CpuLayer {
     for (int64_t sample = 0; sample < tiling_.matrices(); ++sample)
       for (int64_t first = 0; first < real; first += count) body(sample, first, count);
   }
-  /// Calls body(index of the value of a tile and channel).
+  /// Calls body(index) for each tile of a sample and each of the `count` channels from `first` on.
+  /// At `index`, an array with one element for each tile and channel has their element.
   template <class Body>
   void for_each_tile(int64_t sample, int64_t first, int64_t count, const Body& body) const {
     for (int64_t tile = 0; tile < tiling_.tiles(); ++tile)

@@ -25,8 +25,9 @@ void pair_inputs(const float* kept, uint32_t* read) {
   }
 }
 
-/// As pair_inputs(), but the 8 rows are of pairs of outputs, with 16 inputs each. The two outputs of
-/// a pair are already adjacent, so this function transposes a matrix whose elements are pairs.
+/// Converts a square of 16 rows of inputs, with 16 outputs each, to bf16. The result has 8 rows of
+/// pairs of outputs, with 16 inputs each. The two outputs of a pair are already adjacent, so this
+/// function transposes a matrix whose elements are pairs.
 void pair_outputs(const float* kept, uint32_t* read) {
   for (int64_t half = 0; half < 2; ++half) {
     Half::Int rows[8];

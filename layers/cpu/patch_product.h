@@ -10,12 +10,13 @@
 
 namespace poseidon::layers::cpu::product {
 
-/// The destination of a product of patches: some channels of the cells of an activation.
+/// The destination of a product of patches: a range of channels of an activation. The grid's place
+/// (row, column) has the cell first + (row, column) * step.
 struct PatchResult {
   Shape shape;
   Layout layout = Layout::kPlain;
-  std::array<int64_t, 2> first{0, 0};  ///< the cell of the grid's first place
-  std::array<int64_t, 2> step{1, 1};   ///< cells from one place to the next
+  std::array<int64_t, 2> first{0, 0};
+  std::array<int64_t, 2> step{1, 1};
   int64_t first_channel = 0, channels = 0;
 };
 

@@ -78,7 +78,7 @@ class Patches {
     int64_t offset;  ///< offset in elements of its first channel in cell 0 of a sample
     Tap tap;
   };
-  /// Cells of a grid row whose source cells for a tap are inside the source.
+  /// For one tap: the columns of the grid for which the tap reads a column inside the source.
   struct Inside {
     int64_t begin, end;
   };

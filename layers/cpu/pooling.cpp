@@ -155,8 +155,9 @@ void take_maxima(const Planes<Element>& planes, const Bindings& memory) {
 }
 
 /// Windows with the same columns that choose a cell of the same input row choose the same cell. The
-/// exception is a window whose first cell is NaN. So for each input row, this function first adds
-/// the gradients of windows with the same columns. Then it adds these sums to the cells.
+/// exception is a window whose first cell is NaN: one of the cells then receives all these
+/// gradients. So for each input row, this function first adds the gradients of windows with the
+/// same columns. Then it adds these sums to the cells.
 template <class Element>
 void spread_to_maxima(const Planes<Element>& planes, const Bindings& memory,
                       const Tensor& gradient) {

@@ -168,8 +168,8 @@ inline void best_of_rows(const Ring& ring, const Ring& columns_of_best, const Sp
   }
 }
 
-/// Adds the gradients of the windows that chose a place in [first, first + row_places), and stores
-/// the columns that these windows chose.
+/// For each window that chose a place in [first, first + row_places): adds its gradient to `sums`,
+/// and stores the column that it chose in `columns`.
 inline void add_where_row_taken(const float* gradient, const uint16_t* places, int64_t cells,
                                 int64_t first, int64_t row_places, float* sums, float* columns) {
   for (int64_t i = 0; i < cells * kLanes; i += kLanes) {

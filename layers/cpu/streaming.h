@@ -10,8 +10,8 @@
 
 /// Stores that bypass the caches, for data that the caches would evict before it is read. These
 /// stores do not read a line before they overwrite it, and do not evict other lines. Other threads
-/// see the data after the storing thread has called finish_streaming(). On machines other than x86,
-/// stream() is a plain store.
+/// see the data after the storing thread has called finish_streaming(). Without AVX, stream() is a
+/// plain store.
 namespace poseidon::layers::cpu {
 
 /// Whether stream() may write vectors at `memory`.

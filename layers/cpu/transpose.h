@@ -21,7 +21,8 @@ template <size_t kLane, class V, size_t... kLanes>
   b = high;
 }
 
-/// Transposes the 2 x 2 blocks of kLane rows and lanes.
+/// Divides the square into blocks of kLane rows and kLane lanes. In each group of 2 x 2 blocks,
+/// swaps the two blocks that are not on the diagonal.
 template <size_t kLane, size_t kBlock, class V>
 [[gnu::always_inline]] inline void exchange_rows(V (&rows)[kBlock]) {
 #pragma GCC unroll 16

@@ -62,8 +62,8 @@ inline float exp_to_its_ends(float x) {
   return (1 + parts.less_1) * power_of_2(half) * power_of_2(parts.n - half);
 }
 
-/// The natural logarithm of a positive, normal x, within 3 ulp. If the result is near 0, the error
-/// is within 3 ulp of 1.
+/// The natural logarithm of a positive, normal x, within 3 ulp. If the result is near 0, the
+/// absolute error is at most 3 ulp of the number 1.
 inline float fast_log(float x) {
   constexpr uint32_t kSqrtHalf = 0x3F3504F3U;
   const uint32_t bits = std::bit_cast<uint32_t>(x) - kSqrtHalf;

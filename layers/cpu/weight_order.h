@@ -31,7 +31,8 @@ class WeightOrder {
   int64_t count() const { return static_cast<int64_t>(count_); }  ///< packed elements
   void pack(CpuDevice& device, const float* canonical, float* packed) const;
   void unpack(CpuDevice& device, const float* packed, float* canonical) const;
-  /// Like pack(), but each thread passes a packed piece to `take` while the piece is in the cache.
+  /// Packs a weight, and passes it to `take`. If Poseidon's own code packs this order, each thread
+  /// passes a piece while the piece is in the cache. Else the complete weight is one piece.
   /// `memory` is the buffer of the pieces, as large as the packed weight.
   void pack_pieces(CpuDevice& device, const float* canonical, float* memory,
                    const PieceSink& take) const;

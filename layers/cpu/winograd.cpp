@@ -11,7 +11,7 @@ namespace {
 
 using namespace winograd;
 
-alignas(64) constexpr std::array<float, kLanes> kZeros{};  ///< for both element types
+alignas(64) constexpr std::array<float, kLanes> kZeros{};  ///< a zero cell, as float or as Bf16
 
 /// n x n cells of a plane. Cells outside the plane are zero.
 template <int n, class Element>

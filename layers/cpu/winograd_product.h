@@ -4,9 +4,9 @@
 
 namespace poseidon::layers::cpu::winograd {
 
-/// Rows and columns of a product that are computed at a time. The sums, two vectors of the right
-/// side and one element of the left side use almost all registers. Rows that are columns of A must
-/// not cross the end of a vector.
+/// Rows and columns of a product that are computed at a time: kRows of A B, kTransposedRows of A^T
+/// B. The sums, two vectors of B and one element of A use almost all registers. kTransposedRows
+/// divides kLanes, so that these columns of A are in one vector.
 #ifdef __AVX512F__
 inline constexpr int64_t kRows = 8, kTransposedRows = 8;
 #else
@@ -37,7 +37,8 @@ struct Matrices {
 /// arbitrary values in A.
 void product(size_t point, int64_t column, const Matrices& a, int64_t rows, const Matrices& b,
              const Matrices& c);
-/// C = A^T B, or C += A^T B with `add`. A and B have `rows` rows.
+/// For one point, in the columns from `column` to the end of their strip: C = A^T B, or C += A^T B
+/// with `add`. Reads the first `rows` rows of A and B.
 void transposed_product(size_t point, int64_t column, const Matrices& a, int64_t rows,
                         const Matrices& b, const Matrices& c, bool add);
 
