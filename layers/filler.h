@@ -32,7 +32,8 @@ struct Filler {
 
   /// The reason why this filler cannot fill a parameter of this shape; "" if it can.
   std::string problem_with(const Shape& shape) const;
-  /// Fills `values`, a parameter of this shape in canonical order. The distributions are:
+  /// Fills `values`, a parameter of this shape in canonical order. Distributions that the fields do
+  /// not describe:
   ///   * gaussian with `sparse`: sets a weight to 0 with probability 1 - sparse / outputs
   ///   * xavier: uniform in +-sqrt(3 / fan_in) (Glorot and Bengio 2010, in Caffe's form)
   ///   * he: gaussian with variance 2 / fan_in (He et al. 2015)

@@ -22,8 +22,8 @@ class InfogainLoss final : public Definition {
   /// A label must be a class.
   void check_labels(const StepContext& step) const override;
 
-  double weight = 1;  ///< factor on the gradient, but not on the reported loss of a sample
-  std::vector<double> matrix;
+  double weight = 1;           ///< factor on the gradient, but not on the reported loss of a sample
+  std::vector<double> matrix;  ///< H, row by row; classes * classes numbers
 
   int64_t samples = 0, classes = 0;  ///< set by infer
   std::vector<float> rows;           ///< `matrix` in fp32, one row for each label

@@ -201,7 +201,7 @@ Bindings addition_bindings(std::span<const float> values, std::span<float> sums)
 struct Needs {
   std::vector<Format> input_formats;  ///< the net reorders an input that has another format
   Format output_format;
-  bool backward_reads_inputs = false;  ///< all inputs except a fused residual
+  bool backward_reads_inputs = false;  ///< backward reads all inputs except a fused residual
   bool backward_reads_output = false;
   /// forward_in_place: the input whose memory the output may use. backward_in_place: the input
   /// whose gradient may use the memory of output_gradients[0]. -1: none.
@@ -285,9 +285,9 @@ struct LayerRequest {
   AlgorithmChoice choice;
 };
 
-/// Writes batches to a net's input on a device with separate memory, in the format that the first
-/// layer needs. A batch has fp32 values or pixels. Converted pixels are equal to the output of
-/// data::Transform.
+/// Writes batches to a net's input on a device with separate memory, in the format that
+/// format_for() returned. A batch has fp32 values or pixels. Converted pixels are equal to the
+/// output of data::Transform.
 class BatchInput {
  public:
   virtual ~BatchInput() = default;

@@ -27,7 +27,8 @@ class ElementLoss : public Definition {
   int64_t samples = 0, elements = 0;  ///< samples of a batch, elements of a sample; set by infer
 };
 
-/// Throws RunError, as Definition::check_labels does, if a label is not in [0, classes).
+/// Throws RunError at the first label of a sample that is not in [0, classes). Also checks the
+/// second labels of mixed samples. The message contains layer, sample and label.
 void check_classes(const Definition& definition, const StepContext& step, int64_t classes);
 
 /// Half the squared distance between values and targets.

@@ -12,8 +12,8 @@ class Reshape final : public Definition {
   void describe(Fields& fields) override;
   Shape infer(std::span<const Shape> inputs) override;
 
-  /// The shape of a sample: features, or channels, height and width. 0: the input's extent; -1: the
-  /// remaining elements.
+  /// The shape of a sample: features, or channels, height and width. 0: the input's extent. -1, at
+  /// most once: the extent for which the number of elements does not change.
   std::vector<int64_t> shape;
 };
 

@@ -210,8 +210,8 @@ class CpuBatchNorm final : public CpuLayer {
     }
   }
 
-  /// y = (x - mean) * factor + term. factor and term are zero in padding lanes, so padding stays
-  /// zero.
+  /// y = (x - mean) * factor + term. Then adds the residual and applies the relu, if they are
+  /// fused. factor and term are zero in padding lanes, so padding stays zero.
   void normalize(const ChannelGroup& group, const Bindings& memory, const Saved& saved) const {
     FloatLanes factor{}, term{};
     for (int64_t lane = 0; lane < group.real; ++lane) {
@@ -312,8 +312,8 @@ class CpuBatchNorm final : public CpuLayer {
     }
   }
 
-  /// dx = a * g + b * (x - mean) + c, the derivative of the normalization by the batch's
-  /// statistics. If `sums` is zero, dx is the derivative of a normalization by constants.
+  /// dx = a * g + b * (x - mean) + c, where g is masked_gradient(). If the batch's statistics
+  /// normalize x, `sums` has the sums over the batch. If constants normalize x, `sums` is zero.
   void write_input_gradient(const ChannelGroup& group, const Bindings& memory, const Saved& saved,
                             const GradientSums& sums) const {
     FloatLanes a{}, b{}, c{};

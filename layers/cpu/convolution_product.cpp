@@ -116,7 +116,8 @@ class PatchPass : public ConvolutionPass {
   virtual size_t extra_bytes() const { return 0; }
   virtual product::PatchWeight weight_of(const float* weight, int64_t group) const = 0;
 
-  /// memory_of(part) returns all fields except panels and scratch.
+  /// Runs all parts. memory_of(part) returns the Memory of a part. run_parts() sets its panels and
+  /// scratch.
   template <class MemoryOf>
   void run_parts(float* kept_weight, Scratch scratch, const MemoryOf& memory_of) {
     const auto* weight = static_cast<const float*>(weight_.get(device_, kept_weight, scratch));
@@ -322,7 +323,7 @@ class ProductBackwardWeights final : public ConvolutionPass {
   static constexpr int64_t kFloatsOfTask =
       kColumnsOfTask / product::kColumns * product::kPanelOfB + product::kPanelOfA;
   static constexpr size_t kScratchOfThread = static_cast<size_t>(kFloatsOfTask) * sizeof(float);
-  /// Enough tasks for a few dozen threads. kPlacesOfSlice limits the number of slices.
+  /// Enough tasks for a few dozen threads. Only more than kPlacesOfSlice places are divided.
   static constexpr int64_t kTasksWanted = 64, kPlacesOfSlice = 4 * product::kDepth;
 
   struct Task {

@@ -9,9 +9,10 @@ namespace poseidon::layers::cpu {
 
 namespace {
 
-/// x is the input, y the output, g the gradient of y, dx the gradient of x, m the window's number
-/// of elements. With s = k + alpha/m * (sum of squares over the window) and q = g * x *
-/// s^-(beta+1):
+/// x is the input, and y is the output. g is the gradient of y, and dx is the gradient of x. A
+/// window has m elements.
+///   s = k + alpha/m * (sum of squares over the window)
+///   q = g * x * s^-(beta+1)
 ///   forward   y  = x * s^-beta
 ///   backward  dx = g * s^-beta - 2 * alpha/m * beta * x * (sum of q over the window).
 /// backward reads x and g, but not y. backward computes s again, which costs less than storing s.

@@ -92,7 +92,7 @@ class CpuMvn final : public CpuLayer {
       for (int64_t first = 0; first < real; first += count) body(sample, first, count);
   }
   /// Calls body(index) for each tile of a sample and each of the `count` channels from `first` on.
-  /// At `index`, an array with one element for each tile and channel has their element.
+  /// `index` is the index of the tile and channel in `moments` and in `sums`.
   template <class Body>
   void for_each_tile(int64_t sample, int64_t first, int64_t count, const Body& body) const {
     for (int64_t tile = 0; tile < tiling_.tiles(); ++tile)

@@ -4,9 +4,9 @@
 
 namespace poseidon::layers::cpu::winograd {
 
-/// Rows and columns of a product that are computed at a time: kRows of A B, kTransposedRows of A^T
-/// B. The sums, two vectors of B and one element of A use almost all registers. kTransposedRows
-/// divides kLanes, so that these columns of A are in one vector.
+/// Rows and columns of a product that are computed at a time. The rows are kRows for A B, and
+/// kTransposedRows for A^T B. The sums, two vectors of B and one element of A use almost all
+/// registers. kTransposedRows divides kLanes, so that these columns of A are in one vector.
 #ifdef __AVX512F__
 inline constexpr int64_t kRows = 8, kTransposedRows = 8;
 #else
