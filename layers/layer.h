@@ -43,8 +43,8 @@ struct StatisticSpec {
 
 /// The sizes of a layer's factors. A layer has factors if its weight gradient is the product
 /// deltas^T x activations of two thin matrices, with one row for each sample. The deltas are the
-/// output's gradient, before a fused activation. The activations are the input. The bias gradient
-/// is the sum of the deltas over the samples.
+/// gradient of the output before a fused relu. The activations are the input. The bias gradient is
+/// the sum of the deltas over the samples.
 struct FactorShape {
   int64_t rows = 0;     ///< outputs of the weight; width of the deltas
   int64_t columns = 0;  ///< inputs of the weight; width of the activations

@@ -43,8 +43,9 @@ class SigmoidLoss final : public ElementLoss {
   std::string_view type() const override { return "sigmoid_loss"; }
 };
 
-/// Contrastive loss of the pair of values and targets of each sample. If the label is not 0, the
-/// loss grows with the distance of the pair. Else it grows as the distance falls below `margin`.
+/// Contrastive loss of the distance between a sample's values and targets. If the label is not 0,
+/// the loss grows with the distance. Else the loss grows as the distance falls below `margin`. With
+/// `legacy`, the squared distance is compared with `margin`.
 class ContrastiveLoss final : public ElementLoss {
  public:
   std::string_view type() const override { return "contrastive_loss"; }

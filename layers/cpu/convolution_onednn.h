@@ -38,7 +38,7 @@ class OnednnConvolution {
                                                   const MemoryDesc& weight,
                                                   const Forward& hint) const;
 
-  /// (groups,) outputs, inputs, height, width.
+  /// (groups,) outputs and inputs of a group, kernel height, kernel width.
   const Dims& weight_shape() const { return weight_; }
   MemoryDesc canonical_weight() const;
   /// The weight in the order that oneDNN prefers.

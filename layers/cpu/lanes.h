@@ -20,7 +20,7 @@ struct LaneGroup {
   int64_t lane_step = 1, cell_step = 1;  ///< elements from one lane or cell to the next
   int64_t plane = 0;                     ///< plane of the first lane: sample * channels + channel
 
-  /// Whether the cells of a plane are adjacent in memory, and its lanes are not.
+  /// Whether neighboring cells of a plane are adjacent in memory, instead of neighboring lanes.
   bool is_transposed() const { return cell_step == 1; }
 };
 

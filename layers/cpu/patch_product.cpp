@@ -22,7 +22,8 @@ PatchProduct::PatchProduct(Patches patches, const PatchResult& result)
   strips_ = pieces(columns_, kColumns);
 }
 
-/// Whether the channels are whole blocks of vectors. Then no other product writes to these blocks.
+/// Whether the result's channels fill blocks of one vector each, so that no other product writes to
+/// these blocks. The last block may include padding.
 bool PatchProduct::fills_blocks() const {
   const int64_t end = result_.first_channel + result_.channels;
   return layout_.block == kLanes && result_.first_channel % kLanes == 0 &&

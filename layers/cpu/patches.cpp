@@ -155,7 +155,8 @@ void Patches::copy_columns(const float* source, const Piece& piece, float* panel
   }
 }
 
-/// Copies cells of one row of the grid.
+/// For one tap and channel: copies the source cells of `cells` neighboring places of one grid row.
+/// Writes 0 for cells outside the source.
 void Patches::copy_cells(const float* source, const PatchCursor& at, size_t tap, int64_t channel,
                          int64_t cells, float* to) const {
   const auto& offset = grid_.taps[tap].offset;

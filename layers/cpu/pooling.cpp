@@ -294,7 +294,7 @@ void take_by_chance(const Planes<Element>& planes, const Bindings& memory,
       });
 }
 
-/// Computes the expected value of take_by_chance().
+/// Computes the expected value of take_by_chance(), or 0 if the sum of a window is 0 or less.
 template <class Element>
 void take_weighted(const Planes<Element>& planes, const Bindings& memory) {
   take_of_windows(

@@ -46,7 +46,8 @@ inline float fast_exp(float x) {
   return (1 + parts.less_1) * power_of_2(parts.n);
 }
 
-/// e^x - 1 within 3 ulp, also near 0.
+/// e^x - 1 within 3 ulp, also near 0. The argument is limited to [-87.3, 88.3], so the result is
+/// not infinite.
 inline float fast_expm1(float x) {
   x = std::min(std::max(x, -87.3F), 88.3F);
   const ExpParts parts = exp_parts(x);
@@ -152,8 +153,8 @@ inline float fast_tanh(float x) {
   return size < 0.55F ? near : far;
 }
 
-/// s^-1/4 of a positive, normal s, within 3 ulp. Newton's method starts with a guess from the bits
-/// of s (error 3e-2, then 2e-3, 1e-5, 5e-10).
+/// s^(-1/4) of a positive, normal s, within 3 ulp. Newton's method starts with a guess from the
+/// bits of s (error 3e-2, then 2e-3, 1e-5, 5e-10).
 inline float inverse_fourth_root(float s) {
   float root = std::bit_cast<float>(0x4F584800U - (std::bit_cast<uint32_t>(s) >> 2));
   for (int i = 0; i < 3; ++i) {

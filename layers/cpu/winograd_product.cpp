@@ -12,7 +12,7 @@ struct Left {
   int64_t row_step, column_step, depth, block_step, blocks;
 };
 
-/// Two neighboring vectors of columns, of the right side or of the product.
+/// One vector of columns, or two neighboring ones, of the right side or of the product.
 template <class Element>
 struct Strip {
   Element* data;
