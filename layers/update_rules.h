@@ -36,7 +36,7 @@ struct DecayedGradient {
 // A rule is constructed from the update parameters. kStates is the number of the rule's states.
 // operator() computes the new element from the old element and its decayed gradient.
 
-/// sgd and lars without momentum.
+/// sgd and lars without a velocity.
 struct PlainSgdRule {
   static constexpr int kStates = 0;
   float rate;
@@ -49,8 +49,8 @@ struct PlainSgdRule {
   }
 };
 
-/// sgd and lars with momentum. The velocity of lars includes the trust factor, but not the learning
-/// rate.
+/// sgd and lars with a velocity. The velocity of lars includes the trust factor, but not the
+/// learning rate.
 struct SgdRule {
   static constexpr int kStates = 1;
   float rate, momentum, trust;

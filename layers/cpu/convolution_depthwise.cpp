@@ -27,9 +27,9 @@ void with_constant(int64_t n, const Body& body) {
   }(std::make_integer_sequence<int, kMax>{});
 }
 
-/// A copy, as floats, of the source rows from which some target rows are computed. The source is
-/// one plane: a block of 8 or 16 channels of one sample. The band has zeros around the plane, so
-/// that the same code computes all target cells.
+/// The geometry of a band, which is a copy, as floats, of the source rows from which some target
+/// rows are computed. The source is one plane: a block of 8 or 16 channels of one sample. The band
+/// has zeros around the plane, so that the same code computes all target cells.
 class Band {
  public:
   /// The offset of a tap's source cell from the band address of the target cell, and the offset of

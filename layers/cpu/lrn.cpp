@@ -84,9 +84,10 @@ void take_powers(Beta beta, const Constants& constants, float* sums, float* step
   }
 }
 
-/// A copy of some positions of a sample, with all channels, in an order in which the channels of a
-/// position are `shift` elements apart. Half a window of zeros is on both sides of the channels. In
-/// plain layout kRun positions are adjacent. In other layouts each position is a row of channels.
+/// The order of a tile, which is a copy of up to kRun positions of a sample with all channels. The
+/// channels of a position are `shift` elements apart, with half a window of zeros before and after
+/// them. In plain layout kRun positions are adjacent. In other layouts, and if there is only one
+/// position, each position is a row of channels.
 class Tile {
  public:
   static constexpr int64_t kRun = 16;
