@@ -24,9 +24,10 @@ POSEIDON_DEVICE uint32_t rank_of(float value) {
   return (bits >> 31) != 0 ? ~bits : bits | 0x80000000U;
 }
 
-/// A team of threads (layers/cuda/reduce.cuh) processes a row, which is a sample. The team scans
-/// the row once for each of the top_k results. Each scan finds the next element in descending
-/// order. Equal elements are in the order of their indices.
+/// Writes the indices of each row's top_k greatest elements, and then the elements if `values` is
+/// true. A row is a sample. A team of threads (layers/cuda/reduce.cuh) processes a row, and scans
+/// it once for each index. Each scan finds the next element in descending order. Equal elements are
+/// in the order of their indices.
 template <class Team>
 struct ArgmaxKernel {
   static constexpr const char* kName = "argmax";

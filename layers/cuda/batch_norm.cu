@@ -8,13 +8,13 @@ namespace poseidon::layers::cuda {
 
 namespace {
 
-/// Template argument of the kernels below. Their names in messages begin with this layer type.
+/// Template argument of the batch norm kernels, whose names begin with this layer type.
 struct OfBatchNorm {
   static constexpr const char* kType = "batch_norm";
 };
 
-/// Batch norm over a matrix of all positions x channels. Forward reads the input twice and writes
-/// the output. In training with a fused relu, it also writes a bit for each output, which is set if
+/// Batch norm over a matrix of all positions x channels. In training, forward reads the input twice
+/// and writes the output. With a fused relu, it also writes a bit for each output, which is set if
 /// the output is above zero. Backward reads the gradient, the input and these bits twice, and
 /// writes the input gradient. If there are several contributions (layers/cuda/map.cuh) or a
 /// residual, the first pass of backward writes g: the sum of the contributions, times the

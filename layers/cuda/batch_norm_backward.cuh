@@ -4,9 +4,10 @@
 #include "layers/cuda/row_tiling.cuh"
 
 /// The three kernels of batch norm's backward pass: the sums over bands of rows (RowTiling), the
-/// merging of these sums, and the input gradient. Below, x is the input, and g is the gradient of
-/// the output times the derivative of a fused relu. The template parameter `Of` states the layer
-/// type in a kernel's name.
+/// merging of these sums, and the input gradient. Below, x is the input, `mean` is the mean of a
+/// channel rounded to fp32, and g is the gradient of the output times the derivative of a fused
+/// relu. The name of a kernel with the template parameter `Of` begins with Of::kType, the layer
+/// type.
 namespace poseidon::layers::cuda {
 
 /// g, if the gradient of the output is in one tensor.
@@ -14,7 +15,7 @@ template <class Element>
 struct MaskedGradient {
   const Element* gradient;
   /// The relu's mask from the forward pass: one byte for each group of kEach outputs. Bit i is set
-  /// if output i of the group is above zero. Null: no relu.
+  /// if output i of the group is above zero. Null: `gradient` is already g.
   const uint8_t* above = nullptr;
   float slope = 1;  ///< negative slope of the relu
 
@@ -73,7 +74,7 @@ struct IncomingGradient {
   }
 };
 
-/// Sums over one band of one channel: of g and of g * (x - mean).
+/// The sums of g and of g * (x - mean) over the rows of one band, for one channel.
 struct alignas(16) BandGradients {
   double gradient, gradient_times_centered;
 };
@@ -216,7 +217,7 @@ struct BatchNormInputGradientKernel {
   const Element* input;
   const float* mean;
   GradientCoefficients coefficients;
-  Element* target;  ///< may be one of the contributions
+  Element* target;  ///< may be the memory of `gradient`
 
   void visit(MemoryVisitor& visitor) const {
     const size_t bytes = bytes_of_elements<Element>(tiling.count());

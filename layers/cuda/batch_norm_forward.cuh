@@ -7,19 +7,19 @@
 
 /// The three kernels of batch norm's forward pass: the moments of bands of rows (RowTiling), the
 /// merging of these moments, and the normalization. In testing, BatchNormRecallKernel replaces the
-/// first two kernels, and reads the running statistics. The template parameter `Of` states the
-/// layer type in a kernel's name.
+/// first two kernels, and reads the running statistics. The name of a kernel with the template
+/// parameter `Of` begins with Of::kType, the layer type.
 namespace poseidon::layers::cuda {
 
-/// The mean, and the sum of squared deviations from it, of one channel of one band.
+/// The mean, and the sum of squared deviations from the mean, for one channel and one band.
 struct alignas(16) BandMoments {
   double mean, squares;
 };
 
-/// of_bands[matrix][channel][band] = moments of the input, in one pass. The center of a warp is the
-/// first value of the channel that the warp reads. Each thread sums x - center and (x - center)^2.
-/// The center is as close to the mean as the values are, so one pass is accurate even if the mean
-/// is far from zero. The differences x - center are nearly exact in fp32. The moments of warps and
+/// of_bands[matrix][channel][band] = moments of the input, in one pass. For each channel, the
+/// center of a warp is the first value that the warp reads. Each thread sums d = x - center, and
+/// d^2. The center is one of the values, so it is near the mean. So one pass is accurate even if
+/// the mean is far from zero. The differences d are nearly exact in fp32. The moments of warps and
 /// bands are merged in double precision (Chan, Golub and LeVeque 1979).
 template <class Element, int kEach, class Of>
 struct BatchNormMomentsKernel {
@@ -94,7 +94,7 @@ struct BatchNormMomentsKernel {
 
 /// Arrays with one value for each channel, for the normalization and the backward pass. The exact
 /// mean is the sum mean + mean_rest. One float is not enough if the mean is many standard
-/// deviations from zero: its rounding error is then a noticeable part of a deviation.
+/// deviations from zero: the rounding error is then a noticeable part of a standard deviation.
 struct NormalizedChannels {
   const float *scale, *shift;
   float *mean, *mean_rest, *inverse_deviation;  ///< kept for the backward pass
@@ -190,7 +190,7 @@ struct BatchNormRecallKernel {
 
 /// output = relu((input - mean) * factor + term + residual). For the backward pass, also writes
 /// `above`: one byte for each group of kEach outputs. Bit i is set if output i of the group is
-/// above zero. The backward pass reads these bytes instead of the output, because they are fewer.
+/// above zero. The backward pass reads `above` instead of the output, which has more bytes.
 template <class Element, int kEach, class Of>
 struct BatchNormNormalizeKernel {
   static constexpr auto kLetters = kernel_name(Of::kType, " normalize");

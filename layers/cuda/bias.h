@@ -9,14 +9,14 @@
 /// last: a matrix of rows x channels, with one row for each position or sample.
 namespace poseidon::layers::cuda {
 
-/// Issues y = relu(y + bias) in place. `bias` null: no bias. `relu`: negative slope, or no relu.
-/// Issues nothing if both are missing.
+/// Issues y = relu(y + bias) in place. `bias` null: no bias. `relu`: the negative slope; empty: no
+/// relu. Issues nothing if both are missing.
 void add_bias(CudaDevice& device, const Tensor& y, const float* bias, std::optional<float> relu);
 
 /// Computes the gradient of a bias: for each channel, the sum of the gradients over all rows. One
-/// object serves tensors of one shape. The order of the additions depends only on that shape. Each
-/// block of a first kernel sums some of the rows. If there are several partial sums, the first
-/// kernel writes them to scratch memory, and a second kernel adds them.
+/// object serves tensors of one shape and element type. The order of the additions depends only on
+/// shape and element type. Each block of a first kernel sums some of the rows. If there are several
+/// partial sums, the first kernel writes them to scratch memory, and a second kernel adds them.
 class BiasGradient {
  public:
   BiasGradient(CudaDevice& device, int64_t rows, int64_t channels, DataType type);
@@ -24,11 +24,12 @@ class BiasGradient {
   /// Bytes of scratch memory that combine() and sum() need.
   size_t scratch_bytes() const;
 
-  /// Issues combined_gradient(), and the sums of the combined gradient over the rows, in one pass
-  /// over memory. `sums` null: no sums. `memory.scratch` has scratch_bytes(). Returns the combined
-  /// gradient.
+  /// Issues combined_gradient(), and writes the sums of the combined gradient over the rows to
+  /// `sums` (null: no sums). One kernel does both, unless there are more than kContributions output
+  /// gradients (map.cuh). `memory.scratch` has scratch_bytes(). Returns the combined gradient.
   const Tensor& combine(const Bindings& memory, std::optional<float> relu, float* sums) const;
-  /// Issues the sums over the rows of an fp32 matrix. `scratch` has scratch_bytes().
+  /// Issues the sums over the rows of `gradient`. Requires that this object is for fp32. `scratch`
+  /// has scratch_bytes().
   void sum(const float* gradient, float* sums, std::byte* scratch) const;
 
  private:

@@ -101,8 +101,9 @@ class CudaChannelFunction final : public CudaLayer {
             .count = factor_count()};
   }
 
-  /// Issues the sums over the bands. If there is one value for all channels, also sums over the
-  /// channels. `parts`: number of matrices that one result sums over, 1 or all.
+  /// Issues the gradient of the factors (`of_factor`) or of the summands: the sums over the bands.
+  /// If there is one value for all channels, also sums over the channels. `parts`: number of
+  /// matrices that one result sums over, 1 or all.
   template <class Value>
   void write_sums(const ChannelSums* of_bands, bool of_factor, uint32_t parts,
                   const ChannelOperand& operand, Value* to) {

@@ -6,8 +6,8 @@
 /// The kernels of layers that have a factor or a summand for each channel (layers/channel_rules.h).
 namespace poseidon::layers::cuda {
 
-/// The factors or the summands of a layer: one for each channel, or one for all channels. The
-/// matrices of a MatrixTiling have separate values or the same values.
+/// The factors or the summands of a layer: one for each channel, or one for all channels. Each
+/// matrix of a MatrixTiling has separate values, or all matrices have the same values.
 struct ChannelValues {
   const float* values = nullptr;  ///< null: no factors or no summands
   bool one = false;               ///< one value for all channels
@@ -74,8 +74,8 @@ struct alignas(16) ChannelSums {
   double factor, summand;
 };
 
-/// The output's gradient is the sum of in[k] in order of k. Writes of_bands[matrix][channel][band]
-/// and, if requested, the gradient of the input.
+/// Writes of_bands[matrix][channel][band] and, if requested, the gradient of the input. The
+/// output's gradient is the sum of in[k] in order of k.
 template <class Element, int kEach, class Rule>
 struct ChannelBackwardKernel {
   static constexpr auto kLetters = kernel_name(Rule::kType, " backward");

@@ -4,9 +4,9 @@
 
 #include "layers/cuda/map.cuh"
 
-/// Loads and stores of neighboring channels of one position in channels-last tensors. If the
-/// channels of a position fill whole packs, a thread processes one pack of channels, else one
-/// channel. Elementwise kernels use the same functions for any neighboring elements.
+/// Functions that load and store neighboring channels of one position in channels-last tensors. If
+/// the channels of a position fill whole packs (16 bytes), a thread processes one pack of channels,
+/// else one channel. Elementwise kernels use the same functions for any neighboring elements.
 namespace poseidon::layers::cuda {
 
 /// The values of kEach neighboring channels.

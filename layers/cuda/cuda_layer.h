@@ -14,8 +14,8 @@ namespace poseidon::layers::cuda {
 
 using poseidon::cuda::CudaDevice;
 
-/// Returns the format of a layer's inputs and output: channels last for images (rank 4). Other
-/// tensors have only the plain layout.
+/// Returns the default format of a layer's inputs and output: channels last for images (rank 4),
+/// plain layout for other tensors.
 inline Format format_of(const Shape& shape, DataType type) {
   return {shape.rank() == 4 ? Layout::kChannelsLast : Layout::kPlain, type};
 }
@@ -69,7 +69,7 @@ POSEIDON_LAYER_TYPES(POSEIDON_MAKER)
 /// converts the gradient back.
 std::unique_ptr<Layer> make_reorder(const Shape& shape, Format from, Format to, CudaDevice& device);
 
-/// Issues a copy of an activation to another format, with rounding if the element types differ.
+/// Issues a copy of an activation to another format. fp32 elements are rounded if `to` is bf16.
 void issue_reorder(CudaDevice& device, const Tensor& from, const Tensor& to);
 
 std::unique_ptr<BatchInput> make_batch_input(CudaDevice& device);
@@ -81,8 +81,8 @@ auto with_element_of(DataType type, const Visitor& visitor) {
 }
 
 /// Issues output_gradients[0] = (sum of all output_gradients) * derivative of a fused relu at
-/// `memory.output`, and returns output_gradients[0]. `relu`: negative slope, or no relu. Issues
-/// nothing if there is one output gradient and no relu.
+/// `memory.output`, and returns output_gradients[0]. `relu`: the negative slope; empty: no relu.
+/// Issues nothing if there is one output gradient and no relu.
 const Tensor& combined_gradient(CudaDevice& device, const Bindings& memory,
                                 std::optional<float> relu);
 

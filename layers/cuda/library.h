@@ -25,7 +25,7 @@ class Library {
   /// Returns the GPUs of the machine. Throws ConfigError with the reason if no GPU can be used.
   virtual poseidon::cuda::GpuList gpus() const = 0;
   /// Creates the device of a GPU, its layer factory and its updater. Throws ConfigError if the GPU
-  /// cannot be used.
+  /// cannot be used, and RunError if cuDNN or cuBLASLt cannot use it.
   virtual Backend make_backend(const GpuRequest& request) const = 0;
 };
 

@@ -8,7 +8,7 @@ namespace poseidon::layers::cuda {
 
 namespace {
 
-/// Returns the number of threads in 32 bits, because division of 32-bit indices is fast.
+/// Converts a number of threads to 32 bits, because division of 32-bit indices is fast.
 uint32_t lrn_threads(int64_t threads) {
   check(threads <= UINT32_MAX, "lrn: at most 2^32 packs");
   return static_cast<uint32_t>(threads);

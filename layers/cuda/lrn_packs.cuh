@@ -79,8 +79,9 @@ struct LrnPacksForwardKernel {
   }
 };
 
-/// Each thread computes q (lrn_powers.cuh) of one pack, and the threads exchange q through shared
-/// memory. The first and the last thread of a block compute only q, which their neighbors need.
+/// target = dx (lrn_powers.cuh). Each thread computes q and dx of one pack. The threads exchange q
+/// through shared memory. The first and the last thread of a block compute only q, which their
+/// neighbors need.
 template <class Element, class Beta>
 struct LrnPacksBackwardKernel {
   static constexpr const char* kName = "lrn across channels backward";

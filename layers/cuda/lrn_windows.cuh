@@ -5,7 +5,8 @@
 /// Local response normalization over any window, across or within channels.
 namespace poseidon::layers::cuda {
 
-/// The window of channels around the channel of a thread. Requires kEach = 1.
+/// The window of channels around the channel of a thread. sum() adds value(offset of the channel)
+/// over the window. Requires kEach = 1.
 struct AcrossWindow {
   uint32_t channels;
 
@@ -22,7 +23,7 @@ struct AcrossWindow {
 };
 
 /// The window of positions around the position of a thread, in the same channels. sum() adds
-/// value(offset of the first channel) over the window.
+/// value(offset of the thread's first channel at the position) over the window.
 struct WithinWindow {
   uint32_t channels, height, width;
 

@@ -10,7 +10,7 @@ namespace poseidon::layers::cuda {
 
 namespace {
 
-/// From this many cells on, the threads of a block share a window.
+/// Max and average pooling: from this many cells on, the threads of a block share a window.
 constexpr int64_t kLargeWindow = 32;
 
 class CudaPooling final : public CudaLayer {

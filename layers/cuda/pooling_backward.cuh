@@ -26,7 +26,7 @@ struct PoolingBackward {
 
   /// Calls add(sum, row, column, offset, site) for each window that contains the thread's cell, and
   /// then stores the sum. `row` and `column` are the position of the window in the output. `offset`
-  /// is the index of the thread's first channel there.
+  /// is the index of the thread's first channel there. `site` is the thread's cell.
   template <class Add>
   POSEIDON_DEVICE void gather(const Thread& thread, const Add& add) const {
     const uint32_t index = thread.block() * kThreads + thread.thread();

@@ -66,7 +66,7 @@ struct StochasticPoolingKernel
   }
 
   /// Selects for each channel the first cell at which the running sum reaches `wanted`, or else the
-  /// last cell. Writes the cells and their places.
+  /// last cell. Writes the values of the cells and, unless `places` is null, their places.
   template <class Window>
   POSEIDON_DEVICE void take(const Window& window, const Values& wanted, int64_t offset) const {
     Values sum{}, taken{};

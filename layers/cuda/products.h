@@ -30,7 +30,7 @@ struct ProductMemory {
 class Product {
  public:
   virtual ~Product() = default;
-  /// The library's name of the algorithm. A name has the same meaning for the same problem, library
+  /// The name of the algorithm. It selects the same algorithm again for the same problem, library
   /// release and GPU model.
   virtual std::string name() const = 0;
   virtual size_t workspace_bytes() const = 0;
@@ -66,7 +66,7 @@ struct MatrixProblem {
 class Products {
  public:
   virtual ~Products() = default;
-  /// Plans a convolution with the algorithm of this name (Product::name). If the name is empty, a
+  /// Plans a convolution with the algorithm `name` (Product::name). If the name is empty, a
   /// fixed rule selects the algorithm. Throws ConfigError if the library has no such algorithm, or
   /// if the settings do not allow it.
   virtual std::unique_ptr<Product> plan(const ConvolutionProblem& problem,

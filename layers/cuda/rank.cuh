@@ -4,9 +4,9 @@
 
 namespace poseidon::layers::cuda {
 
-/// Returns the rank of the label's score in a row: the number of scores ahead of this score. Ahead
-/// are greater scores, NaNs, and equal scores of classes with a lower index. If the label's score
-/// is NaN, all other scores are ahead. All threads of the row's team receive the result.
+/// Returns the rank of the label's score in a row: the number of scores ahead of this score.
+/// Greater scores, NaNs, and equal scores of classes with a lower index are ahead. If the label's
+/// score is NaN, all other scores are ahead. All threads of the row's team receive the result.
 template <class Team>
 POSEIDON_DEVICE uint32_t rank_of(const Thread& thread, typename Team::Shared& shared,
                                  const float* scores, uint32_t classes, uint32_t label) {

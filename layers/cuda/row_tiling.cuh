@@ -51,9 +51,9 @@ struct RowTiling {
 
  private:
   /// Returns the number of threads of a line. `parts`: number of threads for all channels. With
-  /// packs (each > 1), the result is 32, 16 or 8 if it divides `parts`. Then no thread is idle, and
-  /// a line covers at least 128 contiguous bytes. Otherwise the result is 32, or less if `parts` is
-  /// small.
+  /// packs (each > 1), the result is the largest of 32, 16 and 8 that divides `parts`. Then no
+  /// thread is idle, and a line covers at least 128 contiguous bytes. If there is none, or without
+  /// packs, the result is 32, or less if `parts` is small.
   static uint32_t threads_across(uint32_t parts, uint32_t each) {
     if (each > 1)
       for (const uint32_t across : {32U, 16U, 8U})
@@ -133,7 +133,7 @@ struct MatrixTiling {
   }
 };
 
-/// One value for each warp of a block and each channel of its group, in shared memory.
+/// One value for each warp of a block and each channel of the block's group, in shared memory.
 template <int kEach>
 struct GroupValues {
   alignas(16) float of_warp[RowTiling::kWarps][kWarp * kEach];

@@ -6,8 +6,8 @@
 
 namespace poseidon::layers::cuda {
 
-/// out[b][c][r] = in[b][r][c] for `batch` matrices of rows x columns, rounded if the types differ.
-/// A block moves a tile of 32 x 32 through shared memory, so that reads and writes are contiguous.
+/// out[b][c][r] = in[b][r][c] for `batch` matrices of rows x columns, rounded if To is narrower. A
+/// block moves a tile of 32 x 32 through shared memory, so that reads and writes are contiguous.
 template <class From, class To>
 struct TransposeKernel {
   static constexpr const char* kName = "transpose";
@@ -15,7 +15,7 @@ struct TransposeKernel {
   static constexpr uint32_t kTile = 32;
   static constexpr uint32_t kStep = kThreads / kTile;  ///< rows of a tile processed at once
   struct Shared {
-    float tile[kTile][kTile + 1];  // one more column, so that a column is in different banks
+    float tile[kTile][kTile + 1];  // the extra column puts a column's elements in different banks
   };
 
   const From* in;
@@ -55,7 +55,7 @@ template <class From, class To>
 struct ThinTransposeKernel {
   static constexpr const char* kName = "thin transpose";
   static constexpr uint32_t kThreads = 256;
-  static constexpr uint32_t kMostFew = 16;  ///< limit on the short dimension: half a tile
+  static constexpr uint32_t kMostFew = 16;  ///< limit on the short dimension
   static constexpr uint32_t kTile = 1024;   ///< limit on the elements of a block
 
   const From* in;

@@ -15,8 +15,7 @@ namespace poseidon::layers::cuda {
 ///
 /// * With fp32 precision, it multiplies and adds in fp32 (no tensor cores). With another precision,
 ///   it may round factors to tf32.
-/// * If results must be deterministic, it does not reduce partial sums in place, but from the
-///   workspace in a separate step.
+/// * If results must be deterministic, it does not add partial sums directly to the result.
 /// * Its workspace is at most kMaxWorkspaceBytes.
 class CublasltMatrices {
  public:

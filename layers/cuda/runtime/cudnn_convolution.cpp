@@ -50,8 +50,8 @@ bool is_widened(const ConvolutionProblem& problem) {
   return problem.pass == Pass::kBackwardWeights && problem.type == DataType::kBf16;
 }
 
-/// Bytes of the bf16 result that is widened; 0 if there is none. The bf16 result is in the
-/// workspace, before cuDNN's part of the workspace.
+/// Bytes of the bf16 result that is widened, rounded up to the alignment of a workspace; 0 if there
+/// is none. The bf16 result is in the workspace, before cuDNN's part of the workspace.
 size_t narrow_bytes(const ConvolutionProblem& problem) {
   if (!is_widened(problem)) return 0;
   const size_t bytes = bytes_of(weight_shape(problem.geometry), problem.type);

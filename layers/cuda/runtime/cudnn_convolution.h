@@ -47,7 +47,7 @@ class CudnnConvolutions {
   /// Returns the plan that the fixed rule selects. Throws ConfigError if no plan is allowed.
   std::unique_ptr<CudnnConvolution> plan(const ConvolutionProblem& problem) const;
   /// Returns the plan of this name. Throws ConfigError with the reason if cuDNN does not propose it
-  /// or if it is not allowed.
+  /// or cannot build it, or if it is not allowed.
   std::unique_ptr<CudnnConvolution> plan(const ConvolutionProblem& problem,
                                          std::string_view name) const;
   /// The names of all allowed plans. The plan that the fixed rule selects comes first.
