@@ -14,8 +14,8 @@ namespace {
 using ConvolutionPass = ConvolutionProblem::Pass;
 
 /// A convolution or a transposed convolution. A transposed convolution exchanges the forward and
-/// backward-data passes of a convolution. The weight and its gradient are fp32. Their order is
-/// (outputs, kernel height, kernel width, inputs / groups) of the convolution. With bf16
+/// backward-data passes of a convolution. The weight and its gradient are fp32. Their packed order
+/// is (outputs, kernel height, kernel width, inputs / groups) of the convolution. With bf16
 /// activations, the forward pass rounds the weight to bf16 for the products.
 class CudaConvolution final : public CudaLayer {
  public:

@@ -8,7 +8,7 @@ namespace poseidon::layers::cuda {
 
 namespace {
 
-/// The inputs of a loss: values and targets of each sample, and a label of each sample.
+/// The inputs of a loss: the values, targets and label of each sample.
 struct LossValues {
   const float* values;
   const float* targets;  ///< null: the target is 1 at the label and 0 elsewhere

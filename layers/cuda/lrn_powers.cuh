@@ -4,7 +4,7 @@
 #include "layers/cuda/device_math.cuh"
 
 /// Local response normalization. x is the input, g the output's gradient, and m the number of
-/// elements of a window. With
+/// elements of a complete window. (A window at an edge has fewer elements.) With
 ///   s = k + alpha/m * (sum of x^2 over the window)
 ///   q = g * x * s^-(beta+1)
 /// the passes compute
@@ -13,8 +13,8 @@
 /// Backward computes s again from x, which costs less than storing s.
 namespace poseidon::layers::cuda {
 
-/// Constants of a layer. The field alpha is alpha/m, where m is the number of elements of a window.
-/// The field gradient is 2 * alpha/m * beta. A window reaches `half` elements to each side.
+/// Constants of a layer. The field alpha is alpha/m. The field gradient is 2 * alpha/m * beta. A
+/// window reaches `half` elements to each side.
 struct LrnConstants {
   float k, alpha, gradient;
   int half;

@@ -51,7 +51,7 @@ POSEIDON_DEVICE T first_of_warp(const Thread& thread, T value, uint32_t lowest) 
   return value;
 }
 
-/// The threads that process one row: a warp, or a block of kWarps warps.
+/// The threads that process one row: the whole block (kWholeBlock), or one of its kWarps warps.
 template <uint32_t kWarps, bool kWholeBlock>
 struct Team {
   static constexpr uint32_t kThreads = kWarps * kWarp;

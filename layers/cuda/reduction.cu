@@ -24,7 +24,8 @@ struct SquareTerm {
   static POSEIDON_DEVICE float derivative(float x) { return 2 * x; }
 };
 
-/// out[row] = factor * sum of the row's terms. A team processes a row, which is a sample.
+/// out[row] = factor * sum of the row's terms. A team of threads (layers/cuda/reduce.cuh) processes
+/// a row, which is a sample.
 template <class Element, class Operation, class Team>
 struct ReductionKernel {
   static constexpr const char* kName = "reduction";

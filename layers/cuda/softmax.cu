@@ -36,7 +36,7 @@ struct SoftmaxForwardKernel {
   }
 };
 
-/// target = y * (g - (sum of y * g)), for each row.
+/// target = y * (g - (sum of y * g)), for each row. y is the output, and g its gradient.
 template <class Team>
 struct SoftmaxBackwardKernel {
   static constexpr const char* kName = "softmax backward";

@@ -43,7 +43,8 @@ struct SoftmaxLossForwardKernel {
   float* probabilities;
   float* scalars;
   uint32_t samples, classes;
-  /// The smoothed target of a class: `everywhere`, plus `at_label` for the label.
+  /// The smoothed target of a class: `everywhere`, plus `at_label` for the label. With mixup,
+  /// lambda divides `at_label` between the two labels.
   double at_label, everywhere;
 
   void visit(MemoryVisitor& visitor) const {

@@ -54,7 +54,7 @@ struct TileKernel : TileRows<Element, kWidth> {
   }
 };
 
-/// The gradient of the untiled tensor: the sum over the tiles, in their order.
+/// The gradient of the untiled tensor: the sum of the tiles' gradients, in the order of the tiles.
 template <class Element, int kWidth>
 struct TileBackwardKernel : TileRows<Element, kWidth> {
   static constexpr const char* kName = "gradient of tile";

@@ -248,7 +248,7 @@ struct SwapKernel {
 
 /// Computes the sum of squares of each norm block, which has kNormBlock values. A thread computes
 /// one of the kNormLanes running sums of a norm block (layers/update_rules.h). Products of floats
-/// are exact in double precision.
+/// are exact in double precision, so fused multiply-adds do not change the sums.
 struct SquaredNormKernel {
   static constexpr const char* kName = "squared norm";
   static constexpr uint32_t kThreads = 128;

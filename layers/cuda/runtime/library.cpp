@@ -19,7 +19,7 @@ class GpuLibrary final : public Library {
   }
 
   Backend make_backend(const GpuRequest& request) const override {
-    const poseidon::cuda::GpuLock lock(request.index);  // the libraries allocate memory
+    const poseidon::cuda::GpuLock lock(request.index);  // cuDNN and cuBLASLt allocate memory
     auto device = std::make_unique<poseidon::cuda::CudaDevice>(
         std::make_unique<poseidon::cuda::RuntimeDriver>(request.index), request.settings);
     auto factory =
