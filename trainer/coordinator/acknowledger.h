@@ -7,15 +7,16 @@ namespace poseidon::trainer {
 
 class CoordinatorIo;
 
-/// Informs the workers, at most once a second, which of their reports are in the run's files.
-/// Workers store their reports until then (ReportLog). Used by the main thread.
+/// Informs the workers, at most once a second, which of their reports are in the run's files. A
+/// worker stores each report until this message covers it (ReportLog). Used by the main thread.
 class Acknowledger {
  public:
   /// `io` must outlive this object.
   explicit Acknowledger(CoordinatorIo& io) : io_(io) {}
 
-  /// All steps of this view up to `step` are recorded, and all tests before `step`. `workers`:
-  /// number of workers in the view.
+  /// Call it after all steps of this view up to `step`, and all tests before `step`, are recorded.
+  /// Sends a RecordedNote to each worker of the view, unless the last one was less than a second
+  /// ago or the view has ended. `workers`: number of workers in the view.
   void recorded(int64_t step, uint32_t view, int64_t workers);
 
  private:

@@ -7,8 +7,8 @@
 
 namespace poseidon::trainer {
 
-/// Receives checkpoints from workers, and passes them to the main thread, which writes them. Lives
-/// in the I/O thread.
+/// Receives checkpoints from workers. Passes them to the main thread, which writes them, and sends
+/// the values of worker 0 to joiners. Lives in the I/O thread.
 class CheckpointSession final : public comm::CheckpointReceiver {
  public:
   /// Both must outlive this object.
@@ -25,12 +25,15 @@ class CheckpointSession final : public comm::CheckpointReceiver {
   void not_saved(uint16_t worker, const std::string& why) override;
 
   /// The joiner `worker` has built its net. If all joiners of the view have built theirs, requests
-  /// the values from worker 0.
+  /// the values from worker 0 for them. Does nothing after the end of the view.
   void transfer_state_to(uint16_t worker);
-  /// A worker has sent all tensors of a checkpoint. Throws ConfigError if tensors are missing, or
-  /// if the checkpoint was not requested. The caller then treats the worker as failed.
+  /// A worker has sent all tensors of a checkpoint. Posts the checkpoint to the main thread. If it
+  /// was requested for joiners, only ends their state transfer. Ignores a checkpoint that was given
+  /// up. Throws ConfigError if tensors are missing, or if the checkpoint was not requested. The
+  /// caller then treats the worker as failed.
   void take(uint16_t worker, const comm::Note& note);
-  /// The job has failed.
+  /// The job has failed: ends the state transfer to joiners. After a replica divergence, requests
+  /// no more checkpoints.
   void failed(const comm::NodeFailure& node_failure) {
     side_.state_transfer.end();
     diverged_ = !comm::survivors_are_valid(node_failure);

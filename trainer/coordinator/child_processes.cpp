@@ -25,10 +25,11 @@ constexpr auto kGrace = std::chrono::milliseconds(200);
 constexpr auto kGraceAtEnd = std::chrono::seconds(2);
 constexpr auto kAfterKilling = std::chrono::seconds(2);
 constexpr uint64_t kMostOfLastLine = 500;
-constexpr int kCannotRun = 127;  // exit code of a shell for this error
+constexpr int kCannotRun = 127;  // exit code, as in a shell, if a program cannot be run
 
-/// Returns the last line of a file after its first `begin` bytes; "" if there is none. Ignores read
-/// errors, because the line is only a detail of a message.
+/// Returns the last line of a file after its first `begin` bytes; "" if there is none. Limits the
+/// line to its last kMostOfLastLine bytes. Ignores read errors, because the line is only a detail
+/// of a message.
 std::string last_line(const fs::path& file, uint64_t begin) {
   std::ifstream in(file, std::ios::binary | std::ios::ate);
   const auto end = static_cast<uint64_t>(std::max<std::streamoff>(0, in.tellg()));
@@ -94,7 +95,8 @@ void close_all_but(int one, int other) {
   ::close_range(static_cast<unsigned>(from), ~0U, 0);
 }
 
-/// Runs in the child between fork and exec, so it may only call async-signal-safe functions.
+/// Replaces the child by the program `arguments[0]`. Runs in the child after fork, so it may only
+/// call async-signal-safe functions.
 [[noreturn]] void become(char* const* arguments, char* const* variables, const Kept& kept) {
   // A signal to the whole process group, such as Ctrl-C, is meant for the coordinator. The
   // coordinator then ends the job cleanly.
@@ -137,8 +139,8 @@ Descriptor ChildProcesses::open_log(Child& child) const {
   return log;
 }
 
-/// Describes the end of a process from its waitpid() status. If the process failed, includes the
-/// last line of its log.
+/// Describes the end of a process from its waitpid() status. If the exit code is not 0, includes
+/// the last line of its log.
 std::string ChildProcesses::how_it_ended(const Child& child, int status) {
   if (WIFSIGNALED(status))
     return text("it was ended by signal ", WTERMSIG(status), " (see ", child.log.string(), ")");

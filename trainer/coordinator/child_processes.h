@@ -22,10 +22,11 @@ struct ChildCommand {
 };
 
 /// The child processes of this process, one for each member of a job. The children ignore signals
-/// to the process group. Each child writes to a log file in a folder. The destructor ends the
-/// children that still run.
+/// to the process group. Each child writes to a log file in a folder. The destructor waits 2 s for
+/// the children to end, then ends the remaining ones by SIGKILL.
 class ChildProcesses {
  public:
+  /// `logs`: folder of the log files.
   explicit ChildProcesses(std::filesystem::path logs) : logs_(std::move(logs)) {}
   ~ChildProcesses();
   ChildProcesses(const ChildProcesses&) = delete;
@@ -34,7 +35,7 @@ class ChildProcesses {
   /// Starts the process of a member. Throws RunError if its log file cannot be written or the
   /// program cannot be run.
   void start(comm::NodeId node, const ChildCommand& command);
-  /// As in Launcher.
+  // The next functions implement those of Launcher with the same names.
   std::vector<Launcher::Ended> ended();
   std::string end_of(comm::NodeId node) const;
   void kill(comm::NodeId node);

@@ -30,7 +30,7 @@ class ClusterCheckpoints {
   /// The run ends at the checkpoint from which it was resumed, because no steps remain. Computes
   /// the digests of this checkpoint. `list` is the tensor_list() of its tensors.
   void end_with(const Checkpoint& checkpoint, const Json& list);
-  // As in comm::CheckpointQueue.
+  // The next functions call those of comm::CheckpointQueue with the same names.
   void take(uint16_t worker, int64_t step, std::shared_ptr<TensorStore> tensors,
             SentCheckpoint sent);
   void agreed(int64_t step, std::vector<int64_t> digest) { queue_.agreed(step, std::move(digest)); }
@@ -40,13 +40,14 @@ class ClusterCheckpoints {
   /// null if the job restarts from its initial values. No checkpoint is written until release().
   /// `max_in_flight`: limit on the number of steps whose sums the checkpoint may contain.
   const Checkpoint* hold(const Job& job, int64_t max_in_flight, Log& log);
-  /// The job has gone back to the checkpoint from hold(). Returns this checkpoint.
+  /// The job has gone back to the checkpoint from hold(). Returns this checkpoint, or null for the
+  /// initial values. Checkpoints are written again.
   std::shared_ptr<const Checkpoint> release();
-  /// Writes an in-memory checkpoint that a worker has stored since an earlier session. The worker
-  /// has sent it with its `state`. Throws RunError.
+  /// Writes an in-memory checkpoint that a worker has stored since an earlier session. The run then
+  /// continues from it. `state` is from the worker's offer. Throws RunError.
   void put(const RunState& state, TensorStore& store, const SentCheckpoint& sent);
 
-  // As in comm::CheckpointQueue. Any thread may call them.
+  // These functions call those of comm::CheckpointQueue. Any thread may call them.
   int64_t saved_step() const { return queue_.saved_step(); }
   bool wants(int64_t step) const { return queue_.wants(step); }
 

@@ -16,8 +16,8 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// Returns the lowest rank on the job's kind of device, or nullopt. The run uses the choices of
-/// this worker: layout and algorithm of each layer.
+/// Returns the lowest rank with a device of this kind, or nullopt. `kind` is device.type of the
+/// job. The run uses the choices of this worker: layout and algorithm of each layer.
 std::optional<uint16_t> chooser_of(const DeviceNotes& devices, const std::string& kind) {
   for (const auto& [rank, device] : devices)
     if (device.kind == kind) return rank;

@@ -29,14 +29,16 @@ class ClusterRecords {
   ClusterRecords(const Job& job, const RunOptions& options, RunDirectory& directory,
                  CoordinatorIo& io, Console& console, std::shared_ptr<const Checkpoint> resumed);
 
-  /// The plan is decided. `kept`: reports that workers have sent to an earlier coordinator of this
-  /// run, which may not have recorded them.
+  /// Call it when the plan is decided. Logs the warnings that follow from the plan, and begins the
+  /// metrics. `kept`: reports that workers have sent to an earlier coordinator of this run, which
+  /// may not have recorded them.
   void begin(DecidedPlan decided, const std::vector<SavedReports>& kept);
   /// All members of a view are ready. The coordinator has started the view's first step at `when`.
   void started(ViewRecords::Clock::time_point when, const std::vector<comm::RosterEntry>& members);
-  /// Reads the checkpoint to which all members go back, and sends its step to the I/O thread.
+  /// Reads the checkpoint to which all members go back, and sends its step to the I/O thread. The
+  /// step is 0 if the job restarts from its initial values.
   void restore();
-  /// The remaining and joined members continue with this plan.
+  /// Begins the records of the next view, in which the remaining and joined members continue.
   void go_on(const NextView& next);
   void take_note(comm::NodeId node, const comm::Note& note);
   void take_checkpoint(uint16_t worker, int64_t step, const std::shared_ptr<TensorStore>& tensors,
@@ -45,7 +47,8 @@ class ClusterRecords {
   void write_memory_checkpoint(uint16_t worker, const RunState& state, TensorStore& tensors,
                                const SentCheckpoint& sent);
   void agreed(int64_t step, const std::vector<int64_t>& digest);
-  /// The job has failed. Survivors may still send their last complete step.
+  /// The job has failed. Unless replicas have diverged, the checkpoint that a survivor still sends
+  /// is then written without the agreement of other workers.
   void lost(const comm::NodeFailure& node_failure);
 
   bool has_started() const { return started_; }
@@ -59,7 +62,7 @@ class ClusterRecords {
   /// Ends the session: no more steps will be reported. `failure`: the reason why the run failed, or
   /// "".
   Results results(double wall_seconds, const std::string& failure);
-  /// Writes the results and the trace.
+  /// Writes the results and the trace. Warns if summary.json or traffic.json cannot be written.
   void write(const Results& results);
 
   /// The checkpoint from which the run continues. Null if the run starts from the beginning, and
@@ -89,10 +92,10 @@ class ClusterRecords {
   std::optional<Schedule> schedule_;  ///< begin() sets schedule_ and report_
   std::optional<ClusterReport> report_;
   ViewRecords views_;
-  int64_t first_step_ = 0;  ///< steps done before this session
+  int64_t first_step_ = 0;  ///< number of steps done before this session
   int64_t sum_steps_ = 0;   ///< number of steps whose sums the workers can store
   FirstValues values_;
-  net::Choices choices_;  ///< of chooser_of(); all nets on the job's kind of device use them
+  net::Choices choices_;  ///< by layer; all nets on the job's kind of device use them
   int64_t threads_ = 0;   ///< compute threads of one worker
   ClusterCheckpoints checkpoints_;
   ClusterTrace trace_;

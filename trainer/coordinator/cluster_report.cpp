@@ -38,7 +38,8 @@ Gathered<Part>& ClusterReport::gathered_of(std::map<int64_t, Gathered<Part>>& al
   return all.try_emplace(step, workers()).first->second;
 }
 
-/// A worker without tested samples reports no scalars.
+/// Throws ConfigError for a wrong number of scalars. Accepts none, because a worker without tested
+/// samples reports none.
 void ClusterReport::check_scalars(uint16_t worker, const SampleSums& sums, size_t expected) {
   if (!sums.scalars.empty() && sums.scalars.size() != expected)
     throw ConfigError(text("worker ", worker, " reports ", sums.scalars.size(),

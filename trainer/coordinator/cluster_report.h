@@ -20,7 +20,7 @@ template <class Part>
 class Gathered {
  public:
   explicit Gathered(size_t workers) : parts_(workers) {}
-  /// Returns whether the values of all workers are present now.
+  /// Stores the value of `worker`. Returns whether the values of all workers are present now.
   bool add(uint16_t worker, Part part) {
     parts_[worker] = std::move(part);
     return std::all_of(parts_.begin(), parts_.end(),
@@ -41,25 +41,28 @@ class ClusterReport {
 
   // Content of notes from members. All functions throw ConfigError if the content does not fit the
   // plan or the earlier reports.
-  /// Returns whether all workers have reported this step now. `last_step`: last step of the run.
+  /// Adds a worker's report of its next step. Returns whether all workers have reported this step
+  /// now; it is then in the metrics. `last_step`: last step of the run.
   bool take_step(uint16_t worker, int64_t step, const StepNote& note, int64_t last_step);
   void take_test(uint16_t worker, int64_t step, const TestNote& note);
   void take_traffic(comm::NodeId node, const TrafficNote& note);
 
   /// The next view begins, after `first_step` steps. The caller has already changed `plan` to the
-  /// plan of this view. Restarts the sums of times and bytes.
+  /// plan of this view. Restarts the sums of times and bytes, and drops the steps and tests that
+  /// only some workers have reported.
   void begin_view(int64_t first_step);
 
   /// Discards the reports of steps after `step`. The members repeat these steps, and the values may
   /// differ.
   void forget_after(int64_t step) { run_.forget_after(step); }
 
-  // As in RunReport.
+  // The next functions call those of RunReport with the same names.
   void note_events(const Json& events) { run_.note_events(events); }
   void end(int64_t steps, const std::string& failure) { run_.end(steps, failure); }
   void add_sessions(Json& summary) const { run_.add_sessions(summary); }
 
-  /// The last step of this session that all workers have reported; 0: none.
+  /// The last step of this session that all workers have reported; 0: none, or discarded by
+  /// forget_after().
   int64_t last_step() const { return run_.last_step(); }
   /// Content of traffic.json for `steps` steps. "unheard" lists nodes that have not reported, for
   /// example failed ones.

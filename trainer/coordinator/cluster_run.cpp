@@ -25,7 +25,7 @@ namespace {
 
 constexpr auto kTick = std::chrono::milliseconds(100);
 constexpr auto kGracePeriod = std::chrono::seconds(5);
-/// Grace period before the first step: the members have no work to complete.
+/// Grace period for members to end if no step has begun: they have no work to complete.
 constexpr auto kGracePeriodBefore = std::chrono::milliseconds(200);
 constexpr double kMinJoinSeconds = 5;
 /// Time limit for all members to join, in units of join_timeout(). Each child stops trying to
@@ -79,7 +79,7 @@ RunPlan first_plan(const Job& job, const RunOptions& options, const Checkpoint* 
 }
 
 /// A run of a job on several workers: the main thread of the coordinator. Runs the tasks that the
-/// I/O thread posts, watches the processes that it has started, and returns when the job has ended.
+/// I/O thread posts, watches the child processes, and returns when the job has ended.
 class ClusterRun final : public JobWatcher {
  public:
   ClusterRun(const Job& job, const RunOptions& options, const ClusterOptions& cluster,
@@ -233,7 +233,7 @@ comm::Coordinator::Options ClusterRun::coordinator_options() const {
 
 void ClusterRun::loop() {
   while (!ending_.is_over()) attempt([this] { take_turn(); });
-  // Handle the messages that arrived before the end.
+  // Run the tasks that the I/O thread posted before the end.
   bool more = true;
   while (more) attempt([&] { more = inbox_.run_one(Inbox::Clock::now()); });
 }
@@ -286,7 +286,7 @@ void ClusterRun::report_missing() {
 
 void ClusterRun::lost(const comm::NodeFailure& node_failure) {
   ending_.record_failure(node_failure);
-  // The process may be suspended (SIGSTOP), and then would never end by itself.
+  // The failed member may be suspended (SIGSTOP), and then would never end by itself.
   if (end_of(node_failure) == MemberEnd::kPeerFailed) launcher_->kill(ids_.of(node_failure.who));
   records_.lost(node_failure);
 }
@@ -360,8 +360,8 @@ void ClusterRun::fail() {
   throw RunError(why + last);
 }
 
-/// Returns the coordinator's message about the failure. If the failed member is a child of this
-/// process, adds how the child ended, and keeps the run directory with the child's log.
+/// Returns the coordinator's message about the failure. If the failed member is a child that ended
+/// by itself, adds how it ended, and keeps the run directory with the child's log.
 std::string ClusterRun::failure_text(const comm::NodeFailure& node_failure) {
   const bool may_have_ended = node_failure.kind == comm::NodeFailure::Kind::kPeer;
   const std::string end = may_have_ended ? launcher_->end_of(ids_.of(node_failure.who)) : "";

@@ -17,13 +17,16 @@ class ClusterTrace {
   ClusterTrace(CoordinatorIo& io, bool wanted) : io_(io), wanted_(wanted) {}
 
   /// Requests the clock time of all members, at most every 200 ms. Call it repeatedly during the
-  /// run, because clocks drift. Only the fastest recent answer of each member counts.
+  /// run, because clocks drift. Only the fastest recent answer of each member counts. Does nothing
+  /// without --trace.
   void ask_for_time();
+  /// A member has answered. `answered_ns`: arrival of the answer on this host's clock.
   void answered(comm::NodeId node, const ClockNote& answer, int64_t answered_ns) {
     trace_.answered(node, answer, answered_ns);
   }
   /// Adds spans of a member. Throws ConfigError for an invalid or unexpected trace.
   void add(comm::NodeId node, const TraceNote& note);
+  /// Writes trace.json into `folder`. Does nothing without --trace.
   void write(const std::filesystem::path& folder, Log& log) const;
 
  private:

@@ -17,14 +17,14 @@ void CoordinatorSession::refused(const std::string& address, const std::string& 
     side_.coordinator->report_error(text("the node at ", address, ": ", why));
 }
 
-/// Whether this refusal was not logged before. Compares hosts without ports: a refused daemon
-/// retries every second, possibly from another port.
+/// Whether this refusal is not in `said_` yet; adds it. Compares hosts without ports: a refused
+/// daemon retries every second, possibly from another port.
 bool CoordinatorSession::is_new_refusal(const std::string& address, const std::string& why) {
   if (said_.size() >= kMostSaid) said_.clear();
   return said_.insert(comm::host_of(address) + ": " + why).second;
 }
 
-/// Discards the information about an earlier worker with this rank.
+/// Logs the join of a daemon. Discards the information about an earlier worker with this rank.
 void CoordinatorSession::joined(comm::NodeId node, const std::string& address) {
   if (node.role == comm::Role::kWorker) {
     side_.kept.forget(node.rank);
@@ -83,7 +83,7 @@ void CoordinatorSession::failed(const comm::NodeFailure& node_failure) {
   setting_.inbox.post([this, node_failure] { setting_.watcher.lost(node_failure); });
 }
 
-/// The main thread kills the node's process if it has started it. The process may be suspended
+/// The main thread kills the node's process if it is a child process. The child may be suspended
 /// (SIGSTOP), and then would never end by itself.
 void CoordinatorSession::given_up(comm::NodeId node) {
   setting_.inbox.post([this, node] { setting_.watcher.given_up(node); });

@@ -20,11 +20,11 @@ class JobWatcher {
   virtual ~JobWatcher() = default;
   /// The job fails because of this failure.
   virtual void lost(const comm::NodeFailure& node_failure) = 0;
-  /// The job continues without a failed member, or with joiners.
+  /// The job continues without a member that has failed or left, or with joiners.
   virtual void reconfiguring(const comm::NodeFailure& node_failure,
                              ViewRecords::Clock::time_point when) = 0;
-  /// The next view has these members: first `left`, with the ranks from 0 on in this order, then
-  /// `joined`.
+  /// The next view has these members: first the remaining ones, then `joined`. `left` lists the
+  /// previous ranks of the remaining members, in the order of their new ranks.
   virtual void reconfigured(const comm::Survivors& left,
                             const std::vector<comm::Joiner>& joined) = 0;
   /// The job is ending, and the coordinator no longer waits for this node.

@@ -29,8 +29,9 @@ struct IndexedTensor {
 /// seed. Used by the main thread.
 class FirstValues {
  public:
-  /// `list` is from tensor_list(). `resumed` may be null, `weights` empty. Throws ConfigError,
-  /// RunError.
+  /// Copies the values from the checkpoint `resumed`, or from the file `weights` if `resumed` is
+  /// null. There are no values if `weights` is also empty. `list` is from tensor_list(). Throws
+  /// ConfigError, RunError.
   void make(const Json& list, const Checkpoint* resumed, const std::filesystem::path& weights,
             Log& log);
   bool are_made() const { return made_; }
@@ -41,8 +42,9 @@ class FirstValues {
   /// `options` names the run or the weights file of the values.
   std::optional<std::vector<std::string>> checked_classes(const RunOptions& options, Log& log);
   /// Sends a ValuesNote, which lists the tensors, and then the values to a worker of this view.
+  /// Sends nothing if the view has ended.
   void send(uint16_t worker, uint32_t view, int64_t first_step, CoordinatorIo& io) const;
-  /// All workers have the values: frees their memory.
+  /// Frees the memory of the values. Call it when all workers have them.
   void clear() { values_.clear(); }
 
  private:

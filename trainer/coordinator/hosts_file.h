@@ -10,13 +10,14 @@
 
 namespace poseidon::trainer {
 
-/// A line of a hosts file: `[user@]host[:port] [slots=N] [address=A]`.
+/// A line of a hosts file: `[user@]host[:port] [slots=N] [address=A]`. Without `address=A`,
+/// `address` is `name`.
 struct Host {
   std::string user = {};     ///< "": ssh's default
   std::string name = {};     ///< name or address for ssh; IPv6 without brackets
   uint16_t port = 0;         ///< port of the ssh server; 0: ssh's default
   int64_t slots = 1;         ///< maximum number of workers
-  std::string address = {};  ///< address for connections from other hosts; IPv6 without brackets
+  std::string address = {};  ///< for connections from other hosts; IPv6 without brackets
 };
 
 /// Reads a hosts file. Throws ConfigError with "FILE:LINE: expected ..., got ..." for an invalid

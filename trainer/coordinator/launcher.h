@@ -19,7 +19,7 @@ struct JoinOptions {
   std::string listen = {};  ///< "HOST:PORT" at which the coordinator listens for members
   comm::Secret secret = {};
   comm::TlsFiles tls = {};
-  bool insecure = false;
+  bool insecure = false;  ///< permits listening beyond loopback without secret and TLS
   /// Members are daemons. They join at any time, can be replaced until the job begins, and may have
   /// an in-memory checkpoint of the run. If false, this process starts all members, and a refused
   /// member is an error of the job.
@@ -47,12 +47,14 @@ class Launcher {
   /// Starts members. They connect to the coordinator at "host:port". Throws RunError if a member
   /// cannot be started. Call it before this process has other threads.
   virtual void start(const std::vector<comm::NodeId>& members, const std::string& coordinator) = 0;
-  /// Returns the members that have ended since the last call.
+  /// Returns the members that have ended since the last call, except those whose end kill() or
+  /// wait() has detected.
   virtual std::vector<Ended> ended() = 0;
   /// How a member ended by itself, such as "it was ended by signal 9 (see LOG)". "" if it still
   /// runs, or if kill() or wait() ended it.
   virtual std::string end_of(comm::NodeId node) const = 0;
-  /// Ends a member by SIGKILL, because it may be suspended or hang.
+  /// Ends a member's child process by SIGKILL, because it may be suspended or hang. Before this,
+  /// waits 200 ms for the process to end by itself. Does nothing for daemons.
   virtual void kill(comm::NodeId node) = 0;
   /// Waits at most `grace` for all members to end, then ends the remaining members by SIGKILL.
   virtual void wait(std::chrono::milliseconds grace) = 0;
@@ -63,8 +65,8 @@ class Launcher {
 
 struct LaunchOptions {
   std::filesystem::path run;  ///< run directory; "logs" in it has the log files
-  int64_t threads = 0;        ///< of a worker; 0: cores of the worker's host / workers on it
-  std::chrono::seconds join_timeout{60};  ///< for connecting to the coordinator
+  int64_t threads = 0;        ///< compute threads of a worker; 0: cores of its host / workers on it
+  std::chrono::seconds join_timeout{60};  ///< limit on a member's attempts to connect
 };
 
 /// Creates the launcher for the hosts of `cluster`, or for this host if `cluster` has no hosts. For

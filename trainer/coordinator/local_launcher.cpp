@@ -15,7 +15,7 @@ namespace poseidon::trainer {
 namespace {
 
 /// Returns an anonymous file that contains the secret. A child inherits the open file. Other users
-/// could read a secret in the arguments or the environment.
+/// could read a secret in the arguments.
 Descriptor secret_file(const comm::Secret& secret) {
   Descriptor file(::memfd_create("secret", 0));
   if (file.number() < 0)

@@ -10,7 +10,7 @@ namespace poseidon::trainer {
 
 /// Starts the members of a job as processes on this host. The members of a run share a random
 /// secret, and write to log files in the run directory. They end by themselves if the coordinator
-/// ends. The destructor ends the members that still run.
+/// ends.
 class LocalLauncher final : public ChildLauncher {
  public:
   explicit LocalLauncher(LaunchOptions options);

@@ -123,7 +123,7 @@ std::string PlanSession::objection(const comm::Joiner& joiner) {
   }
 }
 
-/// Drops incomplete checkpoints, because they are stored by the workers' old ranks.
+/// First drops incomplete checkpoints, because they are stored by the workers' old ranks.
 std::optional<Json> PlanSession::plan_next_view(const comm::Survivors& left,
                                                 const std::vector<comm::Joiner>& joined,
                                                 int64_t step) {

@@ -60,12 +60,13 @@ class RunPlan {
   /// Drops the device and times of this rank, because another worker has the rank now.
   void forget(uint16_t worker);
 
-  /// The job begins without some members. `there` lists the previous ranks of the present ones, in
-  /// the order of their new ranks.
+  /// Changes the ranks of the workers' devices when the job begins without some members. `there`
+  /// lists the previous ranks of the present ones, in the order of their new ranks.
   void renumber(const comm::Survivors& there);
 
-  /// Makes the final plan. All workers are prepared, and have these facts. Makes the plan for all
-  /// expected members first, then changes it to `members`, which may be fewer. Throws ConfigError.
+  /// Makes the final plan, when all workers are prepared and have these facts. Makes the plan for
+  /// all expected members first, then changes it to `members`, which may be fewer. Throws
+  /// ConfigError.
   void decide(const std::vector<comm::Fact>& facts, const comm::Survivors& members);
   bool is_decided() const { return decided_; }
   /// Whether the job can continue with only these members.
@@ -73,11 +74,12 @@ class RunPlan {
   /// Reason why this node cannot join the run without making the replicas differ; "" if it can.
   std::string objection(const comm::Joiner& joiner) const;
   /// Whether the remaining members must return to a checkpoint after a failure. With sums in flight
-  /// they must, because the failed member's part of these sums is missing.
+  /// they must, because the failed member's contribution to these sums is missing.
   bool needs_checkpoint() const { return plan_.staleness > 0 || published_.in_flight > 0; }
-  /// Makes the plan of the next view, which continues after the step of `from`. Its members are
-  /// `left`, with the ranks from 0 on in this order, then `joined`. `restored`: the values are from
-  /// a checkpoint. `receiving`: number of workers that receive the values of worker 0.
+  /// Makes the plan of the next view, which continues after the step of `from`. Its members are the
+  /// remaining ones, then `joined`. `left` lists the previous ranks of the remaining members, in
+  /// the order of their new ranks. `restored`: the values are from a checkpoint. `receiving`:
+  /// number of workers that receive the values of worker 0.
   void go_on(const comm::Survivors& left, const std::vector<comm::Joiner>& joined,
              const comm::SavedStep& from, bool restored, int64_t receiving);
 

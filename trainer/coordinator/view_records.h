@@ -20,17 +20,19 @@ class ViewRecords {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// A view with this plan begins after `first_step` steps. `made`: number of steps that earlier
-  /// views made. The view repeats those after `first_step`.
+  /// Adds a view with this plan, which begins after `first_step` steps. `made`: number of steps
+  /// that earlier views completed. The view repeats those after `first_step`.
   void add(const comm::Plan& plan, int64_t first_step, int64_t made);
-  /// A member of the current view has failed. `why`: complete message about the failure.
+  /// Records that a member of the current view has failed. `why`: complete message about the
+  /// failure.
   void record_failure(const comm::NodeFailure& node_failure, const std::string& why,
                       Clock::time_point when);
-  /// The current view ends because nodes join.
+  /// Records that the current view ends at `when`, because nodes join.
   void admit(Clock::time_point when);
-  /// A node joins the next view as `who`.
+  /// Records that a node joins the next view as `who`.
   void join(comm::NodeId who, const std::string& address);
-  /// All members of the current view are ready, and its first step has started.
+  /// All members of the current view, `members`, are ready, and its first step has started.
+  /// Records the time since the end of the previous view.
   void started(Clock::time_point when, const std::vector<comm::RosterEntry>& members = {});
 
   /// Adds these keys to summary.json:
@@ -42,7 +44,8 @@ class ViewRecords {
   ///   the node.
   /// - "replayed_steps" and "lost_s": sums over all views
   ///
-  /// The keys "..._s" are in seconds.
+  /// "lost_s" is the time from the end of the previous view to the start of this view, in seconds.
+  /// "at_s" counts from the creation of this object, in seconds.
   void write_to(Json& summary) const;
   /// Returns the keys of write_to() as a separate object.
   Json events() const {
@@ -74,7 +77,7 @@ class ViewRecords {
   Json views_ = Json::array(), losses_ = Json::array(), joins_ = Json::array();
   std::vector<std::string> lost_;  ///< messages about failures in the current view
   std::vector<Json> joining_;      ///< entries for `joins_` of nodes that join the next view
-  std::optional<Clock::time_point> ended_since_;  ///< when the last started view ended
+  std::optional<Clock::time_point> ended_since_;  ///< end of the last started view; empty: it runs
 };
 
 }  // namespace poseidon::trainer
