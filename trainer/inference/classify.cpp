@@ -26,7 +26,8 @@ void check_reads_images_alone(const net::Network& network) {
                          "\", which has auxiliary inputs: ", text_of(network.extras())));
 }
 
-/// The transform of the job's test set.
+/// The transform of the job's test set; if the job sets none, that of its training set. Applied as
+/// in tests.
 data::Transform test_transform(const Job& job) {
   const data::DatasetConfig& test = job.config.data.test;
   const bool own = job.config.data.has_test && test.has_transform;
@@ -50,7 +51,8 @@ class Classifier {
         seed_(static_cast<uint64_t>(job.config.train.seed)),
         pixels_(static_cast<size_t>(trained_.net().input_shape().count())) {}
 
-  /// Classifies at most one batch of images.
+  /// Classifies at most one batch of images, and appends their results to `images`. The result of
+  /// an image that cannot be read is an error.
   void classify(std::span<const fs::path> files, Json& images) {
     std::vector<std::pair<size_t, size_t>> read;  // index in `images`, index in the batch
     for (const fs::path& file : files) {
@@ -109,7 +111,7 @@ class Classifier {
   std::vector<std::string> names_;
   size_t classes_;
   uint64_t seed_;
-  std::vector<float> pixels_;  ///< of a batch
+  std::vector<float> pixels_;  ///< the images of a batch after the transform
   data::Sample sample_;
 };
 

@@ -44,8 +44,8 @@ class TrainedNet {
 TestOptions test_options(const Job& job, const RunOptions& options, Console& console,
                          std::function<void(const data::Batch&)> tested);
 
-/// Class names of the run that `options` names. If the run has none, those of the job's data, if
-/// the data exist.
+/// Class names of the run that `options` names. If the run has none, those of the job's training
+/// set, or else of its test set. Empty if these have none or cannot be opened.
 std::vector<std::string> class_names(const Job& job, const RunOptions& options);
 
 /// The name of a label, such as "cat"; "class 7" if label 7 has no name.

@@ -26,8 +26,8 @@ namespace {
 /// estimate. Measured: 3.5 MB (LeNet) to 7.9 MB (LeNet, one worker of two).
 constexpr size_t kTouchedInRun = size_t{5} << 20;
 
-/// Maximum memory of the exchange over the workers. A worker's memory depends on its number of
-/// partial sums. The worker with the most shards does not always have the most partial sums.
+/// Memory of the exchange of the worker that needs the most. A worker's memory depends on its
+/// number of partial sums. The worker with the most shards does not always have the most of them.
 size_t most_bytes_of_exchange(net::Net& net, const comm::Plan& plan, size_t devices) {
   size_t most = 0;
   std::set<size_t> seen;
@@ -56,7 +56,8 @@ net::NetMemory times(size_t devices, net::NetMemory net) {
 }
 
 /// Memory of tensor copies for a checkpoint. A single worker copies one tensor at a time. In a job
-/// with several workers, one worker sends tensors up to the limit of its send window.
+/// with several workers, one worker sends the tensors. Its copies that are not sent yet have at
+/// most kMaxBytesInFlight bytes, but at least one tensor.
 size_t bytes_of_copies(const Job& job, net::Net& net) {
   const OptimizerConfig& optimizer = job.config.optimizer;
   const size_t kept = optimizer.state_names().size() + (optimizer.average_decay > 0 ? 1 : 0);

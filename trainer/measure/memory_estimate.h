@@ -13,7 +13,7 @@ namespace poseidon::trainer {
 struct MemoryEstimate {
   net::NetMemory net;
   size_t optimizer_state = 0;
-  size_t batches = 0;  ///< prepared in advance, for training and a test
+  size_t batches = 0;  ///< batches prepared in advance, for training and a test
   size_t data = 0;     ///< datasets in memory
   size_t sums = 0;     ///< gradient sums and factors in flight
   size_t copies = 0;   ///< copies of tensors in canonical order, for checkpoints

@@ -19,10 +19,11 @@ std::vector<net::Timing> time_on_random_values(const Job& job, net::Net& net, in
 /// the net's current values and input. Returns the median over `repeats` passes after one warm-up.
 double time_pass(const Job& job, net::Net& net, int repeats);
 
+/// The value of `repeats` for --time.
+inline constexpr int kTimingRepeats = 9;
 /// Times each layer, as a worker of the job computes one shard, on random values. Returns medians
 /// over `repeats` steps: {"name", "batch", "threads", "devices", "layers": [...], "forward_ms",
 /// "backward_ms", "pass_ms", "update_ms", "arena_bytes"}.
-inline constexpr int kTimingRepeats = 9;
 Json time_layers(const Job& job, const net::Choices& choices, int repeats, Log& log);
 
 }  // namespace poseidon::trainer

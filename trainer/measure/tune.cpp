@@ -16,8 +16,8 @@ namespace {
 using layers::AlgorithmChoice;
 
 constexpr int kRepeats = 7;
-/// An alternative must take less than this fraction of the fixed rule's time. Smaller speedups
-/// count as noise.
+/// An alternative to the fixed rule must take less than this fraction of the rule's time. Smaller
+/// speedups count as noise.
 constexpr double kWorthwhile = 0.97;
 
 /// The fields of a choice that name algorithms.
@@ -60,6 +60,8 @@ class TuningSearch {
     }
   }
 
+  /// Replaces `best` if a net with `choices` takes less than kWorthwhile times the total time of
+  /// `best`.
   void consider(TimedChoices& best, const std::string& what, const net::Choices& choices) {
     if (choices == rule_.choices) return;
     if (auto found = timed(what, choices); found && found->total_ms < kWorthwhile * best.total_ms)
@@ -116,7 +118,8 @@ class NetTimer {
  public:
   NetTimer(const Job& job, Log& log) : job_(job), log_(log) {}
 
-  /// Creates and times a net with these choices. Only one net is in memory at a time.
+  /// Creates and times a net with these choices; empty: the fixed rule. Only one net is in memory
+  /// at a time.
   TimedChoices time(const std::string& what, const net::Choices& choices) {
     Engine engine(job_, {.choices = choices}, log_);
     TimedChoices timed;

@@ -21,11 +21,12 @@ struct DeviceNote {
   void describe(Fields& fields);
 };
 
-/// Returns the note of this process about a device.
+/// Returns the note about these devices of this process. Throws ConfigError if a GPU does not exist
+/// or the GPUs are of different kinds.
 DeviceNote device_note(const DeviceConfig& device);
 
 /// The devices of this machine that `given`, the value of --device, names. Throws ConfigError if a
-/// device does not exist, and for "replay".
+/// GPU does not exist, if the GPUs are of different kinds, and for "replay".
 DeviceList devices_of_this_machine(const std::string& given);
 
 /// By rank of the worker.
@@ -39,8 +40,8 @@ std::string difference_of(const DeviceNotes& devices);
 std::string kinds_of(const DeviceNotes& devices);
 std::string names_of(const DeviceNotes& devices);
 
-/// Converts to and from the list "devices" in plan.json. The result is empty if the plan has no
-/// such list.
+/// Convert to and from the list "devices" in plan.json. If the plan has no such list,
+/// devices_of_plan() returns no devices.
 Json devices_json(const DeviceNotes& devices);
 DeviceNotes devices_of_plan(const Json& plan);
 

@@ -11,7 +11,7 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// Limit on a layer's total wait: the summary does not list layers below it.
+/// Minimum total wait of a layer that TimeTable::workers() lists.
 constexpr double kWorthNamingMs = 0.1;
 
 double rounded_to_us(double ms) { return std::round(ms * 1000) / 1000; }

@@ -36,7 +36,7 @@ void check_parts(const TestSums& sums, uint32_t rank, const comm::Plan& plan);
 /// The result of a test, from the sums of all workers by rank.
 TestResult join_tests(const std::vector<TestSums>& workers, const comm::Plan& plan);
 
-/// Total times of a run, by worker and by layer.
+/// Total times of the added steps, by worker and by layer.
 class TimeTable {
  public:
   TimeTable(size_t workers, size_t layers);
@@ -45,7 +45,7 @@ class TimeTable {
   /// "sum_waits": [{"layer", "s"}]}. "sum_waits" lists the layers with significant waits, longest
   /// first.
   Json workers(const comm::Plan& plan) const;
-  /// Seconds of waiting for the layer's sums, mean over the workers.
+  /// Total seconds of waiting for the layer's sums, mean over the workers.
   double layer_wait_s(size_t layer) const;
 
  private:

@@ -10,7 +10,7 @@ namespace {
 
 /// Suggested logical shards per worker: a GPU is often at least this many times as fast as a CPU.
 constexpr int64_t kWantedPerWorker = 8;
-/// With fewer logical shards per worker, their numbers can hardly match the speeds of the workers.
+/// With fewer logical shards per worker, an assignment can hardly match the speeds of the workers.
 constexpr int64_t kFewPerWorker = 4;
 
 /// The smallest divisor of the batch that is at least `wanted`; the batch itself if there is none.

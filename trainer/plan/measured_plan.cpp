@@ -12,7 +12,7 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// Limit on the workers that one line lists.
+/// Limit on the workers that the text of the assignment by speed lists.
 constexpr size_t kMostNamed = 8;
 
 bool decides_by_time(const Job& job, const std::optional<comm::Plan>& earlier) {
@@ -111,9 +111,9 @@ comm::Plan MeasuredPlan::make() {
   return sync_plan(request_, earlier_);
 }
 
-/// Sets the link rate of the request, limited as the job requires. `threads`: compute threads of a
-/// worker. They share the processor time of network I/O, so the request has the measured time per
-/// byte divided by `threads`.
+/// Sets the link rate of the request, limited as the job requires. Unless the job sets the
+/// processor time per byte, also sets it to the measured time divided by `threads`. `threads` are a
+/// worker's compute threads, which share the processor time of network I/O.
 void MeasuredPlan::add_link(double threads) {
   request_.link_mbps = limit_mbps_ > 0 ? std::min(link_->mbps, limit_mbps_) : link_->mbps;
   if (request_.processor_ns_per_byte == 0)
@@ -135,7 +135,8 @@ void MeasuredPlan::assign_by_speed() {
 }
 
 /// Sets each layer's time to the longest one of all workers. The time of a worker is that of its
-/// device with the most shards. The times of layers without sums are added to neighboring layers.
+/// device with the most shards. The time of a layer without sums is added to the layer with sums
+/// before it. The first layers without sums have a separate time, `time_before`.
 void MeasuredPlan::add_longest_times() {
   const comm::Assignment assignment = comm::assignment_of(request_);
   const auto shards = [&](uint32_t worker) {

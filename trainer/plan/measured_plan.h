@@ -27,8 +27,9 @@ class MeasuredPlan {
   /// no earlier plan determines them.
   static bool wanted(const Job& job, const Checkpoint* resumed, bool replan);
 
-  /// A plan for the same workers and servers, for use before make(). If shards are assigned by
-  /// speed, worker 0 has as many shards as possible. Each other worker has one shard per device.
+  /// A plan for the job's workers and servers, for use before make(). It selects schemes by bytes
+  /// where make() selects them by time. If shards are assigned by speed, worker 0 has as many
+  /// shards as possible. Each other worker has one shard per device.
   comm::Plan provisional() const;
   bool needs_link_rate() const { return wants_link_; }
   void set_link(const comm::LinkRate& rate) { link_ = rate; }
@@ -51,7 +52,7 @@ class MeasuredPlan {
   const double limit_mbps_;
   comm::PlanRequest request_;
   const std::optional<comm::Plan> earlier_;  ///< from earlier_plan()
-  const bool by_time_, by_speed_;  ///< whether measurements determine the schemes; the shards
+  const bool by_time_, by_speed_;  ///< measurements determine the schemes; the shards of workers
   const bool wants_link_;
   std::optional<comm::LinkRate> link_;    ///< measured
   std::map<uint16_t, LayerTimes> times_;  ///< by rank

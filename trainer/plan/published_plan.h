@@ -42,17 +42,19 @@ PublishedPlan begun_plan(const Job& job, const comm::Plan& plan, const Checkpoin
                          const RunOptions& options);
 /// Adds the device of each worker to the plan. Checkpoints contain the plan, and so the devices.
 void set_devices(PublishedPlan& published, const DeviceNotes& devices);
-/// Sets the last step of a run on a training set with `samples` samples.
+/// Sets the number of steps of the job, and the last step of the run, for a training set with
+/// `samples` samples.
 void set_end(PublishedPlan& published, const Job& job, int64_t samples, const RunOptions& options);
 
 Json write_published_plan(PublishedPlan published);
+/// Throws ConfigError if the content is invalid, or if its numbers of steps contradict each other.
 PublishedPlan read_published_plan(const Json& json);
 /// Warns if a logical shard is now computed differently than before the checkpoint: by another kind
 /// of device, other arithmetic or another number of threads.
 void warn_of_other_devices(const RunState& before, const PublishedPlan& now, const Job& job,
                            Log& log);
-/// Describes the first such difference between the plans of two successive views; "" if each shard
-/// is computed as before.
+/// Describes the first logical shard that the plans of two successive views compute differently: by
+/// another kind of device, other arithmetic or another number of threads. "" if there is none.
 std::string moved_shard(const Json& plan_before, const Json& plan_now, const Job& job);
 
 /// Parses and checks the plan. Throws ConfigError if the plan is for another job, or has no node

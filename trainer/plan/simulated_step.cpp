@@ -15,8 +15,8 @@ namespace {
 /// before the first sum arrives. They are not counted either.
 constexpr int64_t kFirstSteps = 3, kCountedSteps = 4;
 
-/// The computation of each layer on the slowest node. Layers before the first layer with sums are
-/// added to this layer.
+/// The compute times of each layer on the node that moves the most bytes. The times of layers
+/// before the first layer with sums are added to it.
 std::vector<comm::LayerTime> times_of(const comm::Plan& plan, const comm::PlanRequest& request) {
   std::vector<comm::Scheme> schemes;
   for (const comm::LayerPlan& layer : plan.layers) schemes.push_back(layer.scheme);

@@ -12,7 +12,7 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// Same rule as net::Parameter::learned.
+/// Whether updates change this parameter, by the same rule as net::Parameter::learned.
 bool learns(const net::Node& node, const layers::ParameterSpec& spec) {
   return node.reaches_loss && spec.learning_rate_multiplier != 0;
 }
@@ -78,8 +78,8 @@ double most_samples(const comm::PlanRequest& request) {
          static_cast<double>(assignment.logical_shards());
 }
 
-/// Divides the time of the update among the layers by elements. Adds each part to the layer's next
-/// forward pass, which waits for the update.
+/// Divides the time of the update among the layers in proportion to their elements. Adds each
+/// layer's time to its next forward pass, which waits for the update.
 void add_updates(comm::PlanRequest& request, double update_ms) {
   double all = 0;
   for (const comm::LayerTraffic& layer : request.layers)

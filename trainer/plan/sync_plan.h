@@ -25,30 +25,32 @@ std::vector<comm::LayerTraffic> layer_traffic(const net::Network& network);
 comm::PlanRequest plan_request(const Job& job);
 
 /// Adds layer times to `request`, scaled to the number of samples of the worker with the most
-/// samples. The time of the update is divided among the layers by elements, and added to the next
-/// forward pass. `file` names the source of `timing` in messages. Throws ConfigError.
+/// samples. The time of the update is divided among the layers in proportion to their elements, and
+/// added to the next forward pass. `file` names the source of `timing` in errors. Throws
+/// ConfigError if a layer with sums is missing in `timing`.
 void add_times(comm::PlanRequest& request, const LayerTimes& timing, const std::string& file);
 
 /// The existing plan that a run follows; nullopt if the run makes a new plan. If the job names a
 /// file "comm.plan", returns the plan in this file. Otherwise returns the plan of the checkpoint
-/// `resumed`, unless this is null or `replan` is set. Throws ConfigError.
+/// `resumed`, unless this is null or has no plan, or `replan` is set. Throws ConfigError.
 std::optional<comm::Plan> earlier_plan(const Job& job, const comm::PlanRequest& request,
                                        const Checkpoint* resumed, bool replan);
 
-/// Makes the plan for a request. The plan follows `earlier` if there is one (comm::follow_plan).
-/// Throws ConfigError.
+/// Makes the plan for a request. If there is an `earlier` plan, uses its schemes, and its
+/// assignment if comm::keeps_assignment() allows it. Throws ConfigError.
 comm::Plan sync_plan(const comm::PlanRequest& request, const std::optional<comm::Plan>& earlier);
 /// The plan of a run that starts from the beginning.
 comm::Plan sync_plan(const Job& job, const comm::PlanRequest& request);
-/// The plan of a run that needs no measurements. Throws ConfigError.
+/// The plan of a run that needs no measurements. `resumed` and `replan`: as in earlier_plan().
+/// Throws ConfigError.
 comm::Plan plan_of(const Job& job, const Checkpoint* resumed, bool replan);
 
 /// Names of the layers whose gradients are summed by sufficient factors (scheme `sfb`).
 std::vector<std::string> factored_layers(const comm::Plan& plan);
 
-/// Bandwidth limit of one process, Mb/s; 0: no limit. The job sets the limit of a node. A worker
-/// and a server in separate processes of one host get half of it each. In one process
-/// (`shares_process`) they share all of it.
+/// Bandwidth limit of one process, Mb/s; 0: no limit. The job sets the limit of a node. If the node
+/// is a worker and a server in separate processes, each gets half of it. A process gets all of it
+/// if it has both (`shares_process`), or if servers have separate nodes (cluster.servers_apart).
 double bandwidth_share(const JobConfig& config, bool shares_process);
 
 /// Content of plan.json: the plan, the choices and implementations (implementations_json) of the
@@ -61,8 +63,8 @@ Json plan_json(const comm::Plan& plan, const net::Choices& choices, const Json& 
 Json traffic_json(const comm::Plan& plan, int64_t steps,
                   const std::vector<comm::NodeBytes>& bytes_of_layers = {});
 
-/// Output of --plan: the plan as JSON. `times` may be empty unless `simulates`. With `simulates`,
-/// the output has "simulated_step_ms".
+/// Output of --plan: the plan as JSON. `times` is a file with the output of --time --json. It may
+/// be "" unless `simulates`. With `simulates`, the output has "simulated_step_ms".
 Json plan_job(const Job& job, const std::filesystem::path& times, bool simulates = false);
 
 }  // namespace poseidon::trainer

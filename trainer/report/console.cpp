@@ -66,7 +66,7 @@ void Console::open_log(const std::filesystem::path& file, const std::string& hea
   try {
     log_.emplace(file);
   } catch (const RunError&) {
-    return;  // no log: writing a required file will report the error
+    return;  // no log file: the next write to a required file will report the error
   }
   log_path_ = file;
   std::error_code failure;

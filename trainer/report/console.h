@@ -37,8 +37,8 @@ class Console final : public Log {
   void finish();
 
   /// From now on, also appends all lines to `file`, each with its date and time (UTC). First writes
-  /// `header`, then the lines from before this call. Lines that cannot be written are dropped. If
-  /// the file is large, it is renamed to "<file>.1" and a new file begins.
+  /// `header`, then the first 1000 lines from before this call. Lines that cannot be written are
+  /// dropped. If the file is larger than 16 MiB, it is renamed to "<file>.1" and a new file begins.
   void open_log(const std::filesystem::path& file, const std::string& header);
   /// Appends a line to the log file only.
   void record(std::string_view line);
@@ -51,7 +51,7 @@ class Console final : public Log {
   const Mode mode_;
   Mutex mutex_;
   std::string shown_ GUARDED_BY(mutex_);
-  std::vector<std::string> early_ GUARDED_BY(mutex_);  ///< lines before open_log()
+  std::vector<std::string> early_ GUARDED_BY(mutex_);  ///< first lines before open_log()
   std::filesystem::path log_path_ GUARDED_BY(mutex_);
   std::optional<AppendFile> log_ GUARDED_BY(mutex_);
   uint64_t log_bytes_ GUARDED_BY(mutex_) = 0;

@@ -27,8 +27,8 @@ double elapsed_of(const Json& line) {
   return known ? line["elapsed_s"].get<double>() : 0;
 }
 
-/// Keeps the lines of steps up to `step`. Removes the other lines, because the run repeats their
-/// steps.
+/// Keeps the lines of steps up to `step` in the file `path`. Removes the other lines, because the
+/// run repeats their steps.
 EarlierLines cut_after(const fs::path& path, int64_t step) {
   EarlierLines earlier;
   std::ifstream file(path);
@@ -69,8 +69,8 @@ std::string times_text(const StepTimes& times) {
   return formatted("%.0f+%.0f", times.compute_ms, times.wait_ms());
 }
 
-/// Milliseconds of computing and of waiting, by worker. With more than kWorkersShown workers, only
-/// the slowest worker, for which the other workers wait.
+/// Milliseconds of computing and of waiting, by worker. With more than kWorkersShown workers, shows
+/// only the slowest worker, for which the other workers wait.
 std::string workers_text(const std::vector<StepTimes>& workers) {
   if (workers.empty()) return "";
   if (workers.size() > kWorkersShown) {

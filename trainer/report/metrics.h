@@ -16,8 +16,8 @@
 
 namespace poseidon::trainer {
 
-/// What metrics.jsonl contains from earlier sessions of a run. Lines of later steps than the step
-/// from which the run continues are removed; the other lines are kept.
+/// Content of metrics.jsonl from earlier sessions of a run. Lines of steps after the step from
+/// which the run continues are removed; the other lines are kept.
 struct EarlierLines {
   Json last_train, last_test;  ///< the last kept line of each type; null: none
   Json last;                   ///< the last line, even if it was removed; null: none
@@ -31,7 +31,7 @@ class Metrics {
     int64_t steps = 0;       ///< of the whole job
     int64_t steps_done = 0;  ///< number of steps done when this run begins
     int64_t last_step = 0;   ///< last step of this run
-    int64_t log_every = 1;
+    int64_t log_every = 1;   ///< number of steps from one training line to the next
     int64_t global_batch = 1;
     int64_t epoch_samples = 1;
     ScalarKeys scalars = {};       ///< of training
@@ -48,19 +48,21 @@ class Metrics {
 
   const EarlierLines& earlier() const { return earlier_; }
 
-  /// A step has been trained. `last`: the run ends with this step, so its line is always written.
+  /// Adds a trained step to the totals. Writes a line for step 1 and for each multiple of
+  /// `log_every`. `last`: the run ends with this step, so its line is always written.
   void trained(const StepReport& report, bool last);
   /// The run has ended after the last reported step. Writes the line of this step if it is missing.
   void end();
+  /// Writes the line of a test after `step` steps.
   void tested(int64_t step, const TestResult& result);
   /// Removes the lines of steps after `step`, because the run repeats them. Throws RunError.
   void forget_after(int64_t step);
 
-  /// Samples per second of training, without the time of tests and checkpoints.
+  /// Samples per second of training in this session, without the time of tests and checkpoints.
   double samples_per_second() const;
 
  private:
-  /// Totals over the steps since the last line, or over all steps.
+  /// Totals over the steps since the last line, or over all steps of this session.
   struct Window {
     int64_t steps = 0;
     StepTimes times;

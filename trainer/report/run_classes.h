@@ -21,7 +21,8 @@ std::string class_difference(const std::vector<std::string>& run,
 /// Compares the classes of the training set, `now`, with those of the run that `options` resumes or
 /// whose weights it uses. If they differ, throws ConfigError, because the outputs would mean other
 /// classes. Exception: if some weights of another run do not fit (`all_fit` is false), the
-/// difference counts as intentional, and is only logged.
+/// difference counts as intentional, and is only logged. Does nothing if the run or the training
+/// set has no class names.
 void check_classes_of_run(const RunOptions& options, const std::vector<std::string>& now,
                           bool all_fit, Log& log);
 

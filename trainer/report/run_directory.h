@@ -21,21 +21,22 @@ inline constexpr const char* kClassesFile = "classes.json";
 /// TensorBoard file and checkpoints/.
 class RunDirectory {
  public:
-  /// For the folder `path`. Only reads. Throws ConfigError if the folder is not empty. Two kinds of
-  /// folders are allowed: that of the resumed run (`resumed`), and that of a run that ended before
-  /// its first step.
+  /// For the folder `path`, which make() creates. Throws ConfigError if `path` is a file, or a
+  /// folder that is not empty. Two kinds of folders are allowed: that of the resumed run
+  /// (`resumed`), and that of a run that ended before its first step.
   RunDirectory(std::filesystem::path path, bool resumed);
   /// Creates an empty folder "runs/<name>-<date>-<time>". If a folder with this name exists,
   /// appends a number. Throws RunError.
   explicit RunDirectory(const std::string& name);
-  /// If the run did not begin, removes the folder; if the folder existed before, only its content.
-  /// Does not change the folder of a resumed run.
+  /// If keep() was not called, removes the folder; if the folder existed before, only its content.
+  /// Does not change the folder of a resumed run, or a folder that another process has locked.
   ~RunDirectory();
   RunDirectory(const RunDirectory&) = delete;
   RunDirectory& operator=(const RunDirectory&) = delete;
 
-  /// Creates and locks the folder, and removes temporary files of a killed process. Throws
-  /// ConfigError if another process writes there, RunError if the folder cannot be created.
+  /// Creates and locks the folder, removes temporary files of a killed process, and reads or
+  /// creates the id of the run. Throws ConfigError if another process writes there, RunError if the
+  /// folder cannot be created.
   void make();
   /// Removes temporary files of a killed process. Does nothing if another process has continued
   /// this run.
@@ -80,11 +81,13 @@ std::filesystem::path run_directory_of(const std::filesystem::path& run_or_file)
 std::filesystem::path job_file_of(const std::filesystem::path& run_or_file);
 
 /// Opens the run directory `output`. Without `output`, opens the directory of the resumed run.
-/// Without both, creates a new directory for the job `name`.
+/// Without either, creates a new directory for the job `name`. Throws ConfigError or RunError as
+/// the constructors of RunDirectory.
 RunDirectory open_run_directory(const std::filesystem::path& output,
                                 const std::filesystem::path& resume, const std::string& name);
 
-/// The command that continues the run in `folder` after `step`, quoted for a shell.
+/// The command that continues the run in `folder` after `step`, quoted for a shell. It has
+/// --max-steps if the run has stopped before this limit.
 std::string resume_command(const std::filesystem::path& folder, const RunOptions& options,
                            int64_t step);
 

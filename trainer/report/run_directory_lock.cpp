@@ -35,7 +35,8 @@ std::string holder_in(const std::string& contents) {
   return text("process ", json["pid"].dump(), " on ", shown(json["host"]));
 }
 
-/// Waits for the holder's name, which the holder writes shortly after it has acquired the lock.
+/// Returns the holder for messages. Waits at most 0.5 s for the content of the lock file, which the
+/// holder writes shortly after it has acquired the lock.
 std::string await_holder(const fs::path& run) {
   std::string contents = RunDirectoryLock::text_in(run);
   for (int attempt = 0; attempt < 50 && contents.find('\n') == std::string::npos; ++attempt) {

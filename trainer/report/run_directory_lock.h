@@ -38,8 +38,8 @@ class RunDirectoryLock {
 
  private:
   std::filesystem::path run_;
-  Descriptor file_;  ///< locked
-  std::string words_;
+  Descriptor file_;    ///< locked
+  std::string words_;  ///< content of `run.lock` that this process has written
 };
 
 }  // namespace poseidon::trainer

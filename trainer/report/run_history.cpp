@@ -124,7 +124,7 @@ void RunHistory::end(int64_t steps, std::string_view how) {
   append({{"type", "end"}, {"time", time_of_day()}, {"steps", steps}, {"how", how}});
 }
 
-/// A failed write does not end the run.
+/// Appends a line to sessions.jsonl. A failed write only causes one warning.
 void RunHistory::append(const Json& line) {
   take_line(sessions_, line);
   try {

@@ -35,11 +35,14 @@ class RunHistory {
   /// session.
   RunHistory(Options options, Log& log);
 
+  /// Appends the line that begins this session, unless it is written. If the previous session has
+  /// no end, first ends it as "interrupted".
   void begin();
-  /// All node failures and joins in this session so far, from ViewRecords::write_to().
+  /// Appends the node failures and joins that are new in `events`, which has all of this session so
+  /// far, from ViewRecords::write_to().
   void note_events(const Json& events);
-  /// This session ends after `steps` steps of the run. `how`: "finished", "stopped", or "failed:
-  /// ...".
+  /// Appends the line that ends this session after `steps` steps of the run. `how`: "finished",
+  /// "stopped", or "failed: ...".
   void end(int64_t steps, std::string_view how);
 
   /// Adds "sessions" to a summary that has the events of this session. Replaces "losses" and

@@ -40,21 +40,24 @@ class RunReport {
   /// `directory` and `console` must outlive this object.
   RunReport(const RunDirectory& directory, Metrics::Options options, Console& console);
 
-  /// A step has been trained. `last`: the run ends with this step, so its line is always written. A
-  /// repeated step or test is not written again. Throws ReplayDiffers if it has another result.
+  /// Adds a trained step or a test to the metrics. `last`: the run ends with this step, so its line
+  /// is always written. A repeated step or test is not written again. Throws ReplayDiffers if the
+  /// last step or test is repeated with another result.
   void trained(const StepReport& report, bool last);
   void tested(int64_t step, const TestResult& result);
   /// Discards the reports of steps after `step`, because the run will repeat these steps.
   void forget_after(int64_t step);
-  /// All node failures and joins in this session so far, from ViewRecords::write_to().
+  /// Records `events`: all node failures and joins in this session so far, from
+  /// ViewRecords::write_to().
   void note_events(const Json& events) { history_.note_events(events); }
-  /// The run has ended after `steps` steps, possibly before its planned last step. `failure`: why
-  /// the run failed; "": it did not.
+  /// Completes the metrics and the history when the run has ended after `steps` steps, possibly
+  /// before its planned last step. `failure`: why the run failed; "": it did not.
   void end(int64_t steps, const std::string& failure);
   /// Adds all sessions of the run to the summary of this session.
   void add_sessions(Json& summary) const { history_.add_to(summary); }
 
-  /// The last step that was trained in this session, counted from 1; 0 before the first.
+  /// The last step that was trained in this session, counted from 1; 0 before the first, and after
+  /// forget_after() has discarded it.
   int64_t last_step() const { return last_report_.step; }
   Json summary(const Job& job, const RunEnd& end) const;
 

@@ -15,7 +15,7 @@ class TestProgress {
   /// `what` names the activity, for example "testing". `console` must outlive this object.
   TestProgress(Console& console, std::string what) : console_(console), what_(std::move(what)) {}
 
-  /// `done` of `of` batches are tested. `done` = 0 begins a test.
+  /// Shows that `done` of `of` batches are tested, if a line is due. `done` = 0 begins a test.
   void at(int64_t done, int64_t of);
 
  private:

@@ -14,7 +14,7 @@ constexpr size_t kNumbersOfSpan = TraceNote::kNumbersOfSpan;
 /// Limit on all spans and labels that one node sends. A node has at most two traced threads. It
 /// sends their spans after its last step, and again if the job fails after that.
 constexpr size_t kMaxTraceBytes = size_t{64} << 20;
-constexpr size_t kClockSamples = 64;
+constexpr size_t kClockSamples = 64;  // answers that ClockOffset stores: the most recent ones
 
 double microseconds(int64_t ns) { return static_cast<double>(ns) / 1000; }
 

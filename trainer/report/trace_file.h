@@ -15,7 +15,7 @@ namespace poseidon::trainer {
 
 inline constexpr const char* kTraceFile = "trace.json";
 
-/// A trace contains only the last steps of a run.
+/// Limit on the steps in a trace: it contains only the last steps of a run.
 inline constexpr int64_t kTraceSteps = 20;
 
 /// A thread's spans of the last kTraceSteps steps, split into notes of limited size.
@@ -28,9 +28,12 @@ ClockNote clock_answer(ClockNote question);
 
 /// Offset of another host's steady clock from the clock of this host. The other host reads its
 /// clock after this host has sent the question and before this host receives the answer. So the
-/// fastest recent round trip gives the narrowest bounds.
+/// fastest round trip gives the narrowest bounds. Only the last 64 answers count, because clocks
+/// drift.
 class ClockOffset {
  public:
+  /// Adds an answer. The question was sent at `asked_ns` and the answer arrived at `answered_ns` on
+  /// this host's clock. `there_ns` is the time on the other clock.
   void add(int64_t asked_ns, int64_t there_ns, int64_t answered_ns);
   /// The offset: positive if the other clock is ahead. 0 before the first answer.
   int64_t nanoseconds() const;
@@ -52,7 +55,7 @@ class TraceCollection {
   void add(comm::NodeId node, const TraceNote& note);
   void answered(comm::NodeId node, const ClockNote& answer, int64_t answered_ns);
   /// The content of trace.json, in the Trace Event Format: the steps that all threads have
-  /// recorded, in times of this host's clock.
+  /// recorded. Times count from the first span, by this host's clock.
   Json events() const;
 
  private:
