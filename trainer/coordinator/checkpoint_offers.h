@@ -47,7 +47,7 @@ class CheckpointOffers {
  private:
   std::map<uint16_t, CheckpointOfferNote> offers_;
   std::map<uint16_t, SavedReports> reports_;
-  std::map<uint16_t, int64_t> given_up_;  ///< step of the checkpoint that came too late
+  std::map<uint16_t, int64_t> given_up_;  ///< step of the checkpoint that did not come in time
   std::optional<uint16_t> chosen_worker_;
 };
 

@@ -25,7 +25,8 @@ class ClusterCheckpoints {
                      comm::CheckpointQueue::Written written)
       : files_(directory, keep), state_of_(std::move(state_of)), queue_(std::move(written)) {}
 
-  /// The run continues from this checkpoint.
+  /// Sets the last checkpoint to the one from which the run continues. Step 0 and "": there is
+  /// none.
   void begin_from(const comm::SavedStep& saved, const std::filesystem::path& file);
   /// The run ends at the checkpoint from which it was resumed, because no steps remain. Computes
   /// the digests of this checkpoint. `list` is the tensor_list() of its tensors.

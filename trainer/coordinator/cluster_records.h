@@ -33,7 +33,8 @@ class ClusterRecords {
   /// metrics. `kept`: reports that workers have sent to an earlier coordinator of this run, which
   /// may not have recorded them.
   void begin(DecidedPlan decided, const std::vector<SavedReports>& kept);
-  /// All members of a view are ready. The coordinator has started the view's first step at `when`.
+  /// Records that all members of a view are ready, and that the view's first step has started at
+  /// `when`. Frees the initial values.
   void started(ViewRecords::Clock::time_point when, const std::vector<comm::RosterEntry>& members);
   /// Reads the checkpoint to which all members go back, and sends its step to the I/O thread. The
   /// step is 0 if the job restarts from its initial values.

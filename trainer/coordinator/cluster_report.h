@@ -39,8 +39,8 @@ class ClusterReport {
   ClusterReport(const comm::Plan& plan, const RunDirectory& directory,
                 const Metrics::Options& metrics, Console& console);
 
-  // Content of notes from members. All functions throw ConfigError if the content does not fit the
-  // plan or the earlier reports.
+  // The next functions receive the content of notes from members. They throw ConfigError if it does
+  // not fit the plan or the earlier reports.
   /// Adds a worker's report of its next step. Returns whether all workers have reported this step
   /// now; it is then in the metrics. `last_step`: last step of the run.
   bool take_step(uint16_t worker, int64_t step, const StepNote& note, int64_t last_step);

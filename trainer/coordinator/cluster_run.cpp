@@ -255,8 +255,8 @@ void ClusterRun::attempt(Action action) {
 
 void ClusterRun::take_turn() {
   inbox_.run_one(Inbox::Clock::now() + kTick);
-  // The coordinator detects the end of a member by its connection. A member that ended before it
-  // connected must be reported.
+  // The coordinator detects the end of a connected member by itself. A member that ended before it
+  // connected must be reported to the coordinator.
   if (!ending_.job_has_failed())
     for (const Launcher::Ended& member : launcher_->ended())
       io_.post([member](CoordinatorSide& io) {
@@ -339,8 +339,8 @@ Json ClusterRun::finish() {
   return std::move(results.summary);
 }
 
-/// Throws the failure of the run. If a step was completed, first writes the known part of the
-/// summary, the traffic and the trace.
+/// Throws the failure of the run. If this session has completed a step or written a checkpoint,
+/// first writes the known part of the summary, the traffic and the trace.
 void ClusterRun::fail() {
   std::string last = records_.checkpoints().last_text();
   if (!records_.has_started()) {

@@ -18,7 +18,7 @@ constexpr std::string_view kBlank = " \t\r";
 constexpr const char* kForm = "expected [user@]host[:port] [slots=N] [address=A]";
 constexpr const char* kHostForm = "expected [user@]host[:port], with an IPv6 address in brackets";
 
-/// The words of a line. A comment begins with '#'.
+/// The words of a line without its comment, which begins with '#'.
 std::vector<std::string_view> parts_of_line(std::string_view line) {
   line = line.substr(0, line.find('#'));
   std::vector<std::string_view> words;

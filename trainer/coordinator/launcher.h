@@ -45,7 +45,7 @@ class Launcher {
   const JoinOptions& join_options() const { return join_options_; }
 
   /// Starts members. They connect to the coordinator at "host:port". Throws RunError if a member
-  /// cannot be started. Call it before this process has other threads.
+  /// cannot be started. Call it before this process has other threads, because it forks.
   virtual void start(const std::vector<comm::NodeId>& members, const std::string& coordinator) = 0;
   /// Returns the members that have ended since the last call, except those whose end kill() or
   /// wait() has detected.

@@ -16,7 +16,7 @@ struct MemberStart {
   std::filesystem::path folder;  ///< folder of the member's program
   std::string coordinator;       ///< "host:port"
   std::chrono::seconds join_timeout;
-  int64_t threads = 0;          ///< of a worker; 0: cores of its host / workers_on_host
+  int64_t threads = 0;  ///< compute threads of a worker; 0: cores of its host / workers_on_host
   int64_t workers_on_host = 1;  ///< number of workers on the member's host
 };
 

@@ -7,8 +7,8 @@
 
 namespace poseidon::trainer {
 
-/// Maps the current rank of a member to the initial one, with which the member joined. Ranks change
-/// with each view, but processes and log files keep the name with the initial rank.
+/// Maps the current rank of a member to the initial one, with which the member joined. Ranks can
+/// change with each view, but processes and log files keep the name with the initial rank.
 class MemberIds {
  public:
   /// The role and initial rank of the member that has this role and rank now.
@@ -16,8 +16,8 @@ class MemberIds {
     const std::vector<uint16_t>& ids = ids_of(now.role);
     return {now.role, now.rank < ids.size() ? ids[now.rank] : now.rank};
   }
-  /// The next view begins. `left` lists the previous ranks of the remaining members, in the order
-  /// of their new ranks. `joined` have the ranks that follow.
+  /// Changes the ranks to those of the next view. `left` lists the previous ranks of the remaining
+  /// members, in the order of their new ranks. `joined` have the ranks that follow.
   void keep(const comm::Survivors& left, const std::vector<comm::Joiner>& joined);
 
  private:

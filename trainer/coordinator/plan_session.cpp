@@ -18,8 +18,8 @@ constexpr double kTensorsOfState = 4;
 
 }  // namespace
 
-/// Adds the current plan for a joiner of a running job. The joiner then builds its net before the
-/// members wait for it.
+/// The job message of a running job contains the current plan. A joiner then builds its net before
+/// the members wait for it.
 Json PlanSession::job() {
   Json job = setting_.job_message;
   if (side_.plan.is_decided()) job["plan"] = write_published_plan(side_.plan.published());

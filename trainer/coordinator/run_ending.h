@@ -12,7 +12,8 @@ namespace poseidon::trainer {
 class RunEnding {
  public:
   /// An operation of this process has failed. Returns true if this is the first failure of the run:
-  /// the caller must then report it to the coordinator, which ends the job.
+  /// the caller must then report it to the coordinator, which ends the job. A later failure is
+  /// ignored.
   bool fail(const std::exception_ptr& failure);
   /// comm::Coordinator reports that the job has failed.
   void record_failure(const comm::NodeFailure& node_failure) { node_failure_ = node_failure; }

@@ -43,9 +43,9 @@ class RunPlan {
   /// Both must outlive this object.
   RunPlan(const Job& job, const RunOptions& options) : job_(job), options_(options) {}
 
-  /// The run continues from `resumed`; null: it starts from the beginning. Call this again if a
-  /// later in-memory checkpoint has arrived. `again`: the test or checkpoint that is due after the
-  /// step of `resumed` may be missing. Throws ConfigError.
+  /// Makes the provisional plan of a run that continues from `resumed`; null: it starts from the
+  /// beginning. Call this again if a later in-memory checkpoint has arrived. `again`: the test or
+  /// checkpoint that is due after the step of `resumed` may be missing. Throws ConfigError.
   void begin_from(const Checkpoint* resumed, bool again = false);
 
   /// Whether workers must time their layers.
@@ -69,9 +69,10 @@ class RunPlan {
   /// ConfigError.
   void decide(const std::vector<comm::Fact>& facts, const comm::Survivors& members);
   bool is_decided() const { return decided_; }
-  /// Whether the job can continue with only these members.
+  /// Whether the plan is decided, and the job can continue with only these members.
   bool can_continue(const comm::Survivors& left) const;
   /// Reason why this node cannot join the run without making the replicas differ; "" if it can.
+  /// Throws ConfigError if the node has not reported its device.
   std::string objection(const comm::Joiner& joiner) const;
   /// Whether the remaining members must return to a checkpoint after a failure. With sums in flight
   /// they must, because the failed member's contribution to these sums is missing.

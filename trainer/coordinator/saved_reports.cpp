@@ -63,7 +63,8 @@ std::map<int64_t, StepOfAll> by_step(const std::map<int64_t, Notes>& workers,
   return steps;
 }
 
-/// Returns the number of lines written.
+/// Writes a line for each step and each test that all workers have reported. Returns the number of
+/// lines.
 size_t write_lines(const std::map<int64_t, StepOfAll>& steps, const comm::Plan& plan,
                    Metrics::Options options, const RunDirectory& directory) {
   const auto workers = static_cast<size_t>(plan.workers());

@@ -25,9 +25,9 @@ struct SavedReports {
   void add(std::string message);
 };
 
-/// Appends the missing lines of metrics.jsonl, from these reports. The run continues from step
-/// `options.steps_done`, so later steps are skipped. A step gets a line only if the reports of all
-/// its workers exist. Unusable reports cause a warning.
+/// Appends the missing lines of metrics.jsonl, from these reports. The run continues after step
+/// `options.steps_done`, so later steps are skipped. A step or test gets a line only if the reports
+/// of all its workers exist. Unusable reports cause a warning.
 void write_saved_reports(const std::vector<SavedReports>& kept, const Job& job,
                          Metrics::Options options, const RunDirectory& directory, Console& console);
 

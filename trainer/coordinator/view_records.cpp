@@ -63,7 +63,8 @@ void ViewRecords::started(Clock::time_point when, const std::vector<comm::Roster
   ended_since_.reset();
 }
 
-/// A worker that is not in this view has computed until the previous view ended.
+/// Updates the steps that each worker computed, for a view with these members. A worker that is not
+/// in this view has computed until the previous view ended.
 void ViewRecords::record_workers(const std::vector<comm::RosterEntry>& members) {
   const auto first_step = views_.back().at("first_step").get<int64_t>();
   for (auto& [member, worker] : workers_)

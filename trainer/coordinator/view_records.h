@@ -44,7 +44,7 @@ class ViewRecords {
   ///   the node.
   /// - "replayed_steps" and "lost_s": sums over all views
   ///
-  /// "lost_s" is the time from the end of the previous view to the start of this view, in seconds.
+  /// "lost_s" of a view is the time from the end of the previous view to its start, in seconds.
   /// "at_s" counts from the creation of this object, in seconds.
   void write_to(Json& summary) const;
   /// Returns the keys of write_to() as a separate object.

@@ -15,7 +15,7 @@ namespace poseidon::trainer {
 struct DeviceNote {
   static constexpr const char* kAbout = "device";
   std::string kind = "cpu";  ///< as device.type of a job
-  std::string arithmetic;    ///< libraries and instruction sets
+  std::string arithmetic;    ///< GPU model and libraries, or instruction set; precision
   int64_t threads = 1;       ///< compute threads of each device
   std::string devices;       ///< in the format of --device
   void describe(Fields& fields);

@@ -10,10 +10,10 @@ namespace poseidon::trainer {
 
 /// The job as the coordinator sends it to a member: the resolved job file and its network.
 struct JobMessage {
-  std::string file;  ///< for messages
+  std::string file;  ///< path of the job file, for errors
   Json config = Json::object();
   Json network = Json::object();
-  std::string network_file;   ///< for messages
+  std::string network_file;   ///< path of the network file, for errors
   Json times;                 ///< for the device "replay": measured LayerTimes; else null
   bool times_layers = false;  ///< workers time their layers before the plan is made
   std::string run;            ///< RunDirectory::id()

@@ -19,7 +19,7 @@ MemberEnd end_of(const comm::NodeFailure& node_failure);
 /// for some time. If the replica of `self` has diverged, the message says that it does not rejoin.
 std::string end_text(const comm::NodeFailure& node_failure, comm::NodeId self);
 
-/// Logs why the job continues in another view: a member has failed, or nodes have joined.
+/// Logs why the job continues in another view: a member has failed or left, or nodes have joined.
 void log_next_view(const comm::NodeFailure& why, Log& log);
 
 }  // namespace poseidon::trainer

@@ -45,8 +45,9 @@ struct CheckpointOfferNote {
   void describe(Fields& fields);
 };
 
-/// Worker to coordinator, after CheckpointOfferNote: a report of one of the run's last steps. The
-/// worker has sent this report to an earlier coordinator, which may not have recorded it.
+/// Worker to coordinator, after CheckpointOfferNote: a report of one of the run's last steps or
+/// tests. The worker has sent this report to an earlier coordinator, which may not have recorded
+/// it.
 struct SavedReportNote {
   static constexpr const char* kAbout = "kept_report";
   std::string report;  ///< an encoded note with StepNote or TestNote
@@ -60,8 +61,8 @@ struct RecordedNote {
   void describe(Fields&) {}
 };
 
-/// Coordinator to worker: requests the in-memory checkpoint, or in a running job the current
-/// values, for joiners. The worker sends either one as a checkpoint.
+/// Coordinator to worker: requests the worker's in-memory checkpoint before the job begins. In a
+/// running job, requests the current values for joiners. The worker sends either as a checkpoint.
 struct FetchNote {
   static constexpr const char* kAbout = "fetch";
   void describe(Fields&) {}

@@ -67,8 +67,8 @@ StepReport join_steps(const std::vector<WorkerStep>& workers, const comm::Plan& 
   StepReport whole;
   whole.layer_wait_ms.resize(plan.layers.size());
   StepTimes sum;
-  // A transfer has two ends. A node's bytes include both. Workers report only their own ends: one
-  // end of a `ps` transfer, and both ends of an `sfb` transfer.
+  // Each transfer counts twice: as sent by one node, and as received by another. Workers report
+  // only what workers send and receive: a `ps` transfer once, an `sfb` transfer twice.
   const auto nodes = static_cast<double>(plan.assignment.hosts());
   whole.shards.resize(static_cast<size_t>(plan.logical_shards()));
   for (uint32_t rank = 0; rank < workers.size(); ++rank) {

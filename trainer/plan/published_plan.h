@@ -14,7 +14,8 @@
 
 namespace poseidon::trainer {
 
-/// The plan that the coordinator publishes for a view, with the first and last step of the view.
+/// The plan that the coordinator publishes for a view, with the first step of the view and the last
+/// step of the run.
 struct PublishedPlan {
   Json plan = Json::object();
   Json choices = Json::object();

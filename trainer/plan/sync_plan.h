@@ -21,7 +21,8 @@ namespace poseidon::trainer {
 std::vector<comm::LayerTraffic> layer_traffic(const net::Network& network);
 
 /// The planner's request for a job. If the job does not set "cluster.servers", there are as many
-/// servers as workers. The link rate is comm.link_mbps, limited by comm.bandwidth_limit_mbps.
+/// servers as workers. The link rate is comm.link_mbps, limited by comm.bandwidth_limit_mbps. If
+/// only one of these is set, it is the link rate.
 comm::PlanRequest plan_request(const Job& job);
 
 /// Adds layer times to `request`, scaled to the number of samples of the worker with the most

@@ -18,10 +18,11 @@ class CheckpointFiles {
   /// `directory` must outlive this object; `keep`: train.keep_checkpoints.
   CheckpointFiles(RunDirectory& directory, int64_t keep) : directory_(directory), keep_(keep) {}
 
-  /// The run continues from this checkpoint, which is the last one until write().
+  /// Sets the checkpoint from which the run continues. It is the last one until write().
   void begin_from(int64_t step, const std::filesystem::path& file);
-  /// Writes the checkpoint of step `state.step`. `agreed`: expected digests of the tensors; null:
-  /// not checked. Throws RunError; the previous checkpoint then remains the last one.
+  /// Writes the checkpoint of step `state.step`, then removes old ones. `agreed`: expected digests
+  /// of the tensors; null: not checked. Throws RunError; if the checkpoint was not written, the
+  /// previous one then remains the last one.
   void write(const RunState& state, const RunTensors& tensors,
              const std::vector<int64_t>* agreed = nullptr);
 

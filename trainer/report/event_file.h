@@ -21,8 +21,8 @@ class EventFile {
   /// Creates "events.out.tfevents.<seconds>.poseidon" in `folder`. The name sorts after all
   /// existing event files, because TensorBoard reads them in the order of their names.
   EventFile(const std::filesystem::path& folder, double seconds_since_1970);
-  /// A session begins with step `first_step`. TensorBoard then drops the points that earlier
-  /// sessions wrote for this step and later steps.
+  /// Writes that a session begins with step `first_step`. TensorBoard then drops the points that
+  /// earlier sessions wrote for this step and later steps.
   void begin_session(int64_t first_step, double seconds_since_1970);
   void add(int64_t step, double seconds_since_1970, std::span<const Scalar> scalars);
 

@@ -5,8 +5,8 @@
 
 namespace poseidon::trainer {
 
-/// The largest steps with a training line and with a test line in metrics.jsonl of a run directory;
-/// 0: none.
+/// The last step with a training line, and the last step with a test line, in metrics.jsonl of a
+/// run directory; 0: none.
 struct LastLines {
   int64_t trained = 0, tested = 0;
 };

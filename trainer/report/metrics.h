@@ -51,7 +51,7 @@ class Metrics {
   /// Adds a trained step to the totals. Writes a line for step 1 and for each multiple of
   /// `log_every`. `last`: the run ends with this step, so its line is always written.
   void trained(const StepReport& report, bool last);
-  /// The run has ended after the last reported step. Writes the line of this step if it is missing.
+  /// Writes the line of the last trained step if it is missing. Call it at the end of the run.
   void end();
   /// Writes the line of a test after `step` steps.
   void tested(int64_t step, const TestResult& result);

@@ -78,7 +78,7 @@ bool is_of_run_that_did_not_begin(const fs::path& folder) {
   });
 }
 
-/// "runs/<name>-<date>-<time>".
+/// The path "runs/<name>-<date>-<time>", with the local time.
 fs::path dated_path(const std::string& name) {
   const std::time_t now = std::time(nullptr);
   std::tm local{};

@@ -41,8 +41,8 @@ class RunDirectory {
   /// Removes temporary files of a killed process. Does nothing if another process has continued
   /// this run.
   void tidy() const;
-  /// Call it when the run has begun, or if a message names a file in the folder. The destructor
-  /// then does not remove the folder.
+  /// Prevents that the destructor removes the folder. Call it when the run has begun, or if a
+  /// message names a file in the folder.
   void keep() { kept_ = true; }
   /// Whether the folder stays when the run ends.
   bool is_kept() const { return kept_ || resumed_; }
@@ -59,8 +59,10 @@ class RunDirectory {
   /// Writes config.json, the resolved job, and network.json. Together they are a job that can be
   /// run again.
   void write_config(const Job& job) const;
+  /// Writes a file of the folder. Throws RunError, and LockLost if another process has continued
+  /// this run.
   void write(const char* file, const Json& json) const;
-  /// As write(), but a failed write is only a warning, for use at the end of a run.
+  /// Writes a file as write(), but only warns if this fails, for use at the end of a run.
   void write_or_warn(const char* file, const Json& json, Log& log) const;
 
  private:

@@ -53,6 +53,7 @@ class TraceCollection {
   /// Adds a note from write_spans(). Throws ConfigError if the content is invalid, or if the notes
   /// of `node` are too large.
   void add(comm::NodeId node, const TraceNote& note);
+  /// Adds the answer of `node` to clock_question(), which arrived at `answered_ns`.
   void answered(comm::NodeId node, const ClockNote& answer, int64_t answered_ns);
   /// The content of trace.json, in the Trace Event Format: the steps that all threads have
   /// recorded. Times count from the first span, by this host's clock.
