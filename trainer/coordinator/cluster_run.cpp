@@ -339,8 +339,8 @@ Json ClusterRun::finish() {
   return std::move(results.summary);
 }
 
-/// Throws the failure of the run. If this session has completed a step or written a checkpoint,
-/// first writes the known part of the summary, the traffic and the trace.
+/// Throws the failure of the run. If training has begun and the run directory stays, first writes
+/// the known part of the summary, the traffic and the trace.
 void ClusterRun::fail() {
   std::string last = records_.checkpoints().last_text();
   if (!records_.has_started()) {

@@ -7,7 +7,8 @@
 
 namespace poseidon::trainer {
 
-/// How a member's process ended its part in a job; the values are exit codes.
+/// How a member's process ended its part in a job; the values are exit codes. kRefused: the
+/// coordinator did not admit the process.
 enum class MemberEnd : int { kDone = 0, kFailed = 1, kRefused = 2, kPeerFailed = 3 };
 
 /// The outcome of members after a node failure. A local error of a node and replica divergence are

@@ -28,8 +28,9 @@ class RunDirectory {
   /// Creates an empty folder "runs/<name>-<date>-<time>". If a folder with this name exists,
   /// appends a number. Throws RunError.
   explicit RunDirectory(const std::string& name);
-  /// If keep() was not called, removes the folder; if the folder existed before, only its content.
-  /// Does not change the folder of a resumed run, or a folder that another process has locked.
+  /// If keep() was not called, removes the folder and the parent folders that this object created.
+  /// If the folder existed before, removes only its content. Does not change the folder of a
+  /// resumed run, or a folder that another process has locked.
   ~RunDirectory();
   RunDirectory(const RunDirectory&) = delete;
   RunDirectory& operator=(const RunDirectory&) = delete;

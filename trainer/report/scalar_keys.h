@@ -10,10 +10,11 @@
 
 namespace poseidon::trainer {
 
-/// Keys for the scalars that the layers of a network report. "top1" is the accuracy from the layer
-/// with the largest loss weight; if several layers have this weight, from the last one. If several
-/// layers report scalars, each scalar also has a key with its layer, such as "loss3/top1". The
-/// total loss is not a scalar of a layer, so it has no key.
+/// Keys for the scalars that the layers of a network report. The key "top1" has the accuracy from
+/// the layer with the largest loss weight; if several layers have this weight, from the last one.
+/// Other scalars, except losses, have such a key too. If several layers report scalars, each scalar
+/// also has a key with its layer, such as "loss3/top1". The total loss is not a scalar of a layer,
+/// so it has no key.
 class ScalarKeys {
  public:
   ScalarKeys() = default;
