@@ -22,8 +22,8 @@ struct ChildCommand {
 };
 
 /// The child processes of this process, one for each member of a job. The children ignore signals
-/// to the process group. Each child writes to a log file in a folder. The destructor waits 2 s for
-/// the children to end, then ends the remaining ones by SIGKILL.
+/// to the process group. Each child writes to a log file in a folder. The destructor waits at most
+/// 2 s for the children to end, then ends the remaining ones by SIGKILL.
 class ChildProcesses {
  public:
   /// `logs`: folder of the log files.

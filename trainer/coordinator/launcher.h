@@ -54,7 +54,7 @@ class Launcher {
   /// runs, or if kill() or wait() ended it.
   virtual std::string end_of(comm::NodeId node) const = 0;
   /// Ends a member's child process by SIGKILL, because it may be suspended or hang. Before this,
-  /// waits 200 ms for the process to end by itself. Does nothing for daemons.
+  /// waits at most 200 ms for the process to end by itself. Does nothing for daemons.
   virtual void kill(comm::NodeId node) = 0;
   /// Waits at most `grace` for all members to end, then ends the remaining members by SIGKILL.
   virtual void wait(std::chrono::milliseconds grace) = 0;

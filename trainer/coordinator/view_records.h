@@ -59,7 +59,7 @@ class ViewRecords {
   /// - "workers": number of these entries
   void write_workers(Json& summary, int64_t steps) const;
   bool is_first() const { return views_.size() <= 1; }
-  /// Number of the current view, as in the membership protocol: the first view is 1.
+  /// Number of the current view; the first view is 1, also before add().
   uint32_t number() const { return std::max<uint32_t>(1, static_cast<uint32_t>(views_.size())); }
 
  private:
