@@ -41,7 +41,7 @@ struct TrainConfig {
 /// "device" of a job.
 struct DeviceConfig {
   std::string type = "cpu";
-  std::vector<int64_t> indices = {0};  ///< index on the machine of each device of a worker
+  std::vector<int64_t> indices = {0};  ///< by device of a worker: its index on the machine
   int64_t threads = 0;                 ///< CPU threads of all devices together; 0: all cores
   std::string precision = "fp32";
   bool deterministic = true;
@@ -55,7 +55,7 @@ struct DeviceConfig {
 
   /// Number of devices of a worker.
   int64_t count() const { return static_cast<int64_t>(indices.size()); }
-  /// CPU threads of each device.
+  /// CPU threads of each device; 0: all cores.
   int64_t threads_of_each() const;
   /// One device in the format of --device: "cpu", "cuda", "cuda:1".
   std::string name(size_t device) const;
@@ -165,7 +165,8 @@ void refuse_unsupported(const JobConfig& config, const std::string& file);
 /// Throws ConfigError if the number is too large.
 int64_t steps_of(const TrainConfig& train, int64_t batch, int64_t samples);
 
-/// The job as the JSON of a job file with every key, including defaults.
+/// The job as the JSON of a job file with every key, including defaults. Of two exclusive keys,
+/// only the one that is set.
 Json resolved(JobConfig config);
 
 /// The settings that determine the result: resolved() without paths, threads, name and other

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Replaces variables and makes paths absolute.
+/// Replaces variables, makes paths absolute, and checks that they exist.
 class PathResolver {
  public:
   PathResolver(const JobSource& source, Log& log)
@@ -158,7 +158,8 @@ void set_times(Job& job, const Json& json, const std::string& file) {
 
 namespace {
 
-/// A network without classes accepts any data.
+/// Throws ConfigError if the data have more classes than the network, warns if they have fewer. A
+/// network without classes accepts any data.
 void check_classes(const net::Network& network, const data::DatasetDescription& data,
                    const JsonPath& place, Log& log) {
   const auto classes = static_cast<int64_t>(data.classes.size());

@@ -12,13 +12,14 @@ namespace poseidon::trainer {
 /// Applies --set arguments, each "dotted.path=VALUE", to a job. VALUE is JSON or else a string;
 /// null removes the key. Setting one key of an exclusive pair (batch_per_worker and global_batch,
 /// steps and epochs) removes the other. If a "type" changes, keys of the file that only the old
-/// type has are removed. Returns the names of these keys. Paths are relative to `folder`, the
-/// user's working directory. Throws ConfigError for an argument that cannot be applied.
+/// type has are removed. Returns the names of these keys. A file path as VALUE is relative to
+/// `folder`, the user's working directory. Throws ConfigError for an argument that cannot be
+/// applied.
 std::vector<std::string> apply_overrides(Json& job, std::span<const std::string> arguments,
                                          const std::filesystem::path& folder);
 
 /// Throws a ConfigError that names the --set argument that caused `error`. Returns if none of
-/// `arguments` caused it.
+/// `arguments` caused it, or if a flag such as --workers also sets the key.
 void refuse_override(const JsonPathError& error, std::span<const std::string> arguments);
 
 /// The dotted path of the job's key nearest to `typed`; "" if no key is similar. `typed` may lack

@@ -36,7 +36,8 @@ class Schedule {
 
  private:
   double factor(double position) const;
-  /// Rises from 0 at the end of the warm-up to 1 at the end of the job. `position` is in `unit`.
+  /// Rises from 0 at the end of the warm-up to 1 at the end of the job; 0 if the job ends first.
+  /// `position` is in `unit`.
   double progress(double position) const;
 
   ScheduleConfig config_;

@@ -19,7 +19,7 @@ class CheckpointSender {
   CheckpointSender(WorkerSession& session, ProgressReporter& progress);
 
   /// Sends the state after `step`, including the sums of `in_flight` steps. Returns after the last
-  /// tensor is queued in the transport. Blocks until the previous checkpoint is written, and while
+  /// tensor is posted to the I/O thread. Blocks until the previous checkpoint is written, and while
   /// the send window is full. Throws JobFailed after end().
   void send(int64_t step, const RunTensors& tensors, int64_t in_flight);
   /// Step of the last sent checkpoint; -1: none.
@@ -33,8 +33,8 @@ class CheckpointSender {
   /// the job has failed.
   void reopen();
 
-  // Called by any thread.
-  /// The coordinator has written the checkpoint of `step`.
+  // Called by other threads.
+  /// The coordinator has written the checkpoint of `step`. Called by any thread.
   void written(int64_t step) { window_.written(step); }
   /// Drops the checkpoint in progress, and makes all waits throw JobFailed. Called in the I/O
   /// thread.

@@ -4,8 +4,8 @@ namespace poseidon::trainer {
 
 namespace {
 
-// Limits the time that one wait subtracts from the period. If a wait lasts much longer than
-// requested, the process was stopped, and that time does not count.
+// A wait of one tick subtracts at most kMostForAWatchTick from the period. If a wait lasts much
+// longer than requested, the process was stopped, and that time does not count.
 constexpr auto kWatchTick = std::chrono::milliseconds(100);
 constexpr auto kMostForAWatchTick = 2 * kWatchTick;
 

@@ -24,7 +24,7 @@ class Heartbeat {
   // Called by the part.
   /// The part searches for a coordinator, and is not in a job.
   void set_searching();
-  /// The part has joined a job. `member` is "worker 0 of the job \"lenet\"".
+  /// The part has joined a job. `member` is a text such as "worker 0 of the job \"lenet\"".
   void joined(std::string member);
   /// The part's main thread begins this activity, or continues it.
   void does(const comm::Progress& progress);

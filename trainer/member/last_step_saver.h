@@ -25,13 +25,14 @@ class LastStepSaver {
   /// Drops the in-memory checkpoint of run `run`. Call it when the run has continued.
   void drop(const std::string& run);
   /// Stores the step at which `training` stopped, because the coordinator may not have saved it.
-  /// Stores nothing if `node_failure` means that the survivors' values may be wrong. `reports` are
-  /// the reports of the last steps, which the coordinator may not have recorded.
+  /// Stores nothing if `node_failure` means that the survivors' values may be wrong, if the job's
+  /// rejoin_s is 0, or if `training` has completed no step. `reports` are the reports of the last
+  /// steps, which the coordinator may not have recorded.
   void keep(const WorkerTraining& training, const PreparedJob& job, int64_t step,
             const comm::NodeFailure& node_failure, std::vector<std::string> reports);
   /// Writes a checkpoint of `step` into the run directory of the failed coordinator. Does nothing
-  /// unless that coordinator started this process. All survivors have the same bytes after a step,
-  /// so any survivor may write first.
+  /// unless that coordinator started this process. Only logs a failure. All survivors have the same
+  /// bytes after a step, so any survivor may write first.
   void write(const WorkerTraining& training, int64_t step);
 
   /// Time limit for storing or writing.

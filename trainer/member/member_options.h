@@ -49,7 +49,8 @@ struct MemberOptions {
   /// Never null.
   std::shared_ptr<comm::JobId> avoided = std::make_shared<comm::JobId>();
   int64_t threads = 0;
-  std::optional<DeviceList> devices = std::nullopt;  ///< replace the job's devices
+  std::optional<DeviceList> devices =
+      std::nullopt;  ///< replace the job's devices; nullopt: the job's
   DataRoot data_root = {};
   /// Stores the last complete step of a run that ended early; null: no step is stored.
   std::shared_ptr<InMemoryCheckpointStore> checkpoint_store = nullptr;
@@ -74,7 +75,8 @@ comm::Member::Options joining_options(const MemberOptions& options, comm::Role r
                                       const comm::AsioTransport& transport);
 
 /// Joins the job, and runs tasks from the inbox until `end` has a value. Logs an exception and
-/// reports it to the coordinator. An exception ends the member's part in the job, not the process.
+/// reports it to the coordinator, and returns kFailed. So an exception ends the member's part in
+/// the job, not the process.
 MemberEnd join_and_run(const MemberOptions& options, comm::AsioTransport& transport,
                        comm::Member& member, Inbox& inbox, const std::optional<MemberEnd>& end,
                        Log& log);

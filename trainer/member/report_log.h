@@ -20,11 +20,12 @@ class ReportLog {
 
   /// Adds the sent report of `step`; `encoded` is the message.
   void add(int64_t step, bool is_test, comm::Payload encoded);
-  /// The coordinator has recorded all steps up to `step`, and all tests before it.
+  /// Removes the reports of the steps up to `step`, and of the tests of earlier steps: the
+  /// coordinator has recorded them.
   void acknowledge(int64_t step);
   /// Removes all reports, because another view begins.
   void clear();
-  /// The messages of all steps up to `step`, oldest first.
+  /// The stored messages of the steps up to `step` and their tests, oldest first.
   std::vector<std::string> messages(int64_t step) const;
 
  private:

@@ -11,8 +11,8 @@
 
 namespace poseidon::trainer {
 
-/// Receives a server's payload, the contributions, and passes it to the server shard, which adds
-/// it. Used by the I/O thread.
+/// Receives the contributions of workers, and passes them to the server shard, which adds them.
+/// Used by the I/O thread.
 class ServerPayload final : public comm::PayloadReceiver {
  public:
   /// Creates the server shard. Call it when the plan is known, before workers send frames. `peers`
@@ -28,7 +28,7 @@ class ServerPayload final : public comm::PayloadReceiver {
   void forgotten(comm::NodeId from) override;
   std::string awaiting(comm::NodeId node) const override;
 
-  /// The current step, counted from 1; 0 before the first contribution.
+  /// The latest step with a contribution in this view, counted from 1; 0: none yet.
   int64_t step_under_way() const { return step_; }
   /// Sends the recorded spans and the number of bytes moved to the coordinator.
   void report(comm::CoordinatorLink& coordinator) const;

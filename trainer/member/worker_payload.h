@@ -34,7 +34,8 @@ class WorkerPayload final : public comm::PayloadReceiver {
     intake_.reset();
   }
   /// Handles the note in which the coordinator announces the tensors that it will send. Throws
-  /// ConfigError for an unknown tensor, or if no tensors are expected.
+  /// ConfigError for an unknown tensor, if no tensors are expected, or if they are already
+  /// announced.
   void announce(const comm::Note& note);
   /// Connects the payload to the exchange of a view. Call it after the initial values are set,
   /// before peers send frames. All arguments must stay valid until close(). `trace`: record the

@@ -17,9 +17,10 @@ namespace poseidon::trainer {
 
 class WorkerSession;
 
-/// A worker's work in one job, from opening its data to its end. Used by the main thread, which
-/// computes, except where noted. WorkerSession posts the calls to that thread in the order of the
-/// coordinator's requests. An exception is reported to the coordinator as this worker's error.
+/// A worker's work in one job, from opening the data to the end of the job. Used by the main
+/// thread, which computes, except where noted. WorkerSession posts the calls to that thread in the
+/// order of the coordinator's requests. An exception is reported to the coordinator as this
+/// worker's error.
 class WorkerTask {
  public:
   /// All arguments must outlive this object.
@@ -33,7 +34,8 @@ class WorkerTask {
   /// in-memory checkpoint. In a running job, sends the current values, with which the joiners
   /// begin.
   void send_step(int64_t step);
-  /// Builds the net for the plan of a view, in which this worker has rank `rank`.
+  /// Prepares for the plan of a view, in which this worker has rank `rank`. Builds the net; if it
+  /// exists, reverts to the step after which the view begins.
   void build(const comm::Planned& planned, uint16_t rank);
   void take_value(int64_t index);
   void begin_with_values();

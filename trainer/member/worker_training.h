@@ -58,7 +58,7 @@ class WorkerTraining final : public RunSink {
   /// no longer needed, RunError for non-finite values.
   void send_checkpoint(int64_t step);
   void report_traffic_and_trace();
-  /// The first step of the run in which this worker took part.
+  /// Number of steps that the run had done when this worker began to take part.
   int64_t first_step() const { return first_step_; }
   const RunTensors& tensors() const { return computation_->tensors(); }
   RunState state_after(int64_t step) const { return computation_->state_after(step); }

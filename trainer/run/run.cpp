@@ -116,15 +116,15 @@ Json Run::go() {
   return end("", true);
 }
 
-/// Whether the test of the first step is missing: the earlier session may have ended between a
-/// checkpoint and the test that was due at the same step.
+/// Whether the test after `first_step` steps is missing: the earlier session may have ended between
+/// a checkpoint and the test that was due at the same step.
 bool Run::lacks_test() const {
   const int64_t every = job_.config.train.test_every, step = published_.first_step;
   return step > 0 && every > 0 && step % every == 0 && !published_.tested;
 }
 
-/// Saves the last complete step after any error. Before the first step there is nothing to save,
-/// and the error may come from the user's settings.
+/// Saves the last complete step after any error, writes the summary, and throws. Before the first
+/// step there is nothing to save, and the error may come from the user's settings.
 void Run::fail(RunLoop& loop, const std::exception_ptr& failure) {
   console_.finish();
   std::string why = message_of(failure);
@@ -161,7 +161,7 @@ void Run::introduce() {
   warn_of_doubtful_settings(facts, console_);
 }
 
-/// Warns if the net may need too much memory, just before it is allocated.
+/// Creates the training objects. Just before, warns if they may need too much memory.
 void Run::build() {
   const net::Net::Options net = net_options(job_, published_, plan_, 1);
   warn_of_memory(job_, estimate_memory(job_, plan_, net), 1, console_);

@@ -66,15 +66,15 @@ struct WritingRules {
 /// Writes both files of step `state.step` into `folder`, which must exist. Writes temporary files,
 /// and renames them only after the data read back match the tensors' digests. The state file is
 /// renamed last, so a checkpoint with a state file is complete. Returns the path of the weights.
-/// Throws RunError, and then leaves no file that could be read as a checkpoint. Does not change
+/// Throws RunError, and then leaves no new file that could be read as a checkpoint. Does not change
 /// checkpoints of other steps.
 std::filesystem::path write_checkpoint(const std::filesystem::path& folder, const RunState& state,
                                        const RunTensors& tensors, const WritingRules& rules = {});
 
-/// Removes checkpoints of a run up to step `newest` (`keep` = 0: none). The `keep` newest ones
-/// stay, and the checkpoint with the best test accuracy in metrics.jsonl (the latest, if several
-/// are equal). Checkpoints after `newest` also stay: the run wrote them before it reverted to an
-/// earlier step. They are a reserve until the run writes them again.
+/// Removes checkpoints of a run up to step `newest`; if `keep` is 0, removes none. The `keep`
+/// newest of them stay, and the one with the best test accuracy in metrics.jsonl (the latest, if
+/// several are equal). Checkpoints after `newest` also stay: the run wrote them before it reverted
+/// to an earlier step. They are a reserve until the run writes them again.
 void prune_checkpoints(const std::filesystem::path& run, int64_t keep, int64_t newest);
 
 /// The run directory for an argument of --resume: the directory, or a checkpoint in it.
@@ -118,8 +118,9 @@ class Checkpoint {
 };
 
 /// Opens the argument of --resume: a run directory (its newest checkpoint), or the file of one
-/// checkpoint. If a checkpoint is damaged, logs a warning and opens the one before it. Throws
-/// ConfigError if there is none, RunError if all are damaged.
+/// checkpoint. If the checkpoint is damaged or has no state file, logs a warning and opens the one
+/// before it. A file that is not named step-<N> has no checkpoint before it. Throws ConfigError if
+/// there is no checkpoint, RunError if all are damaged.
 std::unique_ptr<Checkpoint> open_checkpoint(const std::filesystem::path& run_or_file, Log& log);
 
 /// Whether a run directory has any checkpoint, intact or not.
@@ -127,8 +128,8 @@ bool has_checkpoint(const std::filesystem::path& run);
 
 /// SHA-256 of all parameters in network order, canonical, fp32 little-endian.
 std::string weights_sha256(const RunTensors& tensors);
-/// SHA-256 of the whole content of a checkpoint: parameters, running statistics, optimizer state,
-/// and the sums of `in_flight` steps.
+/// SHA-256 of the whole content of a checkpoint: parameters, running statistics, EMA, optimizer
+/// state, and the sums of `in_flight` steps.
 std::string state_sha256(const RunTensors& tensors, int64_t in_flight);
 
 }  // namespace poseidon::trainer

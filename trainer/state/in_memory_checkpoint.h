@@ -26,7 +26,7 @@ struct InMemoryCheckpoint {
 InMemoryCheckpoint copy_step(const std::string& run, const RunState& state,
                              const RunTensors& tensors);
 
-/// Stores one in-memory checkpoint of a long-lived worker from one job to the next, for a limited
+/// Stores one in-memory checkpoint in a worker daemon, from one job to the next, for a limited
 /// time. A coordinator that resumes the run may fetch it. Used by one thread.
 class InMemoryCheckpointStore {
  public:

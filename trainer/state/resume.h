@@ -17,10 +17,10 @@ namespace poseidon::trainer {
 std::unique_ptr<Checkpoint> resumed_checkpoint(const Job& job, const std::filesystem::path& named,
                                                Log& log);
 
-/// Opens the checkpoint with the weights file `newest`, to which a run reverts. If that checkpoint
-/// is damaged, opens the latest intact one before it in the same folder. Returns null with a
-/// warning if no checkpoint is intact, or if the opened one holds the sums of more than
-/// `max_in_flight` steps.
+/// Opens the checkpoint with the weights file `newest`, to which a run reverts; `newest` must not
+/// be empty. If that checkpoint is damaged, opens the latest intact one before it in the same
+/// folder. Returns null with a warning if no checkpoint is intact. Also returns null if the opened
+/// one belongs to another network, or holds the sums of more than `max_in_flight` steps.
 std::unique_ptr<Checkpoint> intact_checkpoint(const Job& job, const std::filesystem::path& newest,
                                               int64_t max_in_flight, Log& log);
 

@@ -43,13 +43,15 @@ enum class WeightsTaken : uint8_t {
 /// checkpoint), or a folder from poseidon-import. Returns "" for "". Throws ConfigError.
 std::filesystem::path weights_file_of(const std::filesystem::path& named, Log& log);
 
-/// Sets every weight for which the safetensors file has a tensor with the same name and shape. Does
-/// not change other weights or EMA. Throws ConfigError if no tensor matches, RunError for a damaged
+/// Sets every weight for which the safetensors file has a tensor with the same name and shape, or
+/// its EMA (`taken`). If no name matches, first removes the prefixes of PyTorch's wrappers from the
+/// names in the file. Does not change other weights or the EMA of the run. Throws ConfigError if no
+/// tensor matches, one has a type that holds no floats, or the file is not a valid safetensors
 /// file.
 MatchReport load_weights(const std::filesystem::path& file, const RunTensors& tensors,
                          WeightsTaken taken = WeightsTaken::kOwn);
 
-/// Throws ConfigError if the file does not exist, RunError if it is not a safetensors file.
+/// Throws ConfigError if the file does not exist or is not a valid safetensors file.
 void check_weights_file(const std::filesystem::path& file);
 
 /// Logs the number of loaded tensors, and warns of tensors that did not match.

@@ -13,8 +13,8 @@
 
 namespace poseidon::trainer {
 
-/// A tensor to be written. The writer calls `get` for its little-endian bytes when it reaches the
-/// tensor.
+/// A tensor to be written. When the writer reaches the tensor, it calls `get`, which writes the
+/// tensor's little-endian bytes.
 struct StoredTensor {
   std::string name;
   std::string type;  ///< "F32", ...

@@ -19,7 +19,7 @@ class SendWindow {
   /// `most`: limit on the bytes in flight. A larger tensor waits until no bytes are in flight.
   explicit SendWindow(size_t most) : state_(std::make_shared<State>()), most_(most) {}
 
-  /// Returns uninitialized memory for `count` values. It counts as in flight until its last owner
+  /// Returns uninitialized memory for `count` floats. It counts as in flight until its last owner
   /// releases it. Blocks until there is room. Throws JobFailed after end().
   std::shared_ptr<float[]> allocate(size_t count);
 
@@ -30,7 +30,8 @@ class SendWindow {
   /// Blocks until the current checkpoint is written. Throws JobFailed after end().
   void wait_until_written();
 
-  /// The job has failed: all present and future waits throw JobFailed.
+  /// The job has failed: until reopen(), all waiting and later calls of the compute thread throw
+  /// JobFailed.
   void end();
   /// Undoes end(), so that the worker can send checkpoints again: in the next view, or once after
   /// the job has failed. Later calls do not wait for the earlier checkpoint.

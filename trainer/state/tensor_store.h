@@ -28,7 +28,8 @@ class TensorStore {
     comm::Payload payload() const { return {std::as_bytes(values()), memory}; }
   };
 
-  /// Allocates tensors for the JSON of tensor_list(). Throws ConfigError.
+  /// Allocates uninitialized tensors for the JSON of tensor_list(). Throws ConfigError if the JSON
+  /// is invalid.
   explicit TensorStore(const Json& list);
 
   std::vector<Entry>& entries() { return entries_; }

@@ -27,7 +27,8 @@ std::optional<uint32_t> Arrivals::take() {
   return layer;
 }
 
-/// Waits for a layer or a failure. Returns whether the wait lasted beyond `notice`.
+/// Waits for a layer or a failure. If the wait lasts beyond `notice`, calls long_wait_begins_ once
+/// and returns true.
 bool Arrivals::wait_for_layer(Clock::time_point notice) {
   bool is_long = false;
   while (!failure_ && layers_.empty()) {

@@ -11,15 +11,16 @@
 
 namespace poseidon::trainer {
 
-/// Queue of the layers whose sums have arrived. It also reports the failure of the job. The
-/// receiving thread fills it, the compute thread reads it. After set_failed(), wait() and
+/// Queue of the layers whose sums have arrived. It also reports the failure of the job. Any thread
+/// may fill it; the compute thread reads it. From set_failed() to clear_failure(), wait() and
 /// check_alive() throw JobFailed.
 class Arrivals {
  public:
   void push(uint32_t layer);
-  /// Removes and returns the layer that arrived first; nullopt if the queue is empty, or after
-  /// set_failed(). It does not throw: a worker that has contributed to all sums of a step must end
-  /// and report the step, because another worker may complete the step with these sums.
+  /// Removes and returns the layer that arrived first; nullopt if the queue is empty, or while the
+  /// job is marked as failed. It does not throw: a worker that has contributed to all sums of a
+  /// step must end and report the step, because another worker may complete the step with these
+  /// sums.
   std::optional<uint32_t> take();
   /// Blocks until the queue holds a layer.
   void wait();
@@ -30,7 +31,8 @@ class Arrivals {
   void clear_failure();
 
   /// wait() calls `begins` after it has blocked for one second, and `ends` when such a long wait
-  /// ends with a layer. Set both before the first wait.
+  /// ends with a layer. Set both before the first wait. They are called with the lock held, so they
+  /// must not use this object.
   void on_long_wait(std::function<void()> begins, std::function<void()> ends) {
     long_wait_begins_ = std::move(begins);
     long_wait_ends_ = std::move(ends);

@@ -12,14 +12,16 @@ namespace poseidon::trainer {
 
 /// The sums of one worker in a job with several workers or several devices. It combines the
 /// contributions of the worker's devices and passes them to comm::WorkerExchange, which exchanges
-/// them with other nodes. It notifies all devices of each arrived layer. The layers of the first
-/// device own the memory of sums and factors, which all devices read.
+/// them with other nodes. It notifies all devices when the sums of a layer have arrived. The layers
+/// of the first device own the memory of sums and factors, which all devices read.
 class ClusterExchange final : public comm::ExchangeMemory {
  public:
-  /// Runs a function in the I/O thread.
+  /// Runs a function in the I/O thread. A single worker has no I/O thread: it runs the function
+  /// immediately, under a lock.
   using Post = std::function<void(std::function<void()>)>;
 
-  /// For worker `rank` with `devices` devices, from step `first_step` on. `plan` must outlive it.
+  /// For worker `rank` with `devices` devices, from step `first_step` on. `plan` must outlive this
+  /// object.
   ClusterExchange(const comm::Plan& plan, uint32_t rank, size_t devices, uint64_t first_step,
                   Post post);
 
@@ -31,8 +33,8 @@ class ClusterExchange final : public comm::ExchangeMemory {
   /// exchange of device 0 first and destroy it last. Called in the device's thread.
   std::unique_ptr<GradientExchange> make_end(size_t device, net::Net& net,
                                              layers::Updater& updater);
-  /// Callbacks of the first device's compute thread. Set them before the exchange of device 0 is
-  /// created.
+  /// Sets the callbacks that the first device's compute thread calls. Call it before the exchange
+  /// of device 0 is created.
   void watch(DeviceExchange::ActivityCallbacks activity) { activity_ = std::move(activity); }
   /// Reorders values from the order of Parameters::summed_layers() to the order of the plan's
   /// layers.
@@ -42,13 +44,13 @@ class ClusterExchange final : public comm::ExchangeMemory {
 
   // Called by the I/O thread.
   /// Starts the exchange with the peers for this view. Call open() after the exchanges of all
-  /// devices exist and before the first contribution.
+  /// devices exist and before the first contribution. `outlet` must stay valid until close().
   void open(uint32_t view, comm::Outlet& outlet);
   /// Ends the exchange with the peers. Later contributions are dropped.
   void close() { exchange_.reset(); }
   /// Valid only between open() and close().
   comm::WorkerExchange& exchange() { return *exchange_; }
-  /// Describes the data expected from `node`, for messages.
+  /// Describes the data expected from `node`, for messages; "" if the exchange is not open.
   std::string awaiting(comm::NodeId node) const {
     return exchange_ == nullptr ? "" : exchange_->awaiting(node);
   }

@@ -14,15 +14,15 @@ namespace poseidon::trainer {
 /// signal two events in any order and in any of its threads.
 class CompletionQueue {
  public:
-  /// The queue calls `forgotten` for each dropped task, in any thread.
+  /// The queue calls `forgotten` in place of each task that add() drops, in any thread.
   explicit CompletionQueue(std::function<void()> forgotten = [] {})
       : forgotten_(std::move(forgotten)) {}
   /// Waits until all tasks have run or are dropped.
   ~CompletionQueue();
 
-  /// Runs `task` once `when` is reached and all earlier tasks are done, in the calling thread or in
-  /// a thread of the device. `task` must not throw. If the device fails and drops the event's
-  /// callback, the task is dropped.
+  /// Runs `task` once `when` is reached and all earlier tasks have run or are dropped, in the
+  /// calling thread or in a thread of the device. `task` must not throw. If the device fails and
+  /// drops the event's callback, the task is dropped.
   void add(const Event& when, std::function<void()> task);
 
  private:

@@ -43,8 +43,8 @@ void DeviceExchange::contribute_statistics(int64_t shard) {
   arrivals_.check_alive();
   std::vector<uint32_t> all(layers_.size());
   std::iota(all.begin(), all.end(), 0U);
-  // Needs no event: Net::forward() sends the scalars on the same stream after the forward pass. So
-  // the stream is already ordered after the computation of the statistics.
+  // Needs no event: after the forward pass, Net::forward() issues the copy of the scalars on the
+  // send stream. So this stream is already ordered after the computation of the statistics.
   contribute(all, shard, WorkerLayer::What::kStatistics, {});
   if (announced_ == 0 && own_.is_last(shard)) end_step();
 }
@@ -57,7 +57,7 @@ void DeviceExchange::contribute(int node, int64_t shard) {
 }
 
 /// Copies the contributions on the send stream, so that the passes of the device continue during
-/// the copies.
+/// the copies. Then enqueues the delivery of the completed shard ranges.
 void DeviceExchange::contribute(std::span<const uint32_t> layers, int64_t shard,
                                 WorkerLayer::What what, const Event& made) {
   activity_.works();
@@ -71,8 +71,8 @@ void DeviceExchange::contribute(std::span<const uint32_t> layers, int64_t shard,
   if (!all.empty()) enqueue_delivery({sent, std::move(all)});
 }
 
-/// Called when this device has made all contributions to the step. Without overlap, delivers them
-/// now.
+/// Called when this device has made all contributions to the step. Without overlap, their delivery
+/// begins now.
 void DeviceExchange::end_step() {
   contributed_ = 0;
   ++step_;

@@ -18,20 +18,21 @@
 namespace poseidon::trainer {
 
 /// The sums of one device of a worker. It passes the contributions of the device's layers to the
-/// exchange of the worker, and reads the arrived sums. Each layer's WorkerLayer provides the memory
-/// of its contributions and sums. Used by the device's compute thread, except where noted.
+/// exchange of the worker, and reads the arrived sums. A WorkerLayer for each layer provides the
+/// memory of the layer's contributions and sums. Used by the device's compute thread, except where
+/// noted.
 class DeviceExchange final : public GradientExchange {
  public:
   /// Receives contributions to the sums of the worker. Called in any thread.
   using Deliver = std::function<void(const std::vector<DeviceContribution>&)>;
   /// The compute thread calls `waits` after it has waited for sums for one second. It calls `works`
-  /// at each contribution, and when a wait of more than one second ends.
+  /// at each contribution, and when a wait of more than one second ends with a sum.
   struct ActivityCallbacks {
     std::function<void()> works = [] {}, waits = [] {};
   };
 
-  /// The exchange of the device with `shards`, from step `first_step` on. `first` is the exchange of
-  /// the worker's first device; null if this is the first device. `net`, `updater`, `plan` and
+  /// The exchange of the device with `shards`, from step `first_step` on. `first` is the exchange
+  /// of the worker's first device; null if this is the first device. `net`, `updater`, `plan` and
   /// `first` must outlive it. Throws ConfigError if the plan is not for this net.
   DeviceExchange(net::Net& net, layers::Updater& updater, const comm::Plan& plan,
                  const OwnShards& shards, uint64_t first_step, const DeviceExchange* first,
@@ -44,7 +45,8 @@ class DeviceExchange final : public GradientExchange {
   void contribute(int layer, int64_t shard) override;
   void release(int layer) override;
   std::optional<int> arrived() override;
-  /// Throws JobFailed; if the device itself has failed, throws the device's error instead.
+  /// Blocks until arrived() can return a layer. Throws JobFailed; if the device itself has failed,
+  /// throws the device's error instead.
   void wait() override;
   void deliver(int layer, int64_t step, const layers::GradientSink* sink) override;
   int64_t slot(int layer, int64_t step) const override {
@@ -87,9 +89,9 @@ class DeviceExchange final : public GradientExchange {
   std::vector<int> nodes_;  ///< by layer of the plan: index of the layer in the net
   std::map<int, uint32_t> layer_of_node_;
   uint64_t step_;            ///< step in progress
-  int64_t contributed_ = 0;  ///< layers that have contributed in the last own shard
-  std::vector<Event> sent_;  ///< by layer of the plan: event after the copy of its contributions
-  std::vector<PendingDelivery> held_back_;  ///< without overlap: until the end of the step
+  int64_t contributed_ = 0;  ///< layers whose gradients of the last own shard are contributed
+  std::vector<Event> sent_;  ///< by layer of the plan: event after the last copy of contributions
+  std::vector<PendingDelivery> held_back_;  ///< without overlap: delivered at the end of the step
   Arrivals arrivals_;                       ///< queue of layer indices of the plan
   /// Declared last, so it is destroyed first: its tasks use the other data members.
   CompletionQueue completion_queue_{[this] { set_failed("a device has failed"); }};

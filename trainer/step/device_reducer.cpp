@@ -73,11 +73,11 @@ std::optional<std::span<float>> DeviceReducer::other_half(const DeviceContributi
   return other;
 }
 
-/// Addition of two floats is commutative, so either half may come first. A device neither reads nor
-/// writes its contribution until the sum has arrived. So the memory of one half can hold the sum
-/// until the sum is sent. A sum over all shards is complete without other workers. Such a sum has
-/// separate memory, because some devices may read it while others already write contributions to
-/// the next step.
+/// Returns the sum of the two halves of `whole`. Addition of two floats is commutative, so either
+/// half may come first. A device neither reads nor writes its contribution until the sum has
+/// arrived. So the memory of one half can hold the sum until the sum is sent. A sum over all shards
+/// is complete without other workers. Such a sum has separate memory, because some devices may read
+/// it while others already write contributions to the next step.
 DeviceContribution DeviceReducer::sum_of(const DeviceContribution& part, std::span<float> other,
                                          comm::Part whole) const {
   DeviceContribution sum = part;

@@ -38,14 +38,15 @@ struct DeviceContribution {
 class DeviceReducer {
  public:
   /// `sums` provides the memory for a sum over all logical shards, which only a single worker
-  /// computes.
+  /// computes. `sums` must outlive this object.
   DeviceReducer(const comm::Plan& plan, uint32_t rank, size_t devices, comm::ExchangeMemory& sums);
 
-  /// Returns the worker's shard range that `part` completes; nullopt while another half is missing.
+  /// Adds `part`. Returns the worker's shard range that `part` completes; nullopt while another
+  /// half is missing. Returns factors unchanged.
   std::optional<DeviceContribution> add(DeviceContribution part);
 
  private:
-  /// Layer, tensor, step, and the tree node to which the half belongs.
+  /// Layer, tensor, step, and index of the parent of the half in the tree.
   using HalfOf = std::tuple<uint32_t, uint32_t, uint64_t, int32_t>;
 
   bool is_of_worker(comm::Part part) const;

@@ -10,8 +10,9 @@
 namespace poseidon::trainer {
 
 /// Records the work of a device by the device's own clock, on the track "device". It is for devices
-/// that work asynchronously. Spans are cut at points between layers. So a span covers a layer with
-/// parameters and the neighboring layers without parameters. Used by the compute thread.
+/// that work asynchronously. A span ends at a gate, or when the gradients of a layer are final. So
+/// a span covers a layer with parameters and the neighboring layers without parameters. Used by the
+/// compute thread.
 class DeviceTrace {
  public:
   /// Records nothing if `recorder` is null or the device works synchronously. Both arguments must
@@ -49,7 +50,7 @@ class DeviceTrace {
   TraceRecorder* const recorder_;
   std::vector<LayerLabels> labels_;  ///< by layer
   Label batch_ = 0, before_gates_ = 0, after_gradients_ = 0;
-  Label forward_ = 0;                       ///< of the layer after the last gate
+  Label forward_ = 0;                       ///< label of the forward pass after the last gate
   std::shared_ptr<const Timestamp> begin_;  ///< begin of the first of `cuts_`
   std::deque<Cut> cuts_;                    ///< spans that are not recorded yet
 };

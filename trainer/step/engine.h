@@ -12,10 +12,11 @@ namespace poseidon::trainer {
 /// Created and used by the compute thread.
 class Engine {
  public:
-  /// `job` must outlive it. Logs the warnings of the net. Throws ConfigError. Throws OutOfMemory,
-  /// which names the layer with the largest demand and a setting that needs less memory.
+  /// Uses the first device of the job. `job` and `log` must outlive this object. Logs the warnings
+  /// of the net. Throws ConfigError. Throws OutOfMemory, which names the layer with the largest
+  /// demand and, if there is one, a setting that needs less memory.
   Engine(const Job& job, const net::Net::Options& options, Log& log);
-  /// As above, on the device of `backend` instead of the job's device.
+  /// As above, on the device of `backend`. Only `job` must outlive this object.
   Engine(layers::Backend backend, const Job& job, const net::Net::Options& options, Log& log);
 
   net::Net& net() { return *net_; }

@@ -35,10 +35,10 @@ struct TestOptions {
   uint64_t seed = 1;
   int loader_threads = 1;
   data::OnError on_error = data::OnError::kStop;
-  /// Called before each batch with the number of finished batches and of all batches. False stops
-  /// the test. May be null.
+  /// Called before each batch with the numbers of this worker's finished batches and of all its
+  /// batches. False stops the test. May be null.
   std::function<bool(int64_t done, int64_t of)> goes_on = nullptr;
-  /// Called after each batch, while the net still holds its outputs. May be null.
+  /// Called after each batch that has samples, while the net still holds its outputs. May be null.
   std::function<void(const data::Batch&)> tested = nullptr;
   /// A round is `parts` batches, one for each logical shard. Each worker tests its own parts of
   /// every round.
@@ -51,7 +51,8 @@ struct TestOptions {
 std::optional<TestSums> evaluate_part(net::Net& net, const PreparedData& data,
                                       const TestOptions& options, Log& log);
 
-/// As evaluate_part(), for the whole dataset.
+/// Runs the whole dataset through the net like evaluate_part(), and returns the mean.
+/// `options.own_parts` must be all parts.
 std::optional<TestResult> evaluate(net::Net& net, const PreparedData& data,
                                    const TestOptions& options, Log& log);
 

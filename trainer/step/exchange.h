@@ -17,7 +17,7 @@ namespace poseidon::trainer {
 /// Computes the sums of a step from the contributions of the logical shards: the sums of gradients,
 /// and the sums of contributions to running statistics. The compute thread makes all calls. The
 /// calls of a shard follow the order of the passes. Shards come in order, counted from 0 among the
-/// worker's own shards.
+/// device's own shards.
 class GradientExchange {
  public:
   virtual ~GradientExchange() = default;
@@ -36,8 +36,8 @@ class GradientExchange {
   /// then read the arrived sums and overwrite the contributed memory.
   virtual void release(int layer) = 0;
   /// Returns a layer if all sums of its next step have arrived; nullopt if there is no such layer,
-  /// or if the job has failed. Each of Parameters::summed_layers() arrives once a step, in order of
-  /// its steps.
+  /// or if the job has failed. Each of Parameters::summed_layers() arrives once for each step, in
+  /// the order of the steps.
   virtual std::optional<int> arrived() = 0;
   /// Blocks until arrived() can return a layer. Call it only while a sum is in flight. Throws
   /// JobFailed.

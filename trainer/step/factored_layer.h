@@ -35,8 +35,8 @@ class FactoredLayer final : public WorkerLayer {
   const layers::FactorShape shape_;
   const int64_t samples_;              ///< number of samples of the global batch
   std::vector<StackedFactors> steps_;  ///< by step modulo comm::steps_of_factors()
-  /// On a device with separate memory: the factors of one batch. A copy on the send stream moves
-  /// them to staging memory while the passes continue.
+  /// On a device with separate memory: the factors of one logical shard. A copy on the send stream
+  /// moves them to staging memory while the passes continue.
   std::optional<StackedFactors> written_;
 };
 

@@ -64,8 +64,8 @@ void LayerUpdates::load_sums(int layer) {
     exchange_.deliver(layer, step_->step, nullptr);
 }
 
-/// The key of the issued work: the current version of the tensors, and the memory of the sums. The
-/// work reads all other changing values from device memory.
+/// The graph key of an update: the current version of the tensors, and the memory of the sums. The
+/// update reads all other changing values from device memory.
 GraphKey LayerUpdates::key_of(int layer, bool whole) const {
   GraphKey key{"update", {layer, whole, exchange_.slot(layer, step_->step)}};
   const auto add = [&](const float* memory) {

@@ -23,8 +23,8 @@ class LayerUpdates {
                const Schedule& schedule, const SumsInFlight* sums, int64_t logical_shards);
 
   /// Makes the update of `step`, counted from 0. The layer's sums of the step must have arrived;
-  /// with gradient clipping, the sums of all layers. All layers are updated for one step before any
-  /// layer is updated for the next.
+  /// with gradient clipping, the sums of all layers. Update all layers for one step before any
+  /// layer for the next step.
   void make(int layer, int64_t step);
   /// Reverts the layer's last update. Needs two versions (net::Net::Options::versions).
   void revert(int layer);

@@ -22,9 +22,9 @@ struct UpdateStep {
   double gradient_scale = 1;  ///< from gradient clipping
 };
 
-/// The optimizer's update rule and its state. Each parameter has zero to two state tensors, with
-/// the parameter's memory order and the net's number of versions. The optimizer also updates the
-/// EMA, if the job has one. Used by the compute thread.
+/// The optimizer's update rule and its state. Each learned parameter has zero to two state tensors,
+/// with the parameter's memory order and the net's number of versions. The optimizer also updates
+/// the EMA, if the job has one. Used by the compute thread.
 class Optimizer {
  public:
   /// Bytes of memory of state and EMA. The net need not have allocated its memory.
@@ -33,10 +33,11 @@ class Optimizer {
   /// `net` and `updater` must outlive it. The initial state is zero. Throws OutOfMemory.
   Optimizer(const OptimizerConfig& config, net::Net& net, layers::Updater& updater);
 
-  /// The following updates belong to `step`. Copies their scalar parameters to device memory.
+  /// Begins the updates of `step`. Copies their scalar parameters, such as the learning rate, to
+  /// device memory.
   void begin(const UpdateStep& step);
-  /// As begin(step), for one layer only. The net's memory must hold the layer's gradients. Required
-  /// if has_trust().
+  /// As begin(step), for one layer only. Required if has_trust(): the scalar parameters then depend
+  /// on the layer's gradients, which the net's memory must hold.
   void begin(const UpdateStep& step, int layer);
   /// Computes the next value and state of a parameter's elements from `first` on, from their
   /// gradients in packed order. With one version, the results replace the current value and state.
@@ -53,11 +54,12 @@ class Optimizer {
   /// values.
   void flip(int layer);
 
-  /// Gradient clipping multiplies all gradients by this factor, which depends on their common norm.
-  /// The factor is 1 without clipping. All gradients of the step must be in the net's memory.
+  /// Returns the factor by which gradient clipping multiplies all gradients of the step; 1 without
+  /// clipping. The factor depends on their common norm. All gradients of the step must be in the
+  /// net's memory.
   double clipping_scale();
   bool clips() const { return config_.clip_norm > 0; }
-  /// Whether a layer's updates depend on the norms of its values and gradients.
+  /// Whether the rule is LARS, whose updates depend on the norms of values and gradients.
   bool has_trust() const { return form_.rule == layers::UpdateRule::kLars; }
   /// Whether an update first needs the norm of the whole gradient.
   bool needs_norms() const { return clips() || has_trust(); }

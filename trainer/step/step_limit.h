@@ -13,8 +13,8 @@ class StepLimit {
 
   using Next = comm::StepLimit::Next;
 
-  /// Requests the step after `done` steps. Blocks until the coordinator has decided whether the job
-  /// makes that step.
+  /// Requests the step after `done` steps. Blocks while it is not decided whether the job makes
+  /// that step. Never returns kWait.
   Next begin(int64_t done) {
     MutexLock lock(mutex_);
     Next next = limit_.next(done);

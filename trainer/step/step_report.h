@@ -35,11 +35,12 @@ struct StepTimes {
 /// Results and times of one step.
 struct StepReport {
   int64_t step = 0;                ///< finished steps, including this one
-  std::vector<SampleSums> shards;  ///< of this worker's logical shards, in order
-  SampleSums mean;  ///< of `shards`: this worker's summand of the global batch's mean
+  std::vector<SampleSums> shards;  ///< of this worker's or device's logical shards, in order
+  SampleSums mean;                 ///< sum of `shards`, divided by the global batch
   double learning_rate = 0;
-  StepTimes times;                    ///< with several workers: mean over the workers
-  std::vector<double> layer_wait_ms;  ///< by index in Parameters::summed_layers()
+  StepTimes times;  ///< with several workers: mean over the workers
+  /// By index in Parameters::summed_layers(); in reports to the coordinator: by layer of the plan.
+  std::vector<double> layer_wait_ms;
   // Only with several workers:
   std::vector<StepTimes> workers;  ///< by rank
   comm::ByScheme<double> bytes;    ///< sent plus received during the step, mean per node
@@ -49,8 +50,9 @@ struct StepReport {
 /// the slowest device, because the other devices wait for it.
 StepReport report_of_devices(std::vector<StepReport> devices, int64_t global_batch);
 
-/// Mean of a step from the sums of shards in order. With the shards of all workers it is the mean
-/// over the global batch. Its bits do not depend on the number of workers.
+/// Adds the sums of `shards` in order, and divides by `global_batch`. With the shards of all
+/// workers, this is the mean over the global batch. Its bits do not depend on the number of
+/// workers.
 SampleSums mean_of_shards(std::span<const SampleSums> shards, int64_t global_batch);
 
 }  // namespace poseidon::trainer

@@ -15,7 +15,8 @@ bool is_canonical(net::Net& net, const comm::Plan& plan, const net::Parameter* p
 struct MemoryUse {
   /// Whether the net's own memory holds the contribution (gives_own) and the sum (takes_own).
   bool gives_own, takes_own;
-  bool has_sums, has_parts;  ///< whether they need separate memory, for each step in flight
+  /// Whether the sums and the contributions need separate memory, for each step in flight.
+  bool has_sums, has_parts;
 };
 
 MemoryUse memory_use(net::Net& net, const comm::Plan& plan, const net::Parameter* parameter,
@@ -26,7 +27,7 @@ MemoryUse memory_use(net::Net& net, const comm::Plan& plan, const net::Parameter
                 .has_sums = false,
                 .has_parts = false};
   use.has_sums = own.is_first && !use.takes_own;
-  // A contribution may share the memory of its sum.
+  // The only contribution of a worker's only device may share the memory of the sum.
   use.has_parts = !use.gives_own && !(one_part && own.is_only);
   return use;
 }

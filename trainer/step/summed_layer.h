@@ -7,12 +7,13 @@
 
 namespace poseidon::trainer {
 
-/// A layer whose gradients and statistics are summed. If gradient memory is host memory in
-/// canonical order, it holds both the contribution and the sum. Otherwise staging memory holds
-/// canonical copies; with staleness, one for each step in flight. With several devices, the first
-/// device owns a separate buffer for the sums, from which all devices read. One buffer for each
-/// step in flight is enough. A sum arrives only after all devices have contributed to its step.
-/// Before a device contributes, it has made the update that read the buffer's previous sum.
+/// A layer whose gradients and statistics are summed. Contributions and sums are in canonical
+/// order. Without staleness, the net's own memory holds them if it is host memory in canonical
+/// order. Otherwise staging memory holds copies, one for each step in flight. Contributions also
+/// need copies if the device has several shard ranges. With several devices, the first device owns
+/// separate buffers for the sums, from which all devices read. One buffer for each step in flight
+/// is enough. A sum arrives only after all devices have contributed to its step. Before a device
+/// contributes, it has made the update that read the buffer's previous sum.
 class SummedLayer final : public WorkerLayer {
  public:
   SummedLayer(net::Net& net, layers::Updater& updater, const comm::Plan& plan, uint32_t index,
@@ -32,7 +33,7 @@ class SummedLayer final : public WorkerLayer {
     bool gives_own = false;        ///< the contribution is in the net's own memory
     bool takes_own = false;        ///< the sum is received in the net's own memory
     std::vector<ShardTree> trees;  ///< by own shard range
-    std::vector<Buffer> sums;      ///< by step in flight; empty: another object owns the memory
+    std::vector<Buffer> sums;      ///< by step in flight; empty: net or first device owns them
     /// By own shard range and step in flight: the contributions, if they need separate memory.
     std::vector<std::vector<Buffer>> parts;
 

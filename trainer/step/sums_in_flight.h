@@ -21,15 +21,15 @@ class SumsInFlight {
   /// Number of steps whose sums are stored.
   int64_t steps() const { return steps_; }
   bool holds(int64_t step) const { return step >= first_ && step < first_ + steps_; }
-  /// Declares that tensors() hold the sums of the steps `first` to first + steps - 1, counted from
-  /// 0.
+  /// Declares that the first `steps` lists of tensors() hold the sums of the steps from `first` on,
+  /// counted from 0. The caller may set their values later.
   void begin_with(int64_t first, int64_t steps);
   /// Drops the sums of all steps before `step`.
   void drop_before(int64_t step);
-  /// Adds the step after the last one. Call keep() for every layer afterwards.
+  /// Counts the step after the last one as stored. First call keep() for all its layers.
   void add_step();
-  /// Copies a layer's sums from the net's memory of gradients and contributions; load() copies them
-  /// back.
+  /// Copies a layer's sums of `step` from the net, which holds them as gradients and as
+  /// contributions to statistics. load() copies them back.
   void keep(int64_t step, int layer);
   void load(int64_t step, int layer) const;
 

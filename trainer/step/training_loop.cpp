@@ -110,8 +110,9 @@ void TrainingLoop::run_shard(size_t shard, StepReport& report) {
   }
   const auto number = static_cast<int64_t>(shard);
   exchange_.begin_backward(number);
-  // Check the loss before any contribution: a step with a non-finite loss must not leave this
-  // worker. An asynchronous device is already in the backward pass, so it does not idle.
+  // Check the loss before the shard contributes: the contributions of a shard with a non-finite
+  // loss must not leave this worker. An asynchronous device is already in the backward pass, so it
+  // does not idle.
   const auto measure_once = [&] {
     if (report.shards.size() > shard) return;
     report.shards.push_back(measure(context));
@@ -126,7 +127,8 @@ void TrainingLoop::run_shard(size_t shard, StepReport& report) {
   measure_once();
 }
 
-/// Layers that have only statistics are complete at this point.
+/// Contributes the statistics of all layers. After the last shard, layers whose gradients the
+/// backward pass does not announce have contributed everything.
 void TrainingLoop::contribute_statistics(int64_t shard) {
   exchange_.contribute_statistics(shard);
   if (shard + 1 != std::ssize(options_.shards)) return;

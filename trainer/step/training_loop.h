@@ -55,8 +55,8 @@ class TrainingLoop {
   TrainingLoop(net::Net& net, Optimizer& optimizer, GradientExchange& exchange,
                const Schedule& schedule, data::Loader& loader, const Options& options);
 
-  /// Makes one optimizer step. Throws RunError if the loss is not finite; the parameters then have
-  /// the values after the previous step. Passes on errors of the exchange.
+  /// Makes one optimizer step. Throws RunError if the loss is not finite; no update of this step is
+  /// then made. Passes on errors of the exchange and the loader.
   StepReport step();
 
   /// Brings the parameters to the values with which the next step is computed. Call it before code
@@ -80,9 +80,9 @@ class TrainingLoop {
   /// make further steps: create a new loop on the same net and optimizer.
   void revert_to(int64_t step);
   /// Abandons the steps after `step` when one of them has failed. drain() then brings the
-  /// parameters to the values with which step `step` + 1 is computed. Returns false if an update of
-  /// a later step has begun: the parameters then belong to no step. This loop makes no further
-  /// step.
+  /// parameters to the values with which step `step` + 1 is computed. Returns false if an update
+  /// that these values do not contain has begun: the parameters then belong to no step. Do not call
+  /// step() afterwards.
   bool abandon_after(int64_t step) { return !updating_ && machine_.abandon_after(step); }
 
  private:
