@@ -39,7 +39,7 @@ class ExitWatchdog {
   const OnTimeout on_timeout_;
   Mutex mutex_;
   Condition changed_;
-  std::optional<Clock::duration> left_ GUARDED_BY(mutex_);  ///< until OnTimeout
+  std::optional<Clock::duration> left_ GUARDED_BY(mutex_);  ///< until OnTimeout; nullopt: not armed
   std::string why_ GUARDED_BY(mutex_);
   bool over_ GUARDED_BY(mutex_) = false;
   std::thread thread_;

@@ -49,8 +49,8 @@ struct MemberOptions {
   /// Never null.
   std::shared_ptr<comm::JobId> avoided = std::make_shared<comm::JobId>();
   int64_t threads = 0;
-  std::optional<DeviceList> devices =
-      std::nullopt;  ///< replace the job's devices; nullopt: the job's
+  /// Replace the job's devices; nullopt: the job's devices.
+  std::optional<DeviceList> devices = std::nullopt;
   DataRoot data_root = {};
   /// Stores the last complete step of a run that ended early; null: no step is stored.
   std::shared_ptr<InMemoryCheckpointStore> checkpoint_store = nullptr;

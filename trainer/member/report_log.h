@@ -12,8 +12,8 @@
 namespace poseidon::trainer {
 
 /// Reports of steps and tests that a worker has sent and the coordinator has not acknowledged. If
-/// the coordinator fails, the next coordinator of the run may request these reports. Memory is
-/// bounded: the oldest reports are dropped first. Thread-safe.
+/// the coordinator fails, the worker sends these reports to the next coordinator of the run. Memory
+/// is bounded: the oldest reports are dropped first. Thread-safe.
 class ReportLog {
  public:
   static constexpr size_t kMaxBytes = size_t{16} << 20;

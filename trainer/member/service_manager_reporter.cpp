@@ -6,7 +6,7 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// Interval between two checks of the parts.
+/// Maximum interval between two checks of the parts.
 constexpr std::chrono::milliseconds kPause{200};
 
 }  // namespace

@@ -20,8 +20,9 @@ class ServiceManagerReporter {
  public:
   using Parts = std::vector<std::shared_ptr<Heartbeat>>;
 
-  /// `period` is the manager's watchdog timeout, after which the manager ends the process; 0: none.
-  /// A request to `stop` is reported immediately.
+  /// `address` is the manager's socket (NOTIFY_SOCKET). `period` is the manager's watchdog timeout,
+  /// after which the manager ends the process; 0: none. A request to `stop` is reported
+  /// immediately.
   ServiceManagerReporter(const std::string& address, std::chrono::microseconds period, Parts parts,
                          std::stop_token stop);
   ~ServiceManagerReporter();

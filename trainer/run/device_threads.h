@@ -28,8 +28,8 @@ class DeviceThreads {
   /// Runs the task in parallel for all devices from `first` on. Returns after all have ended;
   /// rethrows the first exception.
   void run(const Task& task, size_t first = 0);
-  /// A thread whose task throws calls `failed` with the reason. `failed` must wake threads that
-  /// wait for data from the failed device.
+  /// Sets the function that a thread calls with the reason when its task throws. `failed` must wake
+  /// threads that wait for data from the failed device.
   void on_failure(std::function<void(const std::string& why)> failed) {
     failed_ = std::move(failed);
   }

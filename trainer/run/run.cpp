@@ -68,7 +68,7 @@ class Run final : public RunSink {
   const Job& job_;
   const RunOptions& options_;
   Console& console_;
-  std::unique_ptr<Checkpoint> resumed_;  ///< null after its tensors are restored
+  std::unique_ptr<Checkpoint> resumed_;  ///< null for a new run, and after its tensors are restored
   const PreparedData train_data_, test_data_;
   RunDirectory directory_;
   CheckpointFiles files_;

@@ -44,8 +44,8 @@ class RunLoop {
       : computation_(computation), test_(test), sink_(sink), log_(log) {}
 
   /// Runs all remaining steps. Returns whether the run was halted. Passes on exceptions of steps
-  /// and sink. `again`: the checkpoint and test due at the first step may be missing, because the
-  /// earlier view or session ended before it made them. go() then makes them first.
+  /// and sink. If `again` is true, go() first makes the checkpoint and test that are due after the
+  /// steps already done, because the earlier view or session may have ended before it made them.
   bool go(bool again = false);
   /// After go() has thrown: calls the sink to write the last complete step as a checkpoint. Returns
   /// that step; nullopt if an update of the failed step had begun. Passes on exceptions of the

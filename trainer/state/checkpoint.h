@@ -25,7 +25,7 @@ struct RunState {
   int64_t samples = 0;       ///< samples used so far: position in the endless sequence of samples
   double learning_rate = 0;  ///< of the next step, for information
   std::string config_hash;
-  Json config;  ///< the settings of which config_hash is the hash: result_settings()
+  Json config;                    ///< result_settings(), from which config_hash is computed
   Json choices = Json::object();  ///< layout and algorithm by layer
   Json plan = Json::object();     ///< as in plan.json: how gradients were summed
   std::string dataset;            ///< fingerprint of the training set
@@ -52,8 +52,8 @@ std::vector<const NamedTensor*> in_order(const RunTensors& tensors, int64_t in_f
 
 /// CRC-32C of each tensor in canonical order, including the sums of `in_flight` steps.
 std::vector<int64_t> tensor_digests(const RunTensors& tensors, int64_t in_flight);
-/// CRC-32C of the tensors turn, turn + turns, turn + 2 turns, ... in the order of in_order(),
-/// without sums.
+/// CRC-32C of the tensors with the indices turn, turn + turns, turn + 2 turns, ... in the order of
+/// in_order(), without sums.
 std::vector<int64_t> rotating_tensor_digests(const RunTensors& tensors, int64_t turn,
                                              int64_t turns);
 

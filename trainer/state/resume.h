@@ -28,7 +28,7 @@ std::unique_ptr<Checkpoint> intact_checkpoint(const Job& job, const std::filesys
 /// steps done times this job's batch. `named` is the user's argument.
 void refuse_other_batch(const RunState& state, const Job& job, const std::filesystem::path& named);
 
-/// The input of warn_of_doubtful_settings() for a resumed job.
+/// The progress of a resumed job, for RunFacts::resumed.
 ResumedAt resumed_at(const RunState& state);
 
 /// Warns of changes to the job since the checkpoint that change results.

@@ -36,7 +36,7 @@ struct MatchReport {
 
 enum class WeightsTaken : uint8_t {
   kOwn,       ///< each tensor itself
-  kAverages,  ///< the EMA of each tensor for which the file has an EMA
+  kAverages,  ///< the EMA of each tensor, or the tensor itself if the file has no EMA of it
 };
 
 /// The weights file for the argument of --weights: a safetensors file, a run directory (its newest

@@ -7,8 +7,8 @@
 
 namespace poseidon::trainer {
 
-/// Creates the backend of one device of a worker. No other function of the trainer creates
-/// backends. `log` must outlive the backend; null: no warnings.
+/// Creates the backend of a worker's device with index `device`. No other function of the trainer
+/// creates backends. `log` must outlive the backend; null: no warnings.
 layers::Backend make_backend(const Job& job, size_t device = 0, Log* log = nullptr);
 
 /// The GPU request of a job with the device "cuda". `number` is the index of the device within the

@@ -14,7 +14,7 @@ namespace poseidon::trainer {
 /// signal two events in any order and in any of its threads.
 class CompletionQueue {
  public:
-  /// The queue calls `forgotten` in place of each task that add() drops, in any thread.
+  /// The queue calls `forgotten` in place of each dropped task (see add()), in any thread.
   explicit CompletionQueue(std::function<void()> forgotten = [] {})
       : forgotten_(std::move(forgotten)) {}
   /// Waits until all tasks have run or are dropped.

@@ -22,7 +22,7 @@ class DeviceTrace {
   // Each call ends a span. The work issued since the previous call was:
   void begins_shard();          ///< the end of the previous backward pass
   void has_batch();             ///< the wait for the batch
-  void comes_to_gate();         ///< the forward pass of the layer after the previous gate
+  void comes_to_gate();         ///< the forward pass since has_batch() or the previous gate
   void passes_gate(int layer);  ///< a wait for the update of this layer
   void ends_forward() { comes_to_gate(); }
   void has_gradient(int layer);  ///< the backward pass of this layer

@@ -9,9 +9,9 @@
 namespace poseidon::trainer {
 
 /// A linear layer that produces sufficient factors (SFB). Each device rebuilds the gradient from
-/// the factors of all shards. The factors are in staging memory of the worker's first device, which
-/// also receives the peers' factors. The memory holds the factors of several steps
-/// (comm::steps_of_factors), because a device or a peer may be some steps ahead.
+/// the factors of all shards. All factors, also those of peers, are in staging memory of the
+/// worker's first device. The memory holds the factors of several steps (comm::steps_of_factors),
+/// because a device or a peer may be some steps ahead.
 class FactoredLayer final : public WorkerLayer {
  public:
   FactoredLayer(net::Net& net, const comm::Plan& plan, uint32_t index, const OwnShards& own,

@@ -19,8 +19,8 @@ LayerUpdates::LayerUpdates(net::Net& net, Optimizer& optimizer, GradientExchange
       graph_capture_(net.device().make_graph_capture()) {}
 
 void LayerUpdates::make(int layer, int64_t step) {
-  // Call release() before begin(), which issues a copy of the update parameters. So the copy and
-  // the updates follow the wait for the arrival of the sums, and one wait is enough for both.
+  // release() makes the device wait for the exchange's work on the layer. begin() issues a copy of
+  // the update parameters, so it follows release(). One wait then orders the copy and the update.
   exchange_.release(layer);
   if (!step_ || step_->step != step) begin(step);
   const bool whole = gradients_come_whole();

@@ -48,7 +48,7 @@ class Optimizer {
   /// parameter is not learned.
   void update(size_t index);
   /// Computes the next value of a statistic from its contribution, which holds the sum over all
-  /// `shards`.
+  /// shards; `shards` is their number.
   void track(const net::Statistic& statistic, int64_t shards);
   /// Makes the next state and averages of a layer the current ones, as Parameters::flip does for
   /// values.
