@@ -14,7 +14,7 @@ struct CpuUsage {
 
 class CpuUsageMeter {
  public:
-  /// `root` is the root of the file system.
+  /// `root` is the folder that contains proc/stat.
   explicit CpuUsageMeter(std::filesystem::path root = "/");
 
   /// The use since the last call, or since construction. Returns nothing if the system does not

@@ -132,8 +132,8 @@ class Device {
   }
   /// Work issued from now on starts after the event.
   virtual void await(const Event&) {}
-  /// Creates the object through which an owner issues recurring work. The device and all memory
-  /// that the work uses must outlive that object.
+  /// Creates a GraphCapture for one owner of recurring work. The device and all memory that the
+  /// work uses must outlive the GraphCapture.
   virtual std::unique_ptr<GraphCapture> make_graph_capture() {
     return std::make_unique<GraphCapture>();
   }

@@ -153,8 +153,9 @@ uint32_t skip_lane(uint64_t crc) {
          kTable[3][crc >> 24 & 255];
 }
 
-/// Advances over three consecutive lanes of kLaneBytes at the same time. The CRC instruction
-/// has a latency of three cycles, but the processor can start one in each cycle.
+/// Returns the CRC after three more consecutive lanes of kLaneBytes, which are processed at the
+/// same time. The CRC instruction has a latency of three cycles, but the processor can start one in
+/// each cycle.
 uint32_t advance_lanes(uint32_t crc, const unsigned char* bytes) {
   uint64_t a = crc, b = 0, c = 0;
   for (size_t i = 0; i < kLaneBytes; i += 8) {

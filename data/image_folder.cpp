@@ -17,7 +17,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Rejects a broken link. Otherwise its image would be missing without a message.
+/// Throws ConfigError for a broken link. Otherwise its image or class would be missing without a
+/// message.
 void refuse_link_to_nothing(const fs::directory_entry& entry) {
   if (entry.is_symlink() && !entry.exists())
     throw ConfigError(text(entry.path().string(), ": is a link to \"",

@@ -27,10 +27,10 @@ inline constexpr uint32_t kDeltas = 0, kActivations = 1;
 /// The number of steps whose sums may be in flight at once.
 inline size_t steps_in_flight(const Plan& plan) { return static_cast<size_t>(plan.staleness + 1); }
 
-/// The number of steps whose factors a worker may hold at once. A peer that sends factors of step t
-/// has received this worker's factors of step t - 1 - staleness. This worker computed these factors
-/// after it had used the factors up to step t - 2 - 2 * staleness. So it holds at most the factors
-/// of steps t - 1 - 2 * staleness to t.
+/// The number of steps whose factors a worker may hold at once: t - 1 - 2 * staleness to t, where t
+/// is the newest step of a peer's factors. The peer has received this worker's factors of step
+/// t - 1 - staleness. Before this worker computed those, it had used all factors up to step
+/// t - 2 - 2 * staleness.
 inline size_t steps_of_factors(const Plan& plan) { return 2 * steps_in_flight(plan); }
 
 }  // namespace poseidon::comm

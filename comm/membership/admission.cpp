@@ -82,8 +82,8 @@ void Admission::join(ConnectionId connection, const Join& join) {
               join.role == Role::kWorker ? " workers" : " servers"));
 }
 
-/// Why the job cannot admit the node; "" if it can. Does not check whether a rank is free while the
-/// job gathers members.
+/// Returns the reason why the job cannot admit the node; "" if it can. While the job gathers
+/// members, join() checks separately whether a rank is free.
 std::string Admission::objection(const PendingJoin& pending_join, const Join& join) const {
   if (join.role == Role::kCoordinator) return "a job has only one coordinator";
   if (join.role != pending_join.role)

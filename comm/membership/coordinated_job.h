@@ -96,7 +96,8 @@ class CoordinatedJob {
   void disconnect(ConnectionId connection);
   /// Informs a node that the job has admitted it.
   void welcome(ConnectionId connection, NodeId node) const;
-  /// Returns an id for a joiner of this role, which no member and no other joiner has.
+  /// Returns an id for a joiner of this role. No member and no other joiner of the role has this
+  /// id.
   uint16_t assign_id(Role role);
   /// Refuses all joiners, because the job has ended.
   void refuse_joiners();

@@ -12,10 +12,10 @@
 
 namespace poseidon::comm {
 
-/// A worker or server of a job, without the payload. It joins, connects to its peers, monitors
-/// them, and handles the end of the job. It is a state machine; all calls are made in one thread.
-/// JoinProtocol, MemberSetup and MemberShutdown do these tasks. The member passes each message to
-/// the one that handles it.
+/// The membership of a worker or server in a job. A PayloadReceiver receives the tensors.
+/// JoinProtocol joins the job, MemberSetup connects to the peers, and MemberShutdown handles the
+/// end of the job. This class monitors the connections, and passes each message to one of the
+/// three. It is a state machine; all calls are made in one thread.
 class Member final : public Machine {
  public:
   using Options = JoiningOptions;

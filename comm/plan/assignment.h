@@ -47,7 +47,7 @@ class Assignment {
   uint32_t worker_of(uint32_t shard) const { return worker_of_shard_[shard]; }
   /// The parts that a worker sums: the largest nodes of the fixed tree within its shards.
   std::vector<Part> parts_of(uint32_t worker) const;
-  /// The samples of some shards, by their index in a global batch of `global_batch` samples.
+  /// The samples of `shards`, as indices in a global batch of `global_batch` samples.
   IndexRange rows_of(Part shards, int64_t global_batch) const;
   /// All shards: the root of the fixed tree.
   Part all_shards() const { return {0, static_cast<uint32_t>(worker_of_shard_.size())}; }

@@ -21,12 +21,12 @@ struct WorkerStepTime {
 /// shortest one. Measured times are not more exact than this.
 inline constexpr double kAlmostShortest = 1.05;
 
-/// Returns how many of the `shards` each worker gets. Each worker's range follows the range of the
-/// worker before. The slowest worker's step is within kAlmostShortest of the shortest possible one.
-/// Among these assignments, it selects the one with the fewest parts of the fixed tree. If several
-/// have the fewest, it selects the one with the shortest step. For more than 4096 shards it selects
-/// only by the shortest step, because the comparison would take too long. There must be at least as
-/// many shards as devices.
+/// Returns the number of shards of each worker. The ranges of the workers follow each other in the
+/// order of `workers`. The time of an assignment is the step time of its slowest worker. Considers
+/// the assignments that take at most kAlmostShortest times the shortest possible time. Selects the
+/// one with the fewest parts of the fixed tree; among equals, the shortest one. For more than 4096
+/// shards, returns an assignment with the shortest time, because a comparison of all assignments
+/// would take too long. There must be at least as many shards as devices.
 std::vector<int64_t> assign_shards(std::span<const WorkerStepTime> workers, int64_t shards);
 
 /// The time of the slowest worker's step.

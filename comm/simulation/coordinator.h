@@ -68,9 +68,9 @@ class SimulatedPlanner final : public JobPlanner {
   std::optional<SavedStep> restored_;  ///< the checkpoint with which the next view begins
 };
 
-/// The process of a simulated coordinator, which records the events of the job.
-/// comm::CheckpointQueue decides which checkpoints are written, as in the product. The job's result
-/// contains the digests of the written checkpoints.
+/// The process of a simulated coordinator. It records the events of the job. As in a real job,
+/// comm::CheckpointQueue decides which checkpoints are written. The job's result contains the
+/// digests of the written checkpoints.
 class SimulatedCoordinator final : public CheckpointReceiver, public JobObserver {
  public:
   SimulatedCoordinator(SimulatedWorld& world, int node);

@@ -51,7 +51,7 @@ class StepMachine {
   int64_t next_update(size_t layer) const { return layers_[layer].updated; }
   /// Whether the layer's sums of `step` have arrived.
   bool has_sums(size_t layer, int64_t step) const { return layers_[layer].arrived > step; }
-  /// Whether the sums of all layers of all steps done have arrived.
+  /// Whether the sums of every layer have arrived, for all steps that are done.
   bool has_all_sums() const;
 
   int64_t done() const { return done_; }  ///< steps computed

@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
-/// The interface of a kernel to its threads on a GPU. host_thread.h is its counterpart for the
-/// host.
+/// The functions that a kernel calls on its thread (indices, barrier, shuffle). host_thread.h has
+/// the same functions for the host.
 namespace poseidon::cuda {
 
 /// One thread of a grid.

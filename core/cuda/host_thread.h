@@ -9,8 +9,8 @@
 /// call stack.
 #define POSEIDON_KERNEL_CODE __attribute__((no_sanitize_thread))
 
-/// The interface of a kernel to its threads on the host, for tests. gpu_thread.cuh is its
-/// counterpart for the GPU.
+/// The functions that a kernel calls on its thread (indices, barrier, shuffle), for tests on the
+/// host. gpu_thread.cuh has the same functions for the GPU.
 namespace poseidon::cuda {
 
 /// The other threads of a block, as seen by one thread.

@@ -44,7 +44,7 @@ class Planes {
     return reinterpret_cast<uint16_t*>(memory.workspace) +
            (group * pooling.output.height() + row) * out_width * kLanes;
   }
-  /// The plane of the first lane: sample * channels + channel.
+  /// Index of the plane in the group's first lane: sample * channels + channel.
   int64_t first_plane(int64_t group) const { return outputs_.at(group).plane; }
 
   Rows input_rows(const Tensor& tensor, int64_t group) const {

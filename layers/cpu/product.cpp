@@ -26,11 +26,11 @@ using Float = Vectors<kLanes>::Float;
   return value <= 0 ? below : value;
 }
 
-/// The addresses of a tile's rows, and the relu to apply to the sums (null: none).
+/// A tile of the result.
 struct Rows {
-  float* const* rows;
-  int64_t vector_step;
-  const float* relu;
+  float* const* rows;   ///< address of each row
+  int64_t vector_step;  ///< floats between two vectors of a row
+  const float* relu;    ///< negative slope of the relu to apply to the sums; null: no relu
 };
 
 /// Computes the first kWidth vectors of all rows of a tile.

@@ -6,8 +6,8 @@
 
 #include "layers/cuda/map.cuh"
 
-/// Concatenates channels-last tensors along their channels, and splits them again. The whole is the
-/// concatenated tensor. A row is the channels of one position.
+/// Concatenates channels-last tensors along their channels, or splits such a concatenation. The
+/// concatenated tensor is called the whole. A row is the channels of one position.
 namespace poseidon::layers::cuda {
 
 /// A unit: the bytes that a thread copies at once.

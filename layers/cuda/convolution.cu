@@ -112,7 +112,8 @@ class CudaConvolution final : public CudaLayer {
                                               &AlgorithmChoice::backward_weights,
                                               &Implementations::backward_weights};
 
-  /// The convolution problem that computes a pass of the layer.
+  /// The convolution that computes a pass of the layer. A transposed convolution swaps the forward
+  /// and the backward data pass.
   ConvolutionProblem problem(ConvolutionPass pass) const {
     if (role_ == Role::kTranspose && pass != ConvolutionPass::kBackwardWeights)
       pass = pass == ConvolutionPass::kForward ? ConvolutionPass::kBackwardData

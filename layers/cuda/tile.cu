@@ -20,11 +20,11 @@ struct TileRows {
   size_t row_bytes() const { return bytes_of_elements<Element>(rows * channels); }
   size_t tiled_bytes() const { return row_bytes() * tiles; }
 
-  /// Offsets of a thread's group of channels in the untiled tensor, and of the first copy of the
-  /// group in the tiled tensor.
+  /// The channels that a thread copies: their offset in the untiled tensor, and the offset of their
+  /// first copy in the tiled tensor.
   struct Group {
     int64_t once, tiled;
-    bool is_there;
+    bool is_there;  ///< false: the thread has no channels
   };
   POSEIDON_DEVICE Group group(const Thread& thread) const {
     const int64_t first = (int64_t{thread.block()} * kThreads + thread.thread()) * kWidth;

@@ -54,8 +54,8 @@ class ClusterCheckpoints {
 
   const std::filesystem::path& last() const { return files_.last(); }
   std::string last_text() const { return files_.last_text(); }
-  /// SHA-256 of the last written checkpoint, or of the checkpoint from end_with(); "" before
-  /// either.
+  /// SHA-256 of the weights and of the state of the last written checkpoint, or of the argument of
+  /// end_with(); "" if there is none.
   const std::string& weights_digest() const { return weights_digest_; }
   const std::string& state_digest() const { return state_digest_; }
 

@@ -37,15 +37,17 @@ class ViewRecords {
 
   /// Adds these keys to summary.json:
   /// - "views": a list of {"first_step", "workers", "servers"}. Each view after the first also has
-  ///   {"lost", "joined", "replayed_steps", "lost_s"}.
+  ///   "lost" (messages about the failed members), "joined" ("NAME (ADDRESS)" of each joiner) and
+  ///   "replayed_steps". If it has started, it has "lost_s": the seconds from the end of the last
+  ///   view that had started to the first step of this view.
   /// - "losses": a list of {"who", "address", "view", "step", "at_s", "why"}. "view" is the view
   ///   that the failure ended.
   /// - "joins": a list of {"who", "address", "view", "step", "at_s"}. "view" is the first view of
-  ///   the node.
+  ///   the node, "step" the first step of this view.
   /// - "replayed_steps" and "lost_s": sums over all views
   ///
-  /// "lost_s" of a view is the time from the end of the previous view to its start, in seconds.
-  /// "at_s" counts from the creation of this object, in seconds.
+  /// "at_s" counts from the creation of this object, in seconds. For a join it is the time at which
+  /// the view before ended.
   void write_to(Json& summary) const;
   /// Returns the keys of write_to() as a separate object.
   Json events() const {

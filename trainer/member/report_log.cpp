@@ -14,8 +14,8 @@ void ReportLog::drop_oldest() {
   entries_.pop_front();
 }
 
-/// A worker reports the test after `step` between `step` and the next step. So the coordinator may
-/// not have this test yet.
+/// Keeps the test after `step`. The worker reports this test later than the step, so the
+/// coordinator may have recorded the step but not yet the test.
 void ReportLog::acknowledge(int64_t step) {
   const MutexLock lock(mutex_);
   while (!entries_.empty() && entries_.front().step + (entries_.front().is_test ? 1 : 0) <= step)

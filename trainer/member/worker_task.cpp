@@ -213,8 +213,8 @@ void WorkerTask::keep_last_step() {
   if (!began_ || !node_failure_) return;
   exit_watchdog_.arm(LastStepSaver::kGracePeriod, "its last complete step could not be copied");
   wait_for_posts(session_);
-  // Includes reports of later steps: another worker may have completed a step that this worker has
-  // only computed.
+  // The reports of steps after stopped_step_ are also stored. Another worker may have completed
+  // such a step, and the run may resume after it. Its metrics need the reports of all workers.
   last_step_.keep(*training_, job_, stopped_step_, *node_failure_, reports_.messages(INT64_MAX));
 }
 

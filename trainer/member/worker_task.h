@@ -44,7 +44,8 @@ class WorkerTask {
   void leave_view(const comm::NodeFailure& node_failure);
   /// The job has failed. `alone`: the coordinator has failed too.
   void end_after(const comm::NodeFailure& node_failure, bool alone);
-  /// The coordinator requests a survivor's last complete step.
+  /// The job has failed, and the coordinator requests the checkpoint of `step`, the last step that
+  /// this worker has completed. Sends the checkpoint, or reports why it cannot be sent.
   void save(int64_t step);
   void dismissed();
   void over(MemberEnd end);

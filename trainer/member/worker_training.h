@@ -50,8 +50,7 @@ class WorkerTraining final : public RunSink {
   /// arrive like initial values. Throws ConfigError, RunError.
   void go_on(const PublishedPlan& published);
 
-  // After a failure that ends the job.
-  /// Stops computing: reverts to the last complete step, and returns its number.
+  /// After a failure that ends the job: reverts to the last complete step, and returns its number.
   int64_t stop_computing();
   /// Sends a checkpoint. Worker 0 sends the periodic checkpoints, and those for joiners. After a
   /// failure the coordinator may request one from any worker. Throws JobFailed if the checkpoint is

@@ -65,7 +65,7 @@ class TraceCollection {
     comm::NodeId node;
     TraceRecorder::Span span;
   };
-  /// The spans of one note, which are from one thread.
+  /// The spans of one TraceNote. They are from one thread.
   struct Thread {
     comm::NodeId node;
     std::vector<TraceRecorder::LabelText> labels;

@@ -13,7 +13,7 @@ RunTensors weights_of(net::Net& net);
 
 /// As weights_of(), with the optimizer's EMA among the weights, and with the optimizer state.
 RunTensors tensors_of(net::Net& net, Optimizer& optimizer);
-/// As above, with memory for sums in flight. `sums` must outlive the result too.
+/// As above, with memory for sums in flight. `net`, `optimizer` and `sums` must outlive the result.
 RunTensors tensors_of(net::Net& net, Optimizer& optimizer, SumsInFlight& sums);
 
 /// Throws RunError if a weight or a sum in flight has a non-finite value. The message names the
