@@ -14,8 +14,8 @@ namespace {
 constexpr size_t kMaxAddressBytes = 300, kMaxFacts = 16, kMaxFactBytes = 1024;
 /// The most bytes of a fact in a message.
 constexpr size_t kMaxFactShown = 100;
-/// The most connections of authenticated nodes that have not requested to join. Each node must send
-/// its request within CoordinatorOptions::timeout.
+/// The most connections of authenticated nodes that have not requested to join. If another node
+/// connects, the oldest of these connections is refused.
 constexpr size_t kMaxPendingJoins = 256;
 
 std::string shown_fact(const std::string& value) { return shortened(value, kMaxFactShown); }

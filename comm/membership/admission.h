@@ -11,14 +11,15 @@ namespace poseidon::comm {
 
 class Joiners;
 
-/// Describes the first difference between the facts: "threads is 4, expected 2". A fact may also be
-/// missing or not expected. Returns "" if all are equal.
+/// Returns the first difference between two lists of facts as text: "threads is 4, expected 2". A
+/// missing or unexpected fact is also a difference. Returns "" if all facts are equal.
 std::string difference(const std::vector<Fact>& expected, const std::vector<Fact>& got);
 
 /// The admission of nodes: from an open connection to a member with a rank.
 class Admission {
  public:
-  /// Both must outlive this object. `joiners` handles nodes that arrive after the job has begun.
+  /// Both must outlive this object. `joiners` handles nodes that arrive when the job no longer
+  /// gathers members.
   Admission(CoordinatedJob& job, Joiners& joiners) : job_(job), joiners_(joiners) {}
 
   /// Starts to admit members.
@@ -28,14 +29,16 @@ class Admission {
   /// longer gathers members, admits the node as a joiner instead. Ignores a connection that is not
   /// open, or whose node has been admitted.
   void join(ConnectionId connection, const Join& join);
-  /// Refuses the node of an open connection that belongs to no member.
+  /// Refuses the node of an open connection. The node must be neither a member nor a joiner.
   void refuse(ConnectionId connection, const std::string& why);
-  /// Called when the connection has ended.
+  /// Forgets a connection that has ended, or whose node is silent.
   void forget(ConnectionId connection) { pending_joins_.erase(connection); }
-  /// Refuses all nodes that have not requested to join within CoordinatorOptions::timeout.
+  /// Refuses all nodes that have not requested to join within CoordinatorOptions::timeout after
+  /// they connected.
   void watch();
-  /// If CoordinatorOptions::gather has passed and enough members have joined, starts the
-  /// preparation without the missing members. Returns whether the preparation was started.
+  /// If the job has gathered members for CoordinatorOptions::gather and enough members have joined,
+  /// renumbers them and enters kPreparing. Returns whether it did so. The caller then starts the
+  /// preparation.
   bool begins_without_missing();
   /// Refuses all nodes that have not requested to join, because the job has ended.
   void close();
@@ -43,7 +46,8 @@ class Admission {
   /// The numbers of members that have not joined yet: "2 workers and 1 server"; "" if all have
   /// joined.
   std::string missing() const;
-  /// The first member that has not joined; nullopt: all have joined.
+  /// A member that has not joined: the lowest missing worker, else the lowest missing server.
+  /// nullopt: all have joined.
   std::optional<NodeId> first_missing() const;
 
  private:

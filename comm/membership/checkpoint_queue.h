@@ -19,7 +19,7 @@ inline bool survivors_are_valid(const NodeFailure& failure) {
 /// A checkpoint to which a job can return.
 struct SavedStep {
   int64_t step = 0;
-  int64_t in_flight = 0;  ///< steps whose sums the checkpoint holds, not applied yet
+  int64_t in_flight = 0;  ///< number of steps whose sums it holds and whose updates are pending
 };
 
 /// The checkpoints of a job on the coordinator, from complete reception until they are written.
@@ -35,24 +35,25 @@ class CheckpointQueue {
     int64_t in_flight = 0;        ///< as in SavedStep
     std::function<void()> write;  ///< throws RunError if it fails
   };
-  /// Called for each written checkpoint. The worker that sent the checkpoint waits for this call.
+  /// Called for each received checkpoint when its step is saved. The sender, `worker`, waits until
+  /// then.
   using Written = std::function<void(uint16_t worker, int64_t step)>;
 
   explicit CheckpointQueue(Written written) : written_(std::move(written)) {}
 
-  /// The run continues from the checkpoint `saved`. If checkpoints of later steps were written,
+  /// Sets the checkpoint from which the run continues. If checkpoints of later steps were written,
   /// they will be written again.
   void begin_from(const SavedStep& saved);
 
   // take(), agreed() and trust_survivors() also write all checkpoints that may now be written. They
   // throw RunError if a write fails. After a failed write, the queue writes nothing more.
-  /// Adds a received checkpoint. If its step is already saved, it counts as written, because a
-  /// second worker may hold the same in-memory checkpoint.
+  /// Adds a received checkpoint. If its step or a later one is already saved, only calls Written:
+  /// another worker may have sent the same in-memory checkpoint.
   void take(int64_t step, Arrival arrival);
-  /// The job reverts to `step`. Drops received checkpoints that wait for agreement, because workers
-  /// will send them again. Later steps need a new agreement.
+  /// Called when the job reverts to `step`. Drops all checkpoints that are not written yet, because
+  /// workers will send them again. Also drops the agreed digests of later steps.
   void revert_to(int64_t step);
-  /// All workers have this digest after `step` steps.
+  /// Records that all workers have this digest after `step` steps.
   void agreed(int64_t step, std::vector<int64_t> digest);
   /// From now on checkpoints are written without the agreement of other workers.
   void trust_survivors();
@@ -61,13 +62,14 @@ class CheckpointQueue {
   /// Step 0: there is none. Nothing is written until release() has been called as often as hold(),
   /// so this checkpoint stays the last one.
   SavedStep hold();
-  /// The job has returned to the checkpoint of hold().
+  /// Ends one hold(). Called when the job has returned to the checkpoint that hold() returned.
   void release();
 
   /// The step of the last written checkpoint, or of the one from which the run began. Any thread
   /// may call this.
   int64_t saved_step() const { return saved_step_; }
-  /// Whether a checkpoint of `step` is still useful. Any thread may call this.
+  /// Whether the queue would still write a checkpoint of `step`: no later one is saved, and no
+  /// write has failed. Any thread may call this.
   bool wants(int64_t step) const { return !failed_ && step > saved_step_; }
 
  private:

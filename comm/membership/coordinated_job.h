@@ -26,7 +26,8 @@ struct CoordinatorOptions {
   /// After this time the job begins without the missing members, if `min_workers` workers and a
   /// server have joined. 0: the job waits for all members. Requires staleness 0.
   Time gather{0};
-  /// Whether another node may replace a member that fails before the job begins.
+  /// Whether another node may replace a member that fails before the links are measured and the
+  /// plan is made.
   bool replaces_members = true;
   /// Whether the job continues without a member that fails after the first step has begun, if at
   /// least `min_workers` workers remain.
@@ -81,8 +82,9 @@ class CoordinatedJob {
   /// The number of the current view, which all frames carry.
   uint32_t view() const { return control.view(); }
   /// Starts the next view. The remaining members become its members, renumbered without a gap. The
-  /// prepared joiners have the following ranks, and are returned in this order. Discards the
-  /// members' reports of the old view.
+  /// prepared joiners become members with the next ranks. Returns these joiners in order of rank.
+  /// Discards the members' reports of the old view. `step`: the number of steps done before the
+  /// view.
   std::vector<Joiner> begin_next_view(int64_t step);
   /// The ranks of the present members, in ascending order.
   Survivors survivors() const;
@@ -94,14 +96,15 @@ class CoordinatedJob {
   void record_progress(MemberRecord& member) const { member.progress_at = now(); }
   /// Closes the connection, and expects no more heartbeats from it.
   void disconnect(ConnectionId connection);
-  /// Informs a node that the job has admitted it.
+  /// Sends a Welcome with the job's data to an admitted node, and this coordinator's MtuCheck
+  /// proof.
   void welcome(ConnectionId connection, NodeId node) const;
   /// Returns an id for a joiner of this role. No member and no other joiner of the role has this
   /// id.
   uint16_t assign_id(Role role);
   /// Refuses all joiners, because the job has ended.
   void refuse_joiners();
-  /// Why another node cannot use this address; "" if the address is free.
+  /// Returns the reason if a member or joiner already has this address; "" if the address is free.
   std::string owner_of(const std::string& address) const;
   /// Returns `why`, the reason for the failure of a node without progress since `since`. Adds that
   /// only small messages pass, if half of the timeout has passed since then and the node's MtuCheck

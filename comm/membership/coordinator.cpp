@@ -11,8 +11,8 @@ constexpr uint64_t kMaxPendingJoinBytes = uint64_t{64} << 10;
 /// The most bytes shown of an error about an unreadable message.
 constexpr size_t kMaxShown = 300;
 
-/// How long other members may still report what they awaited from a member after its connection
-/// broke.
+/// How long other members may still report, after a member's connection broke, which data they
+/// awaited from this member.
 Time grace_of(const CoordinatedJob& job) { return job.options.timeout / 10; }
 
 void take_progress(CoordinatedJob& job, MemberRecord& member, const Note& note) {
@@ -153,7 +153,7 @@ void Coordinator::handle_silence(ConnectionId connection) {
                               Failed{job_.failure_of(*member, NodeFailure::Kind::kPeer, why)});
   job_.transport.close(connection);
   // Other members may have received the last heartbeat of this member up to one heartbeat interval
-  // later.
+  // later. So they also notice its silence later.
   if (member != nullptr) failure_detector_.node_failed(*member, why, 2 * job_.options.timeout / 5);
 }
 

@@ -20,8 +20,9 @@ namespace poseidon::comm {
 /// The coordinator of a job. It gathers members, assigns ranks, publishes the plan, starts the job
 /// and compares digests. It decides which nodes have failed. After a failure it reconfigures the
 /// job, or requests the checkpoint of the last complete step. It admits joiners, and dismisses all
-/// members at the end. It is a state machine; all calls are made in one thread. Each component does
-/// one of these tasks. The coordinator passes each message to the component that handles it.
+/// members at the end. Components such as Admission do the work. The coordinator passes each
+/// message to the component that handles it. It is a state machine; all calls are made in one
+/// thread.
 class Coordinator final : public Machine {
  public:
   using State = CoordinatorState;
@@ -31,13 +32,14 @@ class Coordinator final : public Machine {
   Coordinator(const Options& options, Transport& transport, const CoordinatorHost& host);
 
   void begin() override;
-  /// Ends the job after a step that all workers can reach, for example after a signal. Before the
-  /// first step the job fails instead.
+  /// Ends the job early, for example after a signal. The job ends after a step that all workers can
+  /// reach. Before the first step, the job fails instead.
   void halt();
-  /// The host has received the checkpoint that JobPlanner::fetch_memory_checkpoint() requested.
+  /// Reports that the host has received the checkpoint that JobPlanner::fetch_memory_checkpoint()
+  /// requested.
   void fetched() { preparation_.fetched(); }
-  /// The host has read the checkpoint of `step`, as JobPlanner::restore() requested. Step 0: no
-  /// checkpoint is intact.
+  /// Reports that the host has read the checkpoint of `step`, as JobPlanner::restore() requested.
+  /// Step 0: no checkpoint is intact.
   void restored(int64_t step) { reconfiguration_.restored(step); }
   /// Sends a note to a worker.
   void note(uint16_t worker, const Note& note);
@@ -51,7 +53,7 @@ class Coordinator final : public Machine {
   /// member.
   void report_absent(NodeId node, const std::string& why);
   /// Reports that a member of `view` has sent an unreadable message. Only this member counts as
-  /// failed.
+  /// failed. Ignores the report if the view has ended.
   void report_unreadable(NodeId node, uint32_t view, const std::string& why);
 
   State state() const { return job_.state(); }
@@ -62,8 +64,8 @@ class Coordinator final : public Machine {
   /// joined.
   std::string missing() const { return admission_.missing(); }
 
-  /// The limit is lower for a node that is not admitted, because any node with the secret can
-  /// connect.
+  /// The limit is lower for a node that is neither member nor joiner, because any node with the
+  /// secret can connect.
   uint64_t max_control_bytes(ConnectionId from) const override;
   void opened(ConnectionId connection, const PeerIdentity& peer) override;
   std::span<std::byte> destination(ConnectionId from, const FrameHeader& header) override;

@@ -14,12 +14,13 @@ namespace poseidon::comm {
 /// How a job ended.
 struct Outcome {
   bool finished = false;
-  NodeFailure failure;                ///< why it ended, unless finished
-  std::optional<int64_t> saved_step;  ///< after a failure: the step of the received checkpoint
+  NodeFailure failure;  ///< why it ended, unless finished
+  std::optional<int64_t>
+      saved_step;  ///< step of the checkpoint that a survivor sent after a failure
 };
 
-/// The members that continue after a failure, or that begin without the missing members: their
-/// previous ranks, in ascending order.
+/// The members that continue in the next view, or with which the job begins. The ranks are those
+/// before the change, in ascending order.
 struct Survivors {
   std::vector<uint16_t> workers, servers;
 };
@@ -38,14 +39,14 @@ class JobPlanner {
   /// Receives the rate of the slowest link, rounded, and the largest processor time per byte of all
   /// workers. `one_host`: all workers share a host, so the link is not a network.
   virtual void measured_link(const LinkRate& /*rate*/, bool /*one_host*/) {}
-  /// All members are prepared. If a worker has a later in-memory checkpoint of this run than the
-  /// coordinator, requests it and returns the worker's rank. The host calls Coordinator::fetched()
-  /// when the checkpoint has arrived.
+  /// Called when all members are prepared. If a worker has a later in-memory checkpoint of this run
+  /// than the coordinator, requests it and returns the worker's rank; otherwise returns nullopt.
+  /// The host calls Coordinator::fetched() when the checkpoint has arrived.
   virtual std::optional<uint16_t> fetch_memory_checkpoint() { return std::nullopt; }
-  /// The worker has not sent the requested checkpoint in time. fetch_memory_checkpoint() must not
-  /// return this worker again.
+  /// Called if the worker has not sent the requested checkpoint in time. fetch_memory_checkpoint()
+  /// must not return this worker again.
   virtual void give_up_memory_checkpoint(uint16_t /*worker*/) {}
-  /// The job is about to begin without some members. The ranks of the present members now count
+  /// Called before the job begins without some members. The ranks of the present members now count
   /// from 0 in this order.
   virtual void renumbered(const Survivors&) {}
   /// Returns the plan to publish. If no plan is possible, returns nullopt and reports an error,
@@ -57,8 +58,8 @@ class JobPlanner {
   /// Why this node cannot join the job, although its facts equal the members'; "" if it can.
   virtual std::string objection(const Joiner&) { return ""; }
   /// Returns the plan of the next view, or nullopt, like plan(). The survivors continue after
-  /// `step` steps with ranks from 0 on, and have the values of this step. The joiners have the next
-  /// ranks, and lack the values.
+  /// `step` steps with ranks from 0 on. They have the values of this step, unless restore() has
+  /// read a checkpoint. The joiners have the next ranks, and lack the values.
   virtual std::optional<Json> plan_next_view(const Survivors&,
                                              const std::vector<Joiner>& /*joined*/,
                                              int64_t /*step*/) {

@@ -36,7 +36,7 @@ class CoordinatorLink {
   void digest(const Digest& digest) { send_message(digest); }
   /// Reports the activity of the compute thread.
   void progress(const Progress& progress) { send_message(progress); }
-  /// The worker waits after `step` steps, and has made all updates of these steps.
+  /// Reports that the worker waits after `step` steps and has made all updates of these steps.
   void paused(int64_t step) { send_message(Paused{step}); }
   /// Reports that the member has left the view, because the job reconfigures. `step` is the last
   /// complete step, `least` the earliest step to which a worker can revert.
@@ -44,7 +44,7 @@ class CoordinatorLink {
   /// Reports that the member has stopped, because the job has failed. `step` is the last complete
   /// step.
   void stopped(int64_t step) { send_message(Stopped{step}); }
-  /// All tensors of the requested checkpoint have been sent.
+  /// Reports that all tensors of the requested checkpoint have been sent.
   void saved(int64_t step) { send_message_after_bulk(Saved{step}); }
   void cannot_save(const std::string& why) { send_message_after_bulk(CannotSave{why}); }
   /// Proves to the coordinator that large messages pass.

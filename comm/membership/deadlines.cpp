@@ -13,8 +13,9 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr Time kMinBeforeWarning = 60s;
-/// Limit on the time until survivors have stopped, because they have no other task. A shorter
-/// timeout replaces it. Four steps replace it if they take longer.
+/// Limit on the time until survivors have stopped, or send the next tensor of a checkpoint. It is
+/// short, because survivors have no other task. CoordinatorOptions::timeout replaces it if shorter.
+/// The time of four steps replaces both if longer.
 constexpr Time kMaxForSurvivors = 5s;
 /// Limit on the time until all workers have reported their link rate, in addition to the timeout.
 /// The measurement takes seconds, except on extremely slow links.
@@ -30,7 +31,7 @@ constexpr int kTransferTimeFactor = 4;
 
 }  // namespace
 
-/// How long the state may last without a sign of progress from the awaited member.
+/// How long the current state may last, counted from quiet_since().
 Time Deadlines::limit() const {
   if (mutated(Mutation::kNoDeadline)) return Time::max();
   switch (job_.state()) {
@@ -133,7 +134,8 @@ bool Deadlines::watch_slowest() {
   return false;
 }
 
-/// Warns after a long silence, and again after each further period of the same length.
+/// Warns if the member has made no progress for long, and again after each further period of the
+/// same length.
 void Deadlines::warn(const MemberRecord& member, Time quiet) {
   const Time after = std::max(kMinBeforeWarning, 10 * job_.step_timer.median_step());
   const Time warned = job_.now() - std::max(warned_at_, job_.entered_at());

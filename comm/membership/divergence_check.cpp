@@ -56,7 +56,8 @@ void DivergenceCheck::refuse_too_many(const MemberRecord& member, const Digest& 
         text("expected digests of at most ", kMaxDigests, " incomplete steps, got more"));
 }
 
-/// The values of the majority are correct. Without a majority, the diverged workers are unknown.
+/// Whether all digests are equal. If not, declares the diverged workers as failed. The values of
+/// the majority count as correct. Without a majority, the diverged workers are unknown.
 bool DivergenceCheck::are_equal(int64_t step, int64_t turn, const Digests& digests) {
   const std::optional<Divergence> divergence =
       find_divergence(digests, step, [&](size_t index) { return tensor_name(turn, index); });

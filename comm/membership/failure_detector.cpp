@@ -29,7 +29,7 @@ void FailureDetector::node_failed(const MemberRecord& member, const std::string&
   await_replacement(failure);
 }
 
-/// Another node may replace a member that fails before there is a plan. A member that fails
+/// Returns to kGathering, so that another node can replace the member. A member that fails
 /// kMaxAttempts times ends the job. While the job gathers members, a failure counts only if large
 /// messages did not pass.
 void FailureDetector::await_replacement(NodeFailure failure) {
@@ -70,9 +70,10 @@ void FailureDetector::receive_report(const MemberRecord& by, const NodeFailure& 
   if (job_.state() < CoordinatorState::kReconfiguring) collect(by, report);
 }
 
-/// If the coordinator has detected a failure, one report that names the awaited item is enough. The
-/// coordinator detects the failure of a further reported node itself. All nodes receive heartbeats
-/// at the same rate, so the coordinator needs no more time than the members.
+/// Adds a report about another member. If the coordinator has detected a failure, it waits for no
+/// further report once one names the awaited item. If further nodes have failed, the coordinator
+/// detects this itself. It needs no more time than the members, because all nodes receive
+/// heartbeats at the same rate.
 void FailureDetector::collect(const MemberRecord& by, const NodeFailure& report) {
   if (!has_failed(report.who) && !job_.members.contains(report.who)) return;
   suspicion_.add(by.node, report, by.address);
@@ -83,7 +84,8 @@ void FailureDetector::collect(const MemberRecord& by, const NodeFailure& report)
     resolve();
 }
 
-/// If already in kSuspecting, keeps the earlier deadline.
+/// Collects reports until `until`, in kSuspecting. If already in kSuspecting, keeps the earlier
+/// deadline.
 void FailureDetector::collect_until(Time until) {
   if (job_.state() == CoordinatorState::kSuspecting) {
     until_ = std::min(until_, until);
@@ -98,9 +100,9 @@ bool FailureDetector::has_failed(NodeId node) const {
   return std::ranges::find(detected_failures_, node, &NodeFailure::who) != detected_failures_.end();
 }
 
-/// If the coordinator has detected a failure, the reports about other nodes are dropped, because
-/// this failure may explain them. If it does not explain them, the members report again in the next
-/// view.
+/// Ends the collection of reports, and decides which nodes have failed. If the coordinator has
+/// detected a failure, drops the reports about other nodes, because this failure may explain them.
+/// If it does not explain them, the members report again in the next view.
 void FailureDetector::resolve() {
   std::vector<NodeFailure> failures = std::exchange(detected_failures_, {});
   const Suspicion suspicion = std::exchange(suspicion_, {});
@@ -134,8 +136,8 @@ void FailureDetector::fail(NodeFailure failure) {
   job_shutdown_.fail(failure);
 }
 
-/// A failure that names no step, or comes before the first step, gets the step that the coordinator
-/// knows.
+/// Reconfigures the job without the failed nodes if possible; otherwise the job fails. A failure
+/// that names no step, or comes before the first step, gets the step that the coordinator knows.
 void FailureDetector::reconfigure_or_fail(std::vector<NodeFailure> failures) {
   for (NodeFailure& failure : failures)
     if (failure.step == 0 || !job_.has_begun()) failure.step = job_.step_under_way();

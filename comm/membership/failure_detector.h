@@ -22,16 +22,16 @@ class FailureDetector {
   FailureDetector(CoordinatedJob& job, Reconfiguration& reconfiguration, JobShutdown& job_shutdown)
       : job_(job), reconfiguration_(reconfiguration), job_shutdown_(job_shutdown) {}
 
-  /// The coordinator has detected that `member` has failed. `grace`: how long other members may
-  /// still report what they awaited from it.
+  /// Handles the failure of `member`, which the coordinator has detected. `grace`: how long other
+  /// members may still report what they awaited from it.
   void node_failed(const MemberRecord& member, const std::string& why, Time grace);
-  /// The member `by` reports a failure.
+  /// Handles the report of a failure by the member `by`.
   void receive_report(const MemberRecord& by, const NodeFailure& report);
   /// Reconfigures the job without the failed nodes if the job can continue. Otherwise the job
   /// fails.
   void declare_failed(std::vector<NodeFailure> failures);
   void declare_failed(const NodeFailure& failure) { declare_failed(std::vector{failure}); }
-  /// Called when the time for reports has passed.
+  /// Decides by the collected reports. Called when the time for reports has passed.
   void expire() { resolve(); }
 
   /// How long reports are collected.

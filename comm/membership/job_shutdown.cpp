@@ -58,9 +58,10 @@ void JobShutdown::stopped(MemberRecord& member, int64_t step) {
   save_when_all_stopped();
 }
 
-/// Requests a checkpoint from the survivor that has completed the most steps. If there are several,
-/// the lowest rank is asked. Requests none if the job was about to return to a checkpoint, because
-/// then no survivor has a valid state.
+/// When all survivors have stopped, requests a checkpoint from the worker that has completed the
+/// most steps; among equals, the lowest rank. Ends the job without a checkpoint if no worker can
+/// send a useful one. This includes a job that was about to return to a checkpoint: then no
+/// survivor has a valid state.
 void JobShutdown::save_when_all_stopped() {
   if (job_.state() != CoordinatorState::kFailing) return;
   const MemberRecord* best = nullptr;
@@ -92,6 +93,8 @@ void JobShutdown::ask_next_best() {
   job_.enter(CoordinatorState::kFailing);
   save_when_all_stopped();
 }
+
+// ---- in both cases
 
 /// The job reports only its first failure, and none if its results are complete. For a node that
 /// fails now, the coordinator only stops waiting.

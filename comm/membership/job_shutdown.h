@@ -8,23 +8,25 @@
 namespace poseidon::comm {
 
 /// The end of a job. When all workers are done, the servers report. After a failure the survivors
-/// stop computing. The survivor that has completed the most steps sends its checkpoint.
+/// stop computing. The surviving worker that has completed the most steps sends its checkpoint.
 class JobShutdown {
  public:
   /// Both must outlive this object.
   JobShutdown(CoordinatedJob& job, Admission& admission) : job_(job), admission_(admission) {}
 
-  /// A member has completed its work after `step` steps.
+  /// Records that a member has completed its work after `step` steps. Ends the job when all members
+  /// have.
   void finished(MemberRecord& member, int64_t step);
-  /// The job fails because of `failure`.
+  /// Starts to end the job because of `failure`. Informs the members, which stop computing.
   void fail(const NodeFailure& failure);
-  /// A survivor has stopped computing after `step` complete steps.
+  /// Records that a survivor has stopped computing after `step` complete steps. When all have
+  /// stopped, requests a checkpoint.
   void stopped(MemberRecord& member, int64_t step);
-  /// The survivor has sent the requested checkpoint.
+  /// Ends the job, because the survivor has sent the requested checkpoint.
   void saved(const MemberRecord& member, int64_t step);
-  /// The survivor cannot send the requested checkpoint.
+  /// Requests the checkpoint of another survivor, because this one cannot send it.
   void cannot_save(MemberRecord& member, const std::string& why);
-  /// A member has failed while the job ends. The coordinator no longer waits for this member.
+  /// Removes a member that has failed while the job ends. The coordinator no longer waits for it.
   void node_failed(NodeId node);
   /// Disconnects a member that is too slow. The shutdown continues without it.
   void give_up(NodeId node, const std::string& why);

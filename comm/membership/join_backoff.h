@@ -16,7 +16,7 @@ class JoinBackoff {
   /// Records a failure, and returns the number of failures in a row. `wait`: how long nodes are
   /// refused after the first failure.
   int note(const std::string& from, const std::string& why, Time now, Time wait);
-  /// A node with the key `from` has become a working member.
+  /// Forgets the failures of `from`, because a node with this key has become a working member.
   void forget(const std::string& from) { failures_.erase(from); }
   /// Why a node with the key `from` is refused now; "" if it may join.
   std::string objection(const std::string& from, Time now) const;

@@ -16,7 +16,7 @@ class JoinProtocol {
   void begin();
   /// Connects to the coordinator if an attempt is due.
   void wake();
-  /// The coordinator has answered; `peer` is its proved identity.
+  /// Requests admission from the coordinator, which has answered. `peer` is its proved identity.
   void found(const PeerIdentity& peer);
   /// Whether `peer` is the coordinator of the job that this node must not join again.
   bool avoids(const PeerIdentity& peer) const {
@@ -25,7 +25,8 @@ class JoinProtocol {
   /// Called if a coordinator for which avoids() is true has answered. Closes the connection and
   /// tries again later, because another job may follow at that address.
   void stay_away();
-  /// An attempt has failed: the coordinator cannot be reached, or is silent.
+  /// Handles a failed attempt: the coordinator cannot be reached, or is silent. Tries again later,
+  /// unless JoiningOptions::join_timeout has passed.
   void missed(const std::string& why);
   void welcomed(const Welcome& welcome);
   void refused(const std::string& why);

@@ -16,7 +16,7 @@ constexpr size_t kMaxNotes = 16;
 
 }  // namespace
 
-// ---- until the joiner is prepared
+// ---- joiners until the next view
 
 std::string Joiners::objection(Role role, const std::string& address) const {
   const uint16_t most = job_.options.max_members(role);
@@ -111,7 +111,7 @@ void Joiners::watch() {
   pause_when_due();
 }
 
-// ---- into the next view
+// ---- the pause before the next view
 
 /// Each pause costs the members time, so nodes that arrive at about the same time join in one
 /// pause.

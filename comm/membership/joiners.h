@@ -22,13 +22,14 @@ class Joiners {
   void welcome(ConnectionId connection, const Join& join);
   /// Processes a message if it comes from a joiner.
   void take(ConnectionId from, const ControlMessage& message);
-  /// The connection has ended.
+  /// Removes the joiner whose connection has ended or is silent, if there is one.
   void node_failed(ConnectionId connection, const std::string& why);
-  /// The MtuCheck proof of the node has arrived.
+  /// Records that the MtuCheck proof of a joiner has arrived. Ignores other nodes.
   void proof_arrived(ConnectionId from);
   /// Refuses a joiner.
   void refuse(ConnectionId connection, const std::string& why);
-  /// A worker waits after `step` complete steps.
+  /// Records that a worker waits after `step` complete steps. When all workers wait, starts the
+  /// reconfiguration.
   void paused(MemberRecord& member, int64_t step);
   /// Refuses joiners that make no progress. Pauses the workers when all joiners are prepared, or
   /// when a prepared joiner has waited for CoordinatorOptions::timeout.

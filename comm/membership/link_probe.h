@@ -17,7 +17,8 @@
 namespace poseidon::comm {
 
 /// Returns, by rank, the worker to which each worker sends. Each worker receives from exactly one
-/// worker, on another host if possible. `hosts` are the hosts of the workers, at least two workers.
+/// worker, on another host if possible. `hosts`: the host of each worker, by rank; at least two
+/// workers.
 std::vector<uint16_t> probe_ring(const std::vector<std::string>& hosts);
 
 /// Rounds to two significant digits, because measurements vary from run to run and plans should
@@ -37,7 +38,7 @@ class LinkProbe {
     uint64_t window_bytes = uint64_t{4} << 20;  ///< the most bytes in flight
     Time most_warm_up = std::chrono::seconds(1), most = std::chrono::seconds(2);
   };
-  /// Called once with the rate of the payload received.
+  /// Called once with the result.
   using Done = std::function<void(const LinkRate&)>;
 
   /// `outlet` must outlive this object.
@@ -63,7 +64,7 @@ class LinkProbe {
   uint64_t left_to_send_;
   std::vector<std::byte> incoming_;
   std::array<std::byte, 8> echo_{};
-  uint64_t counted_ = 0;               ///< bytes since `since_`
+  uint64_t counted_ = 0;               ///< bytes received in the warm-up, or after it
   std::optional<Time> first_, since_;  ///< arrival of the first frame; end of the warm-up
   Time processor_time_{0};             ///< used until the end of the warm-up
   bool reported_ = false;

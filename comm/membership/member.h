@@ -14,8 +14,8 @@ namespace poseidon::comm {
 
 /// The membership of a worker or server in a job. A PayloadReceiver receives the tensors.
 /// JoinProtocol joins the job, MemberSetup connects to the peers, and MemberShutdown handles the
-/// end of the job. This class monitors the connections, and passes each message to one of the
-/// three. It is a state machine; all calls are made in one thread.
+/// end of the job. This class monitors the connections, and passes each message to one of them or
+/// to the host. It is a state machine; all calls are made in one thread.
 class Member final : public Machine {
  public:
   using Options = JoiningOptions;
@@ -33,13 +33,13 @@ class Member final : public Machine {
   /// Reports that all steps are done. From now on the member needs only the coordinator, not its
   /// peers.
   void finished(int64_t step) { shutdown_.finished(step); }
-  /// Reports a local error. The job fails. Only if this node is a joiner before its first step, the
-  /// job may continue without it.
+  /// Reports a local error. The job fails, unless this node is a joiner before its first step. Then
+  /// the job may continue without it.
   void report_error(const std::string& why) { shutdown_.report_error(why); }
   /// Ends without a message, because no node is left to receive one.
   void leave() { me_.end(); }
   /// Ends this node on request. It ends at once if there is no plan yet. Otherwise the job
-  /// continues without it, or fails.
+  /// continues without it, or fails. Does nothing after finished().
   void leave(const std::string& why) { shutdown_.leave(why); }
 
   uint16_t rank() const { return me_.rank(); }

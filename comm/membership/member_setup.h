@@ -18,20 +18,22 @@ class MemberSetup {
   /// Both must outlive this object.
   MemberSetup(Membership& me, MemberShutdown& shutdown) : me_(me), shutdown_(shutdown) {}
 
-  /// The host has opened the job.
+  /// Reports to the coordinator that the host has opened the job.
   void prepared(const std::vector<Fact>& facts);
   /// Connects to the workers `order.to` and `order.from`, which may be the same worker. The
   /// connections stay open after the measurement.
   void measure(const Measure& order);
-  /// All workers are connected to their partners of the measurement. Starts the measurement.
+  /// Starts the measurement. All workers are connected to their partners.
   void probe();
   void apply_plan(const Planned& planned);
-  /// The host has initial values, with this digest. `meets_workers`: whether the plan moves factors
-  /// between workers.
+  /// Records that the host has initial values, with this digest. When all peers are connected,
+  /// reports to the coordinator that this member is ready. `meets_workers`: whether the plan moves
+  /// factors between workers.
   void ready(const std::vector<int64_t>& digest, bool meets_workers);
-  /// A connection to a peer is open.
+  /// Called when a connection to a peer is open. Reports to the coordinator if this was the last
+  /// missing one.
   void connected();
-  /// The MtuCheck proof of the node `from` has arrived.
+  /// Records that the MtuCheck proof of the node `from` has arrived.
   void proof_arrived(NodeId from);
   /// Reports peers whose MtuCheck proof has not arrived in time.
   void wake();

@@ -11,28 +11,29 @@ class MemberShutdown {
  public:
   explicit MemberShutdown(Membership& me) : me_(me) {}
 
-  /// All steps are done. From now on the member needs only the coordinator, not its peers.
+  /// Reports that all steps are done. From now on the member needs only the coordinator, not its
+  /// peers.
   void finished(int64_t step);
-  /// This node suspects that a peer has failed.
+  /// Reports to the coordinator that a peer may have failed.
   void suspect(NodeId peer, const std::string& why);
   /// Reports a peer that is silent, or was never reached. Also reports all other peers that have
   /// not been reached. These reports show the coordinator whether this node itself is cut off.
   void report_missing(NodeId peer, const NodeFailure& failure);
   void coordinator_failed(const std::string& why);
-  /// Reports a local error. The job fails. Only if this node is a joiner before its first step, the
-  /// job may continue without it.
+  /// Reports a local error. The job fails, unless this node is a joiner before its first step. Then
+  /// the job may continue without it.
   void report_error(const std::string& why);
   /// Ends this node on request. It ends at once if there is no plan yet. Otherwise the job
-  /// continues without it, or fails.
+  /// continues without it, or fails. Does nothing after finished().
   void leave(const std::string& why);
-  /// The view has ended because of `failure`, and the job continues in the next view.
+  /// Leaves the view, which has ended because of `failure`. The job continues in the next view.
   void reconfigure(const NodeFailure& failure);
   /// Reports this node's own failure again, in the next view. The coordinator has begun that view
   /// since the first report, and ignores frames of the older view.
   void report_again();
-  /// The job has failed.
+  /// Stops the work of this node, because the job has failed.
   void fail(const NodeFailure& failure);
-  /// The job is over.
+  /// Ends the membership, and informs the host.
   void dismissed();
   /// If the coordinator has not decided within the timeout, handles the failure that this node
   /// reported as the failure of the job.

@@ -32,7 +32,7 @@ struct MemberRecord {
   bool cannot_save = false;        ///< it cannot send the checkpoint of step `stopped`
 
   bool is_worker() const { return node.role == Role::kWorker; }
-  /// The member continues in a new view after `first_step` steps. It is not ready yet.
+  /// Resets the record for a new view, which begins after `first_step` steps.
   void begin_view(int64_t first_step) {
     ready = finished = paused = false;
     digest.clear();

@@ -69,22 +69,22 @@ class Membership {
   /// Sets the view, its members, and this node's rank in it.
   void learn(int64_t view, const std::vector<RosterEntry>& roster);
 
-  /// Returns the coordinator, or a peer; nullopt for any other connection.
+  /// Returns the node of a connection: the coordinator or a peer. nullopt: any other connection.
   std::optional<NodeId> node_of(ConnectionId connection) const;
   /// Closes the connection, and expects no more heartbeats from it.
   void disconnect(ConnectionId connection);
   /// Makes a report that `node` failed in the current step. It names the item that this node awaits
   /// from the failed node.
   NodeFailure failure_of(NodeId node, const std::string& why) const;
-  /// A report that this node has never reached a peer.
+  /// Makes a report that this node has never reached a peer.
   NodeFailure unreached(NodeId node, const std::string& why) const;
-  /// Returns `failure` with a complete sentence as reason. Used if the coordinator sends no
-  /// decision.
+  /// Returns a failure of kind kUnreached with a complete sentence as reason, and any other failure
+  /// unchanged. Used if the coordinator sends no decision.
   NodeFailure decided(NodeFailure failure) const;
-  /// A connection to a node is open. Sends this node's MtuCheck proof, and awaits the proof of
-  /// `node`.
+  /// Called when the connection to `node` is open. Sends this node's MtuCheck proof, and awaits the
+  /// proof of `node`.
   void begin_mtu_check(ConnectionId connection, NodeId node);
-  /// A failure that this node itself causes.
+  /// Makes a failure that this node itself causes.
   NodeFailure own_failure(NodeFailure::Kind kind, const std::string& why) const;
   /// Ends the membership, and all connections.
   void end();

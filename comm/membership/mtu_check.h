@@ -24,13 +24,13 @@ class MtuCheck {
   /// Returns the destination of a proof's body; empty if the length is wrong.
   std::span<std::byte> destination(const FrameHeader& header);
 
-  /// The connection to `peer` is open.
+  /// Starts to wait for the proof of `peer`, whose connection is open.
   void begin(NodeId peer, Time now) { waiting_[peer] = now; }
-  /// The proof of `peer` has arrived.
+  /// Records that the proof of `peer` has arrived.
   void complete(NodeId peer) { waiting_.erase(peer); }
-  /// The connection to `peer` is closed.
+  /// Stops waiting for the proof of `peer`, whose connection is closed.
   void forget(NodeId peer) { waiting_.erase(peer); }
-  /// The connections to all nodes except the coordinator are closed.
+  /// Stops waiting for all proofs except that of the coordinator.
   void forget_peers();
   /// Whether the proof of a connected node is still missing.
   bool is_missing(NodeId peer) const { return waiting_.contains(peer); }

@@ -40,7 +40,7 @@ class Peers final : public Outlet {
   /// Returns the members that this node calls and has not reached, each with the reason of the last
   /// failure.
   std::map<NodeId, std::string> unreached_members() const;
-  /// A connection is open. If this node called, the call has succeeded.
+  /// Called when a connection is open. If this node made the call, ends the call.
   void answered(ConnectionId connection) { calls_.erase(connection); }
   /// Assigns an open connection to a node.
   void add(ConnectionId connection, NodeId node);
@@ -58,7 +58,8 @@ class Peers final : public Outlet {
   End ended(ConnectionId connection, const std::string& why = "");
 
   void send(NodeId to, const FrameHeader& header, Payload payload, Priority priority) override;
-  /// Forgets the members and their connections. Returns these connections; the caller closes them.
+  /// Forgets the members and their connections, including calls in progress. Returns these
+  /// connections; the caller closes them.
   std::vector<ConnectionId> leave();
   /// Closes all connections.
   void close();

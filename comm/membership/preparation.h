@@ -11,7 +11,7 @@
 namespace poseidon::comm {
 
 /// Prepares the first step when all members have joined: in-memory checkpoint, link measurement,
-/// plan, equal initial values. A later view starts with its plan.
+/// plan, equal initial values. The preparation of a later view starts with its plan.
 class Preparation {
  public:
   /// All arguments must outlive this object.
@@ -22,24 +22,24 @@ class Preparation {
         divergence_check_(divergence_check),
         halt_(halt) {}
 
-  /// All members have joined; some may be prepared already.
+  /// Starts the preparation with the present members. Some or all of them may be prepared already.
   void begin() { publish_when_prepared(); }
-  /// A member has opened job and data.
+  /// Records that a member has opened job and data.
   void prepared(MemberRecord& member, const std::vector<Fact>& facts);
-  /// The host has received the in-memory checkpoint of a worker.
+  /// Continues after the host has received the in-memory checkpoint of a worker.
   void fetched();
   /// Stops waiting for the in-memory checkpoint of `checkpoint_holder`, which has sent nothing for
   /// `quiet`. Requests the next best one, or continues without.
   void give_up_fetch(const MemberRecord& checkpoint_holder, Time quiet);
-  /// A worker is connected to its partners of the link measurement.
+  /// Records that a worker is connected to its partners of the link measurement.
   void met(MemberRecord& member);
-  /// A worker has measured its link.
+  /// Records the result of a worker's link measurement.
   void measured(MemberRecord& member, const LinkRate& rate);
   /// Publishes the plan of a view that has begun, in which `survivors` and `joined` continue after
   /// `step` steps.
   void publish_next_view(const Survivors& survivors, const std::vector<Joiner>& joined,
                          int64_t step);
-  /// A member is connected to its peers, and has initial values with this digest.
+  /// Records that a member is connected to its peers, and has initial values with this digest.
   void ready(MemberRecord& member, const std::vector<int64_t>& digest);
 
  private:

@@ -57,7 +57,7 @@ bool Reconfiguration::invalidates_others(const NodeFailure& failure) const {
   return failure.kind == NodeFailure::Kind::kDiverged && !lacks_values(failure.who);
 }
 
-/// Whether no member can continue with the current values.
+/// Whether, after this failure, no member can continue with its current values.
 bool Reconfiguration::loses_values(const NodeFailure& failure) const {
   if (invalidates_others(failure) && !mutated(Mutation::kSpoiltValues)) return true;
   return job_.host.planner.needs_checkpoint() && !mutated(Mutation::kNoRestore);
@@ -114,8 +114,8 @@ void Reconfiguration::leave_view(const NodeFailure& why) {
   continue_when_all_left();
 }
 
-/// If the node still runs, it receives the reason for its removal. A node that requested to leave
-/// then ends.
+/// Removes a failed node. If the node still runs, it receives the reason for its removal. A node
+/// that requested to leave then ends.
 void Reconfiguration::evict(const NodeFailure& failure) {
   const MemberRecord* failed_member = job_.members.find(failure.who);
   if (failed_member == nullptr) return;

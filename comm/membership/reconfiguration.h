@@ -38,12 +38,13 @@ class Reconfiguration {
   /// Starts to reconfigure the job, or adds further failures to a reconfiguration in progress. The
   /// members receive the first failure only.
   void begin(const std::vector<NodeFailure>& failures);
-  /// The job continues with joiners. All workers wait after the same step.
+  /// Starts the reconfiguration in which joiners become members. All workers wait after the same
+  /// step. `joined` names a joiner for the members and the observer.
   void admit_joiners(const NodeFailure& joined);
-  /// A survivor has left the view after `left.step` complete steps.
+  /// Records that a survivor has left the view after `left.step` complete steps.
   void left_view(MemberRecord& member, const LeftView& left);
-  /// The checkpoint of `step` has been read and is intact; 0: all members begin with their initial
-  /// values.
+  /// Continues after the checkpoint of `step` has been read and is intact. 0: all members begin
+  /// with their initial values.
   void restored(int64_t step);
   /// Removes a member. The steps that it has reported still limit the step of the next view. A
   /// failed joiner also counts in CoordinatedJob::join_backoff.
@@ -65,7 +66,7 @@ class Reconfiguration {
 
   CoordinatedJob& job_;
   const Publish publish_;
-  /// The smallest of the steps that failed workers have reported since the last view began.
+  /// The smallest step that failed workers have reported since the last view began.
   int64_t reported_ = std::numeric_limits<int64_t>::max();
   bool reading_ = false;                  ///< whether the checkpoint is being read
   std::optional<int64_t> restored_step_;  ///< the step of the checkpoint, once it has been read

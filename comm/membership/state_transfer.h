@@ -16,7 +16,7 @@ class StateTransfer {
  public:
   using Send = std::function<void(uint16_t to, const FrameHeader&, const Payload&)>;
 
-  /// A view begins in which `lacking` workers receive the values by state transfer. All workers
+  /// Begins a view in which `lacking` workers receive the values by state transfer. All workers
   /// that have the values have lower ranks.
   void begin_view(uint32_t view, size_t lacking);
   /// Whether workers of this view have not received the values yet.
@@ -28,11 +28,11 @@ class StateTransfer {
   const std::vector<uint16_t>& receivers() const { return receivers_; }
   /// Whether worker 0 has been asked, and has not sent all values.
   bool is_under_way() const { return is_due() && receivers_.size() == lacking_; }
-  /// A slice of a tensor has arrived from `worker`. If the slice belongs to the values, sends it to
-  /// all receivers(). An empty `slice` was dropped on arrival and is ignored.
+  /// Forwards a slice of a tensor that has arrived from `worker` to all receivers(), if it belongs
+  /// to the values. An empty `slice` was dropped on arrival and is ignored.
   void pass_on(uint16_t worker, const FrameHeader& header, const Payload& slice,
                const Send& send) const;
-  /// Worker 0 has sent all values, or no worker waits for the values any more.
+  /// Ends the transfer: worker 0 has sent all values, or no worker waits for them any more.
   void end() { *this = {}; }
 
  private:

@@ -12,7 +12,7 @@ struct StateRow {
   std::string_view state;
   std::string_view ends_with;
   std::string_view deadline;  ///< the time after which the state ends without that event
-  std::string_view then;      ///< the effect if the deadline passes, with the node that is named
+  std::string_view then;  ///< the effect of the deadline, and the node that then counts as failed
 };
 
 inline constexpr std::array<StateRow, 11> kCoordinatorStates{{

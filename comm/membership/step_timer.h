@@ -11,9 +11,9 @@ namespace poseidon::comm {
 /// them.
 class StepTimer {
  public:
-  /// The job begins after `step` steps.
+  /// Starts the timer when a view begins after `step` steps.
   void begin(int64_t step, Time now);
-  /// A worker has done `step` steps.
+  /// Records that a worker has done `step` steps.
   void reached(int64_t step, Time now);
 
   /// The most steps that any worker has done.
