@@ -13,7 +13,8 @@ class Listener {
  public:
   using Accepted = std::function<void(asio::ip::tcp::socket)>;
 
-  /// Binds and listens. Throws as AsioTransport's constructor does.
+  /// Binds and listens. Throws ConfigError for an invalid address, and for listening beyond
+  /// loopback without secret and TLS. Throws RunError if the port is in use.
   Listener(asio::io_context& io, const AsioOptions& options);
   /// The address at which this object listens: "127.0.0.1:40123".
   std::string address() const;

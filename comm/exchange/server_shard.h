@@ -48,9 +48,8 @@ class ServerShard {
 
  private:
   using Values = std::shared_ptr<SlabPool::Slab>;  ///< fp32 values of one slice
-  /// One slice of a chunk whose sum is not complete. For each node of the fixed tree, `complete` is
-  /// whether its sum is complete. `values` holds this sum until it is added to the sum of the
-  /// sibling node.
+  /// The state of the sum of one slice. For each node of the fixed tree, `complete` is whether its
+  /// sum is complete. `values` holds this sum until it is added to the sum of the sibling node.
   struct SliceSum {
     std::vector<bool> complete;
     std::vector<Values> values;

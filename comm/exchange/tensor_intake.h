@@ -29,8 +29,8 @@ class TensorIntake {
   /// Returns the destination of a slice in its tensor's memory. Drops a slice that was already
   /// received, and rejects a slice that does not match its tensor.
   Destination destination(const FrameHeader& header);
-  /// The body for the last destination() has arrived. Returns false if destination() dropped this
-  /// body.
+  /// Records that the body for the last destination() has arrived. Returns false if destination()
+  /// dropped this body.
   bool received();
 
   bool complete() const { return missing_ == 0; }
@@ -89,8 +89,8 @@ class CheckpointIntake {
   /// that worker numbers its checkpoints from the start.
   void forget(uint16_t worker) { by_worker_.erase(worker); }
 
-  /// The body for the last destination() has arrived. Returns the store that holds it; null if it
-  /// was dropped.
+  /// Records that the body for the last destination() has arrived. Returns the store that holds the
+  /// body; null if the body was dropped.
   std::shared_ptr<Store> received(uint16_t worker) {
     const auto found = by_worker_.find(worker);
     if (found == by_worker_.end() || !found->second.intake.received()) return nullptr;

@@ -26,7 +26,7 @@ class AssignmentReader {
  public:
   void describe(Fields& fields);
   /// Makes the assignment that was read, or the even one if the file has none. `place` is the JSON
-  /// path of the plan. Throws ConfigError.
+  /// path of the plan. Throws ConfigError if the assignment is invalid or contradicts `counts`.
   Assignment make(const MemberCounts& counts, const JsonPath& place) const;
 
  private:

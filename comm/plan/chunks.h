@@ -45,7 +45,7 @@ std::vector<Chunk> cut_chunks(const Plan& plan, std::span<const Piece> tensors, 
 /// elements.
 void assign_servers(std::span<Chunk> chunks, int64_t servers);
 
-/// The elements of the fullest server over the mean of all servers; 1 without chunks.
+/// The elements of the fullest server, divided by the mean of all servers; 1 without chunks.
 double hottest_over_mean(std::span<const Chunk> chunks, int64_t servers);
 
 }  // namespace poseidon::comm

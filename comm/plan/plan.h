@@ -160,7 +160,7 @@ bool can_survive(const Plan& plan, size_t workers, size_t servers);
 Plan next_plan(const Plan& plan, const NextMembers& members, int64_t chunk_bytes);
 
 /// Convert a plan to plan.json and back. Reading checks everything, including that the plan is for
-/// these layers. Derived values are computed again. Throws ConfigError.
+/// these layers. Derived values are computed again. Throws ConfigError if a check fails.
 Json to_json(const Plan& plan);
 Plan read_plan(const Json& json, const JsonPath& place, const std::vector<LayerTraffic>& layers);
 

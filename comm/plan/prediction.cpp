@@ -10,9 +10,9 @@ namespace {
 
 using Computing = std::vector<LayerStep>;
 
-/// Removes the weight gradient, half of the backward pass, and adds the rebuild to the forward
-/// pass. A rebuild reads and writes at least as much memory as the local gradient, so it takes at
-/// least as long.
+/// Removes the weight gradient, about half of the backward pass, from the time of a layer with
+/// factors. Adds the rebuild to the forward pass. A rebuild reads and writes at least as much
+/// memory as the local gradient, so it takes at least as long.
 void move_gradient_to_rebuild(const PlanRequest& request, const LayerTraffic& layer,
                               LayerStep& step) {
   const double gradient_ms = step.backward / 2;

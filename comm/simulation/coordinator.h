@@ -55,7 +55,7 @@ class SimulatedPlanner final : public JobPlanner {
   const Plan& plan_now() const { return world_.plan(world_.result.view); }
   bool awaits_memory_checkpoint() const { return world_.options.checkpoint_holder && !fetched_; }
   void fetched() { fetched_ = true; }
-  /// The next view begins with this checkpoint.
+  /// Sets the checkpoint with which the next view begins.
   void restored(const SavedStep& saved) { restored_ = saved; }
 
  private:

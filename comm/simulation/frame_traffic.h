@@ -82,7 +82,7 @@ class FrameTraffic {
   void drop_bulk(int node, uint32_t connection);
   /// Pauses or resumes the bulk frames of a node.
   void pause(int node, bool paused);
-  /// The frame that was leaving a host has left.
+  /// Called when the frame that was leaving a host has left. Starts to send the next one.
   void has_left(uint32_t host);
   void deliver(uint32_t frame);
   /// Describes a frame: "sum of layer 3, chunk 5, step 2, 1024 bytes, from s1". Steps count from 0.

@@ -24,7 +24,7 @@ class HostLink {
   void push(Sender sender, uint32_t frame, Priority priority, uint64_t bytes);
   /// Returns the bulk frame that starts to leave now; nullopt: no frame starts to leave.
   std::optional<uint32_t> next(Time now);
-  /// The frame that next() returned has left.
+  /// Called when the frame that next() returned has left.
   void has_left(Time now);
   /// Pauses or resumes the frames of a connection, because its process is paused or resumes.
   void pause(Sender sender, bool paused);

@@ -37,7 +37,7 @@ class StepMachine {
   void arrived(size_t layer);
   /// The update that was due is made.
   void updated(size_t layer);
-  /// No step follows: the sums in flight are applied as with staleness 0.
+  /// Declares that no step follows. All sums in flight are then applied, as with staleness 0.
   void finish() { staleness_ = 0; }
 
   // State that follows from the events.

@@ -117,7 +117,8 @@ void EgressScheduler::find_late(Time now) {
   }
 }
 
-/// The time for all bytes that may be queued on the link: kCredit, or one slice per connection.
+/// The grace period of all bytes that may be queued on the link: kCredit, or one slice per
+/// connection if that is more.
 Time EgressScheduler::grace_period() const {
   return link_rate_.grace_period(std::max(kCredit, leaving_ * kSliceFrame));
 }

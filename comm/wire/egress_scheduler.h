@@ -14,10 +14,10 @@ namespace poseidon::comm {
 /// The egress scheduler of a host: decides which connection may queue the next bulk frame. It
 /// selects the waiting frame of highest priority, when the rate limit allows a frame. A frame that
 /// leaves the host also needs credit: the bytes queued for other hosts, including the frame's own,
-/// must be within kCredit. Bytes for slow receivers do not count. Above kCredit a connection may
-/// still have one slice queued, if no queued frame has a higher priority. Without that slice the
-/// link would be idle while the receivers of all queued frames are busy with other senders. This
-/// class does no I/O and reads no clock.
+/// must be within kCredit. Frames for slow receivers neither need nor use credit. Above kCredit a
+/// connection may still have one slice queued, if no queued frame has a higher priority. Without
+/// that slice the link would be idle while the receivers of all queued frames are busy with other
+/// senders. This class does no I/O and reads no clock.
 class EgressScheduler {
  public:
   /// Identifies a connection; remove() frees the value for reuse.

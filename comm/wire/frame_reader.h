@@ -21,8 +21,8 @@ class FrameSink {
   /// Returns the destination of a bulk body, header.length bytes (at least one). An empty
   /// destination drops the body.
   virtual std::span<std::byte> destination(const FrameHeader& header) = 0;
-  /// Called for each complete frame whose seals are correct, but not after its body was dropped.
-  /// Returns false to stop reading.
+  /// Called for each complete frame whose seals are correct, unless its body was dropped. Returns
+  /// false to stop reading.
   virtual bool take(const FrameHeader& header, std::span<const std::byte> body) = 0;
 };
 

@@ -96,7 +96,7 @@ Hmac hmac_of(const Secret& secret, std::string_view label, std::span<const std::
   return hmac_sha256(secret, said);
 }
 
-/// Returns no bytes without a secret.
+/// Returns the proof that this end knows the secret; no bytes if the cluster has no secret.
 std::vector<std::byte> prove(const Secret& secret, std::string_view label,
                              std::span<const std::byte> hello, std::span<const std::byte> answer) {
   if (secret.empty()) return {};

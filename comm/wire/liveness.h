@@ -13,7 +13,7 @@ namespace poseidon::comm {
 inline constexpr double kMinTimeoutSeconds = 0.5, kMaxTimeoutSeconds = 1e6;
 
 /// When each peer was last heard. Each node sends a heartbeat on every connection four times per
-/// `timeout`. A peer that is silent for `timeout` has failed.
+/// `timeout`. A peer that is silent for `timeout` counts as failed.
 class Liveness {
  public:
   explicit Liveness(Time timeout) : timeout_(timeout) {}

@@ -135,7 +135,7 @@ struct Progress {
   std::string doing;         ///< "testing"
   int64_t done = 0, of = 0;  ///< "120 of 500"; `of` 0: not counted
   std::string unit;          ///< "batches"
-  bool waits = false;        ///< waits for other nodes, so it does not delay them
+  bool waits = false;  ///< whether the worker waits for other nodes, and so does not delay them
   void describe(Fields& fields);
 };
 
@@ -210,7 +210,8 @@ struct NodeFailure {
   bool operator==(const NodeFailure&) const = default;
 };
 
-/// Member to coordinator: a peer has failed, or the member has a local error.
+/// Member to coordinator: a peer has failed, the member has a local error, or the member was asked
+/// to end.
 struct Lost {
   static constexpr const char* kType = "lost";
   NodeFailure failure;

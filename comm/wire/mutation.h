@@ -26,7 +26,7 @@ enum class Mutation : int {
   kSpoiltValues = 17,    ///< after a divergence the other workers continue with corrupted values
   kWrongUpdate = 18,     ///< step 250 is updated with twice the learning rate
   kNoRestore = 19,       ///< with staleness, survivors continue without the checkpoint
-  kDriftedReturns = 20,  ///< a host whose worker has diverged joins the job again
+  kDriftedReturns = 20,  ///< a node joins from a host whose worker has diverged
 };
 
 #ifndef POSEIDON_MUTATION

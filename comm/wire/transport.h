@@ -23,7 +23,8 @@ using Time = std::chrono::nanoseconds;
 using ConnectionId = uint32_t;
 
 /// Memory to be sent. It must not change until the driver releases `owner`, which any thread may
-/// do. Without an owner, it must not change until a message proves that the peer has received it.
+/// do. Without an owner, it must not change until a message proves that the peer has received it,
+/// or the connection is closed.
 struct Payload {
   std::span<const std::byte> bytes;
   std::shared_ptr<const void> owner;  ///< shared: a sum goes to many peers, at different times
