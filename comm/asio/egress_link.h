@@ -15,7 +15,7 @@ namespace poseidon::comm {
 class EgressSender {
  public:
   virtual ~EgressSender() = default;
-  /// EgressLink::request() may succeed now. Called in the connection's I/O thread.
+  /// Called in the connection's I/O thread when EgressLink::request() may succeed.
   virtual void may_send() = 0;
 };
 

@@ -11,8 +11,9 @@
 
 namespace poseidon::comm {
 
-/// Sends frames on one stream, in order of priority. It sends urgent frames at once, and bulk
-/// frames when the host's egress scheduler permits. Used in the I/O thread only.
+/// Sends frames on one stream, in order of priority. Urgent frames leave as soon as the socket
+/// accepts them. Bulk frames also wait for the host's egress scheduler. Used in the I/O thread
+/// only.
 class FrameWriter final : public EgressSender {
  public:
   /// The connection that writes.

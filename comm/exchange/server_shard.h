@@ -32,9 +32,10 @@ class ServerShard {
   /// Returns the destination for the body of a contribution of `worker`. Drops repeated and
   /// outdated frames, and rejects a frame that does not match the plan.
   Destination destination(uint32_t worker, const FrameHeader& header);
-  /// The body of an accepted frame has arrived.
+  /// Adds the body of an accepted frame, which has arrived. Sends the sum of its slice if it is now
+  /// complete.
   void received(uint32_t worker, const FrameHeader& header);
-  /// The body of an accepted frame will not arrive.
+  /// Releases the memory for the body of an accepted frame, which will not arrive.
   void forget(uint32_t worker);
 
   const TrafficCount& traffic() const { return traffic_; }

@@ -73,9 +73,9 @@ void CheckpointQueue::write_all() {
   }
 }
 
-/// The received digest must equal the agreed digest, if there is one. A survivor drops its sums in
-/// flight, but the agreed digest of the same step may include them. Then the numbers of tensors
-/// differ, and the digests are not compared.
+/// Writes a checkpoint. Its digest must equal the agreed digest, if there is one. A survivor drops
+/// its sums in flight, but the agreed digest of the same step may include them. Then the numbers of
+/// tensors differ, and the digests are not compared.
 void CheckpointQueue::write(int64_t step, const Arrival& arrival) {
   const auto agreed = agreed_.find(step);
   const bool same_tensors =

@@ -39,8 +39,10 @@ void MemberShutdown::leave(const std::string& why) {
   dismissed();
 }
 
-/// The coordinator receives all reports and decides which node has failed. A node that is only cut
-/// off, or that ends because of another node's failure, must not be named as the cause.
+/// Reports a failure to the coordinator, which receives all reports and decides which node has
+/// failed. So a node that is only cut off, or that ends because of another node's failure, is not
+/// named as the cause. Without a connection to the coordinator, this node handles the failure as
+/// that of the job.
 void MemberShutdown::report(const NodeFailure& failure) {
   reported_failure_ = failure;
   if (!me_.coordinator.is_open()) return fail(me_.decided(failure));

@@ -139,8 +139,8 @@ Assignment assignment_of(const PlanRequest& request);
 /// the same `servers_apart`. Each worker must also have a logical shard for each of its devices.
 bool keeps_assignment(const PlanRequest& request, const Plan& earlier);
 
-/// Makes the plan for a request. Throws ConfigError if the request forces "sfb" for a layer without
-/// factors, or lacks a measurement for Policy::kTime.
+/// Makes the plan for a request. Throws ConfigError if LayerTraffic::forced is "sfb" for a layer
+/// without factors, or if a measurement for Policy::kTime is missing.
 Plan make_plan(const PlanRequest& request);
 
 /// Makes the plan for `request` with the schemes, the policy and the known link values of an

@@ -13,11 +13,12 @@ double batch_per_worker(const PlanRequest& request);
 /// The schemes of all layers.
 using Schemes = std::vector<Scheme>;
 
-/// Chooses the scheme of each layer. Policy "time" returns several choices, and the caller uses the
-/// plan with the shortest step. The first choice is the best one if all servers hold equally many
-/// bytes. The chunks of a plan may be less even. The others are the choices of policy "bytes", and
-/// of the rules "ps" and "sfb". Throws ConfigError if the network file forces an impossible scheme,
-/// or if a measurement for policy "time" is missing.
+/// Chooses the scheme of each layer. Returns several choices if policy "time" has a choice: with
+/// several workers and the rule "auto". Then the caller uses the plan with the shortest step. The
+/// first choice is the best one if all servers hold equally many bytes. The chunks of a plan may be
+/// less even. The others are the choices of policy "bytes", and of the rules "ps" and "sfb". Throws
+/// ConfigError if the network file forces an impossible scheme, or if a measurement for policy
+/// "time" is missing.
 std::vector<Schemes> choose_schemes(const PlanRequest& request);
 
 /// Throws ConfigError if `scheme` uses factors and the layer has none.

@@ -146,8 +146,9 @@ void SimulatedCoordinator::take_checkpoint(uint16_t worker, const Note& note) {
   });
 }
 
-/// The content must match the digests of its sender. The recorded digest includes the updates with
-/// the sums in flight, because a run that continues from this checkpoint applies these sums.
+/// Records a checkpoint as written. Its content must match the digests of its sender. The recorded
+/// digest includes the updates with the sums in flight, because a run that continues from this
+/// checkpoint applies these sums.
 void SimulatedCoordinator::write(int64_t step, const ReplicaStore& store,
                                  const std::vector<int64_t>& digest) {
   Replica values = store.values[0];
@@ -190,8 +191,8 @@ void SimulatedCoordinator::failed(const NodeFailure& failure) {
   if (!diverged_) attempt([&] { queue_.trust_survivors(); });
 }
 
-/// Reading takes some time. If the latest checkpoint is damaged, the last intact checkpoint before
-/// it is used.
+/// Reads the last checkpoint, which takes some time. If the latest checkpoint is damaged, the last
+/// intact checkpoint before it is used.
 void SimulatedCoordinator::read_checkpoint() {
   SavedStep held = queue_.hold();
   const auto is_damaged = [this](int64_t step) {
@@ -212,7 +213,8 @@ void SimulatedCoordinator::read_checkpoint() {
   });
 }
 
-/// Drops checkpoints in flight, because other workers may have these ranks in this view.
+/// Begins a view after `step` steps, and returns the number of workers that receive values. Drops
+/// checkpoints in flight, because other workers may have these ranks in this view.
 size_t SimulatedCoordinator::begin_view(int64_t step, bool restores) {
   for (uint16_t worker = 0; worker < planner_.plan_now().workers(); ++worker)
     intake_.forget(worker);

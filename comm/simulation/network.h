@@ -32,12 +32,12 @@ class SimulatedNetwork {
   void after(int node, Time wait, std::function<void()> action);
 
   // Faults.
-  /// The process ends; its connections are reset.
+  /// Ends the process of a node. Its connections are reset.
   void crash(int node);
-  /// The process stops until resume(). Its connections stay open.
+  /// Pauses the process of a node until resume(). Its connections stay open.
   void pause(int node);
   void resume(int node);
-  /// All open connections between two nodes break.
+  /// Breaks all open connections between two nodes.
   void cut(int a, int b);
   /// From now on nothing that `from` sends reaches `to`, not even the end of a connection. The two
   /// nodes cannot connect again.

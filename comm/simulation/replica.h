@@ -68,7 +68,8 @@ class SimulatedReplica final : public ExchangeMemory {
   Replica values_, other_;  ///< current values, and the values of the step before or after
   bool corrupted_ = false;
   std::vector<Replica> sums_;  ///< of the steps in flight
-  /// By step in flight, and by own part; empty for one part.
+  /// By step in flight, and by own part. A worker with one part makes its gradients in sums_
+  /// instead.
   std::vector<std::vector<Replica>> gradients_;
   /// Gradients of earlier views: frames in flight to a failed node may still read them.
   std::vector<std::vector<std::vector<Replica>>> earlier_gradients_;

@@ -170,7 +170,8 @@ void SimulatedTraining::end_of_step() {
 
 /// Waits until all sums have arrived. Then sends digests to the coordinator: of the values for the
 /// next step and of the sums in flight. After the last step it sends the digests of the final
-/// values. If joiners wait, reports the pause instead. The joiners begin with this state.
+/// values. Worker 0 also sends a checkpoint. A test follows. If joiners wait, only reports the
+/// pause. The joiners begin with this state.
 void SimulatedTraining::sync() {
   syncing_ = !machine_.has_all_sums();
   if (syncing_) return;

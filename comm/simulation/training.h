@@ -34,10 +34,10 @@ class SimulatedTraining {
   /// Begins a view: starts its first step, or ends if all steps are done. `exchange` and its `plan`
   /// must stay valid until the view ends.
   void begin(WorkerExchange& exchange, const Plan& plan);
-  /// The sums of a layer have arrived.
+  /// Records that the sums of a layer have arrived, and continues a step that waits for them.
   void arrived(uint64_t step, uint32_t layer);
   int64_t offer_halt() { return limit_.offer(); }
-  /// The steps end after `step`: finally (kEnd), or until nodes have joined (kPause).
+  /// Ends the steps after `step`: finally (kEnd), or until nodes have joined (kPause).
   void end_after(int64_t step, StepLimit::Next then);
   /// Abandons the current step and continues from `step`. `anew` has a value if the parameters come
   /// from a checkpoint or another worker: the number of steps whose sums are still in flight.

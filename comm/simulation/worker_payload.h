@@ -24,7 +24,7 @@ class SimulatedWorkerPayload final : public PayloadReceiver {
   }
   /// The exchange of the worker's last view; null before the first view.
   WorkerExchange* exchange() const { return exchange_.get(); }
-  /// Values will arrive in the memory `values`. Calls `on_complete` when all have arrived.
+  /// Starts to receive values into the memory `values`. Calls `on_complete` when all have arrived.
   void expect(std::vector<std::span<std::byte>> values, std::function<void()> on_complete) {
     intake_.emplace(std::move(values));
     on_complete_ = std::move(on_complete);

@@ -29,14 +29,14 @@ class StepLimit {
   /// Promises to start at most one more step until halt() or pause() is called. Returns the number
   /// of steps done after that step.
   int64_t offer() { return limit_ = std::min(begun_ + 1, last_); }
-  /// The job ends after `last` steps.
+  /// Sets the end of the job: after `last` steps.
   void halt(int64_t last) {
     halted_ = last < last_;
     limit_ = last_ = last;
   }
-  /// The view ends after `step` steps, unless the job ends before.
+  /// Sets the end of the view: after `step` steps, unless the job ends before.
   void pause(int64_t step) { limit_ = pause_ = std::min(step, last_); }
-  /// No further step: the job has failed, or the view is over.
+  /// Permits no further step, because the job has failed or the view is over.
   void end() { ended_ = true; }
 
   bool ended() const { return ended_; }

@@ -59,7 +59,7 @@ class SendBatch {
   std::span<const std::span<const std::byte>> pieces() const {
     return std::span(pieces_).subspan(next_);
   }
-  /// The first `count` bytes of pieces() are written.
+  /// Records that the first `count` bytes of pieces() are written.
   void advance(size_t count);
   /// Copies the bodies that have no owner, so that the batch reads only its own memory from now on.
   void keep_bodies();
