@@ -83,7 +83,8 @@ void FrameWriter::end_half() {
   if (closing_) stream_.socket().shutdown(tcp::socket::shutdown_send, gone);
 }
 
-/// The socket accepts more bytes, so the queued bytes are nearly sent.
+/// Reports to the link that the queued bytes are nearly sent, because the socket accepts more
+/// bytes.
 void FrameWriter::has_room() {
   if (!drains()) return;
   limit_unsent(kMaxUnsent);

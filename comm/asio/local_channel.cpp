@@ -139,7 +139,8 @@ void LocalChannel::arrived(const OutFrame& frame, LocalQueue& queue) {
   if (queue.copy(payload.bytes, destination)) machine.received(id_, header, destination);
 }
 
-/// The other end has closed. The frames that it sent before are still processed.
+/// Ends the connection, which the other end has closed. First processes the frames that the other
+/// end sent before.
 void LocalChannel::peer_disconnected(LocalQueue& queue) {
   while (const std::optional<OutFrame> frame = queue.pop()) arrived(*frame, queue);
   if (open()) broken(kClosed);

@@ -19,8 +19,8 @@ class PieceOwner {
   virtual void piece_summed(uint64_t step) = 0;
 };
 
-/// One chunk of the plan on a worker. For each of the worker's parts, it assembles the chunk from
-/// its pieces and sends it to the chunk's server. It receives the sums, and reports them to the
+/// One chunk of the plan on a worker. For each of the worker's parts, it assembles the chunk's
+/// pieces and sends them to the chunk's server. It receives the sums, and reports them to the
 /// layers that own the pieces. Several small layers may share one chunk.
 class ChunkSum {
  public:

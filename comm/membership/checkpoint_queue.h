@@ -19,7 +19,7 @@ inline bool survivors_are_valid(const NodeFailure& failure) {
 /// A checkpoint to which a job can return.
 struct SavedStep {
   int64_t step = 0;
-  int64_t in_flight = 0;  ///< number of steps whose sums it holds and whose updates are pending
+  int64_t in_flight = 0;  ///< number of steps whose sums in flight it holds
 };
 
 /// The checkpoints of a job on the coordinator, from complete reception until they are written.

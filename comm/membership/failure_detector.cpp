@@ -47,9 +47,10 @@ void FailureDetector::await_replacement(NodeFailure failure) {
   declare_failed(failure);
 }
 
-/// The nodes that wait for the failed node notice the failure at about the same time. Their reports
-/// are collected during `grace`, so that NodeFailure::awaited can name the awaited data. While the
-/// job prepares or connects, no node awaits data, so the failure is declared at once.
+/// Waits for reports about the failure during `grace`, so that NodeFailure::awaited can name the
+/// awaited data. The nodes that await data from the failed node notice the failure at about the
+/// same time. While the job prepares or connects, no node awaits data, so the failure is declared
+/// at once.
 void FailureDetector::suspect(const NodeFailure& failure, Time grace) {
   if (job_.state() < CoordinatorState::kRunning) return declare_failed(failure);
   detected_failures_.push_back(failure);
@@ -70,10 +71,10 @@ void FailureDetector::receive_report(const MemberRecord& by, const NodeFailure& 
   if (job_.state() < CoordinatorState::kReconfiguring) collect(by, report);
 }
 
-/// Adds a report about another member. If the coordinator has detected a failure, it waits for no
-/// further report once one names the awaited item. If further nodes have failed, the coordinator
-/// detects this itself. It needs no more time than the members, because all nodes receive
-/// heartbeats at the same rate.
+/// Adds a report about another member. If the coordinator itself has detected a failure, one report
+/// that names the awaited item ends the wait. The coordinator also detects the failures of further
+/// nodes itself. It needs no more time than the members, because all nodes receive heartbeats at
+/// the same rate.
 void FailureDetector::collect(const MemberRecord& by, const NodeFailure& report) {
   if (!has_failed(report.who) && !job_.members.contains(report.who)) return;
   suspicion_.add(by.node, report, by.address);

@@ -25,7 +25,7 @@ class FailureDetector {
   /// Handles the failure of `member`, which the coordinator has detected. `grace`: how long other
   /// members may still report what they awaited from it.
   void node_failed(const MemberRecord& member, const std::string& why, Time grace);
-  /// Handles the report of a failure by the member `by`.
+  /// Handles a failure report that the member `by` has sent.
   void receive_report(const MemberRecord& by, const NodeFailure& report);
   /// Reconfigures the job without the failed nodes if the job can continue. Otherwise the job
   /// fails.

@@ -15,7 +15,7 @@ class JobShutdown {
   JobShutdown(CoordinatedJob& job, Admission& admission) : job_(job), admission_(admission) {}
 
   /// Records that a member has completed its work after `step` steps. Ends the job when all members
-  /// have.
+  /// have done so.
   void finished(MemberRecord& member, int64_t step);
   /// Starts to end the job because of `failure`. Informs the members, which stop computing.
   void fail(const NodeFailure& failure);
@@ -24,7 +24,8 @@ class JobShutdown {
   void stopped(MemberRecord& member, int64_t step);
   /// Ends the job, because the survivor has sent the requested checkpoint.
   void saved(const MemberRecord& member, int64_t step);
-  /// Requests the checkpoint of another survivor, because this one cannot send it.
+  /// Requests the checkpoint of another survivor, if there is one, because this survivor cannot
+  /// send its checkpoint.
   void cannot_save(MemberRecord& member, const std::string& why);
   /// Removes a member that has failed while the job ends. The coordinator no longer waits for it.
   void node_failed(NodeId node);

@@ -12,7 +12,7 @@ namespace poseidon::comm {
 /// A joiner: a node that is admitted to a running job, but is not a member yet. It opens job and
 /// data while the members continue.
 struct Joiner {
-  NodeId node;  ///< `rank` is the id from its Welcome, unique in the job
+  NodeId node;  ///< `rank` is the id from its Welcome, unique within the role
   std::string address;
   bool prepared = false;
   bool sent_proof = false;       ///< its MtuCheck proof, a large message, has arrived

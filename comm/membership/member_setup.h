@@ -30,8 +30,8 @@ class MemberSetup {
   /// reports to the coordinator that this member is ready. `meets_workers`: whether the plan moves
   /// factors between workers.
   void ready(const std::vector<int64_t>& digest, bool meets_workers);
-  /// Called when a connection to a peer is open. Reports to the coordinator if this was the last
-  /// missing one.
+  /// Called when a connection to a peer is open. Reports to the coordinator if all needed
+  /// connections and MtuCheck proofs are now present.
   void connected();
   /// Records that the MtuCheck proof of the node `from` has arrived.
   void proof_arrived(NodeId from);

@@ -43,16 +43,18 @@ bool Reconfiguration::can_continue_without(const std::vector<NodeId>& nodes) con
          job_.host.planner.can_continue(left);
 }
 
-/// A local error is assumed to recur on the other members. An error of a joiner before its first
-/// step is not, because the members have passed that point. If no majority of the workers has equal
-/// values, the failure names the coordinator, and can_continue_without() is false.
+/// Whether the failure concerns only the failed node. A local error is assumed to recur on the
+/// other members. The exception is an error of a joiner before its first step, because the members
+/// have passed that point. If no majority of the workers has equal values, the failure names the
+/// coordinator, and can_continue_without() is false.
 bool Reconfiguration::others_are_free_of(const NodeFailure& failure) const {
   if (failure.kind == NodeFailure::Kind::kError) return lacks_values(failure.who);
   return failure.kind != NodeFailure::Kind::kJoined;
 }
 
-/// A diverged replica has contributed to sums, so it has changed the values of all members. A
-/// joiner has contributed nothing yet.
+/// Whether the failure makes the values of the other members wrong. A diverged replica has
+/// contributed to sums, so it has changed the values of all members. A joiner has contributed
+/// nothing yet.
 bool Reconfiguration::invalidates_others(const NodeFailure& failure) const {
   return failure.kind == NodeFailure::Kind::kDiverged && !lacks_values(failure.who);
 }
@@ -182,11 +184,11 @@ void Reconfiguration::restored(int64_t step) {
   continue_when_all_left();
 }
 
-/// Returns the last step that all workers have completed. If a failed worker has not reported this
-/// step, and all workers can revert to the step before, returns the step before. The workers then
-/// compute the later step again, and report it completely. They can revert if the failed worker had
-/// not begun the step after it. This is normally true, because a worker reports a step before it
-/// begins the next one.
+/// Returns the last step that all workers have completed. Returns the step before if a failed
+/// worker has not reported this step and all workers can revert. The workers then compute the step
+/// again, and all of them report it. They can revert if the failed worker had not begun the
+/// following step. This is normally true, because a worker reports a step before it begins the next
+/// one.
 int64_t Reconfiguration::step_for_all() const {
   int64_t step = std::numeric_limits<int64_t>::max(), most = 0, least = 0;
   for (const auto& [node, member] : job_.members) {

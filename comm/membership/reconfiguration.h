@@ -46,7 +46,7 @@ class Reconfiguration {
   /// Continues after the checkpoint of `step` has been read and is intact. 0: all members begin
   /// with their initial values.
   void restored(int64_t step);
-  /// Removes a member. The steps that it has reported still limit the step of the next view. A
+  /// Removes a member. The last step that it has reported still limits the step of the next view. A
   /// failed joiner also counts in CoordinatedJob::join_backoff.
   void forget(const MemberRecord& failed_member, const std::string& why);
 

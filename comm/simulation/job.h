@@ -66,7 +66,7 @@ struct SimulatedJobOptions {
   Time forward = std::chrono::microseconds(200);  ///< computing time of one layer
   Time backward = std::chrono::microseconds(400);
   std::vector<LayerTime> times = {};  ///< by layer, instead of `forward` and `backward`
-  double compute_jitter = 0;          ///< most random extra time, as a fraction of the time
+  double compute_jitter = 0;  ///< random extra time; at most this fraction of the computing time
   Time timeout = std::chrono::seconds(10);
   bool carries_payload = true;  ///< false in a planning run, whose frames have only lengths
   std::vector<Fault> faults = {};
@@ -103,7 +103,7 @@ struct SimulatedJobResult {
   std::map<uint16_t, uint32_t> digests;  ///< CRC-32C of all values after `steps`
   std::map<uint16_t, NodeFailure>
       failures;  ///< the failure that each surviving worker was informed of
-  std::map<uint16_t, NodeFailure> returned;  ///< as `failures`, but of paused workers
+  std::map<uint16_t, NodeFailure> returned;  ///< as `failures`, for workers that were paused
   /// Digest of each checkpoint that the coordinator has written, by step. The digest is that of the
   /// values after the updates with the checkpoint's sums in flight.
   std::map<int64_t, uint32_t> checkpoints;
