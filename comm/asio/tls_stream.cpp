@@ -243,7 +243,7 @@ class TlsContext::Impl {
  public:
   explicit Impl(const TlsFiles& files) {
     check_complete(files);
-    // No user is asked for the password of an encrypted key.
+    // Otherwise OpenSSL would ask for the password of an encrypted key at the terminal.
     context_.set_password_callback([](size_t, auto) { return std::string(); });
     take_files(files);
     SSL_CTX* const handle = context_.native_handle();

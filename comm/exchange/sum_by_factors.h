@@ -42,7 +42,8 @@ class SumByFactors final : public LayerSum {
   uint64_t width(uint32_t which) const;
   uint64_t bytes(Rows rows) const;
   std::span<float> values(uint64_t step, Rows rows) const;
-  /// The range of the slices of `rows` among the slices of all factors of a step.
+  /// All slices of the factors of a step are numbered in one sequence. Those of `rows` start at
+  /// first_slice() and end before end_slice().
   uint64_t first_slice(Rows rows) const { return first_slice_[2 * rows.shard + rows.which]; }
   uint64_t end_slice(Rows rows) const { return first_slice_[2 * rows.shard + rows.which + 1]; }
   std::vector<bool>& received_slices(uint64_t step) {

@@ -35,8 +35,8 @@ class CheckpointQueue {
     int64_t in_flight = 0;        ///< as in SavedStep
     std::function<void()> write;  ///< throws RunError if it fails
   };
-  /// Called for each received checkpoint when its step is saved. The sender, `worker`, waits until
-  /// then.
+  /// Called for each received checkpoint when its step is saved. The host then informs `worker`,
+  /// the sender, which may wait for this.
   using Written = std::function<void(uint16_t worker, int64_t step)>;
 
   explicit CheckpointQueue(Written written) : written_(std::move(written)) {}

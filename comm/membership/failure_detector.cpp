@@ -29,7 +29,7 @@ void FailureDetector::node_failed(const MemberRecord& member, const std::string&
   await_replacement(failure);
 }
 
-/// Returns to kGathering, so that another node can replace the member. A member that fails
+/// Returns to kGathering, so that another node can replace the failed member. A member that fails
 /// kMaxAttempts times ends the job. While the job gathers members, a failure counts only if large
 /// messages did not pass.
 void FailureDetector::await_replacement(NodeFailure failure) {

@@ -8,7 +8,8 @@
 namespace poseidon::comm {
 
 /// Receives the tensors that reach a member in frames, from its peers and from the coordinator.
-/// Member calls it in its thread, from MemberHost::planned() on.
+/// Member calls it in its thread. Frames of peers arrive only after MemberHost::planned(). A faulty
+/// coordinator may send frames earlier, and awaiting() may be called earlier.
 class PayloadReceiver {
  public:
   virtual ~PayloadReceiver() = default;

@@ -10,8 +10,8 @@
 /// Sizes in bytes here are those of fp32 elements, for every wire dtype.
 namespace poseidon::comm {
 
-/// Tensors of fewer bytes share chunks with their neighbors. The limit on the bytes of a chunk is
-/// at least this number.
+/// Tensors of fewer bytes share chunks with their neighbors. This is also the lowest permitted
+/// limit on the bytes of a chunk.
 inline constexpr int64_t kSmallBytes = 64 * 1024;
 /// The fewest bytes of a piece, if a tensor is divided only to distribute it over all servers.
 /// Smaller pieces would cost more processor time, because each frame has a fixed cost.

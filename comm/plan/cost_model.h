@@ -2,8 +2,8 @@
 
 #include <span>
 
-/// The cost of a step by formula: the bytes of three strategies as the papers count them, and the
-/// step's time under the best schedules. Formulas: docs/plan.md.
+/// The cost of a step by formula: the bytes of three strategies as the Poseidon paper counts them,
+/// and the step's time under the best schedules. Formulas: docs/plan.md.
 namespace poseidon::comm {
 
 /// The numbers of workers and servers.

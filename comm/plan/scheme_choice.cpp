@@ -161,7 +161,7 @@ void check_factors(const LayerTraffic& layer, Scheme scheme) {
 
 std::vector<Schemes> choose_schemes(const PlanRequest& request) {
   const Schemes by_bytes = schemes_by_rule(request);
-  // A scheme that the job forces leaves no choice, so it needs no times.
+  // If the job forces a scheme, there is no choice, and no times are needed.
   const bool decides = request.workers > 1 && request.scheme == SchemeRule::kAuto;
   if (request.policy != Policy::kTime || !decides) return {by_bytes};
   check_times(request);

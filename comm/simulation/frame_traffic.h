@@ -25,7 +25,7 @@ struct SimulatedNode {
   PeerIdentity presented;  ///< the identity with which the node accepts connections
   uint32_t host = 0;
   bool crashed = false, paused = false;
-  /// By ConnectionId of this node: index of the connection, and end. Index 0 is not used.
+  /// By ConnectionId of this node: index of the connection, and end. ConnectionId 0 is not used.
   std::vector<std::pair<uint32_t, int>> links = {{UINT32_MAX, 0}};
   std::optional<Time> wake_due;
   std::vector<Event> held;  ///< events that wait while the node is paused

@@ -19,7 +19,7 @@ class StepLimit {
   /// `done`: steps done when the job begins; `last`: steps at its end.
   StepLimit(int64_t done, int64_t last) : begun_(done), limit_(last), last_(last) {}
 
-  /// Requests the step after `done` steps.
+  /// Requests the step after `done` steps, and counts it as begun if the result is kBegin.
   Next next(int64_t done) {
     if (ended_ || done >= last_) return Next::kEnd;
     if (done >= limit_) return done == pause_ ? Next::kPause : Next::kWait;
