@@ -7,8 +7,8 @@
 
 namespace poseidon::comm {
 
-/// The state that the TLS connections of a process share: certificate, key, and the authority that
-/// must have signed the peers' certificates. It uses TLS 1.3 and verifies both ends.
+/// The state that the TLS connections of one transport share: certificate, key, and the authority
+/// that must have signed the peers' certificates. It uses TLS 1.3 and verifies both ends.
 class TlsContext {
  public:
   /// Throws ConfigError for a file that is missing or not PEM, and for a key of another

@@ -17,7 +17,7 @@ std::vector<ChunkSum> chunk_sums(ExchangeContext& context) {
 
 using PiecesOfLayer = std::vector<SumByServers::PieceOf>;
 
-/// The pieces of each layer.
+/// By layer: all pieces of its tensors.
 std::vector<PiecesOfLayer> pieces_in_chunks(const Plan& plan) {
   std::vector<PiecesOfLayer> pieces(plan.layers.size());
   for (uint32_t chunk = 0; chunk < plan.chunks.size(); ++chunk)

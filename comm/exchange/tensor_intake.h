@@ -36,7 +36,7 @@ class TensorIntake {
   bool complete() const { return missing_ == 0; }
   /// Whether all slices of one tensor have arrived.
   bool has(size_t tensor) const { return missing_of_[tensor] == 0; }
-  /// The number of slices of the first `tensors` tensors that have not arrived.
+  /// Of the slices of the first `tensors` tensors, the number of slices that have not arrived.
   uint64_t missing(size_t tensors) const;
 
  private:

@@ -34,7 +34,7 @@ class FailureDetector {
   /// Decides by the collected reports. Called when the time for reports has passed.
   void expire() { resolve(); }
 
-  /// How long reports are collected.
+  /// How long kSuspecting collects reports, from its start.
   Time grace() const { return until_ - job_.entered_at(); }
 
  private:

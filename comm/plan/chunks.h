@@ -41,8 +41,8 @@ std::vector<Chunk> cut_chunks(std::span<const Piece> tensors, int64_t servers, i
 /// no chunk.
 std::vector<Chunk> cut_chunks(const Plan& plan, std::span<const Piece> tensors, int64_t max_bytes);
 
-/// Assigns a server to each chunk: largest chunk first, each to the server with the fewest
-/// elements.
+/// Assigns a server to each chunk: largest chunk first, each to the server that has the fewest
+/// elements so far.
 void assign_servers(std::span<Chunk> chunks, int64_t servers);
 
 /// The elements of the fullest server, divided by the mean of all servers; 1 without chunks.

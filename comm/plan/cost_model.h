@@ -26,8 +26,9 @@ NodeFloats ps_floats(double elements, ClusterSize cluster);
 /// The floats that a worker sends plus receives in one step with sufficient factors. Each worker
 /// sends the factors of its `batch` samples to every other worker. Servers are not involved.
 double sfb_floats(WeightShape weight, double batch, ClusterSize cluster);
-/// The floats of the strategy of Project Adam. Each worker sends the factors of its `batch` samples
-/// to the one server that holds the weight. The server sends the complete weight back.
+/// The floats that a node sends plus receives in one step with the strategy of Project Adam. Each
+/// worker sends the factors of its `batch` samples to the one server that holds the weight. The
+/// server sends the complete weight back.
 NodeFloats adam_floats(WeightShape weight, double batch, ClusterSize cluster);
 
 /// Whether Algorithm 1 of the Poseidon paper chooses factors for a fully connected layer, on nodes

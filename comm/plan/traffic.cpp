@@ -51,7 +51,7 @@ ClusterLoad load_of(const Assignment& assignment, int64_t global_batch) {
 /// Wire bytes of one layer on the servers of each host.
 using HeldBytes = std::vector<int64_t>;
 
-/// The held bytes of each layer.
+/// By layer: its wire bytes on the servers of each host.
 std::vector<HeldBytes> held_bytes(const Plan& plan) {
   const Assignment& assignment = plan.assignment;
   std::vector<HeldBytes> held(plan.layers.size(),

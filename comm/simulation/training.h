@@ -73,7 +73,7 @@ class SimulatedTraining {
   const Plan* plan_ = nullptr;          ///< of the view; null until begin()
   StepMachine machine_;
   StepLimit limit_;
-  uint64_t drawn_ = 0;  ///< global batches that the loader has returned
+  uint64_t drawn_ = 0;  ///< index of the next global batch
   uint64_t batch_ = 0;  ///< the batch of the current step
   /// With Overlap::kNone: contributions and their layers, held back until the backward pass ends.
   std::vector<std::pair<uint32_t, Contribution>> held_back_;

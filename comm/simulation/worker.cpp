@@ -157,7 +157,8 @@ void SimulatedWorker::failed(const NodeFailure& failure, bool alone) {
   failure_ = failure;
   if (!worker_hangs(world_, member_, Work::kStopping))
     return world_.network.after(node_, 1ms, [this, alone] { stop(alone); });
-  // If no other node can end the process, it ends itself (trainer/member/exit_watchdog.h).
+  // If the coordinator has failed, no node can end this process, so the process ends itself
+  // (trainer/member/exit_watchdog.h).
   if (!alone) return;
   world_.network.after(node_, 5s, [this] {
     over_ = true;

@@ -17,7 +17,8 @@ namespace poseidon::comm {
 /// the values of a job that the worker has joined.
 class SimulatedWorkerPayload final : public PayloadReceiver {
  public:
-  /// Begins a view.
+  /// Begins a view with its exchange. Values that expect() announced earlier are no longer
+  /// accepted.
   void open(std::unique_ptr<WorkerExchange> exchange) {
     exchange_ = std::move(exchange);
     intake_.reset();

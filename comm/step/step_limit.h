@@ -40,7 +40,7 @@ class StepLimit {
   void end() { ended_ = true; }
 
   bool ended() const { return ended_; }
-  /// Whether halt() has set an end before the end of the job.
+  /// Whether halt() has set an end that is earlier than the original end.
   bool halted() const { return halted_; }
   int64_t begun() const { return begun_; }
   int64_t last() const { return last_; }

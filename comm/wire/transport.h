@@ -53,8 +53,8 @@ class Transport {
   /// Sets the identity with which connections are accepted from now on.
   virtual void present_as(const PeerIdentity& self) = 0;
   /// Starts to connect to "host:port" as `self`. Machine::opened follows if the node at this
-  /// address is `called`, in the same job and view. If `called` is the coordinator, job and view
-  /// may differ. Otherwise Machine::closed follows.
+  /// address is `called`, in the same job and view; else Machine::closed follows. The job and view
+  /// of a called coordinator may differ.
   virtual ConnectionId connect(const std::string& address, const PeerIdentity& self,
                                NodeId called) = 0;
   /// Sends one frame. The transport sets header.length and header.body_seal from the payload. A

@@ -32,7 +32,7 @@ enum class FrameKind : uint16_t {
   // Bulk: the body is a slice of numbers.
   kContribution = 32,  ///< worker to server: the sum of a chunk over one part
   kSum = 33,           ///< server to worker: the sum over all shards of a chunk
-  kFactor = 34,        ///< worker to worker: rows of one factor of a layer, of one logical shard
+  kFactor = 34,        ///< worker to worker: a logical shard's rows of a layer's factor
   kTensor = 35,        ///< a slice of a tensor: of a checkpoint, or initial values
   kProbe = 36,         ///< meaningless bytes: measures a link, or proves that large messages pass
 };
