@@ -41,7 +41,7 @@ class Coordinator final : public Machine {
   /// Reports that the host has read the checkpoint of `step`, as JobPlanner::restore() requested.
   /// Step 0: no checkpoint is intact.
   void restored(int64_t step) { reconfiguration_.restored(step); }
-  /// Sends a note to a worker.
+  /// Sends a note to a worker. Does nothing if there is no such worker.
   void note(uint16_t worker, const Note& note);
   /// Sends a note to all members, servers included.
   void note_members(const Note& note) { job_.members.broadcast(note); }

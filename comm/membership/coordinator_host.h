@@ -46,8 +46,8 @@ class JobPlanner {
   /// Called if the worker has not sent the requested checkpoint in time. fetch_memory_checkpoint()
   /// must not return this worker again.
   virtual void give_up_memory_checkpoint(uint16_t /*worker*/) {}
-  /// Called before the job begins without some members. The ranks of the present members now count
-  /// from 0 in this order.
+  /// Called before the job begins without some members. The present members now have ranks from 0
+  /// on, in the order of the argument, which holds their earlier ranks.
   virtual void renumbered(const Survivors&) {}
   /// Returns the plan to publish. If no plan is possible, returns nullopt and reports an error,
   /// which ends the job. All members are prepared, and all workers have these facts. `members`
@@ -107,7 +107,6 @@ class JobObserver {
  public:
   virtual ~JobObserver() = default;
 
-  /// A node was refused.
   virtual void refused(const std::string& address, const std::string& why) = 0;
   virtual void joined(NodeId node, const std::string& address) = 0;
   /// All workers have the same initial values and begin.

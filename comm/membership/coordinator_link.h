@@ -49,7 +49,7 @@ class CoordinatorLink {
   void cannot_save(const std::string& why) { send_message_after_bulk(CannotSave{why}); }
   /// Proves to the coordinator that large messages pass.
   void send_proof();
-  /// Sends a bulk frame.
+  /// Sends a bulk frame with the lowest priority.
   void send(const FrameHeader& header, Payload payload);
   /// Drops bulk frames that have not been sent.
   void drop_bulk();

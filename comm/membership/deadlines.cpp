@@ -20,9 +20,9 @@ constexpr Time kMaxForSurvivors = 5s;
 /// Limit on the time until all workers have reported their link rate, in addition to the timeout.
 /// The measurement takes seconds, except on extremely slow links.
 constexpr Time kMeasurement = 60s;
-/// Limit on the time without a tensor from a worker that sends its in-memory checkpoint, because
-/// the worker has no other task. Three timeouts replace it if they are longer. A shorter stall
-/// timeout replaces both.
+/// Limit on the time without a tensor from a worker that sends its in-memory checkpoint. It is
+/// short, because the worker has no other task. Three timeouts replace it if they are longer. A
+/// shorter stall timeout replaces both.
 constexpr Time kMaxForMemoryCheckpoint = 60s;
 /// Limit on the time until the joiners of a view are ready. Three timeouts replace it if they are
 /// longer. The transfer time of the values is added kTransferTimeFactor times.

@@ -26,7 +26,7 @@ class Joiners {
   void node_failed(ConnectionId connection, const std::string& why);
   /// Records that the MtuCheck proof of a joiner has arrived. Ignores other nodes.
   void proof_arrived(ConnectionId from);
-  /// Refuses a joiner.
+  /// Refuses the joiner of this connection, if there is one.
   void refuse(ConnectionId connection, const std::string& why);
   /// Records that a worker waits after `step` complete steps. When all workers wait, starts the
   /// reconfiguration.

@@ -16,9 +16,7 @@ class MtuCheck {
   /// More than a jumbo frame (9,000 bytes). A link of 0.1 Mbit/s sends it in 1.3 seconds.
   static constexpr size_t kBytes = 16 * 1024;
 
-  /// Whether a frame is a proof.
   static bool is_proof(const FrameHeader& header);
-  /// Sends the proof.
   static void send_proof(Transport& transport, ConnectionId to, uint32_t view);
 
   /// Returns the destination of a proof's body; empty if the length is wrong.

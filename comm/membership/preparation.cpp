@@ -78,7 +78,7 @@ void Preparation::measure_link() {
   }
 }
 
-/// No worker sends before all workers are connected.
+/// Starts the measurement only when all workers are connected, so no worker sends before that.
 void Preparation::met(MemberRecord& member) {
   member.met = true;
   if (job_.state() == CoordinatorState::kMeasuring &&

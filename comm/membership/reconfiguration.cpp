@@ -27,7 +27,8 @@ bool Reconfiguration::can_continue_after(const std::vector<NodeFailure>& failure
   return can_continue_without(nodes);
 }
 
-/// A job in which a member fails before the first step has never worked, so its set-up is wrong.
+/// Before the first step, a job is not reconfigured: it has never worked, so its set-up may be
+/// wrong.
 bool Reconfiguration::is_possible() const {
   return job_.options.recovers && job_.has_begun() && job_.state() < CoordinatorState::kFailing;
 }

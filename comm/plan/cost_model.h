@@ -21,7 +21,8 @@ struct NodeFloats {
   double server = 0, worker = 0, both = 0;
 };
 
-/// The floats of a parameter server for `elements` that are spread evenly over all servers.
+/// The floats that a node sends plus receives in one step with a parameter server. The `elements`
+/// are spread evenly over all servers.
 NodeFloats ps_floats(double elements, ClusterSize cluster);
 /// The floats that a worker sends plus receives in one step with sufficient factors. Each worker
 /// sends the factors of its `batch` samples to every other worker. Servers are not involved.

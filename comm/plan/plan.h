@@ -74,8 +74,8 @@ struct PlanRequest {
   std::vector<LayerTime> times;
   LayerTime time_before;      ///< of the layers before the first of `layers`
   double rebuild_gflops = 0;  ///< speed of the rebuild from factors
-  /// Processor time of a node per byte sent or received, divided by the compute threads. It extends
-  /// the computation. 0: network I/O costs no processor time.
+  /// Processor time of a node per byte sent or received, divided by the number of compute threads.
+  /// It extends the computation. 0: network I/O costs no processor time.
   double processor_ns_per_byte = 0;
 };
 

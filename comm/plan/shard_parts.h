@@ -35,7 +35,7 @@ class PartTree {
   /// The leaves are the parts of worker 0, worker 1 and so on; the root is last.
   const std::vector<Node>& nodes() const { return nodes_; }
   size_t leaves() const { return leaves_; }
-  /// The leaf of a part, or -1.
+  /// The index of a part's leaf in nodes(); -1: the part is no leaf.
   int32_t leaf_of(Part part) const;
   /// The worker that contributes a leaf.
   uint32_t worker_of(size_t leaf) const { return worker_of_leaf_[leaf]; }

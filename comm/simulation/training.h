@@ -79,7 +79,7 @@ class SimulatedTraining {
   std::vector<std::pair<uint32_t, Contribution>> held_back_;
   std::optional<uint32_t> gate_;  ///< the layer whose forward pass waits
   bool undecided_ = false;        ///< waits until the coordinator decides the last step
-  bool syncing_ = false;          ///< waits for all sums before a comparison
+  bool syncing_ = false;          ///< waits for all sums before it sends digests
   bool pausing_ = false;          ///< waits for joiners once all updates are made
 };
 

@@ -6,8 +6,8 @@
 namespace poseidon::comm {
 
 namespace {
-/// The size of the bucket, in seconds of the rate. An idle link saves at most this much, which
-/// compensates for late timers.
+/// The size of the bucket, as seconds of sending at the limit. An idle link saves at most this
+/// much, which compensates for late timers.
 constexpr double kSavedSeconds = 0.02;
 }  // namespace
 
