@@ -12,13 +12,14 @@ using FlagAdvice = std::function<std::string(const std::string& flag, const std:
 
 /// Parses the command line into the variables that `app` describes. Returns false after it has
 /// printed --help or --version to standard output. Throws ConfigError for an invalid command line.
-/// The message lists unknown flags in the order typed, each with its replacement. Flags with an
-/// empty value are also invalid.
+/// The message lists unknown flags in the order typed, each with a replacement if there is one. An
+/// empty value of a flag is also invalid.
 bool parse_command_line(CLI::App& app, const std::string& program, int count, char** arguments,
                         const FlagAdvice& advice = nullptr);
 
-/// Wraps the lines of --help between words at 80 columns. Continuation lines are indented to the
-/// text of the option, which begins at column `text_column`.
+/// Wraps the lines of --help between words at 80 columns. The continuation lines of an option begin
+/// at column `text_column`, as its description does. Other continuation lines keep the indentation
+/// of their first line.
 std::string wrapped_help(const std::string& help, size_t text_column);
 
 }  // namespace poseidon::apps

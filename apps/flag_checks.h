@@ -9,11 +9,12 @@
 #include "comm/wire/address.h"
 #include "core/error.h"
 
-/// Validators for command line arguments. Each one returns the error sentence to CLI11.
+/// Validators for arguments of the command line. CLI11 prints the error text that they return.
 namespace poseidon::apps {
 
-/// Accepts whole numbers from `least` to `most`. Reason: CLI11's conversion silently replaces a
-/// number that is too large by the largest number, and its range messages print 309 digits.
+/// Accepts whole numbers from `least` to `most`. CLI11's own range check is not used: its
+/// conversion silently replaces a number that is too large by the largest one, and its messages
+/// print 309 digits.
 inline CLI::Validator whole_number(int64_t least,
                                    int64_t most = std::numeric_limits<int64_t>::max()) {
   const std::string range = most == std::numeric_limits<int64_t>::max()
@@ -32,7 +33,8 @@ inline CLI::Validator whole_number(int64_t least,
   return CLI::Validator(refusal, "", "whole number");
 }
 
-/// Accepts HOST:PORT. `least_port` is 1 for an address to connect to.
+/// Accepts HOST:PORT with a port of at least `least_port`. Pass 1 for an address to connect to,
+/// because port 0 means "any free port".
 inline CLI::Validator address(uint16_t least_port = 0) {
   const auto refusal = [=](const std::string& given) -> std::string {
     try {

@@ -49,8 +49,8 @@ struct Arguments {
   bool end_with_stdin = false;
 };
 
-/// Suppresses a message that repeats the last one. A daemon that is not admitted
-/// retries repeatedly, with the same message each time.
+/// Suppresses a message that equals the previous one. A daemon that is not admitted retries, and
+/// logs the same message each time.
 class OnceLog final : public Log {
  public:
   /// `who` is the prefix of each message.
@@ -76,7 +76,8 @@ class OnceLog final : public Log {
   std::string last_ GUARDED_BY(mutex_);
 };
 
-/// Returns the rank that a launcher sets: Slurm, Open MPI or PMI; -1 without a launcher.
+/// Returns the rank that a launcher (Slurm, Open MPI or PMI) has set in the environment; -1 without
+/// a launcher.
 int64_t rank_of_launcher() {
   for (const char* variable : {"SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK"})
     if (const char* value = std::getenv(variable)) return std::strtoll(value, nullptr, 10);

@@ -272,8 +272,8 @@ void add_export(CLI::App& program, ExportFlags& flags) {
   command->add_option("--output,-o", flags.output, "HDF5 file to create")->required();
 }
 
-/// Replaces this process by the program that contains the HDF5 library. Throws ConfigError if this
-/// build does not have that program.
+/// Replaces this process by poseidon-export-hdf5, which contains the HDF5 library. Throws
+/// ConfigError if this build does not have that program.
 [[noreturn]] void export_hdf5(const ExportFlags& flags) {
   const std::string type = flags.type.empty() ? guess_type(flags.config.path) : flags.type;
   const std::string program = (own_folder() / "poseidon-export-hdf5").string();

@@ -1,4 +1,4 @@
-// poseidon-server: adds gradients in jobs that poseidon-train coordinates.
+// poseidon-server: sums gradients in jobs that poseidon-train coordinates.
 
 #include "apps/member_program.h"
 

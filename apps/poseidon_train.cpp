@@ -111,8 +111,8 @@ void tune(const Job& job, const TrainOptions& options, Console& console) {
       result["rule_ms"].get<double>(), result["tuned_ms"].get<double>(), file.c_str());
 }
 
-/// Returns true if this process trains: a single local worker. Several workers run in separate
-/// processes.
+/// Returns true if this process trains: the job has one worker, on this machine. Otherwise the
+/// workers are separate processes.
 bool trains_here(const Job& job, const TrainOptions& options) {
   return job.config.cluster.workers == 1 && !options.external && options.ssh.hosts.empty();
 }
@@ -171,7 +171,8 @@ Json train(const Job& job, const TrainOptions& options, Console& console) {
   trainer::RunOptions run = run_options(options, console, &signals.come());
   if (trains_here(job, options)) return trainer::train(job, run, console);
   check_slots(job, options);
-  // --hosts alone means one worker per slot, so a resume command needs the number of workers.
+  // --hosts sets one worker per slot, which would replace the run's number of workers. Therefore
+  // the command to resume the run needs --workers.
   if (!options.ssh.hosts.empty() && run.resume_flags.find(" --workers ") == std::string::npos)
     run.resume_flags += text(" --workers ", job.config.cluster.workers);
   trainer::ClusterOptions cluster{.external = options.external,
@@ -228,9 +229,9 @@ bool computes_here(const Job& job, const TrainOptions& options) {
   return options.action != Action::kTrain || trains_here(job, options);
 }
 
-/// Throws ConfigError if this process cannot start as many threads as the job requests. Tests this
-/// only for more threads than cores, by starting them once. Otherwise OpenMP's library would end
-/// the process without naming the setting.
+/// Throws ConfigError if this process cannot start as many threads as the job requests. If the job
+/// requests more threads than cores, starts them once as a test. Without this test, OpenMP's
+/// library would end the process without naming the setting.
 void check_threads(const Job& job) {
   const int64_t wanted = job.config.device.threads;
   if (wanted <= available_cores()) return;

@@ -1,4 +1,4 @@
-// poseidon-worker: computes in jobs that poseidon-train coordinates.
+// poseidon-worker: computes gradients in jobs that poseidon-train coordinates.
 
 #include "apps/member_program.h"
 #include "core/cpu/spin_policy.h"

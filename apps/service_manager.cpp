@@ -13,7 +13,8 @@ namespace poseidon::apps {
 
 namespace {
 
-/// Returns a whole number >= 0 from the environment, or `otherwise` if there is none.
+/// Returns the whole number >= 0 in an environment variable. Returns `otherwise` if the variable is
+/// not set or has another value.
 int64_t number_in_environment(const char* variable, int64_t otherwise) {
   const char* value = std::getenv(variable);
   if (value == nullptr) return otherwise;

@@ -280,8 +280,8 @@ std::string advice_on_flag(const std::string& flag, const std::string& value) {
   return "--set " + path + "=" + (value.empty() ? "VALUE" : value);
 }
 
-/// Returns the flags that a command to resume the run must repeat, since the job file in the run
-/// directory does not contain them.
+/// Returns the flags that the command to resume the run repeats. Most of them are not in the job
+/// file of the run directory.
 std::string resume_flags(const Arguments& arguments) {
   std::string flags;
   const auto add = [&](const char* flag, const std::string& value) {

@@ -37,7 +37,7 @@ struct TrainOptions {
   bool trace = false;
   bool force = false;               ///< overwrite existing output files
   bool simulates = false;           ///< --plan: also simulate the plan
-  std::filesystem::path times;      ///< --plan: output of --time --json; may be empty
+  std::filesystem::path times;      ///< file with the output of --time --json; may be empty
   std::vector<std::string> images;  ///< --classify: image files
   std::vector<std::string> layers;  ///< --extract: names of layers
   std::string listen;               ///< with --external or --hosts: address where members join

@@ -39,7 +39,7 @@ std::string megabytes_text(const Json& bytes) {
   return buffer.data();
 }
 
-/// Returns a text of the result in printable form, because names may contain any characters.
+/// Returns the string at `key` in printable form, because names may contain any characters.
 std::string text_of(const Json& object, const char* key) {
   return printable(object[key].get<std::string>());
 }

@@ -4,8 +4,9 @@
 
 namespace poseidon {
 
-/// Returns the result of `open`. Converts its RunErrors to ConfigErrors: the user named the file,
-/// so the user must correct it, even if it is only damaged.
+/// Returns the result of `open`, which opens a file that the user named. Converts a RunError from
+/// `open`, for example for a damaged file, to a ConfigError: the user must name or supply a valid
+/// file.
 template <class Open>
 auto as_config_error(const Open& open) {
   try {

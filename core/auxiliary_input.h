@@ -41,7 +41,8 @@ struct AuxiliaryInputError {
 };
 /// Checks a list of auxiliary inputs. Returns an empty error if it is valid. A name has 1 to 100
 /// letters, digits, "_" or "-", occurs once, and is neither "input" nor "label". A shape has one
-/// extent or three. All shapes together have fewer than 2^28 values. There are at most 256 inputs.
+/// extent or three, each at least 1. All shapes together have fewer than 2^28 values. There are at
+/// most 256 inputs.
 AuxiliaryInputError first_error_in(std::span<const AuxiliaryInput> extras);
 
 }  // namespace poseidon

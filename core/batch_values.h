@@ -14,8 +14,8 @@ struct Normalization {
 
 /// A view of a batch's samples: either normalized floats or raw pixels.
 struct BatchValues {
-  std::span<const float> floats;    ///< (n, c, h, w), as the net reads them; empty for pixels
-  std::span<const uint8_t> pixels;  ///< (n, h, w, c), not yet normalized; empty for floats
+  std::span<const float> floats;            ///< (n, c, h, w), normalized; empty for pixels
+  std::span<const uint8_t> pixels;          ///< (n, h, w, c), not yet normalized; empty for floats
   const Normalization* normalization = {};  ///< for `pixels`; null: the batch is in `floats`
 
   bool are_pixels() const { return normalization != nullptr; }

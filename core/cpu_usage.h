@@ -23,8 +23,8 @@ class CpuUsageMeter {
   std::optional<CpuUsage> since_last();
 
  private:
-  /// Seconds since system start, summed over the cores. `own` counts from the start of this
-  /// process.
+  /// `busy` and `idle`: seconds since system start, summed over the cores that this process may run
+  /// on. `own`: seconds of processor time that this process has used since its start.
   struct Times {
     int cores = 0;
     double busy = 0, idle = 0, own = 0;

@@ -72,7 +72,7 @@ enum class DeviceStream : uint8_t {
 
 /// Identifies one kind of recurring work. Keys are unique within a GraphCapture.
 struct GraphKey {
-  std::string_view what;         ///< a string literal: "forward"
+  std::string_view what;         ///< a string literal, such as "forward"
   std::vector<int64_t> numbers;  ///< every value that the work depends on, addresses included
   auto operator<=>(const GraphKey&) const = default;
 };
@@ -82,11 +82,11 @@ struct GraphKey {
 class GraphCapture {
  public:
   virtual ~GraphCapture() = default;
-  /// Calls `work`, which issues the work of `key`. A device may record this work. For an equal key
-  /// it then issues the recorded work and does not call `work`. Therefore a key must always
-  /// identify the same work on the same memory. The work must read values that change from step to
-  /// step from device memory. The work may consist only of layers, updates and copies; `work` must
-  /// not call other functions of Device.
+  /// Issues the work of `key` by a call of `work`. A device may record this work. In later calls
+  /// with an equal key, it may issue the recorded work instead. Therefore a key must always
+  /// identify the same work on the same memory. Values that change from step to step must be in
+  /// device memory. The work may consist only of layers, updates and copies; `work` must not call
+  /// other functions of Device.
   virtual void issue(const GraphKey& /*key*/, const std::function<void()>& work) { work(); }
   /// True if the device records the work. Large units of work are then more efficient.
   virtual bool records() const { return false; }
@@ -121,24 +121,24 @@ class Device {
   /// An event at the end of all work issued so far to the current stream. Within issue_on_stream(),
   /// the current stream is the stream of that call.
   virtual Event record() = 0;
-  /// Calls `issue` and sends the work that it issues to the given stream. This work starts after
-  /// `after`. Later work waits for it only through await(). Returns the event at the end of this
-  /// work, or `after` if `issue` issues no work. A device without additional streams does the work
-  /// in the order of issue.
+  /// Calls `issue`, and sends the work that `issue` issues to the given stream. This work starts
+  /// after the event `after`. Work in other streams waits for this work only through await().
+  /// Returns the event at the end of this work, or `after` if `issue` issues no work. A device
+  /// without additional streams does the work in the order of issue.
   virtual Event issue_on_stream(DeviceStream, const Event& /*after*/,
                                 const std::function<void()>& issue) {
     issue();
     return record();
   }
-  /// Work issued from now on starts after the event.
+  /// Work issued to the current stream from now on starts after the event.
   virtual void await(const Event&) {}
   /// Creates a GraphCapture for one owner of recurring work. The device and all memory that the
   /// work uses must outlive the GraphCapture.
   virtual std::unique_ptr<GraphCapture> make_graph_capture() {
     return std::make_unique<GraphCapture>();
   }
-  /// A timestamp at the end of all work issued so far, to be read later. Null for a device whose
-  /// calls return only after their work is done.
+  /// A timestamp at the end of all work issued so far to the current stream, to be read later. Null
+  /// for a device whose calls return only after their work is done.
   virtual std::shared_ptr<const Timestamp> record_timestamp() { return nullptr; }
   /// Number of host threads that compute.
   virtual int threads() const = 0;

@@ -59,9 +59,10 @@ class InputFile {
   explicit InputFile(std::filesystem::path path);
   uint64_t size() const { return size_; }
   const std::filesystem::path& path() const { return path_; }
-  /// Fills `bytes` from `offset`. Throws RunError if the file ends earlier.
+  /// Fills `bytes` with the bytes of the file that begin at `offset`. Throws RunError if the file
+  /// has fewer bytes.
   void read(uint64_t offset, std::span<std::byte> bytes) const;
-  /// The CRC-32C of `length` bytes from `offset`.
+  /// The CRC-32C of the `length` bytes that begin at `offset`. Throws as read().
   uint32_t crc(uint64_t offset, uint64_t length) const;
 
  private:

@@ -224,7 +224,8 @@ std::string initials_of(const std::vector<std::string_view>& words) {
   return initials;
 }
 
-/// The fraction of the words that both keys contain, 0 to 1. Short words do not count.
+/// The number of words of `one` that `other` also contains, divided by the larger number of words.
+/// Short words are not counted as common words.
 double words_in_common(const std::vector<std::string_view>& one,
                        const std::vector<std::string_view>& other) {
   constexpr size_t kMinLetters = 4;

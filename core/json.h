@@ -11,7 +11,7 @@
 
 namespace poseidon {
 
-/// An error in one value: "FILE: POINTER: MESSAGE".
+/// An error in one JSON value: "FILE: POINTER: MESSAGE".
 class JsonPathError : public ConfigError {
  public:
   JsonPathError(JsonPath place, std::string_view message);
@@ -31,7 +31,7 @@ class JsonPathError : public ConfigError {
 /// ConfigError.
 Json parse_json(std::string_view json_text, const std::string& file_name);
 
-/// Reads and parses a file, in which comments are allowed. Throws ConfigError.
+/// Reads a file and parses it as parse_json() does, but allows comments. Throws ConfigError.
 Json read_json(const std::filesystem::path& path);
 
 /// A value for a message: compact JSON, at most 60 characters.

@@ -73,7 +73,7 @@ class RandomStream {
   static constexpr float unit(uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
 
  private:
-  /// Applies the SplitMix64 finalizer to the three numbers, one after another.
+  /// Hashes the three numbers into a key: one step of SplitMix64 for each number.
   static constexpr uint64_t mix(uint64_t seed, uint64_t purpose, uint64_t stream) {
     uint64_t state = 0;
     for (uint64_t part : {seed, purpose, stream}) {

@@ -23,7 +23,7 @@ class ServiceNotifier {
   bool stopping() const { return send("STOPPING=1"); }
   /// Reports that the process makes progress (watchdog heartbeat).
   bool alive() const { return send("WATCHDOG=1"); }
-  /// Sends one line that describes the current activity to the user.
+  /// Sends the current activity as one line of text. The service manager shows this line to users.
   bool status(std::string_view line) const;
 
  private:

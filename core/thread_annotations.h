@@ -12,8 +12,9 @@
 #define GUARDED_BY(mutex) POSEIDON_THREAD_ATTRIBUTE(guarded_by(mutex))
 /// For a pointer to data that is accessed only while `mutex` is held.
 #define PT_GUARDED_BY(mutex) POSEIDON_THREAD_ATTRIBUTE(pt_guarded_by(mutex))
-/// For a function that requires these mutexes to be held, or not to be held.
+/// For a function whose caller must hold these mutexes.
 #define REQUIRES(...) POSEIDON_THREAD_ATTRIBUTE(requires_capability(__VA_ARGS__))
+/// For a function whose caller must not hold these mutexes.
 #define EXCLUDES(...) POSEIDON_THREAD_ATTRIBUTE(locks_excluded(__VA_ARGS__))
 /// For a function that acquires or releases a mutex.
 #define ACQUIRE(...) POSEIDON_THREAD_ATTRIBUTE(acquire_capability(__VA_ARGS__))

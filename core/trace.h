@@ -7,12 +7,12 @@
 #include <tuple>
 #include <vector>
 
-/// Records the activities of one thread with their times. Recording is cheap; the spans are read
-/// after the work.
+/// Records the activities of one thread with their times.
 namespace poseidon {
 
-/// The most recent time spans of one thread, in a ring of fixed size. A null TraceRecorder pointer
-/// disables recording, at the cost of one branch. All calls come from the recorded thread.
+/// The most recent time spans of one thread, in a ring of fixed size. All calls come from the
+/// recorded thread. TraceScope accepts a null pointer instead of a recorder, and then records
+/// nothing.
 class TraceRecorder {
  public:
   /// Index of a LabelText in labels().
@@ -27,10 +27,10 @@ class TraceRecorder {
   };
   struct Span {
     Label label = 0;
-    uint32_t part = kWhole;  ///< chunk index, or first logical shard of a factor; kWhole: neither
+    uint32_t part = kWhole;  ///< index of a chunk, or first logical shard of a factor; kWhole: none
     int64_t step = 0;        ///< from 1
     int64_t begin_ns = 0, end_ns = 0;
-    int64_t queued_ns = 0;  ///< time between readiness and begin, ns
+    int64_t queued_ns = 0;  ///< for a chunk or factor: ns that it waited before begin_ns; else 0
   };
   static constexpr uint32_t kWhole = UINT32_MAX;
   static constexpr size_t kDefaultCapacity = size_t{1} << 16;
@@ -49,8 +49,8 @@ class TraceRecorder {
   /// Adds a span. If the ring is full, overwrites the oldest span.
   void add(const Span& span);
 
-  /// The spans from `first_step` on, in the order of add(). Omits each step up to the newest step
-  /// that lost a span in the ring, because such steps are incomplete.
+  /// The spans of the steps from `first_step` on, in the order of add(). Omits all steps up to the
+  /// newest step of which a span was overwritten, because these steps may be incomplete.
   std::vector<Span> spans(int64_t first_step) const;
 
  private:
@@ -63,7 +63,7 @@ class TraceRecorder {
   int64_t step_ = 0;
 };
 
-/// Records the time from construction to the end of the scope.
+/// Records the time from construction to the end of the scope as a span, unless `recorder` is null.
 class TraceScope {
  public:
   TraceScope(TraceRecorder* recorder, TraceRecorder::Label label)

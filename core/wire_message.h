@@ -15,12 +15,12 @@ struct WireField {
   WireType type = WireType::kVarint;
   uint64_t value = 0;                ///< for all types except kBytes
   std::span<const std::byte> bytes;  ///< for kBytes: a view of the file's memory
-  size_t offset = 0;                 ///< of the field in the file, for messages
+  size_t offset = 0;                 ///< of the field in the file, for error messages
 };
 
 /// Reads the fields of one message in protobuf's binary format, one after another. Never reads
-/// outside `bytes`. Throws ConfigError "FILE: byte N: ..." for invalid input and for messages
-/// nested deeper than 16.
+/// outside the message's bytes. Throws ConfigError "FILE: byte N: ..." for invalid input and for
+/// messages nested deeper than 16.
 class WireMessage {
  public:
   /// The outermost message: a complete file with name `file`. Both arguments must outlive this

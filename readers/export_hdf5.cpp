@@ -117,7 +117,8 @@ void check_dataset(const data::Dataset& dataset) {
                       "set of images of one size; HDF5 stores them as one block");
 }
 
-/// Writes a dataset to the new file `output`. A temporary file has the data until it is complete.
+/// Writes a dataset to a temporary file, and then renames this file to `output`. Throws ConfigError
+/// if `output` exists.
 void export_dataset(const data::DatasetConfig& config, const fs::path& output) {
   if (fs::exists(output)) throw ConfigError(output.string() + ": exists already");
   const auto dataset = as_config_error([&] { return data::open_dataset(config); });

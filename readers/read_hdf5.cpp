@@ -128,7 +128,7 @@ class Rows {
   hsize_t row_ = 1;
 };
 
-/// Writes each row as an entry. The name of the entry is the row's index, in ten decimal digits.
+/// Writes each row as an entry. The key of the entry is the row's index, in ten decimal digits.
 class RowWriter {
  public:
   RowWriter(const Rows& data, const Rows& labels, const std::vector<Rows>& extras,

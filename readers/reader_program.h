@@ -5,12 +5,13 @@
 
 #include "data/entry_pipe.h"
 
-/// Programs that read a database with a library that is not safe for damaged files. Each program
+/// Programs that read a database with a library that is unsafe on damaged files. Each program
 /// uses one library, cannot write files, has limits of memory and time, and sends its output to
 /// poseidon-data over a pipe.
 namespace poseidon::readers {
 
-/// Starts the output. `count` is the number of entries, or 0 if it is unknown before the end.
+/// Starts the output, and returns the writer of its entries. `count` is the number of entries, or 0
+/// if it is unknown before the end.
 using Begin = std::function<data::EntryWriter&(uint64_t count)>;
 
 /// Passes the entries of the file or folder `path` to the writer that `begin` returns, in key

@@ -23,7 +23,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// None with sanitizers, because they map terabytes of memory that they hardly use.
+/// Limit of private memory, in bytes. There is none with sanitizers, because they map terabytes of
+/// memory that they hardly use.
 #if defined(POSEIDON_SANITIZED)
 constexpr rlim_t kMemoryLimit = RLIM_INFINITY;
 #else

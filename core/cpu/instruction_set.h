@@ -4,10 +4,10 @@
 
 namespace poseidon::cpu {
 
-/// The properties of this process that determine the low bits of its results, in addition to the
-/// build and the number of threads. For example "oneDNN 2.6.3 with avx512_core_vnni, own kernels
-/// for x86-64-v4". isa() and the environment variable ONEDNN_MAX_CPU_ISA may limit oneDNN to less
-/// than the processor supports.
+/// The version of oneDNN, and the instruction sets of oneDNN and of Poseidon's kernels: "oneDNN
+/// 2.6.3 with avx512_core_vnni, own kernels for x86-64-v4". Together with the build and the number
+/// of threads, they determine the low bits of results. isa() and the environment variable
+/// ONEDNN_MAX_CPU_ISA may limit oneDNN to less than the processor supports.
 std::string instruction_set();
 
 /// Whether oneDNN may use instructions for bf16 products (AVX512-BF16, AMX).

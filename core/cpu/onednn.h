@@ -18,7 +18,8 @@ inline dnnl::memory::data_type onednn_type(DataType type) {
   return type == DataType::kBf16 ? dnnl::memory::data_type::bf16 : kFloat;
 }
 
-/// In 3.x the operation descriptor is part of the primitive descriptor.
+/// Makes the primitive descriptor of a forward pass. `arguments` are those of oneDNN's operation
+/// descriptor, which is a separate object only in 2.x.
 template <class Primitive, class... Arguments>
 typename Primitive::primitive_desc describe_forward(const dnnl::engine& engine,
                                                     const dnnl::primitive_attr& attributes,
@@ -31,6 +32,7 @@ typename Primitive::primitive_desc describe_forward(const dnnl::engine& engine,
 #endif
 }
 
+/// Makes the primitive descriptor of a backward pass. `hint` is that of the forward pass.
 template <class Primitive, class Hint, class... Arguments>
 typename Primitive::primitive_desc describe_backward(const dnnl::engine& engine,
                                                      const dnnl::primitive_attr& attributes,
@@ -92,7 +94,7 @@ std::string implementation_name(const PrimitiveDesc& description) {
   return std::string("oneDNN ") + description.impl_info_str();
 }
 
-/// Whether an implementation is one of the library's slow fallbacks ("ref:any", "simple:any").
+/// Whether an implementation is one of oneDNN's slow fallbacks ("ref:any", "simple:any").
 inline bool is_reference(std::string_view implementation_name) {
   return implementation_name.starts_with("oneDNN ref") ||
          implementation_name.starts_with("oneDNN simple");

@@ -20,8 +20,8 @@ constexpr double kMany = 0.25, kFew = 0.12;
 /// If at least this many cores are idle, teams may spin: other processes have enough cores.
 constexpr double kRoom = 0.75;
 
-/// While this object exists, new threads of the calling thread start with all signals blocked.
-/// Therefore the system delivers signals to other threads only.
+/// While this object exists, threads that the calling thread starts have all signals blocked. The
+/// system then delivers signals to threads that were started earlier or later.
 class BlockedSignals {
  public:
   BlockedSignals() {

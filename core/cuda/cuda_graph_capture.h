@@ -7,10 +7,10 @@
 
 namespace poseidon::cuda {
 
-/// Issues recurring GPU work. The first time, it issues the operations one by one, because
-/// libraries load code and allocate memory when they are first called. From the second time on, it
-/// issues them as a graph. If CUDA refuses to make a graph, it always issues this work one by one,
-/// and warns at the first refusal.
+/// Issues recurring GPU work. For a new key, it issues the operations one by one, because libraries
+/// load code and allocate memory when they are first called. From the second issue of a key on, it
+/// issues the operations as a graph. If CUDA refuses to make the graph of a key, it always issues
+/// the operations of this key one by one. It warns only of the first refusal.
 class CudaGraphCapture final : public GraphCapture {
  public:
   explicit CudaGraphCapture(CudaDevice& device)

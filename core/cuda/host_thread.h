@@ -3,10 +3,10 @@
 #include <cstdint>
 #include <cstring>
 
-/// Marks code of kernel threads, which the thread sanitizer must ignore. The sanitizer looks for
-/// races between host threads, but all threads of a kernel run in one host thread, as fibers. A
-/// function may switch to another fiber before it returns, so it must not change the sanitizer's
-/// call stack.
+/// Marks a function that runs in threads of a kernel. The thread sanitizer must ignore it. The
+/// sanitizer looks for races between host threads, but all threads of a kernel run in one host
+/// thread, as fibers. The function may switch to another fiber before it returns, so it must not
+/// change the sanitizer's call stack.
 #define POSEIDON_KERNEL_CODE __attribute__((no_sanitize_thread))
 
 /// The functions that a kernel calls on its thread (indices, barrier, shuffle), for tests on the
@@ -70,7 +70,8 @@ class ThreadBody {
 class BlockRunner {
  public:
   virtual ~BlockRunner() = default;
-  /// `shared_bytes` 0: the threads do not communicate.
+  /// `threads` is the number in each block. `shared_bytes` is the size of a block's shared memory;
+  /// 0: the threads do not communicate.
   virtual void run(uint32_t blocks, uint32_t blocks_y, uint32_t threads, size_t shared_bytes,
                    const ThreadBody& body) = 0;
 };

@@ -35,7 +35,7 @@ class WaitElidingDriver final : public Driver {
   class OrderedEvent;
 
   struct StreamState {
-    /// Event at the end of the stream; null: none recorded there.
+    /// Event at the end of the work issued so far; null: none recorded there.
     std::shared_ptr<const OrderedEvent> last;
     /// Events that the stream's next operation waits for.
     std::vector<std::shared_ptr<const OrderedEvent>> awaited;

@@ -202,7 +202,7 @@ void RuntimeDriver::copy(Stream stream, const void* from, void* to, size_t bytes
 std::shared_ptr<const Graph> RuntimeDriver::make_graph(Stream stream,
                                                        std::vector<GraphNode> nodes) {
   StreamState& through = stream_state(stream);
-  StreamState capturing = through;  // keeps the last operation of `through`
+  StreamState capturing = through;  // a copy, so that through.last does not change
   Capture capture(index_, through.stream);
   for (const GraphNode& node : nodes)
     if (node.operation != nullptr)

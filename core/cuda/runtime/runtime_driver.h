@@ -19,7 +19,7 @@ class RuntimeDriver final : public Driver {
   /// `index` is the number of the GPU in the machine, from 0. Throws ConfigError if it cannot be
   /// used.
   explicit RuntimeDriver(int index);
-  /// Runs the tasks that wait for events, and waits for all work.
+  /// Waits for all work, and runs the remaining tasks (Event::Point::then).
   ~RuntimeDriver() override;
 
   Buffer allocate(size_t bytes, MemoryKind place, std::string_view purpose) override;
@@ -49,8 +49,8 @@ class RuntimeDriver final : public Driver {
   StreamState& stream_state(Stream stream) {
     return stream_states_.at(static_cast<size_t>(stream));
   }
-  /// Throws RunError if the call failed. The message names the GPU, the call and the last
-  /// operation.
+  /// Throws OutOfMemory or another RunError if the call failed. The message names the GPU, the call
+  /// and the last operation. Clears the error, so that later calls do not report it again.
   void checked(const StreamState& stream_state, cudaError_t result, const char* call) const;
   Buffer device_memory(size_t bytes, std::string_view purpose) const;
   Buffer staging_memory(size_t bytes, std::string_view purpose) const;
