@@ -29,7 +29,7 @@ std::string value_of_flag(const Words& words, size_t index) {
   return index + 1 < words.size() && !is_flag(words[index + 1]) ? words[index + 1] : "";
 }
 
-/// Returns the chosen command, or the program itself.
+/// Returns the subcommand on the command line, or `app` if there is none.
 const CLI::App& parsed_command(const CLI::App& app) {
   const auto commands = app.get_subcommands();
   return commands.empty() ? app : *commands.back();

@@ -199,7 +199,7 @@ comm::Secret secret_of(const std::string& file, Log& log) {
                      : comm::read_secret(file, log);
 }
 
-/// Completes the options that the parser does not fill.
+/// Sets the options that the parser does not set. Reads the secret.
 void complete(Arguments& arguments, const char* name, bool computes) {
   MemberOptions& options = arguments.options;
   StandardErrorLog log;

@@ -6,8 +6,8 @@
 
 namespace poseidon::apps {
 
-/// Throws ConfigError if the output file exists, unless `force` is set. Also throws ConfigError if
-/// the file is a folder.
+/// Throws ConfigError if the output file exists and `force` is false. Always throws ConfigError if
+/// `file` is a folder.
 inline void refuse_existing(const std::filesystem::path& file, bool force) {
   if (std::filesystem::is_directory(file))
     throw ConfigError(file.string() + ": is a folder, expected a file to write");

@@ -100,7 +100,8 @@ void refuse_existing_trace(const TrainOptions& options) {
   refuse_existing(run / trainer::kTraceFile, options.force);
 }
 
-/// Writes the tuned choices to a file. The job's key device.choices can name this file.
+/// Times the layouts and algorithms of each layer, and writes the fastest ones to a file. The job's
+/// key device.choices can name this file.
 void tune(const Job& job, const TrainOptions& options, Console& console) {
   const std::filesystem::path file = result_file(job, options, "choices.json");
   const Json result = trainer::tune(job, console);
@@ -126,8 +127,8 @@ void check_slots(const Job& job, const TrainOptions& options) {
                            "; add hosts or slots=N, or reduce --workers"));
 }
 
-/// Throws ConfigError if the job expects later members but has no --external: only daemons can join
-/// later.
+/// Throws ConfigError if the job expects members that join after the start, but --external is not
+/// set. Only daemons can join after the start.
 void check_later_members(const Job& job, const TrainOptions& options) {
   const trainer::ClusterConfig& cluster = job.config.cluster;
   const auto refuse = [&](const char* key, auto got) {

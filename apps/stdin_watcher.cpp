@@ -42,7 +42,7 @@ void StdinWatcher::look() {
   if (found == 0) overdue_();
 }
 
-/// Waits for the end of the input. Returns false if the destructor runs first.
+/// Waits for the end of the input, and returns true. Returns false if the destructor runs first.
 bool StdinWatcher::input_ends() const {
   while (true) {
     pollfd both[] = {{.fd = over_.number(), .events = POLLIN, .revents = 0},

@@ -8,12 +8,12 @@
 
 namespace poseidon::apps {
 
-/// Watches for the end of standard input in a separate thread. A process that was started over a
-/// connection detects in this way that the connection is closed. Discards all input.
+/// Watches for the end of standard input in a separate thread. Discards all input. A process that
+/// was started over ssh detects in this way that the ssh connection is closed.
 class StdinWatcher {
  public:
-  /// Calls `ended` at the end of the input. After another `grace`, calls `overdue` if this object
-  /// still exists. Both calls run in the watching thread.
+  /// Calls `ended` at the end of the input. If this object still exists `grace` later, also calls
+  /// `overdue`. Both calls run in the watching thread.
   StdinWatcher(std::function<void()> ended, std::chrono::milliseconds grace,
                std::function<void()> overdue);
   ~StdinWatcher();

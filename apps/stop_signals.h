@@ -27,8 +27,9 @@ std::string stopping_text(const std::string& signal, const std::string& what);
 /// - Signals that are ignored at program start stay ignored. Examples: a program under nohup,
 ///   background jobs of a shell, children of poseidon-train.
 /// - A second SIGINT, SIGTERM or SIGHUP ends the process at once, with exit code 1.
-/// - Such signals within one second after the first count as one. Reason: launchers signal a
-///   process and its group, and `timeout` sends SIGCONT and SIGTERM to both.
+/// - SIGINT, SIGTERM and SIGHUP within one second after the first of them do not count as a second
+///   signal. Reason: launchers signal a process and its group, and `timeout` sends SIGCONT and
+///   SIGTERM to both.
 /// - SIGUSR1, SIGUSR2 and SIGXCPU are ignored unless `others` contains them.
 /// - SIGPIPE is ignored. If the reader closes this program's output, the program continues without
 ///   output.

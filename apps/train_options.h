@@ -44,8 +44,8 @@ struct TrainOptions {
   bool external = false;
   std::filesystem::path hosts_file;  ///< file that ssh.hosts was read from; may be empty
   trainer::SshOptions ssh;
-  std::filesystem::path secret_file;  ///< with --external
-  comm::TlsFiles tls;                 ///< with --external
+  std::filesystem::path secret_file;  ///< with --external; may be empty
+  comm::TlsFiles tls;                 ///< with --external; may be empty
   bool insecure = false;
   std::string schema;  ///< --schema: "job" or "network"
   std::string stop_signals;

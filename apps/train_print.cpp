@@ -123,7 +123,7 @@ void print_confusions(const Json& confusions) {
                 confusions[i]["samples"].get<long long>());
 }
 
-/// Prints the estimated peak memory of a worker by use. Omits entries of 0 bytes.
+/// Prints the estimated peak memory of a worker, in total and for each use. Omits uses of 0 bytes.
 void print_memory(const Json& memory) {
   std::printf("\n%-28s %10s\n", "estimated peak memory", "MiB");
   for (const auto& [key, bytes] : memory.items()) {

@@ -27,7 +27,7 @@ struct AuxiliaryInput {
 
 /// Number of values in all auxiliary inputs of one sample.
 int64_t count_of(std::span<const AuxiliaryInput> extras);
-/// "pose 6, depth 1x28x28"; "none" if the list is empty.
+/// Names and shapes as text, such as "pose 6, depth 1x28x28"; "none" if the list is empty.
 std::string text_of(std::span<const AuxiliaryInput> extras);
 
 /// Describes the value of `key`: a list of objects with the keys "name" and "shape".

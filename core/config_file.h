@@ -26,7 +26,8 @@ Json read_config(const std::filesystem::path& path);
 ///   of a key are joined by `_`. Words of fewer than four letters do not count.
 std::string nearest_key(std::string_view given, const std::vector<std::string>& keys);
 
-/// "; did you mean \"learning_rate\"?", or "" if no key is similar.
+/// The end of an error message: "; did you mean \"learning_rate\"?" with nearest_key(), or "" if no
+/// key is similar.
 std::string key_suggestion(std::string_view given, const std::vector<std::string>& keys);
 
 }  // namespace poseidon

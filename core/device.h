@@ -116,7 +116,8 @@ class Device {
   }
   /// Copies from device or staging memory to any host memory. Blocks until the copy is done.
   virtual void read(std::span<const std::byte> from, std::span<std::byte> host) = 0;
-  /// Copies from any host memory to device or staging memory. The caller may reuse `host` at once.
+  /// Issues a copy from any host memory to device or staging memory. The caller may reuse `host`
+  /// after the return.
   virtual void write(std::span<const std::byte> host, std::span<std::byte> to) = 0;
   /// An event at the end of all work issued so far to the current stream. Within issue_on_stream(),
   /// the current stream is the stream of that call.

@@ -153,9 +153,9 @@ uint32_t skip_lane(uint64_t crc) {
          kTable[3][crc >> 24 & 255];
 }
 
-/// Returns the CRC after three more consecutive lanes of kLaneBytes, which are processed at the
-/// same time. The CRC instruction has a latency of three cycles, but the processor can start one in
-/// each cycle.
+/// Advances `crc` over three consecutive lanes of kLaneBytes each, and returns it. Processes the
+/// lanes at the same time: the CRC instruction has a latency of three cycles, but the processor can
+/// start one in each cycle.
 uint32_t advance_lanes(uint32_t crc, const unsigned char* bytes) {
   uint64_t a = crc, b = 0, c = 0;
   for (size_t i = 0; i < kLaneBytes; i += 8) {
@@ -170,7 +170,7 @@ uint32_t advance_lanes(uint32_t crc, const unsigned char* bytes) {
 }
 
 /// Advances `crc` over the longest prefix that consists of groups of three lanes. Returns the
-/// length of this prefix. For processors without wide carry-less products.
+/// length of this prefix. Used if has_wide_carryless() is false.
 size_t advance_in_lanes(uint32_t& crc, const unsigned char* bytes, size_t count) {
   size_t done = 0;
   for (; count - done >= 3 * kLaneBytes; done += 3 * kLaneBytes)

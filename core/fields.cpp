@@ -17,7 +17,7 @@ std::string number_text(double value) {
   return Json(value).dump();
 }
 
-/// " >= 1", " in [0, 1]", or "".
+/// A range for error messages, such as " >= 1" or " in [0, 1]"; "" for an unlimited range.
 std::string range_text(Range range) {
   const bool low = std::isfinite(range.minimum), high = std::isfinite(range.maximum);
   if (low && high)

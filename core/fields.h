@@ -31,7 +31,8 @@ class Fields;
 /// Calls a function of Fields for each key of one object.
 using Describe = std::function<void(Fields&)>;
 
-/// One form of an object. The value of its "type" key determines its other keys.
+/// One form of an object whose keys depend on the value of one key, usually "type". `name` is this
+/// value. `describe` describes the other keys.
 struct Variant {
   std::string name;
   std::string doc;

@@ -11,9 +11,9 @@
 #include "core/error.h"
 
 /// Functions and classes to read and write files: at any offset, by appending, or atomically. Files
-/// are never mapped into memory, because a mapped file that becomes shorter ends the process with a
-/// signal. A failed operation throws RunError "PATH: cannot be ...: reason", unless the comment
-/// of the function names another error.
+/// are never mapped into memory: if another process shortens a mapped file, reading it ends this
+/// process with a signal. A failed operation throws RunError "PATH: cannot be ...: reason", unless
+/// the comment of the function names another error.
 namespace poseidon {
 
 /// Owns a file descriptor, and closes it when destroyed. Move-only.

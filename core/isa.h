@@ -15,7 +15,7 @@ enum class Isa : uint8_t {
   kX86V4,   ///< level x86-64-v4: AVX-512
 };
 
-/// "x86-64-v3".
+/// The name of an instruction set, such as "x86-64-v3".
 std::string_view name_of(Isa isa);
 /// The instruction sets for which this build contains kernels, lowest level first.
 const std::vector<Isa>& built_isas();

@@ -41,7 +41,7 @@ constexpr std::string_view kSchemaKey = "$schema";
 
 bool is_note(std::string_view key) { return key.starts_with('_') || key.starts_with("//"); }
 
-/// Removes notes from `value` and from all nested values.
+/// Removes the keys for which is_note() is true from `value` and from all nested values.
 void remove_notes(Json& value) {
   if (value.is_object())
     for (auto at = value.begin(); at != value.end();)

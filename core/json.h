@@ -41,7 +41,8 @@ std::string shown(const Json& value);
 /// the larger of 2 and a third of the length of `given`.
 std::string nearest(std::string_view given, const std::vector<std::string>& candidates);
 
-/// "; did you mean \"kernel\"?", or "" if no candidate is similar.
+/// The end of an error message: "; did you mean \"kernel\"?" with nearest(), or "" if no candidate
+/// is similar.
 std::string suggestion(std::string_view given, const std::vector<std::string>& candidates);
 
 }  // namespace poseidon

@@ -7,9 +7,9 @@ namespace poseidon {
 
 /// Philox 4x32-10 (Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", SC'11): four
 /// random words as a pure function of a 128-bit counter and a 64-bit key. All random numbers that
-/// affect data or training come from this function. Key and counter are made from the seed and the
-/// purpose of the number. Therefore the numbers do not depend on threads, workers or the order of
-/// calls.
+/// affect data or training come from this function. Key and counter are made from the seed and from
+/// the use of the number, such as the purpose, the epoch and the sample. Therefore the numbers do
+/// not depend on threads, workers or the order of calls.
 using PhiloxBlock = std::array<uint32_t, 4>;
 
 constexpr PhiloxBlock philox(PhiloxBlock counter, uint64_t key) {

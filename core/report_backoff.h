@@ -15,8 +15,8 @@ class ReportBackoff {
 
   /// Call this at the first report.
   void begin(Time now) { next_ = now + interval_; }
-  /// Returns true if it is time for another report, and schedules the next one after twice the
-  /// interval.
+  /// Returns true if it is time for another report, and then schedules the next report. Its
+  /// interval is twice the previous one, but at most `longest`.
   bool is_due(Time now) {
     if (now < next_) return false;
     interval_ = std::min(2 * interval_, longest_);

@@ -39,7 +39,7 @@ class Shape {
 
   bool operator==(const Shape&) const = default;
 
-  /// "3x224x224"; "scalar" for rank 0.
+  /// The extents as text, such as "3x224x224"; "scalar" for rank 0.
   std::string text() const;
 
  private:

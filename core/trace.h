@@ -7,11 +7,11 @@
 #include <tuple>
 #include <vector>
 
-/// Records the activities of one thread with their times.
+/// Records the activities of a thread, or the transfers of connections, with their times.
 namespace poseidon {
 
-/// The most recent time spans of one thread, in a ring of fixed size. All calls come from the
-/// recorded thread. TraceScope accepts a null pointer instead of a recorder, and then records
+/// The most recent time spans, in a ring of fixed size. Not thread-safe: calls of several threads
+/// require a lock. TraceScope accepts a null pointer instead of a recorder, and then records
 /// nothing.
 class TraceRecorder {
  public:
@@ -43,7 +43,7 @@ class TraceRecorder {
   Label label(const LabelText& text);
   const std::vector<LabelText>& labels() const { return labels_; }
 
-  /// The step of the spans that a TraceScope adds.
+  /// Sets the step (from 1) of the spans that a TraceScope adds from now on.
   void set_step(int64_t step) { step_ = step; }
   int64_t step() const { return step_; }
   /// Adds a span. If the ring is full, overwrites the oldest span.

@@ -121,7 +121,8 @@ class ReadOnlyEnv final : public leveldb::EnvWrapper {
   void StartThread(void (*)(void*), void*) override {}
 
  private:
-  /// Returns null for a file that was not written through this environment.
+  /// Returns the contents of a file that was written through this environment; null for other
+  /// files.
   Contents written(const std::string& name) const {
     const auto found = files_.find(name);
     return found == files_.end() ? nullptr : found->second;

@@ -88,7 +88,7 @@ inline dnnl::post_ops relu_post_op(float slope) {
   return operations;
 }
 
-/// "oneDNN jit:avx2".
+/// The name of the implementation that oneDNN has selected, such as "oneDNN jit:avx2".
 template <class PrimitiveDesc>
 std::string implementation_name(const PrimitiveDesc& description) {
   return std::string("oneDNN ") + description.impl_info_str();

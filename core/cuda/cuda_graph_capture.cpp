@@ -79,8 +79,8 @@ void CudaGraphCapture::issue(const GraphKey& key, const std::function<void()>& w
   if (!known.graph->nodes().empty()) device_.issue(known.graph);
 }
 
-/// Makes the graph of a key. If CUDA refuses it, marks the key as refused, and warns the first
-/// time. Throws OutOfMemory, because a smaller batch may help.
+/// Makes the graph of a key. If CUDA refuses it, marks the key as refused, and warns unless it
+/// refused an earlier graph. Throws OutOfMemory, because a smaller batch may help.
 void CudaGraphCapture::make_graph(CapturedWork& known, const GraphKey& key,
                                   const std::function<void()>& work) {
   std::vector<GraphNode> nodes = device_.nodes_of(work);

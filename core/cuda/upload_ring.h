@@ -16,7 +16,7 @@ class UploadRing {
  public:
   explicit UploadRing(Driver& driver) : driver_(driver) {}
 
-  /// The caller may reuse `host` at once.
+  /// Copies `host` to `to` in the order of `stream`. The caller may reuse `host` after the return.
   void write(Stream stream, std::span<const std::byte> host, std::byte* to);
 
  private:

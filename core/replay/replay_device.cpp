@@ -13,8 +13,9 @@ namespace poseidon::replay {
 
 namespace {
 
-/// A delay between two pieces of work, up to this length, shortens the second one. This limit is
-/// longer than the wake-up of a thread, and shorter than any significant wait for peers.
+/// Maximum delay between the scheduled end of one piece of work and the beginning of the next one
+/// that shortens the next sleep. This limit is longer than the wake-up of a thread, and shorter
+/// than any significant wait for peers.
 constexpr std::chrono::microseconds kCatchUp(300);
 
 }  // namespace

@@ -26,8 +26,8 @@ class ReplayDevice final : public Device {
   Event record() override { return {}; }
   int threads() const override { return 1; }
 
-  /// Does work that takes a specified time in total, the run time of `action` included. The time
-  /// starts at the end of the previous work, if that was at most 0.3 ms ago (kCatchUp). Thus late
+  /// Runs `action`, and then sleeps until `milliseconds` have passed. This time starts at the
+  /// scheduled end of the previous work, if that was at most 0.3 ms ago (kCatchUp). Thus late
   /// wake-ups do not accumulate. Otherwise the time starts now.
   template <class Action>
   void work(double milliseconds, Action action) {

@@ -8,7 +8,7 @@
 
 namespace poseidon::cuda {
 
-/// "an illegal memory access was encountered (cudaErrorIllegalAddress)".
+/// The text of an error: "an illegal memory access was encountered (cudaErrorIllegalAddress)".
 inline std::string text_of(cudaError_t error) {
   return text(cudaGetErrorString(error), " (", cudaGetErrorName(error), ")");
 }
