@@ -73,7 +73,7 @@ enum class DeviceStream : uint8_t {
 /// Identifies one kind of recurring work. Keys are unique within a GraphCapture.
 struct GraphKey {
   std::string_view what;         ///< a string literal, such as "forward"
-  std::vector<int64_t> numbers;  ///< every value that the work depends on, addresses included
+  std::vector<int64_t> numbers;  ///< every host value that the work depends on, addresses included
   auto operator<=>(const GraphKey&) const = default;
 };
 

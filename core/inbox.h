@@ -22,7 +22,8 @@ class Inbox {
     filled_.notify_one();
   }
 
-  /// Runs the next task. Waits for one until `deadline`; returns false if none arrives.
+  /// Runs the next task and returns true. If there is none, waits for one until `deadline`. Returns
+  /// false if none arrives in time.
   bool run_one(Clock::time_point deadline) {
     std::function<void()> task;
     {

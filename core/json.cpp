@@ -156,7 +156,7 @@ std::string read_text(const std::filesystem::path& path) {
     throw ConfigError(text(path.string(), ": expected a JSON file, got a folder"));
   std::ifstream file(path, std::ios::binary);
   if (!file) throw ConfigError(text(path.string(), ": cannot be read: ", std::strerror(errno)));
-  // Read in small pieces: for one large read, the C library would keep memory of the file's size.
+  // Read in small blocks: for one large read, the C library would keep a buffer of the file's size.
   std::string content;
   std::array<char, 1 << 14> piece{};
   do {

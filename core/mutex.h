@@ -42,7 +42,7 @@ class Condition {
     condition_.wait(lock);
     lock.release();
   }
-  /// Returns false if `deadline` passed.
+  /// Waits until a wakeup or until `deadline`. Returns false if `deadline` has passed.
   bool wait_until(Mutex& mutex, std::chrono::steady_clock::time_point deadline) REQUIRES(mutex) {
     std::unique_lock<std::mutex> lock(mutex.mutex_, std::adopt_lock);
     const bool in_time = condition_.wait_until(lock, deadline) == std::cv_status::no_timeout;

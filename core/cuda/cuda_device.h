@@ -49,8 +49,9 @@ class CudaDevice final : public Device {
   /// Issues a copy in the same way as an operation (issue()). Each side may be device or staging
   /// memory. Does nothing if `from` equals `to`.
   void copy(const void* from, void* to, size_t bytes);
-  /// Issues an operation to the current stream: the stream of issue_on_stream() within this call,
-  /// otherwise the compute stream. Within nodes_of(), adds the operation to its result instead.
+  /// Issues an operation to the current stream: the compute stream or, within issue_on_stream(),
+  /// the stream of that call. Within nodes_of(), adds the operation to the result of nodes_of()
+  /// instead.
   void issue(std::unique_ptr<const Operation> operation);
   /// The operations and copies that `work` would issue, in order. Does not issue them.
   std::vector<GraphNode> nodes_of(const std::function<void()>& work);

@@ -19,7 +19,7 @@ class StreamEvent : public Event::Point {};
 /// done in the order of issue. Only events (Driver::wait) order the work of different streams.
 enum class Stream : uint32_t {};
 
-/// One piece of work in a graph: an operation, or a copy if `operation` is null.
+/// One unit of work in a graph: an operation, or a copy if `operation` is null.
 struct GraphNode {
   std::shared_ptr<const Operation> operation;
   const void* from = nullptr;

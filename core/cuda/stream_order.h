@@ -8,8 +8,8 @@
 
 namespace poseidon::cuda {
 
-/// A vector clock: for each stream, the number of its first operations that are done. It describes
-/// the work that precedes an event, or the work that the host has waited for.
+/// A vector clock: a count n for each stream, which means that the first n operations of the stream
+/// are done. It describes the work that precedes an event, or that the host has waited for.
 class VectorClock {
  public:
   uint64_t of(size_t stream) const { return stream < counts_.size() ? counts_[stream] : 0; }

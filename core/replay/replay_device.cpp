@@ -13,9 +13,9 @@ namespace poseidon::replay {
 
 namespace {
 
-/// Maximum delay between the scheduled end of one piece of work and the beginning of the next one
-/// that shortens the next sleep. This limit is longer than the wake-up of a thread, and shorter
-/// than any significant wait for peers.
+/// Work that begins at most this long after the scheduled end of the previous work ends as if it
+/// had begun at that time. This limit is longer than the wake-up of a thread, and shorter than any
+/// significant wait for peers.
 constexpr std::chrono::microseconds kCatchUp(300);
 
 }  // namespace
