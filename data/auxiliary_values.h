@@ -16,14 +16,14 @@ class AuxiliaryValues {
   /// `data` lacks one of these inputs or stores it in another shape.
   AuxiliaryValues(const DatasetDescription& data, std::span<const AuxiliaryInput> wanted);
 
-  /// Returns the number of floats per sample in a batch.
+  /// Returns the number of floats that the auxiliary inputs of one sample have in a batch.
   size_t count() const { return count_; }
-  /// Destination of a sample's values in a batch.
+  /// Destination of the auxiliary inputs of one sample.
   struct Place {
-    std::span<float> batch;          ///< all samples
+    std::span<float> batch;          ///< auxiliary inputs of all samples
     size_t sample = 0, samples = 0;  ///< index of the sample; number of samples in the batch
   };
-  /// Copies the values of `sample` to `place`.
+  /// Copies the auxiliary inputs of `sample` that the network reads to `place`.
   void put(const Sample& sample, const Place& place) const;
   /// Sets the values at `place` to 0. Used for batch entries without a sample.
   void clear(const Place& place) const;

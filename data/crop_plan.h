@@ -24,9 +24,9 @@ struct CropPlan {
   bool resized() const { return step_y != 1 || step_x != 1; }
 };
 
-/// Chooses the region of a height x width source that becomes the output. `random` is null in
-/// testing: the region is then the center. Throws ConfigError if the source, after resizing and
-/// padding, is smaller than the crop. The message begins with `name`.
+/// Chooses the region of a height x width source that becomes the output. In testing, `random` is
+/// null, and the region is centered. Throws ConfigError if the source, after resizing and padding,
+/// is smaller than the crop. The message begins with `name`.
 CropPlan plan_crop(const TransformConfig& config, int64_t height, int64_t width,
                    RandomStream* random, const SampleName& name);
 

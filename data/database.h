@@ -16,7 +16,8 @@ struct DatabaseOptions {
   std::filesystem::path programs;  ///< folder of the reader programs, such as poseidon-read-lmdb
   bool bgr_to_rgb = false;         ///< reverse the channel order of pixels
   std::vector<std::string> extras = {};  ///< HDF5 datasets read in addition to "data" and "label"
-  /// Limit on the time without output from the reader program. Then the program is killed.
+  /// Maximum time without output from the reader program. After this time, the program is killed
+  /// and reading throws RunError.
   std::chrono::milliseconds stall_limit{120'000};
 };
 

@@ -19,15 +19,15 @@ struct DatasetDescription {
   bool floats = false;               ///< samples are SampleForm::kFloats
   Shape shape;  ///< channels, height, width if known to be equal for all samples; else rank 0
   /// SHA-256 as 64 hexadecimal digits, equal for copies of the same data. Covers the number of
-  /// samples and the classes. Also covers, by dataset type, names, sizes and labels of image files,
-  /// labels alone, checksums of a record set, or parameters of generated data.
+  /// samples and the classes. Depending on the dataset type, it also covers names, sizes and labels
+  /// of image files, labels alone, checksums of a record set, or parameters of generated data.
   std::string fingerprint;
   /// Auxiliary inputs: float tensors of each sample, in addition to its image and label.
   std::vector<AuxiliaryInput> extras;
   std::vector<std::string> remarks;  ///< notes for the user, one sentence each
 };
 
-/// Labeled images with random access. All methods are thread-safe.
+/// Labeled images, or labeled float tensors, with random access. All methods are thread-safe.
 class Dataset {
  public:
   virtual ~Dataset() = default;
@@ -36,7 +36,8 @@ class Dataset {
   /// Reads sample `index` (0 <= index < samples) into `sample`. Throws CorruptSample if this sample
   /// cannot be used. Throws RunError if the read fails for another reason.
   virtual void read(int64_t index, Sample& sample) const = 0;
-  /// Returns the bytes of memory that the dataset uses for samples or for an index of samples.
+  /// Returns the bytes of memory for samples that are stored in memory, or for the index of a
+  /// record set; else 0.
   virtual size_t memory_bytes() const { return 0; }
   /// Returns the sample's name for messages: "train/cat/0001.jpg", "train-images-idx3-ubyte #17".
   virtual std::string name(int64_t index) const = 0;

@@ -39,16 +39,16 @@ struct DatasetConfig {
   void describe(Fields& fields);
 };
 
-/// Opens the dataset that `config` names. The caller expands variables in `path` first. Throws
-/// ConfigError if the dataset does not exist, RunError if it is damaged.
+/// Opens the dataset that `config` names, and combines its samples to pairs if `config.pairs` is
+/// set. The caller expands variables in `path` first. Throws ConfigError if the dataset does not
+/// exist or a setting is invalid, RunError if the dataset is damaged.
 std::unique_ptr<Dataset> open_dataset(const DatasetConfig& config);
 
-/// Returns the value of a variable, or nullopt if it is not set.
+/// Returns the value of a variable, such as an environment variable; nullopt if it is not set.
 using VariableLookup = std::function<std::optional<std::string>(std::string_view)>;
 
-/// Replaces each ${NAME} in `path` with the result of `lookup`. Programs look up environment
-/// variables. Throws ConfigError whose message begins with the path if a variable is not set or a
-/// "${" has no "}".
+/// Replaces each ${NAME} in `path` with the result of `lookup`. Throws ConfigError whose message
+/// begins with the path if a variable is not set or a "${" has no "}".
 std::string expand_variables(std::string_view path, const VariableLookup& lookup);
 
 }  // namespace poseidon::data

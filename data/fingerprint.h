@@ -29,7 +29,7 @@ class Fingerprint {
     for (const std::string& part : parts) add(part);
   }
   /// Adds the names and extents of the inputs. Adds nothing if the list is empty, so that datasets
-  /// without auxiliary inputs keep the fingerprints of earlier versions.
+  /// without auxiliary inputs keep the fingerprints that earlier versions of Poseidon computed.
   void add(const std::vector<AuxiliaryInput>& extras) {
     for (const AuxiliaryInput& extra : extras) {
       add(extra.name);

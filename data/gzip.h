@@ -21,7 +21,7 @@ using ByteSink = std::function<void(std::span<const std::byte>)>;
 /// than `most` bytes when decompressed.
 void inflate(const ByteSource& source, uint64_t most, const std::string& name,
              const ByteSink& sink);
-/// Decompress data in memory, with the same limit and errors.
+/// Decompress gzip data in memory. Limit and errors are those of the function with a `source`.
 void inflate(std::span<const std::byte> bytes, uint64_t most, const std::string& name,
              const ByteSink& sink);
 std::vector<std::byte> inflate(std::span<const std::byte> bytes, uint64_t most,

@@ -22,12 +22,13 @@ FileKind file_kind(std::string_view name);
 /// Returns the extension in lower case: ".webp" for "a.b.WebP"; "" without a dot.
 std::string lower_ending(std::string_view name);
 
-/// Returns true if the name begins with a dot. Such a file or folder is never part of a dataset, at
-/// any depth.
+/// Returns true if the name begins with a dot. Folders and archives of images ignore such a file or
+/// folder, at any depth. An image list may name it.
 bool is_hidden(std::string_view name);
 
-/// Returns true if operating systems or file servers create a folder of this name, such as
-/// "@eaDir". Such a folder is never part of a dataset, at any depth.
+/// Returns true if operating systems, file servers or Python create a folder of this name, such as
+/// "@eaDir". Folders and archives of images ignore such a folder, at any depth. An image list may
+/// name files in it.
 bool is_system_folder(std::string_view name);
 
 /// The files and folders that a dataset with one folder per class ignores, and their counts:

@@ -103,8 +103,8 @@ void ImageDecoder::decode(const Box& box, double shrink, int channels, DecodedPa
   decode_stored(stored_box(box, turn, height, width), shrink, channels, stored);
   apply_orientation(stored.image, turn, out.image);
   // Converts an offset of the stored part (DecodedPart::top or left) to the upright image. A
-  // reversed axis counts from the end of the scaled image, at extent * scale. This end may be a
-  // fraction of a pixel, because the decoder rounds extents up.
+  // reversed axis counts from the end of the scaled image, at extent * scale. This end may lie
+  // within a pixel, because the decoder rounds extents up.
   const auto begin = [&](bool reverses, double from, int64_t count, int64_t extent) {
     return reverses ? static_cast<double>(extent) * stored.scale - static_cast<double>(count) - from
                     : from;

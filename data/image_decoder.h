@@ -34,15 +34,15 @@ class ImageDecoder {
 
   /// Reads the header of the image in `bytes`, which must stay valid until the next call of open().
   /// If the EXIF orientation of a JPEG is applied, all sizes, boxes and pixels refer to the upright
-  /// image. Throws CorruptSample whose message begins with `name` if `bytes` is not an image or the
-  /// image is too large.
+  /// image. Throws CorruptSample whose message begins with `name` if `bytes` is not an image of a
+  /// supported format, its header is damaged, or the image is too large.
   ImageHeader open(std::span<const std::byte> bytes, const std::string& name,
                    OrientationRule rule = OrientationRule::kApply);
 
-  /// Decodes at least `box` of the opened image into 1 (gray) or 3 (RGB) channels. `shrink` (at
-  /// least 1) is the largest reduction of size, used if the format decodes the smaller size faster.
-  /// Decodes only the needed part of a JPEG; other formats are decoded completely. Throws
-  /// CorruptSample, also if the decoded part exceeds kMaxImagePixels.
+  /// Decodes at least `box` of the opened image into 1 (gray) or 3 (RGB) channels. Decodes only the
+  /// needed part of a JPEG, and may reduce its size by a factor of at most `shrink` (at least 1).
+  /// Decodes other formats completely, at full size. Throws CorruptSample if the data are damaged
+  /// or the decoded part exceeds kMaxImagePixels.
   void decode(const Box& box, double shrink, int channels, DecodedPart& out);
 
   /// Decodes the whole opened image at full size.

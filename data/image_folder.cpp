@@ -17,15 +17,16 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Throws ConfigError for a broken link. Otherwise its image or class would be missing without a
-/// message.
+/// Throws ConfigError for a broken link. Without this error, an image or a class would be missing
+/// without a message.
 void refuse_link_to_nothing(const fs::directory_entry& entry) {
   if (entry.is_symlink() && !entry.exists())
     throw ConfigError(text(entry.path().string(), ": is a link to \"",
                            fs::read_symlink(entry.path()).string(), "\", which does not exist"));
 }
 
-/// Returns the class folders, sorted.
+/// Returns the sorted names of the class folders. Adds images next to them and system folders to
+/// `ignored`.
 std::vector<std::string> class_folders(const fs::path& folder, IgnoredFiles& ignored) {
   std::vector<std::string> classes;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {

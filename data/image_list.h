@@ -18,7 +18,8 @@ struct ListedImage {
 };
 
 /// Parses the lines "PATH LABEL" of an image list in the format of Caffe's ImageData. The label
-/// follows the last blank. Skips empty lines. Throws RunError "FILE:LINE: ...".
+/// follows the last blank. Skips blank lines. Throws RunError "FILE:LINE: ..." if a line has
+/// another form or its label is invalid.
 std::vector<ListedImage> parse_image_list(std::string_view contents, const std::string& file);
 
 /// Returns the lines that are not blank, without leading and trailing blanks.
@@ -28,8 +29,8 @@ std::vector<std::string> list_lines(std::string_view contents);
 /// than 4 GiB or cannot be read.
 std::string read_list_file(const std::filesystem::path& path);
 
-/// Opens the images of a list file, in list order. Paths are relative to `root`. Throws ConfigError
-/// if the list names no image.
+/// Opens the images of a list file, in list order. Paths are relative to `root`. Throws like
+/// read_list_file() and parse_image_list(). Throws ConfigError also if the list names no image.
 std::unique_ptr<ImageSource> open_image_list(const std::filesystem::path& path,
                                              const std::filesystem::path& root);
 

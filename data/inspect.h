@@ -11,8 +11,8 @@
 
 namespace poseidon::data {
 
-/// Guesses the dataset type of the folder `path` from the names of its files: "records", "mnist",
-/// "cifar10" or "cifar100". Returns "images" if no known name exists.
+/// Guesses the dataset type of the folder `path` from the names of its files and subfolders:
+/// "records", "mnist", "cifar10" or "cifar100". Returns "images" if no known name exists.
 std::string guess_type(const std::string& path);
 
 struct Inspection {
@@ -24,12 +24,12 @@ struct Inspection {
 /// ConfigError for a dataset of floats.
 Inspection inspect(const Dataset& dataset, Log& log, const PackProgress& progress);
 
-/// Returns channels, height and width if they are equal for all image files, else rank 0. Reads
-/// only the headers. Ignores corrupt samples.
+/// Returns channels, height and width if they are equal for all image files, else a shape of rank
+/// 0. Decodes only the headers of the files. Ignores corrupt samples.
 Shape shape_of_all(const Dataset& dataset, const PackProgress& progress);
 
-/// Returns the mean of all samples at each pixel and channel, from 0 to 255. Throws RunError if
-/// samples differ in size or channels, ConfigError for a dataset of floats.
+/// Returns the mean of all samples at each pixel and channel, from 0 to 255. Throws RunError if a
+/// sample is corrupt or if samples differ in size or channels, ConfigError for a dataset of floats.
 FloatImage mean_image(const Dataset& dataset, const PackProgress& progress);
 
 }  // namespace poseidon::data

@@ -17,8 +17,8 @@ namespace poseidon::data {
 
 namespace {
 
-/// Maximum number of scans of a progressive file. A hostile file repeats a large scan thousands of
-/// times.
+/// Maximum number of scans of a progressive file. A hostile file may repeat a large scan thousands
+/// of times.
 constexpr int kMaxScans = 100;
 constexpr long kMaxMemory = 1L << 30;
 
@@ -195,8 +195,8 @@ struct JpegDecoder::State {
   [[noreturn]] void fail() const {
     throw CorruptSample(text(name, ": cannot be decoded: ", decompressor.error.message));
   }
-  /// Throws CorruptSample if the window has too many pixels. The window is in the image scaled by
-  /// `scale`.
+  /// Throws CorruptSample if the window has too many pixels. The window is in pixels of the image
+  /// scaled by `scale`.
   void check_window(const Window& window, double scale) const {
     const auto within = [&](int64_t count, int64_t begin, JDIMENSION extent) {
       return std::min(count, static_cast<int64_t>(std::ceil(extent * scale)) - begin);

@@ -60,7 +60,7 @@ class Plan {
   bool testing_;
 };
 
-/// Prepares one sample after another. Loader threads call it without holding a lock.
+/// Prepares one sample after another. Loader threads call it without holding the lock of the ring.
 class SamplePreparer {
  public:
   SamplePreparer(const Dataset& dataset, const Transform& transform, OnError on_error, Log& log)
@@ -343,8 +343,8 @@ SampleOutput Loader::Ring::place_of(const Slot& slot, size_t sample) const {
   return {.values = slot.values.as<float>().subspan(first, sample_count_), .pixels = {}};
 }
 
-/// Prepares sample `i` of the batch in `slot`. Returns 1 if another sample replaces a corrupt one,
-/// else 0.
+/// Prepares sample `i` of the batch in `slot`. Writes zeros after the end of a test pass. Returns 1
+/// if another sample replaces a corrupt one, else 0.
 int64_t Loader::Ring::fill_sample(Slot& slot, int64_t i, SamplePreparer::Memory& memory) {
   const size_t at = static_cast<size_t>(i);
   const SampleOutput out = place_of(slot, at);

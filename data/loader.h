@@ -21,8 +21,8 @@ struct ShardRange {
   bool operator==(const ShardRange&) const = default;
 };
 
-/// Divides the global batch into `shards` consecutive ranges. If the division has a remainder, the
-/// first ranges have one more sample. Requires global_batch >= shards >= 1.
+/// Divides the global batch into `shards` consecutive ranges. If the division has a remainder r,
+/// each of the first r ranges has one more sample. Requires global_batch >= shards >= 1.
 std::vector<ShardRange> cut_batch(int64_t global_batch, int64_t shards);
 
 /// Memory and form of the batches.
@@ -61,30 +61,32 @@ struct Batch {
   /// (even 0) at the end of a pass. The entries after the valid ones are 0 in `values`, `extras`
   /// and `labels`, and -1 in `indices`.
   int64_t valid = 0;
-  int64_t replaced = 0;  ///< number of corrupt samples that other samples replace
+  /// Number of corrupt samples that other samples replace. Second samples of mixup and CutMix do
+  /// not count.
+  int64_t replaced = 0;
   BatchValues values;
   /// Auxiliary inputs, one after another in the order of LoaderOptions::extras, each with the
   /// values of all samples.
   std::span<const float> extras;
   std::span<const int32_t> labels;
-  /// Labels of mixup and CutMix (see MixConfig); empty if the set is not mixed. Contains the second
-  /// labels of all samples, as whole numbers, then the weights of all second labels. `labels`
-  /// contains the labels with the larger weight. The second weight is 0 if a sample is not mixed or
-  /// both labels are equal.
+  /// Labels of mixup and CutMix (see MixConfig); empty if samples are not mixed. Contains the
+  /// second labels of all samples, as whole numbers, then the weights of all second labels.
+  /// `labels` contains the labels with the larger weight. The second weight is 0 if a sample is not
+  /// mixed or both labels are equal.
   std::span<const float> mixup_labels;
-  std::span<const int64_t> indices;  ///< index in the dataset of each sample
+  std::span<const int64_t> indices;  ///< dataset index of each sample that was used
 };
 
-/// Prepares batches ahead of their use, in separate threads. The batches depend only on dataset,
-/// transform, seed and step, never on the number of threads or on timing. In training, epochs
-/// follow one another without a gap (see Order). In testing, a pass has ceil(samples /
-/// global_batch) steps and reads the dataset in index order.
+/// Prepares batches ahead of their use, in separate threads. The batches do not depend on the
+/// number of threads or on timing. In training, epochs follow one another without a gap (see
+/// Order). In testing, a pass has ceil(samples / global_batch) steps and reads the dataset in index
+/// order.
 ///
 /// A sample is corrupt if its file is missing, damaged or unreadable, or if the dataset or the
-/// transform rejects it. With kStop, a corrupt sample stops the run. With kSkip, the next good
-/// sample in index order replaces it. A run also stops after 1000 corrupt samples in a row, or if
-/// the dataset has no good sample. With kSkip, the log names each corrupt sample once, and only the
-/// first 100.
+/// transform rejects it. With kStop, next() throws CorruptSample for a corrupt sample. With kSkip,
+/// the next good sample in index order replaces it, and the log names each corrupt sample once, but
+/// only the first 100. With kSkip, next() throws RunError after 1000 corrupt samples in a row, or
+/// if the dataset has no good sample.
 ///
 /// With mixup or CutMix, the second sample is preprocessed exactly as when it is a first sample in
 /// the same epoch.
@@ -96,8 +98,8 @@ class Loader {
          Log& log);
   ~Loader();
 
-  /// Returns the bytes of memory for `ready_batches` batches. Each has at most `samples` samples of
-  /// `values` floats, including auxiliary inputs. `mixed`: with mixup or CutMix.
+  /// Returns the bytes of memory for `ready_batches` batches of at most `samples` samples each.
+  /// `values`: floats per sample, including auxiliary inputs. `mixed`: true with mixup or CutMix.
   static size_t bytes(int64_t samples, int64_t values, bool mixed,
                       int64_t ready_batches = LoaderOptions{}.ready_batches);
 

@@ -23,8 +23,8 @@ double next_normal(RandomStream& random) {
 }
 
 /// Returns the logarithm of a Gamma(shape, 1) random number (Marsaglia and Tsang, "A Simple Method
-/// for Generating Gamma Variables", 2000). For a small shape, the Gamma number itself may underflow
-/// a double.
+/// for Generating Gamma Variables", 2000). Returns the logarithm because, for a small shape, the
+/// number itself may underflow a double.
 double next_log_gamma(RandomStream& random, double shape) {
   if (shape < 1) return next_log_gamma(random, shape + 1) + std::log(next_open(random)) / shape;
   const double d = shape - 1.0 / 3, c = 1 / std::sqrt(9 * d);

@@ -42,7 +42,8 @@ fs::path find_file(const fs::path& folder, const std::string& stem, const std::s
 
 size_t header_bytes(int dimensions) { return 4 + 4 * static_cast<size_t>(dimensions); }
 
-/// Returns the checked extents of a header. `bytes` may be truncated.
+/// Returns the extents in the header of a file that begins with `bytes`. The values after the
+/// header may be missing. Throws RunError if the header is truncated or invalid.
 std::vector<int64_t> read_header(std::span<const std::byte> bytes, int dimensions,
                                  const std::string& name) {
   const size_t header = header_bytes(dimensions);

@@ -11,8 +11,8 @@ struct OrderedSample {
 };
 
 /// The global order of samples. Epochs follow one another without a gap. Each epoch is a
-/// permutation of the dataset, a pure function of seed and epoch. Training uses the sample at
-/// position p after p other samples. So a resumed run needs only the number of samples used before.
+/// permutation of the dataset, a pure function of seed and epoch. Before the sample at position p,
+/// training has used p samples. So a resumed run needs only the number of samples used before.
 /// Stores no permutation. Thread-safe.
 class Order {
  public:

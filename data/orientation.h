@@ -36,7 +36,7 @@ struct OrientationTag {
 /// value do not follow the standard.
 std::optional<OrientationTag> find_orientation(std::span<const std::byte> jpeg);
 
-/// Copies a JPEG file and sets its orientation, if it has one, to 1 (upright).
+/// Returns a copy of a JPEG file. If the file stores an orientation, the copy stores 1 (upright).
 std::vector<std::byte> without_orientation(std::span<const std::byte> jpeg);
 
 /// Returns the box of the height x width stored image that `turn` maps to the box `upright`.

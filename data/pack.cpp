@@ -51,7 +51,8 @@ class Packer {
       sample.bytes = sample.storage;
     } else if (header.format == ImageFormat::kJpeg &&
                options_.orientation == OrientationRule::kIgnore) {
-      // Readers of the record set apply an orientation in the file, so it is set to upright.
+      // Readers of the record set would apply the orientation in the file. So the copy stores
+      // upright.
       sample.storage = without_orientation(sample.bytes);
       sample.bytes = sample.storage;
     }
@@ -126,7 +127,7 @@ class Labels {
                            " classes of --classes-from or --class-names"));
   }
 
-  /// Returns true if labels are plain numbers that seem to count from 1.
+  /// Returns true if labels are plain numbers and none of them is 0. They may then count from 1.
   bool begin_above_zero() const { return own_.empty() && given_.empty() && lowest_ > 0; }
 
   /// Returns the class names. If neither the input nor the user names classes, the names are the

@@ -35,12 +35,12 @@ struct PackOptions {
   /// Class names; empty: the input's names, or as many numbers as the labels need.
   std::vector<std::string> classes;
   uint64_t shard_bytes = uint64_t{1} << 30;
-  int64_t resize_short = 0;  ///< shrink larger images to this shorter side, in pixels; 0: off
+  int64_t resize_short = 0;  ///< limit on the shorter side in pixels; larger images shrink; 0: off
   OrientationRule orientation = OrientationRule::kApply;
   int quality = 92;           ///< JPEG quality of images that are encoded again, 1 to 100
   bool decode = false;        ///< store pixels instead of image files
   bool check_images = false;  ///< also decode images that are stored unchanged, to find damage
-  std::optional<uint64_t> shuffle_seed;  ///< none: not shuffled
+  std::optional<uint64_t> shuffle_seed;  ///< kImages, kList: random order; nullopt: input order
   OnError on_error = OnError::kStop;
 };
 
@@ -54,17 +54,18 @@ struct PackReport {
 /// of a .txt file. Never returns kWebDataset. Throws ConfigError if a .txt file cannot be opened.
 PackType guess_pack_type(const std::filesystem::path& input);
 
-/// Called after each sample. `done` is the number of samples done. `all` is the total number; 0 if
-/// unknown.
+/// Called after each sample. `done` is the number of samples done, including skipped ones. `all` is
+/// the total number; 0 if unknown. If it was unknown, also called at the end.
 using PackProgress = std::function<void(int64_t done, int64_t all)>;
 
 /// Packs samples into a record set. A folder and an archive of it produce equal bytes. Throws
 /// ConfigError for an unusable input or option. With kStop, throws CorruptSample for a corrupt
-/// sample. After an exception, no files remain.
+/// sample. Throws RunError if an input cannot be read or a file cannot be written. After an
+/// exception, no output files remain.
 PackReport pack_samples(const PackOptions& options, Log& log, const PackProgress& progress);
 
-/// Writes a dataset of 8-bit pixels as a record set, in index order. After an exception, no files
-/// remain.
+/// Writes a dataset of 8-bit pixels as a record set, in index order. Throws ConfigError if `output`
+/// exists and is not an empty folder. After an exception, no output files remain.
 PackReport pack_dataset(const Dataset& dataset, const std::filesystem::path& output,
                         uint64_t shard_bytes, const PackProgress& progress);
 

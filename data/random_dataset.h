@@ -15,7 +15,7 @@ namespace poseidon::data {
 std::unique_ptr<Dataset> make_random(const Shape& shape, int64_t classes, int64_t samples,
                                      uint64_t seed, std::vector<AuxiliaryInput> extras = {});
 
-/// Creates a dataset of random 8-bit pixels, uniform over 0 to 255, that a record set can contain.
+/// Creates a dataset of random 8-bit pixels, uniform over 0 to 255. A record set can store them.
 /// Labels and auxiliary inputs are as in make_random().
 std::unique_ptr<Dataset> make_random_pixels(const Shape& shape, int64_t classes, int64_t samples,
                                             uint64_t seed, std::vector<AuxiliaryInput> extras = {});

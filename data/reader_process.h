@@ -12,8 +12,8 @@
 
 namespace poseidon::data {
 
-/// A child process that reads a file and writes the data to a pipe. It isolates the caller from the
-/// reading library, which a damaged file may crash. The destructor kills the process.
+/// A child process that reads a file and writes the data to a pipe. A damaged file may crash the
+/// library that reads it. Then only this process ends. The destructor kills the process.
 class ReaderProcess {
  public:
   /// Starts `program` with the arguments `input` and `more`. Throws ConfigError if the program does
@@ -25,8 +25,8 @@ class ReaderProcess {
   ReaderProcess(const ReaderProcess&) = delete;
   ReaderProcess& operator=(const ReaderProcess&) = delete;
 
-  /// Fills `out` with the next bytes from the program. If the program writes no more, throws
-  /// RunError with one line that states how the program ended.
+  /// Fills `out` with the next bytes from the program. If the output ends before `out` is full,
+  /// throws RunError with one line that states how the program ended.
   void read(std::span<std::byte> out);
 
  private:

@@ -38,8 +38,8 @@ void describe_shard(Fields& fields, ManifestShard& shard) {
 
 int64_t version_of(bool has_extras) { return has_extras ? kVersionOfExtras : kPlainVersion; }
 
-/// A read takes `version` from the file; a write derives it from the auxiliary inputs. Only version
-/// 2 has the key "extras".
+/// Describes the keys of a manifest. A read takes `version` from the file. A write derives it from
+/// the auxiliary inputs. Only version 2 has the key "extras".
 void describe_manifest(Fields& fields, Manifest& manifest) {
   int format = 0;
   fields.choice("format", format, {"poseidon-records"}, "name of the file format",

@@ -42,8 +42,8 @@ struct RecordEntry {
 std::vector<std::byte> encode(const ShardHeader& header);
 /// Returns the checksum that `encode` writes at the end of the header.
 uint32_t header_crc(const ShardHeader& header);
-/// Decodes a header. Throws RunError whose message begins with `name` if magic, version or checksum
-/// is wrong.
+/// Decodes a header. Throws RunError whose message begins with `name` if the header is truncated or
+/// invalid, or its checksum is wrong.
 ShardHeader decode_header(std::span<const std::byte> bytes, const std::string& name);
 
 void append(const RecordEntry& entry, std::vector<std::byte>& out);
@@ -60,7 +60,7 @@ struct Manifest {
   int64_t samples = 0;
   std::vector<std::string> classes;
   std::vector<int64_t> shape;  ///< channels, height, width of all samples; empty: they differ
-  std::vector<AuxiliaryInput> extras;  ///< auxiliary inputs; none: version 1
+  std::vector<AuxiliaryInput> extras;  ///< auxiliary inputs of each record; empty: version 1
   std::vector<ManifestShard> shards;
 };
 
@@ -71,8 +71,8 @@ inline uint32_t bytes_of(const std::vector<AuxiliaryInput>& extras) {
 
 /// Returns the manifest as text, with its checksum.
 std::string manifest_text(Manifest manifest);
-/// Throws RunError whose message begins with `name` if the text is not a manifest or its checksum
-/// is wrong.
+/// Throws RunError whose message begins with `name` if the text is not a valid manifest or its
+/// checksum is wrong.
 Manifest parse_manifest(const std::string& json_text, const std::string& name);
 
 }  // namespace poseidon::data

@@ -11,8 +11,8 @@
 
 namespace poseidon::data {
 
-/// Writes a record set. It writes all files to a temporary folder next to `folder`. finish() syncs
-/// and renames that folder. Without finish(), the destructor removes it.
+/// Writes a record set, first to a temporary folder next to the final one. finish() syncs the
+/// temporary folder and renames it. Without finish(), the destructor removes it.
 class RecordWriter {
  public:
   /// A shard with more than one record has at most about `shard_bytes` bytes. Throws ConfigError if
@@ -28,12 +28,12 @@ class RecordWriter {
   /// part of the set.
   const std::filesystem::path& work_folder() const { return temporary_; }
 
-  /// Sets the names and shapes of the auxiliary inputs, which are equal for all samples. Call
-  /// before the first add(). Throws RunError whose message begins with `source` if the inputs are
-  /// invalid, or if they differ from those of samples added before.
+  /// Sets the names and shapes of the auxiliary inputs, which are equal for all samples. Samples
+  /// with auxiliary inputs need a call before the first add(). Throws RunError whose message begins
+  /// with `source` if the inputs are invalid, or if a call after add() changes them.
   void set_auxiliary_inputs(const std::vector<AuxiliaryInput>& extras, const std::string& source);
   /// Appends a sample: pixels, or an image file together with the size from its header. Throws
-  /// RunError if the sample is too large for a record.
+  /// RunError if the sample is too large for a record or cannot be written.
   void add(const std::string& name, const Sample& sample);
   /// Syncs the set and renames its folder. Throws RunError if no sample was added or a file
   /// operation fails.

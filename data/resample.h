@@ -9,8 +9,8 @@
 namespace poseidon::data {
 
 /// For one axis: the input pixels that contribute to each output pixel, and their weights. Weights
-/// are bilinear. If the image shrinks, the triangle filter is widened to cover every input pixel
-/// (antialiasing).
+/// are bilinear, that is, a triangle filter. If the image shrinks, the filter is wider, so that it
+/// covers every input pixel (antialiasing).
 struct AxisTaps {
   std::vector<int32_t> first;  ///< the first input pixel of each output pixel
   std::vector<float> weights;  ///< `taps` weights per output pixel; unused ones are zero
@@ -19,7 +19,7 @@ struct AxisTaps {
 
   /// Sets all members for `count` output pixels. Output pixel i has its center at the input
   /// position origin + (i + 0.5) * step. Uses only input pixels low .. high - 1; positions outside
-  /// use the edge pixel.
+  /// this range use the nearest of these pixels.
   void make(double origin, double step, int64_t count, int64_t low, int64_t high);
 };
 

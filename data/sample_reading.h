@@ -28,7 +28,7 @@ void read_for_sample(const Place& place, const Read& read) {
   }
 }
 
-/// Reads the image file of a sample into `out` and reuses its memory. Throws like
+/// Reads the image file of a sample into `out`, whose memory it reuses. Throws like
 /// read_for_sample(). Throws CorruptSample also if the file exceeds kMaxEncodedBytes.
 void read_image_file(const std::filesystem::path& path, std::vector<std::byte>& out);
 

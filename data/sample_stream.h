@@ -23,7 +23,7 @@ class SampleStream {
   virtual std::string source() const = 0;
   /// Returns the number of samples; 0 if unknown before the end.
   virtual int64_t size() const { return 0; }
-  /// Returns the class names, which labels index; empty if labels are plain numbers.
+  /// Returns the class names. A label is an index into them. Empty if labels are plain numbers.
   virtual std::vector<std::string> classes() const { return {}; }
   /// Returns the names and shapes of the auxiliary inputs of the last sample.
   virtual std::vector<AuxiliaryInput> extras() const { return {}; }
@@ -31,8 +31,9 @@ class SampleStream {
 
 using OpenStream = std::function<std::unique_ptr<SampleStream>()>;
 
-/// Chains several streams. Opens the first stream immediately, each other stream at the end of the
-/// previous one.
+/// Chains several streams. Opens the first stream immediately, and each other stream when the
+/// previous one has ended. The chain has no class names, and its size is unknown if there are
+/// several streams.
 std::unique_ptr<SampleStream> make_chain(std::vector<OpenStream> parts);
 
 /// Upper bound (exclusive) of labels that are plain numbers.

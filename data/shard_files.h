@@ -17,7 +17,8 @@ namespace poseidon::data {
 /// kills the process.
 class ShardFiles {
  public:
-  /// At most `max_open_files` files are open at once; 0: 1/16 of the process's limit, at most 256.
+  /// At most `max_open_files` files are open at once; 0: 1/16 of the process's limit on open files,
+  /// from 1 to 256.
   explicit ShardFiles(std::vector<std::filesystem::path> paths, size_t max_open_files = 0);
 
   const std::filesystem::path& path(size_t shard) const { return paths_.at(shard); }

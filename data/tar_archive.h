@@ -13,8 +13,8 @@ namespace poseidon::data {
 /// unnamed temporary file in `work_folder`.
 class TarArchive {
  public:
-  /// Throws ConfigError if the file cannot be opened or has another format. Throws RunError if the
-  /// archive is damaged, or cannot be decompressed into `work_folder`.
+  /// Throws ConfigError if the file cannot be opened or is, for example, a zip archive. Throws
+  /// RunError if the archive is damaged, or cannot be decompressed into `work_folder`.
   TarArchive(std::filesystem::path path, const std::filesystem::path& work_folder);
 
   const std::filesystem::path& path() const { return path_; }

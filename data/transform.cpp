@@ -195,8 +195,9 @@ void Transform::State::check_size(const CropPlan& plan, int64_t channels,
         text(name(), ": has ", channels, " channels, the network's input has ", output[0]));
 }
 
-// A mean image of the output's size is subtracted after the crop. Any other mean image must have
-// the size before the crop, and its corresponding region is subtracted.
+// Subtracts the mean image, times the normalization factors, from the normalized output `out`. A
+// mean image of the output's size is used completely. Any other mean image must have the size
+// before the crop, without padding. Then the region of the crop is used.
 void Transform::State::subtract_mean_image(const CropPlan& plan, bool mirror,
                                            const SampleName& name, std::span<float> out) const {
   const bool own_size = mean_image.height == plan.height && mean_image.width == plan.width;

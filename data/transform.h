@@ -50,11 +50,12 @@ class Transform {
   const Shape& output() const;
 
   /// Returns true if pixels stay integers of 0 to 255 until normalization. The transform then does
-  /// not resize, jitter, mix or subtract a mean image. Does not apply to samples of floats.
+  /// not resize, jitter, mix or subtract a mean image. The result is valid only for samples of
+  /// pixels and images.
   bool keeps_pixels() const;
   /// Returns the mixup and CutMix options; null if samples are not mixed, as in testing.
   const MixConfig* mix() const;
-  /// Returns the normalization that the caller must still apply to pixels.
+  /// Returns the normalization. The caller must apply it to SampleOutput::pixels.
   const Normalization& normalization() const;
 
   /// Prepares `sample` and writes the result to `out`. `out.pixels` requires that keeps_pixels() is

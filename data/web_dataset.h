@@ -20,10 +20,12 @@ struct WebSample {
 };
 
 /// Returns the samples of an archive, in the order of their first members. Ignores hidden members,
-/// members in system folders, and members that are neither an image nor a ".cls" file.
+/// members in system folders, and members that are neither an image nor a ".cls" file. The member
+/// "a.mask.png" is not an image.
 std::vector<WebSample> list_web_samples(const std::vector<TarEntry>& entries);
 
-/// Opens the samples of one archive, plain or gzip. Throws ConfigError if there are no samples.
+/// Opens the samples of one archive, plain or gzip. Throws like TarArchive::TarArchive(). Throws
+/// ConfigError also if there are no samples.
 std::unique_ptr<SampleStream> open_web_dataset(const std::filesystem::path& path,
                                                const std::filesystem::path& work_folder);
 

@@ -20,9 +20,9 @@ class AuxiliaryInputs {
   bool is_given(const std::string& blob) const;
   /// Returns the index of the blob's input, and adds the input if it is new. An input that exists
   /// in both phases has one index. `extents`: extents of a batch, as the file states them; may be
-  /// empty. The user's shape has priority. Returns nullopt if neither states a shape. Throws
-  /// ConfigError if the shapes in the two phases differ, or if a sample has more than three
-  /// extents.
+  /// empty. A shape from --extra has priority. Returns nullopt if neither --extra nor the file
+  /// states the shape. Throws ConfigError if the shapes in the two phases differ, or if a sample
+  /// has more than three extents.
   std::optional<size_t> find_or_add(const std::string& blob, const std::vector<int64_t>& extents,
                                     const Place& place);
   /// Sets the input's name in the Poseidon network.
@@ -46,7 +46,7 @@ class AuxiliaryInputs {
 /// get the suffix "_values".
 std::string valid_input_name(std::string blob);
 
-/// Parses "pose=6" or "map=1x28x28". The result's name is the text before "=", a blob's name.
+/// Parses "pose=6" or "map=1x28x28". The result's name is the name of the blob, which precedes "=".
 /// Throws ConfigError for any other text.
 AuxiliaryInput parse_auxiliary_input(const std::string& given);
 

@@ -80,9 +80,9 @@ void BlobGraph::read(GraphLayer& layer, Phase phase) {
   }
 }
 
-/// Merges a batch norm of one phase with the earlier one of the other phase that has the same name,
-/// bottoms and tops. Returns false if there is no such batch norm, or if the earlier batch norm
-/// precedes a layer that produces the bottoms.
+/// Merges a batch norm of one phase with an earlier batch norm of the other phase that has the same
+/// name, bottoms and tops. Returns false if there is none, or if a bottom of this phase does not
+/// exist before the earlier batch norm.
 bool BlobGraph::add_to_twin(const CaffeLayer& layer, PhaseSet phases) {
   if (layer.type != "BatchNorm" || phases.both()) return false;
   const Phase phase = phases[Phase::kTrain] ? Phase::kTrain : Phase::kTest;

@@ -9,8 +9,8 @@
 
 namespace poseidon::importer {
 
-/// The samples and the preprocessing that a Caffe data layer describes. A field that the layer does
-/// not set is 0 or ""; `scale` is then 1.
+/// The samples and the preprocessing that a Caffe data layer describes. Defaults of fields that the
+/// layer does not set: 1 for `scale`, true for `color` of ImageData, else 0, false or empty.
 struct CaffeData {
   const CaffeLayer* layer = nullptr;
   std::string source;
@@ -32,16 +32,16 @@ struct CaffeData {
 /// Reads all fields of a data layer of any type.
 CaffeData read_data_layer(const CaffeLayer& layer, Remarks& remarks);
 
-/// Returns the extents of a batch for each top of the layer; empty if the layer does not state
-/// them.
+/// Returns the extents of a batch for each top of the layer. The extents of a top are empty if the
+/// layer does not state them.
 std::vector<std::vector<int64_t>> extents_of_tops(const CaffeLayer& layer);
 
 /// Channels, height and width.
 using SampleShape = std::array<int64_t, 3>;
 
-/// Returns the shape of a sample: that of the network's first input. Without such an input, derives
-/// it from the extents, crop size or new size of the data layer `data`. Throws ConfigError that
-/// suggests --input if the file does not state the shape.
+/// Returns the shape that the network's first input states for a sample. Without inputs, derives
+/// the shape from the extents of the data layer `data`, or from its crop or new size and its
+/// channels. Throws ConfigError if the file does not state the shape; the message suggests --input.
 SampleShape sample_shape(const CaffeNetwork& network, const std::optional<CaffeData>& data);
 
 }  // namespace poseidon::importer

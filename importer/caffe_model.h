@@ -11,7 +11,7 @@ namespace poseidon::importer {
 
 /// One tensor as Caffe stores it.
 struct CaffeBlob {
-  std::vector<int64_t> shape;  ///< as in the file; old files have four; one extent if not stated
+  std::vector<int64_t> shape;  ///< as in the file; if not stated: {number of values}
   std::vector<float> values;
 };
 

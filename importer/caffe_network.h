@@ -32,7 +32,7 @@ struct CaffeLayer {
   std::string shown() const;
 };
 
-/// An input that is declared at the top of a network.
+/// An input that the file declares at its top level, outside of layers.
 struct CaffeInput {
   std::string name;
   std::vector<int64_t> extents;  ///< empty: not stated

@@ -100,7 +100,7 @@ class CaffeImporter {
     }
   }
 
-  /// An Input layer states only a shape. All other data layers have a source of samples.
+  /// Returns true if a data layer provides training samples. An Input layer only states a shape.
   bool has_data() const { return train_ && train_->layer->type != "Input"; }
 
   /// Checks the Poseidon network. Reports an error in a layer at the position of its Caffe layer.

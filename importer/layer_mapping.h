@@ -14,8 +14,8 @@ namespace poseidon::importer {
 struct MappedLayer {
   Json keys;           ///< keys in the network file except name and inputs; "type" is first
   int parameters = 0;  ///< number of learned tensors
-  /// Factors of the inputs of a sum. The caller adds a layer for each factor other than 1. Empty:
-  /// no factors.
+  /// Factors for a sum, one for each input. The caller adds a layer for each factor other than 1.
+  /// Empty: no factors.
   std::vector<double> input_factors = {};
 };
 
@@ -56,11 +56,13 @@ Json pair_of(const MessageReader& from, std::string_view both, std::string_view 
 Json filler_of(const MessageReader& from, std::string_view field, double constant,
                Remarks& remarks);
 
-/// Refuses (Remarks::refuse) a field that is set to an integer other than `only`.
+/// Refuses (Remarks::refuse) a field that is set to an integer other than `only`. `why` is the
+/// reason in the message.
 void expect_integer(const MessageReader& from, std::string_view field, int64_t only,
                     const std::string& why, Remarks& remarks);
 
-/// Writes "learning_rate_multipliers" and "decay_multipliers", each only if a value differs from 1.
+/// Writes "learning_rate_multipliers" and "decay_multipliers", each only if one of its values
+/// differs from 1.
 void put_multipliers(Json& keys, std::span<const CaffeParam> params);
 
 /// Returns the "param" settings of a layer, one for each of its `parameters` learned tensors. Adds

@@ -44,9 +44,11 @@ class PhaseSet : public PerPhase<bool> {
 
 bool is_loss(const CaffeLayer& layer);
 
-/// Determines the phases of each layer by Caffe's rules. Then completes the test network: if TEST
-/// has only data layers, no data layer, or no loss, testing also uses the missing layers of TRAIN.
-/// An in-place dropout always runs in testing too, because it has no effect there.
+/// Determines the phases of each layer by Caffe's rules. Testing also uses these layers of TRAIN:
+/// - all layers, if TEST has no layer other than data layers
+/// - the data layers, if TEST has none
+/// - the losses, if TEST has none
+/// - dropouts in place, which have no effect in testing
 class LayerPhases {
  public:
   explicit LayerPhases(const CaffeNetwork& network);

@@ -61,7 +61,7 @@ class MessageReader {
 
  private:
   std::vector<const TextField*> all(std::string_view name) const;
-  /// Returns null if the field is not set. Throws ConfigError if the field is set twice.
+  /// Returns the field of this name; null if it is not set. Throws ConfigError if it is set twice.
   const TextField* one(std::string_view name) const;
   const TextField* find(std::string_view name) const;
   Place at(Position position) const { return {place_.file, position}; }

@@ -12,7 +12,7 @@
 namespace poseidon::importer {
 
 /// A Poseidon layer and the Caffe layers that store its tensors. A Caffe layer whose inputs differ
-/// between the phases becomes two Poseidon layers with the same name.
+/// between the phases may become two Poseidon layers with the same name.
 struct ImportedLayer {
   Json json;
   const CaffeLayer* source;

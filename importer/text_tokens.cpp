@@ -73,8 +73,8 @@ void TextTokens::fail(Position position, const std::string& message) const {
   fail_at({file_, position}, message);
 }
 
-/// Returns the character `ahead` positions after the current one; 0 after the end of the file. No
-/// token contains the character 0.
+/// Returns the character `ahead` positions after the current one; '\0' after the end of the file. A
+/// string in the file may also contain '\0'.
 char TextTokens::at(size_t ahead) const {
   return index_ + ahead < content_.size() ? content_[index_ + ahead] : '\0';
 }

@@ -11,8 +11,8 @@ using Pairs = std::vector<LayerPair>;
 constexpr std::array<double, 3> kImageNetMean{123.675, 116.28, 103.53};
 constexpr std::array<double, 3> kImageNetDeviation{58.395, 57.12, 57.375};
 /// For inception_v3 and googlenet, torchvision applies the usual normalization. Their
-/// transform_input then converts the result to values of -1 to 1. This constant combines both
-/// steps.
+/// transform_input then converts the result to values of -1 to 1. This constant, as mean and as
+/// deviation, has the effect of both steps.
 constexpr std::array<double, 3> kHalfRange{127.5, 127.5, 127.5};
 
 template <class... Parts>
@@ -54,8 +54,8 @@ Pairs vgg19() { return vgg({2, 2, 4, 4, 4}, flat_name); }
 
 // ---- resnet
 
-/// In Poseidon, a stage that begins with a projection is a block "stage2_first", then the repeated
-/// block "stage2".
+/// In Poseidon, a stage that begins with a projection, such as stage 2, is a block "stage2_first",
+/// then the repeated block "stage2".
 Pairs resnet(std::array<int, 4> blocks, int convolutions) {
   Pairs pairs{{"conv1", "conv1"}, {"bn1", "bn1"}};
   for (int stage = 1; stage <= 4; ++stage) {
@@ -83,8 +83,9 @@ Pairs resnet18() { return resnet({2, 2, 2, 2}, 2); }
 Pairs resnet50() { return resnet({3, 4, 6, 3}, 3); }
 Pairs resnet152() { return resnet({3, 8, 36, 3}, 3); }
 
-// ---- mobilenet_v2, efficientnet_b0: in Poseidon, a stage is the block "stage2_first", then the
-// blocks "stage2.N.branch". Stages 1 and 7 have a single block.
+// ---- mobilenet_v2, efficientnet_b0: in Poseidon, a stage such as stage 2 is the block
+// "stage2_first", then the blocks "stage2.N.branch". Stages 1 and 7 have a single block, "stage1"
+// and "stage7".
 
 struct MobileBlock {
   int stage;  ///< counted from 1
