@@ -23,7 +23,7 @@ class AuxiliaryValues {
     std::span<float> batch;          ///< auxiliary inputs of all samples
     size_t sample = 0, samples = 0;  ///< index of the sample; number of samples in the batch
   };
-  /// Copies the auxiliary inputs of `sample` that the network reads to `place`.
+  /// Copies the wanted auxiliary inputs of `sample` to `place`.
   void put(const Sample& sample, const Place& place) const;
   /// Sets the values at `place` to 0. Used for batch entries without a sample.
   void clear(const Place& place) const;
@@ -43,7 +43,7 @@ class AuxiliaryValues {
 
   std::vector<Part> parts_;
   size_t count_ = 0;
-  size_t bytes_ = 0;  ///< size of all auxiliary inputs of a sample of the dataset
+  size_t bytes_ = 0;  ///< bytes that the dataset stores per sample for all auxiliary inputs
 };
 
 }  // namespace poseidon::data

@@ -13,7 +13,7 @@ namespace poseidon::data {
 /// Layout of a record of a CIFAR file: the label bytes, then 3 x 32 x 32 pixel bytes (channels x
 /// height x width).
 struct CifarForm {
-  int label_bytes = 1;  ///< the last label byte is the class; CIFAR-100 has a coarse class first
+  int label_bytes = 1;  ///< the last one is the class; CIFAR-100 has a coarse class first
   int classes = 10;
 };
 inline constexpr CifarForm kCifar10{.label_bytes = 1, .classes = 10};

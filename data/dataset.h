@@ -19,8 +19,9 @@ struct DatasetDescription {
   bool floats = false;               ///< samples are SampleForm::kFloats
   Shape shape;  ///< channels, height, width if known to be equal for all samples; else rank 0
   /// SHA-256 as 64 hexadecimal digits, equal for copies of the same data. Covers the number of
-  /// samples and the classes. Depending on the dataset type, it also covers names, sizes and labels
-  /// of image files, labels alone, checksums of a record set, or parameters of generated data.
+  /// samples and the classes. Image folders add the names, sizes and labels of the files. Record
+  /// sets add the checksums of the shards. Datasets in memory add the labels. Generated datasets
+  /// add their parameters.
   std::string fingerprint;
   /// Auxiliary inputs: float tensors of each sample, in addition to its image and label.
   std::vector<AuxiliaryInput> extras;

@@ -39,7 +39,7 @@ struct DatasetConfig {
   void describe(Fields& fields);
 };
 
-/// Opens the dataset that `config` names, and combines its samples to pairs if `config.pairs` is
+/// Opens the dataset that `config` names, and combines its samples into pairs if `config.pairs` is
 /// set. The caller expands variables in `path` first. Throws ConfigError if the dataset does not
 /// exist or a setting is invalid, RunError if the dataset is damaged.
 std::unique_ptr<Dataset> open_dataset(const DatasetConfig& config);

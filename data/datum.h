@@ -38,8 +38,8 @@ std::vector<std::byte> encode_datum(const Datum& datum);
 /// Fills `sample` with the datum's label and its image file, or its pixels as height x width x
 /// channels. Does not decode an image file. `sample.bytes` may point into the message from which
 /// `datum` was parsed. Floats must be whole numbers from 0 to 255. `bgr_to_rgb` reverses the
-/// channel order of 3-channel pixels. Throws CorruptSample whose message begins with `name` if the
-/// label, the shape or a value is invalid, or if the values do not fit the shape.
+/// channel order of 3-channel pixels. Throws CorruptSample if the label, the shape or a value is
+/// invalid, or if the values do not fit the shape. The message begins with `name`.
 void fill_from_datum(const Datum& datum, bool bgr_to_rgb, const std::string& name, Sample& sample);
 
 /// Copies the datum's auxiliary inputs into `sample`, one after another, and returns their names

@@ -22,12 +22,12 @@ FileKind file_kind(std::string_view name);
 /// Returns the extension in lower case: ".webp" for "a.b.WebP"; "" without a dot.
 std::string lower_ending(std::string_view name);
 
-/// Returns true if the name begins with a dot. Folders and archives of images ignore such a file or
-/// folder, at any depth. An image list may name it.
+/// Returns true if the name begins with a dot. Datasets in folders and archives ignore such a file
+/// or folder, at any depth. An image list may name it.
 bool is_hidden(std::string_view name);
 
 /// Returns true if operating systems, file servers or Python create a folder of this name, such as
-/// "@eaDir". Folders and archives of images ignore such a folder, at any depth. An image list may
+/// "@eaDir". Datasets in folders and archives ignore such a folder, at any depth. An image list may
 /// name files in it.
 bool is_system_folder(std::string_view name);
 

@@ -34,8 +34,8 @@ class ImageDecoder {
 
   /// Reads the header of the image in `bytes`, which must stay valid until the next call of open().
   /// If the EXIF orientation of a JPEG is applied, all sizes, boxes and pixels refer to the upright
-  /// image. Throws CorruptSample whose message begins with `name` if `bytes` is not an image of a
-  /// supported format, its header is damaged, or the image is too large.
+  /// image. Throws CorruptSample if the format is not supported, the header is damaged, or the
+  /// image is too large. The message begins with `name`.
   ImageHeader open(std::span<const std::byte> bytes, const std::string& name,
                    OrientationRule rule = OrientationRule::kApply);
 

@@ -52,7 +52,7 @@ struct LoaderOptions {
   BatchMemory memory = {};
 };
 
-/// One shard of one step, in host memory. Valid until the next call of next().
+/// One shard of one step, in host memory. Valid until the next call of Loader::next().
 struct Batch {
   int64_t step = 0;   ///< counted from 0
   size_t shard = 0;   ///< index into LoaderOptions::shards

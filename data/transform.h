@@ -38,10 +38,10 @@ struct SampleOutput {
 /// Prepares samples for a network input of a given shape. Immutable and thread-safe.
 class Transform {
  public:
-  /// `output` is channels, height, width; images need 1 or 3 channels. If the rank of `source` is
-  /// not 0, `source` is the shape of every sample and is checked here, before the first sample.
+  /// `output` is channels, height, width; image files need 1 or 3 channels. If the rank of `source`
+  /// is not 0, `source` is the shape of every sample and is checked here, before the first sample.
   /// Throws ConfigError if the options in `config` conflict or cannot produce `output`, or if the
-  /// mean image cannot be opened.
+  /// mean image cannot be opened. Throws RunError if the mean image is damaged.
   Transform(const TransformConfig& config, const Shape& output, Phase phase, uint64_t seed,
             const Shape& source = {});
   ~Transform();

@@ -12,8 +12,8 @@ namespace poseidon::data {
 
 /// Mixup and CutMix: combines a training sample with a second sample of the set. lambda, drawn from
 /// Beta(a, a), is the weight of the second sample. The loss weights both labels accordingly.
-/// `mixup` and `cutmix` are the parameter a of each method; 0: method not used. If `mixup` and
-/// `cutmix` are both above 0, each has probability 1/2.
+/// `mixup` and `cutmix` are the values of a for the two methods; 0: method not used. If both are
+/// above 0, each method is used with probability 1/2.
 struct MixConfig {
   bool present = false;
   double mixup = 0;  ///< each value is (1 - lambda) * first + lambda * second
@@ -33,7 +33,7 @@ struct MixConfig {
 ///   5. `mix`, with a second sample after the same preprocessing
 ///
 /// In training, the crop position, mirror, jitter and mix are random functions of seed, epoch and
-/// sample only. In testing, nothing is random: the crop is the center. `random_resized_crop` then
+/// sample only. In testing, nothing is random, and the crop is centered. `random_resized_crop` then
 /// uses the centered square whose side is 7/8 of the shorter side. Testing does not mirror, jitter
 /// or mix.
 struct TransformConfig {

@@ -29,8 +29,8 @@ struct GraphLayer {
 /// between the phases. `network` must outlive the graph.
 class BlobGraph {
  public:
-  /// Throws ConfigError if a layer reads a blob that does not exist at its position, or if it
-  /// overwrites a blob that it does not read.
+  /// Throws ConfigError if a layer reads a blob that no input or earlier layer produces. Throws
+  /// ConfigError also if a layer overwrites a blob that it does not read.
   explicit BlobGraph(const CaffeNetwork& network);
 
   const std::vector<GraphLayer>& layers() const { return layers_; }

@@ -36,9 +36,9 @@ struct ImportReport {
 
 /// Imports a Caffe network. Writes network.json, and also job.json, weights.safetensors and
 /// mean.pfm if there are sources for them. Reads and checks all input before it writes a file. Logs
-/// differences between Caffe and Poseidon to `log`. Throws ConfigError if the input is invalid
-/// (with file and position), or if `output` is not empty without `force`. Throws RunError if files
-/// cannot be written.
+/// differences between Caffe and Poseidon to `log`. Throws ConfigError with file and position if
+/// the input is invalid. Without `force`, throws ConfigError if `output` is not empty. Throws
+/// RunError if files cannot be written.
 ImportReport import_caffe(const CaffeImport& options, Log& log);
 
 /// Parses CHANNELSxHEIGHTxWIDTH, such as "3x227x227". Throws ConfigError for any other text.

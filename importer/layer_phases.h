@@ -48,7 +48,7 @@ bool is_loss(const CaffeLayer& layer);
 /// - all layers, if TEST has no layer other than data layers
 /// - the data layers, if TEST has none
 /// - the losses, if TEST has none
-/// - dropouts in place, which have no effect in testing
+/// - in-place dropouts, which have no effect in testing
 class LayerPhases {
  public:
   explicit LayerPhases(const CaffeNetwork& network);

@@ -34,7 +34,8 @@ inline constexpr double kBatchNormMomentum = 0.1;
 const std::vector<TorchvisionArch>& torchvision_archs();
 /// Finds a network by TorchvisionArch::name. Throws ConfigError that lists the known names.
 const TorchvisionArch& torchvision_arch(const std::string& name);
-/// Finds a network by TorchvisionArch::network. Throws ConfigError that lists the known names.
+/// Finds a network by TorchvisionArch::network. Throws ConfigError that lists every
+/// TorchvisionArch::name.
 const TorchvisionArch& torchvision_arch_of(const std::string& network);
 
 }  // namespace poseidon::importer

@@ -23,9 +23,9 @@ inline constexpr const char* kCountsKey = "num_batches_tracked";
 
 /// Imports a state dict: checks the file, then writes network.json, job.json and
 /// weights.safetensors. Removes prefixes that PyTorch's wrappers add to all tensor names, and logs
-/// these prefixes to `log`. Throws ConfigError if `arch` is unknown, if the file cannot be opened
-/// or does not have the expected tensors, or if `output` is not empty without `force`. Throws
-/// RunError if a tensor cannot be read or a file cannot be written.
+/// these prefixes to `log`. Throws ConfigError if `arch` is unknown, or if the file cannot be
+/// opened or does not have the expected tensors. Without `force`, throws ConfigError if `output` is
+/// not empty. Throws RunError if a tensor cannot be read or a file cannot be written.
 ImportReport import_torchvision(const TorchvisionImport& options, Log& log);
 
 }  // namespace poseidon::importer

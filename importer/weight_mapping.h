@@ -24,8 +24,8 @@ struct WeightOptions {
 
 /// Assigns the values of Caffe's layers to the tensors of `network`, by layer name. Logs layers
 /// without weights, and unused weights. Throws ConfigError if the number or shape of a layer's
-/// tensors differs between file and network, if a value is not finite, if no layer has weights, or
-/// if `bgr_to_rgb` cannot be applied.
+/// tensors differs between file and network. Throws ConfigError also if a value is not finite, if
+/// no layer has weights, or if `bgr_to_rgb` cannot be applied.
 ImportedWeights map_weights(const net::Network& network, const ImportedNetwork& imported,
                             std::vector<CaffeWeights> weights, const WeightOptions& options,
                             Log& log);
