@@ -69,7 +69,8 @@ class DatumParser {
     return field.bytes;
   }
 
-  /// A message stores each float in a separate field, or all floats in one packed field.
+  /// Adds the floats of a field. A message stores each float in a separate field, or all floats in
+  /// one packed field.
   void take_floats(const WireField& field) {
     if (field.type == WireType::kFixed32) {
       datum_.floats.push_back(std::bit_cast<float>(static_cast<uint32_t>(field.value)));

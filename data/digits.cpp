@@ -144,7 +144,8 @@ void draw_stroke(const Stroke& stroke, const Placement& place, float reach, Rand
   }
 }
 
-/// Draws ink according to the distance, with a soft edge one pixel wide, and adds noise.
+/// Writes pixels to `out`: ink within `radius` of a stroke, with a soft edge one pixel wide. Adds
+/// noise.
 void ink(const Distances& distances, float radius, RandomStream& random, std::span<std::byte> out) {
   const float brightness = random.next_uniform(150, 255), noise = random.next_uniform(5, 30);
   uint32_t word = 0;

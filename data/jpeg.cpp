@@ -23,7 +23,8 @@ constexpr int kMaxScans = 100;
 constexpr long kMaxMemory = 1L << 30;
 
 /// libjpeg reports errors by a longjmp to the setjmp in the functions below that begin with `try_`.
-/// These functions have only trivial objects, since a longjmp runs no destructors.
+/// These functions then return false. They have only trivial objects, since a longjmp runs no
+/// destructors.
 struct ErrorReturn {
   jpeg_error_mgr manager;
   std::jmp_buf place;

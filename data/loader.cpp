@@ -74,8 +74,8 @@ class SamplePreparer {
 
   /// Fills `out` from sample `wanted`, or with OnError::kSkip from the next good sample. Returns
   /// the index of the sample used, which `memory.sample` then contains. With OnError::kStop, throws
-  /// CorruptSample. Throws RunError after too many corrupt samples in a row, or for an error
-  /// outside the sample.
+  /// CorruptSample if the sample is corrupt. Throws RunError after too many corrupt samples in a
+  /// row, or for an error outside the sample.
   int64_t prepare(OrderedSample wanted, const SampleOutput& out, Memory& memory) {
     int64_t index = wanted.index;
     const int64_t most = std::min<int64_t>(kMaxReplacements, dataset_.size());
@@ -122,8 +122,8 @@ class SamplePreparer {
     }
   }
 
-  // Logs each corrupt sample once. Later epochs read the sample again, because another random crop
-  // may not contain the damage.
+  // Counts each corrupt sample once, and logs only the first kMaxNamedSamples of them. Later epochs
+  // read the sample again, because another random crop may not contain the damage.
   void note_corrupt(int64_t index, const CorruptSample& error) {
     size_t number = 0;  // number of corrupt samples so far, with this one
     {

@@ -9,7 +9,8 @@ namespace poseidon::data {
 
 namespace {
 
-/// Reads numbers of a TIFF structure. Returns nullopt for a number beyond its end.
+/// Reads numbers of a TIFF structure. number() returns nullopt for a number beyond the end of the
+/// structure.
 class TiffBytes {
  public:
   explicit TiffBytes(std::span<const std::byte> bytes) : bytes_(bytes) {}

@@ -101,7 +101,7 @@ class Packer {
 /// Maps the labels of the input to labels of the record set.
 class Labels {
  public:
-  /// `own`: the class names of the input, which its labels index; empty: the labels are plain
+  /// `own`: the class names of the input; labels are indices into them. Empty: the labels are plain
   /// numbers. `given`: the class names from the user; may be empty.
   Labels(std::vector<std::string> own, const std::vector<std::string>& given)
       : own_(std::move(own)), given_(given) {
@@ -143,7 +143,8 @@ class Labels {
  private:
   std::vector<std::string> own_;
   const std::vector<std::string>& given_;
-  /// For each of `own_`, its index in `given_`, or the size of `given_` if it is missing.
+  /// For each class in `own_`: its index in `given_`, or the size of `given_` if the class is
+  /// missing there.
   std::vector<int64_t> wanted_;
   int32_t highest_ = 0, lowest_ = kMaxNumberedClasses;
 };

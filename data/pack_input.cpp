@@ -28,7 +28,7 @@ void warn_of_empty_classes(const ImageSource& source, Log& log) {
     log.warning(remark);
 }
 
-/// Warns if folders of splits, such as "train", are used as classes.
+/// Warns if one of at most three classes has the name of a split, such as "train".
 void warn_of_splits(const std::vector<std::string>& classes, Log& log) {
   for (const char* split : {"train", "test", "val", "validation"})
     if (std::find(classes.begin(), classes.end(), split) != classes.end() && classes.size() <= 3) {

@@ -11,8 +11,9 @@ namespace poseidon::data {
 
 namespace {
 
-/// Maximum number of reads to find a second sample. Without this limit, a dataset of 1000 equally
-/// frequent classes would need 1000 reads on average for a pair of the same class.
+/// Maximum number of reads to find a second sample. The last sample read is then used, even if it
+/// does not fit. Without this limit, a dataset of 1000 equally frequent classes would need 1000
+/// reads on average for a pair of the same class.
 constexpr int kMaxTries = 100;
 
 class PairDataset final : public Dataset {

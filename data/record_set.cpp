@@ -167,7 +167,8 @@ void RecordShard::check_entry(uint64_t record, size_t classes) const {
     fail(text("expected a label below ", classes, ", the number of classes, got ", at.label));
   if (at.form != SampleForm::kEncoded && at.form != SampleForm::kPixels)
     fail(text("expected form 0 or 1, got ", static_cast<int>(at.form)));
-  // Two 32-bit extents and an 8-bit one could overflow 64 bits, so the area is bounded first.
+  // The product of two 32-bit extents and the 8-bit number of channels could overflow 64 bits. So
+  // the area is limited first.
   const uint64_t area = uint64_t{at.height} * at.width;
   if (at.form == SampleForm::kPixels &&
       (area == 0 || area > UINT32_MAX || area * at.channels != at.payload_bytes))

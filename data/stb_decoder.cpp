@@ -12,8 +12,8 @@ namespace poseidon::data {
 
 namespace {
 
-/// stb_image allocates the sizes that the file requests, and a small compressed file can request
-/// huge sizes. These functions limit each allocation to the need of the largest image.
+/// Limit on each allocation of stb_image, sufficient for the largest allowed image. stb_image
+/// allocates the sizes that a file requests, and a small compressed file can request huge sizes.
 constexpr size_t kMaxPiece = static_cast<size_t>(kMaxImagePixels) * 8 + (size_t{1} << 20);
 
 void* bounded_malloc(size_t bytes) { return bytes > kMaxPiece ? nullptr : std::malloc(bytes); }

@@ -74,8 +74,8 @@ struct Override {
   std::optional<uint64_t> bytes;
 };
 
-/// Returns the meaning of a type flag; nullopt for devices, pipes and headers that describe other
-/// entries.
+/// Returns the kind of an entry from its type flag and its name; nullopt for devices, pipes and
+/// headers that describe other entries.
 std::optional<TarKind> kind_of(char type, const std::string& name) {
   if (type == '5') return TarKind::kFolder;
   if (type == '1' || type == '2') return TarKind::kLink;

@@ -23,7 +23,8 @@ size_t ending_of(const std::string& name) {
 }
 
 bool is_label_ending(std::string_view ending) { return ending == ".cls"; }
-/// "a.jpg" is an image of the sample "a"; "a.mask.png" is not.
+/// Returns true for ".jpg", but not for ".mask.png", because "a.mask.png" is not the image of the
+/// sample "a".
 bool is_image_ending(std::string_view ending) {
   return ending.rfind('.') == 0 && file_kind("image" + std::string(ending)) == FileKind::kImage;
 }

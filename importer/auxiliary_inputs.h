@@ -30,7 +30,8 @@ class AuxiliaryInputs {
   bool has_name(size_t index) const { return !all_[index].name.empty(); }
   /// Returns the input's name for a layer that reads it, and adds the input to used().
   const std::string& use(size_t index);
-  /// Throws ConfigError if the user states the shape of an input that the file does not contain.
+  /// Throws ConfigError if the user states the shape of a blob that is not an auxiliary input of
+  /// the network. Call it after all inputs are added.
   void check_given() const;
   /// Returns the used inputs, in file order.
   std::vector<AuxiliaryInput> used() const;

@@ -8,7 +8,7 @@ namespace poseidon::importer {
 
 namespace {
 
-/// Returns the field name of the message that belongs to a data layer type.
+/// Returns the name of the field that contains the settings of a data layer type.
 const char* field_of(const std::string& type) {
   if (type == "Data") return "data_param";
   if (type == "ImageData") return "image_data_param";

@@ -33,7 +33,7 @@ namespace shape_field {
 constexpr uint32_t kDim = 1;
 }
 
-/// Reads one tensor.
+/// Reads one tensor (a BlobProto), whose shape has the current or the old form.
 class BlobReader {
  public:
   CaffeBlob read(WireMessage message) {

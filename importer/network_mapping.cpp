@@ -74,7 +74,7 @@ class ParameterOwners {
   std::set<std::string> taken_;
 };
 
-/// Returns the end of each slice, in channels, except the last slice, which ends at the last
+/// Returns the end of each slice except the last one, in channels. The last slice ends at the last
 /// channel.
 std::vector<int64_t> ends_of_slices(const CaffeLayer& layer, size_t tops, Remarks& remarks) {
   const MessageReader from = layer.message.message("slice_param");
@@ -186,8 +186,8 @@ void NetworkMapper::bind_inputs(const std::vector<int>& values, PhaseSet phases,
 }
 
 /// Returns the source of the value at `index`. In each phase, the first value is the images. The
-/// labels are the value "label" or, without such a value, the next value that is not in --extra.
-/// All other values are auxiliary inputs, or kShapeless if their shape is unknown.
+/// labels are the value "label" or, without such a value, the next value. Values in --extra are
+/// never labels. All other values are auxiliary inputs, or kShapeless if their shape is unknown.
 Source NetworkMapper::source_of_input(const std::vector<int>& values, size_t index, Phase phase,
                                       const std::vector<int64_t>& extents, const Place& place) {
   const auto name_at = [&](size_t i) -> const std::string& {

@@ -27,7 +27,7 @@ class TextTokens {
   /// `content` must outlive the object. `file` is its name in messages.
   TextTokens(std::string_view content, std::string file);
 
-  /// Returns the next token.
+  /// Returns the next token without removing it.
   const Token& peek() const { return token_; }
   /// Removes and returns the next token. Throws ConfigError if the text after it is not a token.
   Token take();

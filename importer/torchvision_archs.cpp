@@ -10,7 +10,7 @@ using Pairs = std::vector<LayerPair>;
 
 constexpr std::array<double, 3> kImageNetMean{123.675, 116.28, 103.53};
 constexpr std::array<double, 3> kImageNetDeviation{58.395, 57.12, 57.375};
-/// For inception_v3 and googlenet, torchvision applies the usual normalization. Their
+/// For inception_v3 and googlenet, torchvision applies the normalization of ImageNet. Their
 /// transform_input then converts the result to values of -1 to 1. This constant, as mean and as
 /// deviation, has the effect of both steps.
 constexpr std::array<double, 3> kHalfRange{127.5, 127.5, 127.5};
@@ -28,7 +28,7 @@ Pairs alexnet() {
           {"fc2", "classifier.4"}, {"fc3", "classifier.6"}};
 }
 
-// ---- vgg: the index in "features" counts convolutions, rectifiers and poolings.
+// ---- vgg: the index in "features" counts convolutions, ReLUs and poolings.
 
 /// `name` returns Poseidon's name of a convolution from its stage and its index in the stage, both
 /// counted from 0.
