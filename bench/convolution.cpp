@@ -35,8 +35,8 @@ void fill(net::Net& net, const net::Network& network, std::vector<int32_t>& labe
     label = static_cast<int32_t>(random.next_below(static_cast<uint32_t>(network.classes())));
 }
 
-/// The number of gradients (of the weight and of the input) that a convolution computes. The input
-/// of the first convolution needs no gradient.
+/// The number of gradients (of the weight and of the input) that a convolution computes; 0 if it
+/// has no backward pass. The input of the first convolution needs no gradient.
 int backward_passes(const net::Timing& timing, bool first) {
   return timing.backward_ms > 0 ? (first ? 1 : 2) : 0;
 }

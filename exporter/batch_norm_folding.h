@@ -10,8 +10,8 @@
 namespace poseidon::exporter {
 
 /// Returns, for each node of the network, the batch norm to fold into the node; null: none.
-/// Conditions: only this batch norm reads the node, the node is not in `outputs`, and neither
-/// shares its parameters with another node.
+/// Conditions: the node is a convolution or linear layer, only this batch norm reads it, and it is
+/// not in `outputs`. Neither the node nor the batch norm shares parameters with another node.
 std::vector<const net::Node*> foldable_norms(const net::Network& network,
                                              const std::vector<int>& outputs);
 

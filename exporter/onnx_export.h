@@ -16,9 +16,10 @@ struct OnnxExport {
 
 /// Creates an ONNX model of the network in test phase. Its outputs are the first inputs of the
 /// losses (largest loss weight first), then the outputs that no layer reads. Omits losses,
-/// accuracies, silence, and layers that only these need. The values of tensors are read when the
-/// encoded model is written, so `trained` must outlive the encoding. Throws ConfigError if a layer
-/// cannot be expressed in ONNX, or if the model would have no output.
+/// accuracies, silence, and layers that only these need. The values of tensors are read from
+/// `trained` when the encoded model is written, so `trained` must outlive the model and its
+/// encoding. Throws ConfigError if a layer cannot be expressed in ONNX, or if the model would have
+/// no output.
 OnnxModel make_onnx_model(const TrainedWeights& trained, const OnnxExport& options);
 
 /// Summary of the written file.

@@ -12,7 +12,8 @@ namespace {
 
 constexpr int64_t kToFloat = 1;
 
-/// Adds nodes that compute scale * x + shift. Returns the name of the result.
+/// Adds nodes that compute scale * x + shift of the layer's input x. Returns the name of the
+/// result, which is the input's name if no node is needed.
 std::string scaled(OnnxLayer& layer, double scale, double shift) {
   std::string value = layer.input();
   if (scale != 1) value = layer.put("Mul", {value, layer.scalar(scale)});

@@ -26,15 +26,15 @@ class OnnxLayer {
     return dynamic_cast<const Definition&>(*node_.definition);
   }
   size_t input_count() const { return node_.inputs.size(); }
-  /// Returns the name in the model of an input of the layer. Throws ConfigError if the input is the
-  /// labels.
+  /// Returns the name that an input of the layer has in the model. Throws ConfigError if the input
+  /// is the labels.
   std::string input(size_t index = 0) const;
   Names inputs() const;
   Shape input_shape(size_t index = 0) const;
   const Shape& output_shape() const { return node_.output; }
   bool has_parameter(std::string_view name) const;
 
-  // Add tensors to the model. Each returns the tensor's name.
+  // Add tensors to the model. Each function returns the names of its tensors.
   /// Adds a trained parameter or statistic; `name` is its name in the layer, such as "weight". If
   /// layers share it, the model has one tensor. With `extents`, adds a separate tensor that has the
   /// same values and these extents.

@@ -54,8 +54,8 @@ void put_linear(OnnxLayer& layer) {
 // ---- pooling
 
 /// Returns the padding that ONNX needs to compute the same number of windows. ONNX rounds this
-/// number down. Therefore the padding after the input is exactly the cells of the last window
-/// beyond the input.
+/// number down. Therefore the padding after the input is the number of cells by which the last
+/// window extends beyond the input.
 Sides reach(const layers::Pooling& pooling) {
   return {.before = pooling.padding.before, .after = {pooling.overhang(0), pooling.overhang(1)}};
 }
@@ -105,7 +105,8 @@ void put_stochastic(OnnxLayer& layer, const layers::Pooling& pooling) {
   layer.finish("Where", {some, mean, zero});
 }
 
-/// Adds nodes that compute the mean of each window along an axis: 2 is the rows, 3 the columns.
+/// Adds nodes that compute the mean of each window along `axis` (2: rows, 3: columns). Returns the
+/// name of the result.
 std::string put_even_means(OnnxLayer& layer, const std::string& input, int64_t axis,
                            const layers::EvenWindows& even) {
   OnnxLayer::Names means;

@@ -30,7 +30,8 @@ void warn_of_other_epsilon(const net::Network& network, const importer::Torchvis
   }
 }
 
-/// Returns the batch counts in the metadata of an imported weights file; null if there are none.
+/// Returns the batch counts (num_batches_tracked) in the metadata of an imported weights file; null
+/// if there are none. Throws ConfigError unless they are `count` integers.
 Json imported_counts(const trainer::SafetensorsFile& file, size_t count) {
   const Json& metadata = file.metadata();
   if (!metadata.is_object() || !metadata.contains(importer::kCountsKey)) return {};

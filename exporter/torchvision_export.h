@@ -20,10 +20,11 @@ struct TorchvisionReport {
 };
 
 /// Writes the state dict of torchvision's network as safetensors, with torchvision's names, shapes
-/// and order. num_batches_tracked is the imported count. Without one, it is the number of steps, or
-/// 0 if the weights are not from a checkpoint. Warns if torchvision's batch norms have another
-/// epsilon, because a state dict does not contain the epsilon. Throws ConfigError if torchvision
-/// does not have this network, or if the imported counts are invalid.
+/// and order. The num_batches_tracked of a batch norm is the imported count. Without an imported
+/// count, it is the number of steps, or 0 if the weights are not from a checkpoint. Warns if a
+/// batch norm has another epsilon than torchvision's, because a state dict does not contain the
+/// epsilon. Throws ConfigError if torchvision does not have this network, or if the imported counts
+/// are invalid.
 TorchvisionReport export_torchvision(const TrainedWeights& trained,
                                      const TorchvisionExport& options, Log& log);
 

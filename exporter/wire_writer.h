@@ -11,8 +11,9 @@
 
 namespace poseidon::exporter {
 
-/// Builds a message in protobuf's binary format, field by field. The content of a field from
-/// bytes() is created only by write(), so at most one such content is in memory.
+/// Builds a message in protobuf's binary format, field by field. The content of a field that
+/// bytes() adds is created only in write(). So the contents of at most one such field are in
+/// memory.
 class WireWriter {
  public:
   using Fill = std::function<void(std::span<std::byte>)>;

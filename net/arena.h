@@ -9,8 +9,9 @@
 namespace poseidon::net {
 
 /// A block of device memory that is divided into pieces: activations, gradients, workspaces. Pieces
-/// that are never in use at the same time may share memory. The time is counted in moments
-/// (net/memory_plan.h). Order of calls: add() for all pieces, lay_out(), allocate().
+/// that are never in use at the same time may share memory. Times are moments, which are positions
+/// in the order of execution (net/memory_plan.h). Order of calls: add() for all pieces, lay_out(),
+/// allocate().
 class Arena {
  public:
   /// The content of a piece, for the message of OutOfMemory.
@@ -22,9 +23,9 @@ class Arena {
   };
 
   /// Adds a piece that is in use from moment `first` to moment `last`, both inclusive. Returns the
-  /// number of the piece.
+  /// index of the piece.
   int add(size_t bytes, int first, int last, Purpose purpose);
-  /// Extends the use of the piece to include the moments `first` to `last`.
+  /// Extends the interval in which the piece is in use, so that it includes `first` to `last`.
   void extend(int piece, int first, int last);
   /// The number of pieces.
   int pieces() const { return static_cast<int>(intervals_.size()); }
@@ -32,7 +33,7 @@ class Arena {
   void lay_out() { plan_ = plan_memory(intervals_); }
   /// Bytes of the block, after lay_out().
   size_t bytes() const { return plan_.total; }
-  /// The number of the largest piece. At least one piece must exist.
+  /// The index of the largest piece. At least one piece must exist.
   int largest() const;
   size_t bytes_of(int piece) const { return intervals_[static_cast<size_t>(piece)].bytes; }
   Purpose purpose_of(int piece) const { return purposes_[static_cast<size_t>(piece)]; }

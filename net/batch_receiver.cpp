@@ -9,11 +9,11 @@ namespace poseidon::net {
 
 namespace {
 
-/// Alignment in bytes of the labels, auxiliary inputs and samples in received_. A GPU loads up to
-/// 16 bytes at once.
+/// Alignment in bytes of the labels, auxiliary inputs and samples in received_. At least 16,
+/// because a GPU loads up to 16 bytes at once.
 constexpr size_t kRoomAlignment = 64;
 
-/// Bytes that `values` 4-byte values occupy in received_, padded to kRoomAlignment.
+/// Bytes that `values` 4-byte values occupy in received_: a multiple of kRoomAlignment.
 size_t room_of(int64_t values) {
   const size_t bytes = static_cast<size_t>(values) * sizeof(float);
   return (bytes + kRoomAlignment - 1) / kRoomAlignment * kRoomAlignment;

@@ -9,10 +9,10 @@
 namespace poseidon::net {
 
 /// Receives the batches of a net: samples, auxiliary inputs and labels. If the device shares host
-/// memory, set() writes the net's input tensors directly. Otherwise the device copies the next
-/// batch to a separate buffer while the passes run, in the stream DeviceStream::kReceive. After the
-/// passes, the device copies the batch from this buffer to the input tensors, and converts it if
-/// necessary.
+/// memory, set() writes the net's input tensors directly. Otherwise the device first copies the
+/// batch to a separate buffer, in the stream DeviceStream::kReceive. This copy overlaps with the
+/// passes of the previous batch. After these passes, the device copies the batch from the buffer to
+/// the input tensors, and converts it if necessary.
 class BatchReceiver {
  public:
   /// `writer` converts samples to the format of the input tensor. Null: samples are copied as plain
@@ -21,7 +21,7 @@ class BatchReceiver {
                 const std::vector<AuxiliaryInput>& extras)
       : device_(device), writer_(writer), extras_(extras) {}
 
-  /// The auxiliary inputs of each batch, in this order.
+  /// The auxiliary inputs of the net, in the order in which each batch contains them.
   const std::vector<AuxiliaryInput>& extras() const { return extras_; }
 
   /// The input tensors of the net.
@@ -29,7 +29,7 @@ class BatchReceiver {
     Tensor samples, labels;      ///< labels: null if no layer reads them
     std::vector<Tensor> extras;  ///< in plain layout
   };
-  /// Keeps `tensors`, and allocates the buffer of bytes(tensors) bytes. Throws OutOfMemory.
+  /// Stores `tensors`, and allocates the buffer of bytes(tensors) bytes. Throws OutOfMemory.
   void allocate_memory(BatchTensors tensors);
   /// Bytes of the separate buffer; 0 if the device shares host memory. Uses only the shapes of
   /// `tensors`.
@@ -40,12 +40,13 @@ class BatchReceiver {
   }
   /// Receives samples and auxiliary inputs from any host memory, which the caller may reuse at
   /// once. `extras` are all values of the first auxiliary input, then those of the next one.
-  /// set_labels() must follow.
+  /// set_labels() must follow; Net::forward() calls it.
   void set(std::span<const float> values, std::span<const float> extras);
   /// Receives a batch from staging memory, which the caller may reuse after the returned event.
-  /// Also receives labels and mixup data (layers::StepContext::mixup_labels) under three
-  /// conditions: the device does not share host memory, a layer reads labels, and `writer` is not
-  /// null. Otherwise set_labels() must follow.
+  /// `values` may be pixels only if accepts_pixels() is true. Also receives labels and mixup data
+  /// (layers::StepContext::mixup_labels) under three conditions: the device does not share host
+  /// memory, a layer reads labels, and `writer` is not null. Otherwise ignores both, and
+  /// set_labels() must follow.
   Event set(const BatchValues& values, std::span<const float> extras,
             std::span<const int32_t> labels, std::span<const float> mixup_labels);
   /// Receives labels and mixup data from any host memory. Does nothing if no layer reads labels, or

@@ -121,9 +121,9 @@ class Expander {
   struct Scope {
     std::string prefix;  ///< prefix of the full names of the layers
     std::string input;   ///< full name of the layer that "input" denotes
-    std::string shares;  ///< prefix of the full names of layers with which they share; "": none
+    std::string shares;  ///< prefix of the layers whose parameters these layers share; "": none
     BlockValues values;
-    std::optional<layers::Phase> phase;  ///< the only phase of the block's use; none: both
+    std::optional<layers::Phase> phase;  ///< the only phase of this use of the block; none: both
     size_t depth;
   };
 
@@ -165,9 +165,9 @@ class Expander {
     }
   }
 
-  /// Expands a list of layers. Returns the full name of its last layer in the current phase, which
-  /// produces the output of a block. If it has no layer in this phase, returns the name of the
-  /// input.
+  /// Expands a list of layers. Returns the full name of the last layer in the current phase. The
+  /// output of this layer is the output of a block. If the list has no layer in this phase, returns
+  /// the name of the input.
   std::string expand(const Json& layers, const JsonPath& place, const Scope& scope) {
     if (!layers.is_array()) fail_at(place, "expected a list of layers, got " + shown(layers));
     if (scope.depth > kMaxNested)
@@ -207,8 +207,9 @@ class Expander {
     return own.value_or(phase_) == phase_;
   }
 
-  /// Returns the full name of the layer whose output `name` denotes. The name of a block denotes
-  /// the output of its last layer, which may itself be a block.
+  /// Returns the full name of the layer or input that `name` denotes. The name of a use of a block
+  /// denotes the block's last layer. If the block has no layer in this phase, the name denotes the
+  /// block's input, which may be another use of a block.
   std::string output_of(std::string name) const {
     for (auto found = last_layer_.find(name); found != last_layer_.end();
          found = last_layer_.find(name))
@@ -233,9 +234,9 @@ class Expander {
     return full;
   }
 
-  /// Returns the full name of the layer with which `layer` shares parameters; "": none. If one use
-  /// of a block shares with another use, each layer shares with the layer of the same name there.
-  /// The key "shares" of a layer in the block takes precedence.
+  /// Returns the full name of the layer with which `layer` shares parameters; "": none. If a use of
+  /// a block shares with another use, each layer shares with the layer of the same name in the
+  /// other use. The key "shares" of a layer in the block takes precedence.
   std::string shares_of(const Json& layer, const JsonPath& place, const Scope& scope,
                         const Listing& known) const {
     std::string name;
@@ -257,8 +258,8 @@ class Expander {
     fail_at(place, "no layer is named \"" + name + "\"" + suggestion(name, candidates));
   }
 
-  /// Returns the phase as a suffix of a message; "" in training, because the network may not use
-  /// phases at all.
+  /// Returns the phase as a suffix of a message; "" in training, because most networks do not use
+  /// phases.
   std::string in_phase() const {
     return phase_ == layers::Phase::kTrain ? "" : " in phase \"" + net::name_of(phase_) + "\"";
   }
@@ -376,7 +377,7 @@ class Expander {
   std::map<std::string, Block> blocks_;
   std::map<std::string, Json> defaults_;
   std::vector<LayerEntry> entries_;
-  std::map<std::string, std::string> last_layer_;  ///< by full name of a block's use
+  std::map<std::string, std::string> last_layer_;  ///< by full name of a use of a block
 };
 
 }  // namespace

@@ -11,7 +11,7 @@
 namespace poseidon::net {
 
 /// One layer of a network file after the expansion of blocks. A full name is unique in the expanded
-/// network, because it begins with the names of the enclosing uses of blocks.
+/// network, because it begins with the names of all uses of blocks that contain the layer.
 struct LayerEntry {
   Json json;         ///< without the keys name, input, inputs, shares and phase
   JsonPath place;    ///< position in the file
@@ -30,7 +30,7 @@ struct LayerEntry {
 inline constexpr const char* kInputName = "input";
 inline constexpr const char* kLabelName = "label";
 
-/// The position in the file of the defaults of a layer type.
+/// The position of a layer type's defaults in the network file.
 inline JsonPath defaults_of(const std::string& file, const std::string& type) {
   return JsonPath{file, "/defaults"}.at(type);
 }
@@ -40,10 +40,10 @@ const std::string& name_of(layers::Phase phase);
 /// The values of a layer's "phase" key: the phases in the order of layers::Phase, then "both".
 const std::vector<std::string>& phase_names();
 
-/// Expands the "layers" of a network for one phase: replaces blocks by their layers, substitutes
-/// the blocks' parameters, adds the defaults of layer types, and determines the full names of
-/// layers and inputs. `extras` are the network's auxiliary inputs; layers in blocks read them by
-/// the same names. Throws ConfigError.
+/// Expands the "layers" of a network for one phase. Omits layers that are only in the other phase.
+/// Replaces blocks by their layers, substitutes the blocks' parameters, and adds the defaults of
+/// layer types. Determines the full names of layers and inputs. `extras` are the network's
+/// auxiliary inputs; layers in blocks read them by the same names. Throws ConfigError.
 std::vector<LayerEntry> expand_layers(const Json& network, const std::string& file,
                                       layers::Phase phase, std::span<const AuxiliaryInput> extras);
 

@@ -10,7 +10,7 @@
 namespace poseidon::net {
 
 /// Converts the parameters of a net between two orders of elements. Packed order is the order in
-/// which the layer of a parameter stores it. Canonical order is the dense order of
+/// which a layer stores its parameters. Canonical order is the dense order of
 /// layers::ParameterSpec, which messages, sums and checkpoints use.
 class CanonicalValues {
  public:

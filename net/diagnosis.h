@@ -33,13 +33,13 @@ class Diagnosis {
   /// Runs the passes of the current batch again, and returns the name of the first operation with a
   /// non-finite value; "" if there is none. Checks parameters and outputs in the forward pass.
   /// Checks gradients of learned parameters in the backward pass, except those of layers that write
-  /// factors. Call it only after a failure: afterwards layers write no factors until the next
-  /// Net::set_factor_memory().
+  /// factors. Call this function only after a failure: it unsets the factor memory of all layers
+  /// (Net::set_factor_memory()).
   std::string first_non_finite(const layers::StepContext& step);
-  /// Measures every operation in `repeats` steps, and returns the medians.
+  /// Measures every operation separately in `repeats` steps, and returns the medians.
   std::vector<Timing> time(const layers::StepContext& step, int repeats);
-  /// Milliseconds of a forward and a backward pass with one wait at the end; median of `repeats`
-  /// steps.
+  /// Milliseconds of a forward and a backward pass together, with one wait at the end. The median
+  /// of `repeats` steps.
   double time_pass(const layers::StepContext& step, int repeats);
   /// Warnings for the user about this network on this device. Each contains the layer's name.
   std::vector<std::string> warnings() const;

@@ -20,7 +20,7 @@ class Fuser {
     for (const Node& node : nodes_)
       for (int input : node.inputs)
         if (input >= 0) ++consumers_[static_cast<size_t>(input)];
-    // A kept output has one more reader, so it is not fused away.
+    // `keep` counts as one more reader, so no later layer is fused into a kept layer.
     for (size_t i = 0; i < nodes_.size(); ++i)
       consumers_[i] += static_cast<int>(std::ranges::count(keep, nodes_[i].definition->name));
     for (size_t i = 0; i < nodes_.size(); ++i) add(static_cast<int>(i));
@@ -96,7 +96,7 @@ class Fuser {
   const layers::LayerFactory& factory_;
   std::vector<int> consumers_;
   std::vector<std::optional<Operation>> operations_;
-  std::vector<size_t> operation_of_;  ///< by node: the operation that writes its output
+  std::vector<size_t> operation_of_;  ///< by node: index of the operation that writes its output
 };
 
 }  // namespace

@@ -20,8 +20,9 @@ struct Operation {
 };
 
 /// Converts the network to operations in execution order. Fuses a relu into the preceding layer,
-/// and a sum of two inputs into the batch norm that produces one of them. No other layer may read
-/// the intermediate output, `keep` must not name its layer, and the device must support the fusion.
+/// and a sum of two inputs into the batch norm that produces one of them. A fusion has three
+/// conditions: no other layer reads the intermediate output, `keep` does not name the layer that
+/// produces this output, and the device supports the fusion.
 std::vector<Operation> fuse(const Network& network, const layers::LayerFactory& factory,
                             std::span<const std::string> keep = {});
 

@@ -39,9 +39,9 @@ struct ScalarValues {
   std::vector<float> values;
 };
 
-/// A network in the memory of one device: parameters, activations, and order of execution. Layer
-/// numbers refer to the training network, or to the test network if the net does not train. Only
-/// the compute thread uses a net.
+/// A network in the memory of one device: parameters, activations, and order of execution. A layer
+/// number is an index in Network::nodes() of the training network, or of the test network if the
+/// net does not train. Only the compute thread uses a net.
 class Net {
  public:
   struct Options {
@@ -53,30 +53,32 @@ class Net {
     int versions = 1;
     /// False: the net allocates nothing and has no values. Used only to compute memory().
     bool allocates_memory = true;
-    /// Layers that write factors instead of gradients (layers::FactorShape), and the number of
-    /// samples in the factors that rebuild() reads: the global batch. Only a linear layer can write
-    /// factors. It must not share parameters, and its learning rate must not be 0.
+    /// Layers that write factors instead of gradients (layers::FactorShape). Only a linear layer
+    /// can write factors. It must not share parameters, and at least one of its learning rate
+    /// multipliers must not be 0.
     std::vector<std::string> factored = {};
+    /// Number of samples in the factors that rebuild() reads: the global batch.
     int64_t factor_rows = 0;
   };
 
-  /// Makes all layers and allocates all memory. `network` and `factory` must outlive the net.
-  /// Throws ConfigError, and OutOfMemory with the name of the largest allocation.
+  /// Makes all layers. Allocates all memory, unless Options::allocates_memory is false. `network`
+  /// and `factory` must outlive the net. Throws ConfigError and OutOfMemory. The message of
+  /// OutOfMemory names the largest layer or parameter, or the kind of memory.
   Net(const Network& network, layers::LayerFactory& factory, const Options& options);
   ~Net();
 
   /// Shape of a batch, (n, c, h, w).
   const Shape& input_shape() const;
-  /// Sets the next batch. Must be called before forward(). `values` are plain (n, c, h, w) in host
-  /// memory, which the caller may reuse at once. `extras` are all values of the first auxiliary
-  /// input, then those of the next one.
+  /// Sets the next batch. forward() needs this call, or a call of batch_receiver().set(). `values`
+  /// are plain (n, c, h, w) in host memory, which the caller may reuse at once. `extras` are all
+  /// values of the first auxiliary input, then those of the next one.
   void set_input(std::span<const float> values, std::span<const float> extras = {});
   /// The object that receives batches from a data::Loader.
   BatchReceiver& batch_receiver();
 
   /// Runs the layers of the step's phase. A net that does not train has only test layers. `gate`
-  /// may be null. The pass copies the scalars to the host in DeviceStream::kSend, so later work in
-  /// that stream waits for this pass. Throws RunError for a label that a layer cannot use
+  /// may be null. The pass copies the reported scalars to the host in DeviceStream::kSend, so later
+  /// work in that stream waits for this pass. Throws RunError for a label that a layer cannot use
   /// (Definition::check_labels).
   void forward(const layers::StepContext& step, const Gate& gate = nullptr);
   /// Runs the backward pass after a forward pass in training. The callbacks may be null.
@@ -123,11 +125,12 @@ class Net {
   /// the trace. Null: stops recording.
   void set_trace(TraceRecorder* trace);
 
-  /// The algorithm choices of the layers that have one, for plan.json and checkpoints.
+  /// The algorithm choices by layer name, for plan.json and checkpoints. Layers with an empty
+  /// choice are not listed.
   Choices choices() const;
   NetMemory memory() const;
-  /// Copies step parameters and labels to the memory from which the layers read them. Returns
-  /// `step` with a pointer to these step parameters.
+  /// Copies the step parameters and labels of `step` to the memory from which the layers read them.
+  /// Returns `step` with a pointer to the copied step parameters. Throws RunError like forward().
   layers::StepContext on_device(const layers::StepContext& step);
 
  private:

@@ -153,7 +153,8 @@ std::string what_is_from_defaults(const LayerEntry& entry, const std::string& me
 }
 
 /// Runs an action that reads or checks a layer. Reports an error in an inherited value at the
-/// position of the value in "defaults", and names the layer that inherited it.
+/// position of the value in "defaults", and names the layer that inherited it. Any other message
+/// also states the origins of the inherited keys that it contains.
 template <class Action>
 void with_places_of(const LayerEntry& entry, const Action& action) {
   try {
@@ -173,7 +174,8 @@ int owner_of(const LayerEntry& entry, const std::map<std::string, int>& node_of)
   return owner->second;
 }
 
-/// A layer's inputs, including the labels that it reads implicitly.
+/// A layer's inputs, including the labels if the layer reads them without listing them. Throws
+/// ConfigError if another input is at the position of the labels.
 std::vector<std::string> inputs_of(const LayerEntry& entry, const layers::Definition& definition) {
   std::vector<std::string> inputs = entry.inputs;
   const int label = definition.label_input();

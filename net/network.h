@@ -42,14 +42,14 @@ struct ReportedScalar {
   std::string layer, name;  ///< for example "loss3", "top1"
   int node = 0;
   bool is_loss = false;
-  double weight = 0;  ///< factor of the layer's loss in the total loss
+  double weight = 0;  ///< factor of the layer's loss in the total loss; 0: the layer is not a loss
 };
 
 inline constexpr int kNetworkInput = -1;  ///< a batch's samples
 inline constexpr int kNetworkLabel = -2;  ///< the samples' labels
-/// auxiliary_input_number() returns the input number of the auxiliary input at `index` in
-/// Network::extras(). auxiliary_input_index() is the inverse; its result is negative for all other
-/// inputs.
+/// auxiliary_input_number() returns the element of Node::inputs that denotes the auxiliary input at
+/// `index` in Network::extras(). auxiliary_input_index() is the inverse; its result is negative for
+/// all other inputs.
 constexpr int auxiliary_input_number(int index) { return kNetworkLabel - 1 - index; }
 constexpr int auxiliary_input_index(int input) { return kNetworkLabel - 1 - input; }
 
@@ -84,7 +84,7 @@ class Network {
   /// The training layers; in a network returned by in_test(), the test layers.
   const std::vector<Node>& nodes() const { return nodes_; }
   /// The network that tests, inference and exports compute: the layers in phase "test" and in both
-  /// phases. Returns this network if all layers are in both phases. A test layer uses the
+  /// phases. Returns this network if both phases have the same layers. A test layer uses the
   /// parameters and statistics of the training layer with the same name.
   const Network& in_test() const { return test_ == nullptr ? *this : *test_; }
   /// The shape of a batch of samples: (batch, channels, height, width).
@@ -133,7 +133,7 @@ class Network {
   LabelForm label_form_;
   std::vector<Node> nodes_;
   std::map<std::string, int> node_of_;   ///< by name, including the names of external inputs
-  std::unique_ptr<const Network> test_;  ///< null: all layers are in both phases
+  std::unique_ptr<const Network> test_;  ///< null: training and tests have the same layers
 };
 
 }  // namespace poseidon::net

@@ -230,7 +230,7 @@ void Parameters::allocate_memory() {
   if (tests_ != nullptr) bind_to(program_, *tests_);
 }
 
-/// Allocates memory for one kind of tensor of all parameters. An OutOfMemory names the largest
+/// Allocates `floats` floats for the tensors of one kind. Throws OutOfMemory that names the largest
 /// parameter.
 TensorMemory Parameters::taken(size_t floats, size_t kind, const char* what) const {
   try {

@@ -17,24 +17,25 @@ class Programs;
 struct Call;
 
 /// One learnable tensor of a net. In memory its elements have packed order, which its layer defines
-/// (layers::Layer::pack). Parameters::flip() changes the current version.
+/// (layers::Layer::pack). Parameters::flip() exchanges its versions.
 struct Parameter {
   std::string name;  ///< such as "conv1.weight"
   int layer = 0;     ///< index of its layer in Network::nodes()
   int index = 0;     ///< its index among the layer's parameters
   layers::ParameterSpec spec;
-  /// False if no update changes the parameter: its learning rate is 0, no loss depends on it, or
-  /// the net does not train.
+  /// False if no update changes the parameter: its learning rate multiplier is 0, no loss depends
+  /// on it, or the net does not train.
   bool learned = false;
-  TensorVersions versions;    ///< packed
-  std::span<float> gradient;  ///< packed; overwritten by each backward pass or Net::rebuild()
+  TensorVersions versions;  ///< packed
+  /// Packed; empty if no layer runs backward. Each backward pass or Net::rebuild() overwrites it.
+  std::span<float> gradient;
 
   std::span<float> value() const { return versions.current(); }
   std::span<float> next() const { return versions.next(); }
 };
 
-/// A running statistic of a layer, in canonical order. Each forward pass in training writes the
-/// batch's contribution to the statistic to `contribution`.
+/// A running statistic of a layer, in canonical order. Each forward pass in training overwrites
+/// `contribution` with the contribution of the batch.
 struct Statistic {
   std::string name;  ///< such as "bn1.running_mean"
   int layer = 0;
@@ -50,7 +51,7 @@ struct Statistic {
 struct ParameterMemory {
   size_t parameters = 0;
   size_t second_version = 0;  ///< second copies of learned parameters and statistics
-  size_t gradients = 0;       ///< gradients of the parameters
+  size_t gradients = 0;       ///< with separate gradients of layers that share parameters
   size_t statistics = 0;      ///< statistics, and the contributions of one batch to them
 };
 
@@ -58,8 +59,8 @@ struct ParameterMemory {
 /// and statistics have one or two versions (TensorVersions). Other parameters have one.
 class Parameters {
  public:
-  /// Lists the parameters and statistics, and allocates no memory. All arguments must outlive this
-  /// object. `versions` is 1 or 2.
+  /// Lists the parameters and statistics, and allocates no memory. Sets Call::gate and
+  /// Call::announces in `programs`. All arguments must outlive this object. `versions` is 1 or 2.
   Parameters(Device& device, const Network& network, Programs& programs, int versions);
 
   /// Allocates memory for all tensors and binds it to the programs' layers. Throws OutOfMemory that

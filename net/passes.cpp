@@ -14,7 +14,7 @@ int64_t address(const void* memory) {
 }
 
 /// The graph key of a group of calls: everything that the calls depend on, except the content of
-/// device memory. The key contains addresses, because parameters have two versions and factors have
+/// device memory. The key contains addresses, because parameters may have two versions, and factors
 /// several buffers.
 GraphKey key_of(std::string_view what, const layers::StepContext& step,
                 std::span<Call* const> group) {
@@ -51,7 +51,8 @@ void Passes::issue(std::string_view what, const layers::StepContext& step, Group
 // ---- forward
 
 /// The number of calls in the next group; 1 unless the device records work. A recorded group ends
-/// before the next call with a gate, or at the end of the pass if `gated` is false.
+/// before the next call with a gate. If `gated` is false, or no such call follows, the group
+/// extends to the end of the pass.
 size_t Passes::forward_group(Group left, bool gated) const {
   if (!graph_capture_->records()) return 1;
   size_t size = 1;
@@ -76,7 +77,8 @@ void Passes::forward(const layers::StepContext& step, const Gate& gate) {
 // ---- backward
 
 /// The number of calls in the next group; 1 unless the device records work. A recorded group ends
-/// with the next call that announces a layer, or at the end of the pass if `announced` is false.
+/// with the next call that announces a layer. If `announced` is false, or no such call follows, the
+/// group extends to the end of the pass.
 size_t Passes::backward_group(Group left, bool announced) const {
   if (!graph_capture_->records()) return 1;
   size_t size = 1;

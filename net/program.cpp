@@ -37,7 +37,7 @@ std::vector<Value> values_of_batch(const Network& network, Format format_of_samp
   return values;
 }
 
-/// The index in values_ of an external input, which is a negative element of Node::inputs.
+/// The index in values_ of the external input `input`, a negative element of Node::inputs.
 int value_of_batch(const Network& network, int input) {
   if (input == kNetworkInput) return 0;
   if (input == kNetworkLabel) return 1 + static_cast<int>(network.extras().size());
@@ -277,8 +277,9 @@ int Program::trained_piece(size_t value) const {
   return is_there ? options_.trained->pieces_.values[value] : -1;
 }
 
-/// The call in the training program whose parameters this layer uses: the layer with the same name.
-/// Null if there is none, or if this layer has no parameters.
+/// In a test program: the call of the training program whose parameters the layer `definition`
+/// uses. Its layer has the same name. Null if there is none, if the layer has no parameters, or in
+/// a main program.
 const Call* Program::trained_call(const layers::Definition& definition) const {
   const Program* trained = options_.trained;
   if (trained == nullptr || definition.parameters().empty()) return nullptr;

@@ -19,7 +19,7 @@ struct Value {
   int producer = -1;           ///< index of a call; -1: an external input, part of the batch
   std::vector<int> consumers;  ///< indices of the calls that read it, in order
   bool needs_gradient = false;
-  bool kept = false;  ///< true: no other value reuses its memory
+  bool kept = false;  ///< true: no other value reuses its memory before the end of the step
 };
 
 /// One layer, or a reorder between formats, in the program.
@@ -27,15 +27,16 @@ struct Call {
   std::unique_ptr<layers::Layer> layer;
   int node = -1;  ///< the node that defines the layer; -1: a reorder
   const layers::Definition* definition = nullptr;  ///< definition of the node; null: a reorder
-  int inputs_read_back = 0;  ///< the backward pass reads this many inputs, from the first
+  int inputs_read_back = 0;  ///< the backward pass reads the first `inputs_read_back` inputs
   std::vector<int> inputs;   ///< indices of values
   int output = 0;            ///< index of a value
-  /// In training: a loss depends on it, and it or a call that it depends on has parameters.
+  /// True in training if (1) the call is a loss or a loss depends on its output, and (2) the call,
+  /// or a call on which it depends, has parameters.
   bool runs_backward = false;
   bool makes_input_gradient = false;  ///< its backward pass computes an input gradient
   bool writes_factors = false;
   layers::FactorMemory factors;  ///< memory to which it writes its factors
-  int gate = -1;                 ///< the node whose tensors it reads (argument of Gate); -1: none
+  int gate = -1;       ///< node of the main program whose tensors it reads (Gate); -1: none
   int announces = -1;  ///< the node whose gradients are final after it (OnGradient); -1: none
   /// For shared parameters: the separate gradient that this call writes, and the gradient to which
   /// it is added.
@@ -74,8 +75,8 @@ class Program {
     std::vector<std::string> factored;  ///< layers that write factors
     int64_t factor_rows = 0;            ///< number of samples in stacked factors
     /// For a test program: its training program, whose input tensors and parameters it uses. A test
-    /// program runs forward only. Passes of the two programs never overlap. Null: this is not a
-    /// test program.
+    /// program runs forward only. Passes of the two programs never overlap. Null: this is the main
+    /// program of a net.
     const Program* trained = nullptr;
   };
 
@@ -105,7 +106,7 @@ class Program {
   };
   Input input() const;
   /// The output of a node. Returns a null tensor if a later node was fused into this one, or if the
-  /// memory of the output is reused.
+  /// output is not kept (Value::kept).
   Tensor kept_output(int node) const;
   size_t scratch_bytes() const {
     return pieces_.scratch < 0 ? 0 : arena_.bytes_of(pieces_.scratch);
@@ -114,8 +115,8 @@ class Program {
   /// asynchronous device its scratch memory is separate, because this work may run concurrently
   /// with the passes.
   layers::Bindings rebuild_memory(const Call& call) const;
-  /// The name of a call in messages: the layer's name, or such as "reorder after conv1" or "reorder
-  /// of the input".
+  /// The name of a call in messages: the layer's name, or a text such as "reorder after conv1" or
+  /// "reorder of the input".
   std::string name_of(const Call& call) const;
 
  private:
@@ -142,10 +143,10 @@ class Program {
   std::vector<int> value_of_node_;
   std::vector<int> call_of_node_;  ///< -1: fused into the call of another node
   std::map<std::pair<int, Format>, int> reordered_;
-  /// Numbers of pieces in the arena; -1: none.
+  /// Indices of pieces in the arena; -1: none.
   struct ArenaPieces {
     std::vector<int> values;                        ///< by value
-    std::vector<std::vector<int>> contributions;    ///< by value: one gradient from each consumer
+    std::vector<std::vector<int>> contributions;    ///< by value: gradients from its consumers
     std::vector<std::vector<int>> input_gradients;  ///< by call and input
     std::vector<int> workspaces;                    ///< by call
     int scratch = -1;                               ///< shared by all passes

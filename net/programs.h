@@ -24,7 +24,8 @@ class Programs {
   /// The test program; null if tests run the main program.
   Program* tests() { return tests_ ? &*tests_ : nullptr; }
   const Program* tests() const { return tests_ ? &*tests_ : nullptr; }
-  /// The input tensors of both programs, which are the same.
+  /// The input tensors, which both programs share. The labels are null only if neither program
+  /// reads them.
   Program::Input input() const;
 
   /// Bytes of the arena: activations, their gradients, workspaces and scratch memory, with memory

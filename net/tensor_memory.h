@@ -10,10 +10,10 @@ namespace poseidon::net {
 
 /// Device memory for the tensors of one kind (values, gradients, an optimizer state). The memory is
 /// zeroed. allocate() returns consecutive pieces, each aligned to a cache line. An update accesses
-/// the tensors of one parameter of all kinds at the same time. If these tensors had equal offsets
-/// within their pages, loads would wait for stores (4 KiB aliasing). Measured with equal offsets:
-/// adam took 1.2 times as long, updates into a second version 1.1 times. Therefore the tensors of
-/// kind k start k * kStagger floats after the beginning of their memory.
+/// a parameter's tensors of all kinds at the same time. If these tensors had equal offsets within
+/// their pages, loads would wait for stores (4 KiB aliasing). Measured with equal offsets: adam
+/// took 1.2 times as long, updates into a second version 1.1 times. Therefore the tensors of kind k
+/// start k * kStagger floats after the beginning of their memory.
 class TensorMemory {
  public:
   TensorMemory() = default;

@@ -250,7 +250,7 @@ void measure_update(Bench& bench, int64_t count, double copy_gbs, Json& rows) {
                           3.0 * static_cast<double>(bytes), copy_gbs));
 }
 
-/// Runs a case. If it fails, adds a row with the error, and the caller continues.
+/// Runs `work`. If it throws, adds a row with the error instead, so that the other cases still run.
 template <class Work>
 void row_of(Json& rows, const std::string& name, const Work& work) {
   try {

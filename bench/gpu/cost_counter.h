@@ -13,9 +13,9 @@ enum class Arithmetic : uint8_t { kFp32, kTf32, kBf16 };
 /// The rates and the memory size of a GPU, for predictions.
 struct GpuRates {
   double bytes_per_second;       ///< device memory, reads plus writes
-  double host_bytes_per_second;  ///< between device memory and host memory
+  double host_bytes_per_second;  ///< copies between device and host memory
   double fp32_flops, tf32_flops, bf16_flops;
-  double launch_seconds;  ///< time of one kernel launch after another kernel
+  double launch_seconds;  ///< time that each launch adds to the time of a kernel
   double memory_bytes;
 
   double flops(Arithmetic arithmetic) const;

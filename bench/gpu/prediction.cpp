@@ -29,7 +29,8 @@ layers::Backend make_counting_backend(cuda::Settings settings, CostCounter& cost
   return {std::move(device), std::move(factory), std::move(updater)};
 }
 
-/// The single worker of a job. Its steps have the order of a training loop.
+/// The single worker of a job. Its steps issue the same work in the same order as
+/// trainer::TrainingLoop.
 class CountedWorker {
  public:
   CountedWorker(const trainer::Job& job, const GpuRates& rates, CostCounter& cost_counter)

@@ -17,7 +17,7 @@ struct Prediction {
   CostCounter cost_counter;
   size_t memory_bytes = 0;  ///< device memory that the worker allocates
 
-  /// The time of all work except the upload from host memory, executed sequentially.
+  /// The time of all work except the upload of the next batch, executed sequentially.
   double compute_seconds() const;
   /// The time to upload the next batch, which overlaps with the computation.
   double upload_seconds() const;
