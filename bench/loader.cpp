@@ -8,7 +8,7 @@
 //   bench_loader digits SECONDS
 //       draw a digit, scale
 //   bench_loader records FOLDER SECONDS
-//       read samples in random order from a record set of pixels, all of one shape; scale
+//       read samples of pixels in random order from a record set, scale; all samples have one shape
 
 #include <cstdlib>
 #include <ctime>

@@ -93,8 +93,7 @@ class OnnxBuilder {
           if (input >= 0) needed_[static_cast<size_t>(input)] = true;
   }
 
-  /// Adds the auxiliary inputs that the exported layers read. Inputs that only omitted losses read
-  /// are not added.
+  /// Adds the auxiliary inputs that the exported layers read.
   void put_extras() {
     const net::Network& network = trained_.network();
     for (size_t i = 0; i < network.extras().size(); ++i) {

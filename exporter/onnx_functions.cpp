@@ -94,8 +94,8 @@ void put_prelu(OnnxLayer& layer) {
                {layer.input(), shared ? layer.trained("slope") : along_channels(layer, "slope")});
 }
 
-/// Returns the name of the second input. If its rank differs from that of the first input, adds a
-/// node that reshapes it, and returns the name of the result.
+/// Returns the name of the second input. If the two inputs differ in rank, adds a node that
+/// reshapes the second one, and returns the name of the result.
 std::string given_factor(OnnxLayer& layer) {
   const int rank = layer.input_shape(0).rank();
   if (layer.input_shape(1).rank() == rank) return layer.input(1);

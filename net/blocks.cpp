@@ -133,7 +133,7 @@ class Expander {
     JsonPath place;
   };
 
-  /// The layers of a list that are in the current phase.
+  /// The layers of a list: those in the current phase, and the names of all others.
   struct Listing {
     std::vector<Listed> layers;
     std::set<std::string> names;  ///< names of `layers`; a layer may also reference later layers

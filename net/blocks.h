@@ -20,8 +20,8 @@ struct LayerEntry {
   /// or names of auxiliary inputs.
   std::vector<std::string> inputs;
   /// Full name of the layer with which this layer shares parameters; "": none. That layer may share
-  /// its parameters with a further layer. If a use of a block shares the parameters of another use,
-  /// this name is set in each layer of the sharing use, even in a layer without parameters.
+  /// its parameters with a further layer. If a use of a block shares with another use, each layer
+  /// of the former has this name, even a layer without parameters.
   std::string shares;
   /// Keys whose values come from the defaults of the layer's type; see defaults_of().
   std::vector<std::string> defaulted;

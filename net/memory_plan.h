@@ -7,8 +7,8 @@ namespace poseidon::net {
 
 /// A piece of memory that is in use during an interval of moments. A moment is a position in the
 /// order of execution (CallSchedule in net/program.h). A main program of n calls runs its forward
-/// passes at moments 0 to n - 1, and its backward passes in reverse order at moments n to 2n - 1.
-/// Moment 2n is the end of the step. The moments of a test program follow.
+/// passes at moments 0 to n - 1. Its backward passes follow in reverse order, at moments n to 2n -
+/// 1. Moment 2n is the end of the step. The moments of a test program follow.
 struct Interval {
   size_t bytes = 0;
   int first = 0, last = 0;  ///< both inclusive

@@ -192,8 +192,8 @@ int Program::in_format(int value, Format format) {
   return output;
 }
 
-/// In training, a call runs backward if it is a loss or receives a gradient, and if it or a call
-/// that it depends on has parameters.
+/// Sets Call::runs_backward and Call::makes_input_gradient. Value::needs_gradient is true if the
+/// producer, or a call on which the producer depends, has parameters.
 void Program::mark_backward() {
   if (!options_.training) return;
   for (size_t i = calls_.size(); i-- > 0;) {

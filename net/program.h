@@ -30,8 +30,8 @@ struct Call {
   int inputs_read_back = 0;  ///< the backward pass reads the first `inputs_read_back` inputs
   std::vector<int> inputs;   ///< indices of values
   int output = 0;            ///< index of a value
-  /// True in training if (1) the call is a loss or a loss depends on its output, and (2) the call,
-  /// or a call on which it depends, has parameters.
+  /// True in training under two conditions. First, the call is a loss, or a loss depends on its
+  /// output. Second, the call, or a call on which it depends, has parameters.
   bool runs_backward = false;
   bool makes_input_gradient = false;  ///< its backward pass computes an input gradient
   bool writes_factors = false;

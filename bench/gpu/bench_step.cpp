@@ -2,6 +2,7 @@
 // batch. Compares graph capture, which issues repeated work as graphs, with issuing each operation
 // separately. Prints one JSON object.
 //   bench_step NETWORK.json BATCH PRECISION [--cpu]      PRECISION: fp32, tf32 or bf16
+//                                                        --cpu: the CPU, always in fp32
 #include <algorithm>
 #include <chrono>
 #include <iostream>

@@ -1,5 +1,5 @@
 // Predicts the time of each kernel and layer on an H200 from its reads, writes and arithmetic.
-// It measures nothing and needs no GPU (docs/gpu.md).
+// It measures nothing and needs no GPU (docs/gpu.md). SOURCES is the root of the repository.
 //   predict_gpu SOURCES                        lines for docs/gpu-predictions.tsv
 //   predict_gpu SOURCES --table                the table of docs/gpu.md
 //   predict_gpu SOURCES --check                compares both files with the predictions

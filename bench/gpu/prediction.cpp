@@ -29,8 +29,7 @@ layers::Backend make_counting_backend(cuda::Settings settings, CostCounter& cost
   return {std::move(device), std::move(factory), std::move(updater)};
 }
 
-/// The single worker of a job. Its steps issue the same work in the same order as
-/// trainer::TrainingLoop.
+/// The single worker of a job. The parts of a step have the same order as in trainer::TrainingLoop.
 class CountedWorker {
  public:
   CountedWorker(const trainer::Job& job, const GpuRates& rates, CostCounter& cost_counter)
