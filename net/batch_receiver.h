@@ -10,7 +10,7 @@ namespace poseidon::net {
 
 /// Receives the batches of a net: samples, auxiliary inputs and labels. If the device shares host
 /// memory, set() writes the net's input tensors directly. Otherwise the device first copies the
-/// batch to a separate buffer, in the stream DeviceStream::kReceive. This copy overlaps with the
+/// batch to a separate buffer, in the stream DeviceStream::kReceive. This copy can overlap with the
 /// passes of the previous batch. After these passes, the device copies the batch from the buffer to
 /// the input tensors, and converts it if necessary.
 class BatchReceiver {

@@ -19,9 +19,9 @@ struct LayerEntry {
   /// Full names of layers, kInputName for the network's input, kLabelName for the samples' labels,
   /// or names of auxiliary inputs.
   std::vector<std::string> inputs;
-  /// Full name of the layer with which this layer shares parameters; "": none. That layer may share
-  /// its parameters with a further layer. If a use of a block shares with another use, each layer
-  /// of the former has this name, even a layer without parameters.
+  /// Full name of the layer with which this layer shares parameters; "": none. That layer may
+  /// itself share the parameters of a third layer. If a use of a block shares with another use,
+  /// `shares` is set for each layer of the block, even for a layer without parameters.
   std::string shares;
   /// Keys whose values come from the defaults of the layer's type; see defaults_of().
   std::vector<std::string> defaulted;

@@ -76,10 +76,10 @@ class Net {
   /// The object that receives batches from a data::Loader.
   BatchReceiver& batch_receiver();
 
-  /// Runs the layers of the step's phase. A net that does not train has only test layers. `gate`
-  /// may be null. The pass copies the reported scalars to the host in DeviceStream::kSend, so later
-  /// work in that stream waits for this pass. Throws RunError for a label that a layer cannot use
-  /// (Definition::check_labels).
+  /// Runs the layers of the step's phase. A net that does not train runs its test layers in any
+  /// phase. `gate` may be null. The pass copies the reported scalars to the host in
+  /// DeviceStream::kSend, so later work in that stream waits for this pass. Throws RunError for a
+  /// label that a layer cannot use (Definition::check_labels).
   void forward(const layers::StepContext& step, const Gate& gate = nullptr);
   /// Runs the backward pass after a forward pass in training. The callbacks may be null.
   void backward(const layers::StepContext& step, const OnGradient& on_gradient = nullptr,
