@@ -2,9 +2,9 @@
 
 #include "layers/layer.h"
 
-/// Layers that apply a function to each element. The function has a factor, a summand or both. Each
-/// channel has separate values, or all channels share one value. layers/channel_rules.h has the
-/// arithmetic for all devices.
+/// Layers that apply a function to each element. The function has a factor, a summand or both.
+/// These may differ between channels, and a factor from a second input also between samples.
+/// layers/channel_rules.h has the arithmetic for all devices.
 namespace poseidon::layers {
 
 /// The source of a layer's factors or summands.
@@ -66,7 +66,7 @@ class Scale final : public ChannelFunction {
   Filler scale_filler = Filler::constant(1), bias_filler;
   Multipliers multipliers;
 
-  int64_t given_channels = 0;  ///< channels of the second input, set by infer; 0: none
+  int64_t given_channels = 0;  ///< channels of the second input; 0: no such input; set by infer
 };
 
 /// x plus the learned summand of its channel.

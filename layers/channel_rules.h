@@ -4,10 +4,10 @@
 #include "layers/channel_functions.h"
 
 /// The functions of layers/channel_functions.h, the same for all devices. The functions work on one
-/// element or on a vector of elements. value() computes an element of the output from the channel's
+/// element or on a vector of elements. value() computes an output from an input and the channel's
 /// factor and summand. gradient() computes the input's gradient. factor_gradient() computes the
-/// element's contribution to the gradient of the factor. The contribution to the gradient of the
-/// summand is the output's gradient.
+/// term that the element adds to the factor's gradient. The term that the element adds to the
+/// summand's gradient is the output's gradient.
 namespace poseidon::layers {
 
 struct PreluRule {

@@ -6,8 +6,8 @@
 
 namespace poseidon::layers {
 
-/// Crops the first input to the height and width of the second input. `offset` is the first row and
-/// column. The layer does not read the elements of the second input.
+/// Crops the first input to the height and width of the second input. `offset` is the crop's first
+/// row and column in the first input. The layer does not read the elements of the second input.
 class Crop final : public Definition {
  public:
   std::string_view type() const override { return "crop"; }

@@ -18,7 +18,8 @@ class Dropout final : public Definition {
 
   uint32_t threshold() const;
   float scale() const { return static_cast<float>(1 / (1 - probability)); }
-  /// The random words of a sample. `sample` is its index in the net's batch.
+  /// The random words of a sample. `sample` is its index in the net's batch. `key` is the
+  /// random_key() of the layer's name.
   static constexpr RandomStream stream_of(const StepParameters& numbers, uint64_t key,
                                           int64_t sample) {
     return random_words(RandomPurpose::kDropout, numbers, key, sample);

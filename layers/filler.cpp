@@ -89,8 +89,8 @@ void fill_unitball(std::span<float> values, int64_t outputs, RandomStream& rando
   }
 }
 
-/// The kernel is a product of two weights, one for each axis. A weight is 1 minus the distance from
-/// the center, in units of `factor` pixels.
+/// Fills kernels of `size` x `size` elements. An element is the product of two weights, one for
+/// each axis. A weight is 1 minus the distance from the center, in units of `factor` pixels.
 void fill_bilinear(std::span<float> values, int64_t size) {
   const double factor = static_cast<double>((size + 1) / 2);
   const double middle = static_cast<double>(size - 1) / (2 * factor);

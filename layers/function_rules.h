@@ -169,10 +169,10 @@ struct SquareRule {
   }
 };
 
-/// An exponent, and its effect on the sign of a negative base.
+/// An exponent. The power of a negative base is of_negative times the power of its absolute value.
 struct Exponent {
   float power;
-  float of_negative;  ///< 1: even; -1: odd; NaN: not an integer
+  float of_negative;  ///< factor for a negative base; 1: even; -1: odd; NaN: not an integer
 
   explicit Exponent(double exact)
       : power(static_cast<float>(exact)),

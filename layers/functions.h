@@ -57,8 +57,9 @@ class Exp final : public Function {
   double base = std::numbers::e, scale = 1, shift = 0;
 };
 
-/// The logarithm of z = scale x + shift to a base. It is minus infinity at z = 0, and NaN below.
-/// The derivative is scale / (z ln(base)) for every z, so it is infinite at 0.
+/// ln(z) / ln(base) with z = scale x + shift. At z = 0 the result is minus infinity, or plus
+/// infinity if the base is below 1. For z below 0 the result is NaN. The derivative is scale / (z
+/// ln(base)) for every z, so it is infinite at 0.
 class Log final : public Function {
  public:
   std::string_view type() const override { return "log"; }
@@ -68,9 +69,9 @@ class Log final : public Function {
   double base = std::numbers::e, scale = 1, shift = 0;
 };
 
-/// z^power with z = scale x + shift, as C's pow computes it. For a negative z and a power that is
-/// not an integer the result is NaN. 0 to a negative power is infinite. With the power 0 the result
-/// is 1 and the gradient is 0.
+/// z^power with z = scale x + shift. For a negative z and a power that is not an integer, the
+/// result is NaN. 0 to a negative power is infinite. With the power 0, the result is 1 for every
+/// finite x, and the gradient is 0.
 class Power final : public Function {
  public:
   std::string_view type() const override { return "power"; }
@@ -80,7 +81,7 @@ class Power final : public Function {
 };
 
 /// max(x, 0) + slope * min(x, 0). slope is 0 or more, so the output is above 0 only if x is above
-/// 0. So backward needs only the output.
+/// 0. So backward needs only the output. The derivative at 0 is the slope.
 class Relu final : public Function {
  public:
   std::string_view type() const override { return "relu"; }

@@ -19,7 +19,7 @@ class InfogainLoss final : public Definition {
   bool is_loss() const override { return true; }
   int label_input() const override { return 1; }
   double loss_weight() const override { return weight; }
-  /// A label must be a class.
+  /// Labels must be in [0, classes).
   void check_labels(const StepContext& step) const override;
 
   double weight = 1;           ///< factor on the gradient, but not on the reported loss of a sample

@@ -38,7 +38,7 @@ void Multipliers::apply(std::vector<ParameterSpec>& parameters) const {
 
 namespace {
 
-/// A text field that is "" or one of `names`.
+/// Describes a text field whose value is "" or one of `names`.
 void describe_name(Fields& fields, std::string_view key, std::string& value,
                    std::vector<std::string> names, std::string_view doc) {
   names.insert(names.begin(), "");
@@ -55,7 +55,7 @@ void AlgorithmChoice::describe(Fields& fields) {
        {Layout::kPlain, Layout::kChannelsLast, Layout::kBlocked8, Layout::kBlocked16})
     layouts.push_back(layout_name(each));
   describe_name(fields, "layout", layout, layouts, "layout of the activations");
-  // Only the device's layer knows the algorithms that exist.
+  // Accepts any text, because only the device's layer knows which algorithms exist.
   fields.text("forward", forward, "algorithm of the forward pass");
   fields.text("backward_data", backward_data, "algorithm of the gradient of the input");
   fields.text("backward_weights", backward_weights, "algorithm of the gradient of the weight");

@@ -73,9 +73,9 @@ class Definition {
   virtual std::optional<FactorShape> factors() const { return std::nullopt; }
   /// Multiply-adds of one forward pass over the batch; 0 if negligible.
   virtual int64_t multiply_adds() const { return 0; }
-  /// Names of the values that the layer reports for each sample, such as "top1". Reports are
-  /// averages over the samples. The values are the columns of the layer's output, (samples, names).
-  /// No layer reads this output.
+  /// Names of the values that the layer reports for each sample, such as "top1". If there are
+  /// names, the layer's output is (samples, names), with one column for each value. No other layer
+  /// reads this output. Metrics are averages of the values over the samples.
   virtual std::vector<std::string> scalars() const { return {}; }
   /// Whether the layer is a loss, at which the backward pass starts. The first of scalars() is then
   /// the unscaled loss of each sample.
@@ -84,13 +84,14 @@ class Definition {
   virtual double loss_weight() const { return 1; }
   /// Index of the input that has the samples' labels; -1 if the layer reads no labels. The label
   /// input is the last input, and a network file may omit it. Its shape is (samples, 1), and its
-  /// values are integers. The values do not change between forward and backward.
+  /// values are integers, unless samples are mixed (see supports_mixup()). The values do not change
+  /// between forward and backward.
   virtual int label_input() const { return -1; }
-  /// Whether the layer supports mixed samples (StepContext::mixup_labels). If samples are mixed,
-  /// the label input is (3, samples). The rows are the labels with the larger weight, the second
-  /// labels, and the weights of the second labels.
+  /// Whether the layer supports mixed samples (StepContext::mixup_labels). If the job mixes
+  /// samples, the label input is (3, samples). The rows are the labels with the larger weight, the
+  /// second labels, and the weights of the second labels.
   virtual bool supports_mixup() const { return false; }
-  /// Whether the layer is a loss whose first input has the scores of classes.
+  /// Whether the layer is a loss whose first input has the scores or probabilities of classes.
   bool is_loss_of_classes() const { return is_loss() && label_input() == 1; }
   /// Throws RunError at the first label that the layer cannot use. The message contains layer,
   /// sample and label.
@@ -125,8 +126,8 @@ struct AlgorithmChoice {
 };
 
 /// Names of the code that computes each pass of a layer, such as "Poseidon product" or "oneDNN
-/// jit:avx2". An empty field: the layer has no such pass. All fields empty: kOwnCode computes every
-/// pass.
+/// jit:avx2". An empty field: the layer has no such pass. All fields empty: Poseidon's own code
+/// (kOwnCode) computes every pass.
 struct Implementations {
   std::string forward, backward_data, backward_weights;
 
@@ -153,9 +154,9 @@ struct StepContext {
   /// Host memory; one label for each sample of this batch. Net copies them to the layers' label
   /// input.
   std::span<const int32_t> labels;
-  /// Host memory. Empty: the job does not mix pairs of samples (mixup, CutMix). Else: the second
-  /// labels of all samples, then the weights of the second labels (lambda, 0 to 1/2; 0 if both
-  /// labels are equal). Layers read these values only in training.
+  /// Host memory. Empty: no sample of this batch is mixed with another one (mixup, CutMix). Else:
+  /// the second labels of all samples, then the weights of the second labels (lambda, 0 to 1/2; 0
+  /// if both labels are equal). Layers read these values only in training.
   std::span<const float> mixup_labels = {};
   /// Factor on the gradients of losses. In training: 1 / samples of the global batch.
   float loss_scale = 1;
@@ -164,7 +165,8 @@ struct StepContext {
 /// A layer's parameter or statistic in device memory, in packed order (see Layer::pack).
 struct ParameterMemory {
   float* value = nullptr;
-  float* gradient = nullptr;  ///< of a statistic: this batch's contribution; null outside training
+  /// Of a statistic: this batch's contribution. Of a parameter: null if the net does not train.
+  float* gradient = nullptr;
 };
 
 /// The factors of one batch, or of several batches in sequence. Dense, with one row for each
@@ -193,8 +195,8 @@ struct Bindings {
 /// threads may call the sink at the same time, in any order. Each element arrives exactly once.
 using GradientSink = std::function<void(int index, int64_t first, std::span<const float> piece)>;
 
-/// Bindings that have only two output gradients, `sums` and `values`. If a function sums the output
-/// gradients in the memory of the first one, it adds `values` to `sums`.
+/// Bindings in which only the output gradients are set: `sums`, then `values`. A function that sums
+/// output gradients in the memory of the first one then computes sums += values.
 Bindings addition_bindings(std::span<const float> values, std::span<float> sums);
 
 /// The requirements of a layer, which do not change after its construction.
@@ -228,9 +230,10 @@ class Layer {
   /// The batch and the phase are the same as in the preceding forward().
   virtual void backward(const StepContext& step, const Bindings& memory) = 0;
 
-  /// For a layer with LayerRequest::factor_rows > 0. Must precede each backward, which then
-  /// computes only the input gradients. Sums the output gradients in memory for backward. Writes
-  /// the factors of this batch to `factors`, unless its pointers are null.
+  /// Writes the factors of this batch to `factors`, unless its pointers are null. Also sums the
+  /// output gradients in output_gradients[0] of `memory`, and multiplies the sum by the derivative
+  /// of a fused relu. A layer with LayerRequest::factor_rows > 0 needs this call before each
+  /// backward(). backward() reads the sum, and computes only the input gradients.
   virtual void write_factors(const Bindings& memory, const FactorMemory& factors);
   /// For a layer with LayerRequest::factor_rows > 0. Computes the gradients of the layer's
   /// parameters from the stacked factors of LayerRequest::factor_rows samples. With a sink,
@@ -279,15 +282,15 @@ struct LayerRequest {
   bool training = true;       ///< backward will be called
   std::optional<float> relu;  ///< apply leaky relu with this negative slope to the output
   bool residual = false;      ///< add the last input to the output, before the relu
-  /// If greater than 0: compute factors instead of gradients, and rebuild gradients from this many
-  /// samples.
+  /// If greater than 0: compute factors instead of the parameters' gradients, and rebuild these
+  /// gradients from the factors of this many samples.
   int64_t factor_rows = 0;
   AlgorithmChoice choice;
 };
 
 /// Writes batches to a net's input on a device with separate memory, in the format that
-/// format_for() returned. A batch has fp32 values or pixels. Converted pixels are equal to the
-/// output of data::Transform.
+/// format_for() returned. A batch has fp32 values or pixels. write() converts pixels to the values
+/// that data::Transform computes from them.
 class BatchInput {
  public:
   virtual ~BatchInput() = default;

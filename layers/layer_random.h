@@ -13,7 +13,8 @@ namespace poseidon::layers {
 /// The key of a layer in random_words(): a hash of its name.
 uint64_t random_key(std::string_view name);
 
-/// The random words of a sample. `sample` is its index in the batch.
+/// The random words of a sample. `sample` is its index in the batch. `key` is the random_key() of
+/// the layer's name.
 constexpr RandomStream random_words(RandomPurpose purpose, const StepParameters& numbers,
                                     uint64_t key, int64_t sample) {
   // An odd factor spreads the step over all bits. Otherwise small steps would change only low bits,

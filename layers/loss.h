@@ -14,7 +14,7 @@ class ElementLoss : public Definition {
   bool is_loss() const override { return true; }
   double loss_weight() const override { return weight; }
   int label_input() const override { return reads_labels() ? (has_targets() ? 2 : 1) : -1; }
-  /// If there are no targets, the labels must be classes.
+  /// If has_targets() is false, labels must be in [0, elements).
   void check_labels(const StepContext& step) const override;
 
   /// Whether the second input has a target for each value. If not, the target is 1 at the label and
@@ -27,8 +27,8 @@ class ElementLoss : public Definition {
   int64_t samples = 0, elements = 0;  ///< samples of a batch, elements of a sample; set by infer
 };
 
-/// Throws RunError at the first label of a sample that is not in [0, classes). Also checks the
-/// second labels of mixed samples. The message contains layer, sample and label.
+/// Throws RunError at the first label that is not in [0, classes). Also checks the second labels of
+/// mixed samples. The message contains layer, sample and label.
 void check_classes(const Definition& definition, const StepContext& step, int64_t classes);
 
 /// Half the squared distance between values and targets.

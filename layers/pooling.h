@@ -48,8 +48,9 @@ class Pooling final : public Definition {
   bool has_gradient(Phase phase) const {
     return phase == Phase::kTrain || method != PoolingMethod::kStochastic;
   }
-  /// The random words of a sample. `sample` is its index in the batch. Output (channel, position)
-  /// uses word e % 4 of block e / 4, where e = position * channels + channel.
+  /// The random words of a sample. `sample` is its index in the batch. `key` is the random_key() of
+  /// the layer's name. Output (channel, position) uses word e % 4 of block e / 4, where e =
+  /// position * channels + channel.
   static constexpr RandomStream stream_of(const StepParameters& numbers, uint64_t key,
                                           int64_t sample) {
     return random_words(RandomPurpose::kPooling, numbers, key, sample);

@@ -21,7 +21,7 @@ class SoftmaxLoss final : public Definition {
   bool supports_mixup() const override { return true; }
   double loss_weight() const override { return weight; }
 
-  /// A label must be a class.
+  /// Labels must be in [0, classes).
   void check_labels(const StepContext& step) const override;
 
   double weight = 1;  ///< factor on the gradient, but not on the reported loss of a sample

@@ -128,7 +128,7 @@ struct AdaDeltaRule {
   }
 };
 
-/// adam and adamw. adamw subtracts `decay` times the value.
+/// adam and adamw. adamw also subtracts `decay` times the value. For adam, `decay` is 0.
 struct AdamRule {
   static constexpr int kStates = 2;
   float rate, decay, root_scale, epsilon;

@@ -136,9 +136,9 @@ class CpuBatchNorm final : public CpuLayer {
   }
 
  private:
-  /// The results of forward that backward needs, for one group. The mean is the sum of two floats.
-  /// If the mean is many deviations from zero, the error of a single float would be a visible part
-  /// of the deviation.
+  /// The results of forward that backward needs, for one group. The mean is mean + mean_rest. If
+  /// the mean is many deviations from zero, the error of a single float would be a visible part of
+  /// the deviation.
   struct Saved {
     FloatLanes mean, mean_rest, inverse_deviation;
   };
@@ -313,7 +313,8 @@ class CpuBatchNorm final : public CpuLayer {
   }
 
   /// dx = a * g + b * (x - mean) + c, where g is masked_gradient(). If the batch's statistics
-  /// normalize x, `sums` has the sums over the batch. If constants normalize x, `sums` is zero.
+  /// normalized x, `sums` has the sums over the batch. If the running statistics normalized x,
+  /// `sums` is zero.
   void write_input_gradient(const ChannelGroup& group, const Bindings& memory, const Saved& saved,
                             const GradientSums& sums) const {
     FloatLanes a{}, b{}, c{};

@@ -9,9 +9,9 @@ namespace {
 using Source = ChannelOperand::Source;
 
 /// Scratch has rows of floats: the factors of each matrix of ChannelTiling, one row of summands,
-/// the factor sums of each tile, and the summand sums of each tile. A row has one float for each
-/// channel, including padding channels, which are 0. Factors that all samples share are in the
-/// first row.
+/// and for each tile the sums of the factors' gradients and of the summands' gradients. A row has
+/// one float for each channel, including padding channels, which are 0. Factors that all samples
+/// share are in the first row.
 template <class Element, class Rule>
 class CpuChannelFunction final : public CpuLayer {
  public:

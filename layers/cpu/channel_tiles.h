@@ -6,9 +6,9 @@
 #include "core/shape.h"
 #include "layers/cpu/vectors.h"
 
-/// Loops over an activation in any layout, in which the body knows the channel of each element. The
-/// tiles of memory depend only on the shape and the layout. If the tiles' sums are added in order,
-/// the total has the same bits for any number of threads.
+/// Loops over the elements of an activation in any layout. The body of a loop knows the channel of
+/// each element. The tiles of memory depend only on the shape and the layout. If the tiles' sums
+/// are added in order, the total has the same bits for any number of threads.
 namespace poseidon::layers::cpu {
 
 /// An activation as matrices of positions x channels, one for each sample. In memory a matrix is a
@@ -53,9 +53,9 @@ class ChannelTiling {
     int64_t channel_of(int64_t lane) const { return one_channel ? channel : channel + lane; }
   };
 
-  /// Calls body(vector, run) for each run. `vector` has no value to use. Its type is the type of
-  /// the run's vectors. One thread visits the elements of one tile and channel, in order. The order
-  /// of tiles and channels is undefined.
+  /// Calls body(vector, run) for each run. Only the type of `vector` matters: it is the type of the
+  /// run's vectors. One thread visits the elements of one tile and channel, in order. The order of
+  /// tiles and channels is undefined.
   template <class Body>
   void for_each_run(const Body& body) const {
 #pragma omp parallel for collapse(3) schedule(static)

@@ -27,7 +27,8 @@ void combine(const Bindings& memory, std::optional<float> relu) {
   std::vector<const Element*> others;
   for (size_t i = 1; i < contributions.size(); ++i)
     others.push_back(contributions[i].as<Element>());
-  // Each pass adds two gradients, in order. The last pass also applies the relu.
+  // Each pass adds two gradients, in order. The last pass, below, may add fewer, and multiplies by
+  // the relu's derivative.
   size_t done = 0;
   for (; others.size() - done > 2; done += 2)
     sum_and_mask<2>(sum, others.data() + done, {}, 1, count);

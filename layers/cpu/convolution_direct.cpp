@@ -12,9 +12,9 @@ namespace {
 
 using namespace poseidon::cpu;
 
-/// Whether oneDNN 2.6 may read beyond the input. Its 1 x 1 code and its AMX code may do so under
-/// two conditions: the padding of opposite sides differs, and a complete window fits in the padding
-/// of one side.
+/// Whether oneDNN 2.6 may read beyond the input. Its 1 x 1 code and its AMX code may do so if two
+/// conditions hold: the padding of opposite sides differs, and a complete window fits in the
+/// padding of one side.
 bool is_unsafe(const ConvolutionParts& parts) {
   const Convolution& c = parts.convolution;
   const auto fits_window = [&](size_t axis) {
@@ -174,8 +174,8 @@ bool is_own_depthwise(const ConvolutionParts& parts,
          depthwise_is_legal(parts.device, parts.convolution, parts.formats);
 }
 
-/// Whether to use products of patches: they are legal, and oneDNN's code is slow reference code or
-/// unsafe.
+/// Whether to use products of patches: they are legal, and oneDNN has no optimized code or its code
+/// is unsafe.
 template <class Description>
 bool product_is_better(const ConvolutionParts& parts,
                        const std::optional<Description>& description) {

@@ -29,7 +29,8 @@ ConvolutionParts choose_parts(CpuDevice& device, const Convolution& convolution,
 /// (poseidon_link_kernels).
 constexpr const char *kDirect = "direct", *kWinograd = "winograd", *kProduct = "product";
 
-/// Creates a pass by one method. A direct maker returns nullptr if a product should replace it.
+/// Creates a pass by one method. A maker of the direct method returns nullptr if a product of
+/// patches should replace that method.
 using PassMaker = std::unique_ptr<ConvolutionPass> (*)(const ConvolutionParts&);
 
 /// Creates a pass by `method`, and sets `method` to the method used. kProduct requests a product,

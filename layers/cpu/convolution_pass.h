@@ -33,8 +33,9 @@ struct ConvolutionParts {
   poseidon::cpu::MemoryDesc kept_weight;  ///< order of the layer's weight and of its gradient
 };
 
-/// The direct method, by oneDNN or by Poseidon's own code. nullptr: oneDNN's code is slow reference
-/// code or unsafe, and a product of patches is legal.
+/// The direct method, by oneDNN or by Poseidon's own code. nullptr: a product of patches should
+/// replace oneDNN's code, because oneDNN has no optimized code or its code may read beyond the
+/// input.
 std::unique_ptr<ConvolutionPass> make_direct_forward(const ConvolutionParts& parts);
 std::unique_ptr<ConvolutionPass> make_direct_backward_data(const ConvolutionParts& parts);
 std::unique_ptr<ConvolutionPass> make_direct_backward_weights(const ConvolutionParts& parts);

@@ -84,8 +84,9 @@ void zero_padding_lanes(const Tensor& tensor) {
     }
 }
 
-/// Runs one product for each group. For the input's gradient, it runs one product for each group,
-/// InputClass of rows and InputClass of columns.
+/// Base class of the forward and backward data passes. The forward pass runs one product for each
+/// group. The backward data pass runs one for each combination of a group, an InputClass of rows
+/// and an InputClass of columns.
 class PatchPass : public ConvolutionPass {
  public:
   explicit PatchPass(const ConvolutionParts& parts)

@@ -66,8 +66,9 @@ std::unique_ptr<Layer> make_for_element_of(const Format& format, const LayerRequ
 std::string reference_code_warning(const LayerRequest& request, const Implementations& by);
 
 /// Adds the other output gradients to output_gradients[0], and returns output_gradients[0]. With a
-/// fused relu, also multiplies the sum by the relu's derivative at `output`. Up to three gradients
-/// need one pass over memory. One gradient without relu needs no pass.
+/// fused relu, also multiplies the sum by the derivative of the relu, which has the negative slope
+/// `relu`. Up to three gradients need one pass over memory. One gradient without relu needs no
+/// pass.
 const Tensor& combined_gradient(const Bindings& memory, std::optional<float> relu);
 
 }  // namespace poseidon::layers::cpu

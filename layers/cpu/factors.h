@@ -40,8 +40,8 @@ class FactorRebuild {
   };
   void run_block(const Block& block) const;
   /// Adds the products of `depth` samples, from sample `first` on, to the block's weight gradient.
-  /// If `first` is 0, overwrites the gradient. The vectors run over outputs in the first function,
-  /// and over inputs in the second.
+  /// If `first` is 0, overwrites the gradient. A vector has neighboring outputs in
+  /// add_over_outputs(), and neighboring inputs in add_over_inputs().
   void add_over_outputs(const Block& block, int64_t first, int64_t depth) const;
   void add_over_inputs(const Block& block, int64_t first, int64_t depth) const;
   int64_t padded_outputs(int64_t outputs) const;

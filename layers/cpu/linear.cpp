@@ -18,10 +18,11 @@ using ForwardDesc = dnnl::inner_product_forward::primitive_desc;
 using BackwardDataDesc = dnnl::inner_product_backward_data::primitive_desc;
 using BackwardWeightsDesc = dnnl::inner_product_backward_weights::primitive_desc;
 
-/// The layer stores the weight in the order that oneDNN's forward pass prefers. If FactorRebuild
-/// cannot use this order, the order is canonical. Both backward passes use the same order, unless
-/// oneDNN then has only reference code. By default each backward pass would choose another order.
-/// But reordering the weight of AlexNet's fc6 takes longer than the pass itself.
+/// The layer stores the weight in the order that oneDNN's forward pass prefers. If the layer
+/// computes factors and FactorRebuild cannot use this order, the order is canonical. Both backward
+/// passes use the same order, unless oneDNN then has only reference code. By default each backward
+/// pass would choose another order. But reordering the weight of AlexNet's fc6 takes longer than
+/// the pass itself.
 class CpuLinear final : public PackedWeightLayer {
  public:
   CpuLinear(const LayerRequest& request, CpuDevice& device)

@@ -10,8 +10,8 @@
 
 namespace poseidon::layers::cpu::product {
 
-/// The destination of a product of patches: a range of channels of an activation. The grid's place
-/// (row, column) has the cell first + (row, column) * step.
+/// The destination of a product of patches: a range of channels of an activation. The result of the
+/// grid's place (row, column) is stored in the cell first + (row, column) * step.
 struct PatchResult {
   Shape shape;
   Layout layout = Layout::kPlain;
@@ -40,8 +40,8 @@ class PatchProduct {
 
   struct Memory {
     const float *source, *panels;
-    const float* bias;  ///< of each result channel, padded to whole tiles; nullptr: none
-    std::optional<float> relu;
+    const float* bias;          ///< of each result channel, padded to whole tiles; nullptr: none
+    std::optional<float> relu;  ///< the negative slope of a relu on the result
     float* result;
     float* scratch;  ///< scratch_floats() floats of the calling thread
   };

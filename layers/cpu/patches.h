@@ -25,13 +25,13 @@ struct PatchGrid {
   int64_t places() const { return samples * height * width; }
 };
 
-/// A place of a grid, which advances without a division.
+/// The current place of a loop over a grid. advance() needs no division.
 struct PatchCursor {
   PatchCursor(const PatchGrid& grid, int64_t place)
       : sample(place / (grid.height * grid.width)),
         row(place / grid.width % grid.height),
         column(place % grid.width) {}
-  /// Advances by `cells` cells, at most to the first cell of the next row.
+  /// Advances by `cells` places, at most to the first place of the next row.
   void advance(const PatchGrid& grid, int64_t cells) {
     column += cells;
     if (column < grid.width) return;
@@ -64,10 +64,11 @@ class Patches {
   struct Piece {
     int64_t place, places, column, columns;
   };
-  /// Copies to [place][column], with rows `row_step` apart. Requires by_channels(). May also write
-  /// the rest of a row.
+  /// Copies a piece to `panel`, as [place][column] with rows `row_step` floats apart. Requires
+  /// by_channels(). May also write to the rest of each row of `panel`.
   void copy_rows(const float* source, const Piece& piece, float* panel, int64_t row_step) const;
-  /// Copies to [column][place], with columns `column_step` apart. Requires !by_channels().
+  /// Copies a piece to `panel`, as [column][place] with columns `column_step` floats apart.
+  /// Requires !by_channels().
   void copy_columns(const float* source, const Piece& piece, float* panel,
                     int64_t column_step) const;
 

@@ -54,7 +54,8 @@ class Planes {
     return {tensor.as<Element>(), outputs_.at(group), out_width};
   }
 
-  /// Calls work(a Task) for tasks. The tasks divide `row_count` rows of each group.
+  /// Divides `row_count` rows of each group into tasks. Calls work(task) for each task, on several
+  /// threads.
   template <class Work>
   void run(const Bindings& memory, int64_t row_count, const Work& work) const {
     // Neighboring tasks both read the rows in which their windows overlap. kMinRows limits this

@@ -67,7 +67,8 @@ inline Windows::Windows(const Pooling& pooling, int axis) {
   }
 }
 
-/// A ring buffer of rows of vectors. It has at least as many rows as the longest span.
+/// A ring buffer of rows of vectors. It has room for at least `rows` rows, as many as the longest
+/// span has.
 class Ring {
  public:
   Ring(float* memory, int64_t rows, int64_t cells)
@@ -116,12 +117,12 @@ inline void sum_rows(const Ring& ring, const Span& rows, int64_t cells, float* s
   }
 }
 
-/// A flag in the column of a row's greatest cell. The flag is set if the first cell of the span is
-/// NaN.
+/// A flag in the indices that best_of_columns() stores. The flag is set if the first cell of the
+/// span is NaN.
 constexpr int32_t kFirstIsNaN = 1 << 20;
 
-/// The greatest of a row's cells in each span, and the index in the span of the first cell with
-/// this value. NaN is not greater than any number.
+/// For each span of a row: stores the greatest cell in `best`, and the index in the span of the
+/// first cell with this value in `columns_of_best`. NaN is not greater than any number.
 inline void best_of_columns(const float* row, const std::vector<Span>& columns, float* best,
                             float* columns_of_best) {
   constexpr float kMin = -std::numeric_limits<float>::infinity();

@@ -85,7 +85,8 @@ struct Tile {
   int64_t vector_step = kLanes;
   const int64_t* column_offsets = nullptr;
 
-  /// `count` rows that are `row_step` apart.
+  /// A tile with rows `row_step` floats apart. It has at most kRows of the `count` rows, and at
+  /// most kColumns of the `columns` columns.
   static Tile evenly(float* data, int64_t row_step, int64_t count, int64_t columns) {
     Tile tile{.row_count = std::min(count, kRows), .columns = std::min(columns, kColumns)};
     for (int64_t row = 0; row < tile.row_count; ++row)

@@ -37,7 +37,7 @@ double sum_of_terms(const Element* from, int64_t count) {
   return sum;
 }
 
-/// Sums elements in stored order. Padding lanes add nothing.
+/// Sums all stored elements of a sample, including padding lanes, which are zero.
 template <class Element>
 class CpuReduction final : public CpuLayer {
  public:

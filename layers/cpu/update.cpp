@@ -65,7 +65,8 @@ void combine(const Rule& rule, std::span<const float> a, std::span<const float> 
                    [=](int64_t i) { target[i] = rule(left[i], right[i]); });
 }
 
-/// Separate running sums fix the order of the additions, and still allow a vectorized loop.
+/// The sum of squares of one block. Separate running sums fix the order of the additions, and still
+/// allow a vectorized loop.
 double block_norm(std::span<const float> values) {
   std::array<double, kNormLanes> lanes{};
   for (size_t i = 0; i < values.size(); ++i) {

@@ -8,7 +8,7 @@
 
 /// Functions of one float, made of plain arithmetic. So compilers vectorize loops over these
 /// functions for every instruction set. Loops with calls to the C library are not vectorized. The
-/// result of NaN is NaN.
+/// result of NaN is NaN, unless a function requires a normal argument.
 namespace poseidon::layers::cpu {
 
 /// The parts of e^x = 2^n (1 + less_1), where |less_1| <= 0.42.

@@ -9,14 +9,14 @@
 
 namespace poseidon::layers::cpu {
 
-/// Adjacent channels in the blocked layout, for the processors that this code is compiled for.
+/// Channels of a block in the blocked layout, on the processors that this code is compiled for.
 #ifdef __AVX512F__
 inline constexpr int kLanesOfBlock = 16;
 #else
 inline constexpr int kLanesOfBlock = 8;
 #endif
 
-/// kLanes adjacent channels, as one vector.
+/// Types of vectors with kLanes lanes. In most loops a lane is a channel.
 template <int kLanes>
 struct Vectors {
   typedef float Float __attribute__((vector_size(4 * kLanes)));

@@ -65,7 +65,7 @@ struct Piece {
   }
   int64_t positions() const { return kArea > 0 ? kArea : area; }
   int64_t row() const { return inputs * positions(); }
-  /// The packed offset of the outputs of element `i` of a row.
+  /// The packed offset of the kBlock outputs of element `i` in a row.
   int64_t place(int64_t i) const {
     const int64_t input = i / positions(), position = i % positions();
     const int64_t block = input / kBlock * positions() + position;

@@ -244,9 +244,9 @@ class WinogradOf final : public Winograd {
     both_ways<kOut, kSide>(row_of, TransformAT<kOut>{}, put);
   }
 
-  /// Calls body(first input of a block, first output of a block, the kernels of both) for the whole
-  /// weight. `turned`: the input block is the outer index in memory, because the inputs of this
-  /// convolution are the outputs of the forward pass.
+  /// Calls body(first input, first output, their kernels) for each pair of an input block and an
+  /// output block. `turned`: the input block is the outer index in memory, because the inputs of
+  /// this convolution are the outputs of the forward pass.
   template <class Weight, class Body>
   void for_kernels(Weight* weight, bool turned, const Body& body) const {
     const int64_t from = inputs_ / kLanes, to = outputs_ / kLanes;

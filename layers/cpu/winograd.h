@@ -38,9 +38,9 @@ struct WinogradGeometry {
 /// The products are transformed back to m x m outputs. There are 36 products instead of 100 for r =
 /// 5, or of 144 for r = 3.
 ///
-/// This is Poseidon's own code. oneDNN only has kernels of 3, and needs the weight in other orders.
-/// Time of all three passes in ms on one Zen 4 core. Columns: this code, oneDNN 2.6's Winograd
-/// method, oneDNN 2.6's direct method.
+/// This is Poseidon's own code. oneDNN's Winograd code supports only kernels of 3, and needs the
+/// weight in other orders. Time of all three passes in ms on one Zen 4 core. Columns: this code,
+/// oneDNN 2.6's Winograd method, oneDNN 2.6's direct method.
 ///   8x64x56x56 to 64, r = 3       19.6    21.1    50.2
 ///   8x128x28x28 to 128, r = 3     17.2    20.1    47.7
 ///   8x512x14x14 to 512, r = 3     89.3    92.6   192.6

@@ -81,8 +81,9 @@ inline Row<kSide> scaled(Row<kSide> v) {
   return v;
 }
 
-/// Applies `change` to the kFrom rows of a square, which row_of(y) returns, and then to the
-/// columns. Calls put(x, column) with each result.
+/// Transforms a square of kFrom x kFrom vectors. Applies `change` to each row, and then to each
+/// column of the results. row_of(y) returns a row. Calls put(x, column) with each transformed
+/// column.
 template <int kTo, int kFrom, class RowOf, class Change, class Put>
 void both_ways(const RowOf& row_of, const Change& change, const Put& put) {
   std::array<Row<kTo>, static_cast<size_t>(kFrom)> rows;
