@@ -8,7 +8,7 @@ namespace poseidon::layers::cpu {
 
 namespace {
 
-/// Channels that a thread sums at the same time.
+/// The maximum number of channels that a thread sums at the same time.
 constexpr int64_t kLanesOfSum = 16;
 
 /// Sums at most kLanesOfSum channels of one block, from `channel` on, on one thread.

@@ -139,8 +139,8 @@ class CpuChannelFunction final : public CpuLayer {
     });
   }
 
-  /// Writes, for each channel, the total of the sums of `rows` tiles to `to`. If all channels share
-  /// one value, writes the total over all channels.
+  /// Adds the sums of `rows` tiles for each channel, and writes the totals to `to`. If all channels
+  /// share one value, writes one total over all channels.
   void write_sums(const float* of_tiles, int64_t rows, int64_t values, float* to) const {
     const int64_t each = values == 1 ? real_channels() : 1;
 #pragma omp parallel for schedule(static)

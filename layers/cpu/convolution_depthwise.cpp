@@ -162,7 +162,7 @@ class Sweep {
   }
 
  private:
-  /// Cells whose sums fit in registers.
+  /// The number of cells whose sums fit in registers.
   static constexpr int64_t kMaxCells = 8;
 
   /// Computes the cells of one phase of the columns, in parts of nearly equal length.
@@ -295,10 +295,10 @@ class DepthwiseBackwardWeights final : public DepthwisePass {
 
  private:
   static constexpr int64_t kMaxParts = 16;
-  /// Taps whose sums fit in registers.
+  /// The number of taps whose sums fit in registers.
   static constexpr int64_t kMaxTaps = 12;
 
-  /// Vectors of sums of one part and block: one for each tap, and one for the bias.
+  /// The number of vectors of sums of one part and block: one for each tap, and one for the bias.
   int64_t vectors() const { return taps_ + 1; }
   float* sums_of(float* sums, int64_t part, int64_t block) const {
     return sums + (part * blocks() + block) * vectors() * kLanesOfBlock;

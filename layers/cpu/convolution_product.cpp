@@ -117,8 +117,8 @@ class PatchPass : public ConvolutionPass {
   virtual size_t extra_bytes() const { return 0; }
   virtual product::PatchWeight weight_of(const float* weight, int64_t group) const = 0;
 
-  /// Runs all parts. memory_of(part) returns the Memory of a part. run_parts() sets its panels and
-  /// scratch.
+  /// Runs all parts. memory_of(part) returns the Memory of a part, in which run_parts() then sets
+  /// `panels` and `scratch`.
   template <class MemoryOf>
   void run_parts(float* kept_weight, Scratch scratch, const MemoryOf& memory_of) {
     const auto* weight = static_cast<const float*>(weight_.get(device_, kept_weight, scratch));

@@ -6,9 +6,10 @@ namespace poseidon::layers::cpu {
 
 namespace {
 
-/// Elements of one channel, or of a contiguous run, for which one decide() computes the decisions.
+/// The maximum number of elements for which one decide() computes the decisions. The elements are
+/// contiguous in canonical order.
 constexpr int64_t kRun = 256;
-/// Adjacent channels of one decide_tile().
+/// The maximum number of adjacent channels that one decide_tile() computes.
 constexpr int64_t kLanes = 16;
 
 /// Computes the decisions (0: drop, 1: do not drop) for canonical elements [first, first + count)

@@ -20,7 +20,8 @@ constexpr int64_t kFewOutputs = 128, kManyOutputs = 256;
 /// Copying the inputs of a block takes about as long as computing this many outputs.
 constexpr int64_t kOutputsOfCopy = 16;
 
-/// Threads that compute blocks. Each has room for a whole block in the gradient's memory.
+/// The number of threads that compute blocks. With a sink, each thread needs room for a whole block
+/// in the gradient's memory.
 int64_t team_of(int64_t outputs, int64_t block, int64_t threads) {
   return std::clamp<int64_t>(outputs / block, 1, threads);
 }

@@ -37,8 +37,8 @@ void copy_strided(const float* from, int64_t step, int64_t count, float* to) {
   using Float = Vectors<kLanesOfBlock>::Float;
   constexpr int64_t kLanes = kLanesOfBlock;
   int64_t i = 0;
-  // Each iteration also reads the number after its last one. That number exists, because the loop
-  // ends before the last vector.
+  // Each iteration also reads the number after the last one that it copies. That number exists,
+  // because the loop ends before the last vector.
   if (step == 2)
     for (; i + kLanes < count; i += kLanes)
       store(to + i, even_lanes(load<Float>(from + 2 * i), load<Float>(from + 2 * i + kLanes),

@@ -7,8 +7,8 @@ namespace poseidon::layers::cpu {
 
 namespace {
 
-/// Adjacent positions that a thread computes at the same time, if the channels of one position are
-/// not adjacent.
+/// The number of adjacent positions that a thread computes at the same time, if the channels of one
+/// position are not adjacent.
 constexpr int64_t kRun = 64;
 
 void normalize_row(const float* row, float* output, int64_t channels) {

@@ -13,7 +13,7 @@ namespace poseidon::layers::cpu {
 /// The geometry of a convolution by Winograd's method. Stride and dilation are 1. The number of
 /// channels of a group is a multiple of lanes().
 struct WinogradGeometry {
-  int64_t kernel = 0;                    ///< r, of height and width: 3 or 5
+  int64_t kernel = 0;                    ///< r, the kernel's height and width: 3 or 5
   std::array<int64_t, 2> padding{0, 0};  ///< less than r
   int64_t groups = 1;
   Shape input, output;  ///< (samples, channels, height, width)
@@ -21,7 +21,7 @@ struct WinogradGeometry {
   /// Adjacent channels in activations and weights: the block of the blocked layout.
   static int64_t lanes();
 
-  /// Tiles that cover this many rows or columns of outputs.
+  /// The number of tiles that cover `outputs` rows or columns of outputs.
   int64_t tiles_along(int64_t outputs) const { return (outputs + 6 - kernel) / (7 - kernel); }
   int64_t tile_rows() const { return tiles_along(output.height()); }
   int64_t tile_columns() const { return tiles_along(output.width()); }

@@ -22,10 +22,11 @@ struct Share {
 /// The shares of all threads, for one group of channels. A thread divides its tiles into blocks.
 /// The inputs and outputs of a block go through all steps while they are in the cache.
 ///
-/// Threads divide the tiles. But each part of the tiles reads the whole transformed weight, and has
-/// separate sums of the weight's gradients. If the weights of all threads are larger than the
-/// tiles, threads divide the outputs first, up to the number of strips. Each of these threads then
-/// transforms the input of its tiles separately.
+/// By default, threads divide only the tiles. Each part of the tiles then reads the whole
+/// transformed weight, and has separate sums of the weight's gradients. If the weights of all
+/// threads are larger than the transformed tiles, threads divide the outputs first, into at most
+/// one part for each strip. Threads with the same tiles then all transform the input of these
+/// tiles.
 class Shares {
  public:
   /// `inputs` and `outputs` are channels.
