@@ -13,7 +13,7 @@ struct ChannelOperand {
 
   Source source = Source::kNone;
   int index = 0;         ///< index of the parameter or of the input
-  int64_t channels = 0;  ///< channels of the first input; 1: all channels share one value
+  int64_t channels = 0;  ///< number of channels; 1: all channels share one value
 
   explicit operator bool() const { return source != Source::kNone; }
   /// Whether each sample has separate values.

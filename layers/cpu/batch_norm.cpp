@@ -88,7 +88,7 @@ void for_each_vector(int64_t lanes, int64_t stride, const Body& body) {
 /// Poseidon's own kernels. oneDNN's training pass reads the input three times forward and twice
 /// backward, and cannot include the addition of a residual. Here forward reads the input twice. In
 /// backward, one pass computes the sum of the consumers' gradients, the relu's mask, the residual's
-/// gradient and the backward sums.
+/// gradient, and the sums for the gradients of scale and shift.
 template <class Element>
 class CpuBatchNorm final : public CpuLayer {
  public:

@@ -89,7 +89,7 @@ POSEIDON_BF16_PRODUCTS void multiply_tile(const uint32_t* inputs, const uint32_t
 }
 
 /// The weight's gradient of 1 x 1 kernels, which is one product of two matrices. oneDNN's code for
-/// this product only reaches half to three quarters of the instructions' peak, while its other
+/// this product reaches only half to three quarters of the instructions' peak. oneDNN's other
 /// passes nearly reach the peak. So Poseidon has its own code. The bits do not depend on the number
 /// of threads.
 class PointwiseBackwardWeights final : public ConvolutionPass {
