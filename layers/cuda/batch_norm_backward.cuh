@@ -7,10 +7,10 @@
 /// merging of these sums, and the input gradient. Below, x is the input, `mean` is the mean of a
 /// channel rounded to fp32, and g is the gradient of the output times the derivative of a fused
 /// relu. The name of a kernel with the template parameter `Of` begins with Of::kType, the layer
-/// type.
+/// type: batch_norm or mvn.
 namespace poseidon::layers::cuda {
 
-/// g, if the gradient of the output is in one tensor.
+/// Loads g from one tensor, which has the gradient of the output, or g itself.
 template <class Element>
 struct MaskedGradient {
   const Element* gradient;
@@ -24,7 +24,7 @@ struct MaskedGradient {
     if (above != nullptr) visitor.reads(above, static_cast<size_t>(count / each));
   }
 
-  /// Loads kEach channels of kRows rows. The first row begins at element `at`. The rows are
+  /// Loads g for kEach channels of kRows rows. The first row begins at element `at`. The rows are
   /// `stride` elements apart.
   template <int kRows, int kEach>
   POSEIDON_DEVICE void load(int64_t at, int64_t stride, Channels<kEach> (&g)[kRows]) const {
@@ -45,7 +45,7 @@ struct MaskedGradient {
   }
 };
 
-/// g, if the gradient of the output is a sum of contributions.
+/// Loads g if the gradient of the output is a sum of tensors: `first.gradient` and `others`.
 template <class Element>
 struct IncomingGradient {
   MaskedGradient<Element> first;
@@ -94,7 +94,7 @@ struct BatchNormGradientSumsKernel {
   IncomingGradient<Element> gradient;
   const Element* input;
   const float* mean;
-  Element* written;  ///< receives g; null: not requested; may be one of the contributions
+  Element* written;  ///< receives g; null: not requested; may be a tensor of `gradient`
   BandGradients* of_bands;
 
   void visit(MemoryVisitor& visitor) const {

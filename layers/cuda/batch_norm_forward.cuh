@@ -8,7 +8,7 @@
 /// The three kernels of batch norm's forward pass: the moments of bands of rows (RowTiling), the
 /// merging of these moments, and the normalization. In testing, BatchNormRecallKernel replaces the
 /// first two kernels, and reads the running statistics. The name of a kernel with the template
-/// parameter `Of` begins with Of::kType, the layer type.
+/// parameter `Of` begins with Of::kType, the layer type: batch_norm or mvn.
 namespace poseidon::layers::cuda {
 
 /// The mean, and the sum of squared deviations from the mean, for one channel and one band.

@@ -84,9 +84,10 @@ struct AddBiasKernel {
 };
 
 /// combined[i] = (sum of in[k][i] in order of k) * derivative of a relu at output[i]. Each block
-/// also writes the sum of `combined` over its wide rows (BiasGradient) to `partial`. The threads of
-/// a block form `lanes` lanes of `width` threads; these are not the lanes of a warp. A thread sums
-/// one pack over every `lanes`-th wide row. Then the block adds the sums of its lanes by pairs.
+/// also writes the sum of these values over its wide rows (BiasGradient) to `partial`. The threads
+/// of a block form `lanes` lanes of `width` threads; these are not the lanes of a warp. A thread
+/// sums one pack over every `lanes`-th wide row. Then the block adds the sums of its lanes by
+/// pairs.
 template <class Element>
 struct BiasGradientKernel {
   static constexpr const char* kName = "gradient of a bias";
@@ -101,7 +102,7 @@ struct BiasGradientKernel {
   const Element* output;  ///< null: no relu
   float slope;
   Element* combined;  ///< null: not written
-  float* partial;     ///< receives one wide row for each Thread::block_y
+  float* partial;     ///< receives one wide row of sums for each Thread::block_y
   int64_t count;
   uint32_t packs, rows;  ///< packs in a wide row; number of wide rows
   /// A block processes `width` packs of `lanes` wide rows at a time, and `rows_of_block` wide rows

@@ -13,10 +13,11 @@ namespace poseidon::layers::cuda {
 /// relu. Issues nothing if both are missing.
 void add_bias(CudaDevice& device, const Tensor& y, const float* bias, std::optional<float> relu);
 
-/// Computes the gradient of a bias: for each channel, the sum of the gradients over all rows. One
-/// object serves tensors of one shape and element type. The order of the additions depends only on
-/// shape and element type. Each block of a first kernel sums some of the rows. If there are several
-/// partial sums, the first kernel writes them to scratch memory, and a second kernel adds them.
+/// Computes the gradient of a bias: for each channel, the sum of the output gradient over all rows.
+/// One object serves tensors of one shape and element type. The order of the additions depends only
+/// on shape and element type. Each block of a first kernel sums some of the rows. If there are
+/// several partial sums, the first kernel writes them to scratch memory, and a second kernel adds
+/// them.
 class BiasGradient {
  public:
   BiasGradient(CudaDevice& device, int64_t rows, int64_t channels, DataType type);
@@ -24,16 +25,18 @@ class BiasGradient {
   /// Bytes of scratch memory that combine() and sum() need.
   size_t scratch_bytes() const;
 
-  /// Issues combined_gradient(), and writes the sums of the combined gradient over the rows to
-  /// `sums` (null: no sums). One kernel does both, unless there are more than kContributions output
-  /// gradients (map.cuh). `memory.scratch` has scratch_bytes(). Returns the combined gradient.
+  /// Issues combined_gradient(), and writes for each channel the sum of the combined gradient over
+  /// the rows to `sums` (null: no sums). The pass that computes the sums also combines the output
+  /// gradients. If there are more than kContributions (map.cuh), separate kernels first add them.
+  /// `memory.scratch` has scratch_bytes(). Returns the combined gradient.
   const Tensor& combine(const Bindings& memory, std::optional<float> relu, float* sums) const;
-  /// Issues the sums over the rows of `gradient`. Requires that this object is for fp32. `scratch`
-  /// has scratch_bytes().
+  /// Issues the sums of `gradient` over its rows, one for each channel. Requires that the element
+  /// type of this object is fp32. `scratch` has scratch_bytes().
   void sum(const float* gradient, float* sums, std::byte* scratch) const;
 
  private:
-  /// The tensors that one pass reads and writes, except the sums.
+  /// The tensors that one pass reads and writes, except the sums. The pass adds `contributions`,
+  /// the output gradients.
   struct Pass {
     std::span<const Tensor> contributions;
     const void* output = nullptr;  ///< output of the fused relu; null: no relu

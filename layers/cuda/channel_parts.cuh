@@ -28,8 +28,8 @@ struct ChannelPart {
 
 enum class PartsDirection : uint8_t { kJoin, kSplit };
 
-/// Copies between the whole tensor and parts of it, whose channel ranges are adjacent and in order.
-/// Each thread copies one unit of the whole.
+/// Copies between the whole tensor and some of its parts. The channel ranges of the parts are
+/// adjacent and in order. Each thread copies one unit of the whole.
 template <size_t kBytes, PartsDirection kDirection>
 struct PartsKernel {
   static constexpr const char* kName = kDirection == PartsDirection::kJoin ? "join" : "split";
@@ -96,8 +96,8 @@ struct PartsKernel {
   }
 };
 
-/// Bytes of the largest unit (a power of two, at most a pack) that divides the row and the bounds
-/// of all parts.
+/// Returns the bytes of the largest unit: the largest power of two, at most a pack (16 bytes), that
+/// divides `row_bytes` and the bounds of all parts.
 inline size_t unit_bytes(std::span<const ChannelPart> parts, size_t row_bytes) {
   size_t all = row_bytes | poseidon::cuda::kPackBytes;
   for (const ChannelPart& part : parts) all |= part.begin | part.end;
@@ -119,8 +119,8 @@ inline uint32_t bytes_of_channels(const Tensor& tensor) {
          static_cast<uint32_t>(bytes_of(tensor.format.type));
 }
 
-/// Issues the copies between `whole`, a channels-last tensor, and parts of it, whose channel ranges
-/// are adjacent and in order.
+/// Issues the copies between `whole`, a channels-last tensor, and its parts. The channel ranges of
+/// the parts are adjacent and in order.
 template <PartsDirection kDirection>
 void copy_parts(CudaDevice& device, std::span<const ChannelPart> parts, const Tensor& whole) {
   const uint32_t row_bytes = bytes_of_channels(whole);

@@ -29,8 +29,8 @@ struct ChannelValues {
   }
 };
 
-/// out = function of `in` and of the channel's factor and summand, as the rule defines it. `out`
-/// may be `in`.
+/// For each element, out = Rule::value(in, factor, summand) with its channel's factor and summand.
+/// `out` may be `in`.
 template <class Element, int kEach, class Rule>
 struct ChannelForwardKernel {
   static constexpr auto kLetters = kernel_name(Rule::kType, " forward");

@@ -48,7 +48,8 @@ class CudaLayer : public Layer {
   }
 };
 
-/// Returns the LayerFactory of a GPU. The device must outlive the factory and its layers.
+/// Returns the LayerFactory of a GPU. The device must outlive the factory. The factory must
+/// outlive its layers.
 std::unique_ptr<LayerFactory> make_cuda_factory(CudaDevice& device,
                                                 std::unique_ptr<Products> products);
 
@@ -69,7 +70,8 @@ POSEIDON_LAYER_TYPES(POSEIDON_MAKER)
 /// converts the gradient back.
 std::unique_ptr<Layer> make_reorder(const Shape& shape, Format from, Format to, CudaDevice& device);
 
-/// Issues a copy of an activation to another format. fp32 elements are rounded if `to` is bf16.
+/// Issues a copy of `from` to `to`, in the format of `to`. fp32 elements are rounded if `to` is
+/// bf16.
 void issue_reorder(CudaDevice& device, const Tensor& from, const Tensor& to);
 
 std::unique_ptr<BatchInput> make_batch_input(CudaDevice& device);

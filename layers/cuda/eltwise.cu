@@ -13,7 +13,7 @@ constexpr size_t kTensorsAtOnce = 4;
 
 /// Calls body(first, each) for the elements of one thread: `each` elements from `first` on. `each`
 /// is an std::integral_constant. A thread has one pack. The last thread has the elements after the
-/// last whole pack, with one call for each. `count`: elements of all threads.
+/// last whole pack, with one call for each. `count`: number of elements of the tensor.
 template <class Element, class Body>
 POSEIDON_DEVICE void for_neighbours(const Thread& thread, uint32_t threads, int64_t count,
                                     const Body& body) {
@@ -72,9 +72,8 @@ struct JoinInputsKernel {
   }
 };
 
-/// The gradient of a sum, for several inputs at once. Each target receives the sum of the
-/// contributions, multiplied by the derivative of a fused relu. A target may be one of the
-/// contributions.
+/// The gradient of a sum, for several inputs at once. Each target receives the sum of in[k],
+/// multiplied by the derivative of a fused relu. A target may be one of in[k].
 template <class Element>
 struct SumBackwardKernel {
   static constexpr const char* kName = "gradient of a sum";

@@ -33,8 +33,8 @@ class Library {
 /// classes, so both must be of the same build.
 inline std::string build_of(std::string_view version) { return text(version, ", ", __VERSION__); }
 
-/// Names of the C functions that the GPU library exports. The first returns the build (build_of),
-/// the second the Library object.
+/// Names and types of the C functions that the GPU library exports. A BuildEntry returns the build
+/// (build_of), a LibraryEntry the Library object.
 inline constexpr const char* kBuildEntry = "poseidon_cuda_build";
 inline constexpr const char* kLibraryEntry = "poseidon_cuda_library";
 using BuildEntry = const char* (*)();

@@ -145,7 +145,7 @@ class CudaLinear final : public CudaLayer {
   const Linear& linear_;
   std::optional<float> relu_;
   bool gives_factors_;
-  int64_t gradient_rows_;      ///< samples that contribute to the parameters' gradients
+  int64_t gradient_rows_;      ///< samples that the parameters' gradients sum over
   size_t factors_offset_ = 0;  ///< offset of the copied factors in scratch memory
   BiasGradient bias_gradient_;
   std::unique_ptr<Product> forward_;

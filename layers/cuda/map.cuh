@@ -122,8 +122,8 @@ struct Same {
   POSEIDON_DEVICE float operator()(float sum, float) const { return sum; }
 };
 
-/// Issues target = function(sum of `gradients`, output). There are at most kContributions
-/// gradients.
+/// Issues target = function(sum of `gradients`, output), element by element. There are at most
+/// kContributions gradients. `output` may be a null tensor.
 template <class Function>
 void map_gradients(CudaDevice& device, const std::vector<Tensor>& gradients, const Tensor& output,
                    const Tensor& target, const Function& function) {

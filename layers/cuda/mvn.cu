@@ -121,8 +121,8 @@ struct MvnGradientSumsKernel {
   }
 };
 
-/// Mean-variance normalization. It uses batch norm's passes over memory, with one matrix for each
-/// sample.
+/// Mean-variance normalization. It uses the kernels of batch norm that read the input, with one
+/// matrix for each sample.
 template <class Element, int kEach>
 class CudaMvn final : public CudaLayer {
  public:

@@ -32,7 +32,7 @@ std::string loader_text() {
   return said == nullptr ? "unknown error" : said;
 }
 
-/// The shared libraries that `file` needs and the dynamic loader does not find, by the output of
+/// The shared libraries that `file` needs and the dynamic loader does not find, according to
 /// ldd. dlopen() names only the first one.
 std::vector<std::string> missing_libraries(const fs::path& file) {
   const std::string command = "ldd " + quoted_for_shell(file.string()) + " 2>/dev/null";

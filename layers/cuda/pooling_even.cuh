@@ -46,7 +46,7 @@ struct EvenPlan {
   int64_t outputs() const {
     return int64_t{samples} * rows.windows.value() * columns.windows.value() * channels;
   }
-  /// Weight of each cell in the mean of a window: 1 / cells of the window.
+  /// Returns the weight of each cell in the mean of a window: 1 / (cells of the window).
   POSEIDON_DEVICE float share(uint32_t row, uint32_t column) const {
     const uint32_t height = rows.end(row) - rows.begin(row);
     const uint32_t width = columns.end(column) - columns.begin(column);

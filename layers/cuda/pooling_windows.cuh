@@ -53,12 +53,12 @@ inline PoolingAxis axis_of(const Pooling& pooling, int axis) {
           .stride = Divisor(static_cast<uint32_t>(pooling.stride[i]))};
 }
 
-/// The geometry of a pooling layer whose windows have a kernel and a stride.
+/// The geometry of a pooling layer. For adaptive average pooling, see EvenPlan.
 struct PoolingPlan {
   PoolingAxis rows, columns;
   uint32_t samples, channels;
-  /// Weight of each cell in a mean: 1 / cells of the window. First index: 1 for the last row of
-  /// windows. Second index: 1 for the last column of windows.
+  /// Weight of each cell in a mean: 1 / (cells of the window in the padded input). First index: 1
+  /// for the last row of windows, else 0. Second index: 1 for the last column, else 0.
   float shares[2][2];
 
   int64_t inputs() const { return int64_t{samples} * rows.input * columns.input * channels; }

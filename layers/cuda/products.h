@@ -15,14 +15,14 @@ namespace poseidon::layers::cuda {
 
 using poseidon::cuda::Precision;
 
-/// The memory of one product: two factors and the result. The result is overwritten, not
+/// The memory of one product. `first` and `second` are the factors. The result is overwritten, not
 /// accumulated.
 struct ProductMemory {
   const void* first = nullptr;
   const void* second = nullptr;
   void* result = nullptr;
-  const float* bias = nullptr;  ///< null unless MatrixProblem::bias
-  std::byte* workspace = nullptr;
+  const float* bias = nullptr;     ///< null unless MatrixProblem::bias
+  std::byte* workspace = nullptr;  ///< Product::workspace_bytes() bytes
 };
 
 /// A planned product. The plan does not depend on addresses: the caller passes the memory to each
@@ -67,12 +67,13 @@ class Products {
  public:
   virtual ~Products() = default;
   /// Plans a convolution with the algorithm `name` (Product::name). If the name is empty, a
-  /// fixed rule selects the algorithm. Throws ConfigError if the library has no such algorithm, or
-  /// if the settings do not allow it.
+  /// fixed rule selects the algorithm. Throws ConfigError if the library does not have the named
+  /// algorithm, or if the settings do not allow it. If the name is empty: if the library has no
+  /// algorithm that the settings allow.
   virtual std::unique_ptr<Product> plan(const ConvolutionProblem& problem,
                                         std::string_view name) = 0;
   /// Plans a matrix product. A fixed rule selects the algorithm. Throws ConfigError if the library
-  /// has none.
+  /// has no algorithm that the settings allow.
   virtual std::unique_ptr<Product> plan(const MatrixProblem& problem) = 0;
   /// The names of all algorithms that plan() accepts for this problem. The algorithm that the fixed
   /// rule selects comes first.

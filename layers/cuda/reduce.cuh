@@ -24,11 +24,12 @@ struct Maximum {
   POSEIDON_DEVICE float operator()(float a, float b) const { return ::fmaxf(a, b); }
 };
 
-/// The Shared struct of a kernel whose threads shuffle, but share no memory.
+/// The Shared struct of a kernel whose threads exchange values only by warp shuffles.
 struct NoSharedMemory {};
 
-/// Reduces `value` over the lanes of a warp whose indices are equal modulo `lowest`, a power of
-/// two. By default these are all lanes. Each of these lanes receives the result.
+/// Reduces `value` over each set of lanes of a warp that have equal indices modulo `lowest`, a
+/// power of two. With the default, all lanes form one set. Each lane receives the result of its
+/// set.
 template <class T, class Operation>
 POSEIDON_DEVICE T reduce_warp(const Thread& thread, T value, Operation operation,
                               uint32_t lowest = 1) {
@@ -57,7 +58,8 @@ struct Team {
   static constexpr uint32_t kThreads = kWarps * kWarp;
   static constexpr uint32_t kSize = kWholeBlock ? kThreads : kWarp;
   static constexpr uint32_t kRowsPerBlock = kThreads / kSize;
-  /// One value for each warp. A double also holds a float or a 32-bit integer exactly.
+  /// One value for each warp; unused by a team of one warp. A double also holds a float or a 32-bit
+  /// integer exactly.
   struct Shared {
     double of_warp[kWholeBlock ? kWarps : 1];
   };

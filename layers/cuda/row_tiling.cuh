@@ -19,7 +19,8 @@ namespace poseidon::layers::cuda {
 struct RowTiling {
   static constexpr uint32_t kThreads = 256;
   static constexpr uint32_t kWarps = kThreads / kWarp;
-  /// Blocks for a large matrix: about four for each multiprocessor of a large GPU.
+  /// Limit on the blocks if the rows are divided into bands: about four for each multiprocessor of
+  /// a large GPU.
   static constexpr uint32_t kBlocks = 512;
 
   uint32_t rows, channels;
@@ -52,8 +53,9 @@ struct RowTiling {
  private:
   /// Returns the number of threads of a line. `parts`: number of threads for all channels. With
   /// packs (each > 1), the result is the largest of 32, 16 and 8 that divides `parts`. Then no
-  /// thread is idle, and a line covers at least 128 contiguous bytes. If there is none, or without
-  /// packs, the result is 32, or less if `parts` is small.
+  /// thread is idle, and a line covers at least 128 contiguous bytes. If none of them
+  /// divides `parts`, or without packs, the result is `parts`, rounded up to a power of two, but at
+  /// most 32.
   static uint32_t threads_across(uint32_t parts, uint32_t each) {
     if (each > 1)
       for (const uint32_t across : {32U, 16U, 8U})

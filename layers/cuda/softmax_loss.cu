@@ -96,7 +96,8 @@ struct SoftmaxLossForwardKernel {
   }
 };
 
-/// gradient = scale * (probability - target) for each class. A sample has one or more blocks.
+/// gradient = scale * (probability - smoothed target) for each class. A sample has one or more
+/// blocks.
 struct SoftmaxLossBackwardKernel {
   static constexpr const char* kName = "softmax_loss backward";
   static constexpr uint32_t kThreads = 256;

@@ -21,8 +21,8 @@ Values first_of(Values values) {
   return values.first(std::min(kLookedAt, values.size()));
 }
 
-/// Copies a tensor to its new version before the first update of that version. Later updates need
-/// no copy, because the elements after the first kLookedAt never change.
+/// Before the first update that writes to a version of a tensor, bring() copies the whole tensor to
+/// it. Later updates need no copy, because the elements after the first kLookedAt never change.
 class Tails {
  public:
   void bring(std::span<const float> from, std::span<float> to) {

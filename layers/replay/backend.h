@@ -7,7 +7,7 @@
 
 namespace poseidon::layers::replay {
 
-/// The times of one layer in milliseconds. Passes process the batch of one logical shard.
+/// The times of one layer in milliseconds. A pass processes the batch of one logical shard.
 struct LayerTime {
   double forward_ms = 0, backward_ms = 0;
   /// For a layer that sends factors instead of gradients: the time to compute the weight gradient
@@ -22,7 +22,8 @@ struct ReplayTimes {
 };
 
 /// Creates a device whose layers and updates sleep for the given times instead of computing. They
-/// write simple values, which takes almost no time. Losses are 1. All elements of a gradient, or of
+/// write simple values, which takes almost no time. All values that a loss reports
+/// are 1. All elements of a gradient, or of
 /// a contribution to a statistic, have one value. It depends only on the index of the parameter or
 /// statistic in the layer, on the step, and on the batch's first sample. The value of a gradient
 /// from factors is constant. An update changes only the first elements of a parameter. The network

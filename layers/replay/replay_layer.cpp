@@ -6,8 +6,8 @@ namespace poseidon::layers::replay {
 
 namespace {
 
-/// The value of all elements of a gradient. The value varies with step, batch and tensor. It is a
-/// small multiple of 2^-12, so fp32 sums of such values are exact.
+/// The value of all elements of a gradient, or of a contribution to a statistic. It varies with
+/// step, batch and tensor. It is a small multiple of 2^-12, so fp32 sums of such values are exact.
 float made_up(const StepContext& step, size_t tensor) {
   const StepParameters& numbers = *step.numbers;
   const uint64_t number = static_cast<uint64_t>(numbers.step) * 7 +

@@ -15,13 +15,13 @@ namespace poseidon::layers::cuda {
 ///
 /// * With fp32 precision, it multiplies and adds in fp32 (no tensor cores). With another precision,
 ///   it may round factors to tf32.
-/// * If results must be deterministic, it does not add partial sums directly to the result.
+/// * If results must be deterministic, its blocks do not add partial sums directly to the result.
 /// * Its workspace is at most kMaxWorkspaceBytes.
 class CublasltMatrices {
  public:
   static constexpr size_t kMaxWorkspaceBytes = size_t{32} << 20;
 
-  /// Throws RunError if there is no GPU.
+  /// Throws RunError if cuBLASLt cannot use the current GPU.
   explicit CublasltMatrices(const poseidon::cuda::Settings& settings);
 
   /// Plans with the algorithm that the fixed rule selects. Throws ConfigError if no algorithm is
@@ -30,7 +30,8 @@ class CublasltMatrices {
   /// Plans with the algorithm of this name. Throws ConfigError if the name is not among
   /// alternatives().
   std::unique_ptr<Product> plan(const MatrixProblem& problem, std::string_view name) const;
-  /// The names of all allowed algorithms. The algorithm that the fixed rule selects comes first.
+  /// The names of all allowed algorithms that the heuristic proposes. The algorithm that the fixed
+  /// rule selects comes first.
   std::vector<std::string> alternatives(const MatrixProblem& problem) const;
 
  private:

@@ -174,7 +174,8 @@ void ConvolutionGraph::forget_others() {
     if (static_cast<int64_t>(i) != plans.candidate) plans.execution_plans[i].reset();
 }
 
-/// A planned convolution that can run. All operations of the convolution share this object.
+/// A planned convolution, which can run unless `handle` is null. All operations of the convolution
+/// share this object.
 struct RunnablePlan {
   std::string title;  ///< for messages
   ConvolutionPlan plan;

@@ -25,7 +25,7 @@ class CudnnDevice {
   const std::shared_ptr<const cudnn_frontend::DeviceProperties>& properties() const {
     return properties_;
   }
-  /// Null if plans cannot be run.
+  /// Null for a device from described().
   const std::shared_ptr<cudnnContext>& handle() const { return handle_; }
 
   /// The properties as JSON, the second argument of described(). Throws RunError if cuDNN cannot

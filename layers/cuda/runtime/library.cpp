@@ -19,7 +19,8 @@ class GpuLibrary final : public Library {
   }
 
   Backend make_backend(const GpuRequest& request) const override {
-    const poseidon::cuda::GpuLock lock(request.index);  // cuDNN and cuBLASLt allocate memory
+    // Held because cuDNN and cuBLASLt allocate memory of the GPU.
+    const poseidon::cuda::GpuLock lock(request.index);
     auto device = std::make_unique<poseidon::cuda::CudaDevice>(
         std::make_unique<poseidon::cuda::RuntimeDriver>(request.index), request.settings);
     auto factory =
