@@ -16,9 +16,9 @@ struct OfBatchNorm {
 /// Batch norm over a matrix of all positions x channels. In training, forward reads the input twice
 /// and writes the output. With a fused relu, it also writes a bit for each output, which is set if
 /// the output is above zero. Backward reads the gradient, the input and these bits twice, and
-/// writes the input gradient. If there are several output gradients, or if the residual
-/// needs a gradient, the first pass of backward writes g: the sum of the output gradients, times
-/// the derivative of the relu. The second pass then reads g instead of these gradients and bits.
+/// writes the input gradient. If there are several output gradients, or if the residual needs a
+/// gradient, the first pass of backward writes g: the sum of the output gradients, times the
+/// derivative of the relu. The second pass then reads g instead of these gradients and bits.
 template <class Element, int kEach>
 class CudaBatchNorm final : public CudaLayer {
  public:

@@ -8,10 +8,10 @@ namespace {
 
 using Source = ChannelOperand::Source;
 
-/// A layer with a factor or a summand for each channel. The layer processes a matrix of positions x
-/// channels. If each sample has its own factors, each sample is a separate matrix. Scratch memory
-/// holds first the factors, if they must be converted from bf16 to fp32, and then the sums of
-/// bands.
+/// A layer with factors, summands or both (layers/channel_functions.h). The layer processes a
+/// matrix of positions x channels. If each sample has separate factors, each sample is a separate
+/// matrix. Scratch memory holds first the factors, if they must be converted from bf16 to fp32, and
+/// then the sums of bands.
 template <class Element, int kEach, class Rule>
 class CudaChannelFunction final : public CudaLayer {
  public:

@@ -3,7 +3,7 @@
 #include "layers/cuda/kernel_name.cuh"
 #include "layers/cuda/row_tiling.cuh"
 
-/// The kernels of layers that have a factor or a summand for each channel (layers/channel_rules.h).
+/// The kernels of layers with factors, summands or both (layers/channel_rules.h).
 namespace poseidon::layers::cuda {
 
 /// The factors or the summands of a layer: one for each channel, or one for all channels. Each

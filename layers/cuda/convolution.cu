@@ -184,7 +184,7 @@ class CudaConvolution final : public CudaLayer {
   BiasGradient bias_gradient_;
   std::unique_ptr<Product> forward_;
   std::unique_ptr<Product> backward_weights_;  ///< null: not in training
-  std::unique_ptr<Product> backward_data_;     ///< null: the input needs no gradient
+  std::unique_ptr<Product> backward_data_;     ///< null: not in training, or no input gradient
 };
 
 }  // namespace

@@ -13,7 +13,7 @@ namespace {
 struct CropPlan {
   uint32_t samples, channels;
   uint32_t whole_height, whole_width, height, width, top, left;
-  Divisor groups, columns, rows;  ///< by the sizes of the tensor that the kernel iterates over
+  Divisor groups, columns, rows;  ///< sizes of the tensor that the kernel iterates over
 
   int64_t whole_count() const { return int64_t{samples} * whole_height * whole_width * channels; }
   int64_t part_count() const { return int64_t{samples} * height * width * channels; }

@@ -48,8 +48,8 @@ class CudaLayer : public Layer {
   }
 };
 
-/// Returns the LayerFactory of a GPU. The device must outlive the factory. The factory must
-/// outlive its layers.
+/// Returns the LayerFactory of a GPU. The device must outlive the factory. The factory must outlive
+/// its layers.
 std::unique_ptr<LayerFactory> make_cuda_factory(CudaDevice& device,
                                                 std::unique_ptr<Products> products);
 

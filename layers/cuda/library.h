@@ -9,8 +9,8 @@
 #include "layers/backend.h"
 
 /// The interface between a program and the GPU library, lib/libposeidon_cuda.so. The program calls
-/// the library only through these declarations. The library may throw the exceptions of
-/// core/error.h.
+/// the library only through these declarations and the objects that they return. The library may
+/// throw the exceptions of core/error.h.
 namespace poseidon::layers::cuda {
 
 /// The GPU that a job uses, and its settings.

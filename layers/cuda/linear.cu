@@ -150,7 +150,7 @@ class CudaLinear final : public CudaLayer {
   BiasGradient bias_gradient_;
   std::unique_ptr<Product> forward_;
   std::unique_ptr<Product> backward_weights_;  ///< null: the layer only runs forward
-  std::unique_ptr<Product> backward_data_;     ///< null: the input needs no gradient
+  std::unique_ptr<Product> backward_data_;     ///< null: only forward, or no input gradient
 };
 
 }  // namespace

@@ -65,8 +65,8 @@ void map(CudaDevice& device, const Tensor& input, const Tensor& output, const Fu
   });
 }
 
-/// Limit on the number of contributions that one pass sums. A contribution is the gradient from one
-/// consumer of the output (Bindings::output_gradients).
+/// Limit on the number of output gradients that one pass sums. Each consumer of the output adds one
+/// (Bindings::output_gradients).
 inline constexpr int kContributions = 4;
 
 /// out[i] = function(sum of in[k][i] in order of k, output[i]). `out` may be in[k] or `output`.
@@ -141,7 +141,7 @@ void map_gradients(CudaDevice& device, const std::vector<Tensor>& gradients, con
 }
 
 /// Returns at most kContributions tensors whose sum is the gradient of the output. If there are
-/// more contributions, first issues additions that store partial sums in output_gradients[0].
+/// more output gradients, first issues additions that store partial sums in output_gradients[0].
 inline std::vector<Tensor> gradients_for_one_pass(CudaDevice& device, const Bindings& memory) {
   std::vector<Tensor> gradients = memory.output_gradients;
   while (gradients.size() > kContributions) {

@@ -7,7 +7,8 @@
 /// its gradient.
 namespace poseidon::layers::cuda {
 
-/// EvenWindows over one axis. cells * windows is at most 2^31.
+/// EvenWindows over one axis. cells * windows is at most 2^31 (Pooling::infer), so the 32-bit
+/// products below do not overflow.
 struct EvenAxis {
   Divisor cells, windows;
 

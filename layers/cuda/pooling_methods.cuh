@@ -5,8 +5,7 @@
 /// Pooling methods: a method reduces the cells of a window to the mean, or to the maximum and its
 /// place. A place is the index of a cell in its window. take() adds a cell. give() stores a
 /// thread's result in shared memory, and join() merges the result of another thread from there.
-/// finish() writes the output, and the places unless their
-/// pointer is null.
+/// finish() writes the output, and the places if requested.
 namespace poseidon::layers::cuda {
 
 /// Mean: the running sum of the cells of a window.

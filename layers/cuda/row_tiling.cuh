@@ -53,9 +53,8 @@ struct RowTiling {
  private:
   /// Returns the number of threads of a line. `parts`: number of threads for all channels. With
   /// packs (each > 1), the result is the largest of 32, 16 and 8 that divides `parts`. Then no
-  /// thread is idle, and a line covers at least 128 contiguous bytes. If none of them
-  /// divides `parts`, or without packs, the result is `parts`, rounded up to a power of two, but at
-  /// most 32.
+  /// thread is idle, and a line covers at least 128 contiguous bytes. If none of them divides
+  /// `parts`, or without packs, the result is `parts` rounded up to a power of two, at most 32.
   static uint32_t threads_across(uint32_t parts, uint32_t each) {
     if (each > 1)
       for (const uint32_t across : {32U, 16U, 8U})
@@ -153,7 +152,8 @@ struct GroupValues {
   }
 };
 
-/// The grid of a kernel that merges the values of all bands, with one warp for each channel.
+/// The grid of a kernel that merges the values of all bands. One warp computes each result, which
+/// is usually that of a channel.
 struct ChannelWarp {
   static constexpr uint32_t kThreads = 256;
 

@@ -19,7 +19,7 @@ class GpuLibrary final : public Library {
   }
 
   Backend make_backend(const GpuRequest& request) const override {
-    // Held because cuDNN and cuBLASLt allocate memory of the GPU.
+    // cuDNN and cuBLASLt allocate GPU memory, which requires the lock.
     const poseidon::cuda::GpuLock lock(request.index);
     auto device = std::make_unique<poseidon::cuda::CudaDevice>(
         std::make_unique<poseidon::cuda::RuntimeDriver>(request.index), request.settings);
