@@ -18,9 +18,9 @@ struct alignas(16) BandMoments {
 
 /// of_bands[matrix][channel][band] = moments of the input, in one pass. For each channel, the
 /// center of a warp is the first value that the warp reads. Each thread sums d = x - center, and
-/// d^2. The center is one of the values, so it is near the mean. So one pass is accurate even if
-/// the mean is far from zero. The differences d are nearly exact in fp32. The moments of warps and
-/// bands are merged in double precision (Chan, Golub and LeVeque 1979).
+/// d^2. The center is one of the values, so it is usually near the mean. Then one pass is accurate
+/// even if the mean is far from zero. The differences d are nearly exact in fp32. The moments of
+/// warps and bands are merged in double precision (Chan, Golub and LeVeque 1979).
 template <class Element, int kEach, class Of>
 struct BatchNormMomentsKernel {
   static constexpr auto kLetters = kernel_name(Of::kType, " moments");

@@ -27,7 +27,8 @@ class BiasGradient {
 
   /// Issues combined_gradient(), and writes for each channel the sum of the combined gradient over
   /// the rows to `sums` (null: no sums). The pass that computes the sums also combines the output
-  /// gradients. If there are more than kContributions (map.cuh), separate kernels first add them.
+  /// gradients. If there are more than kContributions gradients (map.cuh), separate kernels first
+  /// add them.
   /// `memory.scratch` has scratch_bytes(). Returns the combined gradient.
   const Tensor& combine(const Bindings& memory, std::optional<float> relu, float* sums) const;
   /// Issues the sums of `gradient` over its rows, one for each channel. Requires that the element
@@ -35,8 +36,8 @@ class BiasGradient {
   void sum(const float* gradient, float* sums, std::byte* scratch) const;
 
  private:
-  /// The tensors that one pass reads and writes, except the sums. The pass adds `contributions`,
-  /// the output gradients.
+  /// The tensors that one pass reads and writes, except the sums. `contributions` are the output
+  /// gradients, which the pass adds.
   struct Pass {
     std::span<const Tensor> contributions;
     const void* output = nullptr;  ///< output of the fused relu; null: no relu

@@ -26,7 +26,7 @@ struct ClearKernel {
   }
 };
 
-/// Issues tensor = 0, padding included.
+/// Issues tensor = 0.
 inline void clear(CudaDevice& device, const Tensor& tensor) {
   with_element_of(tensor.format.type, [&](auto element) {
     using Element = decltype(element);

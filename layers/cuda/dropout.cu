@@ -145,8 +145,8 @@ struct ImageDropoutKernel {
 };
 
 /// Dropout. The backward pass computes the mask again. A stored mask would need memory, and reading
-/// the mask would cost more than the random numbers. Some threads compute random numbers
-/// while other threads wait for memory.
+/// the mask would cost more than the random numbers. Some threads compute random
+/// numbers while other threads wait for memory.
 class CudaDropout final : public CudaLayer {
  public:
   CudaDropout(const LayerRequest& request, CudaDevice& device)

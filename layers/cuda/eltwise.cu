@@ -8,8 +8,8 @@ namespace poseidon::layers::cuda {
 
 namespace {
 
-/// Length of the arrays of tensors in a kernel's arguments. More tensors need several launches
-/// or additional copies.
+/// Length of the arrays of tensors in a kernel's arguments. More tensors need several launches or
+/// additional copies.
 constexpr size_t kTensorsAtOnce = 4;
 
 /// Calls body(first, each) for the elements of one thread: `each` elements from `first` on. `each`

@@ -33,7 +33,7 @@ struct LossValues {
   }
 };
 
-/// Computes the loss of each sample, and the factor of its derivatives (layers/loss_rules.h). One
+/// Computes for each sample the loss, and the factor of the derivatives (layers/loss_rules.h). One
 /// team of threads (layers/cuda/reduce.cuh) processes one sample.
 template <class Rule, class Team>
 struct LossForwardKernel {

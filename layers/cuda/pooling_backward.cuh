@@ -4,7 +4,7 @@
 #include "layers/cuda/pooling_methods.cuh"
 #include "layers/cuda/pooling_windows.cuh"
 
-/// The backward pass of pooling.
+/// The backward pass of pooling, except for adaptive average pooling (pooling_even.cuh).
 namespace poseidon::layers::cuda {
 
 /// A thread computes the gradient of one input cell for a group of channels. The thread sums over

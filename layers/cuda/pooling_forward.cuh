@@ -4,7 +4,7 @@
 #include "layers/cuda/pooling_methods.cuh"
 #include "layers/cuda/pooling_windows.cuh"
 
-/// The forward pass of pooling.
+/// The forward pass of max and average pooling. Stochastic pooling also uses PoolingForward.
 namespace poseidon::layers::cuda {
 
 /// The common part of the forward kernels: their tensors, and the access to the cells of a window.

@@ -14,7 +14,8 @@ struct PoolingWindow {
   int32_t origin, begin, end;
 };
 
-/// Windows over one axis.
+/// The windows along one axis: `output` windows of `kernel` cells, over `input` cells with
+/// `padding` cells before them.
 struct PoolingAxis {
   int32_t input, output, kernel, padding;
   Divisor stride;

@@ -9,8 +9,8 @@
 #include "core/cuda/cuda_device.h"
 #include "layers/convolution.h"
 
-/// The interface to products, which are convolutions and matrix products. cuDNN and cuBLASLt
-/// compute them. In tests, host code computes them.
+/// The interface to the libraries that compute products. A product is a convolution (cuDNN) or a
+/// matrix product (cuBLASLt). In tests, host code computes them.
 namespace poseidon::layers::cuda {
 
 using poseidon::cuda::Precision;
@@ -66,10 +66,10 @@ struct MatrixProblem {
 class Products {
  public:
   virtual ~Products() = default;
-  /// Plans a convolution with the algorithm `name` (Product::name). If the name is empty, a
-  /// fixed rule selects the algorithm. Throws ConfigError if the library does not have the named
-  /// algorithm, or if the settings do not allow it. If the name is empty: if the library has no
-  /// algorithm that the settings allow.
+  /// Plans a convolution with the algorithm `name` (Product::name). Throws ConfigError if
+  /// the library does not have this algorithm, or if the settings do not allow it. If `name` is
+  /// empty, a fixed rule selects an algorithm that the settings allow. Throws ConfigError if there
+  /// is none.
   virtual std::unique_ptr<Product> plan(const ConvolutionProblem& problem,
                                         std::string_view name) = 0;
   /// Plans a matrix product. A fixed rule selects the algorithm. Throws ConfigError if the library

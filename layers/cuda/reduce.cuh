@@ -24,7 +24,8 @@ struct Maximum {
   POSEIDON_DEVICE float operator()(float a, float b) const { return ::fmaxf(a, b); }
 };
 
-/// The Shared struct of a kernel whose threads exchange values only by warp shuffles.
+/// An empty Shared struct, for a kernel that needs only warp shuffles. A kernel without a Shared
+/// struct may not shuffle (core/cuda/kernel.cuh).
 struct NoSharedMemory {};
 
 /// Reduces `value` over each set of lanes of a warp that have equal indices modulo `lowest`, a

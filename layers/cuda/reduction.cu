@@ -55,7 +55,7 @@ struct ReductionKernel {
   }
 };
 
-/// target[i] = gradient of the row * factor * derivative(in[i]).
+/// target[i] = gradient[row of i] * factor * derivative(in[i]).
 template <class Element, class Operation>
 struct ReductionBackwardKernel {
   static constexpr const char* kName = "gradient of reduction";

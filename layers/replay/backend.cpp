@@ -22,7 +22,8 @@ Values first_of(Values values) {
 }
 
 /// Before the first update that writes to a version of a tensor, bring() copies the whole tensor to
-/// it. Later updates need no copy, because the elements after the first kLookedAt never change.
+/// this version. Later updates need no copy, because the elements after the first kLookedAt never
+/// change.
 class Tails {
  public:
   void bring(std::span<const float> from, std::span<float> to) {

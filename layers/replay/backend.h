@@ -22,12 +22,12 @@ struct ReplayTimes {
 };
 
 /// Creates a device whose layers and updates sleep for the given times instead of computing. They
-/// write simple values, which takes almost no time. All values that a loss reports
-/// are 1. All elements of a gradient, or of a contribution to a statistic, have one value. It
-/// depends only on the index of the parameter or statistic in the layer, on the step, and on the
-/// batch's first sample. The value of a gradient from factors is constant. An update changes only
-/// the first elements of a parameter. The network learns nothing. But all tensors that are sent,
-/// summed and compared have the size that they have in the real job, and all replicas stay equal.
+/// write simple values, which takes almost no time. All values that a loss reports are 1. All
+/// elements of a gradient, or of a contribution to a statistic, have one value. It depends only on
+/// the index of the parameter or statistic in the layer, on the step, and on the batch's first
+/// sample. The value of a gradient from factors is constant. An update changes only the first
+/// elements of a parameter. The network learns nothing. But all tensors that are sent, summed and
+/// compared have the size that they have in the real job, and all replicas stay equal.
 Backend make_replay_backend(const ReplayTimes& times);
 
 }  // namespace poseidon::layers::replay
