@@ -60,7 +60,7 @@ struct NormalizePixelsKernel {
   }
 };
 
-/// Converts labels to floats. Labels are below 2^24, so the floats are exact.
+/// Converts labels to floats. Labels up to 2^24 are exact.
 struct LabelsKernel {
   static constexpr const char* kName = "labels";
   static constexpr uint32_t kThreads = 256;

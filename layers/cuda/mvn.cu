@@ -21,8 +21,9 @@ struct MvnGroups {
   POSEIDON_DEVICE uint32_t values() const { return width * tiling.of_one.bands; }
 };
 
-/// Computes mean and standard deviation of each group. For each channel of the group, writes the
-/// coefficients for BatchNormNormalizeKernel, and `saved` for the backward pass.
+/// Computes the mean of each group and, if MvnRule uses it, the standard deviation. For each
+/// channel of the group, writes the coefficients for BatchNormNormalizeKernel, and `saved` for the
+/// backward pass.
 struct MvnStatisticsKernel {
   static constexpr const char* kName = "mvn statistics";
   static constexpr uint32_t kThreads = ChannelWarp::kThreads;
