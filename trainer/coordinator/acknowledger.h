@@ -7,8 +7,8 @@ namespace poseidon::trainer {
 
 class CoordinatorIo;
 
-/// Informs the workers, at most once a second, which of their reports are in the run's files. A
-/// worker stores each report until this message covers it (ReportLog). Used by the main thread.
+/// Informs the workers about the reports that the run's files contain, at most once a second. A
+/// worker stores each report until it is informed (ReportLog). Used by the main thread.
 class Acknowledger {
  public:
   /// `io` must outlive this object.

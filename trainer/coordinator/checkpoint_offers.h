@@ -29,7 +29,7 @@ class CheckpointOffers {
   /// Chooses the offer with the latest step after `step`. If several offers have this step, chooses
   /// the lowest rank. Returns the chosen offer; null if no offer has such a step.
   const CheckpointOfferNote* choose(int64_t step);
-  /// Rank of the worker from the last choose(); empty if there is none.
+  /// Rank of the worker that choose() has chosen; empty if no worker is chosen.
   std::optional<uint16_t> chosen_worker() const { return chosen_worker_; }
   /// Returns the chosen offer if it is from this worker and of this step; else null.
   const CheckpointOfferNote* asked_of(uint16_t worker, int64_t step) const;
@@ -47,7 +47,7 @@ class CheckpointOffers {
  private:
   std::map<uint16_t, CheckpointOfferNote> offers_;
   std::map<uint16_t, SavedReports> reports_;
-  std::map<uint16_t, int64_t> given_up_;  ///< step of the checkpoint that did not come in time
+  std::map<uint16_t, int64_t> given_up_;  ///< by rank: step of the late checkpoint
   std::optional<uint16_t> chosen_worker_;
 };
 

@@ -7,7 +7,7 @@
 
 namespace poseidon::trainer {
 
-/// Receives checkpoints from workers. Passes them to the main thread, which writes them, and sends
+/// Receives checkpoints from workers. Posts them to the main thread, which writes them. Forwards
 /// the values of worker 0 to joiners. Lives in the I/O thread.
 class CheckpointSession final : public comm::CheckpointReceiver {
  public:
@@ -24,13 +24,14 @@ class CheckpointSession final : public comm::CheckpointReceiver {
   bool wants_checkpoint(int64_t step) override;
   void not_saved(uint16_t worker, const std::string& why) override;
 
-  /// The joiner `worker` has built its net. If all joiners of the view have built theirs, requests
-  /// the values from worker 0 for them. Does nothing after the end of the view.
+  /// The joiner `worker` has built its net. If all joiners of the view have built theirs, sends
+  /// them the list of tensors, and requests the values from worker 0. Does nothing after the end of
+  /// the view.
   void transfer_state_to(uint16_t worker);
-  /// A worker has sent all tensors of a checkpoint. Posts the checkpoint to the main thread. If it
-  /// was requested for joiners, only ends their state transfer. Ignores a checkpoint that was given
-  /// up. Throws ConfigError if tensors are missing, or if the checkpoint was not requested. The
-  /// caller then treats the worker as failed.
+  /// A worker has sent all tensors of a checkpoint. Posts the checkpoint to the main thread. If the
+  /// checkpoint was requested for joiners, only ends their state transfer and informs the worker.
+  /// Ignores a checkpoint that was given up. Throws ConfigError if tensors are missing, or if the
+  /// checkpoint was not requested. The caller then treats the worker as failed.
   void take(uint16_t worker, const comm::Note& note);
   /// The job has failed: ends the state transfer to joiners. After a replica divergence, requests
   /// no more checkpoints.

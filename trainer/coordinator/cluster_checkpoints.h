@@ -17,7 +17,7 @@ namespace poseidon::trainer {
 /// thread, except where noted.
 class ClusterCheckpoints {
  public:
-  /// Returns the state that a checkpoint of a step stores besides its tensors.
+  /// Returns the state that a checkpoint of a step stores in addition to its tensors.
   using StateOf = std::function<RunState(int64_t step)>;
 
   /// `directory` must outlive this object; `keep`: train.keep_checkpoints.
@@ -41,8 +41,8 @@ class ClusterCheckpoints {
   /// null if the job restarts from its initial values. No checkpoint is written until release().
   /// `max_in_flight`: limit on the number of steps whose sums the checkpoint may contain.
   const Checkpoint* hold(const Job& job, int64_t max_in_flight, Log& log);
-  /// The job has gone back to the checkpoint from hold(). Returns this checkpoint, or null for the
-  /// initial values. Checkpoints are written again.
+  /// Allows writing again, because the job has gone back to the checkpoint from hold(). Returns
+  /// this checkpoint; null: the initial values.
   std::shared_ptr<const Checkpoint> release();
   /// Writes an in-memory checkpoint that a worker has stored since an earlier session. The run then
   /// continues from it. `state` is from the worker's offer. Throws RunError.

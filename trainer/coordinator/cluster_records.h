@@ -30,8 +30,8 @@ class ClusterRecords {
                  CoordinatorIo& io, Console& console, std::shared_ptr<const Checkpoint> resumed);
 
   /// Call it when the plan is decided. Logs the warnings that follow from the plan, and begins the
-  /// metrics. `kept`: reports that workers have sent to an earlier coordinator of this run, which
-  /// may not have recorded them.
+  /// metrics. Completes metrics.jsonl from `kept`: reports that workers have sent to an earlier
+  /// coordinator of this run. That coordinator may not have recorded them.
   void begin(DecidedPlan decided, const std::vector<SavedReports>& kept);
   /// Records that all members of a view are ready, and that the view's first step has started at
   /// `when`. Frees the initial values.
@@ -39,7 +39,8 @@ class ClusterRecords {
   /// Reads the checkpoint to which all members go back, and sends its step to the I/O thread. The
   /// step is 0 if the job restarts from its initial values.
   void restore();
-  /// Begins the records of the next view, in which the remaining and joined members continue.
+  /// Begins the records of the next view. If the job has gone back to a checkpoint, discards the
+  /// reports of later steps.
   void go_on(const NextView& next);
   void take_note(comm::NodeId node, const comm::Note& note);
   void take_checkpoint(uint16_t worker, int64_t step, const std::shared_ptr<TensorStore>& tensors,
@@ -48,8 +49,8 @@ class ClusterRecords {
   void write_memory_checkpoint(uint16_t worker, const RunState& state, TensorStore& tensors,
                                const SentCheckpoint& sent);
   void agreed(int64_t step, const std::vector<int64_t>& digest);
-  /// The job has failed. Unless replicas have diverged, the checkpoint that a survivor still sends
-  /// is then written without the agreement of other workers.
+  /// Records that the job has failed. From now on, a survivor's checkpoint is written without the
+  /// agreement of other workers, unless replicas have diverged.
   void lost(const comm::NodeFailure& node_failure);
 
   bool has_started() const { return started_; }

@@ -41,15 +41,15 @@ class ClusterReport {
 
   // The next functions receive the content of notes from members. They throw ConfigError if it does
   // not fit the plan or the earlier reports.
-  /// Adds a worker's report of its next step. Returns whether all workers have reported this step
-  /// now; it is then in the metrics. `last_step`: last step of the run.
+  /// Adds a worker's report of its next step. Returns true if all workers have now reported this
+  /// step. The step is then in the metrics. `last_step`: last step of the run.
   bool take_step(uint16_t worker, int64_t step, const StepNote& note, int64_t last_step);
   void take_test(uint16_t worker, int64_t step, const TestNote& note);
   void take_traffic(comm::NodeId node, const TrafficNote& note);
 
-  /// The next view begins, after `first_step` steps. The caller has already changed `plan` to the
-  /// plan of this view. Restarts the sums of times and bytes, and drops the steps and tests that
-  /// only some workers have reported.
+  /// Begins the next view, after `first_step` steps. The caller has already changed the
+  /// constructor's `plan` to the plan of this view. Restarts the sums of times and bytes, and drops
+  /// the steps and tests that only some workers have reported.
   void begin_view(int64_t first_step);
 
   /// Discards the reports of steps after `step`. The members repeat these steps, and the values may

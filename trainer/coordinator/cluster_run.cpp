@@ -78,8 +78,8 @@ RunPlan first_plan(const Job& job, const RunOptions& options, const Checkpoint* 
   return plan;
 }
 
-/// A run of a job on several workers: the main thread of the coordinator. Runs the tasks that the
-/// I/O thread posts, watches the child processes, and returns when the job has ended.
+/// A run of a job on several workers, in the main thread of the coordinator. go() runs the tasks
+/// that the I/O thread posts, and watches the child processes, until the job has ended.
 class ClusterRun final : public JobWatcher {
  public:
   ClusterRun(const Job& job, const RunOptions& options, const ClusterOptions& cluster,
@@ -239,7 +239,7 @@ void ClusterRun::loop() {
 }
 
 /// Runs `action`. The first exception ends the job, and the members receive its message. Later
-/// exceptions, and exceptions after a node failure, are only logged.
+/// exceptions, and exceptions after the job has failed, are only logged.
 template <class Action>
 void ClusterRun::attempt(Action action) {
   try {
@@ -304,7 +304,7 @@ void ClusterRun::reconfiguring(const comm::NodeFailure& node_failure,
                             : "it"));
 }
 
-/// Log files and earlier messages use a member's initial rank, so changes of ranks are logged.
+/// Logs each change of a rank, because log files keep the initial rank. Also logs each joiner.
 void ClusterRun::reconfigured(const comm::Survivors& left,
                               const std::vector<comm::Joiner>& joined) {
   ids_.keep(left, joined);

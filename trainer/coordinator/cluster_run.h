@@ -20,13 +20,15 @@ struct ClusterOptions {
   comm::Secret secret;      ///< only with `external`; otherwise the launcher generates one
   comm::TlsFiles tls = {};  ///< only with `external`
   bool insecure = false;    ///< permits listening beyond loopback without secret and TLS
-  /// Called with the known part of summary.json if a run fails after a complete step.
+  /// Called with the known part of summary.json if a run fails after training has begun, and its
+  /// run directory stays.
   std::function<void(const Json&)> failed = [](const Json&) {};
 };
 
 /// Trains the job on several workers; this process is their coordinator. Returns the content of
 /// summary.json. Throws ConfigError or RunError, and PeerFailed if a failed node has ended the job.
-/// If the run fails after a complete step, "failure" in summary.json has the reason.
+/// If a run fails after training has begun and its run directory stays, first writes summary.json
+/// with the reason as "failure".
 Json train_on_cluster(const Job& job, const RunOptions& options, const ClusterOptions& cluster,
                       Console& console);
 

@@ -18,7 +18,7 @@ namespace poseidon::trainer {
 class JobWatcher {
  public:
   virtual ~JobWatcher() = default;
-  /// The job fails because of this failure.
+  /// The job has failed because of this failure.
   virtual void lost(const comm::NodeFailure& node_failure) = 0;
   /// The job continues without a member that has failed or left, or with joiners.
   virtual void reconfiguring(const comm::NodeFailure& node_failure,
@@ -38,7 +38,8 @@ struct CoordinatorSide {
   CheckpointOffers kept;
   CheckpointReception reception;
   comm::StateTransfer state_transfer;
-  std::optional<comm::SavedStep> restored;   ///< checkpoint to which the next view returns
+  /// Checkpoint to which the next view returns; step 0: the initial values; empty: neither.
+  std::optional<comm::SavedStep> restored;
   comm::Coordinator* coordinator = nullptr;  ///< set before the thread begins
 
   /// Whether the coordinator has asked the members to leave their view, and the next view has not

@@ -38,8 +38,9 @@ class FirstValues {
   /// Sets the class names of the training set, as worker 0 reports them.
   void take_classes(std::vector<std::string> classes) { classes_ = std::move(classes); }
   /// Returns the class names once, as soon as take_classes() and make() have been called; before
-  /// and after, nullopt. Throws ConfigError if the values were trained with other classes.
-  /// `options` names the run or the weights file of the values.
+  /// and after, nullopt. Throws ConfigError if the values were trained with other classes. Only
+  /// logs this if the weights file does not fit all weights. `options` names the run or the weights
+  /// file of the values.
   std::optional<std::vector<std::string>> checked_classes(const RunOptions& options, Log& log);
   /// Sends a ValuesNote, which lists the tensors, and then the values to a worker of this view.
   /// Sends nothing if the view has ended.

@@ -21,7 +21,7 @@ struct Host {
 };
 
 /// Reads a hosts file. Throws ConfigError with "FILE:LINE: expected ..., got ..." for an invalid
-/// line, and with "FILE: ..." if the file lists no host.
+/// line, and with "FILE: ..." if the file lists no host. Also throws the errors of read_file().
 std::vector<Host> read_hosts(const std::filesystem::path& file);
 /// Parses the text of a hosts file; `file` is its name in errors.
 std::vector<Host> parse_hosts(std::string_view text, const std::string& file);

@@ -56,7 +56,8 @@ class Launcher {
   /// Ends a member's child process by SIGKILL, because it may be suspended or hang. Before this,
   /// waits at most 200 ms for the process to end by itself. Does nothing for daemons.
   virtual void kill(comm::NodeId node) = 0;
-  /// Waits at most `grace` for all members to end, then ends the remaining members by SIGKILL.
+  /// Waits at most `grace` for all child processes to end. Then sends SIGKILL to the remaining
+  /// ones, and waits at most 2 s for them. Does nothing for daemons.
   virtual void wait(std::chrono::milliseconds grace) = 0;
 
  private:

@@ -44,8 +44,7 @@ std::optional<uint16_t> PlanSession::fetch_memory_checkpoint() {
   return side_.kept.chosen_worker();
 }
 
-/// If the checkpoint does not fit this job, warns and ignores it. This is not an error of the
-/// worker.
+/// A checkpoint that does not fit this job is not an error of the worker.
 void PlanSession::take_offer(comm::NodeId worker, const comm::Note& note) {
   auto kept = read_note<CheckpointOfferNote>(note);
   if (!setting_.goes_on || kept.run != setting_.run || kept.state.step != note.step)

@@ -34,12 +34,13 @@ class PlanSession final : public comm::JobPlanner {
                                      const std::vector<comm::Joiner>& joined,
                                      int64_t step) override;
 
-  /// A worker offers an in-memory checkpoint of this run. Throws ConfigError if the note is
-  /// invalid, or if this run requests no such checkpoints.
+  /// Stores a worker's offer of an in-memory checkpoint of this run. If the checkpoint does not fit
+  /// this job, warns and ignores the offer. Throws ConfigError if the note is invalid, or if this
+  /// run requests no such checkpoints.
   void take_offer(comm::NodeId worker, const comm::Note& note);
-  /// Receives the report of a step or test that the worker has stored with its in-memory
-  /// checkpoint. Throws ConfigError if the note is invalid, or if this run requests no such
-  /// reports.
+  /// Stores the report of a step or test that the worker has stored with its in-memory checkpoint.
+  /// Throws ConfigError if the note is invalid, if this run requests no such reports, or if the
+  /// worker's reports are too large.
   void take_report(comm::NodeId worker, const comm::Note& note);
 
  private:

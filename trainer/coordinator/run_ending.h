@@ -15,12 +15,12 @@ class RunEnding {
   /// the caller must then report it to the coordinator, which ends the job. A later failure is
   /// ignored.
   bool fail(const std::exception_ptr& failure);
-  /// comm::Coordinator reports that the job has failed.
+  /// Records the failure that ended the job, from comm::Coordinator.
   void record_failure(const comm::NodeFailure& node_failure) { node_failure_ = node_failure; }
-  /// The I/O thread has failed, so no member can be reached, and the run is over. `step`: the step
-  /// in progress.
+  /// Ends the run, because the I/O thread has failed and no member can be reached. If the job has
+  /// already failed, the outcome has that failure. `step`: the step in progress.
   void transport_failed(const std::exception_ptr& failure, int64_t step);
-  /// comm::Coordinator reports that the job is over.
+  /// Records the outcome of the job, from comm::Coordinator. The run is then over.
   void end(const comm::Outcome& outcome) { outcome_ = outcome; }
   /// Makes the run fail if this process has failed, even if all members have finished. Requires
   /// is_over(). `step`: the step in progress.

@@ -71,16 +71,16 @@ class RunPlan {
   bool is_decided() const { return decided_; }
   /// Whether the plan is decided, and the job can continue with only these members.
   bool can_continue(const comm::Survivors& left) const;
-  /// Reason why this node cannot join the run without making the replicas differ; "" if it can.
-  /// Throws ConfigError if the node has not reported its device.
+  /// Reason why this worker cannot join the run now; "" if it can. Throws ConfigError if the worker
+  /// has not reported its device.
   std::string objection(const comm::Joiner& joiner) const;
   /// Whether the remaining members must return to a checkpoint after a failure. With sums in flight
   /// they must, because the failed member's contribution to these sums is missing.
   bool needs_checkpoint() const { return plan_.staleness > 0 || published_.in_flight > 0; }
   /// Makes the plan of the next view, which continues after the step of `from`. Its members are the
   /// remaining ones, then `joined`. `left` lists the previous ranks of the remaining members, in
-  /// the order of their new ranks. `restored`: the values are from a checkpoint. `receiving`:
-  /// number of workers that receive the values of worker 0.
+  /// the order of their new ranks. `restored`: the members go back to a checkpoint, or to the
+  /// initial values. `receiving`: number of workers that receive the values of worker 0.
   void go_on(const comm::Survivors& left, const std::vector<comm::Joiner>& joined,
              const comm::SavedStep& from, bool restored, int64_t receiving);
 
@@ -106,7 +106,7 @@ class RunPlan {
   PublishedPlan published_;
   std::string no_factors_;
   bool decided_ = false;
-  int64_t begun_step_ = 0;  ///< number of steps done when the run began
+  int64_t begun_step_ = 0;  ///< number of steps done before this session
 };
 
 }  // namespace poseidon::trainer

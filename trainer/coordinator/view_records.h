@@ -23,8 +23,8 @@ class ViewRecords {
   /// Adds a view with this plan, which begins after `first_step` steps. `made`: number of steps
   /// that earlier views completed. The view repeats those after `first_step`.
   void add(const comm::Plan& plan, int64_t first_step, int64_t made);
-  /// Records that a member of the current view has failed. `why`: complete message about the
-  /// failure.
+  /// Records that a member of the current view has failed or left. `why`: complete message about
+  /// the event.
   void record_failure(const comm::NodeFailure& node_failure, const std::string& why,
                       Clock::time_point when);
   /// Records that the current view ends at `when`, because nodes join.

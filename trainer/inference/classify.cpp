@@ -26,8 +26,8 @@ void check_reads_images_alone(const net::Network& network) {
                          "\", which has auxiliary inputs: ", text_of(network.extras())));
 }
 
-/// The transform of the job's test set; if the job sets none, that of its training set. Applied as
-/// in tests.
+/// The transform of the job's test set, in phase kTest. If the test set has no transform or does
+/// not exist, the transform of the training set.
 data::Transform test_transform(const Job& job) {
   const data::DatasetConfig& test = job.config.data.test;
   const bool own = job.config.data.has_test && test.has_transform;

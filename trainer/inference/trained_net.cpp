@@ -28,7 +28,7 @@ std::vector<std::string> classes_of_data(const data::DatasetConfig& config) {
   }
 }
 
-/// Removes the tensors of layers that exist only in training from `match.unused`.
+/// Removes from `match.unused` the tensors of layers that exist only in training.
 MatchReport match_of_tests(MatchReport match, const net::Network& network) {
   std::set<std::string> trained;
   for (const net::Node& node : network.nodes()) {

@@ -27,7 +27,8 @@ namespace {
 constexpr size_t kTouchedInRun = size_t{5} << 20;
 
 /// Memory of the exchange of the worker that needs the most. A worker's memory depends on its
-/// number of partial sums. The worker with the most shards does not always have the most of them.
+/// number of partial sums. The worker with the most shards does not always have the most partial
+/// sums.
 size_t most_bytes_of_exchange(net::Net& net, const comm::Plan& plan, size_t devices) {
   size_t most = 0;
   std::set<size_t> seen;

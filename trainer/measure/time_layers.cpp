@@ -63,7 +63,7 @@ Json time_layers(const Job& job, const net::Choices& choices, int repeats, Log& 
          {"implementations", implementations_json(timing.implementations)},
          {"share", (timing.forward_ms + timing.backward_ms) / (forward + backward + update)},
          {"forward_gflops", gigaflops(timing.multiply_adds, timing.forward_ms)},
-         // Two products, each of the size of the forward product: for weights and inputs.
+         // Two products of the size of the forward product: gradients of weights and inputs.
          {"backward_gflops", gigaflops(2 * timing.multiply_adds, timing.backward_ms)}});
   return {{"name", job.config.name},     {"batch", job.config.shard_batch()},
           {"threads", engine.threads()}, {"devices", job.device().count()},

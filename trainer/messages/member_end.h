@@ -17,7 +17,8 @@ MemberEnd end_of(const comm::NodeFailure& node_failure);
 
 /// Message of member `self` about the failure that ends its part in the job. If the coordinator has
 /// removed `self`, the message says so. This happens, for example, to a process that was suspended
-/// for some time. If the replica of `self` has diverged, the message says that it does not rejoin.
+/// for some time. If the replica of `self` has diverged, the message says that `self` does not
+/// rejoin.
 std::string end_text(const comm::NodeFailure& node_failure, comm::NodeId self);
 
 /// Logs why the job continues in another view: a member has failed or left, or nodes have joined.

@@ -62,7 +62,8 @@ struct RecordedNote {
 };
 
 /// Coordinator to worker: requests the worker's in-memory checkpoint before the job begins. In a
-/// running job, requests the current values for joiners. The worker sends either as a checkpoint.
+/// running job, requests the current values for joiners. In both cases the worker sends a
+/// checkpoint.
 struct FetchNote {
   static constexpr const char* kAbout = "fetch";
   void describe(Fields&) {}
@@ -116,8 +117,8 @@ struct TrafficNote {
 /// with many spans has several notes.
 struct TraceNote {
   static constexpr const char* kAbout = "trace";
-  /// Numbers of a span: index of the label, part (chunk), step, begin (ns after `origin_ns`),
-  /// duration (ns), time in a queue (ns).
+  /// Numbers of a span: index of the label, TraceRecorder::Span::part, step, begin (ns after
+  /// `origin_ns`), duration (ns), time in a queue (ns).
   static constexpr size_t kNumbersOfSpan = 6;
   struct Label {
     std::string track, category, name;

@@ -15,8 +15,9 @@
 namespace poseidon::trainer {
 
 /// Makes a job's plan from measurements, after the workers have timed their layers. The schemes can
-/// depend on the times of the slowest worker and on the link rate, which is measured unless the job
-/// sets it. The assignment of logical shards can depend on the workers' times.
+/// depend on the longest time of each layer on any worker, and on the link rate. The link rate is
+/// measured unless the job sets it. The assignment of logical shards can depend on the workers'
+/// times.
 class MeasuredPlan {
  public:
   /// Requires wanted(). `resumed` is the checkpoint from which the run continues, or null. It need
@@ -35,7 +36,7 @@ class MeasuredPlan {
   void set_link(const comm::LinkRate& rate) { link_ = rate; }
   /// `worker` is a rank.
   void add_times(uint16_t worker, LayerTimes times) { times_[worker] = std::move(times); }
-  /// Copies the measurements of `other`, which this object replaces.
+  /// Copies the measurements of `other`. This object replaces `other`.
   void take_measurements(const MeasuredPlan& other);
   /// Drops the times of this rank, which now belongs to another worker.
   void forget(uint16_t worker) { times_.erase(worker); }
@@ -52,7 +53,9 @@ class MeasuredPlan {
   const double limit_mbps_;
   comm::PlanRequest request_;
   const std::optional<comm::Plan> earlier_;  ///< from earlier_plan()
-  const bool by_time_, by_speed_;  ///< measurements determine the schemes; the shards of workers
+  /// Whether measurements determine the schemes (`by_time_`) and the shards of workers
+  /// (`by_speed_`).
+  const bool by_time_, by_speed_;
   const bool wants_link_;
   std::optional<comm::LinkRate> link_;    ///< measured
   std::map<uint16_t, LayerTimes> times_;  ///< by rank

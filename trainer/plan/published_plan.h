@@ -25,10 +25,10 @@ struct PublishedPlan {
   /// steps. An earlier view may have ended before these were complete.
   bool again = false;
   int64_t last_step = 0;  ///< last step of this run
-  int64_t in_flight = 0;  ///< number of last steps done whose sums come from a checkpoint
+  int64_t in_flight = 0;  ///< number of steps before this view with sums in flight
   bool tested = false;    ///< metrics.jsonl has the test after first_step
   bool trace = false;     ///< all members record traces
-  bool restored = false;  ///< in a later view: the initial values are from a checkpoint
+  bool restored = false;  ///< a later view returns to a checkpoint or to the initial values
   /// Number of workers that receive the values of worker 0 in this view; they have the last ranks.
   /// A joiner receives the values again if its first view ended before the first step.
   int64_t receiving = 0;
@@ -72,7 +72,7 @@ net::Net::Options net_options(const Job& job, const PublishedPlan& published,
 /// ConfigError.
 Schedule schedule_of(const Job& job, int64_t steps, int64_t samples);
 
-/// The state that a checkpoint stores besides its tensors, without RunState::in_flight.
+/// The state that a checkpoint stores in addition to its tensors, without RunState::in_flight.
 RunState run_state(const Job& job, const PublishedPlan& published, const Schedule& schedule,
                    int64_t step, const net::Choices& choices, const std::string& dataset);
 

@@ -21,8 +21,8 @@ class CheckpointFiles {
   /// Sets the checkpoint from which the run continues. It is the last one until write().
   void begin_from(int64_t step, const std::filesystem::path& file);
   /// Writes the checkpoint of step `state.step`, then removes old ones. `agreed`: expected digests
-  /// of the tensors; null: not checked. Throws RunError; if the checkpoint was not written, the
-  /// previous one then remains the last one.
+  /// of the tensors; null: not checked. Throws RunError. If the checkpoint was not written, the
+  /// previous one remains the last one.
   void write(const RunState& state, const RunTensors& tensors,
              const std::vector<int64_t>* agreed = nullptr);
 

@@ -63,8 +63,8 @@ inline constexpr const char* kConsoleFile = "console.log";
 /// The first line of a session in the log file.
 std::string session_header(const std::string& command);
 
-/// Calls `run`, closes the console's log, and returns the result of `run`. After an exception,
-/// first appends the error to the log: the caller prints the error when the log is already closed.
+/// Calls `run`, closes the console's log, and returns the result of `run`. After an exception, also
+/// appends the error to the log, because the caller prints the error only after the log is closed.
 template <class Run>
 auto recorded(Console& console, const Run& run) {
   struct Closing {

@@ -17,12 +17,12 @@ struct CheckpointBytes {
 };
 /// `in_flight`: number of steps whose sums the checkpoint contains.
 CheckpointBytes checkpoint_bytes(const RunTensors& tensors, int64_t in_flight);
-/// The same for `list`, the result of tensor_list().
+/// As above, for the tensors in `list`, the result of tensor_list().
 CheckpointBytes checkpoint_bytes(const Json& list, int64_t in_flight);
 
-/// Maximum number of checkpoints that a run of `steps` more steps adds to the `existing` ones at
-/// one time, at least 1. If train.keep_checkpoints is set, it counts this number of newest ones,
-/// the best one, and the one being written. Otherwise all checkpoints stay.
+/// Maximum number of checkpoints that exist at one time in addition to the `existing` ones, during
+/// `steps` more steps; at least 1. If train.keep_checkpoints is set, this number of newest ones,
+/// the best one, and the one being written exist. Otherwise all checkpoints stay.
 uint64_t max_new_checkpoints(const TrainConfig& train, int64_t steps, int64_t existing);
 
 /// Throws ConfigError if the disk of folder `run` has no room for one checkpoint. Also throws if

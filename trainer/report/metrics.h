@@ -29,7 +29,7 @@ class Metrics {
  public:
   struct Options {
     int64_t steps = 0;       ///< of the whole job
-    int64_t steps_done = 0;  ///< number of steps done when this run begins
+    int64_t steps_done = 0;  ///< number of steps done when this session begins
     int64_t last_step = 0;   ///< last step of this run
     int64_t log_every = 1;   ///< number of steps from one training line to the next
     int64_t global_batch = 1;

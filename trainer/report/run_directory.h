@@ -17,12 +17,12 @@ namespace poseidon::trainer {
 inline constexpr const char* kClassesFile = "classes.json";
 
 /// The folder with the files of a run: run.json, config.json, network.json, classes.json,
-/// plan.json, traffic.json, metrics.jsonl, sessions.jsonl, summary.json, console.log, the
-/// TensorBoard file and checkpoints/.
+/// plan.json, traffic.json, metrics.jsonl, sessions.jsonl, summary.json, trace.json, console.log,
+/// run.lock, the TensorBoard files, logs/ and checkpoints/. Not every run has all of them.
 class RunDirectory {
  public:
   /// For the folder `path`, which make() creates. Throws ConfigError if `path` is a file, or a
-  /// folder that is not empty. Two kinds of folders are allowed: that of the resumed run
+  /// folder that is not empty. Two kinds of non-empty folders are allowed: that of the resumed run
   /// (`resumed`), and that of a run that ended before its first step.
   RunDirectory(std::filesystem::path path, bool resumed);
   /// Creates an empty folder "runs/<name>-<date>-<time>". If a folder with this name exists,
@@ -42,7 +42,7 @@ class RunDirectory {
   /// Removes temporary files of a killed process. Does nothing if another process has continued
   /// this run.
   void tidy() const;
-  /// Prevents that the destructor removes the folder. Call it when the run has begun, or if a
+  /// Prevents the destructor from removing the folder. Call it when a step is complete, or if a
   /// message names a file in the folder.
   void keep() { kept_ = true; }
   /// Whether the folder stays when the run ends.
@@ -57,7 +57,7 @@ class RunDirectory {
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path checkpoints() const { return path_ / "checkpoints"; }
 
-  /// Writes config.json, the resolved job, and network.json. Together they are a job that can be
+  /// Writes config.json (the resolved job) and network.json. Together they are a job that can be
   /// run again.
   void write_config(const Job& job) const;
   /// Writes a file of the folder. Throws RunError, and LockLost if another process has continued
@@ -75,8 +75,9 @@ class RunDirectory {
   std::string id_;
 };
 
-/// The run directory for an argument of --resume or --weights: the argument itself, or the
-/// directory that contains this checkpoint. "" for a file outside a run directory.
+/// The run directory for an argument of --resume or --weights: the argument itself if it is a
+/// folder, or the run directory that contains this checkpoint file. "" for a file outside a run
+/// directory.
 std::filesystem::path run_directory_of(const std::filesystem::path& run_or_file);
 
 /// The job file (config.json) of the run that --resume names by its directory or one of its

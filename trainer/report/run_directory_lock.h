@@ -21,8 +21,9 @@ class LockLost final : public RunError {
 /// number.
 class RunDirectoryLock {
  public:
-  /// Acquires the lock. Throws ConfigError, which names the holder, if another process has the lock
-  /// or the file system has no locks. Throws RunError if the file cannot be written.
+  /// Acquires the lock. Throws ConfigError with the name of the holder if another process has the
+  /// lock. Throws ConfigError if the file system has no locks. Throws RunError if the file cannot
+  /// be written.
   explicit RunDirectoryLock(const std::filesystem::path& run);
 
   /// Whether this process is still the writer; false if the file cannot be read.
@@ -32,8 +33,8 @@ class RunDirectoryLock {
   /// server does not answer.
   void check() const;
 
-  /// The content of `run.lock`; "" if the file does not exist. A worker that may later write for a
-  /// failed coordinator compares it. Throws RunError.
+  /// The content of `run.lock`; "" if the file does not exist. A worker may write for a failed
+  /// coordinator only while this content is unchanged. Throws RunError.
   static std::string text_in(const std::filesystem::path& run);
 
  private:

@@ -16,7 +16,7 @@ namespace poseidon::trainer {
 /// JSON:
 /// - {"type": "begin", "time", "host", "pid", "first_step"} begins a session.
 /// - {"type": "events", "losses", "joins", "replayed_steps", "lost_s"} has the node failures and
-///   joins since the previous line, and the totals of the session so far.
+///   joins since the previous line of this type, and the totals of the session so far.
 /// - {"type": "end", "time", "steps", "how"} ends a session.
 ///
 /// Used by one thread.
@@ -35,11 +35,11 @@ class RunHistory {
   /// session.
   RunHistory(Options options, Log& log);
 
-  /// Appends the line that begins this session, unless it is written. If the previous session has
-  /// no end, first ends it as "interrupted".
+  /// Appends the line that begins this session, unless the line is already written. If the previous
+  /// session has no end, first ends it as "interrupted".
   void begin();
-  /// Appends the node failures and joins that are new in `events`, which has all of this session so
-  /// far, from ViewRecords::write_to().
+  /// Appends the new node failures and joins. `events` has all node failures and joins of this
+  /// session so far, from ViewRecords::events().
   void note_events(const Json& events);
   /// Appends the line that ends this session after `steps` steps of the run. `how`: "finished",
   /// "stopped", or "failed: ...".

@@ -48,7 +48,7 @@ class RunReport {
   /// Discards the reports of steps after `step`, because the run will repeat these steps.
   void forget_after(int64_t step);
   /// Records `events`: all node failures and joins in this session so far, from
-  /// ViewRecords::write_to().
+  /// ViewRecords::events().
   void note_events(const Json& events) { history_.note_events(events); }
   /// Completes the metrics and the history when the run has ended after `steps` steps, possibly
   /// before its planned last step. `failure`: why the run failed; "": it did not.

@@ -24,7 +24,7 @@ class ScalarKeys {
   size_t count() const { return count_; }
   /// Each key with its value in `mean`. Keys without a value are omitted.
   std::vector<Scalar> named_values(const SampleSums& mean) const;
-  /// The value of one key; nullopt if `mean` has none.
+  /// The value of one key; nullopt if the key does not exist or `mean` has no value for it.
   std::optional<double> find(const std::string& key, const SampleSums& mean) const;
 
  private:

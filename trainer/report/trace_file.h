@@ -9,8 +9,8 @@
 #include "core/trace.h"
 #include "trainer/messages/notes.h"
 
-/// Merges the spans of many threads on many hosts into one file for the viewers Perfetto and
-/// chrome://tracing. See docs/trace.md.
+/// Merges the spans of all threads of a run, on one or several hosts, into one file for the viewers
+/// Perfetto and chrome://tracing. See docs/trace.md.
 namespace poseidon::trainer {
 
 inline constexpr const char* kTraceFile = "trace.json";
@@ -37,7 +37,7 @@ class ClockOffset {
   void add(int64_t asked_ns, int64_t there_ns, int64_t answered_ns);
   /// The offset: positive if the other clock is ahead. 0 before the first answer.
   int64_t nanoseconds() const;
-  /// Upper bound on the error: half of the fastest recent round trip.
+  /// Upper bound on the error: half of the fastest recent round trip. 0 before the first answer.
   int64_t uncertainty_ns() const;
 
  private:
