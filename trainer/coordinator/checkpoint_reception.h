@@ -26,8 +26,8 @@ class CheckpointReception {
   void forget(uint16_t worker) { intake_.forget(worker); }
 
   comm::Destination destination(uint16_t worker, const comm::FrameHeader& header);
-  /// The body of the frame with this header has arrived. Returns this slice, so that the caller can
-  /// forward it to joiners; empty if the slice was dropped.
+  /// The body of the frame with this header has arrived. Returns the slice in it, so that the
+  /// caller can forward it to joiners; empty if the slice was dropped.
   comm::Payload received(uint16_t worker, const comm::FrameHeader& header);
   /// The worker has reported that it has sent the whole checkpoint of `step`. Returns this
   /// checkpoint. Throws ConfigError if tensors are missing, or if `sent` states sums of more steps

@@ -21,9 +21,9 @@ struct ChildCommand {
   Descriptor inherited = {};           ///< stays open in the child with its number; default: none
 };
 
-/// The child processes of this process, one for each member of a job. The children initially ignore
-/// stop signals such as SIGINT, because these can be sent to the whole process group. Each child
-/// writes to a log file in a folder. The destructor calls wait() with a grace period of 2 s.
+/// The child processes of this process, one for each member of a job. The children ignore stop
+/// signals such as SIGINT, because these can be sent to the whole process group. Each child writes
+/// to a log file in a folder. The destructor calls wait() with a grace period of 2 s.
 class ChildProcesses {
  public:
   /// `logs`: folder of the log files.

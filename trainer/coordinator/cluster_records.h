@@ -70,7 +70,7 @@ class ClusterRecords {
   /// The checkpoint from which the run continues. Null if the run starts from the beginning, and
   /// after the initial values are made.
   const Checkpoint* resumed() const { return resumed_.get(); }
-  /// The plan of the last view. Valid once the plan is decided.
+  /// The plan of the current view. Valid once the plan is decided.
   const PublishedPlan& published() const { return decided_.published; }
   ViewRecords& views() { return views_; }
   Console& console() { return console_; }

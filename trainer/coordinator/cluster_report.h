@@ -15,7 +15,7 @@
 
 namespace poseidon::trainer {
 
-/// One value from each worker.
+/// Collects one value from each worker.
 template <class Part>
 class Gathered {
  public:

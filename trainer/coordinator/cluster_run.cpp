@@ -42,7 +42,8 @@ std::chrono::seconds join_timeout(const Job& job) {
       static_cast<int64_t>(std::ceil(std::max(kMinJoinSeconds, job.config.cluster.timeout_s))));
 }
 
-/// All members of a plan, servers first: servers need less time until other nodes can reach them.
+/// All members of a plan. Servers come first, because they accept connections sooner after their
+/// start.
 std::vector<comm::NodeId> members_of(const comm::Plan& plan) {
   std::vector<comm::NodeId> all;
   for (const auto& [role, count] : {std::pair{comm::Role::kServer, plan.servers()},

@@ -20,7 +20,8 @@ class ClusterTrace {
   /// run, because clocks drift. Only the fastest recent answer of each member counts. Does nothing
   /// without --trace.
   void ask_for_time();
-  /// A member has answered. `answered_ns`: arrival of the answer on this host's clock.
+  /// Adds the answer of a member to ask_for_time(). `answered_ns`: arrival of the answer on this
+  /// host's clock.
   void answered(comm::NodeId node, const ClockNote& answer, int64_t answered_ns) {
     trace_.answered(node, answer, answered_ns);
   }

@@ -10,8 +10,8 @@
 namespace poseidon::trainer {
 
 /// Starts the members of a job on other hosts. Each member has an ssh process on this host, which
-/// passes the secret to the member's standard input. The member ends when its standard input ends,
-/// because the coordinator has then ended. Log files are in the run directory on this host.
+/// passes the secret to the member's standard input. The member's standard input ends when the
+/// coordinator ends, and the member then ends too. Log files are in the run directory on this host.
 class SshLauncher final : public ChildLauncher {
  public:
   /// `listen`: "HOST:PORT" of this host; the other hosts must be able to reach it.

@@ -37,9 +37,9 @@ class ViewRecords {
 
   /// Adds these keys to summary.json:
   /// - "views": a list of {"first_step", "workers", "servers"}. Each view after the first also has
-  ///   "lost" (messages about the failed members), "joined" ("NAME (ADDRESS)" of each joiner) and
-  ///   "replayed_steps". If it has started, it has "lost_s": the seconds from the end of the last
-  ///   view that had started to the first step of this view.
+  ///   "lost" (messages about members that failed or left), "joined" ("NAME (ADDRESS)" of each
+  ///   joiner) and "replayed_steps". If it has started and no member failed before its start, it
+  ///   has "lost_s": the seconds from the end of the last such view to the start of this view.
   /// - "losses": a list of {"who", "address", "view", "step", "at_s", "why"}. "view" is the view
   ///   that the failure ended.
   /// - "joins": a list of {"who", "address", "view", "step", "at_s"}. "view" is the first view of

@@ -13,10 +13,10 @@
 namespace poseidon::trainer {
 
 /// --tune: times alternatives for the job's layers: the algorithm of each pass, the layout of the
-/// activations. Selects those that are faster than the fixed rule by more than the noise. Returns
-/// {"name", "rule_ms", "tuned_ms", "choices": {layer: choice}}, which is the format of a
-/// device.choices file. "rule_ms" and "tuned_ms" are the total times with the fixed rule and with
-/// "choices". Only this code selects implementations by timing.
+/// activations. Selects those that take over 3 % less time than the fixed rule. Smaller differences
+/// count as noise. Returns {"name", "rule_ms", "tuned_ms", "choices": {layer: choice}}, which is
+/// the format of a device.choices file. "rule_ms" and "tuned_ms" are the total times with the fixed
+/// rule and with "choices". Only this code selects implementations by timing.
 Json tune(const Job& job, Log& log);
 
 /// Times of a net with given choices.

@@ -42,8 +42,8 @@ class TimeTable {
   TimeTable(size_t workers, size_t layers);
   void add(size_t worker, const StepReport& report);
   /// A list with an entry for each worker: {"worker", "compute_s", "data_wait_s", "sum_wait_s",
-  /// "sum_waits": [{"layer", "s"}]}. "sum_waits" lists the layers with significant waits, longest
-  /// first.
+  /// "sum_waits": [{"layer", "s"}]}. "sum_waits" lists the layers with a total wait of at least 0.1
+  /// ms, longest first.
   Json workers(const comm::Plan& plan) const;
   /// Total seconds of waiting for the layer's sums, mean over the workers.
   double layer_wait_s(size_t layer) const;

@@ -24,8 +24,8 @@ class MeasuredPlan {
   /// not outlive this object. `replan`: ignore the checkpoint's plan. Throws ConfigError.
   MeasuredPlan(const Job& job, const Checkpoint* resumed, bool replan);
 
-  /// Whether the plan of a run needs measurements: schemes by time or shards by speed are set, and
-  /// no earlier plan determines them.
+  /// Whether the plan of a run needs measurements: the job has several workers, it sets schemes by
+  /// time or shards by speed, and no earlier plan determines these.
   static bool wanted(const Job& job, const Checkpoint* resumed, bool replan);
 
   /// A plan for the job's workers and servers, for use before make(). It selects schemes by bytes

@@ -40,7 +40,8 @@ std::optional<comm::Plan> earlier_plan(const Job& job, const comm::PlanRequest& 
 /// Makes the plan for a request. If there is an `earlier` plan, uses its schemes, and its
 /// assignment if comm::keeps_assignment() allows it. Throws ConfigError.
 comm::Plan sync_plan(const comm::PlanRequest& request, const std::optional<comm::Plan>& earlier);
-/// The plan of a run that starts from the beginning.
+/// The plan of a run that starts from the beginning. It follows the file "comm.plan" if the job
+/// names one. Throws ConfigError.
 comm::Plan sync_plan(const Job& job, const comm::PlanRequest& request);
 /// The plan of a run that needs no measurements. `resumed` and `replan`: as in earlier_plan().
 /// Throws ConfigError.

@@ -26,9 +26,9 @@ class CheckpointFiles {
   void write(const RunState& state, const RunTensors& tensors,
              const std::vector<int64_t>* agreed = nullptr);
 
-  /// Step of the last checkpoint; nullopt before the first.
+  /// Step of the last checkpoint; nullopt or 0 if there is none.
   std::optional<int64_t> last_step() const { return last_step_; }
-  /// Weights file of the last checkpoint; "" before the first.
+  /// Weights file of the last checkpoint; "" if there is none.
   const std::filesystem::path& last() const { return last_; }
   /// "; the last checkpoint is ...", or "; there is no checkpoint yet", to append to a message.
   std::string last_text() const;

@@ -15,14 +15,14 @@
 
 namespace poseidon::trainer {
 
-/// Writes lines to standard error. On a terminal, it also shows one live line below them, which it
-/// overwrites. During a run, the lines are also appended to a log file. Thread-safe.
+/// Writes lines to standard error. On a terminal, it also shows one live line below them, which
+/// show() overwrites. During a run, the lines are also appended to a log file. Thread-safe.
 class Console final : public Log {
  public:
   enum class Mode : uint8_t {
-    kSilent,
-    kLines,  ///< standard error is a file or a pipe
-    kLive,   ///< standard error is a terminal
+    kSilent,  ///< writes only to the log file
+    kLines,   ///< standard error is a file or a pipe
+    kLive,    ///< standard error is a terminal
   };
   explicit Console(Mode mode) : mode_(mode) {}
   ~Console() override;

@@ -29,8 +29,9 @@ class RunDirectory {
   /// appends a number. Throws RunError.
   explicit RunDirectory(const std::string& name);
   /// If keep() was not called, removes the folder and the parent folders that this object created.
-  /// If the folder existed before, removes only its content. Does not change the folder of a
-  /// resumed run, or a folder that another process has locked.
+  /// If this object did not create the folder, removes only its content, and only if make() was
+  /// called. Does not change the folder of a resumed run, or a folder that another process has
+  /// locked.
   ~RunDirectory();
   RunDirectory(const RunDirectory&) = delete;
   RunDirectory& operator=(const RunDirectory&) = delete;
@@ -81,7 +82,7 @@ class RunDirectory {
 std::filesystem::path run_directory_of(const std::filesystem::path& run_or_file);
 
 /// The job file (config.json) of the run that --resume names by its directory or one of its
-/// checkpoints. Throws ConfigError, which names the missing file.
+/// checkpoints. Throws ConfigError if the run or its config.json is missing.
 std::filesystem::path job_file_of(const std::filesystem::path& run_or_file);
 
 /// Opens the run directory `output`. Without `output`, opens the directory of the resumed run.
