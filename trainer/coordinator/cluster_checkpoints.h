@@ -38,8 +38,9 @@ class ClusterCheckpoints {
   void revert_to(int64_t step) { queue_.revert_to(step); }
   void trust_survivors() { queue_.trust_survivors(); }
   /// The job goes back to the last intact checkpoint. Reads, verifies and returns this checkpoint;
-  /// null if the job restarts from its initial values. No checkpoint is written until release().
-  /// `max_in_flight`: limit on the number of steps whose sums the checkpoint may contain.
+  /// null if the job restarts from its initial values. No checkpoint is written until release() has
+  /// been called as often as hold(). `max_in_flight`: limit on the number of steps whose sums the
+  /// checkpoint may contain.
   const Checkpoint* hold(const Job& job, int64_t max_in_flight, Log& log);
   /// Allows writing again, because the job has gone back to the checkpoint from hold(). Returns
   /// this checkpoint; null: the initial values.

@@ -5,8 +5,8 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// Limit on steps that some, but not all, workers have reported. If a link stalls, the coordinator
-/// considers its node failed long before this limit.
+/// Limit on steps that some, but not all, workers have reported. If a worker stalls, the
+/// coordinator considers it failed long before this limit.
 constexpr size_t kMostGathered = 1 << 20;
 
 }  // namespace

@@ -25,8 +25,8 @@ struct IndexedTensor {
 };
 
 /// The initial values that workers receive from the coordinator. They come from a checkpoint or
-/// from a weights file, which may lack some tensors. Workers initialize the other tensors from the
-/// seed. Used by the main thread.
+/// from a weights file. Workers initialize the tensors that are not in the file from the seed. Used
+/// by the main thread.
 class FirstValues {
  public:
   /// Copies the values from the checkpoint `resumed`, or from the file `weights` if `resumed` is

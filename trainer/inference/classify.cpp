@@ -65,7 +65,8 @@ class Classifier {
       }
     }
     if (read.empty()) return;
-    const std::vector<int32_t> labels(batch(), 0);  // read by loss layers; the scores ignore them
+    // Loss layers read the labels, but the scores do not depend on them.
+    const std::vector<int32_t> labels(batch(), 0);
     trained_.net().set_input(pixels_);
     const layers::StepParameters numbers{.seed = seed_};
     trained_.net().forward({.phase = layers::Phase::kTest, .numbers = &numbers, .labels = labels});

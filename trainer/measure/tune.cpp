@@ -68,9 +68,9 @@ class TuningSearch {
       best = std::move(*found);
   }
 
-  /// Selects the fastest algorithm for each layer and pass. Net k that is timed has alternative k
-  /// of all layers. An alternative differs from the rule in one pass, so the algorithm of each pass
-  /// is selected separately.
+  /// Selects the fastest algorithm for each layer and pass. Keeps the rule's algorithm if the gain
+  /// is only noise. Net k that is timed has alternative k of all layers. An alternative differs
+  /// from the rule in one pass, so the algorithm of each pass is selected separately.
   net::Choices best_algorithms() {
     size_t most = 0;
     for (const auto& [layer, others] : algorithms_) most = std::max(most, others.size());

@@ -47,7 +47,7 @@ comm::Overlap overlap_of(const JobConfig& config) {
   if (config.comm.overlap == comm::Overlap::kNone) return comm::Overlap::kNone;
   // Clipping needs the common norm of all gradients, so all sums must arrive before the first
   // update. With staleness, these are sums of an earlier step, and they arrive while later steps
-  // are computed.
+  // are computed. So clipping then needs no barrier.
   const bool clips = config.optimizer.clip_norm > 0 && config.comm.staleness == 0;
   const bool barrier = config.comm.overlap == comm::Overlap::kBarrier || clips;
   return barrier ? comm::Overlap::kBarrier : comm::Overlap::kPriority;

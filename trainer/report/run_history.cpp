@@ -29,7 +29,7 @@ Json list_under(const Json& object, const char* key) {
   return object.contains(key) && object[key].is_array() ? object[key] : Json::array();
 }
 
-/// Applies a line of sessions.jsonl to the list of sessions, which has the format of summary.json.
+/// Applies a line of sessions.jsonl to `sessions`, the list "sessions" of summary.json.
 void take_line(Json& sessions, const Json& line) {
   const std::string type = type_of_line(line);
   if (type == "begin")

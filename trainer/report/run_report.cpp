@@ -50,7 +50,8 @@ void RunReport::trained(const StepReport& report, bool last) {
 }
 
 /// Throws ReplayDiffers if a repeated step differs from its first result. Only the result of the
-/// last step is stored. This is enough: after a node failure, the members repeat at most this step.
+/// last step is stored. This is enough: after a node failure, the members repeat at most this step,
+/// or forget_after() discards it.
 void RunReport::check_again(const StepReport& report) const {
   if (report.step == last_report_.step)
     check_same(text("step ", report.step), report.mean, last_report_.mean, 0);

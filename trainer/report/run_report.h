@@ -19,7 +19,7 @@ struct RunEnd {
   int64_t first_step = 0;    ///< number of steps done before this session
   int64_t steps = 0;         ///< number of steps done, up to the last checkpoint
   int64_t steps_of_job = 0;  ///< number of steps of the whole job
-  double wall_seconds = 0;   ///< duration of the run
+  double wall_seconds = 0;   ///< duration of this session
   std::string device = {};   ///< devices of the workers, from names_of()
   int64_t servers = 0;
   int64_t threads = 1;                        ///< compute threads of a worker
