@@ -27,7 +27,7 @@ class ClusterTrace {
   }
   /// Adds spans of a member. Throws ConfigError for an invalid or unexpected trace.
   void add(comm::NodeId node, const TraceNote& note);
-  /// Writes trace.json into `folder`. Does nothing without --trace.
+  /// Writes trace.json into `folder`. Does nothing without --trace. Throws RunError.
   void write(const std::filesystem::path& folder, Log& log) const;
 
  private:

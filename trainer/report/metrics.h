@@ -41,9 +41,9 @@ class Metrics {
     std::function<void()> before_writing = [] {};
   };
 
-  /// A resumed run keeps the lines of metrics.jsonl up to step `options.steps_done`. If a new line
-  /// cannot be written, this object warns once and the run continues. It throws LockLost if another
-  /// process has continued the run.
+  /// A resumed run keeps the lines of metrics.jsonl up to step `options.steps_done`. Throws
+  /// RunError if a file cannot be created. If a new line cannot be written, this object warns once
+  /// and the run continues. It throws LockLost if another process has continued the run.
   Metrics(const std::filesystem::path& folder, const Options& options, Console& console);
 
   const EarlierLines& earlier() const { return earlier_; }

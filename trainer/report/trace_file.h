@@ -78,7 +78,7 @@ class TraceCollection {
   std::map<comm::NodeId, ClockOffset> clocks_;
 };
 
-/// Writes trace.json into `folder`, a run directory, and logs its path.
+/// Writes trace.json into `folder`, a run directory, and logs its path. Throws RunError.
 void write_trace(const TraceCollection& trace, const std::filesystem::path& folder, Log& log);
 
 }  // namespace poseidon::trainer
