@@ -14,7 +14,7 @@
 
 namespace poseidon::trainer {
 
-/// A worker's part of a job, once the plan is known. A single worker has the whole job.
+/// The inputs of one worker's computation in a job, once the plan is known.
 struct WorkerPart {
   const Job& job;
   const PublishedPlan& published;
@@ -26,7 +26,7 @@ struct WorkerPart {
   std::function<void(int64_t done)> between_passes = nullptr;
 };
 
-/// The objects that depend on the plan. Another view of the job with another plan recreates them.
+/// The objects that depend on the plan. The worker creates them again for the plan of each view.
 struct PlannedSteps {
   std::unique_ptr<GradientExchange> exchange;
   std::unique_ptr<data::Loader> loader;
@@ -46,8 +46,8 @@ struct Computation {
   Computation(layers::Backend backend, const net::Net::Options& options, const WorkerPart& part,
               Log& log);
 
-  /// Creates `steps`, which must be empty. `shards`: the logical shards of the worker that this
-  /// device computes. Throws ConfigError, RunError.
+  /// Creates `steps`, which must be empty. `shards`: the worker's logical shards that this device
+  /// computes. Throws ConfigError, RunError.
   void plan(const WorkerPart& part, comm::Part shards, const MakeExchange& make_exchange, Log& log);
   /// Reverts to the complete step `step` (nullopt: the last complete step), and destroys `steps`.
   void end_plan(std::optional<int64_t> step);

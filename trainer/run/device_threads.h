@@ -45,7 +45,7 @@ class DeviceThreads {
   Mutex mutex_;
   Condition changed_;
   uint64_t round_ GUARDED_BY(mutex_) = 0;
-  size_t busy_ GUARDED_BY(mutex_) = 0;  ///< other threads that are still running the task
+  size_t busy_ GUARDED_BY(mutex_) = 0;  ///< number of `others_` that are still running the task
   bool ends_ GUARDED_BY(mutex_) = false;
   std::exception_ptr failure_ GUARDED_BY(mutex_);
   std::vector<std::thread> others_;

@@ -29,7 +29,7 @@ struct RunState {
   Json choices = Json::object();  ///< layout and algorithm by layer
   Json plan = Json::object();     ///< as in plan.json: how gradients were summed
   std::string dataset;            ///< fingerprint of the training set
-  int64_t in_flight = 0;          ///< number of the last steps whose sums in flight are stored too
+  int64_t in_flight = 0;  ///< number of last steps whose sums in flight the checkpoint stores
 
   void describe(Fields& fields);
 };
@@ -41,7 +41,7 @@ struct RunTensors {
   std::vector<NamedTensor> weights;
   size_t parameters = 0;               ///< number of parameters among `weights`
   std::vector<NamedTensor> optimizer;  ///< optimizer state
-  /// By step, oldest first: memory for its sums in flight. Only the first RunState::in_flight steps
+  /// By step, oldest first: memory for the sums in flight. Only the first RunState::in_flight steps
   /// are valid.
   std::vector<std::vector<NamedTensor>> sums = {};
 };
@@ -66,8 +66,9 @@ struct WritingRules {
 /// Writes both files of step `state.step` into `folder`, which must exist. Writes temporary files,
 /// and renames them only after the data read back match the tensors' digests. The state file is
 /// renamed last, so a checkpoint with a state file is complete. Returns the path of the weights.
-/// Throws RunError, and then leaves no new file that could be read as a checkpoint. Does not change
-/// checkpoints of other steps.
+/// Throws RunError, and then leaves no new file that could be read as a checkpoint. Replaces an
+/// earlier checkpoint of the same step, which an error may remove. Does not change checkpoints of
+/// other steps.
 std::filesystem::path write_checkpoint(const std::filesystem::path& folder, const RunState& state,
                                        const RunTensors& tensors, const WritingRules& rules = {});
 
@@ -77,7 +78,8 @@ std::filesystem::path write_checkpoint(const std::filesystem::path& folder, cons
 /// to an earlier step. They are a reserve until the run writes them again.
 void prune_checkpoints(const std::filesystem::path& run, int64_t keep, int64_t newest);
 
-/// The run directory for an argument of --resume: the directory, or a checkpoint in it.
+/// Returns the run directory of an argument of --resume. The argument is this directory, or a
+/// checkpoint file in its folder "checkpoints".
 std::filesystem::path run_of_checkpoint(const std::filesystem::path& run_or_file);
 /// Whether metrics.jsonl of a run has the test result of the state after `step` steps.
 bool has_test(const std::filesystem::path& run, int64_t step);
@@ -117,10 +119,10 @@ class Checkpoint {
   std::vector<Entry> entries_;
 };
 
-/// Opens the argument of --resume: a run directory (its newest checkpoint), or the file of one
-/// checkpoint. If the checkpoint is damaged or has no state file, logs a warning and opens the one
-/// before it. A file that is not named step-<N> has no checkpoint before it. Throws ConfigError if
-/// there is no checkpoint, RunError if all are damaged.
+/// Opens the argument of --resume: a run directory or folder of checkpoints (the newest one), or
+/// the file of one checkpoint. If the checkpoint is damaged or has no state file, logs a warning
+/// and opens the latest intact one before it. For a file that is not named step-<N>, opens no other
+/// checkpoint. Throws ConfigError if there is no checkpoint, RunError if all are damaged.
 std::unique_ptr<Checkpoint> open_checkpoint(const std::filesystem::path& run_or_file, Log& log);
 
 /// Whether a run directory has any checkpoint, intact or not.
@@ -128,8 +130,8 @@ bool has_checkpoint(const std::filesystem::path& run);
 
 /// SHA-256 of all parameters in network order, canonical, fp32 little-endian.
 std::string weights_sha256(const RunTensors& tensors);
-/// SHA-256 of the whole content of a checkpoint: parameters, running statistics, EMA, optimizer
-/// state, and the sums of `in_flight` steps.
+/// SHA-256 of all tensors of a checkpoint: parameters, running statistics, EMA, optimizer state,
+/// and the sums of `in_flight` steps.
 std::string state_sha256(const RunTensors& tensors, int64_t in_flight);
 
 }  // namespace poseidon::trainer

@@ -18,7 +18,7 @@ struct InMemoryCheckpoint {
   RunState state;
   std::shared_ptr<TensorStore> tensors;
   int64_t rank = 0;  ///< rank of the worker in the last view
-  /// The encoded reports of the last steps, which the coordinator may lack.
+  /// The encoded reports of the last steps. The coordinator may lack these reports.
   std::vector<std::string> reports = {};
 };
 
@@ -32,7 +32,7 @@ class InMemoryCheckpointStore {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Replaces the stored checkpoint. The new one expires at `until`.
+  /// Stores `step` until it expires at `until`. Drops the checkpoint that was stored before.
   void keep(InMemoryCheckpoint step, Clock::time_point until);
   /// The stored checkpoint of this run; null if there is none.
   InMemoryCheckpoint* of(const std::string& run) {
@@ -40,10 +40,10 @@ class InMemoryCheckpointStore {
   }
   /// Drops the stored checkpoint if it belongs to this run.
   void drop(const std::string& run);
-  /// Drops the checkpoint if it has expired. Returns a message about it, or "" if nothing was
-  /// dropped.
+  /// Drops the checkpoint if it has expired. Returns a message about the dropped checkpoint; "" if
+  /// none was dropped.
   std::string give_up(Clock::time_point now);
-  /// Remaining time of the stored checkpoint, rounded up; 0 if none is stored.
+  /// Time until the stored checkpoint expires, rounded up; 0 if none is stored or it has expired.
   std::chrono::seconds left(Clock::time_point now) const;
 
  private:

@@ -17,21 +17,21 @@ namespace poseidon::trainer {
 std::unique_ptr<Checkpoint> resumed_checkpoint(const Job& job, const std::filesystem::path& named,
                                                Log& log);
 
-/// Opens the checkpoint with the weights file `newest`, to which a run reverts; `newest` must not
-/// be empty. If that checkpoint is damaged, opens the latest intact one before it in the same
-/// folder. Returns null with a warning if no checkpoint is intact. Also returns null if the opened
-/// one belongs to another network, or holds the sums of more than `max_in_flight` steps.
+/// Opens the checkpoint to which a run reverts. `newest` is its weights file, and must not be
+/// empty. If that checkpoint is damaged, opens the latest intact one before it in the same folder.
+/// Logs a warning and returns null if no checkpoint is intact, or if the opened one belongs to
+/// another network or holds the sums of more than `max_in_flight` steps.
 std::unique_ptr<Checkpoint> intact_checkpoint(const Job& job, const std::filesystem::path& newest,
                                               int64_t max_in_flight, Log& log);
 
-/// Throws ConfigError if the checkpoint was made with another global batch: samples used is not
-/// steps done times this job's batch. `named` is the user's argument.
+/// Throws ConfigError if the checkpoint was made with another global batch, that is, if the number
+/// of used samples is not steps done times this job's batch. `named` is the user's argument.
 void refuse_other_batch(const RunState& state, const Job& job, const std::filesystem::path& named);
 
 /// The progress of a resumed job, for RunFacts::resumed.
 ResumedAt resumed_at(const RunState& state);
 
-/// Warns of changes to the job since the checkpoint that change results.
+/// Warns if settings that affect results have changed since the checkpoint, and names them.
 void warn_of_changes(const RunState& state, const Job& job, Log& log);
 
 /// Warns if the fingerprint of the training set has changed.

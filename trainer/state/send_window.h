@@ -25,13 +25,13 @@ class SendWindow {
 
   /// Begins a checkpoint. Blocks until the previous one is written. Throws JobFailed after end().
   void begin(int64_t step);
-  /// The coordinator has written the checkpoint of `step`. Called by any thread.
+  /// Reports that the coordinator has written the checkpoint of `step`. Called by any thread.
   void written(int64_t step);
   /// Blocks until the current checkpoint is written. Throws JobFailed after end().
   void wait_until_written();
 
-  /// The job has failed: until reopen(), all waiting and later calls of the compute thread throw
-  /// JobFailed.
+  /// Marks the job as failed. Until reopen(), waiting and later calls of the compute thread throw
+  /// JobFailed. Called by any thread.
   void end();
   /// Undoes end(), so that the worker can send checkpoints again: in the next view, or once after
   /// the job has failed. Later calls do not wait for the earlier checkpoint.

@@ -10,8 +10,8 @@ constexpr auto kLongWait = std::chrono::seconds(1);
 
 }  // namespace
 
-// Notifies while it holds the lock: the waiting thread may destroy this object as soon as that
-// thread has received the layer.
+// push() and set_failed() notify while they hold the lock. The waiting thread may destroy this
+// object as soon as it has received the layer or the failure.
 
 void Arrivals::push(uint32_t layer) {
   MutexLock lock(mutex_);

@@ -22,7 +22,7 @@ class Arrivals {
   /// step must end and report the step, because another worker may complete the step with these
   /// sums.
   std::optional<uint32_t> take();
-  /// Blocks until the queue holds a layer.
+  /// Blocks until the queue holds a layer, or throws JobFailed when the job is marked as failed.
   void wait();
   void check_alive();
   /// Marks the job as failed and wakes all waiting threads. Any thread may call it.
@@ -31,8 +31,8 @@ class Arrivals {
   void clear_failure();
 
   /// wait() calls `begins` after it has blocked for one second, and `ends` when such a long wait
-  /// ends with a layer. Set both before the first wait. They are called with the lock held, so they
-  /// must not use this object.
+  /// ends with a layer. Set both before the first wait. wait() calls them while it holds the lock,
+  /// so they must not use this object.
   void on_long_wait(std::function<void()> begins, std::function<void()> ends) {
     long_wait_begins_ = std::move(begins);
     long_wait_ends_ = std::move(ends);

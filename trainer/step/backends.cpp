@@ -19,9 +19,9 @@ std::string owner_of(const LayerTimes::Layer& entry, const net::Network& network
 }
 
 /// Time to rebuild a weight gradient from the factors of the global batch. A rebuild accesses at
-/// least as much memory as the local weight gradient. So its time is at least that of the local
-/// weight gradient, which is estimated as half of the backward pass. comm/plan/prediction.cpp
-/// predicts with the same rule.
+/// least as much memory as the computation of the local weight gradient, so it takes at least as
+/// long. That time is estimated as half of the backward pass. comm/plan/prediction.cpp predicts
+/// with the same rule.
 double rebuild_ms(const layers::FactorShape& shape, double backward_ms, const Job& job) {
   const double flop = 2 * static_cast<double>(shape.rows) * static_cast<double>(shape.columns) *
                       static_cast<double>(job.config.global_batch());

@@ -25,8 +25,8 @@ class ClusterExchange final : public comm::ExchangeMemory {
   ClusterExchange(const comm::Plan& plan, uint32_t rank, size_t devices, uint64_t first_step,
                   Post post);
 
-  /// Bytes of memory of the exchange and its devices: sums, factors, and staging memory for the
-  /// wire. The net need not have allocated its memory.
+  /// Bytes of memory of the exchange on all `devices`: contributions, sums, factors, and staging
+  /// memory for the wire. The net need not have allocated its memory.
   static size_t bytes(net::Net& net, const comm::Plan& plan, uint32_t rank, size_t devices);
 
   /// Creates the exchange of one device. The ClusterExchange must outlive the result. Create the
@@ -42,7 +42,7 @@ class ClusterExchange final : public comm::ExchangeMemory {
     return devices_[0]->by_layer_of_plan(of_net);
   }
 
-  // Called by the I/O thread.
+  // Called by the I/O thread, if the worker has one.
   /// Starts the exchange with the peers for this view. Call open() after the exchanges of all
   /// devices exist and before the first contribution. `outlet` must stay valid until close().
   void open(uint32_t view, comm::Outlet& outlet);
@@ -62,7 +62,8 @@ class ClusterExchange final : public comm::ExchangeMemory {
   std::span<float> factors(uint32_t layer, uint32_t which, uint64_t step) override {
     return devices_[0]->layer(layer).factors(which, step);
   }
-  /// Makes present and future waits of all devices fail.
+  /// Marks the job as failed for all devices: until clear_failure(), their waits and contributions
+  /// throw JobFailed.
   void set_failed(const std::string& why);
   /// Undoes set_failed(), so that the sums that arrived before the failure can still be used.
   void clear_failure();

@@ -43,8 +43,8 @@ void CompletionQueue::add(const Event& when, std::function<void()> task) {
   when.then([ticket = std::make_shared<Ticket>(*this, added)] { ticket->come_due(); });
 }
 
-/// Marks `task` as due, and runs the due tasks at the front of the queue. If another thread already
-/// runs due tasks, that thread runs `task` too.
+/// Marks `task` as due, and runs the due tasks at the front of the queue. If another thread is
+/// running due tasks, leaves the queue to that thread.
 void CompletionQueue::come_due(Task& task) {
   mutex_.lock();
   task.is_due = true;

@@ -20,9 +20,9 @@ class CompletionQueue {
   /// Waits until all tasks have run or are dropped.
   ~CompletionQueue();
 
-  /// Runs `task` once `when` is reached and all earlier tasks have run or are dropped, in the
-  /// calling thread or in a thread of the device. `task` must not throw. If the device fails and
-  /// drops the event's callback, the task is dropped.
+  /// Runs `task` once `when` is reached and all earlier tasks have run or are dropped. `task` runs
+  /// in a thread that calls add() or in a thread of the device. It must not throw. If the device
+  /// fails and drops the event's callback, the task is dropped.
   void add(const Event& when, std::function<void()> task);
 
  private:

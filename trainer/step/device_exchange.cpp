@@ -43,8 +43,8 @@ void DeviceExchange::contribute_statistics(int64_t shard) {
   arrivals_.check_alive();
   std::vector<uint32_t> all(layers_.size());
   std::iota(all.begin(), all.end(), 0U);
-  // Needs no event: after the forward pass, Net::forward() issues the copy of the scalars on the
-  // send stream. So this stream is already ordered after the computation of the statistics.
+  // The copies need no event: after the forward pass, Net::forward() issues the copy of the scalars
+  // on the send stream. So this stream is already ordered after the computation of the statistics.
   contribute(all, shard, WorkerLayer::What::kStatistics, {});
   if (announced_ == 0 && own_.is_last(shard)) end_step();
 }
@@ -71,8 +71,8 @@ void DeviceExchange::contribute(std::span<const uint32_t> layers, int64_t shard,
   if (!all.empty()) enqueue_delivery({sent, std::move(all)});
 }
 
-/// Called when this device has made all contributions to the step. Without overlap, their delivery
-/// begins now.
+/// Advances to the next step after this device has made all contributions to the current one.
+/// Without overlap, begins their delivery.
 void DeviceExchange::end_step() {
   contributed_ = 0;
   ++step_;
@@ -96,7 +96,7 @@ void DeviceExchange::wait() {
   try {
     arrivals_.wait();
   } catch (const JobFailed&) {
-    net_.device().record();
+    net_.device().record();  // throws the error of the device if it has failed
     throw;
   }
 }

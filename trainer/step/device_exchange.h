@@ -33,7 +33,7 @@ class DeviceExchange final : public GradientExchange {
 
   /// The exchange of the device with `shards`, from step `first_step` on. `first` is the exchange
   /// of the worker's first device; null if this is the first device. `net`, `updater`, `plan` and
-  /// `first` must outlive it. Throws ConfigError if the plan is not for this net.
+  /// `first` must outlive this object. Throws ConfigError if the plan is not for this net.
   DeviceExchange(net::Net& net, layers::Updater& updater, const comm::Plan& plan,
                  const OwnShards& shards, uint64_t first_step, const DeviceExchange* first,
                  Deliver deliver, ActivityCallbacks activity);
@@ -60,9 +60,9 @@ class DeviceExchange final : public GradientExchange {
   // Called by any thread.
   /// Layer `index` of the plan. It provides the memory of sums and factors.
   WorkerLayer& layer(uint32_t index) const { return *layers_[index]; }
-  /// The sums of layer `layer` of the plan have arrived.
+  /// Queues layer `layer` of the plan for arrived(): all its sums of a step have arrived.
   void has_arrived(uint32_t layer) { arrivals_.push(layer); }
-  /// Makes present and future waits fail.
+  /// Marks the job as failed and wakes wait(). clear_failure() undoes it.
   void set_failed(const std::string& why) { arrivals_.set_failed(why); }
   void clear_failure() { arrivals_.clear_failure(); }
 
@@ -88,8 +88,9 @@ class DeviceExchange final : public GradientExchange {
   std::vector<std::unique_ptr<WorkerLayer>> layers_;  ///< in order of the plan
   std::vector<int> nodes_;  ///< by layer of the plan: index of the layer in the net
   std::map<int, uint32_t> layer_of_node_;
-  uint64_t step_;            ///< step in progress
-  int64_t contributed_ = 0;  ///< layers whose gradients of the last own shard are contributed
+  uint64_t step_;  ///< step in progress
+  int64_t contributed_ =
+      0;  ///< number of layers that have contributed gradients of the last own shard
   std::vector<Event> sent_;  ///< by layer of the plan: event after the last copy of contributions
   std::vector<PendingDelivery> held_back_;  ///< without overlap: delivered at the end of the step
   Arrivals arrivals_;                       ///< queue of layer indices of the plan

@@ -37,16 +37,16 @@ struct DeviceContribution {
 /// delivers the second half adds both halves.
 class DeviceReducer {
  public:
-  /// `sums` provides the memory for a sum over all logical shards, which only a single worker
-  /// computes. `sums` must outlive this object.
+  /// `sums` provides the memory for sums over all logical shards. Only a single worker computes
+  /// such sums. `sums` must outlive this object.
   DeviceReducer(const comm::Plan& plan, uint32_t rank, size_t devices, comm::ExchangeMemory& sums);
 
-  /// Adds `part`. Returns the worker's shard range that `part` completes; nullopt while another
-  /// half is missing. Returns factors unchanged.
+  /// Adds `part` to the halves that are already here. Returns the sum over one of the worker's
+  /// shard ranges if `part` completes this range; otherwise nullopt. Returns factors unchanged.
   std::optional<DeviceContribution> add(DeviceContribution part);
 
  private:
-  /// Layer, tensor, step, and index of the parent of the half in the tree.
+  /// Layer, tensor, step, and the tree index of the half's parent.
   using HalfOf = std::tuple<uint32_t, uint32_t, uint64_t, int32_t>;
 
   bool is_of_worker(comm::Part part) const;

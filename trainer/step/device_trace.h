@@ -10,9 +10,9 @@
 namespace poseidon::trainer {
 
 /// Records the work of a device by the device's own clock, on the track "device". It is for devices
-/// that work asynchronously. A span ends at a gate, or when the gradients of a layer are final. So
-/// a span covers a layer with parameters and the neighboring layers without parameters. Used by the
-/// compute thread.
+/// that work asynchronously. Within a pass, a span ends at a gate, or when the gradients of a layer
+/// are final. So a span covers a layer with parameters and the neighboring layers without
+/// parameters. Used by the compute thread.
 class DeviceTrace {
  public:
   /// Records nothing if `recorder` is null or the device works synchronously. Both arguments must
@@ -50,9 +50,10 @@ class DeviceTrace {
   TraceRecorder* const recorder_;
   std::vector<LayerLabels> labels_;  ///< by layer
   Label batch_ = 0, before_gates_ = 0, after_gradients_ = 0;
-  Label forward_ = 0;                       ///< label of the forward pass after the last gate
-  std::shared_ptr<const Timestamp> begin_;  ///< begin of the first of `cuts_`
-  std::deque<Cut> cuts_;                    ///< spans that are not recorded yet
+  Label forward_ = 0;  ///< label of the forward pass after the last gate
+  std::shared_ptr<const Timestamp>
+      begin_;             ///< begin of the first of `cuts_`; null: nothing is recorded
+  std::deque<Cut> cuts_;  ///< spans that are not recorded yet
 };
 
 }  // namespace poseidon::trainer

@@ -16,9 +16,9 @@ namespace poseidon::trainer {
 
 /// Exponential moving averages (EMA) of a net's learned parameters and running statistics. Each
 /// update of a value also updates its average: average += rate * (value - average). The rate is
-/// max(1 - decay, 10 / (10 + updates made)). So an early average covers about the last tenth of the
-/// steps so far, and the first average equals the first updated value. An average has the memory
-/// order and the number of versions of its tensor. Used by the compute thread.
+/// max(1 - decay, 10 / (10 + n)) after n earlier updates. So an early average covers about the last
+/// tenth of the steps so far, and the first average equals the first updated value. An average has
+/// the memory order and the number of versions of its tensor. Used by the compute thread.
 class Ema {
  public:
   /// Bytes of memory of the averages. The net need not have allocated its memory.

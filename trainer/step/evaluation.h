@@ -21,12 +21,13 @@ struct TestResult {
   double seconds = 0;
 };
 
-/// Sums of a test, one for each part (logical shard). mean() adds the sums in order, so its bits do
-/// not depend on the number of workers.
+/// Sums of a test, one for each logical shard. mean() adds the sums in order. So its bits do not
+/// depend on the number of workers, if `parts` has all shards.
 struct TestSums {
   int64_t samples = 0;
-  std::vector<SampleSums> parts;  ///< by index of the part
-  double seconds = 0;             ///< with several workers: the maximum
+  std::vector<SampleSums>
+      parts;           ///< by logical shard; evaluate_part(): only the worker's own shards
+  double seconds = 0;  ///< with several workers: the maximum
 
   TestResult mean() const;
 };
@@ -40,14 +41,14 @@ struct TestOptions {
   std::function<bool(int64_t done, int64_t of)> goes_on = nullptr;
   /// Called after each batch that has samples, while the net still holds its outputs. May be null.
   std::function<void(const data::Batch&)> tested = nullptr;
-  /// A round is `parts` batches, one for each logical shard. Each worker tests its own parts of
-  /// every round.
+  /// A round is `parts` batches, one for each logical shard. In every round this worker tests the
+  /// batches `own_parts`.
   int64_t parts = 1;
   IndexRange own_parts{.first = 0, .count = 1};
 };
 
-/// Runs this worker's part of the dataset through the net, each sample once, with the running
-/// statistics from training. Returns nullopt if the test was stopped.
+/// Tests the net with the batches `options.own_parts` of every round, each sample once, with the
+/// running statistics from training. Returns nullopt if the test was stopped.
 std::optional<TestSums> evaluate_part(net::Net& net, const PreparedData& data,
                                       const TestOptions& options, Log& log);
 

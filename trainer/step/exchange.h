@@ -22,8 +22,8 @@ class GradientExchange {
  public:
   virtual ~GradientExchange() = default;
 
-  /// The backward pass of shard `shard` begins. For layers that produce factors, the exchange now
-  /// sets the memory that receives them (Net::set_factor_memory).
+  /// Call it before the backward pass of shard `shard`. For layers that produce factors, it sets
+  /// the memory that receives the factors (Net::set_factor_memory).
   virtual void begin_backward(int64_t shard) = 0;
   /// Contributes the shard's values to the statistics of all layers, from the net's memory. The
   /// next forward pass may overwrite this memory. Called before contribute().

@@ -77,7 +77,7 @@ void Optimizer::begin(const UpdateStep& step) {
   write_update_parameters(0, update_parameters_.size(), step);
 }
 
-/// Parameters of a layer have consecutive indices.
+/// Writes one range, because the parameters of a layer have consecutive indices.
 void Optimizer::begin(const UpdateStep& step, int layer) {
   if (averages_) averages_->begin(step.step);
   const std::span<const int> parameters = net_.parameters().of(layer);
@@ -180,12 +180,14 @@ std::span<float> Optimizer::scratch(const net::Parameter& parameter) {
   return scratch_.as<float>().first(count);
 }
 
+/// The square of the norm.
 double Optimizer::gradient_norm(const net::Parameter& parameter) {
   const std::span<float> canonical = scratch(parameter);
   net_.values().canonical_gradient(parameter, canonical);
   return updater_.squared_norm(canonical);
 }
 
+/// The square of the norm.
 double Optimizer::value_norm(const net::Parameter& parameter) {
   const std::span<float> canonical = scratch(parameter);
   net_.values().canonical_value(parameter, canonical);

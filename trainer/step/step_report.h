@@ -38,16 +38,17 @@ struct StepReport {
   std::vector<SampleSums> shards;  ///< of this worker's or device's logical shards, in order
   SampleSums mean;                 ///< sum of `shards`, divided by the global batch
   double learning_rate = 0;
-  StepTimes times;  ///< with several workers: mean over the workers
-  /// By index in Parameters::summed_layers(); in reports to the coordinator: by layer of the plan.
+  StepTimes times;  ///< in the coordinator's reports: mean over the workers
+  /// By index in Parameters::summed_layers(). In reports that a worker sends: by layer of the plan.
+  /// In the coordinator's reports: by layer of the plan, mean over the workers.
   std::vector<double> layer_wait_ms;
-  // Only with several workers:
+  // Only in the coordinator's reports:
   std::vector<StepTimes> workers;  ///< by rank
   comm::ByScheme<double> bytes;    ///< sent plus received during the step, mean per node
 };
 
-/// Combines the reports of a worker's devices, in the order of their shards. The times are those of
-/// the slowest device, because the other devices wait for it.
+/// Combines the reports of a worker's devices, in the order of their shards. Times and layer waits
+/// are those of the slowest device, because the other devices wait for it.
 StepReport report_of_devices(std::vector<StepReport> devices, int64_t global_batch);
 
 /// Adds the sums of `shards` in order, and divides by `global_batch`. With the shards of all

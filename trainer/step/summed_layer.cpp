@@ -87,8 +87,8 @@ size_t SummedLayer::bytes(net::Net& net, const comm::Plan& plan, uint32_t index,
   return bytes;
 }
 
-/// Adds one shard's tensors to the trees of their shard range. Returns the ranges that are
-/// complete.
+/// Adds one shard's tensors of the kind `what` to the trees of the shard's range. After the last
+/// shard of the range, returns the sums over the range; otherwise nothing.
 std::vector<DeviceContribution> SummedLayer::contribute(uint64_t step, int64_t shard, What what) {
   std::vector<DeviceContribution> complete;
   const size_t index = own_.part_of(shard);
@@ -108,8 +108,8 @@ std::vector<DeviceContribution> SummedLayer::contribute(uint64_t step, int64_t s
   return complete;
 }
 
-/// Returns this device's sum of a shard range, in canonical order. The memory stays unchanged until
-/// the layer's sums have arrived.
+/// Returns this device's sum of a shard range, in canonical order. This device does not write the
+/// memory again until the layer's sums have arrived.
 std::span<float> SummedLayer::finished_part(Tensor& tensor, size_t part, uint64_t step) {
   if (tensor.gives_own) return tensor.values();
   std::vector<Buffer>& of_steps = tensor.parts.empty() ? tensor.sums : tensor.parts[part];

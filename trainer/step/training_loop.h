@@ -41,8 +41,8 @@ class TrainingLoop {
     int64_t steps_done = 0;                ///< steps of the job that are done when this loop begins
     int64_t staleness = 0;                 ///< steps by which sums are late
     bool barrier = false;  ///< make no update of a step before all of its sums have arrived
-    /// The sums of the last steps done. Required with staleness, or if the checkpoint contains
-    /// sums.
+    /// The sums in flight: first those of the checkpoint, later those of drain_for_checkpoint().
+    /// Required with staleness, or if the checkpoint contains sums.
     SumsInFlight* sums = nullptr;
     TraceRecorder* trace = nullptr;  ///< records the compute thread; may be null
     /// Called in each step after its first forward pass, with the number of steps done before this

@@ -41,11 +41,11 @@ class WorkerLayer {
 
   virtual ~WorkerLayer() = default;
 
-  /// The backward pass of a shard begins.
+  /// Call it before the backward pass of a shard.
   virtual void begin_backward(uint64_t, int64_t) {}
   /// Adds a shard's statistics or gradients to this device's sums, or copies the shard's factors.
-  /// They are in the net's memory, which the layer's next pass may overwrite. Returns the
-  /// contributions that are complete after this shard.
+  /// Statistics and gradients are in the net's memory, which the layer's next pass may overwrite.
+  /// Returns the contributions that are complete after this shard.
   virtual std::vector<DeviceContribution> contribute(uint64_t step, int64_t shard, What what) = 0;
   /// Delivers the layer's sums of a step. See GradientExchange::deliver.
   virtual void deliver(uint64_t step, const layers::GradientSink* sink) = 0;
