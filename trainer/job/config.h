@@ -165,8 +165,8 @@ void refuse_unsupported(const JobConfig& config, const std::string& file);
 /// Throws ConfigError if the number is too large.
 int64_t steps_of(const TrainConfig& train, int64_t batch, int64_t samples);
 
-/// The job as the JSON of a job file with every key, including defaults. Of two exclusive keys,
-/// only the one that is set.
+/// The job as the JSON of a job file with every key, including defaults. Of two exclusive keys it
+/// contains only the one that is set.
 Json resolved(JobConfig config);
 
 /// The settings that determine the result: resolved() without paths, threads, name and other

@@ -65,11 +65,12 @@ enum class DataPart : uint8_t { kTrain, kTest };
 /// ConfigError, RunError.
 PreparedData open_data(const Job& job, DataPart part, Log& log);
 
-/// kMixed if the job combines training samples (mixup, cutmix).
+/// The form of the labels: kMixed if the job combines training samples (mixup, cutmix), otherwise
+/// kPlain.
 net::LabelForm label_form(const JobConfig& config);
 
-/// Throws ConfigError if the lists differ. The message names `place`, `source` and the first label
-/// that means different classes.
+/// Throws ConfigError if the lists of classes `expected` and `got` differ. The message names
+/// `place`, `source` and the first label that means different classes.
 void refuse_other_classes(const JsonPath& place, const std::string& source,
                           const std::vector<std::string>& expected,
                           const std::vector<std::string>& got);

@@ -34,7 +34,8 @@ struct LayerTimes {
   void describe(Fields& fields);
 };
 
-/// Reads the output of --time --json, which also has other keys, from `file`. Throws ConfigError.
+/// Reads the output of --time --json, and ignores its other keys. `file` names the source in
+/// messages. Throws ConfigError.
 LayerTimes read_layer_times(const Json& json, const std::string& file);
 
 }  // namespace poseidon::trainer

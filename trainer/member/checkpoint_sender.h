@@ -34,9 +34,9 @@ class CheckpointSender {
   void reopen();
 
   // Called by other threads.
-  /// The coordinator has written the checkpoint of `step`. Called by any thread.
+  /// Reports that the coordinator has written the checkpoint of `step`. Called by any thread.
   void written(int64_t step) { window_.written(step); }
-  /// Drops the checkpoint in progress, and makes all waits throw JobFailed. Called in the I/O
+  /// Drops the checkpoint in progress. Until reopen(), all waits throw JobFailed. Called in the I/O
   /// thread.
   void end();
 
@@ -47,7 +47,7 @@ class CheckpointSender {
   ProgressReporter& progress_;
   SendWindow window_;
   int64_t sent_step_ = -1;
-  std::atomic<uint32_t> number_ = 0;  ///< number of the last checkpoint; its frames contain it
+  std::atomic<uint32_t> number_ = 0;  ///< number of the last checkpoint, in its frames
   uint32_t dropped_ = 0;  ///< number of the last dropped checkpoint; used by the I/O thread
 };
 

@@ -15,14 +15,14 @@ namespace poseidon::trainer {
 /// all calls. Frames in flight may outlive this object. Any thread may release them.
 class FlowTrace final : public comm::Outlet {
  public:
-  /// Forwards frames to `outlet`, which must outlive it.
+  /// Forwards frames to `outlet`. `outlet` must outlive this object.
   FlowTrace(const comm::Plan& plan, comm::Outlet& outlet);
 
   void send(comm::NodeId to, const comm::FrameHeader& header, comm::Payload payload,
             comm::Priority priority) override;
-  /// The header of a bulk frame has arrived; its body follows.
+  /// Records the arrival of a bulk frame's header. The body follows.
   void announced(comm::NodeId from) { announced_ns_[from] = TraceRecorder::now(); }
-  /// The body has arrived.
+  /// Records that the body of the frame has arrived.
   void arrived(comm::NodeId from, const comm::FrameHeader& header);
   /// For a server: calls `action`, which adds the received data, and records its time.
   template <class Action>

@@ -9,10 +9,10 @@
 
 namespace poseidon::trainer {
 
-/// Heartbeat of one part of this process, a worker or a server, for the service watchdog. The
-/// part's main thread reports while it works. While the main thread waits for other nodes, the
-/// part's I/O thread reports, because the I/O thread receives the awaited messages. A main thread
-/// that hangs in its own work produces no heartbeat, even if other threads run. Thread-safe.
+/// Heartbeat of one worker or server of this process, for the service watchdog. The main thread of
+/// the worker or server reports while it works. While the main thread waits for other nodes, the
+/// I/O thread reports, because the I/O thread receives the awaited messages. A main thread that
+/// hangs in its own work produces no heartbeat, even if other threads run. Thread-safe.
 class Heartbeat {
  public:
   using Clock = std::chrono::steady_clock;
@@ -21,20 +21,21 @@ class Heartbeat {
   /// `who` is a prefix of status().
   explicit Heartbeat(std::string who = "") : who_(std::move(who)) {}
 
-  // Called by the part.
-  /// The part searches for a coordinator, and is not in a job.
+  // Called by the worker or server.
+  /// Reports that the worker or server is in no job and searches for a coordinator.
   void set_searching();
-  /// The part has joined a job. `member` is a text such as "worker 0 of the job \"lenet\"".
+  /// Reports that the worker or server has joined a job. `member` is a text such as "worker 0 of
+  /// the job \"lenet\"".
   void joined(std::string member);
-  /// The part's main thread begins this activity, or continues it.
+  /// Reports that the main thread begins or continues this activity.
   void does(const comm::Progress& progress);
-  /// The current activity makes progress.
+  /// Reports that the current activity makes progress.
   void beat();
-  /// The part's last job is over; no further heartbeat is expected.
+  /// Reports that the last job is over. No further heartbeat is then expected.
   void over();
 
-  /// While this object exists, ask() sends tasks to the part's I/O thread through `post`, which
-  /// must not block.
+  /// While this object exists, ask() sends tasks to the I/O thread through `post`. `post` must not
+  /// block.
   class PostScope {
    public:
     PostScope(Heartbeat& beat, Post post) : heartbeat_(beat) {
@@ -52,7 +53,7 @@ class Heartbeat {
   /// If the main thread waits for other nodes, posts a heartbeat to the I/O thread. Returns
   /// immediately.
   void ask();
-  /// Whether the part has reported any activity.
+  /// Whether any activity was reported.
   bool has_begun() const;
   /// Whether there was a heartbeat after `time`, or none is expected.
   bool beat_after(Clock::time_point time) const;

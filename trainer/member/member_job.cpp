@@ -7,8 +7,8 @@ namespace poseidon::trainer {
 namespace {
 
 /// Sets job.own_device to the devices of --device. The device "replay" applies to all workers, so
-/// it is not replaced. job.config.device does not change, because it determines the number of
-/// logical shards.
+/// it is not replaced. This function does not change job.config.device, because it determines the
+/// number of logical shards.
 void choose_devices(Job& job, const MemberOptions& options) {
   const DeviceConfig& device = job.config.device;
   if (!options.devices || device.type == kReplayDevice) return;

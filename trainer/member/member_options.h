@@ -49,7 +49,7 @@ struct MemberOptions {
   /// Never null.
   std::shared_ptr<comm::JobId> avoided = std::make_shared<comm::JobId>();
   int64_t threads = 0;
-  /// Replace the job's devices; nullopt: the job's devices.
+  /// The devices of this worker; nullopt: those that the job names.
   std::optional<DeviceList> devices = std::nullopt;
   DataRoot data_root = {};
   /// Stores the last complete step of a run that ended early; null: no step is stored.
@@ -64,8 +64,8 @@ MemberEnd run_worker(const MemberOptions& options, Log& log);
 /// Takes part in one job as a server, like run_worker().
 MemberEnd run_server(const MemberOptions& options, Log& log);
 
-/// Creates the transport of a member, which already listens. The I/O thread calls `failed` with an
-/// exception that ends it. Throws ConfigError, RunError.
+/// Creates the transport of a member, and begins to listen. The I/O thread calls `failed` with an
+/// exception that ends this thread. Throws ConfigError, RunError.
 std::unique_ptr<comm::AsioTransport> make_transport(const MemberOptions& options, comm::Role role,
                                                     Log& log,
                                                     std::function<void(std::exception_ptr)> failed);
@@ -74,9 +74,9 @@ std::unique_ptr<comm::AsioTransport> make_transport(const MemberOptions& options
 comm::Member::Options joining_options(const MemberOptions& options, comm::Role role,
                                       const comm::AsioTransport& transport);
 
-/// Joins the job, and runs tasks from the inbox until `end` has a value. Logs an exception and
-/// reports it to the coordinator, and returns kFailed. So an exception ends the member's part in
-/// the job, not the process.
+/// Joins a job, runs tasks from the inbox until `end` has a value, and returns this value. If a
+/// task throws, logs the exception, reports it to the coordinator, and returns kFailed. So the
+/// member leaves the job, but the process continues.
 MemberEnd join_and_run(const MemberOptions& options, comm::AsioTransport& transport,
                        comm::Member& member, Inbox& inbox, const std::optional<MemberEnd>& end,
                        Log& log);

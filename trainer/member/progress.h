@@ -26,7 +26,7 @@ class ProgressReporter {
     say({.doing = std::string(doing), .done = done, .of = of, .unit = std::string(unit)});
   }
 
-  /// The compute thread waits for other nodes.
+  /// Reports that the compute thread waits for other nodes. `for_what` names the awaited event.
   void waits(std::string_view for_what) {
     say({.doing = "waiting for " + std::string(for_what), .unit = {}, .waits = true});
   }

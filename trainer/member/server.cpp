@@ -17,7 +17,7 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// A server's part in one job. The I/O thread does all the work; the main thread waits for the end.
+/// A server in one job. The I/O thread does all the work. The main thread waits for the end.
 class ServerRun final : public comm::MemberHost {
  public:
   ServerRun(const MemberOptions& options, Log& log);

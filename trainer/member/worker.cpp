@@ -7,8 +7,8 @@ namespace poseidon::trainer {
 
 namespace {
 
-/// A worker's part in one job: an I/O thread for the protocol, and the main thread, which computes.
-/// They communicate through the inbox and WorkerSession::post().
+/// A worker in one job. It has an I/O thread for the protocol. The main thread computes. The
+/// threads communicate through the inbox and WorkerSession::post().
 struct Worker {
   Worker(const MemberOptions& options, Log& log)
       : session(options, inbox, task, log), task(options, session, log) {}

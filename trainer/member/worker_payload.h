@@ -52,7 +52,7 @@ class WorkerPayload final : public comm::PayloadReceiver {
   void received(comm::NodeId from, const comm::FrameHeader& header) override;
   std::string awaiting(comm::NodeId node) const override;
 
-  /// The bytes moved since the last call in this view.
+  /// The bytes moved since the last call in this view; zeros between two views.
   SchemeBytes newly_moved();
   /// The bytes moved in this view. Requires is_open().
   const std::vector<comm::LayerBytes>& moved() const {

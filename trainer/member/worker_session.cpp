@@ -52,7 +52,8 @@ void WorkerSession::refused(const std::string& why) {
   });
 }
 
-/// The coordinator has begun the next view, so it has received all reports of the previous view.
+/// Clears the stored reports: the coordinator has begun the next view, so it has received all
+/// reports of the previous one.
 void WorkerSession::planned(const comm::Planned& planned) {
   task_.reports().clear();
   inbox_.post([this, planned, rank = member_->rank()] { task_.build(planned, rank); });

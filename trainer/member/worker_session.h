@@ -41,12 +41,15 @@ class WorkerSession final : public comm::MemberHost {
   // Called in the I/O thread.
   comm::Member& member() { return *member_; }
   WorkerPayload& payload() { return payload_; }
-  /// The main thread has built the net of a view. Both arguments must outlive the view.
+  /// Connects the session to the view that the main thread has built. Both arguments must stay
+  /// valid until the view ends.
   void built(ClusterExchange& exchange, StepLimit& limit);
-  /// The main thread has stopped computing, and the job continues in another view. `step` is the
-  /// last complete step, `least` the earliest step to which this worker can revert.
+  /// Reports to the coordinator that the main thread has stopped computing, because the job
+  /// continues in another view. `step` is the last complete step, `least` the earliest step to
+  /// which this worker can revert.
   void left_view(int64_t step, int64_t least);
-  /// The main thread has stopped computing because the job has failed.
+  /// Reports to the coordinator that the main thread has stopped computing, because the job has
+  /// failed. `step` is the last complete step.
   void stopped(int64_t step);
 
   void welcomed(uint16_t rank, const Json& job) override;

@@ -20,7 +20,7 @@ constexpr int kJoinRepeats = 5;
 /// failed.
 constexpr auto kMostForPosts = std::chrono::seconds(5);
 
-/// Waits until the I/O thread has processed all earlier posts.
+/// Waits until the I/O thread has processed all earlier posts, but at most kMostForPosts.
 void wait_for_posts(WorkerSession& session) {
   const auto done = std::make_shared<std::promise<void>>();
   session.post([done](WorkerSession&) { done->set_value(); });

@@ -26,7 +26,7 @@ class WorkerTask {
   /// All arguments must outlive this object.
   WorkerTask(const MemberOptions& options, WorkerSession& session, Log& log);
 
-  /// The outcome, once this worker's part in the job has ended.
+  /// The outcome for this worker; nullopt until its work in the job has ended.
   const std::optional<MemberEnd>& end() const { return end_; }
 
   void prepare(uint16_t rank, const Json& job);
@@ -40,16 +40,20 @@ class WorkerTask {
   void take_value(int64_t index);
   void begin_with_values();
   void train();
-  /// The job continues in another view, because a member has failed or nodes join.
+  /// Leaves the view, because a member has failed or nodes join. Reports the last complete step,
+  /// and the earliest step to which this worker can revert.
   void leave_view(const comm::NodeFailure& node_failure);
-  /// The job has failed. `alone`: the coordinator has failed too.
+  /// Stops computing after the job has failed, and reverts to the last complete step. Reports this
+  /// step to the coordinator. `alone`: the coordinator has failed too. The worker then stores the
+  /// step (LastStepSaver) and leaves the job.
   void end_after(const comm::NodeFailure& node_failure, bool alone);
-  /// The job has failed, and the coordinator requests the checkpoint of `step`, the last step that
-  /// this worker has completed. Sends the checkpoint, or reports why it cannot be sent.
+  /// Sends the checkpoint of `step` to the coordinator, or reports why it cannot be sent. The
+  /// coordinator requests it after the job has failed. `step` is the last step that this worker has
+  /// completed.
   void save(int64_t step);
   void dismissed();
   void over(MemberEnd end);
-  /// This worker's replica has diverged, so the worker does not join `job` again.
+  /// Prevents this worker from joining `job` again, because its replica has diverged.
   void avoid(const comm::JobId& job) { *options_.avoided = job; }
 
   // Called by any thread.

@@ -127,7 +127,8 @@ void WorkerTraining::train() {
   });
 }
 
-/// If joiners wait, first makes all pending updates, because the joiners begin with these values.
+/// If joiners wait, makes all due updates before it pauses, because the joiners begin with these
+/// values.
 bool WorkerTraining::begin(int64_t done) {
   const StepLimit::Next next = view_->limit.begin(done);
   if (next == StepLimit::Next::kPause) {

@@ -42,19 +42,20 @@ class WorkerTraining final : public RunSink {
   /// Makes all steps and the final reports. Throws JobFailed if the job has failed.
   void train();
 
-  // The job continues in another view.
+  // For the next view of the job.
   int64_t last_complete_step() const { return computation_->last_complete_step(); }
   int64_t earliest_revertible_step() const { return computation_->earliest_revertible_step(); }
   /// Reverts to the step after which the next view begins, and prepares for the plan of that view.
-  /// train() then makes the steps of the view. If the view begins from a checkpoint, the values
-  /// arrive like initial values. Throws ConfigError, RunError.
+  /// train() then makes the steps of the view. If the view begins from a checkpoint, or this worker
+  /// lacks values, the values arrive like initial values. Throws ConfigError, RunError.
   void go_on(const PublishedPlan& published);
 
   /// After a failure that ends the job: reverts to the last complete step, and returns its number.
   int64_t stop_computing();
-  /// Sends a checkpoint. Worker 0 sends the periodic checkpoints, and those for joiners. After a
-  /// failure the coordinator may request one from any worker. Throws JobFailed if the checkpoint is
-  /// no longer needed, RunError for non-finite values.
+  /// Sends the checkpoint of `step`, unless it was sent last. Worker 0 sends the periodic
+  /// checkpoints, and those for joiners. After a failure the coordinator may request a checkpoint
+  /// from any worker. Throws JobFailed if the checkpoint is no longer needed, RunError for
+  /// non-finite values.
   void send_checkpoint(int64_t step);
   void report_traffic_and_trace();
   /// Number of steps that the run had done when this worker began to take part.

@@ -123,8 +123,9 @@ bool Run::lacks_test() const {
   return step > 0 && every > 0 && step % every == 0 && !published_.tested;
 }
 
-/// Saves the last complete step after any error, writes the summary, and throws. Before the first
-/// step there is nothing to save, and the error may come from the user's settings.
+/// Saves the last complete step after an error, writes the summary, and throws RunError. If this
+/// session has completed no step, there is nothing to save. The function then only throws, and
+/// passes on an error in the user's settings.
 void Run::fail(RunLoop& loop, const std::exception_ptr& failure) {
   console_.finish();
   std::string why = message_of(failure);

@@ -21,9 +21,9 @@ class RunSink {
   virtual void trained(StepReport report) = 0;
   /// Called before RunLoop makes all pending updates.
   virtual void draining() {}
-  /// Called once for `step`, when all updates due by then are made. Replicas can then be compared.
-  /// With staleness, the sums in flight are then in host memory. At the end of the job, their
-  /// updates are made too.
+  /// Called once for each step after which a checkpoint or test follows. All updates due by then
+  /// are made, so replicas can be compared. With staleness, the sums in flight are in host memory.
+  /// At the end of the job none are in flight, because they are applied too.
   virtual void drained(int64_t /*step*/) {}
   /// Saves a checkpoint of `step`. Called after drained(). At the end of a run it may be called
   /// twice for one step.
@@ -36,7 +36,7 @@ class RunSink {
 };
 
 /// The main loop of a worker: steps, and periodic checkpoints and tests as configured. After the
-/// last step it makes a checkpoint and a test.
+/// last step it makes a checkpoint, and a test unless the run was halted.
 class RunLoop {
  public:
   /// All arguments must outlive this object. `test.dataset` may be null.

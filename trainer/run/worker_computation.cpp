@@ -56,7 +56,7 @@ WorkerComputation::WorkerComputation(const WorkerPart& part, const net::Net::Opt
 
 WorkerComputation::~WorkerComputation() { end(); }
 
-/// Only the first device logs the warnings of the net, which are the same for all.
+/// Only the first device logs the warnings of the net, which are the same for all devices.
 void WorkerComputation::make(const WorkerPart& part, const net::Net::Options& options) {
   const auto make_one = [&](size_t device) {
     devices_[device] = std::make_unique<Computation>(makers_.backend(device), options, part,
@@ -125,7 +125,8 @@ void WorkerComputation::revert_to(int64_t step) {
   threads_.run([&](size_t device) { devices_[device]->revert_to(step); });
 }
 
-/// A device may have finished the step in which another device has failed.
+/// Uses the smallest number of steps done, because a device may have finished the step in which
+/// another device has failed.
 std::optional<int64_t> WorkerComputation::abandon_step() {
   const auto done_by = [](const auto& device) { return device->steps.loop->steps_done(); };
   const int64_t step = done_by(*std::ranges::min_element(devices_, {}, done_by));

@@ -16,7 +16,7 @@ namespace poseidon::trainer {
 /// main thread, which is the compute thread of the first device.
 class WorkerComputation {
  public:
-  /// Factories, which are called in the device's thread with its index.
+  /// Factories. The device's thread calls them with the device's index.
   struct Makers {
     std::function<layers::Backend(size_t device)> backend;
     /// Called for the first device before all other devices.
@@ -25,7 +25,8 @@ class WorkerComputation {
     std::function<void(const std::string& why)> set_failed = nullptr;
   };
 
-  /// The objects that `part` refers to must outlive the steps. Throws ConfigError, RunError.
+  /// The objects that `part` refers to must stay valid until end_plan() or destruction. Throws
+  /// ConfigError, RunError.
   WorkerComputation(const WorkerPart& part, const net::Net::Options& options, Makers makers,
                     Log& log);
   ~WorkerComputation();
@@ -36,8 +37,8 @@ class WorkerComputation {
   /// Reverts to the complete step `step`, and destroys the objects of the plan. nullopt: each
   /// device reverts to its own last complete step, because its values will be replaced.
   void end_plan(std::optional<int64_t> step);
-  /// Continues with another plan. The objects that `part` refers to must outlive the steps. Throws
-  /// ConfigError, RunError.
+  /// Continues with another plan. The objects that `part` refers to must stay valid until
+  /// end_plan() or destruction. Throws ConfigError, RunError.
   void plan(const WorkerPart& part);
   /// See Computation::restore_initial_values.
   void restore_initial_values();

@@ -67,8 +67,8 @@ struct WritingRules {
 /// and renames them only after the data read back match the tensors' digests. The state file is
 /// renamed last, so a checkpoint with a state file is complete. Returns the path of the weights.
 /// Throws RunError, and then leaves no new file that could be read as a checkpoint. Replaces an
-/// earlier checkpoint of the same step, which an error may remove. Does not change checkpoints of
-/// other steps.
+/// earlier checkpoint of the same step. If the write fails, the earlier checkpoint may be lost.
+/// Does not change checkpoints of other steps.
 std::filesystem::path write_checkpoint(const std::filesystem::path& folder, const RunState& state,
                                        const RunTensors& tensors, const WritingRules& rules = {});
 
@@ -119,10 +119,11 @@ class Checkpoint {
   std::vector<Entry> entries_;
 };
 
-/// Opens the argument of --resume: a run directory or folder of checkpoints (the newest one), or
-/// the file of one checkpoint. If the checkpoint is damaged or has no state file, logs a warning
-/// and opens the latest intact one before it. For a file that is not named step-<N>, opens no other
-/// checkpoint. Throws ConfigError if there is no checkpoint, RunError if all are damaged.
+/// Opens the argument of --resume: a run directory or a folder of checkpoints (its newest
+/// checkpoint), or the file of one checkpoint. If the checkpoint is damaged or has no state file,
+/// logs a warning and opens the latest intact one before it. For a file that is not named step-<N>,
+/// opens no other checkpoint. Throws ConfigError if there is no checkpoint, RunError if all are
+/// damaged.
 std::unique_ptr<Checkpoint> open_checkpoint(const std::filesystem::path& run_or_file, Log& log);
 
 /// Whether a run directory has any checkpoint, intact or not.

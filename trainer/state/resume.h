@@ -19,13 +19,13 @@ std::unique_ptr<Checkpoint> resumed_checkpoint(const Job& job, const std::filesy
 
 /// Opens the checkpoint to which a run reverts. `newest` is its weights file, and must not be
 /// empty. If that checkpoint is damaged, opens the latest intact one before it in the same folder.
-/// Logs a warning and returns null if no checkpoint is intact, or if the opened one belongs to
-/// another network or holds the sums of more than `max_in_flight` steps.
+/// Logs a warning and returns null if no checkpoint is intact. It also does this if the opened one
+/// belongs to another network, or holds the sums of more than `max_in_flight` steps.
 std::unique_ptr<Checkpoint> intact_checkpoint(const Job& job, const std::filesystem::path& newest,
                                               int64_t max_in_flight, Log& log);
 
-/// Throws ConfigError if the checkpoint was made with another global batch, that is, if the number
-/// of used samples is not steps done times this job's batch. `named` is the user's argument.
+/// Throws ConfigError if the checkpoint was made with another global batch. Then the number of used
+/// samples is not the steps done times this job's batch. `named` is the user's argument.
 void refuse_other_batch(const RunState& state, const Job& job, const std::filesystem::path& named);
 
 /// The progress of a resumed job, for RunFacts::resumed.

@@ -46,8 +46,8 @@ std::filesystem::path weights_file_of(const std::filesystem::path& named, Log& l
 /// Sets every weight for which the safetensors file has a tensor with the same name and shape, or
 /// its EMA (`taken`). If no name matches, first removes the prefixes of PyTorch's wrappers from the
 /// names in the file. Does not change other weights or the EMA of the run. Throws ConfigError if no
-/// tensor matches, a matching tensor has another type than F32, F16 or BF16, or the file is not a
-/// valid safetensors file.
+/// tensor matches, a matching tensor is not F32, F16 or BF16, or the file is not a valid
+/// safetensors file.
 MatchReport load_weights(const std::filesystem::path& file, const RunTensors& tensors,
                          WeightsTaken taken = WeightsTaken::kOwn);
 

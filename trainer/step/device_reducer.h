@@ -41,7 +41,7 @@ class DeviceReducer {
   /// such sums. `sums` must outlive this object.
   DeviceReducer(const comm::Plan& plan, uint32_t rank, size_t devices, comm::ExchangeMemory& sums);
 
-  /// Adds `part` to the halves that are already here. Returns the sum over one of the worker's
+  /// Combines `part` with the halves that are stored. Returns the sum over one of the worker's
   /// shard ranges if `part` completes this range; otherwise nullopt. Returns factors unchanged.
   std::optional<DeviceContribution> add(DeviceContribution part);
 
