@@ -20,9 +20,9 @@ enum class FileKind {
 /// Recognizes the format of a file; kUnknown if the file cannot be read.
 FileKind kind_of_file(const std::filesystem::path& file);
 
-/// For a file of weights in another format than safetensors: its kind, and the remedy, such as the
-/// command that converts it ("is a PyTorch file; ..."). "" for a safetensors file and for an
-/// unknown kind.
+/// For a file of weights in another format than safetensors: its kind, and the remedy, such as a
+/// conversion command ("is a PyTorch file; ..."). "" for a safetensors file and for an unknown
+/// kind.
 std::string advice_on_weights(const std::filesystem::path& file);
 
 /// For a file or folder that is not a job file: its kind, and the flag or command that accepts it.

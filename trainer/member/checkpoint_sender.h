@@ -33,7 +33,6 @@ class CheckpointSender {
   /// the job has failed.
   void reopen();
 
-  // Called by other threads.
   /// Reports that the coordinator has written the checkpoint of `step`. Called by any thread.
   void written(int64_t step) { window_.written(step); }
   /// Drops the checkpoint in progress. Until reopen(), all waits throw JobFailed. Called in the I/O

@@ -12,9 +12,9 @@
 
 namespace poseidon::trainer {
 
-/// Exit watchdog: ends the process if a thread does not finish after its job has ended. For
-/// example, a thread may hang in a read from a file server that does not answer. Time in which the
-/// process was stopped (SIGSTOP, migration of a virtual machine) does not count.
+/// Exit watchdog: calls a function that ends the process if the threads of a job do not finish in
+/// time. For example, a thread may hang in a read from a file server that does not answer. Time in
+/// which the process was stopped (SIGSTOP, migration of a virtual machine) does not count.
 class ExitWatchdog {
  public:
   using Clock = std::chrono::steady_clock;

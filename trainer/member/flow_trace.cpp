@@ -66,8 +66,8 @@ class FlowTrace::Spans {
 };
 
 /// Extends the connection's last span if the frame belongs to the same chunk or factor. Otherwise
-/// records that span, and begins a new one at `since_ns`, but not before the end of the last span:
-/// a connection moves one frame at a time.
+/// records that span, and begins a new one at `since_ns`. A connection moves one frame at a time,
+/// so the new span does not begin before the end of the last one.
 void FlowTrace::Spans::moved(Connection& connection, const comm::FrameHeader& header,
                              int64_t since_ns) {
   const TraceRecorder::Label label = label_of(connection, header);

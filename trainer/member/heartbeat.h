@@ -57,7 +57,8 @@ class Heartbeat {
   bool has_begun() const;
   /// Whether there was a heartbeat after `time`, or none is expected.
   bool beat_after(Clock::time_point time) const;
-  /// Example: "testing, 120 of 500 batches (worker 0 of the job \"lenet\")".
+  /// The last reported activity, such as "testing, 120 of 500 batches (worker 0 of the job
+  /// \"lenet\")".
   std::string status() const;
 
  private:

@@ -39,8 +39,8 @@ struct MemberOptions {
   /// Returns the reason for leaving, for the coordinator. Called in the thread that requests the
   /// stop.
   std::function<std::string()> why_stopped = [] { return "it received a stop signal"; };
-  /// Ends the process if its part in a job is over but the compute thread hangs. Called by any
-  /// thread. Null: the process waits for the compute thread.
+  /// Ends the process if a job is over but the compute thread hangs. Called by any thread. Null:
+  /// the process waits for the compute thread.
   std::function<void(const std::string& why)> abandon = nullptr;
   /// Receives the heartbeats of this worker or server. Never null.
   std::shared_ptr<Heartbeat> heartbeat = std::make_shared<Heartbeat>();

@@ -58,7 +58,7 @@ class WorkerPayload final : public comm::PayloadReceiver {
   const std::vector<comm::LayerBytes>& moved() const {
     return exchange_->exchange().bytes_of_layers();
   }
-  /// Null unless frames are recorded.
+  /// The trace of the frames in this view; null unless they are recorded.
   const FlowTrace* trace() const { return trace_.get(); }
 
  private:

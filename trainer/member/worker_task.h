@@ -18,9 +18,9 @@ namespace poseidon::trainer {
 class WorkerSession;
 
 /// A worker's work in one job, from opening the data to the end of the job. Used by the main
-/// thread, which computes, except where noted. WorkerSession posts the calls to that thread in the
-/// order of the coordinator's requests. An exception is reported to the coordinator as this
-/// worker's error.
+/// thread, which is the compute thread, except where noted. WorkerSession posts the calls to that
+/// thread in the order of the coordinator's requests. An exception is reported to the coordinator
+/// as this worker's error.
 class WorkerTask {
  public:
   /// All arguments must outlive this object.

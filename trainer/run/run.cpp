@@ -116,8 +116,8 @@ Json Run::go() {
   return end("", true);
 }
 
-/// Whether the test after `first_step` steps is missing: the earlier session may have ended between
-/// a checkpoint and the test that was due at the same step.
+/// Whether the test after `first_step` steps is missing. The earlier session may have ended between
+/// a checkpoint and the test of the same step.
 bool Run::lacks_test() const {
   const int64_t every = job_.config.train.test_every, step = published_.first_step;
   return step > 0 && every > 0 && step % every == 0 && !published_.tested;

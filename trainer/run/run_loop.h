@@ -45,7 +45,7 @@ class RunLoop {
 
   /// Runs all remaining steps. Returns whether the run was halted. Passes on exceptions of steps
   /// and sink. If `again` is true, go() first makes the checkpoint and test that are due after the
-  /// steps already done, because the earlier view or session may have ended before it made them.
+  /// steps already done. The earlier view or session may have ended before it made them.
   bool go(bool again = false);
   /// After go() has thrown: calls the sink to write the last complete step as a checkpoint. Returns
   /// that step; nullopt if an update of the failed step had begun. Passes on exceptions of the

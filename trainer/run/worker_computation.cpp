@@ -66,8 +66,8 @@ void WorkerComputation::make(const WorkerPart& part, const net::Net::Options& op
   threads_.run(make_one, 1);
 }
 
-/// Failures are not reported until all devices have an exchange that can wait. Device 0 is planned
-/// first: it owns memory that the other devices read.
+/// Does not report failures until all devices have an exchange, because set_failed() accesses the
+/// exchanges of all devices. Device 0 is planned first: it owns memory that the other devices read.
 void WorkerComputation::plan(const WorkerPart& with) {
   part_ = std::make_unique<const WorkerPart>(with);
   threads_.on_failure([](const std::string&) {});

@@ -12,7 +12,8 @@ namespace poseidon::trainer {
 /// released when this object is destroyed or its process ends.
 class DirectoryLock {
  public:
-  /// Waits at most `period`, because the process with the lock may be stopped. Throws RunError.
+  /// Locks `folder`. Waits at most `period`, because the process with the lock may be stopped.
+  /// Throws RunError if the folder stays locked or cannot be opened.
   DirectoryLock(const std::filesystem::path& folder, std::chrono::milliseconds period);
 
  private:

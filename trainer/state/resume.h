@@ -9,7 +9,7 @@
 #include "trainer/job/plausibility.h"
 #include "trainer/state/checkpoint.h"
 
-/// Checks whether a job can continue from a checkpoint.
+/// Opens checkpoints, and checks whether a job can continue from them.
 namespace poseidon::trainer {
 
 /// Opens the checkpoint that --resume names; null for an empty path. Throws ConfigError if there is
@@ -34,7 +34,7 @@ ResumedAt resumed_at(const RunState& state);
 /// Warns if settings that affect results have changed since the checkpoint, and names them.
 void warn_of_changes(const RunState& state, const Job& job, Log& log);
 
-/// Warns if the fingerprint of the training set has changed.
+/// Warns if the fingerprint of the training set, `dataset`, differs from that in the checkpoint.
 void warn_of_other_data(const RunState& state, const std::string& dataset, Log& log);
 
 }  // namespace poseidon::trainer

@@ -46,7 +46,7 @@ class SafetensorsFile {
 
   const std::vector<Entry>& entries() const { return entries_; }
   const Json& metadata() const { return metadata_; }
-  /// Null if there is no entry with this name.
+  /// The entry with this name; null if there is none.
   const Entry* find(const std::string& name) const;
   /// The values of an F32, F16 or BF16 tensor.
   std::vector<float> read(const Entry& entry) const;

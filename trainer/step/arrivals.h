@@ -18,9 +18,8 @@ class Arrivals {
  public:
   void push(uint32_t layer);
   /// Removes and returns the layer that arrived first; nullopt if the queue is empty, or while the
-  /// job is marked as failed. It does not throw: a worker that has contributed to all sums of a
-  /// step must end and report the step, because another worker may complete the step with these
-  /// sums.
+  /// job is marked as failed. It does not throw, because a worker that has contributed to all sums
+  /// of a step must end and report the step. Another worker may complete the step with these sums.
   std::optional<uint32_t> take();
   /// Blocks until the queue holds a layer, or throws JobFailed when the job is marked as failed.
   void wait();

@@ -33,8 +33,8 @@ std::unique_ptr<GradientExchange> ClusterExchange::make_end(size_t device, net::
   return end;
 }
 
-/// Combines the contributions of the devices, and posts the completed shard ranges to the I/O
-/// thread. Any thread may call it.
+/// Combines the contributions of the devices, and posts the completed contributions of the worker
+/// to the I/O thread. Any thread may call it.
 void ClusterExchange::take(const std::vector<DeviceContribution>& given) {
   std::vector<DeviceContribution> complete;
   for (const DeviceContribution& each : given)

@@ -88,7 +88,7 @@ class SingleWorkerExchange final : public comm::Outlet {
   SingleWorkerExchange(const comm::Plan& plan, size_t devices, uint64_t first_step);
 
   ClusterExchange& exchange() { return exchange_; }
-  /// Call it after the exchanges of all devices exist.
+  /// Starts the exchange. Call it after the exchanges of all devices exist.
   void open() { exchange_.open(0, *this); }
   void send(comm::NodeId to, const comm::FrameHeader& header, comm::Payload payload,
             comm::Priority priority) override;

@@ -57,7 +57,7 @@ void DeviceExchange::contribute(int node, int64_t shard) {
 }
 
 /// Copies the contributions on the send stream, so that the passes of the device continue during
-/// the copies. Then enqueues the delivery of the completed shard ranges.
+/// the copies. Then enqueues the delivery of the completed contributions.
 void DeviceExchange::contribute(std::span<const uint32_t> layers, int64_t shard,
                                 WorkerLayer::What what, const Event& made) {
   activity_.works();
@@ -72,7 +72,7 @@ void DeviceExchange::contribute(std::span<const uint32_t> layers, int64_t shard,
 }
 
 /// Advances to the next step after this device has made all contributions to the current one.
-/// Without overlap, begins their delivery.
+/// Without overlap, begins the delivery of these contributions.
 void DeviceExchange::end_step() {
   contributed_ = 0;
   ++step_;

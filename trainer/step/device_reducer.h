@@ -18,8 +18,8 @@ namespace poseidon::trainer {
 std::vector<comm::Part> shards_of_devices(comm::Part worker, size_t devices);
 
 /// A contribution of a device to the sum of a tensor: the sum of a shard range. The exchange may
-/// add other values into `values` until the full sum has arrived. For an SFB layer `values` is
-/// empty: the contribution represents the factors of one shard (comm::ExchangeMemory::factors).
+/// add other contributions into `values` until the full sum has arrived. For an SFB layer `values`
+/// is empty: the contribution represents the factors of one shard (comm::ExchangeMemory::factors).
 struct DeviceContribution {
   uint32_t layer = 0, tensor = 0;  ///< indices in the plan
   uint64_t step = 0;

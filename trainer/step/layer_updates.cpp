@@ -20,7 +20,8 @@ LayerUpdates::LayerUpdates(net::Net& net, Optimizer& optimizer, GradientExchange
 
 void LayerUpdates::make(int layer, int64_t step) {
   // release() makes the device wait for the exchange's work on the layer. begin() issues a copy of
-  // the update parameters, so it follows release(). One wait then orders the copy and the update.
+  // the update parameters. It follows release(), so that the same wait orders both the copy and the
+  // update.
   exchange_.release(layer);
   if (!step_ || step_->step != step) begin(step);
   const bool whole = gradients_come_whole();

@@ -19,7 +19,7 @@ namespace poseidon::trainer {
 struct UpdateStep {
   int64_t step = 0;  ///< counted from 0
   double learning_rate = 0;
-  double gradient_scale = 1;  ///< from gradient clipping
+  double gradient_scale = 1;  ///< factor of gradient clipping
 };
 
 /// The optimizer's update rule and its state. Each learned parameter has zero to two state tensors,
@@ -71,7 +71,7 @@ class Optimizer {
     net::TensorVersions versions;
   };
   std::span<const State> states() const { return states_; }
-  /// Null if the job has no EMA.
+  /// The EMA; null if the job has none.
   Ema* averages() { return averages_ ? &*averages_ : nullptr; }
 
  private:

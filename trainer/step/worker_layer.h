@@ -41,7 +41,8 @@ class WorkerLayer {
 
   virtual ~WorkerLayer() = default;
 
-  /// Call it before the backward pass of a shard.
+  /// Prepares the layer for the backward pass of a shard: if it produces factors, sets their
+  /// memory.
   virtual void begin_backward(uint64_t, int64_t) {}
   /// Adds a shard's statistics or gradients to this device's sums, or copies the shard's factors.
   /// Statistics and gradients are in the net's memory, which the layer's next pass may overwrite.
