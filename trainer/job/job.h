@@ -61,8 +61,8 @@ struct PreparedData {
 
 enum class DataPart : uint8_t { kTrain, kTest };
 
-/// Opens one of the job's datasets and checks that its shape and classes match the network. Throws
-/// ConfigError, RunError.
+/// Opens one of the job's datasets, and checks that its shape, auxiliary inputs and classes fit the
+/// network. Only warns if it has fewer classes than the network. Throws ConfigError, RunError.
 PreparedData open_data(const Job& job, DataPart part, Log& log);
 
 /// The form of the labels: kMixed if the job combines training samples (mixup, cutmix), otherwise

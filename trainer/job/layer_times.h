@@ -24,7 +24,8 @@ struct LayerTimes {
   std::vector<Layer> layers;
 
   /// Speed of rebuilding a gradient from factors, 10^9 operations per second. It is the highest
-  /// backward_gflops of a linear layer, or of a convolution if there is no linear layer.
+  /// backward_gflops of a linear layer, or of a convolution if there is no linear layer; 0:
+  /// unknown.
   double rebuild_gflops() const;
   /// Time of the forward and backward pass of one batch. Uses pass_ms if it is known: an
   /// asynchronous device runs a whole pass faster than the sum of its layers.

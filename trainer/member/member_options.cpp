@@ -75,8 +75,7 @@ MemberEnd join_and_run(const MemberOptions& options, comm::AsioTransport& transp
     while (!end) {
       inbox.run_one(Inbox::Clock::now() + kLook);
       give_up_memory_checkpoint(options, log);
-      transport.post(
-          [&heartbeat] { heartbeat.beat(); });  // heartbeat: both threads are making progress
+      transport.post([&heartbeat] { heartbeat.beat(); });  // both threads make progress
     }
     return *end;
   } catch (...) {

@@ -99,7 +99,7 @@ void expect_digests(const AtomicFile& file, uint64_t offset, Tensors tensors,
   }
 }
 
-/// Throws RunError unless the digests of the received tensors equal those on which the workers
+/// Throws RunError unless the digests of the tensors to write equal those on which the workers
 /// agreed.
 void expect_agreed(int64_t step, Tensors tensors, const std::vector<int64_t>& digests,
                    const std::vector<int64_t>& agreed) {

@@ -80,7 +80,7 @@ class LocalExchange final : public GradientExchange {
   }
 
  private:
-  /// The sums of one step in packed order: one for each parameter and each statistic.
+  /// The sums of one step, in the net's order in memory: one for each parameter and each statistic.
   struct BufferedSums {
     std::vector<Buffer> gradients, statistics;
   };

@@ -161,7 +161,7 @@ SampleSums TrainingLoop::measure(const layers::StepContext& context) {
 // ---- updates
 
 /// Waits until the layer's parameters have the values for the current step. Updates this layer
-/// first, and updates other layers only while the sums of this layer have not arrived.
+/// first if its update is due. Otherwise updates layers whose update is due, or waits for sums.
 void TrainingLoop::open_gate(int layer) {
   const std::optional<size_t> index = index_of_[at(layer)];
   if (!index) return;
