@@ -82,7 +82,8 @@ class Run final : public RunSink {
   std::optional<RunReport> report_;
 };
 
-/// Only reads; creates no files.
+/// Reads the inputs, and creates no files. Without --output and --resume it creates an empty run
+/// directory.
 Run::Run(const Job& job, const RunOptions& options, Console& console)
     : job_(job),
       options_(options),
