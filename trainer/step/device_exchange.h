@@ -88,9 +88,8 @@ class DeviceExchange final : public GradientExchange {
   std::vector<std::unique_ptr<WorkerLayer>> layers_;  ///< in order of the plan
   std::vector<int> nodes_;  ///< by layer of the plan: index of the layer in the net
   std::map<int, uint32_t> layer_of_node_;
-  uint64_t step_;  ///< step in progress
-  int64_t contributed_ =
-      0;  ///< number of layers that have contributed gradients of the last own shard
+  uint64_t step_;            ///< step in progress
+  int64_t contributed_ = 0;  ///< layers that have contributed all gradients of the step
   std::vector<Event> sent_;  ///< by layer of the plan: event after the last copy of contributions
   std::vector<PendingDelivery> held_back_;  ///< without overlap: delivered at the end of the step
   Arrivals arrivals_;                       ///< queue of layer indices of the plan

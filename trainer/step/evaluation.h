@@ -25,8 +25,8 @@ struct TestResult {
 /// depend on the number of workers, if `parts` has all shards.
 struct TestSums {
   int64_t samples = 0;
-  std::vector<SampleSums>
-      parts;           ///< by logical shard; evaluate_part(): only the worker's own shards
+  /// By logical shard. evaluate_part() returns only those of the worker's own shards.
+  std::vector<SampleSums> parts;
   double seconds = 0;  ///< with several workers: the maximum
 
   TestResult mean() const;
