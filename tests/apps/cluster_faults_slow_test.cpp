@@ -166,7 +166,6 @@ class Round {
   /// The message must name the data that a survivor awaited from a stopped server. Does not apply
   /// to a server without chunks.
   void see_awaited(const std::string& said, const Process& target) {
-    if (!fs::exists(run_)) return;
     const Json chunks = Json::parse(read_text(run_ / "plan.json"))["chunks"];
     const bool holds = std::any_of(chunks.begin(), chunks.end(), [&](const Json& chunk) {
       return target.name == "server " + std::to_string(chunk["server"].get<int>());
@@ -191,21 +190,19 @@ class Round {
     in_first_steps(read_text(survivors[0].log));
   }
 
-  /// Whether the failure happened before the first step was complete. Then there is no checkpoint,
-  /// and there may be no run directory.
+  /// Whether the failure happened before the first step was complete. Then there is no checkpoint.
   bool in_first_steps(const std::string& said) {
     const size_t place = said.find(" failed in step ");
     const bool first =
         place != std::string::npos && std::stoi(said.substr(place + 16)) <= 2 + fault_.staleness;
     const fs::path checkpoints = run_ / "checkpoints";
-    without_a_step_ = first && (!fs::exists(checkpoints) || fs::is_empty(checkpoints));
+    without_a_step_ = first && fs::is_empty(checkpoints);
     return without_a_step_;
   }
 
   void see_nothing_left() {
     if (is_listening(address_)) complain("somebody listens at " + address_);
-    std::error_code missing;
-    for (const auto& entry : fs::recursive_directory_iterator(run_, missing))
+    for (const auto& entry : fs::recursive_directory_iterator(run_))
       if (entry.path().extension() == ".tmp") complain(entry.path().string() + " is left");
   }
 

@@ -340,7 +340,7 @@ Json ClusterRun::finish() {
   return std::move(results.summary);
 }
 
-/// Throws the failure of the run. If training has begun and the run directory stays, first writes
+/// Throws the failure of the run. If a step was complete, or the run was resumed, first writes
 /// the known part of the summary, the traffic and the trace.
 void ClusterRun::fail() {
   std::string last = records_.checkpoints().last_text();
@@ -349,6 +349,7 @@ void ClusterRun::fail() {
     if (ending_.failure()) std::rethrow_exception(ending_.failure());
   }
   const bool has_a_step = records_.has_started() && directory_.is_kept();
+  if (records_.has_started()) directory_.keep();  // with the logs of all members
   const std::string why = failure_text(ending_.outcome().failure);
   if (has_a_step) {
     const ClusterRecords::Results known = records_.results(wall_seconds(), why);
