@@ -77,8 +77,9 @@ void Passes::forward(const layers::StepContext& step, const Gate& gate) {
 // ---- backward
 
 /// The number of calls in the next group; 1 unless the device records work. A recorded group ends
-/// with the next call that announces a layer. If `announced` is false, or no such call follows, the
-/// group extends to the end of the pass.
+/// with the next call after which a layer's gradients are final (Call::announces), so that
+/// OnGradient can run. If `announced` is false (there is no OnGradient), or no such call follows,
+/// the group extends to the end of the pass.
 size_t Passes::backward_group(Group left, bool announced) const {
   if (!graph_capture_->records()) return 1;
   size_t size = 1;

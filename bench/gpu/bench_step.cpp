@@ -32,7 +32,8 @@ layers::Backend backend_of(const Request& request, cuda::Graphs graphs) {
       {.index = 0, .settings = {.precision = request.precision, .graphs = graphs}});
 }
 
-/// A worker with the parts of a real run. Its steps have the order of TrainingLoop.
+/// A worker with the components of a real run. step() issues the device's work in nearly the same
+/// order as TrainingLoop::step().
 class Worker {
  public:
   Worker(const Request& request, cuda::Graphs graphs)

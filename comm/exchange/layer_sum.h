@@ -56,8 +56,8 @@ class LayerSum {
   void done(uint64_t step, uint64_t count = 1);
   /// Rejects a frame that does not belong to the layer's scheme.
   Destination unwanted(const FrameHeader& header) const;
-  /// Called when a step is complete, before its arrival is reported. After this call, a later step
-  /// uses the window entry of this step.
+  /// Called when all sums of a step have arrived, before this is reported. Clears the records of
+  /// the data that was received for this step, because a later step uses their place next.
   virtual void make_room(uint64_t) {}
 
  private:

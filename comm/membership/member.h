@@ -36,7 +36,7 @@ class Member final : public Machine {
   /// Reports a local error. The job fails, unless this node is a joiner before its first step. Then
   /// the job may continue without it.
   void report_error(const std::string& why) { shutdown_.report_error(why); }
-  /// Ends without a message, because no node is left to receive one.
+  /// Ends this node without a message to the coordinator. Called after the coordinator has failed.
   void leave() { me_.end(); }
   /// Ends this node on request. It ends at once if there is no plan yet. Otherwise the job
   /// continues without it, or fails. Does nothing after finished().

@@ -44,7 +44,7 @@ class EvenTraffic {
   double bytes_of(std::span<const TensorTraffic> tensors) const;
   /// Bytes of one sample's factors.
   double row_bytes(const LayerTraffic& layer) const;
-  /// One entry for each distinct node.
+  /// The distinct shares of the nodes. Nodes with equal shares have one common entry.
   const std::vector<NodeShare>& nodes() const { return nodes_; }
   /// Bytes per node, sent plus received, on average over all nodes.
   double ps_bytes(std::span<const TensorTraffic> tensors) const;

@@ -88,10 +88,10 @@ POSEIDON_BF16_PRODUCTS void multiply_tile(const uint32_t* inputs, const uint32_t
       _mm512_storeu_ps(weight + b * next_weight + r * kLanesOfBlock, sums[r][b]);
 }
 
-/// The weight's gradient of 1 x 1 kernels, which is one product of two matrices. oneDNN's code for
-/// this product reaches only half to three quarters of the instructions' peak. oneDNN's other
-/// passes nearly reach the peak. So Poseidon has its own code. The bits do not depend on the number
-/// of threads.
+/// The weight's gradient of 1 x 1 kernels in bf16: one product of two matrices. Poseidon has its
+/// own code for this pass, because oneDNN's code reaches only half to three quarters of the peak
+/// rate of the bf16 instructions. oneDNN's code for the other passes nearly reaches this peak. The
+/// bits of the gradient do not depend on the number of threads.
 class PointwiseBackwardWeights final : public ConvolutionPass {
  public:
   explicit PointwiseBackwardWeights(const ConvolutionParts& parts)

@@ -22,11 +22,11 @@ struct Share {
 /// The shares of all threads, for one group of channels. A thread divides its tiles into blocks.
 /// The inputs and outputs of a block go through all steps while they are in the cache.
 ///
-/// By default, threads divide only the tiles. Each part of the tiles then reads the whole
-/// transformed weight, and has separate sums of the weight's gradients. If the weights of all
-/// threads are larger than the transformed tiles, threads divide the outputs first, into at most
-/// one part for each strip. Threads with the same tiles then all transform the input of these
-/// tiles.
+/// By default, threads divide only the tiles. Each thread then reads the whole transformed weight,
+/// and sums a separate gradient of it. If these copies (threads times weight) are larger than the
+/// transformed inputs and outputs of all tiles, the threads first divide the output channels, in
+/// strips (kStrip). Threads with the same tiles but different output channels each repeat the
+/// transform of the input.
 class Shares {
  public:
   /// `inputs` and `outputs` are channels.

@@ -30,7 +30,8 @@ class ServerPayload final : public comm::PayloadReceiver {
 
   /// The latest step with a contribution in this view, counted from 1; 0: none yet.
   int64_t step_under_way() const { return step_; }
-  /// Sends the recorded spans and the number of bytes moved to the coordinator.
+  /// Sends two reports to the coordinator: the recorded spans, if there are any, and the bytes that
+  /// this server has moved, by layer.
   void report(comm::CoordinatorLink& coordinator) const;
 
  private:

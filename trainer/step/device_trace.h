@@ -50,7 +50,8 @@ class DeviceTrace {
   TraceRecorder* const recorder_;
   std::vector<LayerLabels> labels_;  ///< by layer
   Label batch_ = 0, before_gates_ = 0, after_gradients_ = 0;
-  Label forward_ = 0;  ///< label of the forward pass after the last gate
+  /// Label of the forward pass since the most recent gate; before the first gate: before_gates_.
+  Label forward_ = 0;
   /// Begin of the first of `cuts_`; null: nothing is recorded.
   std::shared_ptr<const Timestamp> begin_;
   std::deque<Cut> cuts_;  ///< spans that are not recorded yet

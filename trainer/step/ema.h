@@ -24,8 +24,9 @@ class Ema {
   /// Bytes of memory of the averages. The net need not have allocated its memory.
   static size_t bytes(net::Net& net, size_t kind);
 
-  /// `net` and `updater` must outlive the averages. `kind` is the first kind of net::TensorMemory
-  /// that no other tensors use. Throws OutOfMemory.
+  /// `net` and `updater` must outlive the averages. `kind` is the lowest memory kind
+  /// (net::TensorMemory) that no other tensors use. The averages use one kind for each version,
+  /// from `kind` on. Throws OutOfMemory.
   Ema(double decay, net::Net& net, layers::Updater& updater, size_t kind);
 
   /// Sets the rate of the following updates, which belong to `step`, counted from 0.
