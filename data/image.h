@@ -40,9 +40,10 @@ struct Image {
   }
 };
 
-/// Converts interleaved pixels from `channels` to `wanted` channels, and writes them to `out`,
-/// whose height and width the caller has set. The channel counts are equal, or one is 1 and the
-/// other 3. Gray is repeated in all channels. Color becomes gray with the weights of ITU-R BT.601.
+/// Converts interleaved pixels from `channels` to `wanted` channels, and writes them to `out`. The
+/// caller has set the height and the width of `out`. The numbers of channels are equal, or one is 1
+/// and the other is 3. Gray is repeated in all channels. Color becomes gray with the weights of
+/// ITU-R BT.601.
 void convert_channels(const uint8_t* in, int64_t channels, int64_t wanted, Image& out);
 
 /// A rectangle: rows top .. top + height - 1 and columns left .. left + width - 1.

@@ -62,7 +62,7 @@ void FailureDetector::receive_report(const MemberRecord& by, const NodeFailure& 
   if (report.kind == NodeFailure::Kind::kLeft && job_.state() <= CoordinatorState::kFetching)
     return node_failed(by, report.why, Time{0});
   if (job_.state() == CoordinatorState::kConcluding) return;
-  // A node's report of its own failure needs no other report.
+  // A node that reports its own failure has certainly failed. No other reports are collected.
   const bool is_of_another =
       report.kind == NodeFailure::Kind::kPeer || report.kind == NodeFailure::Kind::kUnreached;
   if (!is_of_another || report.who == by.node) return declare_failed(report);

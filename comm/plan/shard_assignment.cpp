@@ -22,8 +22,8 @@ int64_t devices_of(std::span<const WorkerStepTime> workers) {
   return devices;
 }
 
-/// Assigns one shard to each device. Then assigns the other shards one by one, each to the worker
-/// whose step with one shard more is the shortest.
+/// Assigns one shard to each device. Then assigns the other shards one by one. Each goes to the
+/// worker that would have the shortest step with one more shard.
 std::vector<int64_t> shortest(std::span<const WorkerStepTime> workers, int64_t shards) {
   using Next = std::tuple<double, int64_t, size_t>;  // step with one more shard, that count, rank
   std::priority_queue<Next, std::vector<Next>, std::greater<>> next;

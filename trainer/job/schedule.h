@@ -26,8 +26,8 @@ struct ScheduleConfig {
 /// The learning rate of each step. It depends only on the step.
 class Schedule {
  public:
-  /// `steps`: length of the whole job; `steps_per_epoch` may be fractional. Throws ConfigError,
-  /// whose message begins with `place`, if the milestones are not in ascending order.
+  /// `steps`: length of the whole job; `steps_per_epoch` may be fractional. Throws ConfigError if
+  /// the milestones are not in ascending order. The message begins with `place`.
   Schedule(const ScheduleConfig& config, double learning_rate, int64_t steps,
            double steps_per_epoch, const std::string& place);
 

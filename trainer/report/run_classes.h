@@ -18,11 +18,11 @@ std::vector<std::string> classes_of_run(const RunOptions& options);
 std::string class_difference(const std::vector<std::string>& run,
                              const std::vector<std::string>& now);
 
-/// Compares the classes of the training set, `now`, with those of the run that `options` resumes or
-/// whose weights it uses. If they differ, throws ConfigError, because the outputs would mean other
-/// classes. Exception: if some weights of another run do not fit (`all_fit` is false), the
-/// difference counts as intentional, and is only logged. Does nothing if the run or the training
-/// set has no class names.
+/// Compares the classes of the training set, `now`, with the classes of an earlier run. `options`
+/// resumes this run, or uses its weights. Throws ConfigError if the classes differ, because the
+/// outputs would have other meanings. Exception: if some weights of another run do not fit
+/// (`all_fit` is false), only logs the difference, which counts as intentional. Does nothing if the
+/// run or the training set has no class names.
 void check_classes_of_run(const RunOptions& options, const std::vector<std::string>& now,
                           bool all_fit, Log& log);
 
