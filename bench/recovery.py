@@ -44,7 +44,7 @@ def members(parent):
     return found
 
 
-def victims(options):
+def targets(options):
     """The members to kill: workers and servers alternately, lowest rank first. Worker 0 sends the checkpoints."""
     both = [[("worker", rank) for rank in range(options.workers - 2)],
             [("server", rank) for rank in range(options.servers - 2)]]
@@ -52,14 +52,14 @@ def victims(options):
     return (turns + [each for one in both for each in one if each not in turns])[:options.losses]
 
 
-def run(options, more, folder, struck):
-    """Runs the job and kills the members in `struck` one by one. Returns the summary of the run."""
+def run(options, more, folder, targets):
+    """Runs the job and kills the members in `targets` one by one. Returns the summary of the run."""
     command = [str(options.build / "bin" / "poseidon-train"), options.job, "--workers", str(options.workers), "--servers",
                str(options.servers), "--set", f"cluster.logical_shards={2 * options.workers}", "--set",
                f"train.log_every={min(10, options.every)}", *more, "--output", str(folder)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     processes, said, due = {}, [], options.every
-    left = list(struck)
+    left = list(targets)
     for line in process.stderr:
         said.append(line)
         step = STEP.match(line)
@@ -95,7 +95,7 @@ def main():
     name = pathlib.Path(options.job).stem
     with tempfile.TemporaryDirectory() as folder:
         undisturbed = run(options, more, pathlib.Path(folder) / "undisturbed", [])
-        disturbed = run(options, more, pathlib.Path(folder) / "disturbed", victims(options))
+        disturbed = run(options, more, pathlib.Path(folder) / "disturbed", targets(options))
     rows = [row_of(f"{name}, undisturbed", undisturbed), row_of(f"{name}, with failures", disturbed)]
     print("\n".join([*record.head(COLUMNS), *(record.line(COLUMNS, row) for row in rows)]))
     if undisturbed["weights_sha256"] != disturbed["weights_sha256"]:

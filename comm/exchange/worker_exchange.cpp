@@ -20,8 +20,8 @@ WorkerExchange::WorkerExchange(const Plan& plan, uint32_t rank, const Options& o
       sums_(context_) {}
 
 Destination WorkerExchange::destination(NodeId from, const FrameHeader& header) {
-  const bool let_in = mutated(Mutation::kStaleFactor) && header.kind == FrameKind::kFactor;
-  if (header.view != context_.options.view && !let_in) {
+  const bool is_mutated = mutated(Mutation::kStaleFactor) && header.kind == FrameKind::kFactor;
+  if (header.view != context_.options.view && !is_mutated) {
     ++context_.traffic.outdated;
     return Destination::dropped();
   }

@@ -247,9 +247,9 @@ void SimulatedTraining::arrived(uint64_t step, uint32_t layer) {
   if (syncing_ && machine_.has_all_sums()) callbacks_.after(Time{0}, [this] { sync(); });
 }
 
-void SimulatedTraining::go_to(int64_t step, std::optional<int64_t> anew) {
-  if (anew)
-    machine_ = machine_at(step, world_.options.plan, *anew);
+void SimulatedTraining::go_to(int64_t step, std::optional<int64_t> in_flight) {
+  if (in_flight)
+    machine_ = machine_at(step, world_.options.plan, *in_flight);
   else
     for (const size_t layer : machine_.revert_to(step)) replica_.revert(layer);
   limit_ = StepLimit(step, world_.options.steps);

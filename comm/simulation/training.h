@@ -39,9 +39,9 @@ class SimulatedTraining {
   int64_t offer_halt() { return limit_.offer(); }
   /// Ends the steps after `step`: finally (kEnd), or until nodes have joined (kPause).
   void end_after(int64_t step, StepLimit::Next then);
-  /// Abandons the current step and continues from `step`. `anew` has a value if the parameters come
-  /// from a checkpoint or another worker: the number of steps whose sums are still in flight.
-  void go_to(int64_t step, std::optional<int64_t> anew);
+  /// Abandons the current step and continues from `step`. `in_flight` has a value if the parameters
+  /// come from a checkpoint or another worker: the number of steps whose sums are still in flight.
+  void go_to(int64_t step, std::optional<int64_t> in_flight);
   const StepMachine& machine() const { return machine_; }
 
  private:

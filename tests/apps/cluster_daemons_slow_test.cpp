@@ -55,12 +55,12 @@ TEST_CASE("daemons that start before the coordinator train two jobs in a row") {
 
 TEST_CASE("a failed daemon is named, and the other daemons wait for the next job") {
   Cluster cluster;
-  Program& lost = cluster.start("poseidon-worker", "worker-a", {"--rank", "0"});
+  Program& failed = cluster.start("poseidon-worker", "worker-a", {"--rank", "0"});
   const Program& other = cluster.start("poseidon-worker", "worker-b", {"--rank", "1"});
   cluster.start("poseidon-server", "server");
   Program train = cluster.train("run", {"--set", "train.steps=100000"});
   REQUIRE(says(train, "begin with step"));
-  lost.send(SIGKILL);
+  failed.send(SIGKILL);
   const Finished finished = train.wait();
   CHECK(finished.code == 3);
   CHECK(finished.err.find("worker 0 (127.0.0.1:") != std::string::npos);

@@ -83,14 +83,14 @@ class Round {
     if (members.size() != kWorkers + kServers) return end_early(train);
     address_ = word_after(command_of(members[0].pid), "--coordinator");
     const Process target = choose(members, train);
-    const auto struck = Clock::now();
+    const auto injected_at = Clock::now();
     kill(target.pid, fault_.signal);
     std::erase_if(members, [&](const Process& each) { return each.pid == target.pid; });
     if (fault_.role == Role::kCoordinator)
       see_members_end(members, train);
     else
       see_train_end(members, target, train);
-    const double seconds = std::chrono::duration<double>(Clock::now() - struck).count();
+    const double seconds = std::chrono::duration<double>(Clock::now() - injected_at).count();
     if (seconds > 1.3 * fault_.timeout_s + slack_seconds())
       complain("it took " + std::to_string(seconds) + " s");
     see_nothing_left();
@@ -250,10 +250,10 @@ std::string strike_early(const TinyJob& job, int signal, unsigned seed, unsigned
     return name + " is not started";
   if (delay_ms > 0) std::this_thread::sleep_for(std::chrono::milliseconds(random() % delay_ms));
   const bool began = train.err().find("begin with step") != std::string::npos;
-  const auto struck = Clock::now();
+  const auto injected_at = Clock::now();
   kill(target.pid, signal);
   const Finished finished = train.wait();
-  const double seconds = std::chrono::duration<double>(Clock::now() - struck).count();
+  const double seconds = std::chrono::duration<double>(Clock::now() - injected_at).count();
   if (began || finished.code == 0) return "";
   const std::string at = "poseidon-train: " + name;
   const size_t line = finished.err.rfind("poseidon-train: ");

@@ -44,10 +44,11 @@ int restarts_with(const RecoveryJob& job, const Json& undisturbed, const FaultIn
 }  // namespace
 
 TEST_CASE("late sums: after a failure a job continues from its last checkpoint, to the same bits") {
-  for (const auto& lost : {std::pair("ps", "worker 0"), {"sfb", "worker 1"}, {"ps", "server 0"}}) {
-    const char* target = lost.second;
+  for (const auto& failed :
+       {std::pair("ps", "worker 0"), {"sfb", "worker 1"}, {"ps", "server 0"}}) {
+    const char* target = failed.second;
     CAPTURE(target);
-    const RecoveryJob job = late_job(lost.first, 2, kEvery);
+    const RecoveryJob job = late_job(failed.first, 2, kEvery);
     const int step = restarts_with(job, job.undisturbed(),
                                    {.target = target, .after_ms = 5, .after_checkpoint = kEvery});
     CHECK(step > 1);

@@ -78,14 +78,14 @@ TEST_CASE("a worker and its server need no socket; if their process fails, the o
     return cluster.start("poseidon-worker", name,
                          {"--once", "--rank", rank, "--server-listen", "127.0.0.1:0"});
   };
-  Program& lost = node("node-a", "0");
+  Program& failed = node("node-a", "0");
   Program& other = node("node-b", "1");
   Program train = cluster.train("run", {"--set", "train.steps=100000"}, "2");
   REQUIRE(says(train, "begin with step"));
   // The worker and the server each have a connection to the coordinator, and one to the other node.
-  CHECK(connections_of(lost.process()).size() >= 4);
-  CHECK(connections_with_itself(lost.process()) == 0);
-  lost.send(SIGKILL);
+  CHECK(connections_of(failed.process()).size() >= 4);
+  CHECK(connections_with_itself(failed.process()) == 0);
+  failed.send(SIGKILL);
   const Finished finished = train.wait();
   CAPTURE(finished.err);
   CHECK(finished.code == 3);

@@ -58,15 +58,15 @@ TEST_CASE(
     CAPTURE(signal);
     Cluster cluster;
     cluster.start("poseidon-server", "server");
-    Program& lost = cluster.start("poseidon-worker", "lost", {"--rank", "0"});
+    Program& failed = cluster.start("poseidon-worker", "failed", {"--rank", "0"});
     Program& left = cluster.start("poseidon-worker", "left");
     Program train = cluster.train("one", more);
     REQUIRE(says(train, "begin with step"));
-    lost.send(signal);
+    failed.send(signal);
     const Finished one = train.wait();
     CAPTURE(one.err);
     REQUIRE(one.code == 0);
-    CHECK(lost.wait().code == (signal == SIGTERM ? 0 : 128 + SIGKILL));
+    CHECK(failed.wait().code == (signal == SIGTERM ? 0 : 128 + SIGKILL));
     CHECK(says(left, "the job continues without it"));
     CHECK(Json::parse(one.out)["views"].size() == 2);
     cluster.start("poseidon-worker", "another");

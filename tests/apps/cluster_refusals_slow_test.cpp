@@ -354,12 +354,12 @@ TEST_CASE("a daemon that finds no coordinator exits with 2 and names the address
 
 TEST_CASE("--once: daemons that survive a node failure exit with 3") {
   Cluster cluster;
-  Program& lost = cluster.start("poseidon-worker", "a", {"--once", "--rank", "0"});
+  Program& failed = cluster.start("poseidon-worker", "a", {"--once", "--rank", "0"});
   Program& other = cluster.start("poseidon-worker", "b", {"--once", "--rank", "1"});
   Program& server = cluster.start("poseidon-server", "server", {"--once"});
   Program train = cluster.train("run", {"--set", "train.steps=100000"});
   REQUIRE(says(train, "begin with step"));
-  lost.send(SIGKILL);
+  failed.send(SIGKILL);
   CHECK(train.wait().code == 3);
   CHECK(other.wait().code == 3);
   CHECK(server.wait().code == 3);

@@ -11,13 +11,13 @@ using namespace poseidon::apps;
 namespace fs = std::filesystem;
 
 TEST_CASE("a coordinator that is killed without a checkpoint loses no step of its daemons") {
-  FailedCoordinator lost;
-  const Json whole = lost.undisturbed();
-  lost.kill_coordinator_after("40");
-  const int64_t kept = std::max(lost.kept_by(0), lost.kept_by(1));
+  FailedCoordinator failed_job;
+  const Json whole = failed_job.undisturbed();
+  failed_job.kill_coordinator_after("40");
+  const int64_t kept = std::max(failed_job.kept_by(0), failed_job.kept_by(1));
   // A step is reported when its gradients are computed. Its sums may still be in transit.
   CHECK(kept >= 39);
-  const Finished finished = lost.resume();
+  const Finished finished = failed_job.resume();
   check_same(finished, whole);
   CHECK(finished.err.find("has no checkpoint yet") != std::string::npos);
   CHECK(finished.err.find("fetched the in-memory checkpoint of step " + std::to_string(kept) +
@@ -28,7 +28,7 @@ TEST_CASE("a coordinator that is killed without a checkpoint loses no step of it
   CHECK(summary["sessions"][0]["first_step"] == 1);
   CHECK(summary["sessions"][0]["how"] == "interrupted");
   CHECK(summary["sessions"][1]["how"] == "finished");
-  CHECK(fs::exists(lost.cluster.job.folder / "run/checkpoints" /
+  CHECK(fs::exists(failed_job.cluster.job.folder / "run/checkpoints" /
                    ("step-" + std::to_string(kept) + ".state")));
 }
 
@@ -52,21 +52,21 @@ TEST_CASE("steps and tests that daemons completed without the coordinator have t
                        "--set", test::kShortTimeout,
                        "--set", test::kIsSanitized ? "train.steps=1500" : "train.steps=6000",
                        "--set", "train.checkpoint_every=100000"};
-  FailedCoordinator lost(settings);
-  const Json whole = lost.undisturbed();
+  FailedCoordinator failed_job(settings);
+  const Json whole = failed_job.undisturbed();
   {
-    Program train = lost.start_until("40");
+    Program train = failed_job.start_until("40");
     // The stopped coordinator reads nothing. The daemons continue until its heartbeats time out.
     train.send(SIGSTOP);
-    for (const int worker : {0, 1}) lost.kept_by(worker);
+    for (const int worker : {0, 1}) failed_job.kept_by(worker);
     train.send(SIGKILL);
     train.wait();
   }
-  const Finished finished = lost.resume();
+  const Finished finished = failed_job.resume();
   check_same(finished, whole);
   CHECK(finished.err.find("from the reports that the workers kept") != std::string::npos);
-  const auto lines = lines_of(lost.cluster.job.folder / "run");
-  const auto expected = lines_of(lost.cluster.job.folder / "whole");
+  const auto lines = lines_of(failed_job.cluster.job.folder / "run");
+  const auto expected = lines_of(failed_job.cluster.job.folder / "whole");
   REQUIRE(lines.size() == expected.size());
   for (size_t i = 0; i < lines.size(); ++i) REQUIRE(lines[i] == expected[i]);
 }

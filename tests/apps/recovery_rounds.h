@@ -145,11 +145,11 @@ class RecoveryRound {
         complain(std::string(key) + " is " + summary[key].dump() + ", undisturbed " +
                  undisturbed_[key].dump());
     const Json& views = summary["views"];
-    size_t lost = 0;
-    for (const Json& view : views) lost += view.value("lost", Json::array()).size();
-    if (lost > static_cast<size_t>(injected))
+    size_t failed = 0;
+    for (const Json& view : views) failed += view.value("lost", Json::array()).size();
+    if (failed > static_cast<size_t>(injected))
       complain("more are lost than were struck: " + views.dump());
-    if (views.back()["workers"].get<size_t>() + views.back()["servers"].get<size_t>() + lost != 5)
+    if (views.back()["workers"].get<size_t>() + views.back()["servers"].get<size_t>() + failed != 5)
       complain("views: " + views.dump());
     see_lines();
   }

@@ -261,8 +261,8 @@ TEST_CASE("a halt offer does not exceed the last step, and the last step is no h
   limit.halt(10);
   CHECK_FALSE(limit.halted());
   CHECK(limit.next(10) == StepLimit::Next::kEnd);
-  StepLimit lost(0, 10);
-  lost.end();
-  CHECK(lost.ended());
-  CHECK(lost.next(0) == StepLimit::Next::kEnd);
+  StepLimit failed(0, 10);
+  failed.end();
+  CHECK(failed.ended());
+  CHECK(failed.next(0) == StepLimit::Next::kEnd);
 }

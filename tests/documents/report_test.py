@@ -322,9 +322,9 @@ class Benchmarks(unittest.TestCase):
     def test_churn(self):
         self.given(churn.replay, "layer_times", "times")
         counts = {"steps": 9, "killed": 0, "losses": 0, "joins": 0, "replayed": 0, "pause": 0, "pauses": 0}
-        struck = {**counts, "killed": 3, "losses": 3, "joins": 3, "pause": 0.5, "pauses": 2.5}
-        runs = iter([{**counts, "minutes": 1.01234567, "images": 2000.0}, {**struck, "minutes": 1.0, "images": 1800.0},
-                     {**counts, "minutes": 1.0, "images": 3000.0}, {**struck, "minutes": 1.0, "images": 2400.0}])
+        disturbed = {**counts, "killed": 3, "losses": 3, "joins": 3, "pause": 0.5, "pauses": 2.5}
+        runs = iter([{**counts, "minutes": 1.01234567, "images": 2000.0}, {**disturbed, "minutes": 1.0, "images": 1800.0},
+                     {**counts, "minutes": 1.0, "images": 3000.0}, {**disturbed, "minutes": 1.0, "images": 2400.0}])
         self.given(churn, "measure", lambda *_: next(runs))
         content = self.recorded(churn, "--workers", "4", "--rounds", "2", claim="churn")
         self.assertEqual(content["command"], "python3 bench/churn.py --workers 4 --rounds 2")

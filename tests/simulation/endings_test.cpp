@@ -60,7 +60,7 @@ TEST_CASE("a job that is halted before the first step ends and reports it") {
 
 TEST_CASE(
     "after a pause beyond the timeout, all nodes report the missing heartbeat as the reason") {
-  size_t lost = 0;
+  size_t failed = 0;
   for (const auto pause_for : {3100ms, 3600ms, 6000ms})
     for (uint64_t event = 300; event < 330; event += 3) {
       const SimulatedJobResult result = run_with(small_job(), {{.kind = Fault::Kind::kPause,
@@ -71,11 +71,11 @@ TEST_CASE(
       CAPTURE(pause_for.count());
       REQUIRE(result.outcome.has_value());
       if (result.outcome->finished) continue;
-      ++lost;
+      ++failed;
       CHECK(result.outcome->failure.who == NodeId{Role::kWorker, 1});
       CHECK(result.outcome->failure.why == "no heartbeat for 3 s");
       for (const auto& [rank, failure] : result.failures)
         CHECK(failure.message().starts_with("worker 1 (w1) failed"));
     }
-  CHECK(lost >= 20);
+  CHECK(failed >= 20);
 }

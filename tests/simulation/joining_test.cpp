@@ -123,9 +123,9 @@ TEST_CASE("a joiner, or a member that sends it values, fails during the join and
   const uint64_t third = third_of(options);
   options.arrivals = {{.role = Role::kWorker, .at_event = third}};
   size_t again = 0;
-  for (const NodeId lost : {worker(2), worker(0), worker(1), server(1)})
+  for (const NodeId failed : {worker(2), worker(0), worker(1), server(1)})
     for (uint64_t later = 5; later < 200; later += 5 * kStride) {
-      options.faults = {{.at_event = third + later, .a = lost}};
+      options.faults = {{.at_event = third + later, .a = failed}};
       const SimulatedJobResult result = run_job(options);
       CAPTURE(description(options));
       CHECK(fault_in_reconfiguration(options, result) == "");

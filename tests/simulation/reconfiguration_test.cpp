@@ -121,14 +121,14 @@ TEST_CASE("a second node that fails during a reconfiguration is removed too") {
 }
 
 TEST_CASE("a job without a server, or with too few workers, saves a checkpoint and ends") {
-  for (const NodeId lost : {server(0), worker(1)}) {
+  for (const NodeId failed : {server(0), worker(1)}) {
     SimulatedJobOptions options = reconfiguration_job(2, 1, 4, SchemeRule::kPs);
     options.min_workers = 2;
-    options.faults = {{.at_event = middle_of(options) * 3 / 2, .a = lost}};
+    options.faults = {{.at_event = middle_of(options) * 3 / 2, .a = failed}};
     const SimulatedJobResult result = run_job(options);
     CHECK(fault_in_reconfiguration(options, result) == "");
     CHECK_FALSE(result.outcome->finished);
-    CHECK(result.outcome->failure.who == lost);
+    CHECK(result.outcome->failure.who == failed);
     CHECK(result.reconfigurations.empty());
     REQUIRE(result.outcome->saved_step.has_value());
     CHECK(result.checkpoints.contains(*result.outcome->saved_step));
@@ -193,10 +193,10 @@ TEST_CASE("without partial comparisons, the next full comparison finds the diver
 TEST_CASE("a node failure does not change the checkpoint to which the others revert") {
   for (const State state : {State::kReconfiguring, State::kConnecting})
     for (uint64_t later = 0; later < 16; later += 3 * kStride)
-      for (const NodeId lost : {worker(0), worker(3), server(1)}) {
+      for (const NodeId failed : {worker(0), worker(3), server(1)}) {
         SimulatedJobOptions options = spoilt_job(4, 27);
         // The job connects a second time after it has found the divergence.
-        options.faults = {{.at_event = later, .in = State::kReconfiguring, .a = lost}};
+        options.faults = {{.at_event = later, .in = State::kReconfiguring, .a = failed}};
         if (state == State::kConnecting) options.faults[0].at_event += 20;
         const SimulatedJobResult result = run_job(options);
         CAPTURE(description(options));
@@ -221,8 +221,8 @@ namespace {
 
 /// Checks a job in which the connection of two live members breaks. The job must remove `lost` and
 /// continue with the others.
-void loses_one(SimulatedJobOptions options, const std::vector<Fault>& faults, NodeId lost,
-               const std::string& other) {
+void removes_one(SimulatedJobOptions options, const std::vector<Fault>& faults, NodeId failed,
+                 const std::string& other) {
   options.faults = faults;
   const SimulatedJobResult result = run_job(options);
   CAPTURE(description(options));
@@ -232,11 +232,11 @@ void loses_one(SimulatedJobOptions options, const std::vector<Fault>& faults, No
   REQUIRE(result.reconfigurations.size() == 1);
   const NodeFailure& failure = result.reconfigurations[0];
   CAPTURE(failure.message());
-  CHECK(failure.who == lost);
+  CHECK(failure.who == failed);
   CHECK(failure.why.starts_with("it and " + other +
                                 " have no connection, although the coordinator "));
   // The removed worker gets the same message.
-  if (lost.role == Role::kWorker) CHECK(result.failures.at(lost.rank).who == lost);
+  if (failed.role == Role::kWorker) CHECK(result.failures.at(failed.rank).who == failed);
 }
 
 /// Steps take long enough for a timeout.
@@ -257,11 +257,11 @@ TEST_CASE("a broken connection between two live nodes removes one of them, by a 
     };
     for (uint16_t rank = 0; rank < 3; ++rank)
       for (uint16_t other = 0; other < 2; ++other)
-        loses_one(options, cut(worker(rank), server(other)), server(other),
-                  "worker " + std::to_string(rank));
+        removes_one(options, cut(worker(rank), server(other)), server(other),
+                    "worker " + std::to_string(rank));
     if (scheme == SchemeRule::kPs) continue;  // workers have no connection to each other
-    loses_one(options, cut(worker(0), worker(1)), worker(1), "worker 0");
-    loses_one(options, cut(worker(2), worker(1)), worker(2), "worker 1");
+    removes_one(options, cut(worker(0), worker(1)), worker(1), "worker 0");
+    removes_one(options, cut(worker(2), worker(1)), worker(2), "worker 1");
   }
 }
 
@@ -274,9 +274,9 @@ TEST_CASE(
   };
   for (const auto& [a, b] :
        {std::pair(worker(0), worker(1)), {worker(0), server(0)}, {worker(2), worker(0)}}) {
-    loses_one(options, {deaf(a, b)}, a, name_of(b));
-    loses_one(options, {deaf(b, a)}, b, name_of(a));
-    loses_one(options, {deaf(a, b), deaf(b, a)}, std::max(a, b), name_of(std::min(a, b)));
+    removes_one(options, {deaf(a, b)}, a, name_of(b));
+    removes_one(options, {deaf(b, a)}, b, name_of(a));
+    removes_one(options, {deaf(a, b), deaf(b, a)}, std::max(a, b), name_of(std::min(a, b)));
   }
 }
 
@@ -285,10 +285,10 @@ TEST_CASE("a node cut off from all nodes except the coordinator is removed alone
   const uint64_t middle = middle_of(options);
   for (const NodeId lonely : {worker(0), worker(2), server(0)}) {
     // Servers are not named: they have no connection to each other.
-    loses_one(options, cut_off(lonely, nodes_of(options), middle), lonely,
-              lonely.role == Role::kServer
-                  ? "worker 0 and 2 others"
-                  : name_of(worker(lonely.rank == 0 ? 1 : 0)) + " and 3 others");
+    removes_one(options, cut_off(lonely, nodes_of(options), middle), lonely,
+                lonely.role == Role::kServer
+                    ? "worker 0 and 2 others"
+                    : name_of(worker(lonely.rank == 0 ? 1 : 0)) + " and 3 others");
   }
 }
 

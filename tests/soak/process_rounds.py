@@ -186,10 +186,10 @@ class Round:
         self.lasting = self.external and self.role == "coordinator"
 
     def __str__(self):
-        return (f"{'on a slow disk, ' if self.slow else ''}{self.fault} of {self.victim()}, {self.scheme}, a checkpoint every {self.every}, "
+        return (f"{'on a slow disk, ' if self.slow else ''}{self.fault} of {self.target()}, {self.scheme}, a checkpoint every {self.every}, "
                 f"{'daemons' if self.external else 'children'}")
 
-    def victim(self):
+    def target(self):
         return "the coordinator" if self.role == "coordinator" else f"{self.role} {self.rank}"
 
     def complain(self, what):
@@ -255,9 +255,9 @@ class Round:
 
     # ---- the fault
 
-    def strike(self, members):
+    def inject(self, members):
         train = self.processes["the coordinator"]
-        pid = train.pid if self.role == "coordinator" else members.get(self.victim())
+        pid = train.pid if self.role == "coordinator" else members.get(self.target())
         if pid is None or self.has_ended(pid):
             return None  # the job ended before the fault
         if self.fault == "kill":
@@ -269,9 +269,9 @@ class Round:
             for _ in range(self.random.choice([1, 2])):
                 os.killpg(train.pid, number)
         elif self.fault == "cut":
-            self.proxies[self.victim()].close()
+            self.proxies[self.target()].close()
         elif self.fault == "silence":
-            self.proxies[self.victim()].silent = True
+            self.proxies[self.target()].silent = True
         return pid
 
     def go(self):
@@ -290,29 +290,29 @@ class Round:
             return self.complain(f"it never began: {self.said()}")
         members = self.members()
         time.sleep(self.random.random() * 0.7)
-        struck = time.monotonic()
-        victim = None if self.fault == "disk" else self.strike(members)
+        injected_at = time.monotonic()
+        target = None if self.fault == "disk" else self.inject(members)
         survivors = [train.pid, *members.values()]
-        if victim is not None and self.fault != "group":
-            survivors.remove(victim) if self.fault in ("kill", "stop") else None
+        if target is not None and self.fault != "group":
+            survivors.remove(target) if self.fault in ("kill", "stop") else None
         limit = 60 if self.fault == "disk" else self.options.timeout + self.options.slack
         if self.fault == "stop" and self.role == "coordinator":
             limit += LOCK_WAIT
         if self.lasting:
-            limit += 60 if victim is None else 0
+            limit += 60 if target is None else 0
             self.see_members_words(limit)
         elif not wait_until(limit, lambda: all(self.has_ended(pid) for pid in survivors)):
             left = [key for key, pid in {"the coordinator": train.pid, **members}.items()
                     if pid in survivors and not self.has_ended(pid)]
-            self.complain(f"after {time.monotonic() - struck:.1f} s there are left: {left}")
+            self.complain(f"after {time.monotonic() - injected_at:.1f} s there are left: {left}")
         if not self.lasting:
             self.see_words(train)
-        if victim is not None:
+        if target is not None:
             try:
-                os.kill(victim, signal.SIGKILL)
+                os.kill(target, signal.SIGKILL)
             except OSError:
                 pass
-        if self.lasting and victim is not None:
+        if self.lasting and target is not None:
             train.wait()
             self.see_kept_step()
         self.see_disk()
@@ -333,7 +333,7 @@ class Round:
                 self.complain(f"full disk: {code}: {said}")
         else:
             last = said.strip().splitlines()[-1]
-            if code != 3 or not last.startswith(f"poseidon-train: {self.victim()} (127.0.0.1:"):
+            if code != 3 or not last.startswith(f"poseidon-train: {self.target()} (127.0.0.1:"):
                 self.complain(f"exit code {code}, it says: {last}")
 
     def see_members_words(self, limit=0):

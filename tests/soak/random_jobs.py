@@ -78,7 +78,7 @@ class Script:
         first = Way(1, 1, 1, "even")
         self.ways = [first] + [self.way(workers) for workers in (2, 3, 4)]
         self.stopped = [self.numbers.randrange(1, STEPS), self.way(), self.way()]
-        self.struck = self.way(self.numbers.choice([2, 3, 4]))
+        self.disturbed = self.way(self.numbers.choice([2, 3, 4]))
         self.cut_short = [self.way(), self.way()]
 
     def way(self, workers=None):
@@ -159,8 +159,8 @@ class Jobs:
         for way in self.script.ways:
             self.whole(f"workers-{way.workers}", way)
         self.stop_and_resume()
-        self.strike_member()
-        self.strike_coordinator()
+        self.inject_fault_into_member()
+        self.inject_fault_into_coordinator()
         return self.counts
 
     def whole(self, run, way):
@@ -193,26 +193,26 @@ class Jobs:
         wait_until(self.options.timeout, lambda: process.poll() is not None or read(metrics).count('"train"') >= steps)
         return process
 
-    def strike_member(self):
+    def inject_fault_into_member(self):
         """The job continues without the member. If no member can replace it, the job ends with 3 and is resumed."""
-        way = self.script.struck
-        process = self.start_slowly("struck", way)
+        way = self.script.disturbed
+        process = self.start_slowly("disturbed", way)
         members = children_of(process.pid)
         if members and process.poll() is None:
             name = self.script.numbers.choice(sorted(members))
             self.kill(members[name], name.split()[0])
         try:
-            self.finish(process, "struck", may_lose=True)
+            self.finish(process, "disturbed", may_lose=True)
         except Lost:
             self.counts["resumed after a loss"] += 1
-            self.finish(self.start("struck", self.arguments_to_continue("struck", way)), "struck")
+            self.finish(self.start("disturbed", self.arguments_to_continue("disturbed", way)), "disturbed")
             # The checkpoint after a node failure has no sums in flight: docs/cluster.md does not promise equal bits
             # then.
             if self.script.case.job["comm"]["staleness"] > 0:
                 return
-        self.compare("struck", way)
+        self.compare("disturbed", way)
 
-    def strike_coordinator(self):
+    def inject_fault_into_coordinator(self):
         first, second = self.script.cut_short
         process = self.start_slowly("cut-short", first)
         members = children_of(process.pid)

@@ -74,7 +74,7 @@ JOB = {
     "train": {"steps": STEPS, "seed": 3, "log_every": 1, "test_every": STEPS // 2},
     "cluster": {"logical_shards": 6, "timeout_s": TIMEOUT_S},
     "device": {"threads": 1}}
-LOST = re.compile(r"^(?:warning|poseidon-train): (?:worker|server) \d+ \([^)]*\) failed ", re.MULTILINE)
+FAILED = re.compile(r"^(?:warning|poseidon-train): (?:worker|server) \d+ \([^)]*\) failed ", re.MULTILINE)
 JOINED = re.compile(r"^(?:worker|server) \d+ \(.* has joined$", re.MULTILINE)
 
 
@@ -86,14 +86,14 @@ class Stopped(Exception):
 class Fault:
     """A fault of one process, `at_s` seconds after the first step."""
     kind: str
-    victim: str  # "coordinator", "worker 1"
+    target: str  # "coordinator", "worker 1"
     at_s: float
     lasts_s: float  # until it continues, its host is connected again, or a killed process is replaced
     has_spare: bool  # an additional daemon joins meanwhile
 
     def __str__(self):
         spare = ", and another comes" if self.has_spare else ""
-        return f"{self.kind} {self.victim} at {self.at_s:.2f} s for {self.lasts_s:.2f} s{spare}"
+        return f"{self.kind} {self.target} at {self.at_s:.2f} s for {self.lasts_s:.2f} s{spare}"
 
 
 class Script:
@@ -124,18 +124,18 @@ class Script:
 
     @staticmethod
     def fault(numbers, kinds, members, at):
-        kind, victim = numbers.choice(kinds), numbers.choice(members)
+        kind, target = numbers.choice(kinds), numbers.choice(members)
         if numbers.random() < 0.25:
-            victim = "coordinator"
+            target = "coordinator"
         brief, long = numbers.uniform(0.2, 0.8 * TIMEOUT_S), numbers.uniform(1.2 * TIMEOUT_S, 2.5 * TIMEOUT_S)
         spare = numbers.random() < 0.3
         if kind == "kill":
-            return Fault(kind, victim, at, numbers.choice([0, brief]), False)
-        return Fault(kind, victim, at, numbers.choice([brief, long, long]), spare and victim != "coordinator")
+            return Fault(kind, target, at, numbers.choice([0, brief]), False)
+        return Fault(kind, target, at, numbers.choice([brief, long, long]), spare and target != "coordinator")
 
     def __str__(self):
-        struck = "; ".join(map(str, self.faults)) or "undisturbed"
-        return f"{self.workers} workers, {self.servers} servers, {' '.join(self.settings)}: {struck}"
+        injected = "; ".join(map(str, self.faults)) or "undisturbed"
+        return f"{self.workers} workers, {self.servers} servers, {' '.join(self.settings)}: {injected}"
 
 
 class Loopback:
@@ -256,8 +256,8 @@ class Outcome:
     seconds: float = 0
     limit: float = 0
     step_s: float = 0
-    struck: int = 0
-    losses: int = 0
+    injected: int = 0
+    failures: int = 0
     joins: int = 0
     resumes: int = 0
     weights: str = ""
@@ -277,7 +277,7 @@ class Round:
             script, place, options, folder, undisturbed)
         self.cluster = Cluster(options.binaries, place, folder, script)
         self.outcome, self.agenda, self.is_over = Outcome(), [], False
-        self.struck, self.struck_now = [], []  # all faults so far; faults since the present coordinator started
+        self.injected, self.injected_now = [], []  # all faults so far; faults since the present coordinator started
 
     def go(self):
         try:
@@ -304,11 +304,11 @@ class Round:
         self.cluster.start_coordinator()
         self.wait(HANGS_S, lambda: "begin with step" in self.said() or self.coordinator.poll() is not None)
         for fault in self.script.faults:
-            self.later(fault.at_s, lambda fault=fault: self.strike(fault))
+            self.later(fault.at_s, lambda fault=fault: self.inject(fault))
         if not self.wait(self.limit(self.script.faults) + HANGS_S, self.goes_on):
             self.complain(f"it hangs: {last_line(self.said())}")
         self.outcome.seconds = time.monotonic() - begun
-        self.outcome.limit = self.limit(self.struck)
+        self.outcome.limit = self.limit(self.injected)
         self.see_logs()
 
     def wait(self, seconds, condition):
@@ -343,35 +343,35 @@ class Round:
             return 0
         # Each additional worker shares the servers' links. A new coordinator waits until all members have joined.
         whole = self.undisturbed.seconds * self.script.most_workers / self.script.workers
-        away = sum(fault.lasts_s for fault in faults if fault.victim == "coordinator" or self.outcome.resumes)
+        away = sum(fault.lasts_s for fault in faults if fault.target == "coordinator" or self.outcome.resumes)
         return whole + away + self.options.slack + max(1, len(faults)) * (LOSS_S + LOSS_STEPS * self.undisturbed.step_s)
 
     # ---- faults
 
-    def strike(self, fault):
-        process = self.cluster.current[fault.victim]
+    def inject(self, fault):
+        process = self.cluster.current[fault.target]
         if process.poll() is not None:  # it has no successor yet, or the job ended first
             return
-        self.struck.append(fault)
-        self.struck_now.append(fault.victim)
+        self.injected.append(fault)
+        self.injected_now.append(fault.target)
         getattr(self, fault.kind)(fault, process)
         if fault.has_spare:
-            role, host = fault.victim.split()[0], (self.cluster.host(fault.victim) + 1) % len(self.script.members)
+            role, host = fault.target.split()[0], (self.cluster.host(fault.target) + 1) % len(self.script.members)
             self.later(fault.lasts_s / 2, lambda: self.cluster.start_daemon(f"{role} spare", host))
 
     def kill(self, fault, _process):
-        self.cluster.kill(fault.victim)
-        if fault.victim == "coordinator":
+        self.cluster.kill(fault.target)
+        if fault.target == "coordinator":
             self.later(fault.lasts_s, self.resume)
         else:
-            self.later(fault.lasts_s, lambda: self.cluster.start_daemon(fault.victim))
+            self.later(fault.lasts_s, lambda: self.cluster.start_daemon(fault.target))
 
     def stop(self, fault, process):
         process.send_signal(signal.SIGSTOP)
         self.later(fault.lasts_s, lambda: process.send_signal(signal.SIGCONT))
 
     def cut(self, fault, _process):
-        host = self.cluster.host(fault.victim)
+        host = self.cluster.host(fault.target)
         self.place.cut(host, True)
         self.later(fault.lasts_s, lambda: self.place.cut(host, False))
 
@@ -395,16 +395,16 @@ class Round:
 
     def may_end_by_a_loss(self):
         """Whether exit code 3 is right: before the first step, without a node of a role, or after a coordinator fault."""
-        if self.struck and "begin with step" not in self.said():
+        if self.injected and "begin with step" not in self.said():
             return True
-        struck = {fault.victim for fault in self.struck}
-        alive = {name.split()[0] for name in self.script.members if name not in struck}
-        return "coordinator" in self.struck_now or not {"worker", "server"} <= alive
+        injected = {fault.target for fault in self.injected}
+        alive = {name.split()[0] for name in self.script.members if name not in injected}
+        return "coordinator" in self.injected_now or not {"worker", "server"} <= alive
 
     def resume(self):
         self.see_losses()
         self.outcome.resumes += 1
-        self.struck_now.clear()
+        self.injected_now.clear()
         self.cluster.start_coordinator()
 
     # ---- checks of the result
@@ -423,15 +423,15 @@ class Round:
 
     def see_losses(self):
         """A coordinator must not report more failed members than had faults."""
-        lost = len(LOST.findall(self.said()))
-        if lost > len(self.struck_now) and "coordinator" not in self.struck_now:
-            self.complain(f"{lost} members are lost, {len(self.struck_now)} were struck: {self.coordinator.log.name}")
+        lost = len(FAILED.findall(self.said()))
+        if lost > len(self.injected_now) and "coordinator" not in self.injected_now:
+            self.complain(f"{lost} members failed, {len(self.injected_now)} were targets: {self.coordinator.log.name}")
 
     def see_logs(self):
         self.see_losses()
         said = "".join(read(process.log) for process in self.cluster.coordinators())
-        self.outcome.struck, self.outcome.losses, self.outcome.joins = (
-            len(self.struck), len(LOST.findall(said)), len(JOINED.findall(said)))
+        self.outcome.injected, self.outcome.failures, self.outcome.joins = (
+            len(self.injected), len(FAILED.findall(said)), len(JOINED.findall(said)))
         lines = [json.loads(line) for line in read(self.cluster.run / "metrics.jsonl").splitlines()]
         steps = [line for line in lines if line["type"] == "train"]
         numbers = [line["step"] for line in steps]
@@ -554,7 +554,7 @@ class State:
 def line_of(entry):
     verdict = "WRONG" if entry["complaints"] else "right"
     times = f"{entry['seconds']:.1f} of {entry['limit']:.1f} s"
-    counts = f"{entry['struck']} struck, {entry['losses']} lost, {entry['joins']} joined, {entry['resumes']} resumed"
+    counts = f"{entry['injected']} faults, {entry['failures']} failed, {entry['joins']} joined, {entry['resumes']} resumed"
     head = f"seed {entry['seed']}: {verdict}, {times}, {counts}; {entry['script']}"
     return "\n  ".join([head, *entry["complaints"]])
 
@@ -563,7 +563,7 @@ def summary_of(entries):
     wrong = [entry["seed"] for entry in entries if entry["complaints"]]
     faults = collections.Counter(kind for entry in entries for kind in entry["faults"])
     kinds = ", ".join(f"{count} of {kind}" for kind, count in sorted(faults.items()))
-    totals = {key: sum(entry[key] for entry in entries) for key in ("struck", "losses", "joins", "resumes")}
+    totals = {key: sum(entry[key] for entry in entries) for key in ("injected", "failures", "joins", "resumes")}
     counts = ", ".join(f"{count} {key}" for key, count in totals.items())
     named = f" (seeds {', '.join(map(str, wrong))})" if wrong else ""
     return f"{len(entries)} rounds, {len(wrong)} of them wrong{named}; faults: {kinds}; {counts}"

@@ -37,15 +37,15 @@ TEST_CASE("devices run concurrently") {
 TEST_CASE("the first error is thrown, and threads that wait for the failed device are notified") {
   for (const size_t failing : {0, 2}) {
     DeviceThreads threads(3);
-    std::atomic<bool> lost = false;
+    std::atomic<bool> failed = false;
     std::atomic<int> told = 0;
     threads.on_failure([&](const std::string& why) {
       ++told;
-      if (why == "this one") lost = true;
+      if (why == "this one") failed = true;
     });
     const auto task = [&](size_t device) {
       if (device == failing) throw RunError("this one");
-      while (!lost) std::this_thread::yield();
+      while (!failed) std::this_thread::yield();
       throw RunError("that one is lost");
     };
     CHECK(error_of<RunError>([&] { threads.run(task); }) == "this one");

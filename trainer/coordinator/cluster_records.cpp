@@ -247,8 +247,8 @@ void ClusterRecords::agreed(int64_t step, const std::vector<int64_t>& digest) {
   write_checkpoints([&] { checkpoints_.agreed(step, digest); });
 }
 
-void ClusterRecords::lost(const comm::NodeFailure& node_failure) {
-  lost_ = true;
+void ClusterRecords::node_failed(const comm::NodeFailure& node_failure) {
+  node_has_failed_ = true;
   if (comm::survivors_are_valid(node_failure))
     write_checkpoints([this] { checkpoints_.trust_survivors(); });
 }
@@ -259,7 +259,7 @@ void ClusterRecords::write_checkpoints(const std::function<void()>& action) {
   try {
     action();
   } catch (const RunError& error) {
-    if (lost_) return console_.warning(error.what());
+    if (node_has_failed_) return console_.warning(error.what());
     io_.report_error(error.what());
   }
 }

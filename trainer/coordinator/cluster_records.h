@@ -51,7 +51,7 @@ class ClusterRecords {
   void agreed(int64_t step, const std::vector<int64_t>& digest);
   /// Records that the job has failed. From now on, a survivor's checkpoint is written without the
   /// agreement of other workers, unless replicas have diverged.
-  void lost(const comm::NodeFailure& node_failure);
+  void node_failed(const comm::NodeFailure& node_failure);
 
   bool has_started() const { return started_; }
   /// The first step that not all workers have reported, counted from 1; 0 before the training
@@ -102,7 +102,7 @@ class ClusterRecords {
   int64_t threads_ = 0;   ///< compute threads of one worker
   ClusterCheckpoints checkpoints_;
   ClusterTrace trace_;
-  bool started_ = false, lost_ = false;
+  bool started_ = false, node_has_failed_ = false;
   Acknowledger acknowledger_{io_};
 };
 

@@ -88,7 +88,7 @@ class ClusterRun final : public JobWatcher {
   Json go();
 
  private:
-  void lost(const comm::NodeFailure& node_failure) override;
+  void node_failed(const comm::NodeFailure& node_failure) override;
   void reconfiguring(const comm::NodeFailure& node_failure,
                      ViewRecords::Clock::time_point when) override;
   void reconfigured(const comm::Survivors& left, const std::vector<comm::Joiner>& joined) override;
@@ -285,11 +285,11 @@ void ClusterRun::report_missing() {
   });
 }
 
-void ClusterRun::lost(const comm::NodeFailure& node_failure) {
+void ClusterRun::node_failed(const comm::NodeFailure& node_failure) {
   ending_.record_failure(node_failure);
   // The failed member may be suspended (SIGSTOP), and then would never end by itself.
   if (end_of(node_failure) == MemberEnd::kPeerFailed) launcher_->kill(ids_.of(node_failure.who));
-  records_.lost(node_failure);
+  records_.node_failed(node_failure);
 }
 
 void ClusterRun::reconfiguring(const comm::NodeFailure& node_failure,

@@ -80,7 +80,7 @@ void CoordinatorSession::reconfiguring(const comm::NodeFailure& node_failure) {
 
 void CoordinatorSession::failed(const comm::NodeFailure& node_failure) {
   checkpoints_.failed(node_failure);
-  setting_.inbox.post([this, node_failure] { setting_.watcher.lost(node_failure); });
+  setting_.inbox.post([this, node_failure] { setting_.watcher.node_failed(node_failure); });
 }
 
 /// The main thread kills the node's process if it is a child process. The child may be suspended

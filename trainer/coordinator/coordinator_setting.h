@@ -19,7 +19,7 @@ class JobWatcher {
  public:
   virtual ~JobWatcher() = default;
   /// The job has failed because of this failure.
-  virtual void lost(const comm::NodeFailure& node_failure) = 0;
+  virtual void node_failed(const comm::NodeFailure& node_failure) = 0;
   /// The job continues without a member that has failed or left, or with joiners.
   virtual void reconfiguring(const comm::NodeFailure& node_failure,
                              ViewRecords::Clock::time_point when) = 0;
