@@ -34,7 +34,7 @@ struct Arguments {
 
 /// The groups of --help, by purpose.
 constexpr const char* kTrainGroup = "Train";
-constexpr const char* kOtherGroup = "Other actions (one of)";
+constexpr const char* kOtherGroup = "Other actions (at most one)";
 constexpr const char* kClusterGroup = "Several workers";
 constexpr const char* kOutputGroup = "Output";
 
@@ -91,12 +91,13 @@ void add_actions(CLI::App& app, Arguments& arguments) {
   flag("--test", arguments.actions[3], "test the weights of --resume or --weights");
   app.add_option(
          "--classify", arguments.options.images,
-         "print the most likely classes of images, with the weights of --resume or --weights")
+         "print the most likely classes of images; needs the weights of --resume or --weights")
       ->type_name("FILE")
       ->group(kOtherGroup);
   app.add_option("--extract", arguments.options.layers,
                  "write the outputs of these layers for each test sample to features.safetensors "
-                 "in --output, with the weights of --resume or --weights")
+                 "in --output, or without it to <name>.features.safetensors; needs the weights of "
+                 "--resume or --weights")
       ->type_name("LAYER[,LAYER]")
       ->delimiter(',')
       ->take_all()

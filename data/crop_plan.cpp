@@ -92,10 +92,11 @@ CropPlan plan_crop(const TransformConfig& config, int64_t height, int64_t width,
   plan.height = config.crop[0] > 0 ? config.crop[0] : scaled_height + 2 * padding;
   plan.width = config.crop[0] > 0 ? config.crop[1] : scaled_width + 2 * padding;
   if (plan.height > scaled_height + 2 * padding || plan.width > scaled_width + 2 * padding)
-    throw ConfigError(text(
-        name(), ": the transform's crop of ", plan.height, "x", plan.width,
-        " does not fit the image of ", scaled_height + 2 * padding, "x", scaled_width + 2 * padding,
-        "; set \"resize_short\" in the transform to enlarge small images before the crop"));
+    throw ConfigError(
+        text(name(), ": the transform's crop of ", plan.height, "x", plan.width,
+             " does not fit the image of ", scaled_height + 2 * padding, "x",
+             scaled_width + 2 * padding, padding > 0 ? " with its padding" : "",
+             "; set \"resize_short\" in the transform to enlarge small images before the crop"));
   plan.top = place(scaled_height, plan.height, padding, random);
   plan.left = place(scaled_width, plan.width, padding, random);
   return plan;

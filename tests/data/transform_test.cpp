@@ -380,6 +380,12 @@ TEST_CASE("transform: conflicting options and mismatched shapes are refused") {
   CHECK_THROWS_WITH_AS(make(config, {3, 20, 32}),
                        doctest::Contains("crop of 24x24 does not fit the image of 20x32"),
                        ConfigError);
+  config.padding = 1;
+  CHECK_THROWS_WITH_AS(
+      make(config, {3, 20, 32}),
+      doctest::Contains("crop of 24x24 does not fit the image of 22x34 with its padding; set"),
+      ConfigError);
+  config.padding = 0;
   config.mean = {1, 2};
   CHECK_THROWS_WITH_AS(make(config),
                        "transform: \"mean\": expected 1 or 3 values, one for each channel, got 2",

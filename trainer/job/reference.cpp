@@ -201,7 +201,7 @@ class Writer {
       line(text("| ", code(Json(variant.name).dump()), " | ", variant.description(), " |"));
     std::set<std::string> common;
     for (const CommonKey& key : common_keys(variants)) {
-      if (common.empty()) line("\n| common key | value | meaning | of |\n|---|---|---|---|");
+      if (common.empty()) line("\n| common key | value | meaning | for |\n|---|---|---|---|");
       common.insert(key.key);
       line(text("| ", code(key.key), " | ", value_text(key.field, key.is_required), " | ",
                 key.field.value("description", ""), " | ",
