@@ -54,7 +54,8 @@ CLI::App* add_caffe(CLI::App& program, CaffeFlags& flags) {
                       "which becomes an auxiliary input; repeatable");
   command->add_flag(
       "--bgr-to-rgb", flags.bgr_to_rgb,
-      "convert means and first weights from Caffe's blue, green, red to red, green, blue");
+      "convert means and the weights that read images from Caffe's blue, green, red to red, "
+      "green, blue");
   command->add_flag(
       "--skip-unknown", flags.skip_unknown,
       "skip layers and fields without an equivalent, with a warning instead of an error");

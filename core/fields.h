@@ -28,7 +28,7 @@ inline constexpr Range between(double minimum, double maximum) {
 enum class Presence : uint8_t { kOptional, kRequired };
 
 class Fields;
-/// Calls a function of Fields for each key of one object.
+/// A callback that describes one object: it calls a member function of Fields for each key.
 using Describe = std::function<void(Fields&)>;
 
 /// One form of an object whose keys depend on the value of one key, usually "type". `name` is this

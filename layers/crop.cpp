@@ -5,7 +5,8 @@
 namespace poseidon::layers {
 
 void Crop::describe(Fields& fields) {
-  fields.pair("offset", offset, between(0, 1 << 20), "first row and column");
+  fields.pair("offset", offset, between(0, 1 << 20),
+              "first row and column of the region in the first input");
 }
 
 Shape Crop::infer(std::span<const Shape> inputs) {

@@ -24,7 +24,7 @@ namespace poseidon::layers {
 /// One learnable tensor in canonical dense order. For example, a convolution's weight is (outputs,
 /// inputs / groups, kernel height, kernel width).
 struct ParameterSpec {
-  std::string name;  ///< "weight", "bias"
+  std::string name;  ///< such as "weight" or "bias"
   Shape shape;
   Filler filler;
   int64_t fan_in = 1;  ///< for the filler: elements of the layer's weight / its first extent

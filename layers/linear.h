@@ -5,7 +5,8 @@
 namespace poseidon::layers {
 
 /// Fully connected layer: output (n, outputs) = input (n, inputs) x weight^T + bias. The weight is
-/// (outputs, inputs). The layer reads an input with height and width in canonical order.
+/// (outputs, inputs). If the input has height and width, the layer reads its values in canonical
+/// order.
 class Linear final : public Definition {
  public:
   std::string_view type() const override { return "linear"; }

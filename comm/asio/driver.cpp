@@ -222,7 +222,9 @@ class AsioTransport::Driver final : public ChannelOwner {
     } catch (...) {
       if (!options_.on_failure) throw;
       const std::exception_ptr thrown = std::current_exception();
-      end();  // otherwise other transports may read memory that the owner frees
+      // Closes all channels first. Otherwise another transport of this process may read the payload
+      // of a queued frame while the failed member frees that memory.
+      end();
       options_.on_failure(thrown);
     }
   }

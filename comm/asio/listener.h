@@ -13,8 +13,9 @@ class Listener {
  public:
   using Accepted = std::function<void(asio::ip::tcp::socket)>;
 
-  /// Binds and listens. Throws ConfigError for an invalid address, and for listening beyond
-  /// loopback without secret and TLS. Throws RunError if the port is in use.
+  /// Binds and listens. Throws ConfigError for an invalid address. Without a secret or TLS, also
+  /// throws ConfigError if the address is not loopback; with AsioOptions::insecure it only warns.
+  /// Throws RunError if the system cannot listen there, for example because the port is in use.
   Listener(asio::io_context& io, const AsioOptions& options);
   /// The address at which this object listens: "127.0.0.1:40123".
   std::string address() const;

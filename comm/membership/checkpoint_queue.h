@@ -83,7 +83,8 @@ class CheckpointQueue {
   bool trusting_ = false;
   std::atomic<int64_t> saved_step_ = 0;
   std::atomic<bool> failed_ = false;
-  SavedStep newest_;  ///< the last one that was written, or is being written
+  /// The last checkpoint that was written or is being written, or from which the run began.
+  SavedStep newest_;
   int holds_ = 0;
 };
 

@@ -33,7 +33,8 @@ struct CoordinatorOptions {
   /// least `min_workers` workers remain.
   bool recovers = false;
   uint16_t min_workers = 1;
-  /// The most members once the job has begun; 0: no joiners. Requires staleness 0.
+  /// Maximum numbers of members after the job has begun; 0: no node may join. Values above 0
+  /// require staleness 0.
   uint16_t max_workers = 0, max_servers = 0;
 
   uint16_t count(Role role) const { return role == Role::kWorker ? workers : servers; }

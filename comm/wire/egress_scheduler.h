@@ -88,8 +88,9 @@ class EgressScheduler {
   uint64_t leaving_ = 0;         ///< connections that leave the host
   std::array<Heap, 2> waiting_;  ///< [0]: frames within the host, [1]: frames that leave it
   uint64_t tickets_ = 0;
-  uint64_t held_ = 0;       ///< queued bytes of the connections for which counts() is true
-  Time late_at_ = Time{0};  ///< no counted connection is late before this time
+  uint64_t held_ = 0;  ///< queued bytes of the connections for which counts() is true
+  /// The earliest time at which a connection for which counts() is true can have a slow receiver.
+  Time late_at_ = Time{0};
   RateLimit rate_;
   LinkRateEstimator link_rate_;
 };

@@ -69,8 +69,8 @@ struct PoolingForward {
             .width = plan.columns.input,
             .kernel_width = static_cast<uint32_t>(plan.columns.kernel)};
   }
-  /// Writes the result of a window. `index`: index of its channel group among all channel groups of
-  /// the output.
+  /// Writes the results of a window for the channel group of `site`. `index` counts the channel
+  /// groups of all positions and samples, so the results begin at out[index * kWidth].
   POSEIDON_DEVICE void finish(const Method& method, const PoolingSite& site, int64_t index) const {
     method.finish(plan.share(site.y, site.x), out + index * kWidth,
                   places == nullptr ? nullptr : places + index * kWidth);

@@ -46,7 +46,7 @@ def unproven(kernels, record):
 
 def statement(kernels, record):
     if not record:
-        return "Nothing has run on a GPU so far: no kernel, no product of a library, no job.\n"
+        return "Nothing has run on a GPU so far: no kernel, no convolution or product of a library, no job.\n"
     left = unproven(kernels, record)
     gpus = ", ".join(sorted({entry["gpu"] for entry in record if entry["result"] == "passed"}))
     return (f"Of {len(kernels)} kernels {len(kernels) - len(left)} have run on a GPU ({gpus}) as the code that they are "

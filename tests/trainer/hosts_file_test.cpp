@@ -60,7 +60,7 @@ TEST_CASE("an IPv6 address in a hosts file is written in brackets") {
   CHECK(host.address == "fd01::7");
   CHECK(only_host("[::1]").port == 0);
   CHECK(
-      refusal("::1").starts_with("hosts:1: expected [user@]host[:port], with an IPv6 address in "));
+      refusal("::1").starts_with("hosts:1: expected [user@]host[:port]; put an IPv6 address in "));
 }
 
 TEST_CASE("an error of a hosts file names file and line, what was expected and what was found") {
@@ -84,8 +84,8 @@ TEST_CASE("security: hosts and users that ssh or a shell would interpret are ref
        {"-oProxyCommand=x", "-l@node1", "ann@-node1", "@node1", "ann@", "[-node1]", "[node1", "[]",
         "node1;true", "$(true)", "`true`", "a@b@c", "node\x1b[1m", "[node1]x"}) {
     CAPTURE(line);
-    CHECK(refusal(line).starts_with(
-        "hosts:1: expected [user@]host[:port], with an IPv6 address in "));
+    CHECK(
+        refusal(line).starts_with("hosts:1: expected [user@]host[:port]; put an IPv6 address in "));
   }
 }
 

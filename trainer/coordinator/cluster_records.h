@@ -90,7 +90,7 @@ class ClusterRecords {
   RunDirectory& directory_;
   CoordinatorIo& io_;
   Console& console_;
-  std::shared_ptr<const Checkpoint> resumed_;  ///< null after the initial values are made
+  std::shared_ptr<const Checkpoint> resumed_;  ///< null as resumed() states
   DecidedPlan decided_;
   std::optional<Schedule> schedule_;  ///< begin() sets schedule_ and report_
   std::optional<ClusterReport> report_;

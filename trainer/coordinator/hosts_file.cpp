@@ -16,7 +16,7 @@ constexpr uint64_t kMaxBytes = 1 << 20;
 constexpr int64_t kMaxSlots = 4096;
 constexpr std::string_view kBlank = " \t\r";
 constexpr const char* kForm = "expected [user@]host[:port] [slots=N] [address=A]";
-constexpr const char* kHostForm = "expected [user@]host[:port], with an IPv6 address in brackets";
+constexpr const char* kHostForm = "expected [user@]host[:port]; put an IPv6 address in brackets";
 
 /// The words of a line without its comment, which begins with '#'.
 std::vector<std::string_view> parts_of_line(std::string_view line) {

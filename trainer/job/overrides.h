@@ -18,8 +18,9 @@ namespace poseidon::trainer {
 std::vector<std::string> apply_overrides(Json& job, std::span<const std::string> arguments,
                                          const std::filesystem::path& folder);
 
-/// Throws a ConfigError that names the --set argument that caused `error`. Returns if none of
-/// `arguments` caused it, or if a flag such as --workers also sets the key.
+/// Throws a ConfigError that names the --set argument that caused `error`. Returns if no argument
+/// caused it. Also returns if a flag such as --workers can set the key: `arguments` contains the
+/// values of flags too, so the user may not have typed --set.
 void refuse_override(const JsonPathError& error, std::span<const std::string> arguments);
 
 /// The dotted path of the job's key nearest to `typed`; "" if no key is similar. `typed` may lack

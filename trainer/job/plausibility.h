@@ -38,8 +38,9 @@ std::vector<std::string> doubtful_settings(const RunFacts& facts);
 /// function, once per run.
 void warn_of_doubtful_settings(const RunFacts& facts, Log& log);
 
-/// Names of layers whose initial weights are all 0, and whose output a later layer with weights
-/// reads. All outputs of such a layer are equal, and stay equal.
+/// Names of layers whose initial weights are all 0, if a later layer with weights reads the output,
+/// directly or through layers with one input. All outputs of such a layer are equal, and stay
+/// equal.
 std::vector<std::string> layers_of_zeros(const net::Network& network);
 
 }  // namespace poseidon::trainer

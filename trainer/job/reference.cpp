@@ -247,7 +247,8 @@ class Writer {
 
   std::string out_;
   std::set<std::string> described_;
-  std::map<std::string, DescribedVariants> variants_;  ///< by the schema without defaults
+  std::map<std::string, DescribedVariants>
+      variants_;  ///< key: JSON text of a "oneOf" schema without defaults
 };
 
 }  // namespace

@@ -28,7 +28,8 @@ class ExitWatchdog {
   ExitWatchdog& operator=(const ExitWatchdog&) = delete;
 
   /// Calls OnTimeout after `period`, unless the destructor, disarm() or arm() is called earlier.
-  /// `why` describes the awaited event, for a message. Called by any thread.
+  /// `why`: the reason in the message, such as "the threads of the job did not end". Called by any
+  /// thread.
   void arm(Clock::duration period, std::string why);
   void disarm();
 

@@ -128,8 +128,8 @@ void WorkerSession::save(int64_t step) {
   inbox_.post([this, step] { task_.save(step); });
 }
 
-/// A dismissal before the last step is an error of the coordinator. end_computing() then ends the
-/// waits of the main thread.
+/// In a job that has not failed, a dismissal of a worker that still makes steps is an error of the
+/// coordinator. end_computing() then ends the waits of the main thread.
 void WorkerSession::dismissed() {
   end_computing("dismissed by the coordinator");
   inbox_.post([this] { task_.dismissed(); });

@@ -201,7 +201,8 @@ void WorkerTask::end_after(const comm::NodeFailure& node_failure, bool alone) {
     if (began_) training_->report_traffic_and_trace();
     return session_.post([step = stopped_step_](WorkerSession& session) { session.stopped(step); });
   }
-  exit_watchdog_.arm(LastStepSaver::kGracePeriod, "its checkpoint could not be written");
+  exit_watchdog_.arm(LastStepSaver::kGracePeriod,
+                     "the checkpoint of the last step was not written within 120 s");
   // Before the first step the net may have no values, and there is nothing new to save.
   if (began_) last_step_.write(*training_, stopped_step_);
   keep_last_step();
@@ -211,7 +212,8 @@ void WorkerTask::end_after(const comm::NodeFailure& node_failure, bool alone) {
 
 void WorkerTask::keep_last_step() {
   if (!began_ || !node_failure_) return;
-  exit_watchdog_.arm(LastStepSaver::kGracePeriod, "its last complete step could not be copied");
+  exit_watchdog_.arm(LastStepSaver::kGracePeriod,
+                     "the last complete step was not copied within 120 s");
   wait_for_posts(session_);
   // The reports of steps after stopped_step_ are also stored. Another worker may have completed
   // such a step, and the run may resume after it. Its metrics need the reports of all workers.

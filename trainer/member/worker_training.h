@@ -36,8 +36,8 @@ class WorkerTraining final : public RunSink {
   /// Sets tensor `index` to its initial values, which have arrived. Other tensors may still be in
   /// flight.
   void take_value(int64_t index);
-  /// Call it when all initial values of the view are set. Opens the payload, and connects to the
-  /// peers.
+  /// Call it when all initial values of the view are set. Connects the receiver of
+  /// peers' frames (WorkerPayload) to the view's exchange, and connects to the peers.
   void begin_with_values();
   /// Makes all steps and the final reports. Throws JobFailed if the job has failed.
   void train();

@@ -20,7 +20,8 @@ void PublishedPlan::describe(Fields& fields) {
                  "repeat the work that is due after first_step, which may be incomplete");
   fields.integer("last_step", last_step, at_least(0), "last step of the run", Presence::kRequired);
   fields.integer("in_flight", in_flight, between(0, comm::kMaxStaleness),
-                 "last steps done whose sums arrive with the initial values", Presence::kRequired);
+                 "number of last completed steps whose sums arrive with the initial values",
+                 Presence::kRequired);
   fields.boolean("tested", tested, "the parameters after first_step are tested");
   fields.boolean("trace", trace, "record a trace");
   fields.boolean("restored", restored,

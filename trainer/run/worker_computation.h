@@ -34,7 +34,7 @@ class WorkerComputation {
   WorkerComputation& operator=(const WorkerComputation&) = delete;
 
   // For a later view of the job with another plan. The nets and optimizers continue to exist.
-  /// Reverts to the complete step `step`, and destroys the objects of the plan. nullopt: each
+  /// Reverts to the complete step `step`, and destroys the loop, loader and exchange. nullopt: each
   /// device reverts to its own last complete step, because its values will be replaced.
   void end_plan(std::optional<int64_t> step);
   /// Continues with another plan. The objects that `part` refers to must stay valid until

@@ -38,8 +38,8 @@ class DeviceExchange final : public GradientExchange {
                  const OwnShards& shards, uint64_t first_step, const DeviceExchange* first,
                  Deliver deliver, ActivityCallbacks activity);
 
-  // After set_failed(), begin_backward(), contribute_statistics(), contribute() and wait() throw
-  // JobFailed.
+  // Once set_failed() has been called, these functions throw JobFailed: begin_backward(),
+  // contribute_statistics(), contribute() and wait().
   void begin_backward(int64_t shard) override;
   void contribute_statistics(int64_t shard) override;
   void contribute(int layer, int64_t shard) override;
