@@ -86,7 +86,8 @@ function(poseidon_library name)
   add_library(poseidon_${name} STATIC ${sources})
   poseidon_unite(poseidon_${name})
   target_link_libraries(poseidon_${name} PUBLIC poseidon_settings ${ARGN})
-  if(POSEIDON_FUZZ)  # libFuzzer counts branches of these libraries, not those of kernels, where counting is slow.
+  # libFuzzer counts branches of these libraries, not those of kernels, where counting is slow.
+  if(POSEIDON_FUZZ AND POSEIDON_FUZZ_COUNTERS)
     target_compile_options(poseidon_${name} PRIVATE -fsanitize=fuzzer-no-link)
   endif()
 endfunction()
