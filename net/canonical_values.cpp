@@ -1,9 +1,9 @@
 #include "net/canonical_values.h"
 
+#include <algorithm>
 #include <string_view>
 
 #include "core/error.h"
-#include "core/staged.h"
 
 namespace poseidon::net {
 
@@ -43,17 +43,45 @@ void CanonicalValues::set_canonical(const Parameter& parameter, std::span<const 
   write_packed(parameter, values, parameter.value());
 }
 
+size_t CanonicalValues::bytes() const {
+  int64_t most = 0;
+  for (const Parameter& parameter : parameters_)
+    if (needs_scratch(parameter)) most = std::max(most, parameter.spec.shape.count());
+  return static_cast<size_t>(most) * sizeof(float);
+}
+
+void CanonicalValues::allocate_memory() {
+  if (bytes() == 0) return;
+  scratch_ = device_.allocate(bytes(), MemoryKind::kDevice, "values in canonical order");
+}
+
+/// Whether a conversion between host memory and packed order is both a copy and a change of order.
+bool CanonicalValues::needs_scratch(const Parameter& parameter) const {
+  return !device_.shares_memory() && !canonical_is_packed(parameter);
+}
+
 void CanonicalValues::write_packed(const Parameter& parameter, std::span<const float> canonical,
                                    std::span<float> packed) const {
-  const StagedInput staged(device_, canonical);
-  parameters_.layer_of(parameter).pack(parameter.index, staged.memory().data(), packed.data());
+  const layers::Layer& layer = parameters_.layer_of(parameter);
+  if (device_.shares_memory()) return layer.pack(parameter.index, canonical.data(), packed.data());
+  const std::span<float> copied = needs_scratch(parameter) ? scratch(canonical.size()) : packed;
+  device_.write(std::as_bytes(canonical), std::as_writable_bytes(copied));
+  if (copied.data() != packed.data()) layer.pack(parameter.index, copied.data(), packed.data());
+  device_.record().wait();
 }
 
 void CanonicalValues::read_packed(const Parameter& parameter, std::span<const float> packed,
                                   std::span<float> canonical) const {
-  StagedOutput staged(device_, canonical);
-  parameters_.layer_of(parameter).unpack(parameter.index, packed.data(), staged.memory().data());
-  staged.finish();
+  const layers::Layer& layer = parameters_.layer_of(parameter);
+  if (device_.shares_memory())
+    return layer.unpack(parameter.index, packed.data(), canonical.data());
+  std::span<const float> ordered = packed;
+  if (needs_scratch(parameter)) {
+    const std::span<float> converted = scratch(canonical.size());
+    layer.unpack(parameter.index, packed.data(), converted.data());
+    ordered = converted;
+  }
+  device_.read(std::as_bytes(ordered), std::as_writable_bytes(canonical));
 }
 
 bool CanonicalValues::canonical_is_packed(const Parameter& parameter) const {

@@ -18,6 +18,11 @@ class CanonicalValues {
   CanonicalValues(Device& device, Parameters& parameters)
       : device_(device), parameters_(parameters) {}
 
+  /// Allocates device memory for conversions. Throws OutOfMemory.
+  void allocate_memory();
+  /// The memory that allocate_memory() allocates.
+  size_t bytes() const;
+
   /// Initializes each parameter with its filler, as a pure function of the seed, and each statistic
   /// with its initial value.
   void initialize(uint64_t seed);
@@ -33,10 +38,9 @@ class CanonicalValues {
   void read_packed(const Parameter& parameter, std::span<const float> packed,
                    std::span<float> canonical) const;
 
-  // Conversions in device and staging memory (core/device.h). They issue work to the device and do
-  // not block.
-  /// Whether the two orders of a parameter are equal. Its gradient can then be sent and received in
-  /// place.
+  // Conversions in device memory, or in host memory that the device shares. They issue work to the
+  // device and do not block.
+  /// Whether the two orders of a parameter are equal. Conversions then only copy.
   bool canonical_is_packed(const Parameter& parameter) const;
   // Each span below has spec.shape.count() elements.
   /// Writes the parameter's gradient to `out` in canonical order.
@@ -47,8 +51,12 @@ class CanonicalValues {
   void gradient_from_canonical(const Parameter& parameter, std::span<const float> values);
 
  private:
+  bool needs_scratch(const Parameter& parameter) const;
+  std::span<float> scratch(size_t floats) const { return scratch_.as<float>().first(floats); }
+
   Device& device_;
   Parameters& parameters_;
+  Buffer scratch_;  ///< the largest parameter whose two orders differ, if the device has own memory
 };
 
 }  // namespace poseidon::net

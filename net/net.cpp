@@ -69,6 +69,7 @@ struct Net::State {
     if (!options.allocates_memory) return;
     programs.allocate_memory();
     parameters.allocate_memory();
+    values.allocate_memory();
     batch_receiver.allocate_memory(tensors());
     numbers =
         device.allocate(sizeof(layers::StepParameters), MemoryKind::kDevice, "step parameters");
@@ -251,7 +252,7 @@ NetMemory Net::memory() const {
   const size_t batches =
       state_->batch_receiver.bytes(state_->tensors()) + sizeof(layers::StepParameters);
   return {state_->parameters.memory(), programs.arena_bytes() - programs.scratch_bytes() + batches,
-          programs.scratch_bytes()};
+          programs.scratch_bytes() + state_->values.bytes()};
 }
 
 }  // namespace poseidon::net

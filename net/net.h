@@ -26,7 +26,7 @@ using Choices = std::map<std::string, layers::AlgorithmChoice>;
 struct NetMemory : ParameterMemory {
   /// Activations, their gradients, workspaces and input buffers, with memory reuse.
   size_t activations = 0;
-  size_t scratch = 0;  ///< scratch memory, shared by all layers
+  size_t scratch = 0;  ///< scratch memory, shared by all layers; that of CanonicalValues
 
   size_t total() const {
     return parameters + second_version + gradients + statistics + activations + scratch;
@@ -103,8 +103,8 @@ class Net {
   CanonicalValues& values();
   Diagnosis& diagnosis();
   /// Converts a parameter's gradient from canonical to packed order, and passes it to `sink` in
-  /// segments. `canonical` is device or staging memory other than the gradient memory. The content
-  /// of the gradient memory is undefined afterwards.
+  /// segments. `canonical` is device memory other than the gradient memory, or host memory that the
+  /// device shares. The content of the gradient memory is undefined afterwards.
   void pack_gradient(const Parameter& parameter, std::span<const float> canonical,
                      const layers::GradientSink& sink);
 

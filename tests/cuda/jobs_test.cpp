@@ -119,6 +119,24 @@ TEST_CASE("a step allocates no memory, and the host waits only for losses") {
   }
 }
 
+TEST_CASE("kernels access device memory only") {
+  for (const cuda::Precision precision : {cuda::Precision::kFp32, cuda::Precision::kBf16}) {
+    std::atomic<int64_t> bytes = 0;
+    const auto make = [&](size_t) {
+      return make_emulated_gpu_backend({.kernel_staging_bytes = &bytes}, {.precision = precision});
+    };
+    for (const char* network : {kSmallResNet, kSmallLenet}) {
+      const EmulatedGpuJob gpu_job({network});
+      const Job job = gpu_job.load();
+      Training alone(make(0), job);
+      for (int step = 0; step < 3; ++step) alone.loop.step();
+      alone.loop.drain();
+      alone.state();
+      CHECK(bytes.exchange(0) == 0);
+    }
+  }
+}
+
 TEST_CASE("several GPUs of one worker have the bits of the same number of workers") {
   const EmulatedGpuJob tiny({kSmallResNet});
   for (const char* scheme : {"ps", "sfb"})

@@ -132,6 +132,7 @@ class FakeDriver::Machine {
     Logger logger(log_, by, before);
     operation->visit(logger);
     memory_.issued(*operation, by);
+    count_staging(*operation);
     lane.items.push_back({.operation = std::move(operation), .mark = {}, .awaited = {}});
     advance();
   }
@@ -266,6 +267,15 @@ class FakeDriver::Machine {
     for (auto& task : mark.tasks) due_.push_back(std::move(task));
     mark.tasks.clear();
     changed_.notify_all();
+  }
+
+  void count_staging(const Operation& operation) {
+    if (dynamic_cast<const CopyOperation*>(&operation) == nullptr) {
+      if (options_.kernel_staging_bytes != nullptr)
+        *options_.kernel_staging_bytes += memory_.staging_access(operation).total();
+    } else if (options_.copies_to_staging != nullptr) {
+      *options_.copies_to_staging += memory_.staging_access(operation).written > 0 ? 1 : 0;
+    }
   }
 
   void throw_failure() {

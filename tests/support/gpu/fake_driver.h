@@ -35,6 +35,11 @@ class FakeDriver final : public Driver {
     /// Count events that a steady-state step should not cause: allocations, and host waits for work
     /// that the host does not know to be complete. May be null.
     std::atomic<int64_t>*allocations = nullptr, *host_waits = nullptr;
+    /// Counts the bytes of staging memory that kernels and library calls read or write. Copies are
+    /// not counted. May be null.
+    std::atomic<int64_t>* kernel_staging_bytes = nullptr;
+    /// Counts the copies to staging memory. May be null.
+    std::atomic<int64_t>* copies_to_staging = nullptr;
   };
 
   explicit FakeDriver(const Options& options);

@@ -74,6 +74,25 @@ class GuardedMemory::Checker final : public MemoryVisitor {
   const Stamp& stamp_;
 };
 
+class GuardedMemory::StagingCounter final : public MemoryVisitor {
+ public:
+  explicit StagingCounter(const GuardedMemory& memory) : memory_(memory) {}
+
+  void reads(const void* data, size_t bytes) override { count(data, bytes, access.read); }
+  void writes(const void* data, size_t bytes) override { count(data, bytes, access.written); }
+
+  StagingAccess access;
+
+ private:
+  void count(const void* data, size_t bytes, int64_t& counter) const {
+    const Piece* piece = memory_.piece_of(data, bytes);
+    if (piece != nullptr && piece->place == MemoryKind::kStaging)
+      counter += static_cast<int64_t>(bytes);
+  }
+
+  const GuardedMemory& memory_;
+};
+
 class GuardedMemory::Opener final : public MemoryVisitor {
  public:
   void reads(const void* data, size_t bytes) override { unguard(data, bytes); }
@@ -131,6 +150,12 @@ void GuardedMemory::issued(const Operation& operation, const Stamp& stamp) {
   Checker checker(*this, stamp);
   operation.visit(checker);
   guard_writes();
+}
+
+GuardedMemory::StagingAccess GuardedMemory::staging_access(const Operation& operation) const {
+  StagingCounter counter(*this);
+  operation.visit(counter);
+  return counter.access;
 }
 
 void GuardedMemory::open(const Operation& operation) const {

@@ -24,6 +24,12 @@ class GuardedMemory {
 
   /// Throws LogicError if the operation accesses memory outside one allocation.
   void issued(const Operation& operation, const Stamp& stamp);
+  /// Bytes of staging memory that an operation reads and writes.
+  struct StagingAccess {
+    int64_t read = 0, written = 0;
+    int64_t total() const { return read + written; }
+  };
+  StagingAccess staging_access(const Operation& operation) const;
   /// Call these before and after the operation runs.
   void open(const Operation& operation) const;
   void close(const Operation& operation) const;
@@ -43,6 +49,7 @@ class GuardedMemory {
   };
   struct Staging;
   class Checker;
+  class StagingCounter;
   class Opener;
   class Closer;
 
