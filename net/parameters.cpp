@@ -205,8 +205,9 @@ void Parameters::allocate_memory() {
     next_values_ = taken(floats_of(*this, true), kNextValues, "the second version of parameters");
   if (training_)
     gradients_ =
-        taken(floats_of(*this) + shared_floats(*this, network_, program_), kGradients, "gradients");
-  const auto tensors = static_cast<size_t>(versions_) + 1;
+        taken(floats_of(*this) + shared_floats(*this, network_, program_) + floats_of(statistics_),
+              kGradients, "gradients");
+  const auto tensors = static_cast<size_t>(versions_) + (training_ ? 0 : 1);
   statistic_memory_ =
       TensorMemory(device_, tensors * floats_of(statistics_), kValues, "running statistics");
   for (Parameter& parameter : parameters_) {
@@ -215,14 +216,22 @@ void Parameters::allocate_memory() {
     parameter.versions = parameter.learned && versions_ == 2
                              ? TensorVersions(value, next_values_.allocate(count))
                              : TensorVersions(value);
-    if (training_) parameter.gradient = gradients_.allocate(count);
   }
   for (Statistic& statistic : statistics_) {
     const size_t count = count_of(statistic);
     const std::span<float> value = statistic_memory_.allocate(count);
     statistic.versions = versions_ == 2 ? TensorVersions(value, statistic_memory_.allocate(count))
                                         : TensorVersions(value);
-    statistic.contribution = statistic_memory_.allocate(count);
+  }
+  // A layer's gradients and contributions are neighbors, so that one copy can move them all.
+  TensorMemory& contributions = training_ ? gradients_ : statistic_memory_;
+  for (size_t layer = 0; layer < of_layer_.size(); ++layer) {
+    if (training_)
+      for (const int index : of_layer_[layer])
+        parameters_[at(index)].gradient = gradients_.allocate(packed_count(parameters_[at(index)]));
+    for (const int index : statistics_of_layer_[layer])
+      statistics_[at(index)].contribution =
+          contributions.allocate(count_of(statistics_[at(index)]));
   }
   for (Call& call : program_.calls())
     if (call.node >= 0) bind(call);

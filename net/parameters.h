@@ -115,7 +115,8 @@ class Parameters {
   Program* const tests_;  ///< the test program, whose calls read the same tensors; null: none
   const int versions_;
   bool training_ = false;  ///< whether any layer runs backward
-  TensorMemory values_, next_values_, gradients_, statistic_memory_;
+  TensorMemory values_, next_values_, statistic_memory_;
+  TensorMemory gradients_;  ///< in training also contributions to statistics
   std::vector<Parameter> parameters_;
   std::vector<Statistic> statistics_;
   std::vector<std::vector<int>> of_layer_, statistics_of_layer_;

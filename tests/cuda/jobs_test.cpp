@@ -133,8 +133,28 @@ TEST_CASE("kernels access device memory only") {
       alone.loop.drain();
       alone.state();
       CHECK(bytes.exchange(0) == 0);
+      for (const Cluster& cluster : {Cluster{"ps", 2, 1, 0}, Cluster{"sfb", 2, 1, 0},
+                                     Cluster{"ps", 2, 1, 1, 5, 2}, Cluster{"sfb", 1, 0, 1, 5, 2}}) {
+        CAPTURE(std::string(cluster.scheme));
+        CAPTURE(cluster.devices);
+        train_in_parallel(job_of(gpu_job, cluster), {.steps = 3}, make);
+        CHECK(bytes.exchange(0) == 0);
+      }
     }
   }
+}
+
+TEST_CASE("one copy moves the neighboring gradients or statistics of a layer") {
+  const auto copies = [](int64_t steps) {
+    std::atomic<int64_t> count = 0;
+    train_in_parallel(
+        job_of(EmulatedGpuJob({kSmallResNet}), {"ps", 2, 1, 0}), {.steps = steps},
+        [&](size_t) { return make_emulated_gpu_backend({.copies_to_staging = &count}); });
+    return count.load();
+  };
+  // Of each worker: two convolutions, two batch norms with gradients and statistics, a linear layer
+  // with two gradients, and the loss.
+  CHECK(copies(4) - copies(3) == 2 * (2 + 2 * 2 + 1 + 1));
 }
 
 TEST_CASE("several GPUs of one worker have the bits of the same number of workers") {

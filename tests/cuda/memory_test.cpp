@@ -6,8 +6,10 @@
 #include "layers/cpu/cpu_layer.h"
 #include "layers/cpu/update.h"
 #include "tests/cuda/emulated_gpu_jobs.h"
+#include "trainer/plan/sync_plan.h"
 #include "trainer/step/engine.h"
 #include "trainer/step/optimizer.h"
+#include "trainer/step/worker_layer.h"
 
 using namespace poseidon;
 using namespace poseidon::trainer;
@@ -104,6 +106,21 @@ TEST_CASE("out of memory: the named batch is divisible by shards and workers") {
     changed[0] = key + std::to_string(batch + unit);
     CHECK(fault_of(small_gpu(50'000), tiny.load(changed), {.versions = 2}) != "");
   }
+}
+
+TEST_CASE("the estimate of a layer's sums includes device memory for their conversion") {
+  const TinyJob tiny;
+  const Job job = tiny.load({"cluster.workers=2", "cluster.servers=1", "comm.scheme=ps"});
+  SilentLog log;
+  Engine engine(small_gpu(size_t{1} << 20), job, {.versions = 2}, log);
+  const comm::Plan plan = sync_plan(job, plan_request(job));
+  const OwnShards own(plan, 0, 0, 1);
+  constexpr size_t kWeight = 5 * 2 * 9, kPaddedWeight = 96;
+  const size_t before = engine.net().device().available();
+  const auto convolution = make_worker_layer(engine.net(), engine.updater(), plan, 0, own, nullptr);
+  CHECK(before - engine.net().device().available() == kWeight * sizeof(float));
+  CHECK(bytes_of_worker_layer(engine.net(), plan, 0, own) ==
+        (kWeight + kPaddedWeight) * sizeof(float));
 }
 
 TEST_CASE("out of memory: the message states if no batch fits, or if bf16 needs less") {

@@ -1,5 +1,7 @@
 #include "trainer/step/summed_layer.h"
 
+#include <numeric>
+
 namespace poseidon::trainer {
 
 namespace {
@@ -32,56 +34,71 @@ MemoryUse memory_use(net::Net& net, const comm::Plan& plan, const net::Parameter
   return use;
 }
 
+/// For each tensor of a layer, the floats of separate memory; 0: none.
+struct SeparateFloats {
+  std::vector<size_t> sums, parts;  ///< of one step; parts: of one shard range
+  std::vector<size_t> converted;    ///< device memory for the conversion to canonical order
+
+  SeparateFloats(net::Net& net, const comm::Plan& plan, uint32_t index, const OwnShards& own) {
+    for (const comm::TensorTraffic& planned : plan.layers[index].traffic.tensors) {
+      const net::Parameter* parameter = find_named(net.parameters(), planned.name);
+      const MemoryUse use = memory_use(net, plan, parameter, own);
+      const auto elements = static_cast<size_t>(planned.elements);
+      const bool converts = !net.device().shares_memory() && parameter != nullptr &&
+                            !net.values().canonical_is_packed(*parameter);
+      sums.push_back(use.has_sums ? elements : 0);
+      parts.push_back(use.has_parts ? elements : 0);
+      converted.push_back(converts ? elements : 0);
+    }
+  }
+};
+
 }  // namespace
 
 SummedLayer::SummedLayer(net::Net& net, layers::Updater& updater, const comm::Plan& plan,
                          uint32_t index, const OwnShards& own, WorkerLayer* first)
     : net_(net), index_(index), own_(own), first_(first), steps_(comm::steps_in_flight(plan)) {
-  for (const comm::TensorTraffic& planned : plan.layers[index].traffic.tensors) {
-    tensors_.push_back(make_tensor(planned, plan, updater));
-  }
+  const SeparateFloats floats(net, plan, index, own);
+  for (const comm::TensorTraffic& planned : plan.layers[index].traffic.tensors)
+    tensors_.push_back(make_tensor(planned, plan, updater, floats.converted[tensors_.size()]));
+  sums_ = TensorSlots(net.device(), floats.sums, steps_);
+  for (size_t part = 0; part < own.parts.size(); ++part)
+    parts_.emplace_back(net.device(), floats.parts, steps_);
 }
 
 SummedLayer::Tensor SummedLayer::make_tensor(const comm::TensorTraffic& planned,
-                                             const comm::Plan& plan,
-                                             layers::Updater& updater) const {
+                                             const comm::Plan& plan, layers::Updater& updater,
+                                             size_t converted) const {
+  Device& device = net_.device();
   Tensor tensor{.parameter = find_named(net_.parameters(), planned.name),
                 .statistic = find_named(net_.parameters().statistics(), planned.name),
                 .trees = {},
-                .sums = {},
-                .parts = {}};
+                .converted = {},
+                .copied = {}};
   const MemoryUse use = memory_use(net_, plan, tensor.parameter, own_);
   tensor.gives_own = use.gives_own;
   tensor.takes_own = use.takes_own;
-  const auto bytes = static_cast<size_t>(planned.elements) * sizeof(float);
-  const size_t steps = comm::steps_in_flight(plan);
-  if (use.has_sums) tensor.sums = staging_memory(steps, bytes);
-  for (const comm::Part& part : own_.parts) {
-    tensor.trees.emplace_back(net_.device(), updater, tensor.values().size(), part.count);
-    if (use.has_parts) tensor.parts.push_back(staging_memory(steps, bytes));
-  }
+  if (converted > 0)
+    tensor.converted = device.allocate(converted * sizeof(float), MemoryKind::kDevice,
+                                       "gradients in canonical order");
+  if (!device.shares_memory())
+    tensor.copied = converted > 0 ? tensor.converted.as<float>() : tensor.values();
+  for (const comm::Part& part : own_.parts)
+    tensor.trees.emplace_back(device, updater, tensor.values().size(), part.count);
   return tensor;
-}
-
-std::vector<Buffer> SummedLayer::staging_memory(size_t steps, size_t bytes) const {
-  std::vector<Buffer> memory;
-  for (size_t step = 0; step < steps; ++step)
-    memory.push_back(net_.device().allocate(bytes, MemoryKind::kStaging, "sums"));
-  return memory;
 }
 
 size_t SummedLayer::bytes(net::Net& net, const comm::Plan& plan, uint32_t index,
                           const OwnShards& own) {
   const size_t steps = comm::steps_in_flight(plan);
-  size_t bytes = 0;
+  const SeparateFloats floats(net, plan, index, own);
+  size_t bytes = TensorSlots::bytes(floats.sums, steps) +
+                 own.parts.size() * TensorSlots::bytes(floats.parts, steps) +
+                 std::reduce(floats.converted.begin(), floats.converted.end()) * sizeof(float);
   for (const comm::TensorTraffic& tensor : plan.layers[index].traffic.tensors) {
     const net::Parameter* parameter = find_named(net.parameters(), tensor.name);
-    const auto elements = static_cast<size_t>(tensor.elements);
-    const size_t packed =
-        parameter != nullptr ? net.parameters().packed_count(*parameter) : elements;
-    const MemoryUse use = memory_use(net, plan, parameter, own);
-    const size_t copies = (use.has_sums ? 1 : 0) + (use.has_parts ? own.parts.size() : 0);
-    bytes += copies * steps * elements * sizeof(float);
+    const size_t packed = parameter != nullptr ? net.parameters().packed_count(*parameter)
+                                               : static_cast<size_t>(tensor.elements);
     for (const comm::Part& part : own.parts) bytes += ShardTree::bytes(packed, part.count);
   }
   return bytes;
@@ -94,6 +111,7 @@ std::vector<DeviceContribution> SummedLayer::contribute(uint64_t step, int64_t s
   const size_t index = own_.part_of(shard);
   const comm::Part part = own_.parts[index];
   const int64_t within = int64_t{own_.number_of(shard)} - part.first;
+  JoinedCopies copies(net_.device());
   for (uint32_t t = 0; t < tensors_.size(); ++t) {
     Tensor& tensor = tensors_[t];
     if ((tensor.statistic != nullptr) != (what == What::kStatistics)) continue;
@@ -103,18 +121,27 @@ std::vector<DeviceContribution> SummedLayer::contribute(uint64_t step, int64_t s
                           .tensor = t,
                           .step = step,
                           .part = part,
-                          .values = finished_part(tensor, index, step)});
+                          .values = finished_part(t, index, step, copies)});
   }
+  copies.issue();
   return complete;
 }
 
 /// Returns this device's sum of a shard range, in canonical order. This device does not write the
-/// memory again until the layer's sums have arrived.
-std::span<float> SummedLayer::finished_part(Tensor& tensor, size_t part, uint64_t step) {
+/// memory again until the layer's sums have arrived. `copies` issues the copy to this memory.
+std::span<float> SummedLayer::finished_part(uint32_t t, size_t part, uint64_t step,
+                                            JoinedCopies& copies) const {
+  const Tensor& tensor = tensors_[t];
   if (tensor.gives_own) return tensor.values();
-  std::vector<Buffer>& of_steps = tensor.parts.empty() ? tensor.sums : tensor.parts[part];
-  const std::span<float> kept = of_steps[step % of_steps.size()].as<float>();
-  copy_canonical(tensor, kept);
+  const std::span<float> kept = (parts_[part].has(t) ? parts_[part] : sums_).of(t, step);
+  if (tensor.copied.empty()) {
+    copy_canonical(tensor, kept);
+  } else if (tensor.is_converted()) {
+    net_.values().canonical_gradient(*tensor.parameter, tensor.copied);
+    net_.device().copy(tensor.copied, kept);
+  } else {
+    copies.add(tensor.copied, kept);
+  }
   return kept;
 }
 
@@ -125,23 +152,41 @@ void SummedLayer::copy_canonical(const Tensor& tensor, std::span<float> to) cons
     net_.values().canonical_gradient(*tensor.parameter, to);
 }
 
-void SummedLayer::deliver(uint64_t step, const layers::GradientSink* sink) {
+/// Copies the sums to device memory, if this memory is separate.
+void SummedLayer::copy_sums(uint64_t step) {
+  JoinedCopies copies(net_.device());
   for (uint32_t t = 0; t < tensors_.size(); ++t) {
     const Tensor& tensor = tensors_[t];
-    const std::span<float> of_step = sum(t, step);
-    if (tensor.statistic == nullptr && sink != nullptr)
+    if (tensor.is_converted())
+      net_.device().copy(sum(t, step), tensor.copied);
+    else if (!tensor.copied.empty())
+      copies.add(sum(t, step), tensor.copied);
+  }
+  copies.issue();
+}
+
+void SummedLayer::deliver(uint64_t step, const layers::GradientSink* sink) {
+  copy_sums(step);
+  for (uint32_t t = 0; t < tensors_.size(); ++t) {
+    const Tensor& tensor = tensors_[t];
+    const std::span<float> of_step = tensor.copied.empty() ? sum(t, step) : tensor.copied;
+    const bool is_own = of_step.data() == tensor.values().data();
+    if (tensor.statistic != nullptr) {
+      if (!is_own) net_.device().copy(of_step, tensor.statistic->contribution);
+    } else if (sink == nullptr) {
+      if (!is_own) net_.values().gradient_from_canonical(*tensor.parameter, of_step);
+    } else if (is_own) {
+      (*sink)(tensor.parameter->index, 0, of_step);
+    } else {
       net_.pack_gradient(*tensor.parameter, of_step, *sink);
-    else if (tensor.statistic == nullptr && !tensor.takes_own)
-      net_.values().gradient_from_canonical(*tensor.parameter, of_step);
-    else if (!tensor.takes_own)
-      net_.device().copy(of_step, tensor.statistic->contribution);
+    }
   }
 }
 
 std::span<float> SummedLayer::sum(uint32_t tensor, uint64_t step) {
   if (first_ != nullptr) return first_->sum(tensor, step);
   const Tensor& of = tensors_[tensor];
-  return of.takes_own ? of.values() : of.sums[step % of.sums.size()].as<float>();
+  return of.takes_own ? of.values() : sums_.of(tensor, step);
 }
 
 }  // namespace poseidon::trainer

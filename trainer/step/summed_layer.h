@@ -2,7 +2,9 @@
 
 #include <vector>
 
+#include "trainer/step/joined_copies.h"
 #include "trainer/step/shard_tree.h"
+#include "trainer/step/tensor_slots.h"
 #include "trainer/step/worker_layer.h"
 
 namespace poseidon::trainer {
@@ -14,6 +16,9 @@ namespace poseidon::trainer {
 /// separate buffers for the sums, from which all devices read. One buffer for each step in flight
 /// is enough. A sum arrives only after all devices have contributed to its step. Before a device
 /// contributes, it has made the update that read the buffer's previous sum.
+///
+/// If the device has separate memory, its kernels access only this memory. Copies transfer
+/// contributions and sums, so kernels do not wait for the bus.
 class SummedLayer final : public WorkerLayer {
  public:
   SummedLayer(net::Net& net, layers::Updater& updater, const comm::Plan& plan, uint32_t index,
@@ -33,20 +38,24 @@ class SummedLayer final : public WorkerLayer {
     bool gives_own = false;        ///< the contribution is in the net's own memory
     bool takes_own = false;        ///< the sum is received in the net's own memory
     std::vector<ShardTree> trees;  ///< by own shard range
-    std::vector<Buffer> sums;      ///< by step in flight; empty: net or first device owns them
-    /// By own shard range and step in flight: the contributions, if they need separate memory.
-    std::vector<std::vector<Buffer>> parts;
+    /// Device memory in canonical order, if copies need it: the net has another order.
+    Buffer converted;
+    /// The tensor in canonical order in device memory, for copies from and to staging memory:
+    /// `converted` or the net's own memory. Empty if the device shares the host's memory.
+    std::span<float> copied;
 
     std::span<float> values() const {
       return statistic != nullptr ? statistic->contribution : parameter->gradient;
     }
+    bool is_converted() const { return converted.bytes() > 0; }
   };
 
   Tensor make_tensor(const comm::TensorTraffic& planned, const comm::Plan& plan,
-                     layers::Updater& updater) const;
-  std::vector<Buffer> staging_memory(size_t steps, size_t bytes) const;
-  std::span<float> finished_part(Tensor& tensor, size_t part, uint64_t step);
+                     layers::Updater& updater, size_t converted) const;
+  std::span<float> finished_part(uint32_t t, size_t part, uint64_t step,
+                                 JoinedCopies& copies) const;
   void copy_canonical(const Tensor& tensor, std::span<float> to) const;
+  void copy_sums(uint64_t step);
 
   net::Net& net_;
   const uint32_t index_;
@@ -55,6 +64,9 @@ class SummedLayer final : public WorkerLayer {
   WorkerLayer* const first_;
   const uint64_t steps_;  ///< maximum number of steps in flight
   std::vector<Tensor> tensors_;
+  TensorSlots sums_;  ///< of tensors whose sums neither the net nor the first device owns
+  /// By own shard range: the contributions that need separate memory.
+  std::vector<TensorSlots> parts_;
 };
 
 }  // namespace poseidon::trainer
