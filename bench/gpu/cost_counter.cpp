@@ -17,6 +17,7 @@ Work& Work::operator+=(const Work& other) {
   calls += other.calls;
   bytes += other.bytes;
   flop += other.flop;
+  kernel_host_bytes += other.kernel_host_bytes;
   seconds += other.seconds;
   memory_seconds += other.memory_seconds;
   return *this;
@@ -25,12 +26,14 @@ Work& Work::operator+=(const Work& other) {
 void CostCounter::add(const std::string& kernel, const Cost& cost) {
   const double memory = cost.bytes / rates_.bytes_per_second;
   const double arithmetic = cost.flop / rates_.flops(cost.arithmetic);
-  const double host = cost.host_bytes / rates_.host_bytes_per_second;
+  const double host_bytes = cost.host_bytes + cost.kernel_host_bytes;
+  const double host = host_bytes / rates_.host_bytes_per_second;
   const double seconds =
       std::max({memory, arithmetic, host}) + cost.launches * rates_.launch_seconds;
   works_[{part_, kernel}] += {.calls = 1,
-                              .bytes = cost.bytes + cost.host_bytes,
+                              .bytes = cost.bytes + host_bytes,
                               .flop = cost.flop,
+                              .kernel_host_bytes = cost.kernel_host_bytes,
                               .seconds = seconds,
                               .memory_seconds = memory > arithmetic ? seconds : 0};
 }

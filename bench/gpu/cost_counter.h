@@ -34,8 +34,9 @@ inline constexpr GpuRates kH200{.bytes_per_second = 4.3e12,
 
 /// The cost of one operation.
 struct Cost {
-  double bytes = 0;       ///< read plus written in device memory
-  double host_bytes = 0;  ///< copied from or to host memory
+  double bytes = 0;              ///< read plus written in device memory
+  double host_bytes = 0;         ///< copied from or to host memory
+  double kernel_host_bytes = 0;  ///< read and written in host memory by a kernel
   double flop = 0;
   Arithmetic arithmetic = Arithmetic::kFp32;
   int launches = 1;
@@ -44,7 +45,8 @@ struct Cost {
 /// The total cost of several operations, and the least time that they take sequentially.
 struct Work {
   int64_t calls = 0;
-  double bytes = 0, flop = 0;  ///< `bytes` includes copies from or to host memory
+  double bytes = 0, flop = 0;    ///< `bytes` includes host memory
+  double kernel_host_bytes = 0;  ///< part of `bytes`
   double seconds = 0;
   double memory_seconds = 0;  ///< the time of the memory-bound operations
 

@@ -18,14 +18,22 @@ class ReachedEvent final : public cuda::StreamEvent {
   void then(std::function<void()> task) const override { task(); }
 };
 
-class ByteCount final : public cuda::MemoryVisitor {
- public:
-  void reads(const void*, size_t bytes) override { total += static_cast<double>(bytes); }
-  void writes(const void*, size_t bytes) override { total += static_cast<double>(bytes); }
-  double total = 0;
-};
-
 }  // namespace
+
+class CostModelDriver::ByteCount final : public cuda::MemoryVisitor {
+ public:
+  explicit ByteCount(const Memory& device) : device_(device) {}
+  void reads(const void* data, size_t bytes) override { add(data, bytes); }
+  void writes(const void* data, size_t bytes) override { add(data, bytes); }
+  double on_device = 0, on_host = 0;
+
+ private:
+  void add(const void* data, size_t bytes) {
+    (device_.has(data) ? on_device : on_host) += static_cast<double>(bytes);
+  }
+
+  const Memory& device_;
+};
 
 bool CostModelDriver::Memory::has(const void* data) const {
   const auto* byte = static_cast<const std::byte*>(data);
@@ -72,16 +80,17 @@ void CostModelDriver::count(const cuda::Operation& operation) {
   Cost cost;
   if (const auto* counted = dynamic_cast<const CountedOperation*>(&operation))
     cost = counted->cost();
-  ByteCount bytes;
+  ByteCount bytes(*memory_);
   operation.visit(bytes);
-  cost.bytes = bytes.total;
+  cost.bytes = bytes.on_device;
+  cost.kernel_host_bytes = bytes.on_host;
   cost_counter_.add(operation.name(), cost);
 }
 
 void CostModelDriver::copy(cuda::Stream, const void* from, void* to, size_t bytes) {
   const auto count = static_cast<double>(bytes);
   if (!memory_->has(from)) return cost_counter_.add(kUploadKernel, {.host_bytes = count});
-  if (!memory_->has(to)) return cost_counter_.add("copy from the GPU", {.host_bytes = count});
+  if (!memory_->has(to)) return cost_counter_.add(kDownloadKernel, {.host_bytes = count});
   cost_counter_.add("copy", {.bytes = 2 * count});
 }
 

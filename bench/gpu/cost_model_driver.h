@@ -10,6 +10,8 @@ namespace poseidon::bench {
 
 /// The name that the cost counter uses for a copy from host memory.
 inline constexpr const char* kUploadKernel = "copy to the GPU";
+/// The name that the cost counter uses for a copy to host memory.
+inline constexpr const char* kDownloadKernel = "copy from the GPU";
 
 /// A convolution or matrix product that reports its cost of arithmetic and launches. Any other
 /// operation counts as its bytes and one launch.
@@ -44,6 +46,8 @@ class CostModelDriver final : public cuda::Driver {
   void wait(cuda::Stream, const std::shared_ptr<const cuda::StreamEvent>&) override {}
 
  private:
+  class ByteCount;
+
   void count(const cuda::Operation& operation);
 
   /// The allocated ranges of device memory: maps the end of each range to its beginning.

@@ -2,7 +2,8 @@
 // It measures nothing and needs no GPU (docs/gpu.md). SOURCES is the root of the repository.
 //   predict_gpu SOURCES                        lines for docs/gpu-predictions.tsv
 //   predict_gpu SOURCES --table                the table of docs/gpu.md
-//   predict_gpu SOURCES --check                compares both files with the predictions
+//   predict_gpu SOURCES --host                 copies, and kernels' use of host memory, by 1 and 2
+//   workers predict_gpu SOURCES --check                compares both files with the predictions
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -31,19 +32,34 @@ constexpr Case kCases[] = {{"cifar10_quick-random", 1024}, {"alexnet-random", 25
 constexpr const char* kOptimizer =
     R"(optimizer={"type":"sgd","learning_rate":0.01,"momentum":0.9,"weight_decay":0.0005})";
 
-std::vector<Prediction> all_predictions(const fs::path& sources) {
-  std::vector<Prediction> predictions;
+Prediction predict_case(const fs::path& sources, const Case& each, const char* precision,
+                        int workers) {
   SilentLog log;
-  for (const Case& each : kCases)
-    for (const char* precision : {"fp32", "tf32", "bf16"}) {
-      const trainer::Job job = trainer::load_job(
+  return predict(
+      trainer::load_job(
           {.file = sources / "configs" / (std::string(each.job) + ".json"),
            .overrides = {"device.type=cuda", std::string("device.precision=") + precision,
                          text("data.batch_per_worker=", each.batch), "cluster.logical_shards=0",
+                         text("cluster.workers=", workers), text("cluster.servers=", workers / 2),
                          kOptimizer}},
-          log);
-      predictions.push_back(predict(job, kH200));
-    }
+          log),
+      kH200);
+}
+
+std::vector<Prediction> all_predictions(const fs::path& sources) {
+  std::vector<Prediction> predictions;
+  for (const Case& each : kCases)
+    for (const char* precision : {"fp32", "tf32", "bf16"})
+      predictions.push_back(predict_case(sources, each, precision, 1));
+  return predictions;
+}
+
+/// Predictions of all networks by bf16, with one worker and with two.
+std::vector<Prediction> host_predictions(const fs::path& sources) {
+  std::vector<Prediction> predictions;
+  for (const Case& each : kCases)
+    for (const int workers : {1, 2})
+      predictions.push_back(predict_case(sources, each, "bf16", workers));
   return predictions;
 }
 
@@ -66,6 +82,18 @@ bool has_lines(const fs::path& file, const std::string& lines) {
   return true;
 }
 
+/// Returns true if no kernel accesses host memory. Prints the first prediction in which one does.
+bool avoid_host_memory(const std::vector<Prediction>& predictions) {
+  for (const Prediction& each : predictions) {
+    const double bytes = each.cost_counter.all().kernel_host_bytes;
+    if (bytes == 0) continue;
+    std::cerr << each.network << " with workers: " << each.workers << ": kernels access " << bytes
+              << " bytes of host memory in a step, expected 0\n";
+    return false;
+  }
+  return true;
+}
+
 int check_documents(const fs::path& sources, const std::vector<Prediction>& predictions) {
   const fs::path file = sources / "docs/gpu-predictions.tsv";
   const std::string lines = lines_of(predictions);
@@ -82,12 +110,19 @@ int check_documents(const fs::path& sources, const std::vector<Prediction>& pred
 
 int main(int count, char** arguments) try {
   if (count < 2 || count > 3) {
-    std::cerr << "usage: predict_gpu SOURCES [--table | --check]\n";
+    std::cerr << "usage: predict_gpu SOURCES [--table | --host | --check]\n";
     return 2;
   }
   const std::string_view what = count > 2 ? arguments[2] : "";
+  if (what == "--host") {
+    std::cout << host_lines_of(host_predictions(arguments[1]));
+    return std::cout.flush() ? 0 : 1;
+  }
   const std::vector<Prediction> predictions = all_predictions(arguments[1]);
-  if (what == "--check") return check_documents(arguments[1], predictions);
+  if (what == "--check")
+    return avoid_host_memory(host_predictions(arguments[1]))
+               ? check_documents(arguments[1], predictions)
+               : 1;
   std::cout << (what == "--table" ? table_of(predictions) : lines_of(predictions));
   return std::cout.flush() ? 0 : 1;
 } catch (const std::exception& error) {

@@ -7,7 +7,9 @@
 #include "bench/gpu/counted_products.h"
 #include "layers/cuda/cuda_layer.h"
 #include "layers/cuda/update.h"
+#include "trainer/plan/sync_plan.h"
 #include "trainer/step/backends.h"
+#include "trainer/step/device_exchange.h"
 #include "trainer/step/engine.h"
 #include "trainer/step/layer_updates.h"
 
@@ -29,17 +31,64 @@ layers::Backend make_counting_backend(cuda::Settings settings, CostCounter& cost
   return {std::move(device), std::move(factory), std::move(updater)};
 }
 
-/// The single worker of a job. The parts of a step have the same order as in trainer::TrainingLoop.
+/// The sums of the first worker of a job. With several workers, a layer's sums arrive as soon as
+/// this worker has contributed to them: the driver executes nothing, so their values do not matter.
+class CountedExchange {
+ public:
+  CountedExchange(trainer::Engine& engine, const comm::Plan& plan)
+      : plan_(plan), contributed_(plan.layers.size()) {
+    if (plan.workers() == 1)
+      exchange_ = std::make_unique<trainer::LocalExchange>(engine.net(), engine.updater(),
+                                                           plan.logical_shards());
+    else
+      exchange_ = make_device_exchange(engine);
+  }
+
+  trainer::GradientExchange& get() { return *exchange_; }
+
+ private:
+  std::unique_ptr<trainer::DeviceExchange> make_device_exchange(trainer::Engine& engine) {
+    auto exchange = std::make_unique<trainer::DeviceExchange>(
+        engine.net(), engine.updater(), plan_, trainer::OwnShards(plan_, 0, 0, 1), 0, nullptr,
+        [this](const auto& parts) { take(parts); }, trainer::DeviceExchange::ActivityCallbacks{});
+    device_ = exchange.get();
+    return exchange;
+  }
+  void take(const std::vector<trainer::DeviceContribution>& parts) {
+    for (const trainer::DeviceContribution& part : parts) {
+      const comm::LayerPlan& layer = plan_.layers[part.layer];
+      const size_t whole = layer.scheme == comm::Scheme::kSfb ? 1 : layer.traffic.tensors.size();
+      if (++contributed_[part.layer] < whole) continue;
+      contributed_[part.layer] = 0;
+      device_->has_arrived(part.layer);
+    }
+  }
+
+  const comm::Plan& plan_;
+  std::vector<size_t> contributed_;  ///< by layer: contributions to the step in progress
+  trainer::DeviceExchange* device_ = nullptr;
+  std::unique_ptr<trainer::GradientExchange> exchange_;
+};
+
+net::Net::Options net_options(const comm::Plan& plan) {
+  if (plan.workers() == 1) return {};
+  return {
+      .versions = 2, .factored = trainer::factored_layers(plan), .factor_rows = plan.global_batch};
+}
+
+/// The first worker of a job. The parts of a step have the same order as in trainer::TrainingLoop.
 class CountedWorker {
  public:
   CountedWorker(const trainer::Job& job, const GpuRates& rates, CostCounter& cost_counter)
       : cost_counter_(cost_counter),
+        plan_(trainer::plan_of(job, nullptr, false)),
         engine_(make_counting_backend(trainer::gpu_of(job.config.device).settings, cost_counter),
-                job, {}, log_),
+                job, net_options(plan_), log_),
         optimizer_(job.config.optimizer, engine_.net(), engine_.updater()),
-        exchange_(engine_.net(), engine_.updater(), 1),
+        exchange_(engine_, plan_),
         schedule_(job.config.optimizer.schedule, 0.01, 2, 1, "/optimizer/schedule"),
-        updates_(engine_.net(), optimizer_, exchange_, schedule_, nullptr, 1),
+        updates_(engine_.net(), optimizer_, exchange_.get(), schedule_, nullptr,
+                 plan_.logical_shards()),
         input_(static_cast<size_t>(engine_.net().input_shape().count())),
         extras_(static_cast<size_t>(engine_.net().input_shape().samples() *
                                     count_of(engine_.net().batch_receiver().extras()))),
@@ -56,11 +105,11 @@ class CountedWorker {
     const layers::StepParameters numbers{.step = number};
     const layers::StepContext context{.numbers = &numbers, .labels = labels_};
     net.forward(context);
-    exchange_.begin_backward(0);
+    exchange_.get().begin_backward(0);
     bool contributed = false;
     const auto contribute = [&](int layer) {
-      if (!std::exchange(contributed, true)) exchange_.contribute_statistics(0);
-      exchange_.contribute(layer, 0);
+      if (!std::exchange(contributed, true)) exchange_.get().contribute_statistics(0);
+      exchange_.get().contribute(layer, 0);
     };
     net.backward(context, contribute, [&] { update(number); });
     update(number);
@@ -73,14 +122,15 @@ class CountedWorker {
   }
   void update(int64_t number) {
     const CostCounter::Part part(cost_counter_, kUpdatePart);
-    while (const auto layer = exchange_.arrived()) updates_.make(*layer, number);
+    while (const auto layer = exchange_.get().arrived()) updates_.make(*layer, number);
   }
 
   CostCounter& cost_counter_;
+  const comm::Plan plan_;
   SilentLog log_;
   trainer::Engine engine_;
   trainer::Optimizer optimizer_;
-  trainer::LocalExchange exchange_;
+  CountedExchange exchange_;
   trainer::Schedule schedule_;
   trainer::LayerUpdates updates_;
   std::vector<float> input_, extras_;
@@ -94,6 +144,7 @@ Prediction predict(const trainer::Job& job, const GpuRates& rates) {
   Prediction prediction{.network = job.network->name(),
                         .precision = job.config.device.precision,
                         .batch = job.config.shard_batch(),
+                        .workers = job.config.cluster.workers,
                         .cost_counter = CostCounter(rates)};
   CountedWorker worker(job, rates, prediction.cost_counter);
   worker.step(0);

@@ -8,12 +8,14 @@
 
 namespace poseidon::bench {
 
-/// The cost of one worker's training step on a GPU: upload, forward, backward and updates. The
+/// The cost of one worker's training step on a GPU: upload, forward, backward and updates. With
+/// several workers also the copies of contributions, sums and factors, but no waits for them. The
 /// trainer issues the operations of the step to a driver that counts them and executes nothing
 /// (CostModelDriver).
 struct Prediction {
   std::string network, precision;
-  int64_t batch = 0;
+  int64_t batch = 0;  ///< of the worker
+  int64_t workers = 1;
   CostCounter cost_counter;
   size_t memory_bytes = 0;  ///< device memory that the worker allocates
 
@@ -36,6 +38,8 @@ inline constexpr const char* kOtherPart = "between layers";
 /// Tab-separated lines with a heading: one for each prediction and part, and one for each
 /// prediction and kernel.
 std::string lines_of(const std::vector<Prediction>& predictions);
+/// Tab-separated lines with a heading: the use of host memory in each prediction.
+std::string host_lines_of(const std::vector<Prediction>& predictions);
 /// A Markdown table with one row for each prediction.
 std::string table_of(const std::vector<Prediction>& predictions);
 

@@ -40,6 +40,20 @@ std::string lines_of(const std::vector<Prediction>& predictions) {
   return lines;
 }
 
+std::string host_lines_of(const std::vector<Prediction>& predictions) {
+  std::string lines =
+      "network\tbatch\tprecision\tworkers\tcopies to the GPU\tMB\tcopies from the GPU\tMB\tbytes "
+      "of kernels in host memory\n";
+  for (const Prediction& each : predictions) {
+    const std::map<std::string, Work> kernels = each.cost_counter.by_kernel();
+    lines += text(each.network, '\t', each.batch, '\t', each.precision, '\t', each.workers);
+    for (const char* copy : {kUploadKernel, kDownloadKernel})
+      lines += text('\t', kernels.at(copy).calls, '\t', fixed(kernels.at(copy).bytes / 1e6, 2));
+    lines += text('\t', fixed(each.cost_counter.all().kernel_host_bytes, 0), '\n');
+  }
+  return lines;
+}
+
 std::string table_of(const std::vector<Prediction>& predictions) {
   std::string table =
       "| network | batch | precision | GPU ms | upload ms | samples/s | bound by memory | "

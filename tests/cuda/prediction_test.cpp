@@ -42,6 +42,20 @@ Work kernel(const Prediction& prediction, const std::string& name) {
   return kernels.at(name);
 }
 
+/// Reads some memory.
+class ReadOperation final : public cuda::Operation {
+ public:
+  explicit ReadOperation(std::vector<const Buffer*> read) : read_(std::move(read)) {}
+  std::string name() const override { return "read"; }
+  void visit(cuda::MemoryVisitor& visitor) const override {
+    for (const Buffer* memory : read_) visitor.reads(memory->data(), memory->bytes());
+  }
+  void issue(const cuda::Executor&) const override {}
+
+ private:
+  std::vector<const Buffer*> read_;
+};
+
 }  // namespace
 
 TEST_CASE("prediction: the time of an operation is that of memory or arithmetic, plus a launch") {
@@ -108,6 +122,39 @@ TEST_CASE("prediction: costs of a small network's step equal values computed by 
   CHECK(fp32.upload_seconds() == doctest::Approx(4 * kInput / 1e8 + 1e-6));
   CHECK(fp32.step_seconds() == std::max(fp32.compute_seconds(), fp32.upload_seconds()));
   CHECK(fp32.cost_counter.by_part().at("convolution forward").calls == 2);  // product and bias
+}
+
+TEST_CASE("prediction: kernels access no host memory, with one worker and with two") {
+  const trainer::TinyJob tiny(kNetwork);
+  for (const char* workers : {"1", "2"})
+    for (const char* scheme : {"ps", "sfb"}) {
+      CAPTURE(workers);
+      CAPTURE(scheme);
+      const Prediction prediction =
+          predict(tiny.load({"device.type=cuda", std::string("cluster.workers=") + workers,
+                             "cluster.servers=" + std::to_string(*workers - '1'),
+                             std::string("comm.scheme=") + scheme}),
+                  kRates);
+      CHECK(prediction.workers == *workers - '0');
+      CHECK(prediction.cost_counter.all().kernel_host_bytes == 0);
+      if (prediction.workers == 1) continue;
+      // The weight of the convolution, its bias, the gradients or factors of the linear layer, and
+      // the losses. Only neighbors in the memory of sums are copied as one.
+      const bool by_factors = std::string_view(scheme) == "sfb";
+      CHECK(kernel(prediction, "copy from the GPU").calls == (by_factors ? 5 : 4));
+    }
+}
+
+TEST_CASE("prediction: a kernel's accesses to host memory are counted") {
+  CostCounter cost_counter(kRates);
+  CostModelDriver driver(cost_counter);
+  const Buffer device = driver.allocate(400, MemoryKind::kDevice, "something");
+  const Buffer staging = driver.allocate(100, MemoryKind::kStaging, "something");
+  driver.issue(driver.make_stream(cuda::StreamPriority::kNormal),
+               std::make_unique<ReadOperation>(std::vector{&device, &staging}));
+  CHECK(cost_counter.all().bytes == 500);
+  CHECK(cost_counter.all().kernel_host_bytes == 100);
+  CHECK(cost_counter.all().seconds == doctest::Approx(100 / 1e8 + 1e-6));
 }
 
 TEST_CASE("prediction: bf16 halves a convolution's bytes and adds a conversion of its gradient") {
