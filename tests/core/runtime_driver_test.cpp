@@ -136,6 +136,18 @@ TEST_CASE("RuntimeDriver: the available memory leaves a reserve of 1 GiB") {
   CHECK(driver.available() == size_t{4} << 30);
 }
 
+TEST_CASE("RuntimeDriver: a launch does not report that an earlier event was not reached") {
+  const Machine machine;
+  RuntimeDriver driver(0);
+  const Stream stream = driver.make_stream(StreamPriority::kNormal);
+  std::promise<void> gate;
+  driver.issue(stream, work("waits", [opened = gate.get_future().share()] { opened.wait(); }));
+  const auto mark = driver.record(stream);
+  CHECK_FALSE(mark->reached());
+  CHECK(error_of<RunError>([&] { driver.issue(stream, work("relu forward")); }) == "");
+  gate.set_value();
+}
+
 TEST_CASE("RuntimeDriver: streams and events order operations, and host tasks run in order") {
   const Machine machine;
   std::vector<int> order;      // of the streams' work

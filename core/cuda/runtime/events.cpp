@@ -47,7 +47,11 @@ StreamPoint::StreamPoint(int gpu, std::shared_ptr<EventPool> pool, cudaStream_t 
 
 bool StreamPoint::reached() const {
   const cudaError_t result = cudaEventQuery(event_);
-  if (result == cudaErrorNotReady) return false;
+  if (result == cudaErrorNotReady) {
+    // Some releases of the runtime store this result as an error that the next launch reports.
+    static_cast<void>(cudaGetLastError());
+    return false;
+  }
   check_work(result, "cudaEventQuery", gpu_, last_.get());
   return true;
 }

@@ -152,7 +152,9 @@ void EmulatedCudaRuntime::reset() {
   driver_version = 13000;
   gpus = 1;
   memory_bytes = size_t{1} << 30;
-  launch_error = graph_error = cudaSuccess;
+  capability = 90;
+  launch_error = cudaSuccess;
+  graph_error = cudaSuccess;
   free_bytes = 1000000;
   sticky = cudaSuccess;
 }
@@ -183,8 +185,8 @@ cudaError_t cudaGetDeviceCount(int* count) {
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int index) {
   std::strcpy(properties->name, index == 0 ? "made-up GPU" : "another GPU");
   properties->totalGlobalMem = emulated_cuda_runtime().memory_bytes;
-  properties->major = 9;
-  properties->minor = 0;
+  properties->major = emulated_cuda_runtime().capability / 10;
+  properties->minor = emulated_cuda_runtime().capability % 10;
   return cudaSuccess;
 }
 cudaError_t cudaSetDevice(int gpu) {
@@ -192,6 +194,7 @@ cudaError_t cudaSetDevice(int gpu) {
   return said();
 }
 cudaError_t cudaDeviceSynchronize() {
+  ++emulated_cuda_runtime().device_waits;
   if (refused_while_capturing() != cudaSuccess) return cudaErrorStreamCaptureUnsupported;
   const std::lock_guard lock(streams_mutex);
   for (const cudaStream_t stream : all_streams)
@@ -200,7 +203,10 @@ cudaError_t cudaDeviceSynchronize() {
 }
 cudaError_t cudaMalloc(void** data, size_t bytes) { return take_memory(data, bytes); }
 cudaError_t cudaFree(void* data) { return give_memory_back(data); }
-cudaError_t cudaHostAlloc(void** data, size_t bytes, unsigned) { return take_memory(data, bytes); }
+cudaError_t cudaHostAlloc(void** data, size_t bytes, unsigned) {
+  ++emulated_cuda_runtime().host_allocations;
+  return take_memory(data, bytes);
+}
 cudaError_t cudaFreeHost(void* data) { return give_memory_back(data); }
 cudaError_t cudaMemset(void* data, int value, size_t bytes) {
   std::memset(data, value, bytes);
@@ -212,13 +218,12 @@ cudaError_t cudaMemGetInfo(size_t* free, size_t* all) {
   return said();
 }
 cudaError_t cudaGetLastError() {
-  return std::exchange(emulated_cuda_runtime().launch_error, cudaSuccess) != cudaSuccess
-             ? cudaSuccess
-             : said();
+  return emulated_cuda_runtime().launch_error.exchange(cudaSuccess) != cudaSuccess ? cudaSuccess
+                                                                                   : said();
 }
 cudaError_t cudaPeekAtLastError() {
-  return emulated_cuda_runtime().launch_error != cudaSuccess ? emulated_cuda_runtime().launch_error
-                                                             : said();
+  const cudaError_t error = emulated_cuda_runtime().launch_error;
+  return error != cudaSuccess ? error : said();
 }
 cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
   *least = 0;
@@ -261,6 +266,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
   if (said() != cudaSuccess) return said();
   *event = new CUevent_st;
   ++emulated_cuda_runtime().events;
+  ++emulated_cuda_runtime().created_events;
   return said();
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
@@ -276,7 +282,9 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
   const auto recorded = event->recorded();
   const std::lock_guard lock(recorded->mutex);
   if (said() != cudaSuccess) return said();
-  return recorded->reached ? cudaSuccess : cudaErrorNotReady;
+  if (recorded->reached) return cudaSuccess;
+  emulated_cuda_runtime().launch_error = cudaErrorNotReady;  // as some releases of the runtime do
+  return cudaErrorNotReady;
 }
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
   const auto from = begin->recorded(), to = end->recorded();
