@@ -296,6 +296,25 @@ TEST_CASE("RuntimeDriver: a graph runs each time it is issued, but not when it i
   CHECK(emulated_cuda_runtime().graph_launches - launches == 3);
 }
 
+TEST_CASE("RuntimeDriver: destroyed graphs finish their work, and their owner does not wait") {
+  const Machine machine;
+  std::atomic<int> done = 0;
+  {
+    RuntimeDriver driver(0);
+    const Stream stream = driver.make_stream(StreamPriority::kNormal);
+    std::vector<GraphNode> nodes(1);
+    nodes[0].operation = work("count", [&] { ++done; });
+    std::vector<std::shared_ptr<const Graph>> graphs;
+    for (int i = 0; i < 3; ++i) graphs.push_back(driver.make_graph(stream, nodes));
+    const int waits = emulated_cuda_runtime().device_waits;
+    for (const auto& graph : graphs) driver.issue(stream, graph);
+    graphs.clear();
+    CHECK(emulated_cuda_runtime().device_waits == waits);
+    CHECK(emulated_cuda_runtime().graphs == 0);
+  }
+  CHECK(done == 3);
+}
+
 TEST_CASE("RuntimeDriver: a failure during a capture names the operation, and the stream works") {
   const Machine machine;
   RuntimeDriver driver(0);

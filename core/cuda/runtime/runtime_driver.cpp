@@ -41,14 +41,14 @@ class RuntimeDriver::RuntimeEvent final : public StreamEvent {
   const std::shared_ptr<TaskThread> tasks_;
 };
 
-/// An instantiated CUDA graph.
+/// An instantiated CUDA graph. The destructor does not wait for the GPU: if the graph is in flight,
+/// CUDA frees it after its completion (cuGraphExecDestroy).
 class RuntimeDriver::RuntimeGraph final : public Graph {
  public:
   RuntimeGraph(std::vector<GraphNode> nodes, int gpu, cudaGraphExec_t launchable)
       : Graph(std::move(nodes)), gpu_(gpu), launchable_(launchable) {}
   ~RuntimeGraph() override {
     const GpuLock lock(gpu_);
-    finish_work(gpu_);
     static_cast<void>(cudaGraphExecDestroy(launchable_));
   }
 
