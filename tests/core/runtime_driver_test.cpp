@@ -136,6 +136,47 @@ TEST_CASE("RuntimeDriver: the available memory leaves a reserve of 1 GiB") {
   CHECK(driver.available() == size_t{4} << 30);
 }
 
+TEST_CASE("RuntimeDriver: small staging buffers share an allocation") {
+  const Machine machine;
+  const int before = emulated_cuda_runtime().host_allocations;
+  const auto count = [&] { return emulated_cuda_runtime().host_allocations - before; };
+  constexpr size_t kBytes = 1000, kTotal = 2 * SlabMemory::kSlabBytes;
+  {
+    std::vector<Buffer> buffers;
+    RuntimeDriver driver(0);
+    for (size_t i = 0; i < kTotal / 1024; ++i) {
+      buffers.push_back(driver.allocate(kBytes, MemoryKind::kStaging, "sums"));
+      REQUIRE(reinterpret_cast<uintptr_t>(buffers.back().data()) % 64 == 0);
+      const auto bytes = buffers.back().as<uint8_t>();
+      REQUIRE(std::ranges::all_of(bytes, [](uint8_t byte) { return byte == 0; }));
+      std::ranges::fill(bytes, uint8_t{1});
+    }
+    CHECK(count() == 2);
+    const Buffer large =
+        driver.allocate(SlabMemory::kLargestPart + 1, MemoryKind::kStaging, "sums");
+    CHECK(count() == 3);
+    CHECK(emulated_cuda_runtime().allocations == 3);
+    buffers.resize(buffers.size() / 2);               // keeps the parts of the first allocation
+    CHECK(emulated_cuda_runtime().allocations == 3);  // the driver keeps the second one
+    buffers.resize(1);
+    CHECK(emulated_cuda_runtime().allocations == 3);
+    buffers.clear();
+    CHECK(emulated_cuda_runtime().allocations == 2);
+  }
+}
+
+TEST_CASE("RuntimeDriver: a first burst of work creates no events") {
+  const Machine machine;
+  RuntimeDriver driver(0);
+  const Stream stream = driver.make_stream(StreamPriority::kNormal);
+  const int before = emulated_cuda_runtime().created_events;
+  std::vector<std::shared_ptr<const StreamEvent>> burst;
+  for (int i = 0; i < 64; ++i) burst.push_back(driver.record(stream));
+  CHECK(emulated_cuda_runtime().created_events == before);
+  burst.push_back(driver.record(stream));
+  CHECK(emulated_cuda_runtime().created_events == before + 1);
+}
+
 TEST_CASE("RuntimeDriver: a launch does not report that an earlier event was not reached") {
   const Machine machine;
   RuntimeDriver driver(0);

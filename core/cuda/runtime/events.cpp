@@ -17,17 +17,30 @@ EventPool::~EventPool() {
   for (const cudaEvent_t event : free_) static_cast<void>(cudaEventDestroy(event));
 }
 
+void EventPool::add(size_t count) {
+  for (; count > 0; --count) release(make());
+}
+
 cudaEvent_t EventPool::acquire() {
-  MutexLock lock(mutex_);
-  if (!free_.empty()) {
-    const cudaEvent_t event = free_.back();
-    free_.pop_back();
-    return event;
+  {
+    MutexLock lock(mutex_);
+    if (!free_.empty()) {
+      const cudaEvent_t event = free_.back();
+      free_.pop_back();
+      return event;
+    }
   }
-  free_.reserve(made_ + 1);  // so that release() does not allocate
+  return make();
+}
+
+/// Calls CUDA without the lock, because creation would delay other threads.
+cudaEvent_t EventPool::make() {
+  {
+    MutexLock lock(mutex_);
+    free_.reserve(++made_);  // so that release() does not allocate
+  }
   cudaEvent_t event = nullptr;
   check_call(cudaEventCreateWithFlags(&event, flags_), "cudaEventCreateWithFlags");
-  ++made_;
   return event;
 }
 

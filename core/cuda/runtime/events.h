@@ -10,7 +10,7 @@
 
 namespace poseidon::cuda {
 
-/// A pool of CUDA events for reuse, because their creation is expensive. Any thread may use it.
+/// A pool of CUDA events for reuse, because their creation is slow. Any thread may use it.
 class EventPool {
  public:
   /// `flags` are CUDA's flags for the events.
@@ -19,10 +19,14 @@ class EventPool {
   EventPool(const EventPool&) = delete;
   EventPool& operator=(const EventPool&) = delete;
 
+  /// Creates `count` events for the current GPU, for later calls of acquire().
+  void add(size_t count);
   cudaEvent_t acquire();
   void release(cudaEvent_t event) noexcept;
 
  private:
+  cudaEvent_t make();
+
   const unsigned flags_;
   Mutex mutex_;
   size_t made_ GUARDED_BY(mutex_) = 0;

@@ -15,6 +15,9 @@ namespace {
 /// Device memory for graphs, and for the code that libraries load at their first calls.
 constexpr size_t kReservedBytes = size_t{1} << 30;
 
+/// Events created at the start, so that a first burst of work creates none.
+constexpr size_t kFirstEvents = 64;
+
 /// Waits for all work of a GPU. Ignores errors: the calls that issue work report them. The caller
 /// holds the GpuLock.
 void finish_work(int gpu) noexcept {
@@ -102,7 +105,17 @@ class RuntimeDriver::Capture {
   bool ended_ = false;
 };
 
-RuntimeDriver::RuntimeDriver(int index) : index_(index) { use_gpu(index); }
+RuntimeDriver::RuntimeDriver(int index)
+    : index_(index),
+      staging_(
+          [this](size_t bytes, std::string_view purpose) { return staging_memory(bytes, purpose); },
+          [index] {
+            const GpuLock lock(index);
+            finish_work(index);
+          }) {
+  use_gpu(index);
+  events_->add(kFirstEvents);
+}
 
 RuntimeDriver::~RuntimeDriver() {
   for (const StreamState& stream_state : stream_states_) stream_state.tasks->end();
@@ -116,7 +129,7 @@ Buffer RuntimeDriver::allocate(size_t bytes, MemoryKind place, std::string_view 
   if (bytes == 0) return {};
   const GpuLock lock(index_);
   return place == MemoryKind::kDevice ? device_memory(bytes, purpose)
-                                      : staging_memory(bytes, purpose);
+                                      : staging_.allocate(bytes, purpose);
 }
 
 Buffer RuntimeDriver::device_memory(size_t bytes, std::string_view purpose) const {

@@ -8,6 +8,7 @@
 #include "core/cuda/driver.h"
 #include "core/cuda/runtime/event_clock.h"
 #include "core/cuda/runtime/task_thread.h"
+#include "core/cuda/slab_memory.h"
 
 namespace poseidon::cuda {
 
@@ -60,6 +61,7 @@ class RuntimeDriver final : public Driver {
   std::shared_ptr<EventPool> events_ =
       std::make_shared<EventPool>(cudaEventDisableTiming | cudaEventBlockingSync);
   EventClock clock_{index_};
+  SlabMemory staging_;
   std::vector<StreamState> stream_states_;
 };
 
