@@ -108,6 +108,22 @@ TEST_CASE("GPUs: list_gpus() lists them, and one line states why none can be use
   CHECK(error_of<ConfigError>([] { RuntimeDriver{0}; }) == "this machine has no NVIDIA driver");
 }
 
+TEST_CASE("GPUs: a message names the compute capability for which a build has no code") {
+  const Machine machine;
+  const auto error_for = [](int capability, std::vector<int> architectures) {
+    emulated_cuda_runtime().capability = capability;
+    return error_of<ConfigError>([&] { expect_code_for(0, architectures); });
+  };
+  CHECK(error_for(75, {80, 90, 100}) ==
+        "GPU 0, made-up GPU, has compute capability 7.5, but this build has code for 8.0, 9.0, "
+        "10.0 and later GPUs");
+  for (const int capability : {80, 86, 89, 90, 100, 103, 120})
+    CHECK(error_for(capability, {80, 90, 100}) == "");
+  CHECK(error_for(89, {90}) != "");
+  CHECK(error_for(80, {86, 90}) != "");
+  CHECK(error_for(100, {90}) == "");
+}
+
 TEST_CASE("RuntimeDriver: memory is zero; out of memory: the message names the free memory") {
   const Machine machine;
   RuntimeDriver driver(0);

@@ -1,9 +1,11 @@
 #include "core/cuda/runtime/gpus.h"
 
+#include <algorithm>
 #include <map>
 
 #include "core/counted.h"
 #include "core/cuda/runtime/call.h"
+#include "core/name_list.h"
 
 namespace poseidon::cuda {
 
@@ -45,6 +47,16 @@ Gpu gpu_at(int index) {
           .minor = properties.minor};
 }
 
+std::string capability_text(int capability) { return text(capability / 10, ".", capability % 10); }
+
+/// A GPU runs code of its generation (capability / 10) and of the same or a lower capability. The
+/// build also contains PTX of the last architecture.
+bool has_code_for(int capability, std::span<const int> architectures) {
+  if (capability >= architectures.back()) return true;
+  return std::ranges::any_of(
+      architectures, [&](int code) { return code / 10 == capability / 10 && code <= capability; });
+}
+
 /// The mutexes live as long as the process: memory of a GPU may be freed at the end of the process.
 std::recursive_mutex& mutex_of(int gpu) {
   static auto* const mutexes_mutex = new std::mutex;
@@ -74,6 +86,17 @@ void use_gpu(int index) {
                            counted(static_cast<size_t>(count), "GPU"), ", counted from 0"));
   if (const cudaError_t error = cudaSetDevice(index); error != cudaSuccess)
     throw ConfigError(text("GPU ", index, " cannot be used: cudaSetDevice: ", text_of(error)));
+}
+
+void expect_code_for(int index, std::span<const int> architectures) {
+  const Gpu gpu = gpu_at(index);
+  const int capability = 10 * gpu.major + gpu.minor;
+  if (has_code_for(capability, architectures)) return;
+  std::vector<std::string> codes;
+  for (const int code : architectures) codes.push_back(capability_text(code));
+  throw ConfigError(text("GPU ", index, ", ", gpu.name, ", has compute capability ",
+                         capability_text(capability), ", but this build has code for ",
+                         name_list(codes), " and later GPUs"));
 }
 
 }  // namespace poseidon::cuda

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <mutex>
+#include <span>
 
 #include "core/cuda/gpu_list.h"
 
@@ -12,6 +13,11 @@ GpuList list_gpus();
 /// Makes a GPU the current device of the calling thread (cudaSetDevice). Throws ConfigError if the
 /// GPU cannot be used.
 void use_gpu(int index);
+
+/// Throws ConfigError if no code of a build can run on the GPU. `architectures`: the compute
+/// capabilities for which the build has machine code, ascending, such as 90 for 9.0. For later
+/// GPUs, the driver compiles code of the last one.
+void expect_code_for(int index, std::span<const int> architectures);
 
 /// Excludes other threads of this process from two kinds of calls on one GPU: stream capture, and
 /// calls that wait for the whole GPU, allocate or free memory. CUDA invalidates a capture if

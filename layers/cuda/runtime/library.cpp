@@ -1,5 +1,7 @@
 #include "layers/cuda/library.h"
 
+#include <array>
+
 #include "core/cuda/runtime/gpus.h"
 #include "core/cuda/runtime/runtime_driver.h"
 #include "layers/cuda/cuda_layer.h"
@@ -9,6 +11,9 @@
 namespace poseidon::layers::cuda {
 
 namespace {
+
+/// Compute capabilities of the machine code in this library: 90 is 9.0.
+constexpr std::array kArchitectures{POSEIDON_CUDA_CODE};
 
 class GpuLibrary final : public Library {
  public:
@@ -21,8 +26,9 @@ class GpuLibrary final : public Library {
   Backend make_backend(const GpuRequest& request) const override {
     // cuDNN and cuBLASLt allocate GPU memory, which requires the lock.
     const poseidon::cuda::GpuLock lock(request.index);
-    auto device = std::make_unique<poseidon::cuda::CudaDevice>(
-        std::make_unique<poseidon::cuda::RuntimeDriver>(request.index), request.settings);
+    auto driver = std::make_unique<poseidon::cuda::RuntimeDriver>(request.index);
+    poseidon::cuda::expect_code_for(request.index, kArchitectures);
+    auto device = std::make_unique<poseidon::cuda::CudaDevice>(std::move(driver), request.settings);
     auto factory =
         make_cuda_factory(*device, make_library_products(request.index, request.settings));
     auto updater = make_cuda_updater(*device);
