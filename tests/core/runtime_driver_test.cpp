@@ -124,6 +124,22 @@ TEST_CASE("GPUs: a message names the compute capability for which a build has no
   CHECK(error_for(100, {90}) == "");
 }
 
+TEST_CASE("GPUs: an object of a library is destroyed when no other thread holds the GPU's lock") {
+  const Machine machine;
+  int object = 0;
+  std::atomic<bool> destroyed = false;
+  auto held = library_object(0, &object, [&](int*) { destroyed = true; });
+  std::thread thread;
+  {
+    const GpuLock lock(0);
+    thread = std::thread([&] { held.reset(); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    CHECK_FALSE(destroyed);
+  }
+  thread.join();
+  CHECK(destroyed);
+}
+
 TEST_CASE("RuntimeDriver: memory is zero; out of memory: the message names the free memory") {
   const Machine machine;
   RuntimeDriver driver(0);

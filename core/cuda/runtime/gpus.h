@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <mutex>
 #include <span>
 
@@ -30,5 +31,15 @@ class GpuLock {
  private:
   std::unique_lock<std::recursive_mutex> lock_;
 };
+
+/// Owns an object that a library made for a GPU. Destroys it under GpuLock, because libraries then
+/// wait for the GPU and free memory.
+template <class Object, class Destroy>
+std::shared_ptr<Object> library_object(int gpu, Object* object, Destroy destroy) {
+  return {object, [gpu, destroy](Object* held) {
+            const GpuLock lock(gpu);
+            destroy(held);
+          }};
+}
 
 }  // namespace poseidon::cuda

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "core/cuda/runtime/gpus.h"
 #include "core/error.h"
 #include "layers/cuda/runtime/column_product.h"
 #include "layers/cuda/runtime/workspace.h"
@@ -257,18 +258,18 @@ std::unique_ptr<Product> planned_matrix(const std::shared_ptr<cublasLtContext>& 
                                                             .name = algorithm_name(chosen.algo)}));
 }
 
-std::shared_ptr<cublasLtContext> make_cublaslt() {
+std::shared_ptr<cublasLtContext> make_cublaslt(int gpu) {
   cublasLtHandle_t handle = nullptr;
   const cublasStatus_t status = cublasLtCreate(&handle);
   if (status != CUBLAS_STATUS_SUCCESS)
     throw RunError(text("cuBLASLt cannot use this GPU: ", cublasLtGetStatusString(status)));
-  return {handle, [](cublasLtHandle_t held) { cublasLtDestroy(held); }};
+  return poseidon::cuda::library_object(gpu, handle, cublasLtDestroy);
 }
 
 }  // namespace
 
-CublasltMatrices::CublasltMatrices(const Settings& settings)
-    : handle_(make_cublaslt()), settings_(settings) {}
+CublasltMatrices::CublasltMatrices(int gpu, const Settings& settings)
+    : handle_(make_cublaslt(gpu)), settings_(settings) {}
 
 std::unique_ptr<Product> CublasltMatrices::plan(const MatrixProblem& problem) const {
   const Description description(problem, settings_);

@@ -21,8 +21,8 @@ class CublasltMatrices {
  public:
   static constexpr size_t kMaxWorkspaceBytes = size_t{32} << 20;
 
-  /// Throws RunError if cuBLASLt cannot use the current GPU.
-  explicit CublasltMatrices(const poseidon::cuda::Settings& settings);
+  /// `gpu`: index of the current GPU. Throws RunError if cuBLASLt cannot use it.
+  CublasltMatrices(int gpu, const poseidon::cuda::Settings& settings);
 
   /// Plans with the algorithm that the fixed rule selects. Throws ConfigError if no algorithm is
   /// allowed.

@@ -3,19 +3,20 @@
 #include <cuda_runtime_api.h>
 #include <cudnn_frontend.h>
 
+#include "core/cuda/runtime/gpus.h"
 #include "core/error.h"
 
 namespace poseidon::layers::cuda {
 
 namespace {
 
-std::shared_ptr<cudnnContext> make_handle(const std::string& device) {
+std::shared_ptr<cudnnContext> make_handle(int device, const std::string& name) {
   cudnnHandle_t handle = nullptr;
   const cudnnStatus_t status = cudnnCreate(&handle);
   if (status != CUDNN_STATUS_SUCCESS)
     throw RunError(
-        text("cuDNN ", cudnn_version(), " cannot use ", device, ": ", cudnnGetErrorString(status)));
-  return {handle, [](cudnnHandle_t held) { cudnnDestroy(held); }};
+        text("cuDNN ", cudnn_version(), " cannot use ", name, ": ", cudnnGetErrorString(status)));
+  return poseidon::cuda::library_object(device, handle, cudnnDestroy);
 }
 
 }  // namespace
@@ -28,7 +29,7 @@ CudnnDevice CudnnDevice::running(int device) {
   if (auto status = properties->set_device_id(device).build(); status.is_bad())
     throw RunError(text("cuDNN ", cudnn_version(), " cannot describe GPU ", device, ", ",
                         found.name, ": ", status.get_message()));
-  return {found.name, std::move(properties), make_handle(found.name)};
+  return {found.name, std::move(properties), make_handle(device, found.name)};
 }
 
 CudnnDevice CudnnDevice::described(const std::string& name, const std::string& properties) {

@@ -11,7 +11,7 @@ class LibraryProducts final : public Products {
   /// `device`: index of the GPU, which must be the current one. Throws RunError if the GPU cannot
   /// be used.
   LibraryProducts(int device, const poseidon::cuda::Settings& settings)
-      : convolutions_(CudnnDevice::running(device), settings), matrices_(settings) {}
+      : convolutions_(CudnnDevice::running(device), settings), matrices_(device, settings) {}
 
   std::unique_ptr<Product> plan(const ConvolutionProblem& problem, std::string_view name) override;
   std::unique_ptr<Product> plan(const MatrixProblem& problem) override;
