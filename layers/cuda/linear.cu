@@ -34,12 +34,17 @@ class CudaLinear final : public CudaLayer {
   }
 
   void forward(const StepContext&, const Bindings& memory) override {
+    const float* bias = linear_.bias ? memory.parameters[1].value : nullptr;
+    const bool fused = forward_->has_epilogue();
     run(*forward_, {.first = memory.inputs[0].data,
                     .second = memory.parameters[0].value,
                     .result = memory.output.data,
-                    .bias = linear_.bias ? memory.parameters[1].value : nullptr,
+                    .bias = fused ? bias : nullptr,
                     .workspace = memory.scratch});
-    if (relu_ && *relu_ != 0) add_bias(device_, memory.output, nullptr, relu_);
+    if (!fused)
+      add_bias(device_, memory.output, bias, relu_);
+    else if (relu_ && *relu_ != 0)
+      add_bias(device_, memory.output, nullptr, relu_);
   }
 
   void backward(const StepContext&, const Bindings& memory) override {

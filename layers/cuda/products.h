@@ -21,7 +21,7 @@ struct ProductMemory {
   const void* first = nullptr;
   const void* second = nullptr;
   void* result = nullptr;
-  const float* bias = nullptr;     ///< null unless MatrixProblem::bias
+  const float* bias = nullptr;     ///< null unless MatrixProblem::bias and has_epilogue()
   std::byte* workspace = nullptr;  ///< Product::workspace_bytes() bytes
 };
 
@@ -34,6 +34,9 @@ class Product {
   /// release and GPU model.
   virtual std::string name() const = 0;
   virtual size_t workspace_bytes() const = 0;
+  /// False: the result is without the bias and the relu of the MatrixProblem; the caller adds them
+  /// (add_bias).
+  virtual bool has_epilogue() const { return true; }
   virtual std::unique_ptr<const poseidon::cuda::Operation> operation(
       const ProductMemory& memory) const = 0;
 };

@@ -2,8 +2,9 @@
 
 #include <cublasLt.h>
 
-#include <algorithm>
 #include <array>
+#include <optional>
+#include <span>
 
 #include "core/cuda/runtime/gpus.h"
 #include "core/error.h"
@@ -129,31 +130,40 @@ constexpr uint64_t kStrictFp32 = CUBLASLT_NUMERICAL_IMPL_FLAGS_FMA |
                                  CUBLASLT_NUMERICAL_IMPL_FLAGS_ACCUMULATOR_32F |
                                  CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_32F;
 
-bool is_allowed(const cublasLtMatmulHeuristicResult_t& proposed, const Settings& settings) {
+/// True if the algorithm computes as the request requires, with fp32 precision.
+bool is_fp32(const cublasLtMatmulAlgo_t& algorithm, const MatrixRequest& request) {
+  uint64_t flags = 0;
+  size_t written = 0;
+  const cublasStatus_t status = cublasLtMatmulAlgoCapGetAttribute(
+      &algorithm, CUBLASLT_ALGO_CAP_NUMERICAL_IMPL_FLAGS, &flags, sizeof(flags), &written);
+  // Without tensor cores, CUBLAS_COMPUTE_32F means fp32 arithmetic, also if an algorithm has no
+  // flags.
+  if (!request.fp32_mask) return (flags & CUBLASLT_NUMERICAL_IMPL_FLAGS_TENSOR_OP_MASK) == 0;
+  return status == CUBLAS_STATUS_SUCCESS && (flags & ~kStrictFp32) == 0;
+}
+
+bool is_allowed(const cublasLtMatmulHeuristicResult_t& proposed, const MatrixRequest& request,
+                const Settings& settings) {
   if (proposed.state != CUBLAS_STATUS_SUCCESS ||
       proposed.workspaceSize > CublasltMatrices::kMaxWorkspaceBytes)
     return false;
   const auto scheme = configured<uint32_t>(proposed.algo, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME);
   if ((scheme & ~reduction_schemes(settings)) != 0) return false;
-  if (settings.precision != Precision::kFp32) return true;
-  uint64_t flags = 0;
-  size_t written = 0;
-  const cublasStatus_t status = cublasLtMatmulAlgoCapGetAttribute(
-      &proposed.algo, CUBLASLT_ALGO_CAP_NUMERICAL_IMPL_FLAGS, &flags, sizeof(flags), &written);
-  return status == CUBLAS_STATUS_SUCCESS && (flags & ~kStrictFp32) == 0;
+  return settings.precision != Precision::kFp32 || is_fp32(proposed.algo, request);
 }
 
-cublasLtMatmulPreferenceOpaque_t preference(const MatrixProblem& problem,
+cublasLtMatmulPreferenceOpaque_t preference(const MatrixRequest& request,
                                             const Settings& settings) {
   cublasLtMatmulPreferenceOpaque_t made;
-  check_matrix(cublasLtMatmulPreferenceInit(&made), problem);
+  check_matrix(cublasLtMatmulPreferenceInit(&made), request.problem);
   const auto set = [&](cublasLtMatmulPreferenceAttributes_t key, const auto& value) {
-    check_matrix(cublasLtMatmulPreferenceSetAttribute(&made, key, &value, sizeof(value)), problem);
+    check_matrix(cublasLtMatmulPreferenceSetAttribute(&made, key, &value, sizeof(value)),
+                 request.problem);
   };
   const uint64_t workspace = CublasltMatrices::kMaxWorkspaceBytes;
   set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace);
   set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reduction_schemes(settings));
-  if (settings.precision == Precision::kFp32) set(CUBLASLT_MATMUL_PREF_IMPL_MASK, kStrictFp32);
+  if (request.fp32_mask) set(CUBLASLT_MATMUL_PREF_IMPL_MASK, kStrictFp32);
   const uint32_t alignment = 64;  // bytes; the alignment of all tensors of a net
   for (const auto key :
        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
@@ -162,25 +172,32 @@ cublasLtMatmulPreferenceOpaque_t preference(const MatrixProblem& problem,
   return made;
 }
 
-/// The allowed proposals of cuBLASLt's heuristic, in the order of the heuristic.
-std::vector<cublasLtMatmulHeuristicResult_t> proposals(cublasLtHandle_t handle,
-                                                       const Description& description,
-                                                       const Settings& settings) {
+/// True for the answers by which cuBLASLt says that no algorithm has the requested properties.
+bool means_no_algorithm(cublasStatus_t status) {
+  return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE;
+}
+
+/// The first allowed proposal of cuBLASLt's heuristic.
+std::optional<cublasLtMatmulHeuristicResult_t> proposal(cublasLtHandle_t handle,
+                                                        const Description& description,
+                                                        const MatrixRequest& request,
+                                                        const Settings& settings) {
   constexpr int kMax = 32;
   // If the problem has a bias, the heuristic needs a non-null address. It does not read from this
   // address.
   const auto* bias = reinterpret_cast<const float*>(kWorkspaceAlignment);
   cublasLtMatmulDescOpaque_t operation = description.operation(bias);
-  cublasLtMatmulPreferenceOpaque_t preferred = preference(description.problem(), settings);
-  std::vector<cublasLtMatmulHeuristicResult_t> found(kMax);
+  cublasLtMatmulPreferenceOpaque_t preferred = preference(request, settings);
+  std::array<cublasLtMatmulHeuristicResult_t, kMax> found{};
   int count = 0;
   const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
       handle, &operation, description.first(), description.second(), description.result(),
       description.result(), &preferred, kMax, found.data(), &count);
-  if (status != CUBLAS_STATUS_NOT_SUPPORTED) check_matrix(status, description.problem());
-  found.resize(static_cast<size_t>(count));
-  std::erase_if(found, [&](const auto& proposed) { return !is_allowed(proposed, settings); });
-  return found;
+  if (means_no_algorithm(status)) return std::nullopt;
+  check_matrix(status, request.problem);
+  for (const auto& proposed : std::span(found).first(static_cast<size_t>(count)))
+    if (is_allowed(proposed, request, settings)) return proposed;
+  return std::nullopt;
 }
 
 /// A planned product that can run. All operations of the product share this object.
@@ -189,6 +206,7 @@ struct RunnableMatrix {
   Description description;
   cublasLtMatmulAlgo_t algorithm;
   size_t workspace_bytes;  ///< bytes that cuBLASLt needs, without the bytes for alignment
+  bool has_epilogue;
   std::string name;
 };
 
@@ -239,6 +257,7 @@ class PlannedMatrix final : public Product {
 
   std::string name() const override { return plan_->name; }
   size_t workspace_bytes() const override { return with_alignment(plan_->workspace_bytes); }
+  bool has_epilogue() const override { return plan_->has_epilogue; }
   std::unique_ptr<const Operation> operation(const ProductMemory& memory) const override {
     return std::make_unique<MatrixOperation>(plan_, memory);
   }
@@ -246,17 +265,6 @@ class PlannedMatrix final : public Product {
  private:
   std::shared_ptr<const RunnableMatrix> plan_;
 };
-
-std::unique_ptr<Product> planned_matrix(const std::shared_ptr<cublasLtContext>& handle,
-                                        const Description& description,
-                                        const cublasLtMatmulHeuristicResult_t& chosen) {
-  return std::make_unique<PlannedMatrix>(
-      std::make_shared<const RunnableMatrix>(RunnableMatrix{.handle = handle,
-                                                            .description = description,
-                                                            .algorithm = chosen.algo,
-                                                            .workspace_bytes = chosen.workspaceSize,
-                                                            .name = algorithm_name(chosen.algo)}));
-}
 
 std::shared_ptr<cublasLtContext> make_cublaslt(int gpu) {
   cublasLtHandle_t handle = nullptr;
@@ -272,35 +280,26 @@ CublasltMatrices::CublasltMatrices(int gpu, const Settings& settings)
     : handle_(make_cublaslt(gpu)), settings_(settings) {}
 
 std::unique_ptr<Product> CublasltMatrices::plan(const MatrixProblem& problem) const {
-  const Description description(problem, settings_);
-  const auto allowed = proposals(handle_.get(), description, settings_);
-  if (allowed.empty())
+  auto planned = plan_first(problem, settings_.precision,
+                            [this](const MatrixRequest& request) { return plan_request(request); });
+  if (planned == nullptr)
     throw ConfigError(text(matrix_text(problem), ": cuBLASLt has no algorithm that is ",
                            settings_.deterministic ? "deterministic and " : "",
                            "as precise as device.precision requires"));
-  return planned_matrix(handle_, description, allowed.front());
+  return planned;
 }
 
-std::unique_ptr<Product> CublasltMatrices::plan(const MatrixProblem& problem,
-                                                std::string_view name) const {
-  const Description description(problem, settings_);
-  for (const auto& proposed : proposals(handle_.get(), description, settings_))
-    if (algorithm_name(proposed.algo) == name)
-      return planned_matrix(handle_, description, proposed);
-  throw ConfigError(
-      text(matrix_text(problem), ": cannot use the chosen algorithm \"", name,
-           "\": cuBLASLt does not propose it; choose another one with --tune, or with "
-           "--resume and --replan"));
-}
-
-std::vector<std::string> CublasltMatrices::alternatives(const MatrixProblem& problem) const {
-  std::vector<std::string> names;
-  for (const auto& proposed :
-       proposals(handle_.get(), Description(problem, settings_), settings_)) {
-    const std::string name = algorithm_name(proposed.algo);
-    if (std::ranges::find(names, name) == names.end()) names.push_back(name);
-  }
-  return names;
+std::unique_ptr<Product> CublasltMatrices::plan_request(const MatrixRequest& request) const {
+  const Description description(request.problem, settings_);
+  const auto chosen = proposal(handle_.get(), description, request, settings_);
+  if (!chosen) return nullptr;
+  return std::make_unique<PlannedMatrix>(std::make_shared<const RunnableMatrix>(
+      RunnableMatrix{.handle = handle_,
+                     .description = description,
+                     .algorithm = chosen->algo,
+                     .workspace_bytes = chosen->workspaceSize,
+                     .has_epilogue = request.epilogue,
+                     .name = algorithm_name(chosen->algo) + request.note}));
 }
 
 }  // namespace poseidon::layers::cuda
