@@ -155,6 +155,18 @@ TEST_CASE("every pass of every convolution can be planned by the name of its pla
   CHECK(names > 4 * plans().size());
 }
 
+TEST_CASE("cuDNN loads the plan of every convolution from its serialized form") {
+  const auto gpus = described_gpus();
+  for (const NamedPrecision& precision : kPrecisions) {
+    const CudnnConvolutions planner(gpus[0], {.precision = precision.precision});
+    for (const NamedConvolution& each : convolutions().all())
+      for (const Pass pass : {Pass::kForward, Pass::kBackwardData, Pass::kBackwardWeights}) {
+        INFO(precision.name, " ", each.layer);
+        CHECK(planner.plan({pass, *each.definition, precision.type})->reload() == "");
+      }
+  }
+}
+
 TEST_CASE("with fp32, a named plan that rounds its inputs is rejected") {
   const auto gpus = described_gpus();
   const CudnnConvolutions exact(gpus[0], {.precision = Precision::kFp32});

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
 
 #include "core/error.h"
+#include "layers/cuda/runtime/plan_execution.h"
 #include "layers/cuda/runtime/workspace.h"
 #include "layers/cuda/widen.h"
 
@@ -76,6 +78,11 @@ class ConvolutionGraph final : public fe::graph::Graph {
   std::optional<ConvolutionPlan> build(int64_t index);
   /// Destroys all plans except the one that was built last.
   void forget_others();
+  /// Executes the remaining plan. Returns the error, or "".
+  std::string run(cudnnHandle_t handle, std::span<void*> tensors, void* workspace) const;
+  /// Replaces the remaining plan by one that cuDNN loads from its serialized form. Returns the
+  /// error, or "".
+  std::string reload(const CudnnDevice& device);
 
  private:
   using Tensor = std::shared_ptr<fe::graph::Tensor_attributes>;
@@ -83,7 +90,7 @@ class ConvolutionGraph final : public fe::graph::Graph {
   fe::graph::Tensor_attributes attributes(TensorId id, const Shape& shape) const;
   Tensor add_operation(const ConvolutionProblem& problem, const Tensor& first,
                        const Tensor& second);
-  fe::error_t propose();
+  fe::error_t propose(const CudnnDevice& device);
 
   const fe::DataType_t type_;
 };
@@ -98,7 +105,6 @@ std::vector<int64_t> dimensions(const Shape& shape) {
 
 ConvolutionGraph::ConvolutionGraph(const ConvolutionProblem& problem, const CudnnDevice& device)
     : type_(problem.type == DataType::kBf16 ? fe::DataType_t::BFLOAT16 : fe::DataType_t::FLOAT) {
-  set_device_properties(device.properties());
   set_io_data_type(type_);
   set_intermediate_data_type(fe::DataType_t::FLOAT);
   set_compute_data_type(fe::DataType_t::FLOAT);
@@ -107,7 +113,7 @@ ConvolutionGraph::ConvolutionGraph(const ConvolutionProblem& problem, const Cudn
                                       tensor(attributes(kSecond, shapes.second)));
   result->set_uid(kResult).set_output(true).set_data_type(type_);
   result->set_dim(dimensions(shapes.result)).set_stride(channels_last_strides(shapes.result));
-  if (fe::error_t status = propose(); status.is_bad())
+  if (fe::error_t status = propose(device); status.is_bad())
     throw ConfigError(text(problem_text(problem, device), ": ", status.get_message()));
 }
 
@@ -141,9 +147,10 @@ ConvolutionGraph::Tensor ConvolutionGraph::add_operation(const ConvolutionProble
   return conv_wgrad(first, second, placed(fe::graph::Conv_wgrad_attributes()));
 }
 
-fe::error_t ConvolutionGraph::propose() {
+fe::error_t ConvolutionGraph::propose(const CudnnDevice& device) {
   fe::error_t status = validate();
-  if (status.is_good()) status = build_operation_graph();
+  if (status.is_good())
+    status = build_operations(*this, device.handle().get(), device.properties());
   if (status.is_good())
     status = create_execution_plans({fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK});
   deselect_behavior_notes({fe::BehaviorNote_t::RUNTIME_COMPILATION});
@@ -174,13 +181,33 @@ void ConvolutionGraph::forget_others() {
     if (static_cast<int64_t>(i) != plans.candidate) plans.execution_plans[i].reset();
 }
 
-/// A planned convolution, which can run unless `handle` is null. All operations of the convolution
+std::string ConvolutionGraph::run(cudnnHandle_t handle, std::span<void*> tensors,
+                                  void* workspace) const {
+  fe::error_t status = execute(handle, tensors.data(), static_cast<int>(tensors.size()), workspace);
+  return status.is_bad() ? status.get_message() : "";
+}
+
+std::string ConvolutionGraph::reload(const CudnnDevice& device) {
+  static_cast<void>(cudaGetLastError());  // clears the error of the failed execution
+  try {
+    const size_t remaining = static_cast<size_t>(plans.candidate);
+    const std::string plan = plans.execution_plans[remaining]->getJsonRepresentation();
+    fe::error_t status = device.handle() != nullptr ? plans.build_plans(device.handle().get(), plan)
+                                                    : plans.build_plans(device.properties(), plan);
+    return status.is_bad() ? status.get_message() : "";
+  } catch (const fe::cudnnException& error) {
+    return error.what();
+  }
+}
+
+/// A planned convolution, which can run if `device` has a handle. All operations of the convolution
 /// share this object.
 struct RunnablePlan {
   std::string title;  ///< for messages
   ConvolutionPlan plan;
   std::shared_ptr<ConvolutionGraph> graph;
-  std::shared_ptr<cudnnContext> handle;
+  std::unique_ptr<PlanExecution> execution;
+  CudnnDevice device;
   size_t first_bytes = 0, second_bytes = 0, result_bytes = 0;
   int64_t widened = 0;      ///< elements of a bf16 result that is widened; 0: not widened
   size_t narrow_bytes = 0;  ///< size of that bf16 result; see narrow_bytes()
@@ -209,7 +236,7 @@ class ConvolutionOperation final : public Operation {
   }
 
   void issue(const poseidon::cuda::Executor& executor) const override {
-    cudnnHandle_t handle = plan_->handle.get();
+    cudnnHandle_t handle = plan_->device.handle().get();
     check(handle != nullptr, "a convolution that was planned without a GPU cannot run");
     const cudnnStatus_t set = cudnnSetStream(handle, static_cast<cudaStream_t>(executor.stream));
     if (set != CUDNN_STATUS_SUCCESS)
@@ -219,9 +246,10 @@ class ConvolutionOperation final : public Operation {
     std::array<void*, 3> tensors{const_cast<void*>(memory_.first),
                                  const_cast<void*>(memory_.second),
                                  widening_ ? workspace : memory_.result};
-    fe::error_t status = plan_->graph->execute(
-        handle, tensors.data(), static_cast<int>(tensors.size()), workspace + plan_->narrow_bytes);
-    if (status.is_bad()) throw RunError(text(plan_->title, ": ", status.get_message()));
+    ConvolutionGraph& graph = *plan_->graph;
+    plan_->execution->run(
+        plan_->title, [&] { return graph.run(handle, tensors, workspace + plan_->narrow_bytes); },
+        [&] { return graph.reload(plan_->device); });
     if (widening_) widening_->issue(executor);
   }
 
@@ -238,6 +266,7 @@ class PlannedConvolution final : public CudnnConvolution {
 
   std::string name() const override { return plan_->plan.name; }
   const ConvolutionPlan& plan() const override { return plan_->plan; }
+  std::string reload() override { return plan_->graph->reload(plan_->device); }
   size_t workspace_bytes() const override { return plan_->workspace_bytes(); }
   std::unique_ptr<const Operation> operation(const ProductMemory& memory) const override {
     return std::make_unique<ConvolutionOperation>(plan_, memory);
@@ -248,7 +277,9 @@ class PlannedConvolution final : public CudnnConvolution {
 };
 
 std::unique_ptr<CudnnConvolution> planned(const ConvolutionProblem& problem,
-                                          const CudnnDevice& device, ConvolutionPlan plan,
+                                          const CudnnDevice& device,
+                                          std::shared_ptr<ReloadWarning> reloads,
+                                          ConvolutionPlan plan,
                                           std::shared_ptr<ConvolutionGraph> graph) {
   graph->forget_others();
   const Shapes shapes = shapes_of(problem);
@@ -256,7 +287,8 @@ std::unique_ptr<CudnnConvolution> planned(const ConvolutionProblem& problem,
       .title = problem_text(problem, device),
       .plan = std::move(plan),
       .graph = std::move(graph),
-      .handle = device.handle(),
+      .execution = std::make_unique<PlanExecution>(std::move(reloads)),
+      .device = device,
       .first_bytes = bytes_of(shapes.first, problem.type),
       .second_bytes = bytes_of(shapes.second, problem.type),
       .result_bytes = bytes_of(shapes.result, is_widened(problem) ? DataType::kFp32 : problem.type),
@@ -266,6 +298,11 @@ std::unique_ptr<CudnnConvolution> planned(const ConvolutionProblem& problem,
 }
 
 }  // namespace
+
+CudnnConvolutions::CudnnConvolutions(CudnnDevice device, const poseidon::cuda::Settings& settings)
+    : device_(std::move(device)),
+      settings_(settings),
+      reloads_(std::make_shared<ReloadWarning>(settings.log)) {}
 
 std::string CudnnConvolutions::rejection_reason(const ConvolutionProblem& problem,
                                                 const ConvolutionPlan& plan) const {
@@ -286,7 +323,7 @@ std::unique_ptr<CudnnConvolution> CudnnConvolutions::plan(const ConvolutionProbl
   auto graph = std::make_shared<ConvolutionGraph>(problem, device_);
   for (int64_t i = 0; i < graph->get_execution_plan_count(); ++i)
     if (auto plan = graph->build(i); plan && rejection_reason(problem, *plan).empty())
-      return planned(problem, device_, std::move(*plan), std::move(graph));
+      return planned(problem, device_, reloads_, std::move(*plan), std::move(graph));
   throw ConfigError(text(problem_text(problem, device_), ": none of the ",
                          graph->get_execution_plan_count(), " plans of cuDNN is ",
                          settings_.deterministic ? "deterministic, " : "",
@@ -304,7 +341,7 @@ std::unique_ptr<CudnnConvolution> CudnnConvolutions::plan(const ConvolutionProbl
     auto plan = graph->build(i);
     if (!plan) continue;
     const std::string why = rejection_reason(problem, *plan);
-    if (why.empty()) return planned(problem, device_, std::move(*plan), std::move(graph));
+    if (why.empty()) return planned(problem, device_, reloads_, std::move(*plan), std::move(graph));
     fault = "it " + why;
   }
   throw ConfigError(text(problem_text(problem, device_), ": cannot use the chosen plan \"", name,

@@ -20,10 +20,15 @@ struct ConvolutionPlan {
   bool nondeterministic = false;
 };
 
+class ReloadWarning;
+
 /// A planned convolution.
 class CudnnConvolution : public Product {
  public:
   virtual const ConvolutionPlan& plan() const = 0;
+  /// Replaces the plan by one that cuDNN loads from the plan's serialized form. Returns the error,
+  /// or "". The first execution of a plan does this if it fails.
+  virtual std::string reload() = 0;
 };
 
 /// Plans convolutions for one GPU. A fixed rule selects the first allowed plan in cuDNN's order.
@@ -41,8 +46,7 @@ class CudnnConvolution : public Product {
 /// writes this gradient as bf16. A kernel then widens it to fp32.
 class CudnnConvolutions {
  public:
-  CudnnConvolutions(CudnnDevice device, const poseidon::cuda::Settings& settings)
-      : device_(std::move(device)), settings_(settings) {}
+  CudnnConvolutions(CudnnDevice device, const poseidon::cuda::Settings& settings);
 
   /// Returns the plan that the fixed rule selects. Throws ConfigError if no plan is allowed.
   std::unique_ptr<CudnnConvolution> plan(const ConvolutionProblem& problem) const;
@@ -60,6 +64,7 @@ class CudnnConvolutions {
 
   CudnnDevice device_;
   poseidon::cuda::Settings settings_;
+  std::shared_ptr<ReloadWarning> reloads_;
 };
 
 /// Limit on the workspace of a plan: 64 MiB, or twice the bytes of the problem's tensors if that is
