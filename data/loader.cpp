@@ -263,10 +263,18 @@ Loader::Ring::Ring(const Dataset& dataset, const Transform& transform, const Loa
   for (int i = 0; i < options_.threads; ++i) threads_.emplace_back([this] { run(); });
 }
 
+/// Waits until the last returned batch is not in use, because others may reuse its memory.
 Loader::Ring::~Ring() {
-  MutexLock lock(mutex_);
-  stopping_ = true;
-  room_.notify_all();
+  {
+    MutexLock lock(mutex_);
+    stopping_ = true;
+    room_.notify_all();
+  }
+  try {
+    kept_until_.wait();
+  } catch (...) {
+    // The device has failed, so it does not use the batch. Its next call reports the failure.
+  }
 }
 
 void Loader::Ring::run() {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "core/buffer_cache.h"
 #include "core/error.h"
 
 using namespace poseidon;
@@ -53,6 +54,38 @@ TEST_CASE("a buffer can be moved") {
   third = std::move(second);
   CHECK(third.as<float>()[3] == 7);
   CHECK(third.as<float>().size() == 16);
+}
+
+TEST_CASE("a buffer cache allocates only if no released buffer has the size") {
+  int allocated = 0, released = 0;
+  const auto allocate = [&](size_t bytes, std::string_view) {
+    ++allocated;
+    auto memory = std::make_shared<Buffer>(bytes);
+    return Buffer(memory->data(), bytes, [memory, &released](void*, size_t) { ++released; });
+  };
+  Buffer outlives;
+  {
+    BufferCache cache(allocate);
+    void* first = nullptr;
+    {
+      const Buffer one = cache.allocate(64, "a batch"), two = cache.allocate(64, "a batch");
+      first = one.data();
+      CHECK(two.data() != first);
+      CHECK(one.bytes() == 64);
+      CHECK(cache.allocate(0, "nothing").data() == nullptr);
+    }
+    CHECK(released == 0);
+    const int before = allocated;
+    const Buffer one = cache.allocate(64, "a batch"), two = cache.allocate(64, "a batch");
+    CHECK((one.data() == first || two.data() == first));
+    CHECK(one.data() != two.data());
+    CHECK(allocated == before);
+    outlives = cache.allocate(128, "a larger batch");
+    CHECK(allocated == before + 1);
+  }
+  CHECK(released == 2);
+  outlives = Buffer();
+  CHECK(released == 3);
 }
 
 TEST_CASE("out of memory: the message names the size and the purpose") {

@@ -1,4 +1,4 @@
-// Batches of pixels on an emulated GPU, compared with batches of values.
+// Batches on an emulated GPU: pixels compared with values, and their memory.
 
 #include <doctest/doctest.h>
 
@@ -9,6 +9,7 @@
 #include "tests/support/folders.h"
 #include "tests/trainer/made_training.h"
 #include "trainer/measure/timing.h"
+#include "trainer/step/evaluation.h"
 
 using namespace poseidon;
 using namespace poseidon::trainer;
@@ -180,4 +181,26 @@ TEST_CASE("consecutive batches do not overwrite each other before they are read"
     if (seed == 0) expected = losses;
     CHECK(losses == expected);
   }
+}
+
+TEST_CASE("tests after the first one allocate no memory, and have equal results") {
+  for (const EmulatedGpuNetwork& network : {kEmulatedGpuNetworks[0], kEmulatedGpuNetworks[3]})
+    for (uint64_t seed = 0; seed < 3; ++seed) {
+      const EmulatedGpuJob gpu_job(network);
+      const Job job = gpu_job.load();
+      std::atomic<int64_t> allocations = 0;
+      Training training(make_emulated_gpu_backend({.seed = seed, .allocations = &allocations}),
+                        job);
+      net::Net& net = training.engine.net();
+      BufferCache memory = batch_cache(net);
+      const auto test = [&] {
+        return evaluate_part(net, training.data, {.seed = 3}, memory, training.log)->mean();
+      };
+      const double loss = test().mean.loss;
+      const int64_t before = allocations;
+      for (int i = 0; i < 3; ++i) CHECK(test().mean.loss == loss);
+      CHECK(allocations == before);
+      CHECK(evaluate(net, training.data, {.seed = 3}, training.log)->mean.loss == loss);
+      CHECK(allocations > before);
+    }
 }

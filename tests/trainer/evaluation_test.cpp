@@ -18,15 +18,16 @@ TEST_CASE("the mean of a test has the same bits with any number of workers") {
   SilentLog log;
   Training training(job);
   const PreparedData data = open_test_data(job, training.data, log);
+  BufferCache memory = batch_cache(training.engine.net());
   const auto mean_of = [&](const std::vector<int64_t>& shards_of_worker) {
     comm::Plan plan;
     plan.assignment = comm::assignment_by_counts(shards_of_worker, 1, false);
     std::vector<TestSums> workers;
     for (uint32_t rank = 0; rank < shards_of_worker.size(); ++rank) {
       const comm::Part own = plan.assignment.shards_of(rank);
-      workers.push_back(
-          *evaluate_part(training.engine.net(), data,
-                         {.parts = 6, .own_parts = {.first = own.first, .count = own.count}}, log));
+      workers.push_back(*evaluate_part(
+          training.engine.net(), data,
+          {.parts = 6, .own_parts = {.first = own.first, .count = own.count}}, memory, log));
     }
     return join_tests(workers, plan);
   };

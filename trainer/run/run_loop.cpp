@@ -1,6 +1,15 @@
 #include "trainer/run/run_loop.h"
 
+#include "trainer/step/net_batches.h"
+
 namespace poseidon::trainer {
+
+RunLoop::RunLoop(WorkerComputation& computation, const PreparedData& test, RunSink& sink, Log& log)
+    : computation_(computation),
+      test_(test),
+      sink_(sink),
+      log_(log),
+      test_memory_(batch_cache(computation.engine().net())) {}
 
 bool RunLoop::go(bool again) {
   if (again) run_due_work();
@@ -62,8 +71,9 @@ void RunLoop::test() {
       .parts = part.plan.logical_shards(),
       .own_parts = {.first = own.first, .count = own.count}};
   std::optional<TestSums> sums;
-  computation_.with_ema(
-      [&] { sums = evaluate_part(computation_.engine().net(), test_, options, log_); });
+  computation_.with_ema([&] {
+    sums = evaluate_part(computation_.engine().net(), test_, options, test_memory_, log_);
+  });
   if (sums) sink_.tested(steps_done(), *sums);
 }
 

@@ -40,8 +40,7 @@ class RunSink {
 class RunLoop {
  public:
   /// All arguments must outlive this object. `test.dataset` may be null.
-  RunLoop(WorkerComputation& computation, const PreparedData& test, RunSink& sink, Log& log)
-      : computation_(computation), test_(test), sink_(sink), log_(log) {}
+  RunLoop(WorkerComputation& computation, const PreparedData& test, RunSink& sink, Log& log);
 
   /// Runs all remaining steps. Returns whether the run was halted. Passes on exceptions of steps
   /// and sink. If `again` is true, go() first makes the checkpoint and test that are due after the
@@ -65,6 +64,7 @@ class RunLoop {
   const PreparedData& test_;
   RunSink& sink_;
   Log& log_;
+  BufferCache test_memory_;  ///< of the tests' batches
   int64_t drained_step_ = -1, tested_step_ = -1;
 };
 

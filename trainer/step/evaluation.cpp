@@ -12,7 +12,7 @@ TestResult TestSums::mean() const {
 }
 
 std::optional<TestSums> evaluate_part(net::Net& net, const PreparedData& data,
-                                      const TestOptions& options, Log& log) {
+                                      const TestOptions& options, BufferCache& memory, Log& log) {
   const auto start = std::chrono::steady_clock::now();
   const int64_t round = net.input_shape().samples() * options.parts;
   std::vector<data::ShardRange> parts = data::cut_batch(round, options.parts);
@@ -26,7 +26,7 @@ std::optional<TestSums> evaluate_part(net::Net& net, const PreparedData& data,
                        .extras = net.batch_receiver().extras(),
                        .shards = parts,
                        .threads = options.loader_threads,
-                       .memory = memory_for(net)},
+                       .memory = memory_for(net, memory)},
                       log);
   TestSums sums{.parts = std::vector<SampleSums>(parts.size())};
   const int64_t batches = loader.steps_per_pass() * options.own_parts.count;
@@ -52,7 +52,8 @@ std::optional<TestSums> evaluate_part(net::Net& net, const PreparedData& data,
 
 std::optional<TestResult> evaluate(net::Net& net, const PreparedData& data,
                                    const TestOptions& options, Log& log) {
-  const std::optional<TestSums> sums = evaluate_part(net, data, options, log);
+  BufferCache memory = batch_cache(net);
+  const std::optional<TestSums> sums = evaluate_part(net, data, options, memory, log);
   if (!sums) return std::nullopt;
   return sums->mean();
 }

@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/buffer_cache.h"
 #include "core/even_parts.h"
 #include "core/log.h"
 #include "data/loader.h"
@@ -48,9 +49,10 @@ struct TestOptions {
 };
 
 /// Tests the net with the batches `options.own_parts` of every round, each sample once, with the
-/// running statistics from training. Returns nullopt if the test was stopped.
+/// running statistics from training. `memory`: memory of the batches, from batch_cache(net).
+/// Returns nullopt if the test was stopped.
 std::optional<TestSums> evaluate_part(net::Net& net, const PreparedData& data,
-                                      const TestOptions& options, Log& log);
+                                      const TestOptions& options, BufferCache& memory, Log& log);
 
 /// Runs the whole dataset through the net like evaluate_part(), and returns the mean.
 /// `options.own_parts` must be all parts.

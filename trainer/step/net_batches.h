@@ -1,5 +1,6 @@
 #pragma once
 
+#include "core/buffer_cache.h"
 #include "data/loader.h"
 #include "net/net.h"
 
@@ -14,6 +15,18 @@ inline data::BatchMemory memory_for(net::Net& net) {
                 return device.allocate(bytes, MemoryKind::kStaging, purpose);
               },
           .pixels = net.batch_receiver().accepts_pixels(net.input_shape())};
+}
+
+/// A cache of memory for batches of successive loaders. The net must outlive the cache.
+inline BufferCache batch_cache(net::Net& net) { return BufferCache(memory_for(net).allocate); }
+
+/// As memory_for(net), with the memory of the cache. The cache must outlive the loader.
+inline data::BatchMemory memory_for(net::Net& net, BufferCache& cache) {
+  data::BatchMemory memory = memory_for(net);
+  memory.allocate = [&cache](size_t bytes, std::string_view purpose) {
+    return cache.allocate(bytes, purpose);
+  };
+  return memory;
 }
 
 /// Sets `batch`, which the loader returned last, as the net's input. The loader does not reuse the
