@@ -1,14 +1,17 @@
 // Measures a training step of a single worker: its passes and updates, without the upload of a
-// batch. Compares graph capture, which issues repeated work as graphs, with issuing each operation
-// separately. Prints one JSON object.
+// batch. First issues each operation separately, then issues repeated work as graphs. Prints a line
+// with a JSON object after each: the last line has both results. A failed way has an error instead
+// of a time; the exit code is then 1. "warnings" lists the graphs that CUDA refused.
 //   bench_step NETWORK.json BATCH PRECISION [--cpu]      PRECISION: fp32, tf32 or bf16
 //                                                        --cpu: the CPU, always in fp32
 #include <algorithm>
 #include <chrono>
 #include <iostream>
+#include <mutex>
 #include <vector>
 
 #include "core/json.h"
+#include "core/log.h"
 #include "layers/cpu/backend.h"
 #include "layers/cuda/opener.h"
 #include "trainer/step/exchange.h"
@@ -26,18 +29,33 @@ struct Request {
   bool cpu = false;
 };
 
-layers::Backend backend_of(const Request& request, cuda::Graphs graphs) {
+/// Collects warnings for the result.
+class Warnings final : public Log {
+ public:
+  void info(std::string_view) override {}
+  void warning(std::string_view message) override {
+    std::lock_guard lock(mutex_);
+    messages_.push_back(message);
+  }
+  Json messages() const { return messages_; }
+
+ private:
+  std::mutex mutex_;
+  Json messages_ = Json::array();
+};
+
+layers::Backend backend_of(const Request& request, cuda::Graphs graphs, Log& log) {
   if (request.cpu) return layers::cpu::make_cpu_backend(0, DataType::kFp32);
   return layers::cuda::open_library().make_backend(
-      {.index = 0, .settings = {.precision = request.precision, .graphs = graphs}});
+      {.index = 0, .settings = {.precision = request.precision, .graphs = graphs, .log = &log}});
 }
 
 /// A worker with the components of a real run. step() issues the device's work in nearly the same
 /// order as TrainingLoop::step().
 class Worker {
  public:
-  Worker(const Request& request, cuda::Graphs graphs)
-      : backend_(backend_of(request, graphs)),
+  Worker(const Request& request, cuda::Graphs graphs, Log& log)
+      : backend_(backend_of(request, graphs, log)),
         network_(request.network, request.batch),
         net_(network_, *backend_.factory, {.versions = 2}),
         optimizer_({}, net_, *backend_.updater),
@@ -94,16 +112,32 @@ class Worker {
   int64_t step_ = 0;
 };
 
-/// Milliseconds of a step: the median of five rounds, after six warm-up steps, in which repeated
-/// work is captured.
-double step_milliseconds(const Request& request, cuda::Graphs graphs) {
-  Worker worker(request, graphs);
+/// Milliseconds of a step: the median of five rounds of about half a second, after six warm-up
+/// steps, in which libraries load their code and repeated work is captured.
+double step_milliseconds(const Request& request, cuda::Graphs graphs, Log& log) {
+  Worker worker(request, graphs, log);
   worker.milliseconds_of(6);
-  const int steps = request.cpu ? 2 : 50;
+  const double estimate = std::max(worker.milliseconds_of(2), 0.01);
+  const int steps = request.cpu ? 2 : std::clamp(static_cast<int>(500 / estimate), 2, 500);
   std::vector<double> rounds;
   for (int i = 0; i < 5; ++i) rounds.push_back(worker.milliseconds_of(steps));
   std::ranges::sort(rounds);
   return rounds[2];
+}
+
+/// Adds the time of a step, or the error, to `result`, and prints `result`. Does not catch
+/// ConfigError.
+void measure(const Request& request, cuda::Graphs graphs, const std::string& way, Json& result) {
+  Warnings warnings;
+  try {
+    result[way + "_ms"] = step_milliseconds(request, graphs, warnings);
+  } catch (const ConfigError&) {
+    throw;
+  } catch (const std::exception& error) {
+    result[way + "_error"] = error.what();
+  }
+  for (const Json& message : warnings.messages()) result["warnings"].push_back(message);
+  std::cout << result.dump() << std::endl;
 }
 
 Request read_request(const std::vector<std::string>& words) {
@@ -119,9 +153,10 @@ Request read_request(const std::vector<std::string>& words) {
 int main(int count, char** arguments) {
   try {
     const Request request = read_request({arguments + 1, arguments + count});
-    const Json result{{"graphs_ms", step_milliseconds(request, cuda::Graphs::kUsed)},
-                      {"pieces_ms", step_milliseconds(request, cuda::Graphs::kNone)}};
-    std::cout << result.dump() << '\n';
+    Json result{{"warnings", Json::array()}};
+    measure(request, cuda::Graphs::kNone, "pieces", result);
+    measure(request, cuda::Graphs::kUsed, "graphs", result);
+    return result.contains("pieces_error") || result.contains("graphs_error") ? 1 : 0;
   } catch (const ConfigError& error) {
     std::cerr << "bench_step: cannot measure: " << error.what() << '\n';
     return 2;
@@ -129,5 +164,4 @@ int main(int count, char** arguments) {
     std::cerr << "bench_step: " << error.what() << '\n';
     return 1;
   }
-  return 0;
 }
