@@ -45,10 +45,11 @@ class Bench {
     buffers_.push_back(
         backend_.device->allocate(std::max<size_t>(bytes, 64), place, "a benchmark"));
     const auto there = buffers_.back().as<std::byte>();
-    std::vector<uint16_t> ones(there.size() / 2, 0x3F80);
-    if (type == DataType::kFp32)
-      for (size_t i = 0; i < ones.size(); i += 2) ones[i] = 0;
-    backend_.device->write(std::as_bytes(std::span(ones)).first(there.size() / 2 * 2), there);
+    const std::span<const std::byte> ones = ones_of(type).as<std::byte>();
+    for (size_t at = 0; at < there.size(); at += ones.size()) {
+      const size_t count = std::min(ones.size(), there.size() - at);
+      backend_.device->copy(ones.first(count), there.subspan(at, count));
+    }
     return buffers_.back().as<float>();
   }
   void forget() { buffers_.clear(); }
@@ -72,9 +73,25 @@ class Bench {
   }
 
  private:
+  /// A buffer of ones in the device's memory. The host writes it only once, because writes from the
+  /// host are slow.
+  Buffer& ones_of(DataType type) {
+    Buffer& buffer = ones_[type];
+    if (buffer.bytes() > 0) return buffer;
+    buffer = backend_.device->allocate(kOnesBytes, MemoryKind::kDevice, "a benchmark");
+    std::vector<uint16_t> ones(kOnesBytes / 2, 0x3F80);
+    if (type == DataType::kFp32)
+      for (size_t i = 0; i < ones.size(); i += 2) ones[i] = 0;
+    backend_.device->write(std::as_bytes(std::span(ones)), buffer.as<std::byte>());
+    return buffer;
+  }
+
+  static constexpr size_t kOnesBytes = size_t{16} << 20;
+
   Backend backend_;
   DataType type_;
   double long_enough_;
+  std::map<DataType, Buffer> ones_;
   std::vector<Buffer> buffers_;
 };
 
@@ -316,21 +333,30 @@ double launch_microseconds(Bench& bench) {
   return 1e6 * seconds;
 }
 
+void measure_precision(const Options& options, const char* name, cuda::Precision precision,
+                       Json& result) {
+  Bench bench(options, precision);
+  if (precision == cuda::Precision::kFp32) {
+    result["copies"] = copies(bench, options.small);
+    result["launch_us"] = launch_microseconds(bench);
+  }
+  result["products"][name] = products(bench, options.small);
+  if (precision != cuda::Precision::kTf32)
+    result["kernels"][name] =
+        kernels(bench, options.small, result["copies"]["device_gbs"].get<double>());
+}
+
+/// After an error that ends the device's work, the result has the values measured before, and the
+/// error.
 Json measure(const Options& options) {
   Json result{{"device", options.cpu ? "cpu" : "cuda"}};
-  double copy_gbs = 0;
-  for (const auto& [name, precision] :
-       {std::pair("fp32", cuda::Precision::kFp32), std::pair("tf32", cuda::Precision::kTf32),
-        std::pair("bf16", cuda::Precision::kBf16)}) {
-    Bench bench(options, precision);
-    if (precision == cuda::Precision::kFp32) {
-      result["copies"] = copies(bench, options.small);
-      copy_gbs = result["copies"]["device_gbs"].get<double>();
-      result["launch_us"] = launch_microseconds(bench);
-    }
-    result["products"][name] = products(bench, options.small);
-    if (precision != cuda::Precision::kTf32)
-      result["kernels"][name] = kernels(bench, options.small, copy_gbs);
+  try {
+    for (const auto& [name, precision] :
+         {std::pair("fp32", cuda::Precision::kFp32), std::pair("bf16", cuda::Precision::kBf16),
+          std::pair("tf32", cuda::Precision::kTf32)})
+      measure_precision(options, name, precision, result);
+  } catch (const RunError& error) {
+    result["error"] = error.what();
   }
   return result;
 }
@@ -344,7 +370,9 @@ int main(int count, char** arguments) {
     options.small |= std::string_view(arguments[i]) == "--small";
   }
   try {
-    std::cout << measure(options).dump() << '\n';
+    const Json result = measure(options);
+    std::cout << result.dump() << '\n';
+    return result.contains("error") ? 1 : 0;
   } catch (const ConfigError& error) {
     std::cerr << "bench_gpu: cannot measure: " << error.what() << '\n';
     return 2;
@@ -352,5 +380,4 @@ int main(int count, char** arguments) {
     std::cerr << "bench_gpu: " << error.what() << '\n';
     return 1;
   }
-  return 0;
 }
