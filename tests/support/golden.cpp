@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <map>
 #include <sstream>
@@ -46,9 +47,11 @@ std::vector<Values> numbered(const std::map<std::string, GoldenTensor>& tensors,
 }  // namespace
 
 std::vector<std::filesystem::path> golden_files() {
+  const char* given = std::getenv("POSEIDON_GOLDEN");
+  const std::filesystem::path folder =
+      given != nullptr ? given : test::source_folder() + "/tests/reference/golden";
   std::vector<std::filesystem::path> files;
-  for (const auto& entry :
-       std::filesystem::directory_iterator(test::source_folder() + "/tests/reference/golden"))
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
     if (entry.path().extension() == ".txt") files.push_back(entry.path());
   std::sort(files.begin(), files.end());
   return files;

@@ -3,11 +3,14 @@
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 
+#include <cstdio>
 #include <iostream>
 
 #include "layers/cuda/opener.h"
 
 int main(int count, char** arguments) {
+  // A case that ends the process must not lose the report of earlier cases.
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
   try {
     static_cast<void>(poseidon::layers::cuda::open_library().gpus());
   } catch (const poseidon::ConfigError& error) {
