@@ -222,6 +222,7 @@ TEST_CASE("the config hash leaves out paths, threads and name") {
   CHECK(hash({"device.type=cuda"}) == hash({"device.type=cuda", "device.indices=[3]"}));
   CHECK(hash({"network=/elsewhere.json"}) == first);
   CHECK(hash({"data.loader_threads=2"}) == first);
+  CHECK(hash({"device.graphs=false"}) == first);
   for (const char* travel :
        {"cluster.servers=3", "cluster.servers_apart=true", "cluster.timeout_s=3",
         "cluster.stall_timeout_s=9", "comm.overlap=none", "comm.chunk_bytes=65536",

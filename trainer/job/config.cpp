@@ -319,6 +319,7 @@ Json result_settings(const JobConfig& config, const Json& network) {
   json["train"].erase("keep_checkpoints");
   json["device"].erase("threads");
   json["device"].erase("indices");
+  json["device"].erase("graphs");
   json["device"].erase("choices");
   json["device"].erase("times");
   for (const char* key : {"plan", "policy", "chunk_bytes", "bandwidth_limit_mbps", "link_mbps",
