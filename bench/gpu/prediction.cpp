@@ -169,6 +169,4 @@ double Prediction::upload_seconds() const {
   return upload == works.end() ? 0 : upload->second.seconds;
 }
 
-double Prediction::step_seconds() const { return std::max(compute_seconds(), upload_seconds()); }
-
 }  // namespace poseidon::bench

@@ -23,8 +23,6 @@ struct Prediction {
   double compute_seconds() const;
   /// The time to upload the next batch, which overlaps with the computation.
   double upload_seconds() const;
-  double step_seconds() const;
-  double samples_per_second() const { return static_cast<double>(batch) / step_seconds(); }
 };
 
 /// Predicts one training step of a job. Throws ConfigError and OutOfMemory.

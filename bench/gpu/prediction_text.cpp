@@ -56,14 +56,13 @@ std::string host_lines_of(const std::vector<Prediction>& predictions) {
 
 std::string table_of(const std::vector<Prediction>& predictions) {
   std::string table =
-      "| network | batch | precision | GPU ms | upload ms | samples/s | bound by memory | "
-      "memory GB |\n| --- | --- | --- | --- | --- | --- | --- | --- |\n";
+      "| network | batch | precision | GPU ms | upload ms | bound by memory | memory GB |\n"
+      "| --- | --- | --- | --- | --- | --- | --- |\n";
   for (const Prediction& each : predictions)
     table +=
         text("| ", each.network, " | ", each.batch, " | ", each.precision, " | ",
              fixed(1e3 * each.compute_seconds(), 2), " | ", fixed(1e3 * each.upload_seconds(), 2),
-             " | ", fixed(each.samples_per_second(), 0), " | ",
-             fixed(100 * each.cost_counter.all().memory_seconds / each.compute_seconds(), 0),
+             " | ", fixed(100 * each.cost_counter.all().memory_seconds / each.compute_seconds(), 0),
              " % | ", fixed(static_cast<double>(each.memory_bytes) / 1e9, 1), " |\n");
   return table;
 }
