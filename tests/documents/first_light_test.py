@@ -178,7 +178,7 @@ class FirstLight:
         (folder / "bin").mkdir()
         for name, text in {"poseidon-train": TRAIN, **programs}.items():
             program = folder / "bin" / name
-            program.write_text(text, encoding="utf-8")
+            program.write_text(text.replace("/usr/bin/env python3", sys.executable), encoding="utf-8")
             program.chmod(0o755)
 
     def run(self, only, *more, faults="", **environment):
