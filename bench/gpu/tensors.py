@@ -26,16 +26,14 @@ def read(path):
 
 
 def distance(got, expected):
-    """The largest difference divided by the largest expected value. Infinite if a value is NaN or infinite."""
+    """The Euclidean length of the difference, divided by that of the expected values. Infinite if a value is NaN or
+    infinite."""
     if len(got) != len(expected):
         return math.inf
-    most = max(map(abs, expected), default=0.0)
-    # If a difference is NaN or infinite, so is the sum. max() may ignore NaN.
-    differences = [abs(a - b) for a, b in zip(got, expected)]
-    if not math.isfinite(sum(differences)):
+    difference, length = math.dist(got, expected), math.hypot(*expected)
+    if not math.isfinite(difference):
         return math.inf
-    furthest = max(differences, default=0.0)
-    return furthest / most if most else (0.0 if furthest == 0 else math.inf)
+    return difference / length if length else (0.0 if difference == 0 else math.inf)
 
 
 def distances(got, expected):
