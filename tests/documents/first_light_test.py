@@ -59,6 +59,7 @@ value = 2.5 if arguments[arguments.index("--device") + 1] != "cpu" else 2.01 if 
     struct.pack("<Q", len(header)) + header + struct.pack("<2f", 1.0, value))
 (folder / "metrics.jsonl").write_text(json.dumps({"type": "train", "loss": 1.5, "samples_per_second": 10.0}))
 (folder / "console.log").write_text("warning: emulated")
+(folder / "choices.json").write_text("{}")
 events = [{"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "worker 0"}}]
 events += [{"ph": "X", "cat": kind, "name": kind, "pid": 1, "tid": 0, "ts": 0, "dur": 9} for kind in ("send", "update")]
 (folder / "trace.json").write_text(json.dumps({"traceEvents": events}))
@@ -340,6 +341,25 @@ def overlap_is_judged_only_if_the_workers_share_the_gpu():
         expect("not judged" in script.records()["trace"]["summary"], True)
 
 
+def networks_are_compared_with_pytorch():
+    step = "#!/bin/sh\necho '{\"pieces_ms\": 4.0, \"graphs_ms\": 2.0, \"warnings\": []}'\n"
+    python = "#!/bin/sh\n[ \"$1\" = -c ] && echo '[]' || echo '{\"samples_per_second\": 64000}'\n"
+    programs = {"poseidon-data": "#!/bin/sh\n", "bench_step": step, "python": python}
+    with first_light(**programs) as script:
+        words = ("--python", script.folder / "bin" / "python")
+        expect(script.run("resnet50,peers", *words), (0, ""))
+        expect(script.records()["resnet50"]["summary"],
+               "resnet50: batch on the GPU 128000/s, resnet50: with loader 10/s, resnet50: PyTorch eager 64000/s "
+               "(2.00 x), resnet50: with loader, tuned 10/s")
+        commands = [entry["command"] for entry in script.records()["peers"]["commands"]]
+        expect(commands[-1].endswith("resnet50 --batch 256 --precision bf16 --device cuda --compile"), True)
+        expect(script.records()["peers"]["summary"].endswith("resnet50: PyTorch compiled 64000/s (2.00 x)"), True)
+        # Without PyTorch the other rows remain.
+        (script.folder / "bin" / "python").write_text("#!/bin/sh\nexit 1\n", encoding="utf-8")
+        expect(script.run("resnet50", "--again", *words), (0, ""))
+        expect(script.records()["resnet50"]["summary"].endswith("; PyTorch is not available"), True)
+
+
 def only_what_passed_on_a_gpu_is_proof():
     with tempfile.TemporaryDirectory() as place:
         folder = pathlib.Path(place)
@@ -377,5 +397,6 @@ if __name__ == "__main__":
                  results_of_another_machine_are_refused, no_gpu_ends_the_script,
                  libraries_of_packages_are_read_and_named, daemons_give_the_reason,
                  a_refused_sanitizer_is_no_failure, overlap_is_judged_only_if_the_workers_share_the_gpu,
-                 only_what_passed_on_a_gpu_is_proof, only_kernels_that_ran_are_proven):
+                 networks_are_compared_with_pytorch, only_what_passed_on_a_gpu_is_proof,
+                 only_kernels_that_ran_are_proven):
         test()
