@@ -74,22 +74,24 @@ void CudaGraphCapture::issue(const GraphKey& key, const std::function<void()>& w
   if (found == known_.end()) return issue_first(key, work);
   CapturedWork& known = found->second;
   if (compares_) expect_same(key, known.nodes, device_.nodes_of(work));
-  if (known.graph == nullptr && !known.refused) make_graph(known, key, work);
-  if (known.refused) return work();
-  if (!known.graph->nodes().empty()) device_.issue(known.graph);
+  if (known.graph == nullptr && !known.one_by_one) make_graph(known, key, work);
+  if (known.one_by_one) return work();
+  device_.issue(known.graph);
 }
 
-/// Makes the graph of a key. If CUDA refuses it, marks the key as refused, and warns unless it
-/// refused an earlier graph. Throws OutOfMemory, because a smaller batch may help.
+/// Makes the graph of a key, unless the key has too few operations. If CUDA refuses the graph,
+/// warns unless it refused an earlier one. Throws OutOfMemory, because a smaller batch may help.
 void CudaGraphCapture::make_graph(CapturedWork& known, const GraphKey& key,
                                   const std::function<void()>& work) {
   std::vector<GraphNode> nodes = device_.nodes_of(work);
+  known.one_by_one = nodes.empty() || nodes.size() < device_.settings().min_graph_operations;
+  if (known.one_by_one) return;
   try {
     known.graph = device_.make_graph(std::move(nodes));
   } catch (const OutOfMemory&) {
     throw;
   } catch (const RunError& error) {
-    known.refused = true;
+    known.one_by_one = true;
     warn(key, error.what());
   }
 }

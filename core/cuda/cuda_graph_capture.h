@@ -9,8 +9,9 @@ namespace poseidon::cuda {
 
 /// Issues recurring GPU work. For a new key, it issues the operations one by one, because libraries
 /// load code and allocate memory when they are first called. From the second issue of a key on, it
-/// issues the operations as a graph. If CUDA refuses to make the graph of a key, it always issues
-/// the operations of this key one by one. It warns only of the first refusal.
+/// issues the operations as a graph. In two cases it always issues the operations of a key one by
+/// one: the key has fewer than Settings::min_graph_operations, or CUDA refuses to make its graph.
+/// It warns only of the first refusal.
 class CudaGraphCapture final : public GraphCapture {
  public:
   explicit CudaGraphCapture(CudaDevice& device)
@@ -21,8 +22,8 @@ class CudaGraphCapture final : public GraphCapture {
 
  private:
   struct CapturedWork {
-    std::shared_ptr<const Graph> graph;  ///< null: issued only once so far, or refused
-    bool refused = false;                ///< CUDA has refused to make the graph
+    std::shared_ptr<const Graph> graph;  ///< null: issued only once so far, or one by one
+    bool one_by_one = false;             ///< never a graph: too few operations, or refused by CUDA
     std::vector<GraphNode> nodes;        ///< as issued the first time; empty unless compares_
   };
 

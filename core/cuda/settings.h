@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace poseidon {
@@ -18,7 +19,7 @@ enum class Precision : uint8_t {
 /// How recurring work is issued (core/device.h: GraphCapture).
 enum class Graphs : uint8_t {
   kNone,      ///< operation by operation each time
-  kUsed,      ///< as a graph from the second time on
+  kUsed,      ///< as a graph from the second time on, except for short work
   kCompared,  ///< as kUsed; also checks each time that the operations are unchanged; for tests
 };
 
@@ -27,6 +28,9 @@ struct Settings {
   /// Use only algorithms with bitwise reproducible results.
   bool deterministic = true;
   Graphs graphs = Graphs::kUsed;
+  /// Recurring work with fewer operations than this is issued operation by operation: the launch of
+  /// a graph costs about as much as the launches of a few kernels.
+  size_t min_graph_operations = 4;
   Log* log = nullptr;  ///< receives warnings; must outlive the device; null: no messages
 };
 

@@ -39,7 +39,7 @@ struct AddKernel {
 struct Machine {
   explicit Machine(uint64_t seed = 1, Graphs graphs = Graphs::kCompared, Log* log = nullptr)
       : device(std::make_unique<FakeDriver>(FakeDriver::Options{.seed = seed}),
-               {.graphs = graphs, .log = log}) {}
+               {.graphs = graphs, .min_graph_operations = 1, .log = log}) {}
 
   float& at(size_t index) { return memory.as<float>()[index]; }
   std::span<float> value(size_t index) { return memory.as<float>().subspan(index, 1); }
@@ -97,6 +97,27 @@ TEST_CASE("graph capture: work is issued the first time, recorded the second, th
   CHECK(calls == 4);
   CHECK(machine.get(1) == 7);
   for (int i = 0; i < 4; ++i) machine.repeats->issue({"nothing", {}}, [] {});
+}
+
+TEST_CASE("graph capture: work with few operations is never a graph") {
+  for (const size_t operations : {0, 1, 3, 4, 9}) {
+    CudaDevice device(std::make_unique<FakeDriver>(FakeDriver::Options{}), {});
+    const Buffer memory = device.allocate(64, MemoryKind::kDevice, "a test");
+    float* const value = memory.as<float>().data();
+    const std::unique_ptr<GraphCapture> capture = device.make_graph_capture();
+    int calls = 0;
+    for (int step = 0; step < 5; ++step)
+      capture->issue({"pass", {}}, [&] {
+        ++calls;
+        for (size_t i = 0; i < operations; ++i) device.launch(AddKernel{value, value + 1, 1}, {});
+      });
+    // Before the work is issued one by one the second time, its operations are counted.
+    CHECK(calls == (operations < Settings{}.min_graph_operations ? 6 : 2));
+    float sum = 0;
+    device.read(std::as_bytes(memory.as<float>().subspan(1, 1)),
+                std::as_writable_bytes(std::span(&sum, 1)));
+    CHECK(sum == static_cast<float>(5 * operations));
+  }
 }
 
 TEST_CASE("graph capture: a refused graph is reported once, and its work is issued one by one") {

@@ -26,8 +26,10 @@ class EmulatedGpuLibrary final : public Library {
     const char* order = std::getenv("POSEIDON_PLAYED_ORDER");
     const uint64_t seed = order == nullptr ? 1 : std::strtoull(order, nullptr, 10);
     poseidon::cuda::Settings settings = request.settings;
-    if (settings.graphs == poseidon::cuda::Graphs::kUsed)
+    if (settings.graphs == poseidon::cuda::Graphs::kUsed) {
       settings.graphs = test::kEmulatedGpuSettings.graphs;
+      settings.min_graph_operations = test::kEmulatedGpuSettings.min_graph_operations;
+    }
     return test::make_emulated_gpu_backend({.seed = seed}, settings);
   }
 };

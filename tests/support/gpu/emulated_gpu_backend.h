@@ -7,7 +7,9 @@
 namespace poseidon::test {
 
 /// Each graph replay is compared with the operations that the code would issue without the graph.
-inline constexpr cuda::Settings kEmulatedGpuSettings{.graphs = cuda::Graphs::kCompared};
+/// Short work becomes a graph too.
+inline constexpr cuda::Settings kEmulatedGpuSettings{.graphs = cuda::Graphs::kCompared,
+                                                     .min_graph_operations = 1};
 
 /// An emulated GPU with its layers and updates: the engine's own kernels, and plain loops in place
 /// of the libraries (HostProducts).
