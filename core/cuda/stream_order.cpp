@@ -43,4 +43,9 @@ void StreamOrder::host_waited_for(const VectorClock& done) {
   host_.join(done);
 }
 
+bool StreamOrder::host_is_after(const VectorClock& done) {
+  MutexLock lock(mutex_);
+  return host_.includes(done);
+}
+
 }  // namespace poseidon::cuda

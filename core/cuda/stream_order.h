@@ -22,7 +22,8 @@ class VectorClock {
 };
 
 /// Tracks the work that precedes the next operation of each stream, so that WaitElidingDriver can
-/// omit redundant waits. Only the compute thread uses it, except for host_waited_for().
+/// omit redundant waits. Only the compute thread uses it, except for host_waited_for() and
+/// host_is_after().
 class StreamOrder {
  public:
   /// Records that an operation is issued to the stream.
@@ -35,6 +36,8 @@ class StreamOrder {
   /// Records that the host has waited for `done`: all work issued from now on comes after it.
   /// Called by the compute thread, or by a thread that the compute thread waits for.
   void host_waited_for(const VectorClock& done);
+  /// Whether the host has waited for `done`. Any thread may call it.
+  bool host_is_after(const VectorClock& done);
 
  private:
   VectorClock& of(size_t stream);

@@ -17,6 +17,7 @@ class WaitElidingDriver::OrderedEvent final : public StreamEvent {
     return true;
   }
   void wait() const override {
+    if (order_->host_is_after(done_)) return;
     mark_->wait();
     order_->host_waited_for(done_);
   }
