@@ -155,8 +155,9 @@ void Net::forward(const layers::StepContext& step, const Gate& gate) {
 
 /// Device memory still has the step parameters that forward() wrote.
 void Net::backward(const layers::StepContext& step, const OnGradient& on_gradient,
-                   const BetweenLayers& between_layers) {
-  state_->main.passes.backward(state_->there(step), on_gradient, between_layers);
+                   const BetweenLayers& between_layers, int64_t gradients_per_group) {
+  state_->main.passes.backward(state_->there(step), on_gradient, between_layers,
+                               gradients_per_group);
 }
 
 // ---- factors

@@ -81,9 +81,12 @@ class Net {
   /// DeviceStream::kSend, so later work in that stream waits for this pass. Throws RunError for a
   /// label that a layer cannot use (Definition::check_labels).
   void forward(const layers::StepContext& step, const Gate& gate = nullptr);
-  /// Runs the backward pass after a forward pass in training. The callbacks may be null.
+  /// Runs the backward pass after a forward pass in training. The callbacks may be null. They run
+  /// after groups of layers. A group contains `gradients_per_group` layers with gradients, and the
+  /// layers between them. If the number is 1 and the device does not record work (GraphCapture in
+  /// core/device.h), a group is one layer.
   void backward(const layers::StepContext& step, const OnGradient& on_gradient = nullptr,
-                const BetweenLayers& between_layers = nullptr);
+                const BetweenLayers& between_layers = nullptr, int64_t gradients_per_group = 1);
 
   /// The factor shape of a layer; none if the layer writes gradients.
   std::optional<layers::FactorShape> factor_shape(int layer) const;

@@ -76,23 +76,33 @@ void Passes::forward(const layers::StepContext& step, const Gate& gate) {
 
 // ---- backward
 
-/// The number of calls in the next group; 1 unless the device records work. A recorded group ends
-/// with the next call after which a layer's gradients are final (Call::announces), so that
-/// OnGradient can run. If `announced` is false (there is no OnGradient), or no such call follows,
-/// the group extends to the end of the pass.
-size_t Passes::backward_group(Group left, bool announced) const {
-  if (!graph_capture_->records()) return 1;
-  size_t size = 1;
-  while (size < left.size() && !(announced && left[size - 1]->announces >= 0)) ++size;
+/// The number of calls in the next group. If `announced` is true, the group ends with the call
+/// after which the gradients of `gradients` more layers are final (Call::announces), so that
+/// OnGradient can run. If `announced` is false (there is no OnGradient), or too few such calls
+/// follow, the group extends to the end of the pass. On a device that does not record work, a group
+/// with one gradient is divided into single calls.
+size_t Passes::backward_group(Group left, bool announced, int64_t gradients) const {
+  if (!graph_capture_->records() && gradients == 1) return 1;
+  size_t size = 0;
+  while (size < left.size() && !(announced && gradients == 0))
+    if (left[size++]->announces >= 0) --gradients;
   return size;
 }
 
 void Passes::backward(const layers::StepContext& step, const OnGradient& on_gradient,
-                      const BetweenLayers& between_layers) {
+                      const BetweenLayers& between_layers, int64_t gradients_per_group) {
   for (Group left = backward_; !left.empty();) {
-    const Group group = left.first(backward_group(left, on_gradient != nullptr));
+    const Group group =
+        left.first(backward_group(left, on_gradient != nullptr, gradients_per_group));
     left = left.subspan(group.size());
-    issue_backward(step, group, on_gradient);
+    const Call& last = *group.back();
+    if (on_gradient && last.announces >= 0 && last.writes_factors && gradients_per_group == 1) {
+      issue_factors_first(step, group, on_gradient);
+    } else {
+      issue_backward(step, group);
+      for (const Call* call : group)
+        if (on_gradient && call->announces >= 0) on_gradient(call->announces);
+    }
     if (between_layers) between_layers();
   }
 }
@@ -103,24 +113,26 @@ void Passes::issue_backward_of(const layers::StepContext& step, Call& call) {
   for (const Call::Added& added : call.added) factory_.add(added.gradient, added.to);
 }
 
-void Passes::issue_backward(const layers::StepContext& step, Group group,
-                            const OnGradient& on_gradient) {
+void Passes::issue_backward(const layers::StepContext& step, Group group) {
+  const TraceScope span(trace_, group.back()->labels.backward);
+  issue("backward", step, group, [&] {
+    for (Call* call : group) issue_backward_of(step, *call);
+  });
+}
+
+/// Issues a group whose last call announces factors. Announces them before the input gradient, so
+/// that the trainer sends them while the device computes the input gradient.
+void Passes::issue_factors_first(const layers::StepContext& step, Group group,
+                                 const OnGradient& on_gradient) {
   Call& last = *group.back();
-  const bool announced = on_gradient && last.announces >= 0;
   {
     const TraceScope span(trace_, last.labels.backward);
-    issue(announced && last.writes_factors ? "factors" : "backward", step, group, [&] {
+    issue("factors", step, group, [&] {
       for (Call* call : group.first(group.size() - 1)) issue_backward_of(step, *call);
-      if (announced && last.writes_factors)
-        last.layer->write_factors(last.memory, last.factors);
-      else
-        issue_backward_of(step, last);
+      last.layer->write_factors(last.memory, last.factors);
     });
   }
-  if (announced) on_gradient(last.announces);
-  if (!announced || !last.writes_factors) return;
-  // The factors are announced, so the trainer sends them while the device computes the input
-  // gradient.
+  on_gradient(last.announces);
   const TraceScope span(trace_, last.labels.backward);
   issue("behind factors", step, group.last(1), [&] { last.layer->backward(step, last.memory); });
 }

@@ -75,6 +75,15 @@ std::optional<size_t> StepMachine::due() const {
   return std::nullopt;
 }
 
+std::vector<size_t> StepMachine::all_due() const {
+  std::vector<size_t> due;
+  const int64_t all_have = complete();
+  if (!may_begin(all_have)) return due;
+  for (size_t layer = 0; layer < layers_.size(); ++layer)
+    if (is_due(layer, all_have)) due.push_back(layer);
+  return due;
+}
+
 bool StepMachine::has_all_sums() const {
   return std::ranges::all_of(layers_, [&](const Layer& of) { return of.arrived >= done_; });
 }

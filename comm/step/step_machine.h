@@ -47,6 +47,8 @@ class StepMachine {
   /// forward order. nullopt: no update is due.
   std::optional<size_t> due(size_t wanted) const;
   std::optional<size_t> due() const;
+  /// All layers whose update is due. These updates are of the same step.
+  std::vector<size_t> all_due() const;
   /// The step whose sums the layer's next update applies.
   int64_t next_update(size_t layer) const { return layers_[layer].updated; }
   /// Whether the layer's sums of `step` have arrived.

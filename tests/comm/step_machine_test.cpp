@@ -57,6 +57,30 @@ TEST_CASE("a step can be abandoned only before any layer's update for it") {
   CHECK(machine.complete() == 1);
 }
 
+TEST_CASE("all due updates are of the earliest step") {
+  StepMachine machine({.layers = 3});
+  compute_step(machine, 3);
+  arrive(machine, {2, 0});
+  CHECK(machine.all_due() == Layers{0, 2});
+  machine.updated(2);
+  CHECK(machine.all_due() == Layers{0});
+  machine.contributed(2);
+  machine.arrived(2);
+  CHECK(machine.all_due() == Layers{0});
+  machine.updated(0);
+  CHECK(machine.all_due().empty());
+  machine.arrived(1);
+  machine.updated(1);
+  CHECK(machine.all_due() == Layers{2});
+
+  StepMachine barrier({.layers = 2, .barrier = true});
+  compute_step(barrier, 2);
+  barrier.arrived(0);
+  CHECK(barrier.all_due().empty());
+  barrier.arrived(1);
+  CHECK(barrier.all_due() == Layers{0, 1});
+}
+
 TEST_CASE("a completed step is abandoned if another device failed in it") {
   StepMachine machine({.layers = 2, .staleness = 1});
   for (int step = 0; step < 2; ++step) {

@@ -367,6 +367,18 @@ TEST_CASE("gates open in layer order, and gradients are announced in reverse ord
   CHECK(announced == std::vector<std::string>(order.rbegin(), order.rend()));
 }
 
+TEST_CASE("groups of several gradients: the callbacks run after each group") {
+  Bench bench(kBranches);
+  std::string order;
+  bench.net.forward(bench.step);
+  const auto on_gradient = [&](int layer) {
+    order += bench.network.nodes()[static_cast<size_t>(layer)].definition->name + " ";
+  };
+  const auto between_layers = [&] { order += "| "; };
+  bench.net.backward(bench.step, on_gradient, between_layers, 3);
+  CHECK(order == "aux_f f side | b2 c2 b1 | c1 | ");
+}
+
 TEST_CASE("a forward-only net needs less memory and computes the same loss") {
   Bench training(kBranches), testing(kBranches, 3, {.training = false, .choices = {}, .keep = {}});
   training.step.phase = testing.step.phase = layers::Phase::kTest;
