@@ -62,7 +62,6 @@ class Worker {
         exchange_(net_, *backend_.updater, 1),
         schedule_({}, 1e-6, 1, 1, ""),
         updates_(net_, optimizer_, exchange_, schedule_, nullptr, 1),
-        updated_(static_cast<size_t>(net_.layer_count())),
         labels_(static_cast<size_t>(request.batch)) {
     net_.values().initialize(1);
   }
@@ -73,12 +72,19 @@ class Worker {
                                       .labels = labels_,
                                       .loss_scale = 1 / static_cast<float>(labels_.size())};
     Device& device = net_.device();
-    net_.forward(context, [&](int layer) { device.await(updated_[static_cast<size_t>(layer)]); });
+    device.await(updated_);
+    net_.forward(context);
     exchange_.begin_backward(0);
+    net_.backward(context);
     exchange_.contribute_statistics(0);
-    net_.backward(
-        context, [&](int layer) { exchange_.contribute(layer, 0); }, [&] { update(); });
-    update();
+    std::vector<FinalGradient> gradients;
+    for (const int layer : net_.parameters().summed_layers())
+      if (net_.parameters().announces(layer)) gradients.push_back({layer, {}});
+    exchange_.contribute(gradients, 0);
+    std::vector<int> summed;
+    while (const std::optional<int> layer = exchange_.arrived()) summed.push_back(*layer);
+    updated_ = device.issue_on_stream(DeviceStream::kUpdate, device.record(),
+                                      [&] { updates_.make(summed, step_); });
     ++step_;
   }
 
@@ -86,7 +92,7 @@ class Worker {
     net_.device().record().wait();
     const auto begin = std::chrono::steady_clock::now();
     for (int i = 0; i < steps; ++i) step();
-    for (const Event& each : updated_) each.wait();
+    updated_.wait();
     net_.device().record().wait();
     return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin)
                .count() /
@@ -94,12 +100,6 @@ class Worker {
   }
 
  private:
-  void update() {
-    while (const std::optional<int> layer = exchange_.arrived())
-      updated_[static_cast<size_t>(*layer)] = net_.device().issue_on_stream(
-          DeviceStream::kUpdate, net_.device().record(), [&] { updates_.make(*layer, step_); });
-  }
-
   layers::Backend backend_;
   net::Network network_;
   net::Net net_;
@@ -107,7 +107,7 @@ class Worker {
   LocalExchange exchange_;
   Schedule schedule_;
   LayerUpdates updates_;
-  std::vector<Event> updated_;  ///< by layer: the end of its last update
+  Event updated_;  ///< the end of the last update
   std::vector<int32_t> labels_;
   int64_t step_ = 0;
 };

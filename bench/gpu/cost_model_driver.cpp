@@ -13,9 +13,14 @@ namespace {
 /// An event that is always reached, because the driver executes no work.
 class ReachedEvent final : public cuda::StreamEvent {
  public:
+  explicit ReachedEvent(std::shared_ptr<DriverCalls> calls) : calls_(std::move(calls)) {}
+
   bool reached() const override { return true; }
-  void wait() const override {}
+  void wait() const override { ++calls_->host_waits; }
   void then(std::function<void()> task) const override { task(); }
+
+ private:
+  const std::shared_ptr<DriverCalls> calls_;
 };
 
 }  // namespace
@@ -65,15 +70,17 @@ size_t CostModelDriver::available() const {
 }
 
 void CostModelDriver::issue(cuda::Stream, std::unique_ptr<const cuda::Operation> operation) {
+  ++calls_->launches;
   count(*operation);
 }
 
-void CostModelDriver::issue(cuda::Stream stream, const std::shared_ptr<const cuda::Graph>& graph) {
+void CostModelDriver::issue(cuda::Stream, const std::shared_ptr<const cuda::Graph>& graph) {
+  ++calls_->launches;
   for (const cuda::GraphNode& node : graph->nodes())
     if (node.operation != nullptr)
       count(*node.operation);
     else
-      copy(stream, node.from, node.to, node.bytes);
+      count_copy(node.from, node.to, node.bytes);
 }
 
 void CostModelDriver::count(const cuda::Operation& operation) {
@@ -88,6 +95,11 @@ void CostModelDriver::count(const cuda::Operation& operation) {
 }
 
 void CostModelDriver::copy(cuda::Stream, const void* from, void* to, size_t bytes) {
+  ++calls_->launches;
+  count_copy(from, to, bytes);
+}
+
+void CostModelDriver::count_copy(const void* from, const void* to, size_t bytes) {
   const auto count = static_cast<double>(bytes);
   if (!memory_->has(from)) return cost_counter_.add(kUploadKernel, {.host_bytes = count});
   if (!memory_->has(to)) return cost_counter_.add(kDownloadKernel, {.host_bytes = count});
@@ -95,7 +107,7 @@ void CostModelDriver::copy(cuda::Stream, const void* from, void* to, size_t byte
 }
 
 std::shared_ptr<const cuda::StreamEvent> CostModelDriver::record(cuda::Stream) {
-  return std::make_shared<const ReachedEvent>();
+  return std::make_shared<const ReachedEvent>(calls_);
 }
 
 }  // namespace poseidon::bench

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 
@@ -21,13 +22,22 @@ class CountedOperation : public cuda::Operation {
   virtual Cost cost() const = 0;
 };
 
+/// Calls of a driver that issue work or wait. Any thread may count.
+struct DriverCalls {
+  std::atomic<int64_t> launches = 0;  ///< graphs, and operations and copies outside graphs
+  std::atomic<int64_t> stream_waits = 0, host_waits = 0;
+};
+
 /// A driver that executes nothing and counts the issued operations. Its device memory is reserved
 /// address space that cannot be read or written.
 class CostModelDriver final : public cuda::Driver {
  public:
   /// `cost_counter` must outlive the driver.
-  explicit CostModelDriver(CostCounter& cost_counter)
-      : cost_counter_(cost_counter), memory_(std::make_shared<Memory>()) {}
+  explicit CostModelDriver(CostCounter& cost_counter,
+                           std::shared_ptr<DriverCalls> calls = std::make_shared<DriverCalls>())
+      : cost_counter_(cost_counter),
+        calls_(std::move(calls)),
+        memory_(std::make_shared<Memory>()) {}
 
   Buffer allocate(size_t bytes, MemoryKind place, std::string_view purpose) override;
   size_t available() const override;
@@ -43,12 +53,15 @@ class CostModelDriver final : public cuda::Driver {
   void issue(cuda::Stream stream, const std::shared_ptr<const cuda::Graph>& graph) override;
   std::shared_ptr<const cuda::StreamEvent> record(cuda::Stream stream) override;
   std::shared_ptr<const Timestamp> record_timestamp(cuda::Stream) override { return nullptr; }
-  void wait(cuda::Stream, const std::shared_ptr<const cuda::StreamEvent>&) override {}
+  void wait(cuda::Stream, const std::shared_ptr<const cuda::StreamEvent>&) override {
+    ++calls_->stream_waits;
+  }
 
  private:
   class ByteCount;
 
   void count(const cuda::Operation& operation);
+  void count_copy(const void* from, const void* to, size_t bytes);
 
   /// The allocated ranges of device memory: maps the end of each range to its beginning.
   struct Memory {
@@ -58,7 +71,8 @@ class CostModelDriver final : public cuda::Driver {
   };
 
   CostCounter& cost_counter_;
-  std::shared_ptr<Memory> memory_;  ///< buffers may outlive the driver
+  const std::shared_ptr<DriverCalls> calls_;  ///< events may outlive the driver
+  std::shared_ptr<Memory> memory_;            ///< buffers may outlive the driver
   uint32_t streams_ = 0;
 };
 

@@ -109,7 +109,8 @@ class CountedWorker {
     bool contributed = false;
     const auto contribute = [&](int layer) {
       if (!std::exchange(contributed, true)) exchange_.get().contribute_statistics(0);
-      exchange_.get().contribute(layer, 0);
+      const trainer::FinalGradient gradient{layer, net.device().record()};
+      exchange_.get().contribute({&gradient, 1}, 0);
     };
     net.backward(context, contribute, [&] { update(number); });
     update(number);
@@ -122,7 +123,7 @@ class CountedWorker {
   }
   void update(int64_t number) {
     const CostCounter::Part part(cost_counter_, kUpdatePart);
-    while (const auto layer = exchange_.get().arrived()) updates_.make(*layer, number);
+    while (const auto layer = exchange_.get().arrived()) updates_.make({&*layer, 1}, number);
   }
 
   CostCounter& cost_counter_;

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstring>
 
 #include "tests/cuda/emulated_gpu_jobs.h"
 #include "tests/support/sanitizers.h"
@@ -23,10 +24,12 @@ constexpr uint64_t kOrders = 1;
 /// With a sanitizer the test trains every ninth pair of network and cluster.
 constexpr size_t kEvery = kIsSanitized ? 9 : 1;
 
+constexpr SumTiming kTimings[] = {SumTiming::kLate, SumTiming::kLocal};
+
 /// All values that a few steps of a single worker change.
 std::vector<float> train_alone(layers::Backend backend, const Job& job, const Setup& setup,
-                               int64_t staleness) {
-  Training training(std::move(backend), job, setup.options(2), -1, staleness);
+                               int64_t staleness, SumTiming when = SumTiming::kLate) {
+  Training training(std::move(backend), job, setup.options(2), -1, staleness, nullptr, when);
   for (int step = 0; step < 5; ++step) {
     training.loop.step();
     training.loop.drain_for_checkpoint();
@@ -74,9 +77,42 @@ TEST_CASE("training on an emulated GPU has the same bits in every order") {
       const Job job = tiny.load(setup.overrides);
       const std::vector<float> plain =
           train_alone(make_emulated_gpu_backend({}), job, setup, staleness);
-      for (uint64_t seed = 1; seed <= kOrders; ++seed)
-        CHECK(train_alone(make_emulated_gpu_backend({.seed = seed}), job, setup, staleness) ==
-              plain);
+      for (const SumTiming when : kTimings)
+        for (uint64_t seed = 1; seed <= kOrders; ++seed)
+          CHECK(train_alone(make_emulated_gpu_backend({.seed = seed}), job, setup, staleness,
+                            when) == plain);
+      CHECK(train_alone(make_emulated_gpu_backend({.seed = 1}, {.graphs = cuda::Graphs::kNone}),
+                        job, setup, staleness, SumTiming::kLocal) == plain);
+    }
+}
+
+TEST_CASE("a loss that is not finite stops a step before any contribution and update") {
+  const TinyJob tiny;
+  const Job job = tiny.load(
+      {"optimizer.learning_rate=1e30", "optimizer.schedule.warmup=0", "cluster.logical_shards=2"});
+  for (const SumTiming when : kTimings)
+    for (uint64_t seed = 0; seed <= 4; ++seed) {
+      Training training(make_emulated_gpu_backend({.seed = seed}), job, {}, -1, 0, nullptr, when);
+      int64_t contributions = 0;
+      training.exchange.on_contribution = [&] { ++contributions; };
+      std::vector<float> last;
+      const std::string error = error_of<RunError>([&] {
+        for (int step = 0; step < 9; ++step) {
+          contributions = 0;
+          training.loop.step();
+          training.loop.drain();
+          last = training.state();
+        }
+      });
+      CHECK(error.find("the first layer with a value that is not finite is \"") !=
+            std::string::npos);
+      CHECK(contributions == 0);
+      CHECK(training.loop.abandon_after(training.loop.steps_done()));
+      training.loop.drain();
+      const std::vector<float> kept = training.state();
+      REQUIRE(kept.size() == last.size());
+      // A comparison of floats would reject values that are not finite.
+      CHECK(std::memcmp(kept.data(), last.data(), kept.size() * sizeof(float)) == 0);
     }
 }
 
@@ -105,17 +141,19 @@ TEST_CASE("a step allocates no memory, and the host waits only for losses") {
     const Job job = tiny.load(setup.overrides);
     if (job.config.optimizer.clip_norm > 0)
       continue;  // clipping waits for the norm of the gradients
-    std::atomic<int64_t> allocations = 0, host_waits = 0;
-    Training training(
-        make_emulated_gpu_backend({.allocations = &allocations, .host_waits = &host_waits}), job,
-        setup.options(2));
-    for (int step = 0; step < 2; ++step) training.loop.step();
-    const int64_t taken = allocations, waited = host_waits;
-    constexpr int kSteps = 6;
-    for (int step = 0; step < kSteps; ++step) training.loop.step();
-    CHECK(allocations == taken);
-    CHECK(host_waits - waited == kSteps * job.config.logical_shards());
-    training.loop.drain();
+    for (const SumTiming when : kTimings) {
+      std::atomic<int64_t> allocations = 0, host_waits = 0;
+      Training training(
+          make_emulated_gpu_backend({.allocations = &allocations, .host_waits = &host_waits}), job,
+          setup.options(2), -1, 0, nullptr, when);
+      for (int step = 0; step < 2; ++step) training.loop.step();
+      const int64_t taken = allocations, waited = host_waits;
+      constexpr int kSteps = 6;
+      for (int step = 0; step < kSteps; ++step) training.loop.step();
+      CHECK(allocations == taken);
+      CHECK(host_waits - waited == kSteps * job.config.logical_shards());
+      training.loop.drain();
+    }
   }
 }
 
@@ -209,4 +247,27 @@ TEST_CASE("every missing wait of a stream is detected") {
         }
       }
     }
+}
+
+TEST_CASE("every missing wait of a single worker's stream is detected") {
+  const TinyJob tiny(kSmallResNet);
+  for (const Setup& setup : {Setup{}, Setup{{"cluster.logical_shards=4"}}}) {
+    const Job job = tiny.load(setup.overrides);
+    std::string said;
+    const auto count = [&](int64_t dropped) {
+      std::atomic<int64_t> waits = 0;
+      said = error_of<LogicError>([&] {
+        train_alone(make_emulated_gpu_backend({.dropped_wait = dropped, .waits = &waits}), job,
+                    setup, 0, SumTiming::kLocal);
+      });
+      return waits.load();
+    };
+    const int64_t waits = count(-1);
+    CHECK(said == "");
+    CHECK(waits > 10);
+    for (int64_t wait = 0; wait < waits; wait += kIsSanitized ? 7 : 1) {
+      CAPTURE(wait);
+      if (count(wait) > wait) CHECK(said != "");
+    }
+  }
 }

@@ -5,6 +5,7 @@
 
 #include <limits>
 
+#include "tests/trainer/forwarding_exchange.h"
 #include "tests/trainer/joined_workers.h"
 #include "tests/trainer/small_networks.h"
 #include "tests/trainer/tiny_job.h"
@@ -40,32 +41,13 @@ std::vector<std::vector<int64_t>> bits_of(const Job& job) {
   return train_in_parallel(job, {.steps = kJoinedSteps}, [&](size_t) { return make_backend(job); });
 }
 
-/// Forwards all calls to another GradientExchange.
-class Beside : public GradientExchange {
- public:
-  explicit Beside(std::unique_ptr<GradientExchange> other) : other_(std::move(other)) {}
-  void begin_backward(int64_t shard) override { other_->begin_backward(shard); }
-  void contribute_statistics(int64_t shard) override { other_->contribute_statistics(shard); }
-  void contribute(int layer, int64_t shard) override { other_->contribute(layer, shard); }
-  void release(int layer) override { other_->release(layer); }
-  std::optional<int> arrived() override { return other_->arrived(); }
-  void wait() override { other_->wait(); }
-  void deliver(int layer, int64_t step, const layers::GradientSink* sink) override {
-    other_->deliver(layer, step, sink);
-  }
-  int64_t slot(int layer, int64_t step) const override { return other_->slot(layer, step); }
-
- private:
-  std::unique_ptr<GradientExchange> other_;
-};
-
-class Failing final : public Beside {
+class Failing final : public ForwardingExchange {
  public:
   Failing(std::unique_ptr<GradientExchange> other, int contributions)
-      : Beside(std::move(other)), left_(contributions) {}
-  void contribute(int layer, int64_t shard) override {
+      : ForwardingExchange(std::move(other)), left_(contributions) {}
+  void contribute(std::span<const FinalGradient> gradients, int64_t shard) override {
     if (left_-- == 0) throw RunError("this device has had enough");
-    Beside::contribute(layer, shard);
+    ForwardingExchange::contribute(gradients, shard);
   }
 
  private:
@@ -73,13 +55,13 @@ class Failing final : public Beside {
 };
 
 /// Calls an action after a number of contributions.
-class Interrupted final : public Beside {
+class Interrupted final : public ForwardingExchange {
  public:
   Interrupted(std::unique_ptr<GradientExchange> other, int contributions,
               std::function<void()> action)
-      : Beside(std::move(other)), left_(contributions), action_(std::move(action)) {}
-  void contribute(int layer, int64_t shard) override {
-    Beside::contribute(layer, shard);
+      : ForwardingExchange(std::move(other)), left_(contributions), action_(std::move(action)) {}
+  void contribute(std::span<const FinalGradient> gradients, int64_t shard) override {
+    ForwardingExchange::contribute(gradients, shard);
     if (--left_ == 0) action_();
   }
 
@@ -89,18 +71,18 @@ class Interrupted final : public Beside {
 };
 
 /// Doubles the sums that it receives.
-class Misreading final : public Beside {
+class Misreading final : public ForwardingExchange {
  public:
-  using Beside::Beside;
+  using ForwardingExchange::ForwardingExchange;
   void deliver(int layer, int64_t step, const layers::GradientSink* sink) override {
-    if (sink == nullptr) return Beside::deliver(layer, step, sink);
+    if (sink == nullptr) return ForwardingExchange::deliver(layer, step, sink);
     const layers::GradientSink doubled = [sink](int place, int64_t first,
                                                 std::span<const float> piece) {
       std::vector<float> twice(piece.begin(), piece.end());
       for (float& value : twice) value *= 2;
       (*sink)(place, first, twice);
     };
-    Beside::deliver(layer, step, &doubled);
+    ForwardingExchange::deliver(layer, step, &doubled);
   }
 };
 

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "core/error.h"
+#include "tests/trainer/forwarding_exchange.h"
 #include "trainer/state/run_tensors.h"
 #include "trainer/step/backends.h"
 #include "trainer/step/engine.h"
@@ -17,36 +19,52 @@
 /// A training run that tests execute step by step, for tests of the loop and of devices.
 namespace poseidon::trainer {
 
+/// When the sums of a LateExchange arrive.
+enum class SumTiming : uint8_t {
+  kLate,   ///< some in the backward pass and some in the next forward pass, as from other workers
+  kLocal,  ///< at once, as those of a job with one device
+};
+
 /// An exchange that delays arrivals, so that some updates happen in the next forward pass. It
 /// throws after this number of arrivals; negative: never.
-class LateExchange final : public GradientExchange {
+class LateExchange final : public ForwardingExchange {
  public:
   LateExchange(net::Net& net, layers::Updater& updater, int64_t shards,
-               StalenessOptions staleness_options, int64_t arrivals)
-      : local_(net, updater, shards, staleness_options), arrivals_left_(arrivals) {}
+               StalenessOptions staleness_options, int64_t arrivals, SumTiming when)
+      : ForwardingExchange(
+            std::make_unique<LocalExchange>(net, updater, shards, staleness_options)),
+        arrivals_left_(arrivals),
+        is_late_(when == SumTiming::kLate) {}
 
-  void begin_backward(int64_t shard) override { local_.begin_backward(shard); }
-  void contribute_statistics(int64_t shard) override { local_.contribute_statistics(shard); }
-  void contribute(int layer, int64_t shard) override {
-    if (contributions_left_-- == 0) throw RunError("a contribution fails");
-    local_.contribute(layer, shard);
+  bool is_local() const override { return !is_late_; }
+  void begin_backward(int64_t shard) override {
+    if (on_begin) on_begin();
+    ForwardingExchange::begin_backward(shard);
   }
-  /// Throws after this number of further contributions.
+  void contribute_statistics(int64_t shard) override {
+    if (on_contribution) on_contribution();
+    ForwardingExchange::contribute_statistics(shard);
+  }
+  void contribute(std::span<const FinalGradient> gradients, int64_t shard) override {
+    if (contributions_left_-- == 0) throw RunError("a contribution fails");
+    if (on_contribution) on_contribution();
+    ForwardingExchange::contribute(gradients, shard);
+  }
+  /// Throws after this number of further calls of contribute().
   void fail_after(int64_t contributions) { contributions_left_ = contributions; }
-  void release(int layer) override { local_.release(layer); }
   std::optional<int> arrived() override {
     // Reports arrivals in every second call only, so that some layers are updated early and some
     // late.
-    return (++polls_ % 2 == 0) ? std::nullopt : counted(local_.arrived());
+    return is_late_ && ++polls_ % 2 == 0 ? std::nullopt : counted(ForwardingExchange::arrived());
   }
   void wait() override {
     polls_ = 0;
-    local_.wait();
+    ForwardingExchange::wait();
   }
-  void deliver(int layer, int64_t step, const layers::GradientSink* sink) override {
-    local_.deliver(layer, step, sink);
-  }
-  int64_t slot(int layer, int64_t step) const override { return local_.slot(layer, step); }
+
+  /// Called before each backward pass, and before each contribution of statistics or gradients. May
+  /// be null.
+  std::function<void()> on_begin, on_contribution;
 
  private:
   std::optional<int> counted(std::optional<int> layer) {
@@ -54,8 +72,8 @@ class LateExchange final : public GradientExchange {
     return layer;
   }
 
-  LocalExchange local_;
   int64_t arrivals_left_, contributions_left_ = -1;
+  const bool is_late_;
   int64_t polls_ = 0;
 };
 
@@ -65,7 +83,8 @@ struct Training {
                     int64_t staleness = 0)
       : Training(make_backend(job), job, options, arrivals, staleness) {}
   Training(layers::Backend backend, const Job& job, net::Net::Options options = {},
-           int64_t arrivals = -1, int64_t staleness = 0, TraceRecorder* trace = nullptr)
+           int64_t arrivals = -1, int64_t staleness = 0, TraceRecorder* trace = nullptr,
+           SumTiming when = SumTiming::kLate)
       : data(open_data(job, DataPart::kTrain, log)),
         engine(std::move(backend), job, options, log),
         optimizer(job.config.optimizer, engine.net(), engine.updater()),
@@ -79,7 +98,7 @@ struct Training {
                 .memory = memory_for(engine.net())},
                log),
         exchange(engine.net(), engine.updater(), job.config.logical_shards(),
-                 {.staleness = staleness}, arrivals),
+                 {.staleness = staleness}, arrivals, when),
         sums(engine.net(), staleness),
         loop(engine.net(), optimizer, exchange, schedule, loader,
              {.seed = 3,
@@ -129,7 +148,7 @@ struct LaterView {
                 .memory = memory_for(training.engine.net())},
                training.log),
         exchange(training.engine.net(), training.engine.updater(), job.config.logical_shards(),
-                 {.first_step = step}, -1),
+                 {.first_step = step}, -1, SumTiming::kLate),
         loop(training.engine.net(), training.optimizer, exchange, training.schedule, loader,
              {.seed = 3,
               .global_batch = job.config.global_batch(),

@@ -49,11 +49,13 @@ void DeviceExchange::contribute_statistics(int64_t shard) {
   if (announced_ == 0 && own_.is_last(shard)) end_step();
 }
 
-void DeviceExchange::contribute(int node, int64_t shard) {
-  arrivals_.check_alive();
-  const uint32_t layer = layer_of_node_.at(node);
-  contribute({&layer, 1}, shard, WorkerLayer::What::kGradients, net_.device().record());
-  if (own_.is_last(shard) && ++contributed_ == announced_) end_step();
+void DeviceExchange::contribute(std::span<const FinalGradient> gradients, int64_t shard) {
+  for (const FinalGradient& gradient : gradients) {
+    arrivals_.check_alive();
+    const uint32_t layer = layer_of_node_.at(gradient.layer);
+    contribute({&layer, 1}, shard, WorkerLayer::What::kGradients, gradient.made);
+    if (own_.is_last(shard) && ++contributed_ == announced_) end_step();
+  }
 }
 
 /// Copies the contributions on the send stream, so that the passes of the device continue during

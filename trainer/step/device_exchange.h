@@ -42,7 +42,7 @@ class DeviceExchange final : public GradientExchange {
   // contribute_statistics(), contribute() and wait().
   void begin_backward(int64_t shard) override;
   void contribute_statistics(int64_t shard) override;
-  void contribute(int layer, int64_t shard) override;
+  void contribute(std::span<const FinalGradient> gradients, int64_t shard) override;
   void release(int layer) override;
   std::optional<int> arrived() override;
   /// Blocks until arrived() can return a layer. Throws JobFailed; if the device itself has failed,

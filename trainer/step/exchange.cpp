@@ -17,7 +17,10 @@ bool summed(const net::Net& net, const net::Parameter& parameter) {
 
 LocalExchange::LocalExchange(net::Net& net, layers::Updater& updater, int64_t shards,
                              StalenessOptions staleness_options)
-    : net_(net), shards_(shards), step_(staleness_options.first_step - 1) {
+    : net_(net),
+      shards_(shards),
+      graph_capture_(net.device().make_graph_capture()),
+      step_(staleness_options.first_step - 1) {
   for (const net::Parameter& parameter : net.parameters())
     gradients_.emplace_back(net.device(), updater,
                             summed(net, parameter) ? parameter.gradient.size() : 0, shards);
@@ -65,20 +68,39 @@ void LocalExchange::begin_backward(int64_t shard) {
 }
 
 void LocalExchange::contribute_statistics(int64_t shard) {
-  for (size_t i = 0; i < statistics_.size(); ++i)
-    statistics_[i].add(shard, net_.parameters().statistics()[i].contribution);
+  sum_over_shards("statistics", shard, {}, [&] {
+    for (size_t i = 0; i < statistics_.size(); ++i)
+      statistics_[i].add(shard, net_.parameters().statistics()[i].contribution);
+  });
   if (shard < shards_ - 1) return;
   if (!buffered_sums_.empty()) buffer_statistics();
   for (const int layer : net_.parameters().summed_layers())
     if (!net_.parameters().announces(layer)) has_arrived(layer);
 }
 
-void LocalExchange::contribute(int layer, int64_t shard) {
-  const bool last = shard == shards_ - 1;
-  if (!factors_.contains(layer)) sum_gradients(layer, shard);
-  if (!last) return;
-  if (!buffered_sums_.empty()) buffer_gradients(layer);
-  has_arrived(layer);
+/// The sums are computed in the stream that computes the gradients, so they await no event.
+void LocalExchange::contribute(std::span<const FinalGradient> gradients, int64_t shard) {
+  std::vector<int> layers;
+  for (const FinalGradient& gradient : gradients) layers.push_back(gradient.layer);
+  sum_over_shards("sums", shard, layers, [&] {
+    for (const int layer : layers)
+      if (!factors_.contains(layer)) sum_gradients(layer, shard);
+  });
+  if (shard < shards_ - 1) return;
+  for (const int layer : layers) {
+    if (!buffered_sums_.empty()) buffer_gradients(layer);
+    has_arrived(layer);
+  }
+}
+
+/// Issues work that adds a shard's values to the trees. With one shard the values are the sums.
+void LocalExchange::sum_over_shards(const char* what, int64_t shard, std::span<const int> layers,
+                                    const std::function<void()>& work) {
+  if (shards_ == 1) return;
+  if (!graph_capture_->records()) return work();
+  GraphKey key{what, {shard}};
+  key.numbers.insert(key.numbers.end(), layers.begin(), layers.end());
+  graph_capture_->issue(key, work);
 }
 
 void LocalExchange::has_arrived(int layer) {

@@ -2,8 +2,11 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
+#include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "core/buffer.h"
@@ -14,6 +17,12 @@
 
 namespace poseidon::trainer {
 
+/// A layer whose gradients or factors for a shard are final after the event `made`.
+struct FinalGradient {
+  int layer = 0;
+  Event made;
+};
+
 /// Computes the sums of a step from the contributions of the logical shards: the sums of gradients,
 /// and the sums of contributions to running statistics. The compute thread makes all calls. The
 /// calls of a shard follow the order of the passes. Shards come in order, counted from 0 among the
@@ -22,16 +31,18 @@ class GradientExchange {
  public:
   virtual ~GradientExchange() = default;
 
+  /// True if no contribution leaves the device. Each sum then arrives at its last contribution.
+  virtual bool is_local() const { return false; }
   /// Call it before the backward pass of shard `shard`. For layers that produce factors, it sets
   /// the memory that receives the factors (Net::set_factor_memory).
   virtual void begin_backward(int64_t shard) = 0;
   /// Contributes the shard's values to the statistics of all layers, from the net's memory. The
   /// next forward pass may overwrite this memory. Called before contribute().
   virtual void contribute_statistics(int64_t shard) = 0;
-  /// Contributes the layer's gradients for shard `shard`, from the net's memory. For an SFB layer,
+  /// Contributes the layers' gradients for shard `shard`, from the net's memory. For an SFB layer,
   /// contributes its factors, from the factor memory. The layer's next backward pass may overwrite
   /// both.
-  virtual void contribute(int layer, int64_t shard) = 0;
+  virtual void contribute(std::span<const FinalGradient> gradients, int64_t shard) = 0;
   /// Orders the device's later work after the exchange's work on this layer. The later work may
   /// then read the arrived sums and overwrite the contributed memory.
   virtual void release(int layer) = 0;
@@ -68,9 +79,10 @@ class LocalExchange final : public GradientExchange {
   /// Bytes of memory of the exchange. The net need not have allocated its memory.
   static size_t bytes(net::Net& net, int64_t shards, int64_t staleness);
 
+  bool is_local() const override { return true; }
   void begin_backward(int64_t shard) override;
   void contribute_statistics(int64_t shard) override;
-  void contribute(int layer, int64_t shard) override;
+  void contribute(std::span<const FinalGradient> gradients, int64_t shard) override;
   void release(int layer) override { net_.device().await(made_[layer]); }
   std::optional<int> arrived() override;
   void wait() override;
@@ -85,6 +97,8 @@ class LocalExchange final : public GradientExchange {
     std::vector<Buffer> gradients, statistics;
   };
 
+  void sum_over_shards(const char* what, int64_t shard, std::span<const int> layers,
+                       const std::function<void()>& work);
   void sum_gradients(int layer, int64_t shard);
   void has_arrived(int layer);
   void buffer_gradients(int layer);
@@ -96,6 +110,7 @@ class LocalExchange final : public GradientExchange {
 
   net::Net& net_;
   int64_t shards_;
+  const std::unique_ptr<GraphCapture> graph_capture_;
   std::vector<ShardTree> gradients_, statistics_;  ///< one for each parameter or statistic
   std::map<int, StackedFactors> factors_;          ///< by layer
   std::map<int, Event> made_;                      ///< by layer: event after its newest sums

@@ -18,20 +18,25 @@ LayerUpdates::LayerUpdates(net::Net& net, Optimizer& optimizer, GradientExchange
       logical_shards_(logical_shards),
       graph_capture_(net.device().make_graph_capture()) {}
 
-void LayerUpdates::make(int layer, int64_t step) {
+void LayerUpdates::make(std::span<const int> layers, int64_t step) {
   // release() makes the device wait for the exchange's work on the layer. begin() issues a copy of
   // the update parameters. It follows release(), so that the same wait orders both the copy and the
   // update.
-  exchange_.release(layer);
+  for (const int layer : layers) exchange_.release(layer);
   if (!step_ || step_->step != step) begin(step);
   const bool whole = gradients_come_whole();
-  if (whole && !optimizer_.clips()) load_sums(layer);
-  if (optimizer_.has_trust()) optimizer_.begin(*step_, layer);
+  for (const int layer : layers) {
+    if (whole && !optimizer_.clips()) load_sums(layer);
+    if (optimizer_.has_trust()) optimizer_.begin(*step_, layer);
+  }
+  const auto issue_all = [&] {
+    for (const int layer : layers) issue(layer, whole);
+  };
   if (graph_capture_->records())
-    graph_capture_->issue(key_of(layer, whole), [&] { issue(layer, whole); });
+    graph_capture_->issue(key_of(layers, whole), issue_all);
   else
-    issue(layer, whole);
-  flip(layer);
+    issue_all();
+  for (const int layer : layers) flip(layer);
 }
 
 void LayerUpdates::revert(int layer) {
@@ -65,17 +70,20 @@ void LayerUpdates::load_sums(int layer) {
     exchange_.deliver(layer, step_->step, nullptr);
 }
 
-/// The graph key of an update: the current version of the tensors, and the memory of the sums. The
-/// update reads all other changing values from device memory.
-GraphKey LayerUpdates::key_of(int layer, bool whole) const {
-  GraphKey key{"update", {layer, whole, exchange_.slot(layer, step_->step)}};
+/// The graph key of updates: the current versions of the tensors, and the memory of the sums. The
+/// updates read all other changing values from device memory.
+GraphKey LayerUpdates::key_of(std::span<const int> layers, bool whole) const {
+  GraphKey key{"update", {whole}};
   const auto add = [&](const float* memory) {
     key.numbers.push_back(static_cast<int64_t>(std::bit_cast<intptr_t>(memory)));
   };
-  for (const int index : net_.parameters().of(layer))
-    add(net_.parameters()[static_cast<size_t>(index)].value().data());
-  for (const int index : net_.parameters().statistics_of(layer))
-    add(net_.parameters().statistics()[static_cast<size_t>(index)].value().data());
+  for (const int layer : layers) {
+    key.numbers.insert(key.numbers.end(), {layer, exchange_.slot(layer, step_->step)});
+    for (const int index : net_.parameters().of(layer))
+      add(net_.parameters()[static_cast<size_t>(index)].value().data());
+    for (const int index : net_.parameters().statistics_of(layer))
+      add(net_.parameters().statistics()[static_cast<size_t>(index)].value().data());
+  }
   return key;
 }
 

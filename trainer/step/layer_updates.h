@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 
 #include "net/net.h"
 #include "trainer/job/schedule.h"
@@ -22,10 +23,10 @@ class LayerUpdates {
   LayerUpdates(net::Net& net, Optimizer& optimizer, GradientExchange& exchange,
                const Schedule& schedule, const SumsInFlight* sums, int64_t logical_shards);
 
-  /// Makes the update of `step`, counted from 0. The layer's sums of the step must have arrived;
-  /// with gradient clipping, the sums of all layers. Update all layers for one step before any
-  /// layer for the next step.
-  void make(int layer, int64_t step);
+  /// Makes the updates of these layers for `step`, counted from 0. Their sums of the step must have
+  /// arrived; with gradient clipping, the sums of all layers. Update all layers for one step before
+  /// any layer for the next step.
+  void make(std::span<const int> layers, int64_t step);
   /// Reverts the layer's last update. Needs two versions (net::Net::Options::versions).
   void revert(int layer);
 
@@ -33,7 +34,7 @@ class LayerUpdates {
   void begin(int64_t step);
   bool gradients_come_whole() const;
   void load_sums(int layer);
-  GraphKey key_of(int layer, bool whole) const;
+  GraphKey key_of(std::span<const int> layers, bool whole) const;
   void issue(int layer, bool whole);
   void update_in_pieces(int layer);
   void flip(int layer);

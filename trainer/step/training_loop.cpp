@@ -19,6 +19,21 @@ double milliseconds_since(Clock::time_point start) {
 
 size_t at(int index) { return static_cast<size_t>(index); }
 
+/// The number of gradients in a backward pass that an asynchronous device computes before the loop
+/// waits for the loss. While the waiting thread wakes up (about 50 us), the device has work.
+constexpr size_t kGradientsBeforeLoss = 4;
+
+/// Waits for the results of the forward pass. Throws RunError if the loss is not finite.
+SampleSums measure(net::Net& net, const layers::StepContext& context, int64_t steps_done) {
+  const SampleSums sums = sums_of_batch(net, net.input_shape().samples());
+  if (std::isfinite(sums.loss)) return sums;
+  const std::string layer = net.diagnosis().first_non_finite(context);
+  throw RunError(text(
+      "step ", steps_done + 1, ": the loss is ", sums.loss,
+      layer.empty() ? "" : "; the first layer with a value that is not finite is \"", layer,
+      layer.empty() ? "" : "\"", " (a smaller learning rate, a warm-up or clip_norm may help)"));
+}
+
 }  // namespace
 
 TrainingLoop::TrainingLoop(net::Net& net, Optimizer& optimizer, GradientExchange& exchange,
@@ -31,6 +46,8 @@ TrainingLoop::TrainingLoop(net::Net& net, Optimizer& optimizer, GradientExchange
       updates_(net, optimizer, exchange, schedule, options.sums, options.logical_shards),
       // Gradient clipping needs all sums before the first update, for their common norm.
       barrier_(options.barrier || optimizer.clips()),
+      // A trace has a span for each layer.
+      halves_(exchange.is_local() && !net.device().shares_memory() && options.trace == nullptr),
       machine_({.layers = net.parameters().summed_layers().size(),
                 .done = options.steps_done,
                 .in_flight = options.sums != nullptr ? options.sums->steps() : 0,
@@ -98,11 +115,13 @@ void TrainingLoop::run_shard(size_t shard, StepReport& report) {
                                     .labels = batch.labels,
                                     .mixup_labels = batch.mixup_labels,
                                     .loss_scale = 1 / static_cast<float>(options_.global_batch)};
-  net_.forward(context, [this](int layer) {
+  const net::Gate gate = [this](int layer) {
     device_trace_.comes_to_gate();
     open_gate(layer);
     device_trace_.passes_gate(layer);
-  });
+  };
+  if (halves_) drain();
+  net_.forward(context, halves_ ? nullptr : gate);
   device_trace_.ends_forward();
   if (shard == 0 && options_.between_passes) {
     drain();  // updates layers for which the forward pass has not waited
@@ -110,21 +129,42 @@ void TrainingLoop::run_shard(size_t shard, StepReport& report) {
   }
   const auto number = static_cast<int64_t>(shard);
   exchange_.begin_backward(number);
-  // Check the loss before the shard contributes: the contributions of a shard with a non-finite
-  // loss must not leave this worker. An asynchronous device is already in the backward pass, so it
-  // does not idle.
-  const auto measure_once = [&] {
-    if (report.shards.size() > shard) return;
-    report.shards.push_back(measure(context));
-    contribute_statistics(number);
+  backward(context, number, report);
+}
+
+/// Runs the backward pass of a shard, contributes its gradients, and makes the updates that become
+/// due. Checks the loss before the first contribution: contributions of a shard with a non-finite
+/// loss must not leave this worker, and no update may apply them. The check blocks until the device
+/// has finished the forward pass, so an asynchronous device first receives several layers of the
+/// backward pass.
+void TrainingLoop::backward(const layers::StepContext& context, int64_t shard, StepReport& report) {
+  std::vector<FinalGradient> made;  // not contributed yet
+  const auto contribute_made = [&] {
+    if (std::ssize(report.shards) == shard) {
+      report.shards.push_back(measure(net_, context, steps_done()));
+      contribute_statistics(shard);
+    }
+    if (halves_)
+      contribute(made, shard);
+    else
+      for (const FinalGradient& gradient : made) contribute({&gradient, 1}, shard);
+    made.clear();
   };
+  const size_t most = net_.device().shares_memory() ? 1 : kGradientsBeforeLoss;
   const auto on_gradient = [&](int layer) {
-    measure_once();
-    contribute(layer, number);
     device_trace_.has_gradient(layer);
+    made.push_back({layer, net_.device().record()});
+    const bool is_known = std::ssize(report.shards) > shard;
+    if (!halves_ && (is_known || made.size() == most)) contribute_made();
   };
-  net_.backward(context, on_gradient, [this] { make_updates(); });
-  measure_once();
+  const auto between_layers = [&] {
+    if (halves_) contribute_made();
+    make_updates();
+  };
+  const int64_t half = (std::ssize(net_.parameters().summed_layers()) + 1) / 2;
+  net_.backward(context, on_gradient, between_layers, halves_ ? half : 1);
+  contribute_made();
+  make_updates();
 }
 
 /// Contributes the statistics of all layers. After the last shard, layers whose gradients the
@@ -139,23 +179,16 @@ void TrainingLoop::contribute_statistics(int64_t shard) {
     }
 }
 
-void TrainingLoop::contribute(int layer, int64_t shard) {
-  const size_t index = index_of_[at(layer)].value();
-  const TraceScope span(options_.trace, labels_[index].contribute);
-  exchange_.contribute(layer, shard);
+void TrainingLoop::contribute(std::span<const FinalGradient> gradients, int64_t shard) {
+  if (gradients.empty()) return;
+  const auto index_of = [&](const FinalGradient& of) { return index_of_[at(of.layer)].value(); };
+  const TraceScope span(options_.trace, labels_[index_of(gradients.front())].contribute);
+  exchange_.contribute(gradients, shard);
   if (shard + 1 != std::ssize(options_.shards)) return;
-  contributed_.push_back(index);
-  machine_.contributed(index);
-}
-
-SampleSums TrainingLoop::measure(const layers::StepContext& context) {
-  const SampleSums report = sums_of_batch(net_, net_.input_shape().samples());
-  if (std::isfinite(report.loss)) return report;
-  const std::string layer = net_.diagnosis().first_non_finite(context);
-  throw RunError(text(
-      "step ", steps_done() + 1, ": the loss is ", report.loss,
-      layer.empty() ? "" : "; the first layer with a value that is not finite is \"", layer,
-      layer.empty() ? "" : "\"", " (a smaller learning rate, a warm-up or clip_norm may help)"));
+  for (const FinalGradient& gradient : gradients) {
+    contributed_.push_back(index_of(gradient));
+    machine_.contributed(index_of(gradient));
+  }
 }
 
 // ---- updates
@@ -174,7 +207,7 @@ void TrainingLoop::await_update(size_t index) {
   take_arrivals();
   while (!machine_.open(index))
     if (const std::optional<size_t> due = machine_.due(index))
-      update(*due);
+      update({&*due, 1});
     else
       await_arrival(index);
 }
@@ -182,7 +215,10 @@ void TrainingLoop::await_update(size_t index) {
 void TrainingLoop::make_updates() {
   note_contributed();
   take_arrivals();
-  while (const std::optional<size_t> due = machine_.due()) update(*due);
+  if (halves_)
+    for (auto due = machine_.all_due(); !due.empty(); due = machine_.all_due()) update(due);
+  else
+    while (const std::optional<size_t> due = machine_.due()) update({&*due, 1});
 }
 
 void TrainingLoop::take_arrivals() {
@@ -216,17 +252,23 @@ void TrainingLoop::note_contributed() {
   contributed_.clear();
 }
 
-void TrainingLoop::update(size_t index) {
-  const TraceScope span(options_.trace, labels_[index].update);
+/// Makes the next update of these layers, which is of the same step.
+void TrainingLoop::update(std::span<const size_t> indices) {
+  const TraceScope span(options_.trace, labels_[indices.front()].update);
   Device& device = net_.device();
-  std::vector<Event>& read = read_[index];
-  const Event when = barrier_ ? device.record() : read.front();
+  const bool together = barrier_ || indices.size() > 1;
+  const Event when = together ? device.record() : read_[indices.front()].front();
+  std::vector<int> layers;
+  for (const size_t index : indices) layers.push_back(layer_at(index));
   updating_ = true;
-  updated_[index] = device.issue_on_stream(DeviceStream::kUpdate, when, [&] {
-    updates_.make(layer_at(index), machine_.next_update(index));
+  const Event updated = device.issue_on_stream(DeviceStream::kUpdate, when, [&] {
+    updates_.make(layers, machine_.next_update(indices.front()));
   });
-  std::ranges::rotate(read, read.begin() + 1);
-  machine_.updated(index);
+  for (const size_t index : indices) {
+    updated_[index] = updated;
+    std::ranges::rotate(read_[index], read_[index].begin() + 1);
+    machine_.updated(index);
+  }
   updating_ = false;
 }
 

@@ -27,6 +27,10 @@ namespace poseidon::trainer {
 /// layer at a time. comm::StepMachine decides when each update is due, also with staleness. Used by
 /// the compute thread.
 ///
+/// If the exchange is local and the device asynchronous, no pass waits for another device. The loop
+/// then issues large units of work (halves_): the forward pass, two halves of the backward pass,
+/// and the updates of each half. The updates of the first half overlap with the second half.
+///
 /// So the updates of a step may end within the next step. If the exchange fails, the layers may be
 /// at two different steps. With two versions (Net::Options::versions) the loop can revert to the
 /// last step whose updates are all complete. If no layer has begun a later update, the loop can
@@ -88,10 +92,10 @@ class TrainingLoop {
  private:
   const data::Batch& next_batch();
   void run_shard(size_t shard, StepReport& report);
-  SampleSums measure(const layers::StepContext& context);
+  void backward(const layers::StepContext& context, int64_t shard, StepReport& report);
   void label_spans();
   void contribute_statistics(int64_t shard);
-  void contribute(int layer, int64_t shard);
+  void contribute(std::span<const FinalGradient> gradients, int64_t shard);
 
   // `layer`: index of a layer in the net. `index`: index in Parameters::summed_layers(), as in
   // machine_.
@@ -102,7 +106,7 @@ class TrainingLoop {
   void await_sums(size_t index, int64_t step);
   void make_updates();
   void note_contributed();
-  void update(size_t index);
+  void update(std::span<const size_t> indices);
   int layer_at(size_t index) const { return net_.parameters().summed_layers()[index]; }
 
   net::Net& net_;
@@ -112,6 +116,7 @@ class TrainingLoop {
   Options options_;
   LayerUpdates updates_;
   const bool barrier_;  ///< make no update of a step before all of its sums have arrived
+  const bool halves_;   ///< divide the backward pass and its updates into two units of work
   comm::StepMachine machine_;
   struct LayerLabels {
     TraceRecorder::Label wait = 0, update = 0, contribute = 0;
