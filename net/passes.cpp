@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <ranges>
+#include <utility>
 
 #include "net/program.h"
 
@@ -11,6 +12,16 @@ namespace {
 
 int64_t address(const void* memory) {
   return static_cast<int64_t>(std::bit_cast<intptr_t>(memory));
+}
+
+/// Whether a layer has few parameters, as a batch norm has. The time of its pass and of its sums is
+/// short, so one such layer may join the group of its neighbor.
+bool is_small(const Call& call) {
+  constexpr int64_t kFewElements = 8192;
+  int64_t elements = 0;
+  for (const layers::ParameterSpec& spec : call.definition->parameters())
+    elements += spec.shape.count();
+  return elements <= kFewElements;
 }
 
 /// The graph key of a group of calls: everything that the calls depend on, except the content of
@@ -51,13 +62,18 @@ void Passes::issue(std::string_view what, const layers::StepContext& step, Group
 // ---- forward
 
 /// The number of calls in the next group; 1 unless the device records work. A recorded group ends
-/// before the next call with a gate. If `gated` is false, or no such call follows, the group
-/// extends to the end of the pass.
+/// before the next call with a gate, except for the first one that is small. If `gated` is false,
+/// or no such call follows, the group extends to the end of the pass. A trace has a span for each
+/// gate.
 size_t Passes::forward_group(Group left, bool gated) const {
   if (!graph_capture_->records()) return 1;
-  size_t size = 1;
-  while (size < left.size() && !(gated && left[size]->gate >= 0)) ++size;
-  return size;
+  bool may_join = trace_ == nullptr;
+  for (size_t size = 1; size < left.size(); ++size) {
+    if (!gated || left[size]->gate < 0) continue;
+    if (!may_join || !is_small(*left[size])) return size;
+    may_join = false;
+  }
+  return left.size();
 }
 
 void Passes::forward(const layers::StepContext& step, const Gate& gate) {
@@ -65,9 +81,9 @@ void Passes::forward(const layers::StepContext& step, const Gate& gate) {
   for (Group left = forward_; !left.empty();) {
     const Group group = left.first(forward_group(left, gate != nullptr));
     left = left.subspan(group.size());
-    const Call& first = *group.front();
-    if (gate && first.gate >= 0) gate(first.gate);
-    const TraceScope span(trace, first.labels.forward);  // covers the complete group
+    for (const Call* call : group)
+      if (gate && call->gate >= 0) gate(call->gate);
+    const TraceScope span(trace, group.front()->labels.forward);  // covers the complete group
     issue("forward", step, group, [&] {
       for (Call* call : group) call->layer->forward(step, call->memory);
     });
@@ -78,15 +94,19 @@ void Passes::forward(const layers::StepContext& step, const Gate& gate) {
 
 /// The number of calls in the next group. If `announced` is true, the group ends with the call
 /// after which the gradients of `gradients` more layers are final (Call::announces), so that
-/// OnGradient can run. If `announced` is false (there is no OnGradient), or too few such calls
+/// OnGradient can run. If `gradients` is 1, the first such layer does not count if it is small,
+/// unless there is a trace. If `announced` is false (there is no OnGradient), or too few such calls
 /// follow, the group extends to the end of the pass. On a device that does not record work, a group
 /// with one gradient is divided into single calls.
 size_t Passes::backward_group(Group left, bool announced, int64_t gradients) const {
   if (!graph_capture_->records() && gradients == 1) return 1;
-  size_t size = 0;
-  while (size < left.size() && !(announced && gradients == 0))
-    if (left[size++]->announces >= 0) --gradients;
-  return size;
+  bool may_join = trace_ == nullptr && gradients == 1;
+  for (size_t size = 0; size < left.size(); ++size) {
+    if (!announced || left[size]->announces < 0) continue;
+    const bool joins = std::exchange(may_join, false) && is_small(*left[size]);
+    if (!joins && --gradients == 0) return size + 1;
+  }
+  return left.size();
 }
 
 void Passes::backward(const layers::StepContext& step, const OnGradient& on_gradient,
@@ -132,7 +152,8 @@ void Passes::issue_factors_first(const layers::StepContext& step, Group group,
       last.layer->write_factors(last.memory, last.factors);
     });
   }
-  on_gradient(last.announces);
+  for (const Call* call : group)
+    if (call->announces >= 0) on_gradient(call->announces);
   const TraceScope span(trace_, last.labels.backward);
   issue("behind factors", step, group.last(1), [&] { last.layer->backward(step, last.memory); });
 }

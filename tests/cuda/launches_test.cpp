@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <memory>
+#include <utility>
 
 #include "bench/gpu/cost_model_driver.h"
 #include "bench/gpu/counted_products.h"
@@ -130,7 +131,36 @@ TEST_CASE("launches: the loop waits for the loss after it has issued several gra
   }
 }
 
-/// Prints the table of docs/gpu.md: test_cuda --no-skip -tc="launches: table".
+TEST_CASE("launches: one small layer joins the group of its neighbor, unless there is a trace") {
+  const TinyJob tiny;
+  const Job job = tiny.load({"device.type=cuda"});
+  CountedGpu gpu;
+  Training training(gpu.backend(job), job);
+  net::Net& net = training.engine.net();
+  // The layers of the callbacks, with "|" where work was issued between them.
+  std::string order;
+  int64_t launches = 0;
+  const auto called = [&](int layer) {
+    if (std::exchange(launches, gpu.calls().launches) != gpu.calls().launches) order += "| ";
+    order += net.layer_name(layer) + " ";
+  };
+  const auto order_of_passes = [&] {
+    const std::vector<int32_t> labels(8);
+    const layers::StepParameters numbers;
+    const layers::StepContext context{.numbers = &numbers, .labels = labels};
+    net.set_input(std::vector<float>(static_cast<size_t>(net.input_shape().count())));
+    order.clear();
+    net.forward(context, called);
+    net.backward(context, called);
+    return order;
+  };
+  CHECK(order_of_passes() == "| conv bn | ip | ip bn | conv ");
+  TraceRecorder trace;
+  net.set_trace(&trace);
+  CHECK(order_of_passes() == "| conv | bn | ip | ip | bn | conv ");
+}
+
+/// Prints launches and waits in a step: test_cuda --no-skip -tc="launches: table".
 TEST_CASE("launches: table" * doctest::skip()) {
   const auto row = [](const std::string& name, const std::string& workers, const Calls& calls) {
     MESSAGE("| ", name, " | ", workers, " | ", calls.launches, " | ", calls.stream_waits, " | ",
