@@ -2,21 +2,24 @@
 
 #include <bit>
 #include <cstdint>
+#include <type_traits>
 
 namespace poseidon {
 
 /// A bfloat16 number: the upper half of an fp32 number, with 1 sign bit, 8 exponent bits and 7
 /// mantissa bits. It converts implicitly to and from float. A float is rounded to the nearest Bf16,
-/// ties to even; a NaN stays a NaN. The code has no branches, so the compiler can vectorize loops
-/// over it.
+/// ties to even. Every NaN becomes kNan, the only NaN that a GPU's conversion gives. The host's
+/// code has no branches, so the compiler can vectorize loops over it.
 class Bf16 {
  public:
+  static constexpr uint16_t kNan = 0x7FFF;
+
   Bf16() = default;
-  constexpr Bf16(float value) : bits_(rounded(std::bit_cast<uint32_t>(value))) {}
+  constexpr Bf16(float value) : bits_(rounded(value)) {}
   /// Assigns directly, not through a temporary Bf16: GCC 12 does not vectorize loops that copy a
   /// temporary.
   constexpr Bf16& operator=(float value) {
-    bits_ = rounded(std::bit_cast<uint32_t>(value));
+    bits_ = rounded(value);
     return *this;
   }
   constexpr operator float() const {
@@ -24,10 +27,17 @@ class Bf16 {
   }
 
  private:
-  static constexpr uint16_t rounded(uint32_t bits) {
+  static constexpr uint16_t rounded(float value) {
+#ifdef __CUDA_ARCH__
+    if (!std::is_constant_evaluated()) {
+      uint16_t nearest = 0;
+      asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(nearest) : "f"(value));
+      return nearest;
+    }
+#endif
+    const auto bits = std::bit_cast<uint32_t>(value);
     const uint32_t nearest = (bits + 0x7FFFU + (bits >> 16 & 1U)) >> 16;
-    const uint32_t quiet = bits >> 16 | 0x40U;
-    return static_cast<uint16_t>((bits & 0x7FFFFFFFU) > 0x7F800000U ? quiet : nearest);
+    return static_cast<uint16_t>((bits & 0x7FFFFFFFU) > 0x7F800000U ? kNan : nearest);
   }
 
   uint16_t bits_;

@@ -43,7 +43,7 @@ template <class Float>
   using Bits = typename Vectors<sizeof(Float) / sizeof(float)>::Bits;
   const auto bits = std::bit_cast<Bits>(vector);
   const Bits nearest = (bits + 0x7FFFU + (bits >> 16 & 1U)) >> 16;
-  return vector == vector ? nearest : bits >> 16 | 0x40U;
+  return vector == vector ? nearest : Bits{} + Bf16::kNan;
 }
 
 /// load() and store() for memory with bf16 elements. The vectors are floats.
