@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "core/digest.h"
 #include "core/error.h"
@@ -179,6 +180,26 @@ TEST_CASE("the error states that there is no checkpoint") {
 TEST_CASE("the digest of the weights covers only the parameters, as fp32") {
   Memory memory;
   CHECK(weights_sha256(memory.tensors()) == sha256_hex(std::as_bytes(std::span(memory.weight))));
+}
+
+TEST_CASE("digests and files do not depend on the bits of a NaN") {
+  const TinyJob folder;
+  Memory of_cpu, of_gpu;
+  of_cpu.weight[4] = of_cpu.velocity[1] = std::bit_cast<float>(0xFFC00000U);
+  of_gpu.weight[4] = of_gpu.velocity[1] = std::bit_cast<float>(0x7FFFFFFFU);
+  CHECK(tensor_digests(of_cpu.tensors(), 1) == tensor_digests(of_gpu.tensors(), 1));
+  CHECK(rotating_tensor_digests(of_cpu.tensors(), 0, 2) ==
+        rotating_tensor_digests(of_gpu.tensors(), 0, 2));
+  CHECK(weights_sha256(of_cpu.tensors()) == weights_sha256(of_gpu.tensors()));
+  write_checkpoint(folder.folder, state_of(3), of_gpu.tensors());
+  const std::string weights = read_text(folder.folder / "step-3.safetensors");
+  const std::string state = read_text(folder.folder / "step-3.state");
+  write_checkpoint(folder.folder, state_of(3), of_cpu.tensors());
+  CHECK(read_text(folder.folder / "step-3.safetensors") == weights);
+  CHECK(read_text(folder.folder / "step-3.state") == state);
+  of_gpu.weight[4] = 0;
+  of_cpu.weight[4] = -0.0F;
+  CHECK(tensor_digests(of_cpu.tensors(), 1) != tensor_digests(of_gpu.tensors(), 1));
 }
 
 TEST_CASE("a checkpoint is renamed to its final name only after read-back verification") {

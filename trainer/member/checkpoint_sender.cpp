@@ -33,7 +33,7 @@ void CheckpointSender::send_tensor(int64_t step, uint32_t index, const NamedTens
   const size_t count = tensor.count();
   std::shared_ptr<float[]> memory = window_.allocate(count);
   const std::span values(memory.get(), count);
-  tensor.get(values);
+  tensor.read(values);
   session_.post([this, index, step, number = number_.load(),
                  payload = comm::Payload{std::as_bytes(values), std::move(memory)}](
                     WorkerSession& session) {

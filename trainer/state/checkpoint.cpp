@@ -70,7 +70,7 @@ void write_state(AtomicFile& file, const RunState& state, const AtomicFile& weig
   std::vector<float> values;
   for (const NamedTensor* tensor : tensors) {
     values.resize(tensor->count());
-    tensor->get(values);
+    tensor->read(values);
     file.write(std::as_bytes(std::span(values)));
   }
   file.write(bytes_of(file.bytes() + kTrailer));
@@ -131,7 +131,7 @@ std::vector<int64_t> digests_of(const std::vector<const NamedTensor*>& tensors) 
   std::vector<float> values;
   for (const NamedTensor* tensor : tensors) {
     values.resize(tensor->count());
-    tensor->get(values);
+    tensor->read(values);
     digests.push_back(crc32c(std::as_bytes(std::span(values))));
   }
   return digests;
@@ -464,7 +464,7 @@ std::string sha256_of(Tensors tensors) {
   std::vector<float> values;
   for (const NamedTensor* tensor : tensors) {
     values.resize(tensor->count());
-    tensor->get(values);
+    tensor->read(values);
     digest.update(std::as_bytes(std::span(values)));
   }
   return digest.hex();

@@ -9,7 +9,7 @@ InMemoryCheckpoint copy_step(const std::string& run, const RunState& state,
   InMemoryCheckpoint step{
       .run = run, .state = state, .tensors = std::make_shared<TensorStore>(tensor_list(tensors))};
   const std::vector<const NamedTensor*> all = in_order(tensors, state.in_flight);
-  for (size_t i = 0; i < all.size(); ++i) all[i]->get(step.tensors->entries()[i].values());
+  for (size_t i = 0; i < all.size(); ++i) all[i]->read(step.tensors->entries()[i].values());
   return step;
 }
 

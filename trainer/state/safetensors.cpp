@@ -65,7 +65,7 @@ void write_safetensors(AtomicFile& file, std::span<const NamedTensor> tensors,
                       .shape = {extents.begin(), extents.end()},
                       .bytes = tensor.count() * sizeof(float),
                       .get = [&tensor](std::span<std::byte> to) {
-                        tensor.get({reinterpret_cast<float*>(to.data()), tensor.count()});
+                        tensor.read({reinterpret_cast<float*>(to.data()), tensor.count()});
                       }});
   }
   write_safetensors(file, stored, metadata);
