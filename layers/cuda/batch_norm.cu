@@ -62,19 +62,20 @@ class CudaBatchNorm final : public CudaLayer {
   }
 
   void backward(const StepContext& step, const Bindings& memory) override {
-    const IncomingGradient<Element> gradient = incoming_gradient(memory);
+    const std::vector<Tensor> summed = gradients_for_one_pass(device_, memory);
     Element* written = written_gradient(memory);
-    const GradientCoefficients coefficients = sum_gradients(step, memory, gradient, written);
+    const GradientCoefficients coefficients = sum_gradients(step, memory, summed, written);
     if (!memory.input_gradients[0]) return;
+    IncomingGradient<Element, 1> gradient{.summed = {written}, .relu = {}};
+    if (written == nullptr) gradient = incoming_gradient<1>(summed, memory);
     using Kernel = BatchNormInputGradientKernel<Element, kEach, OfBatchNorm>;
-    device_.launch(
-        Kernel{.tiling = matrix_,
-               .gradient = written == nullptr ? gradient.first : MaskedGradient<Element>{written},
-               .input = memory.inputs[0].as<Element>(),
-               .mean = saved(memory).mean,
-               .coefficients = coefficients,
-               .target = memory.input_gradients[0].as<Element>()},
-        tiling_.grid());
+    device_.launch(Kernel{.tiling = matrix_,
+                          .gradient = gradient,
+                          .input = memory.inputs[0].as<Element>(),
+                          .mean = saved(memory).mean,
+                          .coefficients = coefficients,
+                          .target = memory.input_gradients[0].as<Element>()},
+                   tiling_.grid());
   }
 
  private:
@@ -135,14 +136,12 @@ class CudaBatchNorm final : public CudaLayer {
         ChannelWarp::grid(tiling_.channels));
   }
 
-  IncomingGradient<Element> incoming_gradient(const Bindings& memory) const {
-    const std::vector<Tensor> some = gradients_for_one_pass(device_, memory);
-    IncomingGradient<Element> gradient{.first = {.gradient = some[0].as<Element>(),
-                                                 .above = above_zero(memory),
-                                                 .slope = relu_.value_or(1)},
-                                       .others = {},
-                                       .count = static_cast<int>(some.size()) - 1};
-    for (size_t k = 1; k < some.size(); ++k) gradient.others[k - 1] = some[k].as<Element>();
+  template <int kSummed>
+  IncomingGradient<Element, kSummed> incoming_gradient(const std::vector<Tensor>& summed,
+                                                       const Bindings& memory) const {
+    IncomingGradient<Element, kSummed> gradient{};
+    gradient.relu = {.above = above_zero(memory), .slope = relu_.value_or(1)};
+    for (size_t i = 0; i < kSummed; ++i) gradient.summed[i] = summed[i].as<Element>();
     return gradient;
   }
 
@@ -154,26 +153,36 @@ class CudaBatchNorm final : public CudaLayer {
     return one || !memory.input_gradients[0] ? nullptr : memory.output_gradients[0].as<Element>();
   }
 
+  BandGradients* gradients_of_bands(const Bindings& memory) const {
+    return reinterpret_cast<BandGradients*>(memory.scratch);
+  }
+
+  template <int kSummed>
+  void sum_bands(const Bindings& memory, const std::vector<Tensor>& summed,
+                 Element* written) const {
+    using Kernel = BatchNormGradientSumsKernel<Element, kEach, kSummed, OfBatchNorm>;
+    device_.launch(Kernel{.tiling = matrix_,
+                          .gradient = incoming_gradient<kSummed>(summed, memory),
+                          .input = memory.inputs[0].as<Element>(),
+                          .mean = saved(memory).mean,
+                          .written = written,
+                          .of_bands = gradients_of_bands(memory)},
+                   tiling_.grid());
+  }
+
   GradientCoefficients sum_gradients(const StepContext& step, const Bindings& memory,
-                                     const IncomingGradient<Element>& gradient,
-                                     Element* written) const {
+                                     const std::vector<Tensor>& summed, Element* written) const {
     const Saved kept = saved(memory);
-    auto* of_bands = reinterpret_cast<BandGradients*>(memory.scratch);
     ChannelArrays arrays = behind_bands(memory);
     const GradientCoefficients coefficients{.of_gradient = arrays.allocate(),
                                             .of_centered = arrays.allocate(),
                                             .term = arrays.allocate()};
-    using Kernel = BatchNormGradientSumsKernel<Element, kEach, OfBatchNorm>;
-    device_.launch(Kernel{.tiling = matrix_,
-                          .gradient = gradient,
-                          .input = memory.inputs[0].as<Element>(),
-                          .mean = kept.mean,
-                          .written = written,
-                          .of_bands = of_bands},
-                   tiling_.grid());
+    with_summed(summed.size(), [&](auto count) {
+      this->template sum_bands<decltype(count)::value>(memory, summed, written);
+    });
     device_.launch(
         BatchNormParameterGradientsKernel{.tiling = tiling_,
-                                          .of_bands = of_bands,
+                                          .of_bands = gradients_of_bands(memory),
                                           .scale = memory.parameters[0].value,
                                           .mean_rest = kept.mean_rest,
                                           .inverse_deviation = kept.inverse_deviation,

@@ -10,69 +10,81 @@
 /// type: batch_norm or mvn.
 namespace poseidon::layers::cuda {
 
-/// Loads g from one tensor, which has the gradient of the output, or g itself.
-template <class Element>
-struct MaskedGradient {
-  const Element* gradient;
-  /// The relu's mask from the forward pass: one byte for each group of kEach outputs. Bit i is set
-  /// if output i of the group is above zero. Null: `gradient` is already g.
+/// The derivative of a fused relu.
+struct ReluMask {
+  /// The mask from the forward pass: one byte for each group of kEach outputs. Bit i is set if
+  /// output i of the group is above zero. Null: no relu.
   const uint8_t* above = nullptr;
   float slope = 1;  ///< negative slope of the relu
 
   void visit(MemoryVisitor& visitor, int64_t count, int each) const {
-    visitor.reads(gradient, bytes_of_elements<Element>(count));
     if (above != nullptr) visitor.reads(above, static_cast<size_t>(count / each));
   }
 
-  /// Loads g for kEach channels of kRows rows. The first row begins at element `at`. The rows are
-  /// `stride` elements apart.
-  template <int kRows, int kEach>
-  POSEIDON_DEVICE void load(int64_t at, int64_t stride, Channels<kEach> (&g)[kRows]) const {
+  /// Loads the bits of the group that begins at element `at`.
+  template <int kEach>
+  POSEIDON_DEVICE uint32_t load(int64_t at) const {
+    return above == nullptr ? ~0U : above[at / kEach];
+  }
+  template <int kEach>
+  POSEIDON_DEVICE void apply(uint32_t bits, Channels<kEach>& g) const {
 #pragma unroll
-    for (int k = 0; k < kRows; ++k) g[k] = load_channels<kEach>(gradient + at + k * stride);
-    mask(at, stride, g);
+    for (int i = 0; i < kEach; ++i) g[i] = (bits >> i & 1) != 0 ? g[i] : g[i] * slope;
+  }
+};
+
+/// g, from kSummed tensors whose sum is the gradient of the output. Without a relu, their sum is g
+/// itself.
+template <class Element, int kSummed>
+struct IncomingGradient {
+  const Element* summed[kSummed];
+  ReluMask relu;
+
+  void visit(MemoryVisitor& visitor, int64_t count, int each) const {
+    for (const Element* gradient : summed)
+      visitor.reads(gradient, bytes_of_elements<Element>(count));
+    relu.visit(visitor, count, each);
   }
 
+  /// Loads x and g for kEach channels of kRows rows. The first row begins at element `at`. The rows
+  /// are `stride` elements apart. All loads precede all arithmetic, so a thread waits only once.
   template <int kRows, int kEach>
-  POSEIDON_DEVICE void mask(int64_t at, int64_t stride, Channels<kEach> (&g)[kRows]) const {
-    if (above == nullptr) return;
+  POSEIDON_DEVICE void load(const Element* input, int64_t at, int64_t stride,
+                            Channels<kEach> (&x)[kRows], Channels<kEach> (&g)[kRows]) const {
+    uint32_t above[kRows];
+    Channels<kEach> parts[kSummed][kRows];
+#pragma unroll
+    for (int k = 0; k < kRows; ++k) x[k] = load_channels<kEach>(input + at + k * stride);
+#pragma unroll
+    for (int part = 0; part < kSummed; ++part)
+#pragma unroll
+      for (int k = 0; k < kRows; ++k)
+        parts[part][k] = load_channels<kEach>(summed[part] + at + k * stride);
+#pragma unroll
+    for (int k = 0; k < kRows; ++k) above[k] = relu.load<kEach>(at + k * stride);
 #pragma unroll
     for (int k = 0; k < kRows; ++k) {
-      const uint32_t bits = above[(at + k * stride) / kEach];
+      g[k] = parts[0][k];
 #pragma unroll
-      for (int i = 0; i < kEach; ++i) g[k][i] = (bits >> i & 1) != 0 ? g[k][i] : g[k][i] * slope;
+      for (int part = 1; part < kSummed; ++part)
+#pragma unroll
+        for (int i = 0; i < kEach; ++i) g[k][i] += parts[part][k][i];
+      relu.apply(above[k], g[k]);
     }
   }
 };
 
-/// Loads g if the gradient of the output is a sum of tensors: `first.gradient` and `others`.
-template <class Element>
-struct IncomingGradient {
-  MaskedGradient<Element> first;
-  const Element* others[kContributions - 1];
-  int count;  ///< entries of `others` in use
-
-  void visit(MemoryVisitor& visitor, int64_t elements, int each) const {
-    first.visit(visitor, elements, each);
-    for (int k = 0; k < count; ++k) visitor.reads(others[k], bytes_of_elements<Element>(elements));
+/// Calls use(std::integral_constant<int, count>()). `count` is 1 to kContributions.
+template <class Use>
+void with_summed(size_t count, const Use& use) {
+  static_assert(kContributions == 4);
+  switch (count) {
+    case 1: return use(std::integral_constant<int, 1>());
+    case 2: return use(std::integral_constant<int, 2>());
+    case 3: return use(std::integral_constant<int, 3>());
+    default: return use(std::integral_constant<int, 4>());
   }
-
-  template <int kRows, int kEach>
-  POSEIDON_DEVICE void load(int64_t at, int64_t stride, Channels<kEach> (&g)[kRows]) const {
-#pragma unroll
-    for (int k = 0; k < kRows; ++k) g[k] = load_channels<kEach>(first.gradient + at + k * stride);
-#pragma unroll 1
-    for (int c = 0; c < count; ++c) {
-#pragma unroll
-      for (int k = 0; k < kRows; ++k) {
-        const auto other = load_channels<kEach>(others[c] + at + k * stride);
-#pragma unroll
-        for (int i = 0; i < kEach; ++i) g[k][i] += other[i];
-      }
-    }
-    first.mask(at, stride, g);
-  }
-};
+}
 
 /// The sums of g and of g * (x - mean) over the rows of one band, for one channel.
 struct alignas(16) BandGradients {
@@ -80,7 +92,7 @@ struct alignas(16) BandGradients {
 };
 
 /// of_bands[matrix][channel][band] = sums of g and of g * (x - mean). Also writes g, if requested.
-template <class Element, int kEach, class Of>
+template <class Element, int kEach, int kSummed, class Of>
 struct BatchNormGradientSumsKernel {
   static constexpr auto kLetters = kernel_name(Of::kType, " gradient sums");
   static constexpr const char* kName = kLetters.data();
@@ -91,7 +103,7 @@ struct BatchNormGradientSumsKernel {
   };
 
   MatrixTiling tiling;
-  IncomingGradient<Element> gradient;
+  IncomingGradient<Element, kSummed> gradient;
   const Element* input;
   const float* mean;
   Element* written;  ///< receives g; null: not requested; may be a tensor of `gradient`
@@ -112,9 +124,7 @@ struct BatchNormGradientSumsKernel {
     if (span.count > 0) means = load_channels<kEach>(mean + tiling.channel_of_all(thread, span));
     span.for_batches<kBatch>([&](auto rows, int64_t at) {
       Channels<kEach> x[rows], g[rows];
-#pragma unroll
-      for (int k = 0; k < rows; ++k) x[k] = load_channels<kEach>(input + at + k * span.stride);
-      gradient.load(at, span.stride, g);
+      gradient.load(input, at, span.stride, x, g);
 #pragma unroll
       for (int k = 0; k < rows; ++k) {
         if (written != nullptr) store_channels<kEach>(written + at + k * span.stride, g[k]);
@@ -213,7 +223,7 @@ struct BatchNormInputGradientKernel {
   static constexpr int kBatch = kEach > 4 ? 1 : 2;
 
   MatrixTiling tiling;
-  MaskedGradient<Element> gradient;
+  IncomingGradient<Element, 1> gradient;
   const Element* input;
   const float* mean;
   GradientCoefficients coefficients;
@@ -240,9 +250,7 @@ struct BatchNormInputGradientKernel {
     const auto term = load_channels<kEach>(coefficients.term + channel);
     span.for_batches<kBatch>([&](auto rows, int64_t at) {
       Channels<kEach> x[rows], g[rows];
-#pragma unroll
-      for (int k = 0; k < rows; ++k) x[k] = load_channels<kEach>(input + at + k * span.stride);
-      gradient.load(at, span.stride, g);
+      gradient.load(input, at, span.stride, x, g);
 #pragma unroll
       for (int k = 0; k < rows; ++k) {
 #pragma unroll

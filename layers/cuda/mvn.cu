@@ -173,8 +173,8 @@ class CudaMvn final : public CudaLayer {
 
   void backward(const StepContext&, const Bindings& memory) override {
     if (!memory.input_gradients[0]) return;
-    const MaskedGradient<Element> gradient{
-        combined_gradient(device_, memory, std::nullopt).template as<Element>()};
+    const IncomingGradient<Element, 1> gradient{
+        {combined_gradient(device_, memory, std::nullopt).template as<Element>()}, {}};
     const GradientCoefficients coefficients = sum_gradients(memory, gradient);
     using Kernel = BatchNormInputGradientKernel<Element, kEach, OfMvn>;
     device_.launch(Kernel{.tiling = tiling_,
@@ -203,15 +203,15 @@ class CudaMvn final : public CudaLayer {
   }
 
   GradientCoefficients sum_gradients(const Bindings& memory,
-                                     const MaskedGradient<Element>& gradient) {
+                                     const IncomingGradient<Element, 1>& gradient) {
     auto* of_bands = reinterpret_cast<BandGradients*>(memory.scratch);
     ChannelArrays arrays = behind_bands(memory);
     const GradientCoefficients coefficients{.of_gradient = arrays.allocate(),
                                             .of_centered = arrays.allocate(),
                                             .term = arrays.allocate()};
-    using Kernel = BatchNormGradientSumsKernel<Element, kEach, OfMvn>;
+    using Kernel = BatchNormGradientSumsKernel<Element, kEach, 1, OfMvn>;
     device_.launch(Kernel{.tiling = tiling_,
-                          .gradient = {.first = gradient, .others = {}, .count = 0},
+                          .gradient = gradient,
                           .input = memory.inputs[0].as<Element>(),
                           .mean = mean(memory),
                           .written = nullptr,
