@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <span>
 
 namespace poseidon::layers {
@@ -27,6 +28,8 @@ enum class UpdateRule : uint8_t {
 struct UpdateForm {
   UpdateRule rule = UpdateRule::kSgd;
   bool l1 = false;  ///< whether to read UpdateParameters::l1
+
+  bool operator==(const UpdateForm&) const = default;
 };
 
 /// Update parameters: the scalars of one update of one tensor. The rules use the gradient g *
@@ -70,6 +73,10 @@ struct Tracking {
 class Updater {
  public:
   virtual ~Updater() = default;
+  /// Calls `work`. A device may delay the work of update(), track() and average() until `work`
+  /// returns, and combine it in a few launches: first all of update() and track(), then all of
+  /// average(). So the tensors must stay valid and unchanged until then.
+  virtual void combine_updates(const std::function<void()>& work) { work(); }
   /// Computes the new value and state from the gradient, in one pass over memory. The bits are the
   /// same in place and out of place. If value, gradient and state of an element are zero (padding),
   /// the new ones are zero. `numbers` is in device memory too. Captured work (GraphCapture) reads

@@ -171,11 +171,15 @@ void with_update_rule(UpdateRule rule, int states, const Use& use) {
   }
 }
 
-/// Calls use with two types, each as std::type_identity: the update's rule, and its
+/// The number of states of an update.
+inline int states_of(const UpdateMemory& memory) {
+  return (memory.state[0].empty() ? 0 : 1) + (memory.state[1].empty() ? 0 : 1);
+}
+
+/// Calls use with two types, each as std::type_identity: the rule with `states` states, and its
 /// DecayedGradient. Both types are constructed from the update parameters.
 template <class Use>
-void with_update(const UpdateForm& form, const UpdateMemory& memory, const Use& use) {
-  const int states = (memory.state[0].empty() ? 0 : 1) + (memory.state[1].empty() ? 0 : 1);
+void with_update(const UpdateForm& form, int states, const Use& use) {
   with_update_rule(form.rule, states, [&](auto rule) {
     if (form.l1)
       use(rule, std::type_identity<DecayedGradient<true>>());
@@ -186,7 +190,6 @@ void with_update(const UpdateForm& form, const UpdateMemory& memory, const Use& 
 
 /// The next value of a tracked statistic. `sum` is the sum of its contributions.
 struct TrackRule {
-  static constexpr const char* kName = "tracked statistic";
   Tracking numbers;
   POSEIDON_ANY_DEVICE float operator()(float value, float sum) const {
     return value + numbers.momentum * (numbers.contribution_weight * sum - value);
@@ -202,7 +205,6 @@ struct EmaRule {
 };
 
 struct AddRule {
-  static constexpr const char* kName = "sum of two";
   POSEIDON_ANY_DEVICE float operator()(float a, float b) const { return a + b; }
 };
 

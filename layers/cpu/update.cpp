@@ -82,7 +82,7 @@ class CpuUpdater final : public Updater {
  public:
   void update(const UpdateForm& form, const UpdateParameters* numbers,
               const UpdateMemory& memory) override {
-    with_update(form, memory, [&](auto rule, auto decay) {
+    with_update(form, states_of(memory), [&](auto rule, auto decay) {
       using Rule = typename decltype(rule)::type;
       using Decay = typename decltype(decay)::type;
       update_by(Rule(*numbers), Decay(*numbers), memory);

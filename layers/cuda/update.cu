@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <optional>
 #include <vector>
 
 #include "core/cuda/pack.cuh"
@@ -37,14 +38,15 @@ struct ElementPartition {
   bool packed;
 
   size_t bytes() const { return static_cast<size_t>(end - begin) * sizeof(float); }
-  Grid grid() const { return {.blocks = blocks_for(end, int64_t{kThreads} * kFloats)}; }
+  uint32_t blocks() const { return blocks_for(end, int64_t{kThreads} * kFloats); }
+  Grid grid() const { return {.blocks = blocks()}; }
 
-  /// Calls whole(first) if this thread's four elements are one whole pack. Otherwise calls
-  /// one(element) for each of the elements.
+  /// Calls whole(first) if the four elements of a thread are one whole pack. Otherwise calls
+  /// one(element) for each of the elements. `block` is counted from the tensor's first block.
   template <class Whole, class One>
-  POSEIDON_DEVICE void for_elements(const Thread& thread, const Whole& whole,
+  POSEIDON_DEVICE void for_elements(uint32_t block, const Thread& thread, const Whole& whole,
                                     const One& one) const {
-    const int64_t before = int64_t{thread.block()} * kThreads * kFloats;
+    const int64_t before = int64_t{block} * kThreads * kFloats;
     if (!packed) {
       for (uint32_t k = 0; k < kFloats; ++k) {
         const int64_t i = before + k * kThreads + thread.thread();
@@ -72,6 +74,52 @@ ElementPartition partition_of(size_t count, std::initializer_list<const float*> 
   return {.begin = begin, .end = begin + static_cast<int64_t>(count), .packed = packed};
 }
 
+/// next[i] = rule(a[i], b[i]) for the elements of one thread.
+template <class Rule>
+POSEIDON_DEVICE void combine_elements(const ElementPartition& partition, uint32_t block,
+                                      const Thread& thread, const Rule& rule, const float* a,
+                                      const float* b, float* next) {
+  partition.for_elements(
+      block, thread,
+      [&](int64_t first) {
+        FloatPack left = load_pack(a + first);
+        const FloatPack right = load_pack(b + first);
+#pragma unroll
+        for (int i = 0; i < kFloats; ++i) left[i] = rule(left[i], right[i]);
+        store_pack(next + first, left);
+      },
+      [&](int64_t i) { next[i] = rule(a[i], b[i]); });
+}
+
+/// The tensors of one launch. Each block processes elements of one tensor.
+template <class Tensor>
+struct TensorList {
+  static constexpr uint32_t kMost = 16;  ///< the arguments of a kernel may have 4 KiB
+
+  Tensor tensors[kMost];
+  uint32_t first_blocks[kMost];
+  uint32_t count, blocks;
+
+  void add(const Tensor& tensor) {
+    tensors[count] = tensor;
+    first_blocks[count++] = blocks;
+    blocks += tensor.partition.blocks();
+  }
+
+  void visit(MemoryVisitor& visitor) const {
+    for (uint32_t i = 0; i < count; ++i) tensors[i].visit(visitor);
+  }
+
+  /// Calls use(tensor, block) with the thread's tensor, and its block counted from the tensor's
+  /// first block.
+  template <class Use>
+  POSEIDON_DEVICE void with_tensor(const Thread& thread, const Use& use) const {
+    uint32_t index = 0;
+    while (index + 1 < count && first_blocks[index + 1] <= thread.block()) ++index;
+    use(tensors[index], thread.block() - first_blocks[index]);
+  }
+};
+
 /// A tensor of UpdateMemory: its old elements, and the destination of the new ones.
 struct OldAndNewValues {
   const float* old;
@@ -83,30 +131,46 @@ struct OldAndNewValues {
   }
 };
 
-/// One update of a tensor and its optimizer states. Each thread constructs the rule from the update
+/// A parameter with its optimizer states, or a tracked statistic.
+template <int kTensors>
+struct UpdatedTensor {
+  OldAndNewValues values[kTensors];  ///< the value, then its optimizer states
+  const float* gradient;             ///< of a statistic: the sum of its contributions
+  const UpdateParameters* numbers;   ///< null: a statistic
+  Tracking tracking;                 ///< of a statistic
+  ElementPartition partition;
+
+  void visit(MemoryVisitor& visitor) const {
+    visitor.reads(gradient + partition.begin, partition.bytes());
+    if (numbers == nullptr) return values[0].visit(visitor, partition);
+    visitor.reads(numbers, sizeof(UpdateParameters));
+    for (const OldAndNewValues& tensor : values) tensor.visit(visitor, partition);
+  }
+};
+
+/// One update of parameters and statistics. Each thread constructs the rule from the update
 /// parameters (`numbers`). The construction costs less than the update of the thread's elements.
 template <class Rule, class Decay>
 struct UpdateKernel {
   static constexpr const char* kName = "update";
   static constexpr uint32_t kThreads = ElementPartition::kThreads;
   static constexpr int kTensors = 1 + Rule::kStates;
+  using Tensor = UpdatedTensor<kTensors>;
 
-  OldAndNewValues tensors[kTensors];  ///< the value, then its optimizer states
-  const float* gradient;
-  const UpdateParameters* numbers;
-  ElementPartition partition;
+  TensorList<Tensor> list;
 
-  void visit(MemoryVisitor& visitor) const {
-    visitor.reads(numbers, sizeof(UpdateParameters));
-    visitor.reads(gradient + partition.begin, partition.bytes());
-    for (const OldAndNewValues& tensor : tensors) tensor.visit(visitor, partition);
-  }
+  void visit(MemoryVisitor& visitor) const { list.visit(visitor); }
 
   POSEIDON_DEVICE void operator()(const Thread& thread) const {
-    const Update update{Rule(*numbers), Decay(*numbers)};
-    partition.for_elements(
-        thread, [&](int64_t first) { update_pack(update, first); },
-        [&](int64_t i) { update_one(update, i); });
+    list.with_tensor(thread, [&](const Tensor& tensor, uint32_t block) {
+      if (tensor.numbers == nullptr)
+        return combine_elements(tensor.partition, block, thread, TrackRule{tensor.tracking},
+                                tensor.values[0].old, tensor.gradient, tensor.values[0].next);
+      const Update update{Rule(*tensor.numbers), Decay(*tensor.numbers)};
+      tensor.partition.for_elements(
+          block, thread, [&](int64_t first) { update_pack(tensor, update, first); },
+          [&](int64_t i) { update_one(tensor, update, i); });
+    });
   }
 
   /// Updates the value and states of one element.
@@ -125,20 +189,21 @@ struct UpdateKernel {
     }
   };
 
-  POSEIDON_DEVICE void update_one(const Update& update, int64_t i) const {
+  static POSEIDON_DEVICE void update_one(const Tensor& tensor, const Update& update, int64_t i) {
     float element[kTensors];
 #pragma unroll
-    for (int t = 0; t < kTensors; ++t) element[t] = tensors[t].old[i];
-    update(element, gradient[i]);
+    for (int t = 0; t < kTensors; ++t) element[t] = tensor.values[t].old[i];
+    update(element, tensor.gradient[i]);
 #pragma unroll
-    for (int t = 0; t < kTensors; ++t) tensors[t].next[i] = element[t];
+    for (int t = 0; t < kTensors; ++t) tensor.values[t].next[i] = element[t];
   }
 
-  POSEIDON_DEVICE void update_pack(const Update& update, int64_t first) const {
-    const FloatPack g = load_pack(gradient + first);
+  static POSEIDON_DEVICE void update_pack(const Tensor& tensor, const Update& update,
+                                          int64_t first) {
+    const FloatPack g = load_pack(tensor.gradient + first);
     FloatPack packs[kTensors];
 #pragma unroll
-    for (int t = 0; t < kTensors; ++t) packs[t] = load_pack(tensors[t].old + first);
+    for (int t = 0; t < kTensors; ++t) packs[t] = load_pack(tensor.values[t].old + first);
 #pragma unroll
     for (int i = 0; i < kFloats; ++i) {
       float element[kTensors];
@@ -149,46 +214,12 @@ struct UpdateKernel {
       for (int t = 0; t < kTensors; ++t) packs[t][i] = element[t];
     }
 #pragma unroll
-    for (int t = 0; t < kTensors; ++t) store_pack(tensors[t].next + first, packs[t]);
+    for (int t = 0; t < kTensors; ++t) store_pack(tensor.values[t].next + first, packs[t]);
   }
 };
 
-/// next[i] = rule(a[i], b[i])
-template <class Rule>
-struct CombineKernel {
-  static constexpr const char* kName = Rule::kName;
-  static constexpr uint32_t kThreads = ElementPartition::kThreads;
-
-  const float *a, *b;
-  float* next;
-  ElementPartition partition;
-  Rule rule;
-
-  void visit(MemoryVisitor& visitor) const {
-    visitor.reads(a + partition.begin, partition.bytes());
-    visitor.reads(b + partition.begin, partition.bytes());
-    visitor.writes(next + partition.begin, partition.bytes());
-  }
-
-  POSEIDON_DEVICE void operator()(const Thread& thread) const {
-    partition.for_elements(
-        thread,
-        [this](int64_t first) {
-          FloatPack left = load_pack(a + first);
-          const FloatPack right = load_pack(b + first);
-#pragma unroll
-          for (int i = 0; i < kFloats; ++i) left[i] = rule(left[i], right[i]);
-          store_pack(next + first, left);
-        },
-        [this](int64_t i) { next[i] = rule(a[i], b[i]); });
-  }
-};
-
-/// An EMA update: next[i] = rule(average[i], value[i]). The rate is in device memory.
-struct AverageKernel {
-  static constexpr const char* kName = "average";
-  static constexpr uint32_t kThreads = ElementPartition::kThreads;
-
+/// A tensor whose EMA is updated. The rate is in device memory.
+struct AveragedTensor {
   const float *average, *value, *rate;
   float* next;
   ElementPartition partition;
@@ -199,19 +230,43 @@ struct AverageKernel {
     visitor.reads(value + partition.begin, partition.bytes());
     visitor.writes(next + partition.begin, partition.bytes());
   }
+};
+
+/// EMA updates: next[i] = rule(average[i], value[i]).
+struct AverageKernel {
+  static constexpr const char* kName = "average";
+  static constexpr uint32_t kThreads = ElementPartition::kThreads;
+  using Tensor = AveragedTensor;
+
+  TensorList<Tensor> list;
+
+  void visit(MemoryVisitor& visitor) const { list.visit(visitor); }
 
   POSEIDON_DEVICE void operator()(const Thread& thread) const {
-    const EmaRule rule{*rate};
-    partition.for_elements(
-        thread,
-        [&](int64_t first) {
-          FloatPack averages = load_pack(average + first);
-          const FloatPack values = load_pack(value + first);
-#pragma unroll
-          for (int i = 0; i < kFloats; ++i) averages[i] = rule(averages[i], values[i]);
-          store_pack(next + first, averages);
-        },
-        [&](int64_t i) { next[i] = rule(average[i], value[i]); });
+    list.with_tensor(thread, [&](const Tensor& tensor, uint32_t block) {
+      combine_elements(tensor.partition, block, thread, EmaRule{*tensor.rate}, tensor.average,
+                       tensor.value, tensor.next);
+    });
+  }
+};
+
+/// next[i] = a[i] + b[i]
+struct AddKernel {
+  static constexpr const char* kName = "sum of two";
+  static constexpr uint32_t kThreads = ElementPartition::kThreads;
+
+  const float *a, *b;
+  float* next;
+  ElementPartition partition;
+
+  void visit(MemoryVisitor& visitor) const {
+    visitor.reads(a + partition.begin, partition.bytes());
+    visitor.reads(b + partition.begin, partition.bytes());
+    visitor.writes(next + partition.begin, partition.bytes());
+  }
+
+  POSEIDON_DEVICE void operator()(const Thread& thread) const {
+    combine_elements(partition, thread.block(), thread, AddRule{}, a, b, next);
   }
 };
 
@@ -232,7 +287,7 @@ struct SwapKernel {
 
   POSEIDON_DEVICE void operator()(const Thread& thread) const {
     partition.for_elements(
-        thread,
+        thread.block(), thread,
         [this](int64_t first) {
           const FloatPack left = load_pack(a + first), right = load_pack(b + first);
           store_pack(a + first, right);
@@ -293,33 +348,46 @@ class CudaUpdater final : public Updater {
  public:
   explicit CudaUpdater(CudaDevice& device) : device_(device) {}
 
+  void combine_updates(const std::function<void()>& work) override {
+    combining_ = true;
+    try {
+      work();
+    } catch (...) {
+      updates_.clear();
+      averages_.clear();
+      combining_ = false;
+      throw;
+    }
+    combining_ = false;
+    issue_delayed();
+  }
+
   void update(const UpdateForm& form, const UpdateParameters* numbers,
               const UpdateMemory& memory) override {
-    with_update(form, memory, [&](auto rule, auto decay) {
-      launch_update<typename decltype(rule)::type, typename decltype(decay)::type>(numbers, memory);
-    });
+    const Form form_here{form, states_of(memory)};
+    if (form_ && *form_ != form_here) issue_updates();
+    form_ = form_here;
+    delay(updates_, {memory, numbers, {}}, memory.value.size());
   }
 
   void track(const Tracking& numbers, std::span<const float> value, std::span<const float> sum,
              std::span<float> next) override {
-    combine(TrackRule{numbers}, value, sum, next);
+    const UpdateMemory memory{
+        .value = value, .gradient = sum, .state = {}, .new_value = next, .new_state = {}};
+    delay(updates_, {memory, nullptr, numbers}, next.size());
   }
 
   void add(std::span<const float> a, std::span<const float> b, std::span<float> sum) override {
-    combine(AddRule{}, a, b, sum);
+    const ElementPartition partition = partition_of(sum.size(), {a.data(), b.data(), sum.data()});
+    if (sum.empty()) return;
+    device_.launch(AddKernel{a.data() - partition.begin, b.data() - partition.begin,
+                             sum.data() - partition.begin, partition},
+                   partition.grid());
   }
 
   void average(const float* rate, std::span<const float> average, std::span<const float> value,
                std::span<float> next) override {
-    const ElementPartition partition =
-        partition_of(next.size(), {average.data(), value.data(), next.data()});
-    if (next.empty()) return;
-    device_.launch(AverageKernel{.average = average.data() - partition.begin,
-                                 .value = value.data() - partition.begin,
-                                 .rate = rate,
-                                 .next = next.data() - partition.begin,
-                                 .partition = partition},
-                   partition.grid());
+    delay(averages_, {rate, average, value, next}, next.size());
   }
 
   void swap(std::span<float> a, std::span<float> b) override {
@@ -346,37 +414,98 @@ class CudaUpdater final : public Updater {
   }
 
  private:
-  template <class Rule, class Decay>
-  void launch_update(const UpdateParameters* numbers, const UpdateMemory& memory) {
+  struct Form {
+    UpdateForm form;
+    int states = 0;
+    bool operator==(const Form&) const = default;
+  };
+  /// A delayed update() or, without `numbers`, track().
+  struct DelayedUpdate {
+    UpdateMemory memory;
+    const UpdateParameters* numbers;
+    Tracking tracking;
+  };
+  struct DelayedAverage {
+    const float* rate;
+    std::span<const float> average, value;
+    std::span<float> next;
+  };
+
+  /// Delays work on `count` elements until the end of combine_updates(), or issues it now.
+  template <class Delayed>
+  void delay(std::vector<Delayed>& all, const Delayed& work, size_t count) {
+    if (count > 0) all.push_back(work);
+    if (!combining_) issue_delayed();
+  }
+
+  /// The averages read new values, so their launch follows the updates.
+  void issue_delayed() {
+    issue_updates();
+    launch_lists<AverageKernel>(averages_);
+  }
+
+  /// A launch with statistics only uses no rule, so any form is right for it.
+  void issue_updates() {
+    const Form form = form_.value_or(Form{});
+    with_update(form.form, form.states, [&](auto rule, auto decay) {
+      launch_lists<UpdateKernel<typename decltype(rule)::type, typename decltype(decay)::type>>(
+          updates_);
+    });
+    form_.reset();
+  }
+
+  /// Launches the work of `all`, as few kernels as possible, and empties it.
+  template <class Kernel, class Delayed>
+  void launch_lists(std::vector<Delayed>& all) {
+    for (size_t first = 0; first < all.size();
+         first += TensorList<typename Kernel::Tensor>::kMost) {
+      Kernel kernel{};
+      const size_t end = std::min(all.size(), first + TensorList<typename Kernel::Tensor>::kMost);
+      for (size_t i = first; i < end; ++i)
+        kernel.list.add(tensor_of<typename Kernel::Tensor>(all[i]));
+      device_.launch(kernel, {.blocks = kernel.list.blocks});
+    }
+    all.clear();
+  }
+
+  template <class Tensor>
+  static Tensor tensor_of(const DelayedUpdate& update) {
+    const UpdateMemory& memory = update.memory;
     const auto& state = memory.state;
     const auto& new_state = memory.new_state;
     const ElementPartition partition =
         partition_of(memory.value.size(),
                      {memory.value.data(), memory.new_value.data(), memory.gradient.data(),
                       state[0].data(), new_state[0].data(), state[1].data(), new_state[1].data()});
-    if (memory.value.empty()) return;
-    const auto tensor = [&](std::span<const float> old, std::span<float> next) {
+    const auto values = [&](std::span<const float> old, std::span<float> next) {
       return OldAndNewValues{old.data() - partition.begin, next.data() - partition.begin};
     };
-    UpdateKernel<Rule, Decay> kernel{.tensors = {tensor(memory.value, memory.new_value)},
-                                     .gradient = memory.gradient.data() - partition.begin,
-                                     .numbers = numbers,
-                                     .partition = partition};
-    for (size_t t = 1; t < std::size(kernel.tensors); ++t)
-      kernel.tensors[t] = tensor(state[t - 1], new_state[t - 1]);
-    device_.launch(kernel, partition.grid());
+    Tensor tensor{.values = {values(memory.value, memory.new_value)},
+                  .gradient = memory.gradient.data() - partition.begin,
+                  .numbers = update.numbers,
+                  .tracking = update.tracking,
+                  .partition = partition};
+    if (update.numbers != nullptr)
+      for (size_t t = 1; t < std::size(tensor.values); ++t)
+        tensor.values[t] = values(state[t - 1], new_state[t - 1]);
+    return tensor;
   }
 
-  template <class Rule>
-  void combine(const Rule& rule, std::span<const float> a, std::span<const float> b,
-               std::span<float> next) {
-    const ElementPartition partition = partition_of(next.size(), {a.data(), b.data(), next.data()});
-    if (next.empty()) return;
-    device_.launch(CombineKernel<Rule>{a.data() - partition.begin, b.data() - partition.begin,
-                                       next.data() - partition.begin, partition, rule},
-                   partition.grid());
+  template <class Tensor>
+  static Tensor tensor_of(const DelayedAverage& work) {
+    const ElementPartition partition =
+        partition_of(work.next.size(), {work.average.data(), work.value.data(), work.next.data()});
+    return {.average = work.average.data() - partition.begin,
+            .value = work.value.data() - partition.begin,
+            .rate = work.rate,
+            .next = work.next.data() - partition.begin,
+            .partition = partition};
   }
 
+  bool combining_ = false;    ///< within combine_updates()
+  std::optional<Form> form_;  ///< of the updates in updates_
+  std::vector<DelayedUpdate> updates_;
+  std::vector<DelayedAverage> averages_;
   CudaDevice& device_;
   Buffer sums_;  ///< device memory for the sums of squared_norm()
 };

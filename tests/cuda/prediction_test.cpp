@@ -112,9 +112,9 @@ TEST_CASE("prediction: costs of a small network's step equal values computed by 
   // Each pass also reads the step parameters.
   CHECK(kernel(fp32, "dropout of images").bytes ==
         2 * (4 * 2 * kOutput + sizeof(layers::StepParameters)));
-  // For each of four tensors: value, gradient, velocity and update parameters are read, value and
-  // velocity are written.
-  CHECK(kernel(fp32, "update").calls == 4);
+  // One launch for each layer. For each of four tensors: value, gradient, velocity and update
+  // parameters are read, value and velocity are written.
+  CHECK(kernel(fp32, "update").calls == 2);
   constexpr double kNumbers = 4 * sizeof(layers::UpdateParameters);
   CHECK(kernel(fp32, "update").bytes == 5 * 4 * (kWeight + 5 + 80 * 3 + 3) + kNumbers);
   CHECK(kernel(fp32, kUploadKernel).bytes ==
@@ -165,15 +165,28 @@ TEST_CASE("prediction: bf16 halves a convolution's bytes and adds a conversion o
   CHECK(kernel(bf16, "matrix product").bytes == kernel(tf32, "matrix product").bytes);
 }
 
-TEST_CASE("prediction: batch norm with relu stores output signs as bits and reads them") {
-  const trainer::TinyJob tiny(R"({
+constexpr const char* kNormedNetwork = R"({
     "name": "normed", "input": {"channels": 2, "height": 6, "width": 6},
     "layers": [
       {"name": "conv", "type": "convolution", "outputs": 8, "kernel": 3},
       {"name": "bn", "type": "batch_norm"},
       {"name": "relu", "type": "relu"},
       {"name": "ip", "type": "linear", "outputs": 3},
-      {"name": "loss", "type": "softmax_loss"}]})");
+      {"name": "loss", "type": "softmax_loss"}]})";
+
+TEST_CASE("prediction: one launch updates a layer's parameters, statistics or averages") {
+  const trainer::TinyJob tiny(kNormedNetwork);
+  const Prediction plain = predict(tiny.load({"device.type=cuda"}), kRates);
+  CHECK(kernel(plain, "update").calls == 3);
+  CHECK(!plain.cost_counter.by_kernel().contains("average"));
+  const Prediction averaged =
+      predict(tiny.load({"device.type=cuda", "optimizer.average_decay=0.9"}), kRates);
+  CHECK(kernel(averaged, "update").calls == 3);
+  CHECK(kernel(averaged, "average").calls == 3);
+}
+
+TEST_CASE("prediction: batch norm with relu stores output signs as bits and reads them") {
+  const trainer::TinyJob tiny(kNormedNetwork);
   constexpr double kValues = 8 * 8 * 16, kBits = kValues / 8, kChannels = 3 * 4 * 8;
   const Prediction bf16 = predict(tiny.load({"device.type=cuda", "device.precision=bf16"}), kRates);
   CHECK(kernel(bf16, "batch_norm normalize").bytes == 2 * 2 * kValues + kBits + kChannels);

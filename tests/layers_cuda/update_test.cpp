@@ -4,6 +4,7 @@
 
 #include <bit>
 #include <cstring>
+#include <stdexcept>
 #include <vector>
 
 #include "core/philox.h"
@@ -211,6 +212,61 @@ TEST_CASE("update: EMA and swap have the CPU's bits") {
       pair.gpu().average(rate_there, right, left, right);
       CHECK(pair.is(right, expected));
     }
+}
+
+TEST_CASE("update: combined updates of many tensors have the CPU's bits") {
+  constexpr size_t kTensors = 37;  // more than one launch has
+  Pair pair;
+  std::vector<std::vector<float>> here;
+  std::vector<std::span<float>> there;
+  const auto make = [&](size_t tensor, uint64_t seed, bool positive) {
+    here.push_back(mixed_values(tensor * tensor * 7, 100 * tensor + seed, positive));
+    there.push_back(pair.bring(here.back(), tensor % 5));
+  };
+  for (size_t tensor = 0; tensor < kTensors; ++tensor)
+    for (uint64_t kind = 0; kind < 5; ++kind) make(tensor, kind, kind == 2 || kind == 3);
+  const UpdateParameters numbers = numbers_of(UpdateRule::kAdam, false);
+  const float rate = 0.25F;
+  const layers::Tracking tracking{.momentum = 0.1F, .contribution_weight = 1.0F / 3};
+  // Of each tensor: value, gradient, two states, average. Every third tensor is a statistic.
+  const auto issue = [&](layers::Updater& updater, const UpdateParameters* at, const float* rate_at,
+                         auto& tensors) {
+    updater.combine_updates([&] {
+      for (size_t tensor = 0; tensor < kTensors; ++tensor) {
+        const auto of = [&](size_t kind) { return std::span<float>(tensors[5 * tensor + kind]); };
+        if (tensor % 3 == 0)
+          updater.track(tracking, of(0), of(1), of(0));
+        else
+          updater.update({.rule = UpdateRule::kAdam}, at,
+                         {.value = of(0),
+                          .gradient = of(1),
+                          .state = {of(2), of(3)},
+                          .new_value = of(0),
+                          .new_state = {of(2), of(3)}});
+        updater.average(rate_at, of(4), of(0), of(4));
+      }
+    });
+  };
+  issue(pair.gpu(), pair.bring(numbers), pair.bring(std::span(&rate, 1), 0).data(), there);
+  issue(pair.cpu(), &numbers, &rate, here);
+  for (size_t i = 0; i < here.size(); ++i) {
+    CAPTURE(i);
+    CHECK(pair.is(there[i], here[i]));
+  }
+}
+
+TEST_CASE("update: an exception within combined updates drops them") {
+  Pair pair;
+  const std::vector<float> a = mixed_values(9, 1), b = mixed_values(9, 2);
+  const std::span<float> left = pair.bring(a, 0), right = pair.bring(b, 0);
+  const layers::Tracking tracking{.momentum = 0.1F};
+  CHECK_THROWS_AS(pair.gpu().combine_updates([&] {
+    pair.gpu().track(tracking, left, right, left);
+    throw std::runtime_error("failed");
+  }),
+                  std::runtime_error);
+  pair.gpu().track(tracking, right, left, right);
+  CHECK(pair.is(left, a));
 }
 
 TEST_CASE("update: the squared norm has the CPU's bits for few and for many values") {

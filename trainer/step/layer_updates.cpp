@@ -88,13 +88,15 @@ GraphKey LayerUpdates::key_of(std::span<const int> layers, bool whole) const {
 }
 
 void LayerUpdates::issue(int layer, bool whole) {
-  if (whole)
-    for (const int index : net_.parameters().of(layer))
-      optimizer_.update(static_cast<size_t>(index));
-  else
-    update_in_pieces(layer);
-  for (const int index : net_.parameters().statistics_of(layer))
-    optimizer_.track(net_.parameters().statistics()[static_cast<size_t>(index)], logical_shards_);
+  optimizer_.combine([&] {
+    if (whole)
+      for (const int index : net_.parameters().of(layer))
+        optimizer_.update(static_cast<size_t>(index));
+    else
+      update_in_pieces(layer);
+    for (const int index : net_.parameters().statistics_of(layer))
+      optimizer_.track(net_.parameters().statistics()[static_cast<size_t>(index)], logical_shards_);
+  });
 }
 
 /// Updates the elements of each piece of a sum while the piece is in the cache.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -44,6 +45,8 @@ class Optimizer {
   /// With two versions, Parameters::flip and flip() make the results current. Several threads may
   /// update different pieces at once.
   void update(size_t index, int64_t first, std::span<const float> gradient);
+  /// Calls `updates`, which may call update() and track(). See layers::Updater::combine_updates.
+  void combine(const std::function<void()>& updates) { updater_.combine_updates(updates); }
   /// Updates the whole parameter from the gradient in the net's memory. Does nothing if the
   /// parameter is not learned.
   void update(size_t index);
