@@ -71,6 +71,10 @@ Bindings addition_bindings(std::span<const float> values, std::span<float> sums)
   return memory;
 }
 
+void Layer::round(int, const float*, Bf16*) const {
+  throw LogicError("this layer type reads no rounded parameter");
+}
+
 void Layer::write_factors(const Bindings&, const FactorMemory&) {
   throw LogicError("this layer type has no factors");
 }

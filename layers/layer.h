@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/batch_values.h"
+#include "core/bf16.h"
 #include "core/device.h"
 #include "core/fields.h"
 #include "core/tensor.h"
@@ -167,6 +168,7 @@ struct ParameterMemory {
   float* value = nullptr;
   /// Of a statistic: this batch's contribution. Of a parameter: null if the net does not train.
   float* gradient = nullptr;
+  const Bf16* rounded = nullptr;  ///< `value` rounded to bf16, if Layer::reads_rounded
 };
 
 /// The factors of one batch, or of several batches in sequence. Dense, with one row for each
@@ -249,6 +251,10 @@ class Layer {
   /// the layer stores a parameter.
   virtual void pack(int index, const float* canonical, float* packed) const = 0;
   virtual void unpack(int index, const float* packed, float* canonical) const = 0;
+  /// Whether the layer reads ParameterMemory::rounded of parameter `index`. Each writer of the
+  /// value then also writes the rounded value: an update in the same pass, others by round().
+  virtual bool reads_rounded(int) const { return false; }
+  virtual void round(int index, const float* packed, Bf16* rounded) const;
   /// Converts a gradient from canonical to packed order and passes it to `sink`. The gradient's
   /// memory in `memory` becomes undefined. `canonical` must not overlap with this memory.
   virtual void pack_gradient(int index, const float* canonical, const Bindings& memory,

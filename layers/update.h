@@ -5,6 +5,8 @@
 #include <functional>
 #include <span>
 
+#include "core/bf16.h"
+
 namespace poseidon::layers {
 
 /// The optimizer rules, as PyTorch defines them, and lars (You, Gitman and Ginsburg 2017). With
@@ -59,6 +61,7 @@ struct UpdateMemory {
   std::array<std::span<const float>, 2> state;
   std::span<float> new_value;
   std::array<std::span<float>, 2> new_state;
+  std::span<Bf16> rounded = {};  ///< receives the new value rounded to bf16; empty: not requested
 };
 
 /// The scalars of one update of a tracked statistic (StatisticSpec).

@@ -41,6 +41,13 @@ void CanonicalValues::set_canonical(const Parameter& parameter, std::span<const 
   check(static_cast<int64_t>(values.size()) == parameter.spec.shape.count(),
         "the values cover the whole parameter");
   write_packed(parameter, values, parameter.value());
+  round(parameter);
+}
+
+void CanonicalValues::round(const Parameter& parameter) const {
+  if (parameter.rounded.current().empty()) return;
+  parameters_.layer_of(parameter).round(parameter.index, parameter.value().data(),
+                                        parameter.rounded.current().data());
 }
 
 size_t CanonicalValues::bytes() const {

@@ -31,6 +31,9 @@ class CanonicalValues {
   /// Returns or sets the value of a parameter in canonical order.
   std::vector<float> canonical(const Parameter& parameter) const;
   void set_canonical(const Parameter& parameter, std::span<const float> values);
+  /// Issues the rounding of the parameter's value, if its layer reads it rounded. Call it after a
+  /// write of the value by other code than this class and the updates.
+  void round(const Parameter& parameter) const;
   /// Writes or reads another tensor in the packed order of the parameter, such as optimizer state.
   /// `packed` is device memory.
   void write_packed(const Parameter& parameter, std::span<const float> canonical,

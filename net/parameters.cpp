@@ -39,6 +39,35 @@ size_t floats_of(const Parameters& parameters, bool learned_only = false) {
   return floats;
 }
 
+/// Floats in one version of all rounded parameters, or only of the learned ones, with padding.
+size_t rounded_floats(const Parameters& parameters, bool learned_only = false) {
+  size_t floats = 0;
+  for (const Parameter& parameter : parameters)
+    if (parameters.layer_of(parameter).reads_rounded(parameter.index) &&
+        (parameter.learned || !learned_only))
+      floats +=
+          TensorMemory::padded(TensorMemory::floats_of_bf16(parameters.packed_count(parameter)));
+  return floats;
+}
+
+/// Floats in all versions of the rounded parameters.
+size_t rounded_floats_of_versions(const Parameters& parameters) {
+  return rounded_floats(parameters) +
+         (parameters.versions() == 2 ? rounded_floats(parameters, true) : 0);
+}
+
+/// Assigns pieces of `memory` to the rounded parameters.
+void allocate_rounded(Parameters& parameters, TensorMemory& memory) {
+  for (Parameter& parameter : parameters) {
+    if (!parameters.layer_of(parameter).reads_rounded(parameter.index)) continue;
+    const size_t count = parameters.packed_count(parameter);
+    const std::span<Bf16> only = memory.allocate_bf16(count);
+    parameter.rounded = parameter.learned && parameters.versions() == 2
+                            ? VersionsOf(only, memory.allocate_bf16(count))
+                            : VersionsOf(only);
+  }
+}
+
 /// Floats in one version of all statistics, with padding.
 size_t floats_of(const std::vector<Statistic>& statistics) {
   size_t floats = 0;
@@ -105,8 +134,11 @@ void bind_to(Program& program, Program& tests) {
 void read_current(Call& call, Parameters& parameters) {
   const std::span<const int> learned = parameters.of(call.gate);
   const std::span<const int> tracked = parameters.statistics_of(call.gate);
-  for (size_t i = 0; i < call.memory.parameters.size(); ++i)
-    call.memory.parameters[i].value = parameters[at(learned[i])].value().data();
+  for (size_t i = 0; i < call.memory.parameters.size(); ++i) {
+    const Parameter& parameter = parameters[at(learned[i])];
+    call.memory.parameters[i].value = parameter.value().data();
+    call.memory.parameters[i].rounded = parameter.rounded.current().data();
+  }
   for (size_t i = 0; i < call.memory.statistics.size(); ++i)
     call.memory.statistics[i].value = parameters.statistics()[at(tracked[i])].value().data();
 }
@@ -143,6 +175,7 @@ void Parameters::list(const Call& call) {
                            .spec = specs[i],
                            .learned = trained && specs[i].learning_rate_multiplier != 0,
                            .versions = {},
+                           .rounded = {},
                            .gradient = {}});
   }
 }
@@ -188,15 +221,17 @@ size_t Parameters::packed_count(const Parameter& parameter) const {
 
 ParameterMemory Parameters::memory() const {
   const size_t tracked = TensorMemory::bytes(floats_of(statistics_), 0);
-  return {
-      .parameters = TensorMemory::bytes(floats_of(*this), kValues),
-      .second_version =
-          versions_ == 2 ? TensorMemory::bytes(floats_of(*this, true), kNextValues) + tracked : 0,
-      .gradients =
-          training_ ? TensorMemory::bytes(
-                          floats_of(*this) + shared_floats(*this, network_, program_), kGradients)
-                    : 0,
-      .statistics = 2 * tracked};
+  return {.parameters = TensorMemory::bytes(floats_of(*this) + rounded_floats(*this), kValues),
+          .second_version = versions_ == 2 ? TensorMemory::bytes(floats_of(*this, true) +
+                                                                     rounded_floats(*this, true),
+                                                                 kNextValues) +
+                                                 tracked
+                                           : 0,
+          .gradients = training_ ? TensorMemory::bytes(
+                                       floats_of(*this) + shared_floats(*this, network_, program_),
+                                       kGradients)
+                                 : 0,
+          .statistics = 2 * tracked};
 }
 
 void Parameters::allocate_memory() {
@@ -217,6 +252,8 @@ void Parameters::allocate_memory() {
                              ? TensorVersions(value, next_values_.allocate(count))
                              : TensorVersions(value);
   }
+  rounded_ = taken(rounded_floats_of_versions(*this), kValues, "parameters in bf16");
+  allocate_rounded(*this, rounded_);
   for (Statistic& statistic : statistics_) {
     const size_t count = count_of(statistic);
     const std::span<float> value = statistic_memory_.allocate(count);
@@ -274,17 +311,23 @@ void Parameters::bind_shared(int layer) {
 }
 
 void Parameters::bind(Call& call) {
-  for (const int index : of(call.node))
-    call.memory.parameters.push_back(
-        {parameters_[at(index)].value().data(), parameters_[at(index)].gradient.data()});
+  for (const int index : of(call.node)) {
+    const Parameter& parameter = parameters_[at(index)];
+    call.memory.parameters.push_back({.value = parameter.value().data(),
+                                      .gradient = parameter.gradient.data(),
+                                      .rounded = parameter.rounded.current().data()});
+  }
   for (const int index : statistics_of(call.node))
-    call.memory.statistics.push_back(
-        {statistics_[at(index)].value().data(), statistics_[at(index)].contribution.data()});
+    call.memory.statistics.push_back({.value = statistics_[at(index)].value().data(),
+                                      .gradient = statistics_[at(index)].contribution.data()});
 }
 
 void Parameters::flip(int layer) {
   if (versions_ == 1) return;
-  for (const int index : of(layer)) parameters_[at(index)].versions.flip();
+  for (const int index : of(layer)) {
+    parameters_[at(index)].versions.flip();
+    parameters_[at(index)].rounded.flip();
+  }
   for (const int index : statistics_of(layer)) statistics_[at(index)].versions.flip();
   for (Program* program : {&program_, tests_}) {
     if (program == nullptr) continue;

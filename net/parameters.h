@@ -27,6 +27,8 @@ struct Parameter {
   /// on it, or the net does not train.
   bool learned = false;
   TensorVersions versions;  ///< packed
+  /// `versions`, rounded to bf16; empty unless layers::Layer::reads_rounded.
+  VersionsOf<Bf16> rounded;
   /// Packed; empty if no layer runs backward. Each backward pass or Net::rebuild() overwrites it.
   std::span<float> gradient;
 
@@ -49,7 +51,7 @@ struct Statistic {
 
 /// Memory of a net's tensors, in bytes.
 struct ParameterMemory {
-  size_t parameters = 0;
+  size_t parameters = 0;      ///< with their rounded values
   size_t second_version = 0;  ///< second copies of learned parameters and statistics
   size_t gradients = 0;       ///< with separate gradients of layers that share parameters
   size_t statistics = 0;      ///< statistics, and the contributions of one batch to them
@@ -115,7 +117,7 @@ class Parameters {
   Program* const tests_;  ///< the test program, whose calls read the same tensors; null: none
   const int versions_;
   bool training_ = false;  ///< whether any layer runs backward
-  TensorMemory values_, next_values_, statistic_memory_;
+  TensorMemory values_, next_values_, rounded_, statistic_memory_;
   TensorMemory gradients_;  ///< in training also contributions to statistics
   std::vector<Parameter> parameters_;
   std::vector<Statistic> statistics_;

@@ -4,6 +4,7 @@
 #include <span>
 #include <string_view>
 
+#include "core/bf16.h"
 #include "core/device.h"
 
 namespace poseidon::net {
@@ -35,6 +36,11 @@ class TensorMemory {
     rest_ = rest_.subspan(padded(floats));
     return piece;
   }
+  /// Memory for `count` bf16 values, which takes floats_of_bf16(count) floats.
+  std::span<Bf16> allocate_bf16(size_t count) {
+    return {reinterpret_cast<Bf16*>(allocate(floats_of_bf16(count)).data()), count};
+  }
+  static constexpr size_t floats_of_bf16(size_t count) { return (count + 1) / 2; }
 
  private:
   static constexpr size_t kLine = 64 / sizeof(float);

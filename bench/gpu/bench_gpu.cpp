@@ -165,11 +165,17 @@ class Call {
     };
     for (size_t i = 0; i < definition_->parameters().size(); ++i) {
       const int64_t count = layer_->packed_count(static_cast<int>(i));
-      memory_.parameters.push_back({floats(count), floats(count)});
+      memory_.parameters.push_back({.value = floats(count), .gradient = floats(count)});
+      if (layer_->reads_rounded(static_cast<int>(i)))
+        memory_.parameters.back().rounded =
+            reinterpret_cast<const Bf16*>(bench
+                                              .take(static_cast<size_t>(count) * sizeof(Bf16),
+                                                    MemoryKind::kDevice, DataType::kBf16)
+                                              .data());
     }
     for (const auto& statistic : definition_->statistics())
       memory_.statistics.push_back(
-          {floats(statistic.shape.count()), floats(statistic.shape.count())});
+          {.value = floats(statistic.shape.count()), .gradient = floats(statistic.shape.count())});
     const auto bytes = [&](size_t count) {
       return reinterpret_cast<std::byte*>(bench.take(count).data());
     };

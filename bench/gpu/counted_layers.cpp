@@ -41,6 +41,10 @@ class CountedLayer final : public Layer {
   void unpack(int index, const float* packed, float* canonical) const override {
     layer_->unpack(index, packed, canonical);
   }
+  bool reads_rounded(int index) const override { return layer_->reads_rounded(index); }
+  void round(int index, const float* packed, Bf16* rounded) const override {
+    layer_->round(index, packed, rounded);
+  }
   void pack_gradient(int index, const float* canonical, const Bindings& memory,
                      const GradientSink& sink) const override {
     layer_->pack_gradient(index, canonical, memory, sink);

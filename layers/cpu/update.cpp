@@ -87,6 +87,7 @@ class CpuUpdater final : public Updater {
       using Decay = typename decltype(decay)::type;
       update_by(Rule(*numbers), Decay(*numbers), memory);
     });
+    if (!memory.rounded.empty()) std::ranges::copy(memory.new_value, memory.rounded.begin());
   }
 
   void track(const Tracking& numbers, std::span<const float> value, std::span<const float> sum,

@@ -16,7 +16,7 @@ using ConvolutionPass = ConvolutionProblem::Pass;
 /// A convolution or a transposed convolution. A transposed convolution exchanges the forward and
 /// backward-data passes of a convolution. The weight and its gradient are fp32. Their packed order
 /// is (outputs, kernel height, kernel width, inputs / groups) of the convolution. With bf16
-/// activations, the forward pass rounds the weight to bf16 for the products.
+/// activations, the products read the rounded weight.
 class CudaConvolution final : public CudaLayer {
  public:
   enum class Role : uint8_t { kItself, kTranspose };
@@ -57,8 +57,6 @@ class CudaConvolution final : public CudaLayer {
   }
 
   void forward(const StepContext&, const Bindings& memory) override {
-    const float* weight = memory.parameters[0].value;
-    if (type_ == DataType::kBf16) cast(device_, weight, rounded_weight(memory), weight_count());
     run(*forward_, {.first = memory.inputs[0].data,
                     .second = weight_of_passes(memory),
                     .result = memory.output.data,
@@ -92,6 +90,10 @@ class CudaConvolution final : public CudaLayer {
   }
   bool packed_is_canonical(int index) const override {
     return index > 0 || taps() == 1 || depth() == 1;
+  }
+  bool reads_rounded(int index) const override { return index == 0 && type_ == DataType::kBf16; }
+  void round(int, const float* packed, Bf16* rounded) const override {
+    cast(device_, packed, rounded, weight_count());
   }
   std::string packed_order(int index) const override {
     return packed_is_canonical(index) ? CudaLayer::packed_order(index) : "channels last";
@@ -139,10 +141,7 @@ class CudaConvolution final : public CudaLayer {
     needs_.output_format = {Layout::kChannelsLast, type_};
     needs_.backward_reads_inputs = true;
     needs_.backward_reads_output = relu_.has_value();
-    size_t rounded_bytes = 0;
-    if (type_ == DataType::kBf16) rounded_bytes = bytes_of_elements<Bf16>(weight_count());
-    if (keeps_rounded_weight()) needs_.workspace_bytes = std::exchange(rounded_bytes, 0);
-    needs_.scratch_bytes = rounded_weight_offset() + rounded_bytes;
+    needs_.scratch_bytes = forward_->workspace_bytes();
     for (const auto* product : {&backward_weights_, &backward_data_})
       if (*product)
         needs_.scratch_bytes = std::max(needs_.scratch_bytes, (*product)->workspace_bytes());
@@ -150,23 +149,8 @@ class CudaConvolution final : public CudaLayer {
       needs_.scratch_bytes = std::max(needs_.scratch_bytes, bias_gradient_.scratch_bytes());
   }
 
-  /// True if the rounded weight stays in the workspace from the forward pass to the backward-data
-  /// pass.
-  bool keeps_rounded_weight() const {
-    return type_ == DataType::kBf16 && backward_data_ != nullptr;
-  }
-  /// Offset of the rounded weight in scratch memory: after the workspace of the forward product.
-  size_t rounded_weight_offset() const {
-    constexpr size_t kAlignment = 64;
-    return (forward_->workspace_bytes() + kAlignment - 1) / kAlignment * kAlignment;
-  }
-  Bf16* rounded_weight(const Bindings& memory) const {
-    std::byte* place =
-        keeps_rounded_weight() ? memory.workspace : memory.scratch + rounded_weight_offset();
-    return reinterpret_cast<Bf16*>(place);
-  }
   const void* weight_of_passes(const Bindings& memory) const {
-    if (type_ == DataType::kBf16) return rounded_weight(memory);
+    if (type_ == DataType::kBf16) return memory.parameters[0].rounded;
     return memory.parameters[0].value;
   }
 

@@ -24,6 +24,11 @@ using poseidon::cuda::Thread;
 using FloatPack = poseidon::cuda::Pack<float>;
 constexpr int kFloats = FloatPack::kCount;
 
+/// The rounded values of a FloatPack.
+struct alignas(kFloats * sizeof(Bf16)) RoundedPack {
+  Bf16 values[kFloats];
+};
+
 /// The assignment of tensor elements to threads. A thread has four elements. `packed` is true if
 /// all tensors begin at the same distance from a multiple of 16 bytes, which is usual. Then the
 /// four elements of a thread are one aligned pack. Otherwise the four elements are kThreads
@@ -61,15 +66,20 @@ struct ElementPartition {
   }
 };
 
-/// Returns the assignment for `tensors`, each of `count` elements. Tensors other than the first one
-/// may be null.
-ElementPartition partition_of(size_t count, std::initializer_list<const float*> tensors) {
+/// Returns the assignment for `tensors` and `rounded`, each of `count` elements. Tensors other than
+/// the first one may be null.
+ElementPartition partition_of(size_t count, std::initializer_list<const float*> tensors,
+                              const Bf16* rounded = nullptr) {
   const auto past = [](const float* tensor) {
     return reinterpret_cast<uintptr_t>(tensor) % kPackBytes / sizeof(float);
   };
   const uintptr_t first = past(*tensors.begin());
-  const bool packed = std::ranges::all_of(
-      tensors, [&](const float* tensor) { return tensor == nullptr || past(tensor) == first; });
+  const bool packed =
+      std::ranges::all_of(
+          tensors,
+          [&](const float* tensor) { return tensor == nullptr || past(tensor) == first; }) &&
+      (rounded == nullptr ||
+       reinterpret_cast<uintptr_t>(rounded) % sizeof(RoundedPack) / sizeof(Bf16) == first);
   const auto begin = static_cast<int64_t>(packed ? first : 0);
   return {.begin = begin, .end = begin + static_cast<int64_t>(count), .packed = packed};
 }
@@ -138,6 +148,7 @@ struct UpdatedTensor {
   const float* gradient;             ///< of a statistic: the sum of its contributions
   const UpdateParameters* numbers;   ///< null: a statistic
   Tracking tracking;                 ///< of a statistic
+  Bf16* rounded;                     ///< receives the new value; may be null
   ElementPartition partition;
 
   void visit(MemoryVisitor& visitor) const {
@@ -145,6 +156,8 @@ struct UpdatedTensor {
     if (numbers == nullptr) return values[0].visit(visitor, partition);
     visitor.reads(numbers, sizeof(UpdateParameters));
     for (const OldAndNewValues& tensor : values) tensor.visit(visitor, partition);
+    if (rounded != nullptr)
+      visitor.writes(rounded + partition.begin, partition.bytes() / sizeof(float) * sizeof(Bf16));
   }
 };
 
@@ -196,6 +209,7 @@ struct UpdateKernel {
     update(element, tensor.gradient[i]);
 #pragma unroll
     for (int t = 0; t < kTensors; ++t) tensor.values[t].next[i] = element[t];
+    if (tensor.rounded != nullptr) tensor.rounded[i] = element[0];
   }
 
   static POSEIDON_DEVICE void update_pack(const Tensor& tensor, const Update& update,
@@ -215,6 +229,11 @@ struct UpdateKernel {
     }
 #pragma unroll
     for (int t = 0; t < kTensors; ++t) store_pack(tensor.values[t].next + first, packs[t]);
+    if (tensor.rounded == nullptr) return;
+    RoundedPack rounded;
+#pragma unroll
+    for (int i = 0; i < kFloats; ++i) rounded.values[i] = packs[0][i];
+    *reinterpret_cast<RoundedPack*>(tensor.rounded + first) = rounded;
   }
 };
 
@@ -476,7 +495,8 @@ class CudaUpdater final : public Updater {
     const ElementPartition partition =
         partition_of(memory.value.size(),
                      {memory.value.data(), memory.new_value.data(), memory.gradient.data(),
-                      state[0].data(), new_state[0].data(), state[1].data(), new_state[1].data()});
+                      state[0].data(), new_state[0].data(), state[1].data(), new_state[1].data()},
+                     memory.rounded.data());
     const auto values = [&](std::span<const float> old, std::span<float> next) {
       return OldAndNewValues{old.data() - partition.begin, next.data() - partition.begin};
     };
@@ -484,7 +504,9 @@ class CudaUpdater final : public Updater {
                   .gradient = memory.gradient.data() - partition.begin,
                   .numbers = update.numbers,
                   .tracking = update.tracking,
+                  .rounded = nullptr,
                   .partition = partition};
+    if (!memory.rounded.empty()) tensor.rounded = memory.rounded.data() - partition.begin;
     if (update.numbers != nullptr)
       for (size_t t = 1; t < std::size(tensor.values); ++t)
         tensor.values[t] = values(state[t - 1], new_state[t - 1]);

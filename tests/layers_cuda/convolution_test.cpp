@@ -91,14 +91,19 @@ TEST_CASE("cuda convolution: 1 x 1 and depthwise weights have canonical packed o
   }
 }
 
-TEST_CASE("cuda convolution: the bf16 weight is kept only if the backward pass reads it") {
+TEST_CASE("cuda convolution: only the weight of a bf16 layer is read rounded") {
   LayerCase layer = convolution_of({{"outputs", 8}, {"kernel", 3}}, {2, 3, 5, 5});
-  CHECK(LayerRunner(layer).needs().workspace_bytes == 0);
+  CHECK(!LayerRunner(layer).layer().reads_rounded(0));
   layer.type = DataType::kBf16;
-  CHECK(LayerRunner(layer).needs().workspace_bytes == 8 * 3 * 9 * 2);
+  const LayerRunner runner(layer);
+  CHECK(runner.layer().reads_rounded(0));
+  CHECK(!runner.layer().reads_rounded(1));
+  CHECK(runner.needs().workspace_bytes == 0);
+}
+
+TEST_CASE("cuda convolution: without an input gradient the other gradients are unchanged") {
+  LayerCase layer = convolution_of({{"outputs", 8}, {"kernel", 3}}, {2, 3, 5, 5});
   layer.input_needs_gradient = {false};
-  CHECK(LayerRunner(layer).needs().workspace_bytes == 0);
-  layer.type = DataType::kFp32;
   check(layer);
 }
 

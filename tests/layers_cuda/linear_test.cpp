@@ -49,7 +49,8 @@ class FactorLayer {
       const Values values = random_values(spec.shape.count(), 50 + memory_.parameters.size());
       float* value = device_.take_floats(layer_->packed_count(index));
       layer_->pack(index, device_.hold(values), value);
-      memory_.parameters.push_back({value, device_.take_floats(layer_->packed_count(index))});
+      memory_.parameters.push_back(
+          {.value = value, .gradient = device_.take_floats(layer_->packed_count(index))});
     }
     memory_.workspace = take_bytes(layer_->needs().workspace_bytes);
     memory_.scratch = take_bytes(layer_->needs().scratch_bytes);
@@ -190,7 +191,7 @@ TEST_CASE("cuda linear: contributions are summed also if no factors are requeste
       .output_gradients = {{device.hold({1}), output, kPlainFp32},
                            {device.hold({4}), output, kPlainFp32}},
       .input_gradients = {made},
-      .parameters = {{device.hold({2, 3}), device.take_floats(2)}},
+      .parameters = {{.value = device.hold({2, 3}), .gradient = device.take_floats(2)}},
       .statistics = {},
       .scratch = reinterpret_cast<std::byte*>(device.take(layer->needs().scratch_bytes))};
   layer->write_factors(memory, {});

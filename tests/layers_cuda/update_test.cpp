@@ -24,14 +24,12 @@ class Pair {
   layers::Updater& cpu() { return *cpu_; }
   layers::Updater& gpu() { return *backend_.updater; }
 
-  /// Copies the values to GPU memory that starts `offset` floats after a multiple of 64 bytes.
+  /// Copies the values to GPU memory that starts `offset` values after a multiple of 64 bytes.
   std::span<float> bring(std::span<const float> values, size_t offset) {
-    const size_t bytes = (values.size() + offset) * sizeof(float);
-    buffers_.push_back(device().allocate(bytes, MemoryKind::kDevice, "a test"));
-    const std::span<float> all(static_cast<float*>(buffers_.back().data()), values.size() + offset);
-    const std::span<float> there = all.subspan(offset);
-    if (!there.empty()) device().write(std::as_bytes(values), std::as_writable_bytes(there));
-    return there;
+    return brought(values, offset);
+  }
+  std::span<Bf16> bring(std::span<const Bf16> values, size_t offset) {
+    return brought(values, offset);
   }
   const UpdateParameters* bring(const UpdateParameters& numbers) {
     static_assert(sizeof(UpdateParameters) % sizeof(float) == 0);
@@ -45,15 +43,31 @@ class Pair {
 
   /// Whether the values on the GPU have these bits. Waits for the GPU's work.
   bool is(std::span<const float> there, std::span<const float> expected) {
-    std::vector<float> got(there.size());
+    return equal(there, expected);
+  }
+  bool is(std::span<const Bf16> there, std::span<const Bf16> expected) {
+    return equal(there, expected);
+  }
+
+ private:
+  Device& device() { return *backend_.device; }
+  template <class Value>
+  std::span<Value> brought(std::span<const Value> values, size_t offset) {
+    const size_t bytes = (values.size() + offset) * sizeof(Value);
+    buffers_.push_back(device().allocate(bytes, MemoryKind::kDevice, "a test"));
+    const std::span<Value> all(static_cast<Value*>(buffers_.back().data()), values.size() + offset);
+    const std::span<Value> there = all.subspan(offset);
+    if (!there.empty()) device().write(std::as_bytes(values), std::as_writable_bytes(there));
+    return there;
+  }
+  template <class Value>
+  bool equal(std::span<const Value> there, std::span<const Value> expected) {
+    std::vector<Value> got(there.size());
     if (!there.empty()) device().read(std::as_bytes(there), std::as_writable_bytes(std::span(got)));
     if (got.empty()) return expected.empty();
     return got.size() == expected.size() &&
            std::memcmp(got.data(), expected.data(), there.size_bytes()) == 0;
   }
-
- private:
-  Device& device() { return *backend_.device; }
 
   test::LayerBackend backend_ = test::make_layer_backend(1, DataType::kFp32);
   std::unique_ptr<layers::Updater> cpu_ = layers::cpu::make_cpu_updater();
@@ -93,12 +107,13 @@ UpdateParameters numbers_of(UpdateRule rule, bool l1) {
           .trust = 0.37F};
 }
 
-/// Offsets of an update's tensors: floats after a multiple of 64 bytes.
+/// Offsets of an update's tensors: values after a multiple of 64 bytes.
 struct Offsets {
-  size_t value, gradient, state;
+  size_t value, gradient, state, rounded = 0;
 };
 
-/// Compares one update on both devices. `beside`: the new values are written to separate memory.
+/// Compares one update on both devices. `beside`: the new values are written to separate memory,
+/// and also rounded.
 void check_update(Pair& pair, UpdateRule rule, bool l1, bool momentum, size_t count,
                   const Offsets& at, bool beside) {
   const UpdateParameters numbers = numbers_of(rule, l1);
@@ -127,8 +142,12 @@ void check_update(Pair& pair, UpdateRule rule, bool l1, bool momentum, size_t co
     there.state[i] = old_there[1 + i];
     there.new_state[i] = next_there[1 + i];
   }
+  std::vector<Bf16> rounded(beside ? count : 0, Bf16(77));
+  here.rounded = rounded;
+  there.rounded = pair.bring(rounded, at.rounded);
   pair.cpu().update(form, &numbers, here);
   pair.gpu().update(form, pair.bring(numbers), there);
+  CHECK(pair.is(there.rounded, rounded));
   for (size_t i = 0; i < old.size(); ++i) {
     CHECK(pair.is(next_there[i], next[i]));
     if (beside) CHECK(pair.is(old_there[i], old[i]));
@@ -146,7 +165,8 @@ void check_rule(UpdateRule rule, bool momentum) {
       for (const bool beside : {false, true}) {
         CAPTURE(beside);
         check_update(pair, rule, l1, momentum, count, {0, 0, 0}, beside);
-        check_update(pair, rule, l1, momentum, count, {3, 3, 3},
+        check_update(pair, rule, l1, momentum, count, {0, 0, 0, 1}, beside);
+        check_update(pair, rule, l1, momentum, count, {3, 3, 3, 3},
                      beside);  // packed, except at the ends
         check_update(pair, rule, l1, momentum, count, {1, 2, 1}, beside);  // one value at a time
       }

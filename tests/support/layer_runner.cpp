@@ -120,11 +120,17 @@ void LayerRunner::bind(const LayerInputs& values, Memory& memory) const {
     const int index = static_cast<int>(i);
     float* value = device.take_floats(layer_->packed_count(index));
     layer_->pack(index, device.hold(values.parameters[i]), value);
-    bound.parameters.push_back({value, device.take_floats(layer_->packed_count(index))});
+    bound.parameters.push_back(
+        {.value = value, .gradient = device.take_floats(layer_->packed_count(index))});
+    if (!layer_->reads_rounded(index)) continue;
+    const auto count = static_cast<size_t>(layer_->packed_count(index));
+    auto* rounded = reinterpret_cast<Bf16*>(device.take(count * sizeof(Bf16)));
+    layer_->round(index, value, rounded);
+    bound.parameters.back().rounded = rounded;
   }
   for (const Values& statistic : values.statistics)
-    bound.statistics.push_back(
-        {device.hold(statistic), device.take(statistic.size() * sizeof(float))});
+    bound.statistics.push_back({.value = device.hold(statistic),
+                                .gradient = device.take(statistic.size() * sizeof(float))});
   bound.workspace = memory.take(needs().workspace_bytes);
   bound.scratch = memory.take(needs().scratch_bytes);
 }

@@ -90,8 +90,11 @@ void Ema::with_ema(const std::function<void()>& use) {
 /// Exchanges the averages with the net's values. Waits for the device, because the stream of
 /// updates is not ordered after this work.
 void Ema::swap() {
-  for (size_t i = 0; i < parameters_.size(); ++i)
-    if (!of_parameter(i).empty()) updater_.swap(of_parameter(i), net_.parameters()[i].value());
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    if (of_parameter(i).empty()) continue;
+    updater_.swap(of_parameter(i), net_.parameters()[i].value());
+    net_.values().round(net_.parameters()[i]);
+  }
   for (size_t i = 0; i < statistics_.size(); ++i)
     updater_.swap(of_statistic(i), net_.parameters().statistics()[i].value());
   net_.device().record().wait();

@@ -105,6 +105,8 @@ void Optimizer::update(size_t index, int64_t first, std::span<const float> gradi
                               .state = {},
                               .new_value = piece(parameter.next()),
                               .new_state = {}};
+  if (const std::span<Bf16> rounded = parameter.rounded.next(); !rounded.empty())
+    memory.rounded = rounded.subspan(static_cast<size_t>(first), gradient.size());
   const std::span<const State> states = states_of_parameter_[index];
   for (size_t i = 0; i < states.size(); ++i) {
     memory.state[i] = piece(states[i].versions.current());

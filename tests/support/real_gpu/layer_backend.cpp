@@ -116,6 +116,9 @@ class SharedUpdater final : public layers::Updater {
  public:
   explicit SharedUpdater(Shared& shared) : updater_(*shared.backend.updater) {}
 
+  void combine_updates(const std::function<void()>& work) override {
+    updater_.combine_updates(work);
+  }
   void update(const layers::UpdateForm& form, const layers::UpdateParameters* numbers,
               const layers::UpdateMemory& memory) override {
     updater_.update(form, numbers, memory);
