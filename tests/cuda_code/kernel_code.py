@@ -19,6 +19,8 @@ KERNEL_SYMBOL = 0x10
 INSTRUCTION_BYTES = 16
 # The lowest 12 bits of an instruction. In loads and stores, bits 73 to 75 are the size: 6 for 16 bytes.
 LOAD_GLOBAL, STORE_GLOBAL, LOAD_LOCAL, STORE_LOCAL = 0x981, 0x986, 0x983, 0x387
+BRANCH, ADD_IMMEDIATE = 0x947, 0x810
+ROUND_TO_BF16 = 0x03E  # F2FP, in any form: the lowest 9 bits
 WIDE = 6
 
 
@@ -32,6 +34,9 @@ class Kernel:
     local_accesses: int
     wide_loads: int
     wide_stores: int
+    loads_in_flight: int  # most global loads that a loop issues before it waits for one of them
+    rounds_to_bf16: int  # 1: by the instruction for it
+    integer_roundings: int  # additions of 0x7FFF, with which integer code rounds to bf16
     code: str  # hash of its instructions and its resource usage
 
 
@@ -101,14 +106,46 @@ def cubins(library, capability):
             at += header + size
 
 
+@dataclasses.dataclass(frozen=True)
+class Instruction:
+    operation: int
+    size: int  # of loads and stores
+    immediate: int
+    target: int  # of branches: index of the instruction after which the code continues
+    sets: int  # the barrier that ends when the result is there; 7: none
+    awaits: int  # bit b: waits for barrier b
+
+
 def instructions(code):
-    """(operation, size) of each instruction. The size is valid for loads and stores only."""
-    for low, high in struct.iter_unpack("<QQ", code):
-        yield low & 0xFFF, high >> 9 & 7
+    found = []
+    for index, (low, high) in enumerate(struct.iter_unpack("<QQ", code)):
+        immediate = low >> 32
+        words = (immediate >> 2) - (1 << 30 if immediate >> 31 else 0) << 8 | low >> 16 & 0xFF
+        found.append(Instruction(operation=low & 0xFFF, size=high >> 9 & 7, immediate=immediate,
+                                 target=index + words * 4 // INSTRUCTION_BYTES, sets=high >> 46 & 7,
+                                 awaits=high >> 52 & 0x3F))
+    return found
 
 
 def count(found, operation, size=None):
-    return sum(1 for each in found if each[0] == operation and size in (None, each[1]))
+    return sum(1 for each in found if each.operation == operation and size in (None, each.size))
+
+
+def most_in_flight(found):
+    """The most global loads whose results are pending at once, in code without branches."""
+    most, pending = 0, []
+    for each in found:
+        pending = [barrier for barrier in pending if not each.awaits >> barrier & 1]
+        if each.operation == LOAD_GLOBAL:
+            pending.append(each.sets)
+            most = max(most, len(pending))
+    return most
+
+
+def loads_in_flight(found):
+    """The largest most_in_flight() of a loop, 0 without loops."""
+    return max((most_in_flight(found[each.target + 1:index]) for index, each in enumerate(found)
+                if each.operation == BRANCH and each.target < index - 1), default=0)
 
 
 def short_name(demangled):
@@ -140,11 +177,14 @@ def kernels_of(elf):
         code = elf.bytes_of(f".text.{symbol}")
         shared = elf.sections.get(f".nv.shared.{symbol}")
         shared_bytes = shared[5] if shared else 0
-        found = list(instructions(code))
+        found = instructions(code)
         digest = hashlib.sha256(code + struct.pack("<II", registers[index], shared_bytes))
         yield Kernel(symbol, symbol, registers[index], shared_bytes, frames.get(index, 0),
                      count(found, LOAD_LOCAL) + count(found, STORE_LOCAL), count(found, LOAD_GLOBAL, WIDE),
-                     count(found, STORE_GLOBAL, WIDE), digest.hexdigest()[:32])
+                     count(found, STORE_GLOBAL, WIDE), loads_in_flight(found),
+                     int(any(each.operation & 0x1FF == ROUND_TO_BF16 for each in found)),
+                     sum(each.operation == ADD_IMMEDIATE and each.immediate == 0x7FFF for each in found),
+                     digest.hexdigest()[:32])
 
 
 def read_kernels(library, capability=90):
