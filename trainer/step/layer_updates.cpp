@@ -30,7 +30,9 @@ void LayerUpdates::make(std::span<const int> layers, int64_t step) {
     if (optimizer_.has_trust()) optimizer_.begin(*step_, layer);
   }
   const auto issue_all = [&] {
-    for (const int layer : layers) issue(layer, whole);
+    optimizer_.combine([&] {
+      for (const int layer : layers) issue(layer, whole);
+    });
   };
   if (graph_capture_->records())
     graph_capture_->issue(key_of(layers, whole), issue_all);
@@ -88,15 +90,13 @@ GraphKey LayerUpdates::key_of(std::span<const int> layers, bool whole) const {
 }
 
 void LayerUpdates::issue(int layer, bool whole) {
-  optimizer_.combine([&] {
-    if (whole)
-      for (const int index : net_.parameters().of(layer))
-        optimizer_.update(static_cast<size_t>(index));
-    else
-      update_in_pieces(layer);
-    for (const int index : net_.parameters().statistics_of(layer))
-      optimizer_.track(net_.parameters().statistics()[static_cast<size_t>(index)], logical_shards_);
-  });
+  if (whole)
+    for (const int index : net_.parameters().of(layer))
+      optimizer_.update(static_cast<size_t>(index));
+  else
+    update_in_pieces(layer);
+  for (const int index : net_.parameters().statistics_of(layer))
+    optimizer_.track(net_.parameters().statistics()[static_cast<size_t>(index)], logical_shards_);
 }
 
 /// Updates the elements of each piece of a sum while the piece is in the cache.
