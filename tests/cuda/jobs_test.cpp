@@ -19,7 +19,7 @@ namespace {
 
 constexpr const char* kMixed = R"(data.train.transform.mix={"mixup": 1, "cutmix": 1})";
 
-/// play_orders (label soak) tests thousands of orders.
+/// run_orders (label soak) tests thousands of orders.
 constexpr uint64_t kOrders = 1;
 /// With a sanitizer the test trains every ninth pair of network and cluster.
 constexpr size_t kEvery = kIsSanitized ? 9 : 1;

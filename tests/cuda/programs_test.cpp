@@ -20,7 +20,7 @@ Json train(const TinyJob& job, std::vector<std::string> words) {
   if (std::ranges::find(words, "--device") == words.end())
     words.insert(words.begin(), {"--device", "cuda"});
   const Finished finished =
-      Program(POSEIDON_PLAYED_PROGRAMS "/poseidon-train", words, job.folder).wait();
+      Program(POSEIDON_EMULATED_PROGRAMS "/poseidon-train", words, job.folder).wait();
   INFO(finished.err);
   REQUIRE(finished.code == 0);
   return Json::parse(finished.out);
@@ -119,7 +119,7 @@ TEST_CASE("programs on an emulated GPU: every precision trains and is in plan.js
     CHECK(summary["device"] == "cuda");
     const Json plan = Json::parse(trainer::read_text(job.folder / precision / "plan.json"));
     CHECK(plan["devices"][0]["arithmetic"] ==
-          "a played GPU, CUDA 13.0, loops of the host, " + precision);
+          "an emulated GPU, CUDA 13.0, loops of the host, " + precision);
   }
 }
 
@@ -165,7 +165,7 @@ TEST_CASE("programs on an emulated GPU: unknown choices are rejected in one line
   const auto refusal = [&](const Json& choice) {
     trainer::write_text(job.folder / "choices.json", Json{{"conv", choice}}.dump());
     const Finished refused =
-        Program(POSEIDON_PLAYED_PROGRAMS "/poseidon-train",
+        Program(POSEIDON_EMULATED_PROGRAMS "/poseidon-train",
                 {(job.folder / "job.json").string(), "--device", "cuda", "--set",
                  "device.choices=" + (job.folder / "choices.json").string()},
                 job.folder)
@@ -187,7 +187,7 @@ TEST_CASE("programs on an emulated GPU: unknown choices are rejected in one line
 TEST_CASE("programs on an emulated GPU: an absent GPU is rejected in one line") {
   const TinyJob job;
   const Finished refused =
-      Program(POSEIDON_PLAYED_PROGRAMS "/poseidon-train",
+      Program(POSEIDON_EMULATED_PROGRAMS "/poseidon-train",
               {(job.folder / "job.json").string(), "--device", "cuda:3"}, job.folder)
           .wait();
   CHECK(refused.code == 2);
@@ -208,10 +208,10 @@ Json train_mixed(const TinyJob& job, std::vector<std::string> words) {
                              "--rank", rank, "--threads", "1", "--once"});
     const std::filesystem::path folder = job.folder / device;
     std::filesystem::create_directories(folder);
-    return Program(POSEIDON_PLAYED_PROGRAMS "/poseidon-worker", more, folder);
+    return Program(POSEIDON_EMULATED_PROGRAMS "/poseidon-worker", more, folder);
   };
   words.insert(words.end(), {"--external", "--listen", address, "--secret-file", secret, "--json"});
-  Program coordinator(POSEIDON_PLAYED_PROGRAMS "/poseidon-train", words, job.folder);
+  Program coordinator(POSEIDON_EMULATED_PROGRAMS "/poseidon-train", words, job.folder);
   Program cpu = daemon("cpu", "0", {"--server-listen", "127.0.0.1:0"});
   Program gpu = daemon("cuda", "1", {});
   const Finished finished = coordinator.wait();
@@ -259,7 +259,7 @@ TEST_CASE(
   CHECK(Json::parse(trainer::read_text(job.folder / "mixed" / "plan.json"))["assignment"] ==
         plan["assignment"]);
   const Finished alone =
-      Program(POSEIDON_PLAYED_PROGRAMS "/poseidon-train",
+      Program(POSEIDON_EMULATED_PROGRAMS "/poseidon-train",
               {"--resume", run, "--workers", "1", "--device", "cuda", "--json"}, job.folder)
           .wait();
   CHECK(alone.code == 0);
@@ -289,7 +289,7 @@ TEST_CASE("programs on an emulated GPU: a worker with an absent device exits bef
        {std::pair{"cuda:3", "device cuda:3: this machine has 1 GPU"},
         {"gpu", "--device gpu: expected cpu, cuda or cuda:INDEX, or a list such as"}}) {
     const Finished refused =
-        Program(POSEIDON_PLAYED_PROGRAMS "/poseidon-worker",
+        Program(POSEIDON_EMULATED_PROGRAMS "/poseidon-worker",
                 {"--coordinator", "127.0.0.1:1", "--device", device}, job.folder)
             .wait();
     CHECK(refused.code == 2);

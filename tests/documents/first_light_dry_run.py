@@ -2,7 +2,7 @@
 """Runs bench/gpu/first_light without a GPU, with the real programs. Three calls merge their results.
 
     first_light_dry_run.py --bin build/release/bin
-    first_light_dry_run.py --bin build/release/bin --emulated build/release/played/lib
+    first_light_dry_run.py --bin build/release/bin --emulated build/release/emulated/lib
                                            one call, with the library of the emulated GPU
     first_light_dry_run.py --archive build/release/poseidon-0.1.0-linux-x86_64.tar.xz
 

@@ -124,25 +124,25 @@ class FakeDriver::Machine {
   void issue(size_t stream, std::shared_ptr<const Operation> operation) {
     const std::lock_guard lock(mutex_);
     throw_failure();
-    Lane& lane = streams_[stream];
-    lane.clock.join(host_);
-    const Clock before = lane.clock;
-    lane.clock.tick(stream);
-    const Stamp by{stream, lane.clock.of(stream), operation->name()};
+    WorkQueue& queue = streams_[stream];
+    queue.clock.join(host_);
+    const Clock before = queue.clock;
+    queue.clock.tick(stream);
+    const Stamp by{stream, queue.clock.of(stream), operation->name()};
     Logger logger(log_, by, before);
     operation->visit(logger);
     memory_.issued(*operation, by);
     count_staging(*operation);
-    lane.items.push_back({.operation = std::move(operation), .mark = {}, .awaited = {}});
+    queue.items.push_back({.operation = std::move(operation), .mark = {}, .awaited = {}});
     advance();
   }
 
   void record(size_t stream, const std::shared_ptr<MachineEvent>& mark) {
     const std::lock_guard lock(mutex_);
-    Lane& lane = streams_[stream];
-    lane.clock.join(host_);
-    mark->clock = lane.clock;
-    lane.items.push_back({.operation = {}, .mark = mark, .awaited = {}});
+    WorkQueue& queue = streams_[stream];
+    queue.clock.join(host_);
+    mark->clock = queue.clock;
+    queue.items.push_back({.operation = {}, .mark = mark, .awaited = {}});
     advance();
   }
 
@@ -150,9 +150,9 @@ class FakeDriver::Machine {
     const std::lock_guard lock(mutex_);
     if (options_.waits != nullptr) ++*options_.waits;
     if (waits_++ == options_.dropped_wait) return;
-    Lane& lane = streams_[stream];
-    lane.clock.join(mark->clock);
-    lane.items.push_back({.operation = {}, .mark = {}, .awaited = mark});
+    WorkQueue& queue = streams_[stream];
+    queue.clock.join(mark->clock);
+    queue.items.push_back({.operation = {}, .mark = {}, .awaited = mark});
     advance();
   }
 
@@ -200,7 +200,7 @@ class FakeDriver::Machine {
     const std::lock_guard lock(mutex_);
     while (step()) {
     }
-    for (const Lane& lane : streams_) host_learns(lane.clock);
+    for (const WorkQueue& queue : streams_) host_learns(queue.clock);
     log_.forget(data, bytes);
     memory_.remove(data, bytes);
   }
@@ -211,7 +211,7 @@ class FakeDriver::Machine {
     std::shared_ptr<const Operation> operation;
     std::shared_ptr<const MachineEvent> mark, awaited;
   };
-  struct Lane {
+  struct WorkQueue {
     std::deque<Item> items;
     Clock clock;
   };
@@ -229,15 +229,15 @@ class FakeDriver::Machine {
 
   /// Does the next item of a random stream that is ready. Returns false if none is ready.
   bool step() {
-    std::vector<Lane*> ready;
-    for (Lane& lane : streams_)
-      if (!lane.items.empty() &&
-          (lane.items.front().awaited == nullptr || lane.items.front().awaited->is_reached))
-        ready.push_back(&lane);
+    std::vector<WorkQueue*> ready;
+    for (WorkQueue& queue : streams_)
+      if (!queue.items.empty() &&
+          (queue.items.front().awaited == nullptr || queue.items.front().awaited->is_reached))
+        ready.push_back(&queue);
     if (ready.empty()) return false;
-    Lane& lane = *ready[random_.next_below(static_cast<uint32_t>(ready.size()))];
-    const Item item = std::move(lane.items.front());
-    lane.items.pop_front();
+    WorkQueue& queue = *ready[random_.next_below(static_cast<uint32_t>(ready.size()))];
+    const Item item = std::move(queue.items.front());
+    queue.items.pop_front();
     if (item.operation != nullptr) carry_out(*item.operation);
     if (item.mark != nullptr) reach(*item.mark);
     return true;
@@ -315,7 +315,7 @@ class FakeDriver::Machine {
   KernelExecutor executor_;
   AccessLog log_;
   GuardedMemory memory_;
-  std::deque<Lane> streams_;
+  std::deque<WorkQueue> streams_;
   Clock host_;  ///< operations that the host knows to be complete
   std::deque<std::function<void()>> due_;
   std::exception_ptr failure_;

@@ -1,4 +1,4 @@
-// play_orders [FIRST [COUNT]]: trains small jobs on emulated GPUs. Each seed selects an order of
+// run_orders [FIRST [COUNT]]: trains small jobs on emulated GPUs. Each seed selects an order of
 // the GPU work. Most runs stop and continue with another number of workers. The bits must equal
 // those of the plain order.
 
@@ -52,9 +52,8 @@ int play(uint64_t first, uint64_t count) {
     const std::string fault = jobs.fault_of(seed);
     if (fault.empty()) continue;
     ++faults;
-    std::printf("seed %llu: %s (again: play_orders %llu 1)\n",
-                static_cast<unsigned long long>(seed), fault.c_str(),
-                static_cast<unsigned long long>(seed));
+    std::printf("seed %llu: %s (again: run_orders %llu 1)\n", static_cast<unsigned long long>(seed),
+                fault.c_str(), static_cast<unsigned long long>(seed));
   }
   std::printf("%llu orders of work, %d with faults\n", static_cast<unsigned long long>(count),
               faults);

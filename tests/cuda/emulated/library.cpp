@@ -13,17 +13,17 @@ namespace {
 class EmulatedGpuLibrary final : public Library {
  public:
   poseidon::cuda::GpuList gpus() const override {
-    return {.gpus = {{.name = "a played GPU", .memory_bytes = 1 << 30, .major = 9, .minor = 0}},
+    return {.gpus = {{.name = "an emulated GPU", .memory_bytes = 1 << 30, .major = 9, .minor = 0}},
             .driver = "13.0",
             .runtime = "13.0",
             .libraries = "loops of the host"};
   }
 
-  /// The environment variable POSEIDON_PLAYED_ORDER is the seed of the order of GPU work.
+  /// The environment variable POSEIDON_EMULATED_ORDER is the seed of the order of GPU work.
   Backend make_backend(const GpuRequest& request) const override {
     if (request.index != 0)
       throw ConfigError(text("GPU ", request.index, ": this machine has 1 GPU, counted from 0"));
-    const char* order = std::getenv("POSEIDON_PLAYED_ORDER");
+    const char* order = std::getenv("POSEIDON_EMULATED_ORDER");
     const uint64_t seed = order == nullptr ? 1 : std::strtoull(order, nullptr, 10);
     poseidon::cuda::Settings settings = request.settings;
     if (settings.graphs == poseidon::cuda::Graphs::kUsed) {
