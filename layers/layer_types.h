@@ -6,7 +6,7 @@
 /// description.
 // clang-format off
 #define POSEIDON_LAYER_TYPES(with) \
-  with(absval, Absval, function, "absolute value") \
+  with(absval, Absval, function, "absolute value, |x|") \
   with(accuracy, Accuracy, accuracy, "top-k accuracy: 1 if the label is among the k best scores, else 0") \
   with(argmax, Argmax, argmax, "indices of a sample's largest elements") \
   with(batch_norm, BatchNorm, batch_norm, "batch normalization of each channel, with scale and shift") \

@@ -15,6 +15,13 @@ namespace {
 
 std::string code(const std::string& name) { return text("`", name, "`"); }
 
+/// The description of a key or variant as a cell of a table.
+std::string description_cell(const Json& schema) {
+  std::string out;
+  for (const char c : schema.value("description", "")) out += c == '|' ? "\\|" : std::string(1, c);
+  return out;
+}
+
 std::string bound_text(const Json& bound) {
   const auto value = bound.get<double>();
   const auto whole = static_cast<int64_t>(value);
@@ -84,7 +91,7 @@ struct Variant {
   std::string key, name;
   const Json& schema;
 
-  std::string description() const { return schema["properties"][key].value("description", ""); }
+  std::string description() const { return description_cell(schema["properties"][key]); }
 };
 
 std::vector<Variant> variants_of(const Json& schema) {
@@ -185,7 +192,7 @@ class Writer {
       empty = false;
       line(text("| ", code(key), " | ",
                 key == selector ? "see below" : value_text(field, required.contains(key)), " | ",
-                field.value("description", ""), " |"));
+                description_cell(field), " |"));
     }
   }
 
@@ -204,7 +211,7 @@ class Writer {
       if (common.empty()) line("\n| common key | value | meaning | for |\n|---|---|---|---|");
       common.insert(key.key);
       line(text("| ", code(key.key), " | ", value_text(key.field, key.is_required), " | ",
-                key.field.value("description", ""), " | ",
+                description_cell(key.field), " | ",
                 key.variants.size() == variants.size() ? "all" : joined(key.variants, ", "), " |"));
     }
     for (const Variant& variant : variants) {
