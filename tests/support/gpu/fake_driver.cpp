@@ -113,6 +113,13 @@ class FakeDriver::Machine {
     thread_.request_stop();
     changed_.notify_all();
     if (thread_.joinable()) thread_.join();
+    // Events own the machine, so events that stay in a queue would keep it in memory.
+    std::deque<std::function<void()>> tasks;
+    const std::lock_guard lock(mutex_);
+    while (step()) {
+    }
+    for (WorkQueue& queue : streams_) queue.items.clear();
+    tasks.swap(due_);
   }
 
   size_t add_stream() {
