@@ -260,16 +260,23 @@ void Parameters::allocate_memory() {
     statistic.versions = versions_ == 2 ? TensorVersions(value, statistic_memory_.allocate(count))
                                         : TensorVersions(value);
   }
-  // A layer's gradients and contributions are neighbors, so that one copy can move them all.
+  // With separate device memory, a layer's gradients and contributions are neighbors, so that one
+  // copy can move them all. On the CPU, contributions follow all gradients: their offsets from the
+  // values must stay equal (tensor_memory.h).
   TensorMemory& contributions = training_ ? gradients_ : statistic_memory_;
+  const auto allocate_contributions = [&](size_t layer) {
+    for (const int index : statistics_of_layer_[layer])
+      statistics_[at(index)].contribution =
+          contributions.allocate(count_of(statistics_[at(index)]));
+  };
   for (size_t layer = 0; layer < of_layer_.size(); ++layer) {
     if (training_)
       for (const int index : of_layer_[layer])
         parameters_[at(index)].gradient = gradients_.allocate(packed_count(parameters_[at(index)]));
-    for (const int index : statistics_of_layer_[layer])
-      statistics_[at(index)].contribution =
-          contributions.allocate(count_of(statistics_[at(index)]));
+    if (!device_.shares_memory()) allocate_contributions(layer);
   }
+  if (device_.shares_memory())
+    for (size_t layer = 0; layer < of_layer_.size(); ++layer) allocate_contributions(layer);
   for (Call& call : program_.calls())
     if (call.node >= 0) bind(call);
   for (size_t layer = 0; layer < of_layer_.size(); ++layer) bind_shared(static_cast<int>(layer));

@@ -205,9 +205,9 @@ std::string ConvolutionGraph::reload(const CudnnDevice& device) {
 struct RunnablePlan {
   std::string title;  ///< for messages
   ConvolutionPlan plan;
+  CudnnDevice device;  ///< owns the handle with which the plan was built, so it outlives the plan
   std::shared_ptr<ConvolutionGraph> graph;
   std::unique_ptr<PlanExecution> execution;
-  CudnnDevice device;
   size_t first_bytes = 0, second_bytes = 0, result_bytes = 0;
   int64_t widened = 0;      ///< elements of a bf16 result that is widened; 0: not widened
   size_t narrow_bytes = 0;  ///< size of that bf16 result; see narrow_bytes()
@@ -286,9 +286,9 @@ std::unique_ptr<CudnnConvolution> planned(const ConvolutionProblem& problem,
   return std::make_unique<PlannedConvolution>(RunnablePlan{
       .title = problem_text(problem, device),
       .plan = std::move(plan),
+      .device = device,
       .graph = std::move(graph),
       .execution = std::make_unique<PlanExecution>(std::move(reloads)),
-      .device = device,
       .first_bytes = bytes_of(shapes.first, problem.type),
       .second_bytes = bytes_of(shapes.second, problem.type),
       .result_bytes = bytes_of(shapes.result, is_widened(problem) ? DataType::kFp32 : problem.type),
