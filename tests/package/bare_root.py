@@ -10,6 +10,7 @@ import json
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -37,11 +38,13 @@ def mirror():
     return "http://deb.debian.org/debian"
 
 
-def make_root(root):
+def make_root(root, packages=(), without=()):
+    """Makes a root with these Debian packages, without these libraries."""
     if not (root / "bin" / "sh").exists():
-        subprocess.run(["debootstrap", "--variant=minbase", "bookworm", root, mirror()], check=True,
+        include = [f"--include={','.join(packages)}"] if packages else []
+        subprocess.run(["debootstrap", "--variant=minbase", *include, "bookworm", root, mirror()], check=True,
                        stdout=subprocess.DEVNULL)
-    for library in ("libstdc++.so.6", "libgcc_s.so.1", "libz.so.1"):
+    for library in without:
         for file in root.glob(f"usr/lib/x86_64-linux-gnu/{library}*"):
             file.unlink()
     shutil.rmtree(root / "opt", ignore_errors=True)
@@ -49,18 +52,22 @@ def make_root(root):
 
 
 class Bare:
-    """The unpacked archive in the root."""
+    """The unpacked archive in the root. `mounts`: folders of this system, by their folders in the root."""
 
-    def __init__(self, root, archive):
-        self.root = root
+    def __init__(self, root, archive, mounts=()):
+        self.root, self.mounts = root, dict(mounts)
+        for folder in self.mounts:
+            (root / folder.lstrip("/")).mkdir(parents=True, exist_ok=True)
         subprocess.run(["tar", "-C", root / "opt", "-xf", archive], check=True)
         self.folder = "/" + str(next((root / "opt").iterdir()).relative_to(root))
 
     def run(self, script, expected=0):
         """Runs a shell script in the archive's folder. Returns its output."""
         inside = f"cd {self.folder}/share; PATH={self.folder}/bin:$PATH; {script}"
+        mounts = "".join(f"mount --bind {shlex.quote(str(source))} \"$0\"{shlex.quote(folder)} && "
+                         for folder, source in self.mounts.items())
         mounted = ("mount -t proc proc \"$0/proc\" && mount --rbind /dev \"$0/dev\" && mount -t tmpfs tmpfs \"$0/tmp\" && "
-                   "exec chroot \"$0\" /bin/sh -c \"$1\"")
+                   f"{mounts}exec chroot \"$0\" /bin/sh -c \"$1\"")
         done = subprocess.run(["unshare", "--mount", "--pid", "--fork", "/bin/sh", "-c", mounted, self.root, inside],
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                               timeout=300, env={"PATH": os.environ["PATH"]})
@@ -148,18 +155,22 @@ def try_tls(bare):
     expect("two daemons train over TLS", "results in /tmp/run" in told and "the job is done" in told, told)
 
 
+def needed_for_a_root():
+    if os.geteuid() != 0:
+        skip("a root to change to takes root")
+    if shutil.which("debootstrap") is None:
+        skip("debootstrap is not installed")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--archive", type=pathlib.Path, required=True)
     parser.add_argument("--root", type=pathlib.Path)
     options = parser.parse_args()
-    if os.geteuid() != 0:
-        skip("a root to change to takes root")
-    if shutil.which("debootstrap") is None:
-        skip("debootstrap is not installed")
+    needed_for_a_root()
     with tempfile.TemporaryDirectory() as folder:
         root = (options.root or pathlib.Path(folder) / "root").resolve()
-        make_root(root)
+        make_root(root, without=("libstdc++.so.6", "libgcc_s.so.1", "libz.so.1"))
         bare = Bare(root, options.archive.resolve())
         try_levels(bare)
         try_emulated(bare)
