@@ -132,7 +132,7 @@ def try_databases(bare):
     """Each reader must start with its library, and report the error in a file that is no database."""
     made = "mkdir -p /tmp/db && echo MANIFEST-1 >/tmp/db/CURRENT && head -c 9000 /dev/zero >/tmp/db/data.mdb && "
     for kind, answer in (("lmdb", "/tmp/db: LMDB: "), ("leveldb", "/tmp/db: LevelDB: "),
-                         ("hdf5", "/tmp/db: is read by poseidon-read-hdf5, which this build has not")):
+                         ("hdf5", "/tmp/db: requires poseidon-read-hdf5, which this build lacks")):
         told = bare.run(f"{made} poseidon-data pack /tmp/db --type {kind} --output /tmp/packed", expected=2)
         expect(f"a damaged database is told: {kind}", answer in told, told)
 
