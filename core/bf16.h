@@ -8,8 +8,8 @@ namespace poseidon {
 
 /// A bfloat16 number: the upper half of an fp32 number, with 1 sign bit, 8 exponent bits and 7
 /// mantissa bits. It converts implicitly to and from float. A float is rounded to the nearest Bf16,
-/// ties to even. Every NaN becomes kNan, the only NaN that a GPU's conversion gives. The host's
-/// code has no branches, so the compiler can vectorize loops over it.
+/// ties to even. Every NaN becomes kNan, the only NaN that a GPU's conversion returns. The host's
+/// code has no branches, so the compiler can vectorize loops that convert.
 class Bf16 {
  public:
   static constexpr uint16_t kNan = 0x7FFF;

@@ -263,7 +263,8 @@ Loader::Ring::Ring(const Dataset& dataset, const Transform& transform, const Loa
   for (int i = 0; i < options_.threads; ++i) threads_.emplace_back([this] { run(); });
 }
 
-/// Waits until the last returned batch is not in use, because others may reuse its memory.
+/// Waits until the device no longer uses the last returned batch. Then another loader may reuse the
+/// memory of the batch (core/buffer_cache.h).
 Loader::Ring::~Ring() {
   {
     MutexLock lock(mutex_);

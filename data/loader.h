@@ -27,7 +27,7 @@ std::vector<ShardRange> cut_batch(int64_t global_batch, int64_t shards);
 
 /// Memory and form of the batches.
 struct BatchMemory {
-  /// Allocates the memory of the batches, which may have any contents; null: normal host memory.
+  /// Allocates memory for the batches, with any contents; null: normal host memory.
   std::function<Buffer(size_t bytes, std::string_view purpose)> allocate = {};
   /// True: batches contain 8-bit pixels if the dataset stores pixels or images and
   /// Transform::keeps_pixels() is true. In all other cases, batches contain floats.

@@ -251,8 +251,8 @@ class Layer {
   /// the layer stores a parameter.
   virtual void pack(int index, const float* canonical, float* packed) const = 0;
   virtual void unpack(int index, const float* packed, float* canonical) const = 0;
-  /// Whether the layer reads ParameterMemory::rounded of parameter `index`. Each writer of the
-  /// value then also writes the rounded value: an update in the same pass, others by round().
+  /// Whether the layer reads ParameterMemory::rounded of parameter `index`. If so, each writer of
+  /// the value also writes the rounded value: an update in the same pass, other writers by round().
   virtual bool reads_rounded(int) const { return false; }
   virtual void round(int index, const float* packed, Bf16* rounded) const;
   /// Converts a gradient from canonical to packed order and passes it to `sink`. The gradient's

@@ -76,9 +76,9 @@ struct Tracking {
 class Updater {
  public:
   virtual ~Updater() = default;
-  /// Calls `work`. A device may delay the work of update(), track() and average() until `work`
-  /// returns, and combine it in a few launches: first all of update() and track(), then all of
-  /// average(). So the tensors must stay valid and unchanged until then.
+  /// Calls `work`. A device may delay the operations of update(), track() and average() until
+  /// `work` returns, and combine them in few launches: first all updates and tracked statistics,
+  /// then all averages. Until then, the caller must keep the tensors valid and unchanged.
   virtual void combine_updates(const std::function<void()>& work) { work(); }
   /// Computes the new value and state from the gradient, in one pass over memory. The bits are the
   /// same in place and out of place. If value, gradient and state of an element are zero (padding),

@@ -171,7 +171,7 @@ void with_update_rule(UpdateRule rule, int states, const Use& use) {
   }
 }
 
-/// The number of states of an update.
+/// The number of optimizer states of an update.
 inline int states_of(const UpdateMemory& memory) {
   return (memory.state[0].empty() ? 0 : 1) + (memory.state[1].empty() ? 0 : 1);
 }

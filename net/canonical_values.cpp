@@ -62,7 +62,8 @@ void CanonicalValues::allocate_memory() {
   scratch_ = device_.allocate(bytes(), MemoryKind::kDevice, "values in canonical order");
 }
 
-/// Whether a conversion between host memory and packed order is both a copy and a change of order.
+/// Whether a conversion between host memory and packed order requires both a copy and a change of
+/// order.
 bool CanonicalValues::needs_scratch(const Parameter& parameter) const {
   return !device_.shares_memory() && !canonical_is_packed(parameter);
 }

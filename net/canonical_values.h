@@ -20,7 +20,7 @@ class CanonicalValues {
 
   /// Allocates device memory for conversions. Throws OutOfMemory.
   void allocate_memory();
-  /// The memory that allocate_memory() allocates.
+  /// Bytes that allocate_memory() allocates.
   size_t bytes() const;
 
   /// Initializes each parameter with its filler, as a pure function of the seed, and each statistic
@@ -31,8 +31,8 @@ class CanonicalValues {
   /// Returns or sets the value of a parameter in canonical order.
   std::vector<float> canonical(const Parameter& parameter) const;
   void set_canonical(const Parameter& parameter, std::span<const float> values);
-  /// Issues the rounding of the parameter's value, if its layer reads it rounded. Call it after a
-  /// write of the value by other code than this class and the updates.
+  /// Issues the rounding of the parameter's value, if its layer reads the rounded value. Call this
+  /// function after code other than this class and the updates has written the value.
   void round(const Parameter& parameter) const;
   /// Writes or reads another tensor in the packed order of the parameter, such as optimizer state.
   /// `packed` is device memory.
@@ -59,7 +59,9 @@ class CanonicalValues {
 
   Device& device_;
   Parameters& parameters_;
-  Buffer scratch_;  ///< the largest parameter whose two orders differ, if the device has own memory
+  /// Has the size of the largest parameter whose two orders differ. Empty if there is none, or if
+  /// the device shares host memory.
+  Buffer scratch_;
 };
 
 }  // namespace poseidon::net

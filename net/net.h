@@ -26,7 +26,7 @@ using Choices = std::map<std::string, layers::AlgorithmChoice>;
 struct NetMemory : ParameterMemory {
   /// Activations, their gradients, workspaces and input buffers, with memory reuse.
   size_t activations = 0;
-  size_t scratch = 0;  ///< scratch memory, shared by all layers; that of CanonicalValues
+  size_t scratch = 0;  ///< of all layers, which share it, and of CanonicalValues
 
   size_t total() const {
     return parameters + second_version + gradients + statistics + activations + scratch;
@@ -83,8 +83,9 @@ class Net {
   void forward(const layers::StepContext& step, const Gate& gate = nullptr);
   /// Runs the backward pass after a forward pass in training. The callbacks may be null. They run
   /// after groups of layers. A group contains `gradients_per_group` layers with gradients, and the
-  /// layers between them. If the number is 1 and the device does not record work (GraphCapture in
-  /// core/device.h), a group is one layer.
+  /// layers between them. If `gradients_per_group` is 1, a group is one layer on a device that does
+  /// not record work (GraphCapture in core/device.h). On a device that records work, a layer with
+  /// few parameters may join such a group (Passes).
   void backward(const layers::StepContext& step, const OnGradient& on_gradient = nullptr,
                 const BetweenLayers& between_layers = nullptr, int64_t gradients_per_group = 1);
 

@@ -39,7 +39,8 @@ size_t floats_of(const Parameters& parameters, bool learned_only = false) {
   return floats;
 }
 
-/// Floats in one version of all rounded parameters, or only of the learned ones, with padding.
+/// Size of one version of all rounded parameters, or only of the learned ones, in floats with
+/// padding.
 size_t rounded_floats(const Parameters& parameters, bool learned_only = false) {
   size_t floats = 0;
   for (const Parameter& parameter : parameters)
@@ -50,7 +51,7 @@ size_t rounded_floats(const Parameters& parameters, bool learned_only = false) {
   return floats;
 }
 
-/// Floats in all versions of the rounded parameters.
+/// Size of all versions of the rounded parameters, in floats.
 size_t rounded_floats_of_versions(const Parameters& parameters) {
   return rounded_floats(parameters) +
          (parameters.versions() == 2 ? rounded_floats(parameters, true) : 0);
@@ -261,8 +262,9 @@ void Parameters::allocate_memory() {
                                         : TensorVersions(value);
   }
   // With separate device memory, a layer's gradients and contributions are neighbors, so that one
-  // copy can move them all. On the CPU, contributions follow all gradients: their offsets from the
-  // values must stay equal (tensor_memory.h).
+  // copy can move them all. If the device shares host memory, the contributions follow all
+  // gradients. The distance between a gradient and its value is then the same for all parameters,
+  // as net::TensorMemory requires.
   TensorMemory& contributions = training_ ? gradients_ : statistic_memory_;
   const auto allocate_contributions = [&](size_t layer) {
     for (const int index : statistics_of_layer_[layer])

@@ -14,8 +14,8 @@ int64_t address(const void* memory) {
   return static_cast<int64_t>(std::bit_cast<intptr_t>(memory));
 }
 
-/// Whether a layer has few parameters, as a batch norm has. The time of its pass and of its sums is
-/// short, so one such layer may join the group of its neighbor.
+/// Whether a layer has few parameters, such as a batch norm. The computation and the sums of such a
+/// layer take little time, so one such layer may join the group of its neighbor.
 bool is_small(const Call& call) {
   constexpr int64_t kFewElements = 8192;
   int64_t elements = 0;
@@ -62,9 +62,10 @@ void Passes::issue(std::string_view what, const layers::StepContext& step, Group
 // ---- forward
 
 /// The number of calls in the next group; 1 unless the device records work. A recorded group ends
-/// before the next call with a gate, except for the first one that is small. If `gated` is false,
-/// or no such call follows, the group extends to the end of the pass. A trace has a span for each
-/// gate.
+/// before the next call with a gate. If this call is small, and there is no trace, the group
+/// includes it and ends before the gate after it. If `gated` is false, or no such call follows, the
+/// group extends to the end of the pass. With a trace, each gate begins a group, because each gate
+/// has a span.
 size_t Passes::forward_group(Group left, bool gated) const {
   if (!graph_capture_->records()) return 1;
   bool may_join = trace_ == nullptr;
@@ -92,12 +93,12 @@ void Passes::forward(const layers::StepContext& step, const Gate& gate) {
 
 // ---- backward
 
-/// The number of calls in the next group. If `announced` is true, the group ends with the call
-/// after which the gradients of `gradients` more layers are final (Call::announces), so that
-/// OnGradient can run. If `gradients` is 1, the first such layer does not count if it is small,
-/// unless there is a trace. If `announced` is false (there is no OnGradient), or too few such calls
-/// follow, the group extends to the end of the pass. On a device that does not record work, a group
-/// with one gradient is divided into single calls.
+/// The number of calls in the next group. A call announces a layer if the layer's gradients are
+/// final after this call (Call::announces). If `announced` is true (there is an OnGradient), the
+/// group ends with the call that announces its `gradients`-th layer. If `gradients` is 1, and there
+/// is no trace, this count omits the first layer if it is small. If `announced` is false, or too
+/// few such calls follow, the group extends to the end of the pass. If `gradients` is 1 on a device
+/// that does not record work, the group is one call.
 size_t Passes::backward_group(Group left, bool announced, int64_t gradients) const {
   if (!graph_capture_->records() && gradients == 1) return 1;
   bool may_join = trace_ == nullptr && gradients == 1;
@@ -140,8 +141,8 @@ void Passes::issue_backward(const layers::StepContext& step, Group group) {
   });
 }
 
-/// Issues a group whose last call announces factors. Announces them before the input gradient, so
-/// that the trainer sends them while the device computes the input gradient.
+/// Issues a group whose last call announces factors. Announces the factors before it issues the
+/// input gradient. So the trainer sends the factors while the device computes the input gradient.
 void Passes::issue_factors_first(const layers::StepContext& step, Group group,
                                  const OnGradient& on_gradient) {
   Call& last = *group.back();

@@ -18,7 +18,7 @@ struct Call;
 /// OnGradient, BetweenLayers) run between the groups. On a device that records work (GraphCapture
 /// in core/device.h), a group extends to the next Gate or OnGradient. Without a trace, one layer
 /// with few parameters joins the group of its neighbor. On other devices, a group is one call. The
-/// caller can ask for larger groups in the backward pass. Each group of a training pass is one span
+/// caller can request larger groups in the backward pass. Each group of a training pass is one span
 /// of the trace. The span has the name of the first call in the forward pass, and of the last call
 /// in the backward pass. If the last call of a backward group announces factors, a second span
 /// covers its input gradient. Only the compute thread uses this class.

@@ -79,8 +79,9 @@ void CudaGraphCapture::issue(const GraphKey& key, const std::function<void()>& w
   device_.issue(known.graph);
 }
 
-/// Makes the graph of a key, unless the key has too few operations. If CUDA refuses the graph,
-/// warns unless it refused an earlier one. Throws OutOfMemory, because a smaller batch may help.
+/// Makes the graph of a key, unless its work has too few operations. If CUDA refuses the graph,
+/// warns unless CUDA has refused an earlier graph. Throws OutOfMemory, because a smaller batch may
+/// help.
 void CudaGraphCapture::make_graph(CapturedWork& known, const GraphKey& key,
                                   const std::function<void()>& work) {
   std::vector<GraphNode> nodes = device_.nodes_of(work);

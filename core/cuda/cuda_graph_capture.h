@@ -10,8 +10,8 @@ namespace poseidon::cuda {
 /// Issues recurring GPU work. For a new key, it issues the operations one by one, because libraries
 /// load code and allocate memory when they are first called. From the second issue of a key on, it
 /// issues the operations as a graph. In two cases it always issues the operations of a key one by
-/// one: the key has fewer than Settings::min_graph_operations, or CUDA refuses to make its graph.
-/// It warns only of the first refusal.
+/// one: the work has fewer operations than Settings::min_graph_operations, or CUDA refuses to make
+/// the graph. It warns only of the first refusal.
 class CudaGraphCapture final : public GraphCapture {
  public:
   explicit CudaGraphCapture(CudaDevice& device)

@@ -9,8 +9,9 @@
 namespace poseidon::cuda {
 
 /// Allocates small buffers as parts of slabs, because CUDA takes 0.1 to 1 ms for each allocation of
-/// pinned memory. A released part is not used again, and a slab is released with the last of its
-/// parts. Large buffers are separate allocations. Used by one thread; any thread may release.
+/// pinned memory. A released part is not used again. A slab is released with the last of its parts.
+/// Buffers of more than kLargestPart bytes are separate allocations. Used by one thread; any thread
+/// may release.
 class SlabMemory {
  public:
   static constexpr size_t kSlabBytes = size_t{8} << 20;

@@ -36,7 +36,7 @@ class StreamOrder {
   /// Records that the host has waited for `done`: all work issued from now on comes after it.
   /// Called by the compute thread, or by a thread that the compute thread waits for.
   void host_waited_for(const VectorClock& done);
-  /// Whether the host has waited for `done`. Any thread may call it.
+  /// Whether the host has waited for `done`. Any thread may call this function.
   bool host_is_after(const VectorClock& done);
 
  private:

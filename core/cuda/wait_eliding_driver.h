@@ -10,7 +10,7 @@ namespace poseidon::cuda {
 
 /// A driver that forwards calls to another driver, and omits four kinds of redundant calls:
 /// * a wait for work that already precedes the stream's next operation
-/// * a wait of the host for work that it has already waited for
+/// * a wait of the host for work that the host has already waited for
 /// * a wait that no later work in the same stream follows
 /// * a second event at the same position of a stream
 class WaitElidingDriver final : public Driver {

@@ -33,8 +33,8 @@ struct ReluMask {
   }
 };
 
-/// g, from kSummed tensors whose sum is the gradient of the output. Without a relu, their sum is g
-/// itself.
+/// Computes g from kSummed tensors, whose sum is the gradient of the output. Without a relu, g is
+/// this sum.
 template <class Element, int kSummed>
 struct IncomingGradient {
   const Element* summed[kSummed];
@@ -47,7 +47,8 @@ struct IncomingGradient {
   }
 
   /// Loads x and g for kEach channels of kRows rows. The first row begins at element `at`. The rows
-  /// are `stride` elements apart. All loads precede all arithmetic, so a thread waits only once.
+  /// are `stride` elements apart. All loads precede all arithmetic, so a thread waits for memory
+  /// only once.
   template <int kRows, int kEach>
   POSEIDON_DEVICE void load(const Element* input, int64_t at, int64_t stride,
                             Channels<kEach> (&x)[kRows], Channels<kEach> (&g)[kRows]) const {

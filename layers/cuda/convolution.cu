@@ -16,7 +16,7 @@ using ConvolutionPass = ConvolutionProblem::Pass;
 /// A convolution or a transposed convolution. A transposed convolution exchanges the forward and
 /// backward-data passes of a convolution. The weight and its gradient are fp32. Their packed order
 /// is (outputs, kernel height, kernel width, inputs / groups) of the convolution. With bf16
-/// activations, the products read the rounded weight.
+/// activations, the products read the weight rounded to bf16 (ParameterMemory::rounded).
 class CudaConvolution final : public CudaLayer {
  public:
   enum class Role : uint8_t { kItself, kTranspose };

@@ -34,8 +34,8 @@ class Product {
   /// release and GPU model.
   virtual std::string name() const = 0;
   virtual size_t workspace_bytes() const = 0;
-  /// False: the result is without the bias and the relu of the MatrixProblem; the caller adds them
-  /// (add_bias).
+  /// False: the result lacks the bias and the relu of the MatrixProblem. The caller then applies
+  /// them (add_bias).
   virtual bool has_epilogue() const { return true; }
   virtual std::unique_ptr<const poseidon::cuda::Operation> operation(
       const ProductMemory& memory) const = 0;

@@ -47,7 +47,8 @@ struct ElementPartition {
   Grid grid() const { return {.blocks = blocks()}; }
 
   /// Calls whole(first) if the four elements of a thread are one whole pack. Otherwise calls
-  /// one(element) for each of the elements. `block` is counted from the tensor's first block.
+  /// one(element) for each of the elements. `block` is the index of the thread's block within the
+  /// tensor.
   template <class Whole, class One>
   POSEIDON_DEVICE void for_elements(uint32_t block, const Thread& thread, const Whole& whole,
                                     const One& one) const {
@@ -104,7 +105,7 @@ POSEIDON_DEVICE void combine_elements(const ElementPartition& partition, uint32_
 /// The tensors of one launch. Each block processes elements of one tensor.
 template <class Tensor>
 struct TensorList {
-  static constexpr uint32_t kMost = 16;  ///< the arguments of a kernel may have 4 KiB
+  static constexpr uint32_t kMost = 16;  ///< the arguments of a kernel have at most 4 KiB
 
   Tensor tensors[kMost];
   uint32_t first_blocks[kMost];
@@ -120,8 +121,8 @@ struct TensorList {
     for (uint32_t i = 0; i < count; ++i) tensors[i].visit(visitor);
   }
 
-  /// Calls use(tensor, block) with the thread's tensor, and its block counted from the tensor's
-  /// first block.
+  /// Calls use(tensor, block) with the tensor of the thread, and with the index of the thread's
+  /// block within this tensor.
   template <class Use>
   POSEIDON_DEVICE void with_tensor(const Thread& thread, const Use& use) const {
     uint32_t index = 0;
@@ -148,7 +149,7 @@ struct UpdatedTensor {
   const float* gradient;             ///< of a statistic: the sum of its contributions
   const UpdateParameters* numbers;   ///< null: a statistic
   Tracking tracking;                 ///< of a statistic
-  Bf16* rounded;                     ///< receives the new value; may be null
+  Bf16* rounded;                     ///< receives the new value in bf16; null: not requested
   ElementPartition partition;
 
   void visit(MemoryVisitor& visitor) const {
@@ -450,20 +451,21 @@ class CudaUpdater final : public Updater {
     std::span<float> next;
   };
 
-  /// Delays work on `count` elements until the end of combine_updates(), or issues it now.
+  /// Within combine_updates(), delays work on `count` elements until combine_updates() ends.
+  /// Otherwise issues the work at once.
   template <class Delayed>
   void delay(std::vector<Delayed>& all, const Delayed& work, size_t count) {
     if (count > 0) all.push_back(work);
     if (!combining_) issue_delayed();
   }
 
-  /// The averages read new values, so their launch follows the updates.
+  /// Averages read the new values, so the device computes them after the updates.
   void issue_delayed() {
     issue_updates();
     launch_lists<AverageKernel>(averages_);
   }
 
-  /// A launch with statistics only uses no rule, so any form is right for it.
+  /// If `updates_` has only statistics, the kernel does not use the rule. Any form is then valid.
   void issue_updates() {
     const Form form = form_.value_or(Form{});
     with_update(form.form, form.states, [&](auto rule, auto decay) {
@@ -473,7 +475,7 @@ class CudaUpdater final : public Updater {
     form_.reset();
   }
 
-  /// Launches the work of `all`, as few kernels as possible, and empties it.
+  /// Launches as few kernels as possible for the work of `all`, and clears `all`.
   template <class Kernel, class Delayed>
   void launch_lists(std::vector<Delayed>& all) {
     for (size_t first = 0; first < all.size();

@@ -1,4 +1,4 @@
-// How cuDNN's plans are built and executed, with fakes of cuDNN's graph and plan.
+// Tests how cuDNN's plans are built and executed. Fakes replace cuDNN's graph and plan.
 
 #include "layers/cuda/runtime/plan_execution.h"
 
@@ -53,7 +53,7 @@ struct FakeGraph {
 
 }  // namespace
 
-TEST_CASE("plans: with a handle, the operations are built for it; else from properties") {
+TEST_CASE("plans: operations are built for the handle, or without a handle for the properties") {
   const int handle = 7;
   FakeGraph with, without;
   CHECK(layers::cuda::build_operations(with, &handle, std::string("H200")) ==
@@ -78,7 +78,7 @@ TEST_CASE("plans: only a failed first execution reloads the plan, and one warnin
   FakePlan reloads_too{.executions = {"no code", ""}, .reloads = {""}};
   reloads_too.run(third);
   CHECK(log.lines() ==
-        "[convolution 'a']: cuDNN did not execute its plan (no code) and executes the plan after a "
+        "[convolution 'a']: cuDNN could not execute the plan (no code); the plan works after a "
         "reload from its serialized form; further reloads are not reported");
 }
 

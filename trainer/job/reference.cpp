@@ -15,7 +15,7 @@ namespace {
 
 std::string code(const std::string& name) { return text("`", name, "`"); }
 
-/// The description of a key or variant as a cell of a table.
+/// The description of a key or variant as a cell of a Markdown table, with escaped bars.
 std::string description_cell(const Json& schema) {
   std::string out;
   for (const char c : schema.value("description", "")) out += c == '|' ? "\\|" : std::string(1, c);

@@ -64,7 +64,7 @@ class RunLoop {
   const PreparedData& test_;
   RunSink& sink_;
   Log& log_;
-  BufferCache test_memory_;  ///< of the tests' batches
+  BufferCache test_memory_;  ///< memory of the tests' batches
   int64_t drained_step_ = -1, tested_step_ = -1;
 };
 

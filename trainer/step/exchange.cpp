@@ -78,7 +78,7 @@ void LocalExchange::contribute_statistics(int64_t shard) {
     if (!net_.parameters().announces(layer)) has_arrived(layer);
 }
 
-/// The sums are computed in the stream that computes the gradients, so they await no event.
+/// The stream that computes the gradients also computes the sums, so the sums wait for no event.
 void LocalExchange::contribute(std::span<const FinalGradient> gradients, int64_t shard) {
   std::vector<int> layers;
   for (const FinalGradient& gradient : gradients) layers.push_back(gradient.layer);

@@ -31,7 +31,8 @@ class GradientExchange {
  public:
   virtual ~GradientExchange() = default;
 
-  /// True if no contribution leaves the device. Each sum then arrives at its last contribution.
+  /// True if no contribution leaves the device. A sum then arrives as soon as its last contribution
+  /// is made.
   virtual bool is_local() const { return false; }
   /// Call it before the backward pass of shard `shard`. For layers that produce factors, it sets
   /// the memory that receives the factors (Net::set_factor_memory).

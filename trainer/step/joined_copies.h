@@ -7,9 +7,9 @@
 
 namespace poseidon::trainer {
 
-/// Issues copies of tensors. It joins successive copies into one if each of both memories is a
-/// net::TensorMemory or TensorSlots in which these tensors are neighbors. The joined copy includes
-/// the padding between the tensors.
+/// Issues copies of tensors. It joins successive copies into one if the tensors are neighbors in
+/// the source and in the destination. Source and destination must be parts of a net::TensorMemory
+/// or TensorSlots. The joined copy includes the padding between the tensors.
 class JoinedCopies {
  public:
   explicit JoinedCopies(Device& device) : device_(device) {}

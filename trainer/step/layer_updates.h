@@ -23,9 +23,9 @@ class LayerUpdates {
   LayerUpdates(net::Net& net, Optimizer& optimizer, GradientExchange& exchange,
                const Schedule& schedule, const SumsInFlight* sums, int64_t logical_shards);
 
-  /// Makes the updates of these layers for `step`, counted from 0. Their sums of the step must have
-  /// arrived; with gradient clipping, the sums of all layers. Update all layers for one step before
-  /// any layer for the next step.
+  /// Makes the updates of these layers for `step`, counted from 0. The sums of these layers for the
+  /// step must have arrived; with gradient clipping, the sums of all layers. Update all layers for
+  /// one step before any layer for the next step.
   void make(std::span<const int> layers, int64_t step);
   /// Reverts the layer's last update. Needs two versions (net::Net::Options::versions).
   void revert(int layer);

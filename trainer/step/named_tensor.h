@@ -17,7 +17,7 @@ struct NamedTensor {
   std::function<void(std::span<const float>)> set;
 
   size_t count() const { return static_cast<size_t>(shape.count()); }
-  /// As get(), but every NaN has the same bits. Arithmetic on a CPU and on a GPU gives NaNs of
+  /// Like get(), but replaces every NaN by one fixed NaN, because CPUs and GPUs compute NaNs with
   /// different bits. Digests, files and messages use these values.
   void read(std::span<float> out) const;
 };

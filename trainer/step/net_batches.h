@@ -20,7 +20,7 @@ inline data::BatchMemory memory_for(net::Net& net) {
 /// A cache of memory for batches of successive loaders. The net must outlive the cache.
 inline BufferCache batch_cache(net::Net& net) { return BufferCache(memory_for(net).allocate); }
 
-/// As memory_for(net), with the memory of the cache. The cache must outlive the loader.
+/// Like memory_for(net), but the cache allocates the memory. The cache must outlive the loader.
 inline data::BatchMemory memory_for(net::Net& net, BufferCache& cache) {
   data::BatchMemory memory = memory_for(net);
   memory.allocate = [&cache](size_t bytes, std::string_view purpose) {

@@ -34,10 +34,11 @@ MemoryUse memory_use(net::Net& net, const comm::Plan& plan, const net::Parameter
   return use;
 }
 
-/// For each tensor of a layer, the floats of separate memory; 0: none.
+/// The sizes of a layer's separate memory: floats by tensor; 0: none.
 struct SeparateFloats {
-  std::vector<size_t> sums, parts;  ///< of one step; parts: of one shard range
-  std::vector<size_t> converted;    ///< device memory for the conversion to canonical order
+  std::vector<size_t> sums;       ///< of one step
+  std::vector<size_t> parts;      ///< of one step and one shard range
+  std::vector<size_t> converted;  ///< device memory for the conversion to canonical order
 
   SeparateFloats(net::Net& net, const comm::Plan& plan, uint32_t index, const OwnShards& own) {
     for (const comm::TensorTraffic& planned : plan.layers[index].traffic.tensors) {
@@ -128,7 +129,8 @@ std::vector<DeviceContribution> SummedLayer::contribute(uint64_t step, int64_t s
 }
 
 /// Returns this device's sum of a shard range, in canonical order. This device does not write the
-/// memory again until the layer's sums have arrived. `copies` issues the copy to this memory.
+/// memory again until the layer's sums have arrived. If the memory is filled by a copy that may be
+/// joined with others, the copy is added to `copies`.
 std::span<float> SummedLayer::finished_part(uint32_t t, size_t part, uint64_t step,
                                             JoinedCopies& copies) const {
   const Tensor& tensor = tensors_[t];
@@ -152,7 +154,7 @@ void SummedLayer::copy_canonical(const Tensor& tensor, std::span<float> to) cons
     net_.values().canonical_gradient(*tensor.parameter, to);
 }
 
-/// Copies the sums to device memory, if this memory is separate.
+/// Copies the sums to device memory, unless the device shares host memory.
 void SummedLayer::copy_sums(uint64_t step) {
   JoinedCopies copies(net_.device());
   for (uint32_t t = 0; t < tensors_.size(); ++t) {

@@ -17,7 +17,7 @@ namespace poseidon::trainer {
 /// is enough. A sum arrives only after all devices have contributed to its step. Before a device
 /// contributes, it has made the update that read the buffer's previous sum.
 ///
-/// If the device has separate memory, its kernels access only this memory. Copies transfer
+/// If the device does not share host memory, its kernels access only device memory. Copies transfer
 /// contributions and sums, so kernels do not wait for the bus.
 class SummedLayer final : public WorkerLayer {
  public:
@@ -38,10 +38,11 @@ class SummedLayer final : public WorkerLayer {
     bool gives_own = false;        ///< the contribution is in the net's own memory
     bool takes_own = false;        ///< the sum is received in the net's own memory
     std::vector<ShardTree> trees;  ///< by own shard range
-    /// Device memory in canonical order, if copies need it: the net has another order.
+    /// Device memory for the tensor in canonical order. Empty if the net stores the tensor in this
+    /// order, or if the device shares host memory.
     Buffer converted;
     /// The tensor in canonical order in device memory, for copies from and to staging memory:
-    /// `converted` or the net's own memory. Empty if the device shares the host's memory.
+    /// `converted` or the net's own memory. Empty if the device shares host memory.
     std::span<float> copied;
 
     std::span<float> values() const {

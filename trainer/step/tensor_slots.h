@@ -10,8 +10,7 @@
 namespace poseidon::trainer {
 
 /// Staging memory of a layer's tensors, with one slot for each step in flight. Within a slot, the
-/// tensors lie one after another like those of net::TensorMemory. So one copy can move neighbors
-/// (JoinedCopies).
+/// tensors have the layout of net::TensorMemory. So one copy can move neighbors (JoinedCopies).
 class TensorSlots {
  public:
   TensorSlots() = default;
@@ -40,7 +39,7 @@ class TensorSlots {
 
  private:
   std::vector<size_t> floats_;  ///< by tensor
-  std::vector<Buffer> slots_;   ///< by step modulo their number
+  std::vector<Buffer> slots_;   ///< by step modulo the number of slots
 };
 
 }  // namespace poseidon::trainer

@@ -19,8 +19,8 @@ double milliseconds_since(Clock::time_point start) {
 
 size_t at(int index) { return static_cast<size_t>(index); }
 
-/// The number of gradients in a backward pass that an asynchronous device computes before the loop
-/// waits for the loss. While the waiting thread wakes up (about 50 us), the device has work.
+/// The number of layers with gradients that the loop issues to an asynchronous device before it
+/// waits for the loss. So the device has work while the waiting thread wakes up (about 50 us).
 constexpr size_t kGradientsBeforeLoss = 4;
 
 /// Waits for the results of the forward pass. Throws RunError if the loss is not finite.
@@ -46,7 +46,7 @@ TrainingLoop::TrainingLoop(net::Net& net, Optimizer& optimizer, GradientExchange
       updates_(net, optimizer, exchange, schedule, options.sums, options.logical_shards),
       // Gradient clipping needs all sums before the first update, for their common norm.
       barrier_(options.barrier || optimizer.clips()),
-      // A trace has a span for each layer.
+      // A trace requires a span for each layer, so it excludes halves.
       halves_(exchange.is_local() && !net.device().shares_memory() && options.trace == nullptr),
       machine_({.layers = net.parameters().summed_layers().size(),
                 .done = options.steps_done,
@@ -135,8 +135,8 @@ void TrainingLoop::run_shard(size_t shard, StepReport& report) {
 /// Runs the backward pass of a shard, contributes its gradients, and makes the updates that become
 /// due. Checks the loss before the first contribution: contributions of a shard with a non-finite
 /// loss must not leave this worker, and no update may apply them. The check blocks until the device
-/// has finished the forward pass, so an asynchronous device first receives several layers of the
-/// backward pass.
+/// has finished the forward pass. So the loop first issues several layers of the backward pass to
+/// an asynchronous device.
 void TrainingLoop::backward(const layers::StepContext& context, int64_t shard, StepReport& report) {
   std::vector<FinalGradient> made;  // not contributed yet
   const auto contribute_made = [&] {
@@ -252,7 +252,7 @@ void TrainingLoop::note_contributed() {
   contributed_.clear();
 }
 
-/// Makes the next update of these layers, which is of the same step.
+/// Makes the next updates of these layers. All these updates are of the same step.
 void TrainingLoop::update(std::span<const size_t> indices) {
   const TraceScope span(options_.trace, labels_[indices.front()].update);
   Device& device = net_.device();

@@ -27,14 +27,15 @@ namespace poseidon::trainer {
 /// layer at a time. comm::StepMachine decides when each update is due, also with staleness. Used by
 /// the compute thread.
 ///
-/// If the exchange is local and the device asynchronous, no pass waits for another device. The loop
-/// then issues large units of work (halves_): the forward pass, two halves of the backward pass,
-/// and the updates of each half. The updates of the first half overlap with the second half.
+/// If the exchange is local, no pass waits for another device. Then, with an asynchronous device
+/// and without a trace, the loop issues large units of work (halves_): the forward pass, two halves
+/// of the backward pass, and the updates of each half. The updates of the first half overlap with
+/// the second half.
 ///
-/// So the updates of a step may end within the next step. If the exchange fails, the layers may be
-/// at two different steps. With two versions (Net::Options::versions) the loop can revert to the
-/// last step whose updates are all complete. If no layer has begun a later update, the loop can
-/// revert one step further.
+/// The updates of a step may end within the next step. If the exchange fails, the layers may be at
+/// two different steps. With two versions (Net::Options::versions) the loop can revert to the last
+/// step whose updates are all complete. If no layer has begun a later update, the loop can revert
+/// one step further.
 class TrainingLoop {
  public:
   struct Options {
@@ -116,7 +117,7 @@ class TrainingLoop {
   Options options_;
   LayerUpdates updates_;
   const bool barrier_;  ///< make no update of a step before all of its sums have arrived
-  const bool halves_;   ///< divide the backward pass and its updates into two units of work
+  const bool halves_;   ///< divide the backward pass and the updates into two units of work each
   comm::StepMachine machine_;
   struct LayerLabels {
     TraceRecorder::Label wait = 0, update = 0, contribute = 0;

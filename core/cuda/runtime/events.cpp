@@ -33,7 +33,7 @@ cudaEvent_t EventPool::acquire() {
   return make();
 }
 
-/// Calls CUDA without the lock, because creation would delay other threads.
+/// Creates the event without holding the lock, because the slow creation would delay other threads.
 cudaEvent_t EventPool::make() {
   {
     MutexLock lock(mutex_);

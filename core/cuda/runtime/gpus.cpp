@@ -49,8 +49,8 @@ Gpu gpu_at(int index) {
 
 std::string capability_text(int capability) { return text(capability / 10, ".", capability % 10); }
 
-/// A GPU runs code of its generation (capability / 10) and of the same or a lower capability. The
-/// build also contains PTX of the last architecture.
+/// A GPU runs code of its generation (capability / 10) and of the same or a lower capability. For
+/// later GPUs, the build contains PTX of the last architecture.
 bool has_code_for(int capability, std::span<const int> architectures) {
   if (capability >= architectures.back()) return true;
   return std::ranges::any_of(

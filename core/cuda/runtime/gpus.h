@@ -15,9 +15,9 @@ GpuList list_gpus();
 /// GPU cannot be used.
 void use_gpu(int index);
 
-/// Throws ConfigError if no code of a build can run on the GPU. `architectures`: the compute
+/// Throws ConfigError if no code of this build can run on the GPU. `architectures`: the compute
 /// capabilities for which the build has machine code, ascending, such as 90 for 9.0. For later
-/// GPUs, the driver compiles code of the last one.
+/// GPUs, the driver compiles the PTX of the last one.
 void expect_code_for(int index, std::span<const int> architectures);
 
 /// Excludes other threads of this process from two kinds of calls on one GPU: stream capture, and
@@ -32,8 +32,8 @@ class GpuLock {
   std::unique_lock<std::recursive_mutex> lock_;
 };
 
-/// Owns an object that a library made for a GPU. Destroys it under GpuLock, because libraries then
-/// wait for the GPU and free memory.
+/// Owns an object that a library made for a GPU. Holds GpuLock while it destroys the object,
+/// because the library then waits for the GPU and frees memory.
 template <class Object, class Destroy>
 std::shared_ptr<Object> library_object(int gpu, Object* object, Destroy destroy) {
   return {object, [gpu, destroy](Object* held) {

@@ -15,7 +15,7 @@ namespace {
 /// Device memory for graphs, and for the code that libraries load at their first calls.
 constexpr size_t kReservedBytes = size_t{1} << 30;
 
-/// Events created at the start, so that a first burst of work creates none.
+/// Events that the constructor creates, so that the first operations need not create events.
 constexpr size_t kFirstEvents = 64;
 
 /// Waits for all work of a GPU. Ignores errors: the calls that issue work report them. The caller

@@ -130,13 +130,13 @@ constexpr uint64_t kStrictFp32 = CUBLASLT_NUMERICAL_IMPL_FLAGS_FMA |
                                  CUBLASLT_NUMERICAL_IMPL_FLAGS_ACCUMULATOR_32F |
                                  CUBLASLT_NUMERICAL_IMPL_FLAGS_INPUT_32F;
 
-/// True if the algorithm computes as the request requires, with fp32 precision.
+/// True if the arithmetic of the algorithm is fp32, as the request requires.
 bool is_fp32(const cublasLtMatmulAlgo_t& algorithm, const MatrixRequest& request) {
   uint64_t flags = 0;
   size_t written = 0;
   const cublasStatus_t status = cublasLtMatmulAlgoCapGetAttribute(
       &algorithm, CUBLASLT_ALGO_CAP_NUMERICAL_IMPL_FLAGS, &flags, sizeof(flags), &written);
-  // Without tensor cores, CUBLAS_COMPUTE_32F means fp32 arithmetic, also if an algorithm has no
+  // Without tensor cores, CUBLAS_COMPUTE_32F means fp32 arithmetic, even if cuBLASLt reports no
   // flags.
   if (!request.fp32_mask) return (flags & CUBLASLT_NUMERICAL_IMPL_FLAGS_TENSOR_OP_MASK) == 0;
   return status == CUBLAS_STATUS_SUCCESS && (flags & ~kStrictFp32) == 0;
@@ -172,7 +172,7 @@ cublasLtMatmulPreferenceOpaque_t preference(const MatrixRequest& request,
   return made;
 }
 
-/// True for the answers by which cuBLASLt says that no algorithm has the requested properties.
+/// True if cuBLASLt returns this status when no algorithm has the requested properties.
 bool means_no_algorithm(cublasStatus_t status) {
   return status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE;
 }

@@ -78,10 +78,10 @@ class ConvolutionGraph final : public fe::graph::Graph {
   std::optional<ConvolutionPlan> build(int64_t index);
   /// Destroys all plans except the one that was built last.
   void forget_others();
-  /// Executes the remaining plan. Returns the error, or "".
+  /// Executes the plan that forget_others() left. Returns the error, or "".
   std::string run(cudnnHandle_t handle, std::span<void*> tensors, void* workspace) const;
-  /// Replaces the remaining plan by one that cuDNN loads from its serialized form. Returns the
-  /// error, or "".
+  /// Replaces this plan by one that cuDNN loads from the plan's serialized form. Returns the error,
+  /// or "".
   std::string reload(const CudnnDevice& device);
 
  private:
@@ -205,7 +205,7 @@ std::string ConvolutionGraph::reload(const CudnnDevice& device) {
 struct RunnablePlan {
   std::string title;  ///< for messages
   ConvolutionPlan plan;
-  CudnnDevice device;  ///< owns the handle with which the plan was built, so it outlives the plan
+  CudnnDevice device;  ///< owns the cuDNN handle, which must outlive `graph`
   std::shared_ptr<ConvolutionGraph> graph;
   std::unique_ptr<PlanExecution> execution;
   size_t first_bytes = 0, second_bytes = 0, result_bytes = 0;

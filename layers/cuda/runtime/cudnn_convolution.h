@@ -27,7 +27,7 @@ class CudnnConvolution : public Product {
  public:
   virtual const ConvolutionPlan& plan() const = 0;
   /// Replaces the plan by one that cuDNN loads from the plan's serialized form. Returns the error,
-  /// or "". The first execution of a plan does this if it fails.
+  /// or "". If the first execution of a plan fails, the operation reloads the plan in the same way.
   virtual std::string reload() = 0;
 };
 

@@ -11,8 +11,8 @@
 namespace poseidon::layers::cuda {
 
 /// Builds the operations of a cuDNN graph. With a handle, cuDNN plans for the GPU of the handle.
-/// Without a handle (null), it plans for the GPU that `properties` describe, and cannot execute the
-/// plan.
+/// Without a handle (null), cuDNN plans for the GPU that `properties` describe. Such a plan cannot
+/// run.
 template <class Graph, class Handle, class Properties>
 auto build_operations(Graph& graph, Handle* handle, const Properties& properties) {
   if (handle != nullptr) return graph.build_operation_graph(handle);
@@ -20,7 +20,7 @@ auto build_operations(Graph& graph, Handle* handle, const Properties& properties
   return graph.build_operation_graph();
 }
 
-/// Reports to the log that plans were reloaded; only the first time.
+/// Warns the first time that a plan of a device is reloaded.
 class ReloadWarning {
  public:
   /// `log` null: no messages.
@@ -28,8 +28,8 @@ class ReloadWarning {
 
   void warn(const std::string& title, const std::string& error) {
     if (log_ != nullptr)
-      log_->warning(text(title, ": cuDNN did not execute its plan (", error,
-                         ") and executes the plan after a reload from its serialized form; "
+      log_->warning(text(title, ": cuDNN could not execute the plan (", error,
+                         "); the plan works after a reload from its serialized form; "
                          "further reloads are not reported"));
     log_ = nullptr;
   }
@@ -42,7 +42,7 @@ class ReloadWarning {
 /// once more.
 class PlanExecution {
  public:
-  /// `warning` is shared by the plans of a device, and used by its compute thread.
+  /// All plans of a device share `warning`. Only the compute thread uses it.
   explicit PlanExecution(std::shared_ptr<ReloadWarning> warning) : warning_(std::move(warning)) {}
 
   /// `execute` and `reload` return the error, or "" after success. `title` names the plan in
