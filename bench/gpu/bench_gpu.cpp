@@ -352,8 +352,7 @@ void measure_precision(const Options& options, const char* name, cuda::Precision
         kernels(bench, options.small, result["copies"]["device_gbs"].get<double>());
 }
 
-/// After an error that ends the device's work, the result has the values measured before, and the
-/// error.
+/// If the device fails, the result contains the error, and the values measured before.
 Json measure(const Options& options) {
   Json result{{"device", options.cpu ? "cpu" : "cuda"}};
   try {

@@ -1,7 +1,8 @@
 // Measures a training step of a single worker: its passes and updates, without the upload of a
-// batch. First issues each operation separately, then issues repeated work as graphs. Prints a line
-// with a JSON object after each: the last line has both results. A failed way has an error instead
-// of a time; the exit code is then 1. "warnings" lists the graphs that CUDA refused.
+// batch. The first measurement issues each operation separately ("pieces"), the second issues
+// repeated work as graphs. After each measurement, prints a line with a JSON object, which has all
+// results so far. If a measurement fails, its result is an error instead of a time, and the exit
+// code is 1. "warnings" lists the graphs that CUDA refused.
 //   bench_step NETWORK.json BATCH PRECISION [--cpu]      PRECISION: fp32, tf32 or bf16
 //                                                        --cpu: the CPU, always in fp32
 #include <algorithm>
@@ -50,8 +51,8 @@ layers::Backend backend_of(const Request& request, cuda::Graphs graphs, Log& log
       {.index = 0, .settings = {.precision = request.precision, .graphs = graphs, .log = &log}});
 }
 
-/// A worker with the components of a real run. step() issues the device's work in nearly the same
-/// order as TrainingLoop::step().
+/// A worker with the components of a real run. step() issues the device's work in the order of
+/// TrainingLoop::step(), but does not divide the backward pass, and does not wait for the loss.
 class Worker {
  public:
   Worker(const Request& request, cuda::Graphs graphs, Log& log)

@@ -8,11 +8,11 @@ import tensors
 from machine import layer_tests
 from measuring import ProgramFailed
 
-BAR_OF_GRADIENTS = 10  # times the distance of two CPU runs that add in different orders
+BAR_OF_GRADIENTS = 10  # largest distance from the CPU; unit: distance of two CPU runs that add in different orders
 LEAST_DISTANCE = 1e-7  # about the rounding of one fp32 value
 PRECISIONS = ("fp32", "tf32", "bf16")
-MOST_RESTARTS = 8  # restarts one after another that end at their first case
-QUIET = 120  # seconds without a line of output, after which a case hangs
+MOST_RESTARTS = 8  # limit on successive restarts that fail in their first case
+QUIET = 120  # seconds without output after which a case counts as hanging
 
 
 # The layer tests.
@@ -22,21 +22,21 @@ def names_listed(report):
 
 
 def cases_of(report):
-    """[(name, passed)] of the cases in doctest's XML that completed, in order, even if the program did not."""
+    """[(name, passed)] of the completed cases in doctest's XML, in order. The program need not have completed."""
     without_skipped = re.sub(r"<TestCase [^>]*/>", "", report)
     ran = re.findall(r'<TestCase name="([^"]*)"[^>]*>(.*?)</TestCase>', without_skipped, re.DOTALL)
     return [(html.unescape(name), 'test_case_success="true"' in body) for name, body in ran]
 
 
 def what_failed(report):
-    """The text of the last case."""
+    """The start of the last case's XML."""
     without_skipped = re.sub(r"<TestCase [^>]*/>", "", report)
     return re.sub(r"\s+", " ", without_skipped[max(without_skipped.rfind("<TestCase "), 0):])[:1500]
 
 
 def independent(cases, failures=1):
-    """The verdicts that earlier failures cannot have caused. After a fault of a GPU all later cases of the process
-    fail, so of the failures at the end only the first one counts."""
+    """The verdicts that earlier failures cannot have caused. After a GPU fault, all later cases of the process fail. So
+    of the failures at the end, only the first `failures` count."""
     count = len(cases)
     while count and not cases[count - 1][1]:
         count -= 1
@@ -44,8 +44,8 @@ def independent(cases, failures=1):
 
 
 def run_from(bench, program, narrow, first):
-    """Runs the cases from index `first` on in one process. Returns the verdicts that count, at least one unless the
-    time of the stage is over, and the reason if the program ended early."""
+    """Runs the cases from index `first` on in one process. Returns the verdicts that count, and the reason if the
+    program ended early. At least one verdict counts, unless the time of the stage is over."""
     why = None
     try:
         report = bench.run([program, "--reporters=xml", f"--first={first + 1}", *narrow], accept=(0, 1), quiet=QUIET)
@@ -61,8 +61,8 @@ def run_from(bench, program, narrow, first):
 
 
 def run_together(bench, program, narrow, cases):
-    """Runs cases without a verdict in one process. After a case that ends the process or the GPU's context, restarts
-    behind it. `cases`: [name, verdict or None] in the program's order."""
+    """Runs cases without a verdict in one process. If a case ends the process or the GPU's context, starts a new
+    process with the next case. `cases`: [name, verdict or None] in the program's order."""
     restarts = 0
     while restarts < MOST_RESTARTS and bench.left() > 1:
         first = next((index for index, (_, verdict) in enumerate(cases) if verdict is None), None)
@@ -114,7 +114,8 @@ def unchanged(network):
 
 
 def written_job(bench, network, batch, change=unchanged):
-    """Writes a job with random images of 224 x 224, which needs no data. `change` converts the network."""
+    """Writes a job that trains on random images of 224 x 224, so it needs no data files. `change` converts the
+    network."""
     file = bench.settings.configs / "networks" / f"{network}.json"
     definition = bench.settings.scratch / f"{network}-{change.__name__}.json"
     definition.write_text(json.dumps(change(json.loads(file.read_text(encoding="utf-8")))), encoding="utf-8")
@@ -130,7 +131,7 @@ def written_job(bench, network, batch, change=unchanged):
 
 def smooth(value):
     """A network without kinks: swish replaces relu, and average pooling replaces max pooling. With kinks, a rounding
-    difference of one value near zero changes gradients by percents."""
+    difference of one value near zero changes gradients by several percent."""
     if isinstance(value, list):
         return [smooth(one) for one in value]
     if not isinstance(value, dict):
@@ -140,7 +141,8 @@ def smooth(value):
 
 
 def first_gradient(bench, job, device=None, precision="fp32", extra=()):
-    """The loss and the weights after one step. The learning rate is so large that the weights are the gradient."""
+    """The loss and the weights after one step. The learning rate is so large that the initial weights are negligible:
+    the new weights are a multiple of the gradient."""
     _, metrics, folder = bench.train(job, device, precision, extra=extra, sets=[
         'optimizer={"type":"sgd","learning_rate":1048576}', "train.steps=1", "train.log_every=1", "data.test=null"])
     losses = [line["loss"] for line in metrics if line.get("type") == "train"]
@@ -148,8 +150,8 @@ def first_gradient(bench, job, device=None, precision="fp32", extra=()):
 
 
 def first_gradients(bench, network, job, precisions):
-    """Compares the device's gradient with the CPU's. The bar is the distance of two CPU runs that add in different
-    orders."""
+    """Measures the distance of the device's gradient from the CPU's, and the distance of two CPU runs that add in
+    different orders."""
     expected = []
 
     def two_cpu_runs():
@@ -168,7 +170,7 @@ def first_gradients(bench, network, job, precisions):
 
     names = [f"{network} {precision}" for precision in precisions]
     kept = {row["name"] for row in bench.earlier.get("rows", []) if "error" not in row}
-    if not kept.issuperset(names):  # their gradients are needed
+    if not kept.issuperset(names):  # the new rows need the CPU's gradient, so the CPU runs again
         bench.earlier = {"rows": [row for row in bench.earlier.get("rows", []) if row["name"] != f"{network} of CPUs"]}
     if bench.attempt(f"{network} of CPUs", two_cpu_runs):
         for name in names:
@@ -185,14 +187,15 @@ def steps(bench):
               for name, far in distances.items() if not name.endswith(" of CPUs")}
     good = all(ratio <= BAR_OF_GRADIENTS for name, ratio in ratios.items() if name.endswith("fp32"))
     return good and bench.all_measured(), (
-        "distance of the first gradient from the CPU's, in distances of two CPU runs: "
+        "distance of the first gradient from the CPU's, divided by the distance of two CPU runs: "
         + ", ".join(f"{name} {ratio:.1f}" for name, ratio in ratios.items()))
 
 
 # Equal bits.
 
 def hashes(bench):
-    """Four runs give equal bits. The last run is without CUDA graphs, unless all runs are."""
+    """Four runs give equal bits. The last run uses no CUDA graphs. If the smoke stage disabled graphs, no run uses
+    them."""
     length = 3 if bench.settings.dry_run else 50
     jobs = [("lenet", lambda: bench.settings.configs / "lenet-digits.json", "fp32", length)]
     if not bench.settings.dry_run:

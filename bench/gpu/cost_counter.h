@@ -46,7 +46,7 @@ struct Cost {
 struct Work {
   int64_t calls = 0;
   double bytes = 0, flop = 0;    ///< `bytes` includes host memory
-  double kernel_host_bytes = 0;  ///< part of `bytes`
+  double kernel_host_bytes = 0;  ///< bytes of host memory that kernels access; part of `bytes`
   double seconds = 0;
   double memory_seconds = 0;  ///< the time of the memory-bound operations
 

@@ -22,7 +22,7 @@ class CountedOperation : public cuda::Operation {
   virtual Cost cost() const = 0;
 };
 
-/// Calls of a driver that issue work or wait. Any thread may count.
+/// Counts a driver's calls that issue work or wait. Any thread may increment the counters.
 struct DriverCalls {
   std::atomic<int64_t> launches = 0;  ///< graphs, and operations and copies outside graphs
   std::atomic<int64_t> stream_waits = 0, host_waits = 0;

@@ -9,7 +9,7 @@ import shutil
 from measuring import ProgramFailed, Skipped
 
 LOW_RATE = 0.7  # of a copy's bandwidth; memory-bound kernels below it are listed
-FIRST_LOAD = 180  # seconds in which a program may read CUDA's libraries from a cold disk
+FIRST_LOAD = 180  # seconds; limit for a program that may be the first to read CUDA's libraries from disk
 BLOCK = 8 << 20
 LIBRARIES = ("libcudnn", "libcublas", "libnvrtc", "libposeidon_cuda")
 
@@ -75,7 +75,7 @@ def properties(bench):
 
 
 def identity(results):
-    """What must be equal in all calls that merge their records."""
+    """The values that must be equal in all calls that merge their records."""
     return {"build": results.get("build"),
             "GPUs": [gpu.get("name") for gpu in (results.get("devices") or {}).get("gpus", [])]}
 
@@ -94,8 +94,8 @@ def trained(bench, precision, sets):
 
 
 def smoke(bench):
-    """Trains LeNet in fp32 and bf16. If a run fails, tries both again without CUDA graphs. The settings that work in
-    more precisions are those of all later stages."""
+    """Trains LeNet in fp32 and bf16. If a run fails, tries both again without CUDA graphs. All later stages use the
+    settings that work in more precisions."""
     worked = {}
     bench.results = {"sets": []}
     for sets in ((), ("device.graphs=false",)):
@@ -170,7 +170,8 @@ def unless_refused(bench, work):
 
 
 def sanitizer(bench):
-    """Layers first, because they have most kernels. initcheck finds nothing, because all device memory is cleared."""
+    """Checks the layers first, because they have most kernels. Omits initcheck, because Poseidon clears all device
+    memory."""
     tool = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
     stand_in = bench.settings.is_cpu and bench.settings.dry_run
     if not stand_in and (bench.settings.is_cpu or not pathlib.Path(tool).exists()):
@@ -202,5 +203,5 @@ def layer_tests(bench):
     names = ["test_layers_cuda", *(f"test_layers_v{level}" for level in (3, 2)), "test_layers"]
     found = [name for name in names if (bench.settings.programs / name).exists()]
     if not found:
-        raise Skipped("this build has no layer tests for a CPU; test_layers_gpu starts")
+        raise Skipped("this build has no layer tests for a CPU; checked only that test_layers_gpu starts")
     return bench.program(found[0])

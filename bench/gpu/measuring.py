@@ -74,7 +74,8 @@ class Process:
         return "".join(self.lines[kind])
 
     def wait(self, limit, quiet, helpers):
-        """Waits until the program ends. Returns its exit code, or the reason for which it was stopped."""
+        """Waits until the program ends. Stops it after `limit` seconds, after `quiet` seconds without output, or if one
+        of `helpers` fails. Returns the exit code, or the reason for the stop."""
         ends, reason = time.monotonic() + limit, None
         while self.popen.poll() is None and reason is None:
             time.sleep(POLL_SECONDS)
@@ -125,14 +126,14 @@ class Bench:
         return self.ends - time.monotonic()
 
     def sets(self):
-        """The settings with which the smoke stage could train."""
+        """The settings (--set) with which the smoke stage could train."""
         return () if self.stage == "smoke" else tuple(self.results_of("smoke").get("sets", ()))
 
     def results_of(self, stage):
         return self.records.get(stage, {}).get("results") or {}
 
     def store(self):
-        """Stores the results so far, in case that the machine stops."""
+        """Stores the results so far, because the machine may stop."""
         self.save({"rows": self.rows, "results": self.results})
 
     def attempt(self, name, work):
@@ -159,9 +160,8 @@ class Bench:
         return Process(command, self.environment)
 
     def run(self, command, limit=600, accept=(0,), quiet=None, helpers=()):
-        """Runs a program and returns its output. `quiet`: seconds without output after which it is stopped. It is also
-        stopped if one of `helpers` ends with an error. Raises ProgramFailed for an exit code that is not in
-        `accept`."""
+        """Runs a program and returns its output. Stops the program after `quiet` seconds without output, or if one of
+        `helpers` ends with an error. Raises ProgramFailed for an exit code that is not in `accept`."""
         limit = min(limit, self.left())
         if limit < 1:
             raise ProgramFailed("the time limit of the stage is reached")

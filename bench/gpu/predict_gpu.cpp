@@ -55,7 +55,7 @@ std::vector<Prediction> all_predictions(const fs::path& sources) {
   return predictions;
 }
 
-/// Predictions of all networks by bf16, with one worker and with two.
+/// Predictions of all networks in bf16, with one worker and with two.
 std::vector<Prediction> host_predictions(const fs::path& sources) {
   std::vector<Prediction> predictions;
   for (const Case& each : kCases)
@@ -83,12 +83,13 @@ bool has_lines(const fs::path& file, const std::string& lines) {
   return contents == "\n" + lines;
 }
 
-/// Returns true if no kernel accesses host memory. Prints the first prediction in which one does.
+/// Returns true if no kernel accesses host memory. Otherwise prints the first prediction in which a
+/// kernel accesses host memory.
 bool avoid_host_memory(const std::vector<Prediction>& predictions) {
   for (const Prediction& each : predictions) {
     const double bytes = each.cost_counter.all().kernel_host_bytes;
     if (bytes == 0) continue;
-    std::cerr << each.network << " with workers: " << each.workers << ": kernels access " << bytes
+    std::cerr << each.network << ", workers: " << each.workers << ": kernels access " << bytes
               << " bytes of host memory in a step, expected 0\n";
     return false;
   }

@@ -31,8 +31,9 @@ layers::Backend make_counting_backend(cuda::Settings settings, CostCounter& cost
   return {std::move(device), std::move(factory), std::move(updater)};
 }
 
-/// The sums of the first worker of a job. With several workers, a layer's sums arrive as soon as
-/// this worker has contributed to them: the driver executes nothing, so their values do not matter.
+/// The exchange of a job's first worker. With several workers, a layer's sums arrive as soon as
+/// this worker has contributed to them. The values of the sums do not matter, because the driver
+/// executes nothing.
 class CountedExchange {
  public:
   CountedExchange(trainer::Engine& engine, const comm::Plan& plan)

@@ -9,9 +9,9 @@
 namespace poseidon::bench {
 
 /// The cost of one worker's training step on a GPU: upload, forward, backward and updates. With
-/// several workers also the copies of contributions, sums and factors, but no waits for them. The
-/// trainer issues the operations of the step to a driver that counts them and executes nothing
-/// (CostModelDriver).
+/// several workers, the cost includes copies of contributions, sums and factors, but no waits for
+/// other workers. The trainer issues the operations of the step to a driver that counts them and
+/// executes nothing (CostModelDriver).
 struct Prediction {
   std::string network, precision;
   int64_t batch = 0;  ///< of the worker

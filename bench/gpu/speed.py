@@ -92,7 +92,7 @@ def timed_summary(row):
 
 def step_times(bench, network, batch, precision):
     """Runs bench_step. Its result has "pieces_ms" or "pieces_error", "graphs_ms" or "graphs_error", and "warnings". If
-    it dies with graphs, the time without graphs remains."""
+    bench_step crashes during the measurement with graphs, the result keeps the time without graphs."""
     found = {}
     try:
         said = bench.run([
@@ -209,7 +209,8 @@ def shape_of(bench, network):
 
 
 def pixels(bench, shape, classes, samples):
-    """A dataset of random pixels in files, as --set words. Random floats would limit the loader."""
+    """Writes a dataset of random pixels. Returns settings (--set) that use it. With random floats, the loader would
+    limit the speed."""
     folder = bench.settings.scratch / f"pixels-{'x'.join(map(str, shape))}-{classes}-{samples}"
     if not folder.exists():
         sizes = {"samples": samples, "classes": classes, **dict(zip(("channels", "height", "width"), shape))}
@@ -221,7 +222,7 @@ def pixels(bench, shape, classes, samples):
 
 
 def speed_with_loader(bench, network, batch, precision, more=()):
-    """Samples per second of a run that reads pixels, with the median step."""
+    """Samples per second in the median step of a run that loads pixels."""
     job = bench.settings.configs / ("lenet-digits.json" if network == "lenet" else f"{network}-random.json")
     classes = json.loads(job.read_text(encoding="utf-8"))["data"]["train"].get("classes", 10)
     count = 4 if bench.settings.dry_run else 40
@@ -293,7 +294,8 @@ def resnet50(bench):
 
 
 def peers(bench):
-    """The other networks, and last ResNet-50 against PyTorch's compiler, which takes minutes."""
+    """Compares the other networks with PyTorch, and last ResNet-50 with compiled PyTorch, because the compilation takes
+    minutes."""
     with_pytorch = has_pytorch(bench)
     precision = "fp32" if bench.settings.dry_run else "bf16"
     for network, batch in (("lenet", 16),) if bench.settings.dry_run else PEERS:

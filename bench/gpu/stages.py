@@ -14,7 +14,7 @@ class Stage:
     file: str  # results file; related stages share one
     seconds: int  # time limit; the remaining time also limits a stage
     work: typing.Callable  # (bench) -> passed, summary
-    trains: bool = False  # is skipped if the smoke stage could not train
+    trains: bool = False  # True: the stage is skipped if the smoke stage could not train
 
 
 STAGES = (

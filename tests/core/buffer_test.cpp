@@ -56,7 +56,7 @@ TEST_CASE("a buffer can be moved") {
   CHECK(third.as<float>().size() == 16);
 }
 
-TEST_CASE("a buffer cache allocates only if no released buffer has the size") {
+TEST_CASE("a buffer cache allocates only if no released buffer has the requested size") {
   int allocated = 0, released = 0;
   const auto allocate = [&](size_t bytes, std::string_view) {
     ++allocated;

@@ -111,7 +111,8 @@ TEST_CASE("graph capture: work with few operations is never a graph") {
         ++calls;
         for (size_t i = 0; i < operations; ++i) device.launch(AddKernel{value, value + 1, 1}, {});
       });
-    // Before the work is issued one by one the second time, its operations are counted.
+    // In the second step, the capture calls short work twice: to count the operations, and to issue
+    // them.
     CHECK(calls == (operations < Settings{}.min_graph_operations ? 6 : 2));
     float sum = 0;
     device.read(std::as_bytes(memory.as<float>().subspan(1, 1)),

@@ -1,4 +1,5 @@
-// Batches on an emulated GPU: pixels compared with values, and their memory.
+// Batches on an emulated GPU: batches of pixels compared with batches of values, and the memory of
+// batches.
 
 #include <doctest/doctest.h>
 
@@ -183,7 +184,7 @@ TEST_CASE("consecutive batches do not overwrite each other before they are read"
   }
 }
 
-TEST_CASE("tests after the first one allocate no memory, and have equal results") {
+TEST_CASE("evaluations after the first one allocate no memory, and return equal results") {
   for (const EmulatedGpuNetwork& network : {kEmulatedGpuNetworks[0], kEmulatedGpuNetworks[3]})
     for (uint64_t seed = 0; seed < 3; ++seed) {
       const EmulatedGpuJob gpu_job(network);

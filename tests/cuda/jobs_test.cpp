@@ -111,7 +111,7 @@ TEST_CASE("a loss that is not finite stops a step before any contribution and up
       training.loop.drain();
       const std::vector<float> kept = training.state();
       REQUIRE(kept.size() == last.size());
-      // A comparison of floats would reject values that are not finite.
+      // Compares bits, because a NaN is not equal to itself.
       CHECK(std::memcmp(kept.data(), last.data(), kept.size() * sizeof(float)) == 0);
     }
 }
@@ -190,8 +190,8 @@ TEST_CASE("one copy moves the neighboring gradients or statistics of a layer") {
         [&](size_t) { return make_emulated_gpu_backend({.copies_to_staging = &count}); });
     return count.load();
   };
-  // Of each worker: two convolutions, two batch norms with gradients and statistics, a linear layer
-  // with two gradients, and the loss.
+  // Copies of each worker: one for each of two convolutions, two for each of two batch norms
+  // (gradients, statistics), one for a linear layer with two gradients, and one for the loss.
   CHECK(copies(4) - copies(3) == 2 * (2 + 2 * 2 + 1 + 1));
 }
 

@@ -78,8 +78,8 @@ Calls calls_of_one(const std::string& name, std::vector<std::string> overrides =
   return calls.add(gpu.calls(), 1.0 / kSteps);
 }
 
-/// The calls in one step of each of two workers: half the difference between a longer and a shorter
-/// run. It depends a little on the timing of the workers.
+/// The calls in one step of one of two workers, from the difference between a longer and a shorter
+/// run. The numbers depend slightly on the timing of the workers.
 Calls calls_of_two(const std::string& name) {
   const Job job = job_of(name, {"cluster.workers=2", "cluster.servers=2", "data.global_batch=2"});
   Calls calls;
@@ -117,8 +117,8 @@ TEST_CASE("launches: the loop waits for the loss after it has issued several gra
       training.loop.step();
       CHECK(gpu.calls().host_waits == waits + 1);
     }
-    // The first contributions follow the wait, without a launch between them: those of the
-    // statistics and of these gradients.
+    // After the wait, the loop contributes the statistics and the issued gradients, without a
+    // launch between these contributions.
     const auto first = std::ranges::count(launches, launches[1]);
     if (when == SumTiming::kLocal) {
       CHECK(launches.size() == 1 + 3);
@@ -137,7 +137,8 @@ TEST_CASE("launches: one small layer joins the group of its neighbor, unless the
   CountedGpu gpu;
   Training training(gpu.backend(job), job);
   net::Net& net = training.engine.net();
-  // The layers of the callbacks, with "|" where work was issued between them.
+  // The layers of the callbacks in order, with "|" before a callback if work was issued since the
+  // previous one.
   std::string order;
   int64_t launches = 0;
   const auto called = [&](int layer) {

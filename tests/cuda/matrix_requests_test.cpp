@@ -19,7 +19,7 @@ using poseidon::cuda::Precision;
 
 namespace {
 
-/// A matrix product of the host with the epilogue of its request.
+/// A matrix product on the host, planned for a request.
 class RequestedProduct final : public Product {
  public:
   explicit RequestedProduct(const MatrixRequest& request)
@@ -41,7 +41,8 @@ class RequestedProduct final : public Product {
   const std::string note_;
 };
 
-/// Plans a product with a library that rejects the first `rejected` requests. Null: it rejects all.
+/// Plans a product with a library that rejects the first `rejected` requests. Returns null if the
+/// library rejects all.
 std::unique_ptr<Product> plan_after(int rejected, const MatrixProblem& problem,
                                     Precision precision) {
   return plan_first(problem, precision,

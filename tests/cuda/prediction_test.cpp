@@ -42,7 +42,7 @@ Work kernel(const Prediction& prediction, const std::string& name) {
   return kernels.at(name);
 }
 
-/// Reads some memory.
+/// An operation that reads buffers.
 class ReadOperation final : public cuda::Operation {
  public:
   explicit ReadOperation(std::vector<const Buffer*> read) : read_(std::move(read)) {}
@@ -112,8 +112,8 @@ TEST_CASE("prediction: costs of a small network's step equal values computed by 
   // Each pass also reads the step parameters.
   CHECK(kernel(fp32, "dropout of images").bytes ==
         2 * (4 * 2 * kOutput + sizeof(layers::StepParameters)));
-  // One launch for each layer. For each of four tensors: value, gradient, velocity and update
-  // parameters are read, value and velocity are written.
+  // One launch for each layer. Together the launches read the value, gradient, velocity and update
+  // parameters of each of four tensors, and write the value and velocity.
   CHECK(kernel(fp32, "update").calls == 2);
   constexpr double kNumbers = 4 * sizeof(layers::UpdateParameters);
   CHECK(kernel(fp32, "update").bytes == 5 * 4 * (kWeight + 5 + 80 * 3 + 3) + kNumbers);
@@ -137,8 +137,9 @@ TEST_CASE("prediction: kernels access no host memory, with one worker and with t
       CHECK(prediction.workers == *workers - '0');
       CHECK(prediction.cost_counter.all().kernel_host_bytes == 0);
       if (prediction.workers == 1) continue;
-      // The weight of the convolution, its bias, the gradients or factors of the linear layer, and
-      // the losses. Only neighbors in the memory of sums are copied as one.
+      // The device copies the convolution's weight and bias, the linear layer's gradients or
+      // factors, and the losses. One copy moves several tensors only if they are neighbors in the
+      // memory of sums.
       const bool by_factors = std::string_view(scheme) == "sfb";
       CHECK(kernel(prediction, "copy from the GPU").calls == (by_factors ? 5 : 4));
     }

@@ -6,10 +6,10 @@
   tests/cuda_code/check_code.py LIBRARY --beside CUOBJDUMP                       and compares with NVIDIA's own tool
 
 No kernel may use local memory: a compiler that runs out of registers spills to it. No kernel may round to bf16 by
-integer code. The loops of batch norm's backward pass must issue the loads of a round before they wait for one of them.
-A kernel may not use more registers or shared memory than the table states, nor have fewer loads or stores of 16 bytes,
-or fewer loads in flight in a loop. The figures are for one release of nvcc. With another release the table is not used,
-and the exit code is 77.
+integer code. The loops of batch norm's backward pass must issue all loads of an iteration before they wait for one of
+them. Compared with the table, a kernel may not use more registers or shared memory. It may not have fewer loads or
+stores of 16 bytes, or fewer loads in flight in a loop. The figures are for one release of nvcc. With another release
+the table is not used, and the exit code is 77.
 """
 import argparse
 import pathlib
@@ -63,8 +63,8 @@ def early_waits(kernels):
     faults = []
     for name, kernel in kernels.items():
         if found := BATCH_NORM_BACKWARD.match(name):
-            # With two rows in a round, nvcc 13.0 may wait for the bits of one row before the last load. With more than
-            # two gradients, which are rare, it limits registers.
+            # With two rows in an iteration, nvcc 13.0 may wait for the bits of one row before the last load. With more
+            # than two gradients, which are rare, nvcc limits registers and waits earlier.
             rows, tensors = 1 if int(found["each"]) > 4 else 2, int(found["tensors"] or 1)
             loads = rows * (2 + tensors) - (rows - 1)
             if tensors <= 2 and kernel.loads_in_flight < loads:

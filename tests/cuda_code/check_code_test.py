@@ -69,7 +69,7 @@ USE = struct.pack("<QQ", 0x0000000104047221, 0x004FC80000000000)  # FADD R4, R4,
 
 
 def branch(instructions):
-    """@!P0 BRA to the instruction that is so many before the next one."""
+    """Encodes @!P0 BRA to the instruction that is `instructions` before the next one."""
     words = (-instructions * kernel_code.INSTRUCTION_BYTES // 4) % (1 << 40)
     return struct.pack("<QQ", (words >> 8) % (1 << 30) << 34 | (words & 0xFF) << 16 | 0x8947, 0x000FEA000383FFFF)
 

@@ -35,8 +35,8 @@ class Kernel:
     wide_loads: int
     wide_stores: int
     loads_in_flight: int  # most global loads that a loop issues before it waits for one of them
-    rounds_to_bf16: int  # 1: by the instruction for it
-    integer_roundings: int  # additions of 0x7FFF, with which integer code rounds to bf16
+    rounds_to_bf16: int  # 1: contains the rounding instruction, F2FP
+    integer_roundings: int  # additions of 0x7FFF: integer code uses them to round to bf16
     code: str  # hash of its instructions and its resource usage
 
 
@@ -112,7 +112,7 @@ class Instruction:
     size: int  # of loads and stores
     immediate: int
     target: int  # of branches: index of the instruction after which the code continues
-    sets: int  # the barrier that ends when the result is there; 7: none
+    sets: int  # the barrier that is released when the result has arrived; 7: none
     awaits: int  # bit b: waits for barrier b
 
 

@@ -22,7 +22,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 SKIPPED = 77
 # An archive has no layer tests for a CPU.
 MAY_BE_SKIPPED = {"parity", "sanitizer"}
-# The stages of each call, and those that it runs. A stage that passed does not run again.
+# For each call: the argument of --only, and the stages that run. A stage that passed does not run again.
 CALLS = (("smoke,parity,graphs", {"properties", "smoke", "parity", "graphs"}),
          ("smoke,resnet50,steps,hashes,together", {"properties", "resnet50", "steps", "hashes", "together"}),
          ("", {"properties", "ceilings", "layers", "peers", "trace", "accuracy", "sanitizer"}))
@@ -59,7 +59,7 @@ def three_calls(script, words, may_be_skipped):
 
 
 def no_gpu(script, words):
-    """On a GPU the first stage ends the script, because this machine has none."""
+    """Without --device cpu, the first stage ends the script if this machine has no GPU."""
     with tempfile.TemporaryDirectory() as folder:
         code, said = run(script, *words, "--output", pathlib.Path(folder) / "out", "--only", "smoke")
         if "properties ... passed" not in said:
@@ -67,7 +67,7 @@ def no_gpu(script, words):
 
 
 def emulated_gpu(script, programs, library):
-    """The stages for a GPU. The emulated GPU refuses some graphs."""
+    """Runs the stages on the emulated GPU, which refuses some graphs."""
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         (folder / "bin").mkdir()

@@ -67,7 +67,7 @@ events += [{"ph": "X", "cat": kind, "name": kind, "pid": 1, "tid": 0, "ts": 0, "
     "train_loss": 0.1, "wall_seconds": 1.0}))
 """
 
-# Emulates the layer tests: one case ends the process, and after another one all later cases fail.
+# Emulates the layer tests: the case "died" ends the process, and from the case "fault" on all cases fail.
 TESTS = """#!/usr/bin/env python3
 import os, sys
 cases = ["good", "died", "after", "fault", "last &lt;", "end"]
@@ -252,7 +252,7 @@ def graphs_are_off_if_training_needs_it():
         expect(script.statuses(), {"properties": "passed", "smoke": "failed", "accuracy": "passed"})
         expect(script.records()["smoke"]["results"], {"sets": ["device.graphs=false"], "trains": True})
         expect(script.run("smoke", faults="no graphs"), (1, ""))
-        # A later call knows this from the files.
+        # A later call reads the setting from the results files.
         expect(script.run("accuracy", "--again", faults="no graphs"), (0, ""))
 
 

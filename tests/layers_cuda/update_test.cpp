@@ -112,8 +112,8 @@ struct Offsets {
   size_t value, gradient, state, rounded = 0;
 };
 
-/// Compares one update on both devices. `beside`: the new values are written to separate memory,
-/// and also rounded.
+/// Compares one update on both devices. `beside`: the update writes the new values to separate
+/// memory, and also rounds them.
 void check_update(Pair& pair, UpdateRule rule, bool l1, bool momentum, size_t count,
                   const Offsets& at, bool beside) {
   const UpdateParameters numbers = numbers_of(rule, l1);
@@ -235,7 +235,7 @@ TEST_CASE("update: EMA and swap have the CPU's bits") {
 }
 
 TEST_CASE("update: combined updates of many tensors have the CPU's bits") {
-  constexpr size_t kTensors = 37;  // more than one launch has
+  constexpr size_t kTensors = 37;  // more than fit in one launch
   Pair pair;
   std::vector<std::vector<float>> here;
   std::vector<std::span<float>> there;

@@ -19,14 +19,14 @@
 /// A training run that tests execute step by step, for tests of the loop and of devices.
 namespace poseidon::trainer {
 
-/// When the sums of a LateExchange arrive.
+/// States when the sums of a LateExchange arrive.
 enum class SumTiming : uint8_t {
   kLate,   ///< some in the backward pass and some in the next forward pass, as from other workers
-  kLocal,  ///< at once, as those of a job with one device
+  kLocal,  ///< at the last contribution, as in a job with one device
 };
 
-/// An exchange that delays arrivals, so that some updates happen in the next forward pass. It
-/// throws after this number of arrivals; negative: never.
+/// A local exchange that may delay arrivals, so that some updates happen in the next forward pass
+/// (SumTiming). It throws after `arrivals` arrivals; negative: never.
 class LateExchange final : public ForwardingExchange {
  public:
   LateExchange(net::Net& net, layers::Updater& updater, int64_t shards,
@@ -62,8 +62,8 @@ class LateExchange final : public ForwardingExchange {
     ForwardingExchange::wait();
   }
 
-  /// Called before each backward pass, and before each contribution of statistics or gradients. May
-  /// be null.
+  /// on_begin is called before each backward pass, on_contribution before each contribution of
+  /// statistics or gradients. Both may be null.
   std::function<void()> on_begin, on_contribution;
 
  private:

@@ -7,7 +7,7 @@
 namespace poseidon::test {
 
 /// Each graph replay is compared with the operations that the code would issue without the graph.
-/// Short work becomes a graph too.
+/// Work with few operations becomes a graph too.
 inline constexpr cuda::Settings kEmulatedGpuSettings{.graphs = cuda::Graphs::kCompared,
                                                      .min_graph_operations = 1};
 

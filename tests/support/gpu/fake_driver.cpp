@@ -113,7 +113,7 @@ class FakeDriver::Machine {
     thread_.request_stop();
     changed_.notify_all();
     if (thread_.joinable()) thread_.join();
-    // Events own the machine, so events that stay in a queue would keep it in memory.
+    // Events own the machine. So an event that stays in a queue would keep the machine in memory.
     std::deque<std::function<void()>> tasks;
     const std::lock_guard lock(mutex_);
     while (step()) {

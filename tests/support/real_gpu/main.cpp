@@ -9,7 +9,7 @@
 #include "layers/cuda/opener.h"
 
 int main(int count, char** arguments) {
-  // A case that ends the process must not lose the report of earlier cases.
+  // With line buffering, the report of earlier cases remains if a case ends the process.
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   try {
     static_cast<void>(poseidon::layers::cuda::open_library().gpus());
