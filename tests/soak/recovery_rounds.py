@@ -228,8 +228,11 @@ class Cluster:
              self.head, "--secret-file", self.secret])
 
     def kill(self, name):
-        self.killed.add(self.current[name])
-        self.current[name].kill()
+        """Kills a process, and waits until it has freed its port."""
+        process = self.current[name]
+        self.killed.add(process)
+        process.kill()
+        process.wait()
 
     def coordinators(self):
         return [process for process in self.processes if process.name == "coordinator"]
