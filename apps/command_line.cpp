@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/json.h"
+#include "core/name_list.h"
 
 namespace poseidon::apps {
 
@@ -78,6 +79,24 @@ std::string missing_command_text(const CLI::App& app, const Words& words) {
   return "unknown command \"" + *word + "\", expected one of: " + listed + suggestion(*word, names);
 }
 
+/// Lists the required arguments that are not given.
+std::string missing_arguments_text(const CLI::App& command) {
+  Words missing;
+  for (const CLI::Option* option : command.get_options())
+    if (option->get_required() && option->count() == 0) missing.push_back(option->get_name());
+  return name_list(missing) + (missing.size() == 1 ? " is required" : " are required");
+}
+
+/// CLI11 says "--workers: 1 required INT missing".
+std::string missing_value_text(const CLI::ArgumentMismatch& error) {
+  const std::string_view said = error.what(), begin = ": 1 required ", end = " missing";
+  const size_t at = said.find(begin);
+  if (at == said.npos || !said.ends_with(end)) return error.what();
+  const std::string_view kind =
+      said.substr(at + begin.size(), said.size() - end.size() - at - begin.size());
+  return text(said.substr(0, at), ": expected a value (", kind, "), got none");
+}
+
 void refuse_empty_values(const CLI::App& app) {
   for (const CLI::Option* option : app.get_options())
     for (const std::string& value : option->results())
@@ -109,7 +128,10 @@ std::string wrapped_help(const std::string& help, size_t text_column) {
 bool parse_command_line(CLI::App& app, const std::string& program, int count, char** arguments,
                         const FlagAdvice& advice) {
   const Words words(arguments + 1, arguments + count);
-  const std::string see = " (see " + program + " --help)";
+  const auto see = [&] {
+    const CLI::App& command = parsed_command(app);
+    return text(" (see ", program, &command == &app ? "" : " " + command.get_name(), " --help)");
+  };
   try {
     app.parse(count, arguments);
   } catch (const CLI::CallForHelp&) {
@@ -120,13 +142,17 @@ bool parse_command_line(CLI::App& app, const std::string& program, int count, ch
     return false;
   } catch (const CLI::ExtrasError&) {
     const Words unexpected = app.remaining(true);
-    throw ConfigError(unexpected_text(parsed_command(app), words, unexpected, advice) + see);
-  } catch (const CLI::RequiredError& error) {
+    throw ConfigError(unexpected_text(parsed_command(app), words, unexpected, advice) + see());
+  } catch (const CLI::RequiredError&) {
     const bool lacks_command =
         app.get_require_subcommand_min() > 0 && app.get_subcommands().empty();
-    throw ConfigError((lacks_command ? missing_command_text(app, words) : error.what()) + see);
+    throw ConfigError((lacks_command ? missing_command_text(app, words)
+                                     : missing_arguments_text(parsed_command(app))) +
+                      see());
+  } catch (const CLI::ArgumentMismatch& error) {
+    throw ConfigError(missing_value_text(error) + see());
   } catch (const CLI::ParseError& error) {
-    throw ConfigError(error.what() + see);
+    throw ConfigError(error.what() + see());
   }
   refuse_empty_values(app);
   for (const CLI::App* command : app.get_subcommands()) refuse_empty_values(*command);

@@ -87,8 +87,10 @@ TEST_CASE("poseidon-export: usage errors exit with 2") {
       "poseidon-export: unknown command \"onx\", expected one of: torchvision, onnx; did you mean "
       "\"onnx\"? (see poseidon-export --help)\n");
   CHECK(run(folder, {"onnx", "a", "b", "--forse"}).err ==
-        "poseidon-export: unknown flag --forse; did you mean --force? (see poseidon-export "
+        "poseidon-export: unknown flag --forse; did you mean --force? (see poseidon-export onnx "
         "--help)\n");
+  CHECK(run(folder, {"onnx"}).err ==
+        "poseidon-export: source, output are required (see poseidon-export onnx --help)\n");
   const Finished nothing = run(folder, {"onnx", "nowhere", "out.onnx"});
   CHECK(nothing.code == 2);
   CHECK(nothing.err == "poseidon-export: nowhere: no such folder or file\n");

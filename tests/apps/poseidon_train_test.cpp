@@ -130,6 +130,7 @@ TEST_CASE("a flag of another program is refused, and the message names its repla
         "unknown flag -q; did you mean 2>/dev/null (messages go to standard error, results to "
         "standard output)?");
   CHECK(refused({"--zzzzzz"}) == "unknown flag --zzzzzz");
+  CHECK(refused({"--workers"}) == "--workers: expected a value (INT), got none");
   CHECK(refused({"one", "two"}) == "expected no further argument, got one two");
   const std::string digits(400, '9');
   CHECK(refused({"--max-steps", digits}) ==
