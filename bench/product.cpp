@@ -14,6 +14,7 @@
 #include <functional>
 #include <vector>
 
+#include "core/buffer.h"
 #include "core/cpu/cpu_device.h"
 #include "core/error.h"
 #include "core/philox.h"
@@ -27,10 +28,11 @@ using layers::FactorShape;
 using layers::cpu::FactorRebuild;
 using layers::cpu::Scratch;
 
-std::vector<float> random(int64_t count, uint64_t which) {
+/// Random numbers in memory like that of a net: aligned, and in huge pages.
+Buffer random(int64_t count, uint64_t which) {
   RandomStream stream(1, RandomPurpose::kGeneration, which, 0);
-  std::vector<float> values(static_cast<size_t>(count));
-  for (float& value : values) value = stream.next_uniform(-1, 1);
+  Buffer values(static_cast<size_t>(count) * sizeof(float));
+  for (float& value : values.as<float>()) value = stream.next_uniform(-1, 1);
   return values;
 }
 
@@ -60,12 +62,12 @@ class Peer {
     description_ = describe_backward<dnnl::inner_product_backward_weights>(
         device.engine(), user_scratchpad(), forward, source_, any, target_);
     primitive_ = dnnl::inner_product_backward_weights(description_);
-    gradient_.resize(description_.diff_weights_desc().get_size() / sizeof(float));
-    scratch_.resize(Scratch::rounded(description_.scratchpad_desc().get_size()));
+    gradient_ = Buffer(description_.diff_weights_desc().get_size());
+    scratch_ = Buffer(Scratch::rounded(description_.scratchpad_desc().get_size()));
   }
 
   void run(float* activations, float* deltas) {
-    Scratch scratch(scratch_.data());
+    Scratch scratch(scratch_.as<std::byte>().data());
     layers::cpu::Arguments arguments(device_);
     arguments.add(DNNL_ARG_SRC, source_, activations);
     arguments.add(DNNL_ARG_DIFF_DST, target_, deltas);
@@ -78,27 +80,27 @@ class Peer {
   MemoryDesc source_, target_;
   dnnl::inner_product_backward_weights::primitive_desc description_;
   dnnl::inner_product_backward_weights primitive_;
-  std::vector<float> gradient_;
-  std::vector<std::byte> scratch_;
+  Buffer gradient_, scratch_;
 };
 
 void compare(CpuDevice& device, const FactorShape& shape, int64_t samples, int repeats) {
-  std::vector<float> deltas = random(samples * shape.rows, 0);
-  std::vector<float> activations = random(samples * shape.columns, 1);
+  const Buffer deltas = random(samples * shape.rows, 0);
+  const Buffer activations = random(samples * shape.columns, 1);
   const MemoryDesc weight({shape.rows, shape.columns}, kFloat, FormatTag::AB16b64a);
   const FactorRebuild own(device, shape, samples, FactorRebuild::order_of(weight, shape).value());
-  std::vector<float> gradient(weight.get_size() / sizeof(float));
-  std::vector<std::byte> scratch(own.scratch_bytes());
+  const Buffer gradient(weight.get_size()), scratch(own.scratch_bytes());
   layers::Bindings memory;
-  memory.parameters = {{.gradient = gradient.data()}};
-  memory.scratch = scratch.data();
+  memory.parameters = {{.gradient = gradient.as<float>().data()}};
+  memory.scratch = scratch.as<std::byte>().data();
   Peer peer(device, shape, samples);
   std::vector<double> ours, theirs;
   for (int i = 0; i <= repeats; ++i) {
     const double our_seconds = seconds_of([&] {
-      own.run({.deltas = deltas.data(), .activations = activations.data()}, memory, nullptr);
+      own.run({.deltas = deltas.as<float>().data(), .activations = activations.as<float>().data()},
+              memory, nullptr);
     });
-    const double their_seconds = seconds_of([&] { peer.run(activations.data(), deltas.data()); });
+    const double their_seconds =
+        seconds_of([&] { peer.run(activations.as<float>().data(), deltas.as<float>().data()); });
     if (i == 0) continue;  // not counted: it touches the memory for the first time
     ours.push_back(our_seconds);
     theirs.push_back(their_seconds);
