@@ -325,7 +325,7 @@ class ProductBackwardWeights final : public ConvolutionPass {
       kColumnsOfTask / product::kColumns * product::kPanelOfB + product::kPanelOfA;
   static constexpr size_t kScratchOfThread = static_cast<size_t>(kFloatsOfTask) * sizeof(float);
   /// Enough tasks for a few dozen threads. Only more than kPlacesOfSlice places are divided.
-  static constexpr int64_t kTasksWanted = 64, kPlacesOfSlice = 4 * product::kDepth;
+  static constexpr int64_t kTasksWanted = 64, kPlacesOfSlice = 1024;
 
   struct Task {
     size_t group;

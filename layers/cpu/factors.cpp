@@ -20,6 +20,9 @@ constexpr int64_t kFewOutputs = 128, kManyOutputs = 256;
 /// Copying the inputs of a block takes about as long as computing this many outputs.
 constexpr int64_t kOutputsOfCopy = 16;
 
+/// A gradient of this size or more does not stay in the caches until the update reads it.
+constexpr int64_t kStreamedElements = 256 << 10;
+
 /// The number of threads that compute blocks. With a sink, each thread needs room for a whole block
 /// in the gradient's memory.
 int64_t team_of(int64_t outputs, int64_t block, int64_t threads) {
@@ -73,6 +76,10 @@ int64_t FactorRebuild::padded_outputs(int64_t outputs) const {
   return order_.strip == 0 ? outputs : product::pieces(outputs, order_.strip) * order_.strip;
 }
 
+bool FactorRebuild::streams() const {
+  return samples_ <= product::kDepth && weights_of(shape_.rows) >= kStreamedElements;
+}
+
 size_t FactorRebuild::scratch_bytes() const {
   return static_cast<size_t>(device_.threads()) * kScratchOfThread;
 }
@@ -94,7 +101,8 @@ void FactorRebuild::run(const FactorMemory& factors, const Bindings& memory,
                       .weight = memory.parameters[0].gradient + room * padded_inputs_,
                       .bias = shape_.bias ? memory.parameters[1].gradient + room : nullptr,
                       .panels_of_outputs = scratch,
-                      .panels_of_inputs = scratch + kPanelsOfOutputs};
+                      .panels_of_inputs = scratch + kPanelsOfOutputs,
+                      .streams = sink == nullptr && streams()};
     run_block(block);
     if (sink == nullptr) continue;
     (*sink)(0, first* padded_inputs_,
@@ -111,6 +119,7 @@ void FactorRebuild::run_block(const Block& block) const {
     else
       add_over_inputs(block, first, depth);
   }
+  if (block.streams) product::finish_streaming();
   if (block.bias == nullptr) return;
   std::fill_n(block.bias, block.outputs, 0.0F);
   for (int64_t sample = 0; sample < samples_; ++sample)
@@ -135,6 +144,7 @@ void FactorRebuild::add_over_outputs(const Block& block, int64_t first, int64_t 
             block.weight + output / strip * strip * padded_inputs_ + input * strip + output % strip,
             strip, padded_inputs_ - input, outputs - output);
         if (strip == product::kLanes) tile.vector_step = strip * padded_inputs_;
+        tile.streams = block.streams;
         product::multiply_tile(
             product::OrderOfA::kByDepth,
             block.panels_of_inputs + (input - begin) / product::kRows * product::kPanelOfA,
@@ -156,14 +166,17 @@ void FactorRebuild::add_over_inputs(const Block& block, int64_t first, int64_t d
                               product::pieces(end - begin, product::kColumns),
                               block.panels_of_inputs);
     for (int64_t input = begin; input < end; input += product::kColumns)
-      for (int64_t output = 0; output < block.outputs; output += product::kRows)
+      for (int64_t output = 0; output < block.outputs; output += product::kRows) {
+        product::Tile tile =
+            product::Tile::evenly(block.weight + output * shape_.columns + input, shape_.columns,
+                                  block.outputs - output, shape_.columns - input);
+        tile.streams = block.streams;
         product::multiply_tile(
             product::OrderOfA::kByDepth,
             block.panels_of_outputs + output / product::kRows * product::kPanelOfA,
             block.panels_of_inputs + (input - begin) / product::kColumns * product::kPanelOfB,
-            depth, {.memory = first > 0},
-            product::Tile::evenly(block.weight + output * shape_.columns + input, shape_.columns,
-                                  block.outputs - output, shape_.columns - input));
+            depth, {.memory = first > 0}, tile);
+      }
   }
 }
 

@@ -37,6 +37,7 @@ class FactorRebuild {
     const float *deltas, *activations;
     float *weight, *bias;  ///< bias: nullptr if the layer has no bias
     float *panels_of_outputs, *panels_of_inputs;
+    bool streams;  ///< the weight's gradient is written past the caches
   };
   void run_block(const Block& block) const;
   /// Adds the products of `depth` samples, from sample `first` on, to the block's weight gradient.
@@ -44,6 +45,9 @@ class FactorRebuild {
   /// add_over_outputs(), and neighboring inputs in add_over_inputs().
   void add_over_outputs(const Block& block, int64_t first, int64_t depth) const;
   void add_over_inputs(const Block& block, int64_t first, int64_t depth) const;
+  /// Whether a gradient that no sink reads is written past the caches: each element is written
+  /// once, and the gradient is large.
+  bool streams() const;
   int64_t padded_outputs(int64_t outputs) const;
   int64_t weights_of(int64_t outputs) const { return padded_outputs(outputs) * padded_inputs_; }
 

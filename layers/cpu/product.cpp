@@ -20,6 +20,17 @@ using Float = Vectors<kLanes>::Float;
 #endif
 }
 
+/// Stores a vector past the caches. The address is aligned to the vector's size.
+[[gnu::always_inline]] inline void stream(float* to, const Float& value) {
+#if defined(__AVX512F__)
+  _mm512_stream_ps(to, value);
+#elif defined(__AVX__)
+  _mm256_stream_ps(to, value);
+#else
+  store(to, value);
+#endif
+}
+
 /// Leaky relu. NaN stays NaN.
 [[gnu::always_inline]] inline Float leaky_relu(const Float& value, float slope) {
   const Float below = slope == 0 ? Float{} : value * slope;
@@ -28,9 +39,10 @@ using Float = Vectors<kLanes>::Float;
 
 /// A tile of the result.
 struct Rows {
-  float* const* rows;   ///< address of each row
-  int64_t vector_step;  ///< floats between two vectors of a row
-  const float* relu;    ///< negative slope of the relu to apply to the sums; null: no relu
+  float* const* rows;    ///< address of each row
+  int64_t vector_step;   ///< floats between two vectors of a row
+  const float* relu;     ///< negative slope of the relu to apply to the sums; null: no relu
+  bool streams = false;  ///< all vectors are aligned, and are stored past the caches
 };
 
 /// Computes the first kWidth vectors of all rows of a tile.
@@ -52,11 +64,17 @@ void multiply_rows(const float* a, const float* b, int64_t depth, Start start, c
       for (int64_t v = 0; v < kWidth; ++v)
         sum[r][v] = multiply_add(a[r * kRowStepOfA], right[v], sum[r][v]);
   }
+  const auto store_all = [&](const auto& store_one) {
 #pragma GCC unroll 16
-  for (int64_t r = 0; r < kRows; ++r)
-    for (int64_t v = 0; v < kWidth; ++v)
-      store(c.rows[r] + v * c.vector_step,
-            c.relu == nullptr ? sum[r][v] : leaky_relu(sum[r][v], *c.relu));
+    for (int64_t r = 0; r < kRows; ++r)
+      for (int64_t v = 0; v < kWidth; ++v)
+        store_one(c.rows[r] + v * c.vector_step,
+                  c.relu == nullptr ? sum[r][v] : leaky_relu(sum[r][v], *c.relu));
+  };
+  if (c.streams)
+    store_all([](float* to, const Float& value) { stream(to, value); });
+  else
+    store_all([](float* to, const Float& value) { store(to, value); });
 }
 
 void multiply_whole(OrderOfA order, const float* a, const float* b, int64_t depth, Start start,
@@ -73,6 +91,14 @@ void multiply_whole(OrderOfA order, const float* a, const float* b, int64_t dept
 /// Whether a tile has all kRows rows, and whole vectors in each of them.
 bool is_whole(const Tile& c) {
   return c.row_count == kRows && c.columns % kLanes == 0 && c.column_offsets == nullptr;
+}
+
+/// Whether all vectors of a whole tile are aligned to their size.
+bool is_aligned(const Tile& c) {
+  constexpr size_t kBytes = kLanes * sizeof(float);
+  return c.vector_step % kLanes == 0 && std::ranges::all_of(c.rows, [](const float* row) {
+           return reinterpret_cast<uintptr_t>(row) % kBytes == 0;
+         });
 }
 
 /// A copy of a tile's existing elements in separate memory, as [kRows][kColumns].
@@ -117,11 +143,17 @@ void multiply_tile(OrderOfA order, const float* a, const float* b, int64_t depth
                    const Tile& c, const float* relu) {
   if (is_whole(c))
     return multiply_whole(order, a, b, depth, start, c.columns,
-                          {c.rows.data(), c.vector_step, relu});
+                          {c.rows.data(), c.vector_step, relu, c.streams && is_aligned(c)});
   WholeTile whole;
   if (start.memory) whole.read(c);
   multiply_whole(order, a, b, depth, start, c.columns, {whole.rows(), kLanes, relu});
   whole.write(c);
+}
+
+void finish_streaming() {
+#ifdef __x86_64__
+  _mm_sfence();
+#endif
 }
 
 }  // namespace poseidon::layers::cpu::product

@@ -31,7 +31,7 @@ inline constexpr int64_t kRows = 6, kVectors = 2;
 inline constexpr int64_t kRows = 6, kVectors = 1;
 #endif
 inline constexpr int64_t kColumns = kVectors * kLanes;  ///< columns of a tile
-inline constexpr int64_t kDepth = 256;                  ///< maximum depth of a panel
+inline constexpr int64_t kDepth = 320;                  ///< maximum depth of a panel
 
 /// The order of a panel of A: [depth][kRows] or [kRows][kRowStep], according to the contiguous axis
 /// of the source. kRowStep is greater than kDepth, so that rows are in different cache sets.
@@ -84,6 +84,10 @@ struct Tile {
   int64_t row_count = 0, columns = 0;
   int64_t vector_step = kLanes;
   const int64_t* column_offsets = nullptr;
+  /// Write past the caches, for a result that is larger than they are. If a vector is not aligned
+  /// to its size, all of its tile is written normally. The writing thread must call
+  /// finish_streaming() before another thread reads the result.
+  bool streams = false;
 
   /// A tile with rows `row_step` floats apart. It has at most kRows of the `count` rows, and at
   /// most kColumns of the `columns` columns.
@@ -105,5 +109,8 @@ struct Start {
 /// negative slope of a leaky relu, it computes C = relu(start + A B).
 void multiply_tile(OrderOfA order, const float* a, const float* b, int64_t depth, Start start,
                    const Tile& c, const float* relu = nullptr);
+
+/// Makes this thread's tiles with `streams` visible to other threads.
+void finish_streaming();
 
 }  // namespace poseidon::layers::cpu::product
