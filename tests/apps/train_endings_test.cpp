@@ -164,6 +164,30 @@ TEST_CASE("the printed resume command continues a run of several workers") {
     CHECK(again[key] == summary[key]);
 }
 
+TEST_CASE("a trace that cannot be written does not prevent the results") {
+  for (const bool has_several : {false, true}) {
+    CAPTURE(has_several);
+    const TinyJob job;
+    std::vector<std::string> words{(job.folder / "job.json").string(),
+                                   "--output",
+                                   (job.folder / "run").string(),
+                                   "--trace",
+                                   "--set",
+                                   "train.steps=100000000"};
+    if (has_several) words.insert(words.end(), {"--workers", "2", "--servers", "1"});
+    Program program("poseidon-train", words, job.folder);
+    REQUIRE(eventually([&] { return has(program.err(), "step 4/"); }));
+    fs::create_directories(job.folder / "run/trace.json/occupied");
+    program.send(SIGTERM);
+    const Finished finished = program.wait();
+    CHECK(finished.code == 0);
+    CHECK(has(finished.err, "/run/trace.json: cannot be "));
+    const Json summary = Json::parse(read_text(job.folder / "run/summary.json"));
+    CHECK(Json::parse(read_text(job.folder / "run/traffic.json"))["steps"] ==
+          (has_several ? summary["steps"] : Json(0)));
+  }
+}
+
 TEST_CASE("the printed resume command continues a run of daemons") {
   Cluster cluster;
   cluster.start("poseidon-worker", "worker-a");

@@ -296,9 +296,9 @@ ClusterRecords::Results ClusterRecords::results(double wall_seconds, const std::
 }
 
 void ClusterRecords::write(const Results& results) {
-  trace_.write(directory_.path(), console_);
   directory_.write_or_warn("traffic.json", results.traffic, console_);
   directory_.write_or_warn("summary.json", results.summary, console_);
+  trace_.write(directory_, console_);
 }
 
 }  // namespace poseidon::trainer

@@ -64,8 +64,7 @@ class ClusterRecords {
   /// Ends the session: no more steps will be reported. `failure`: the reason why the run failed, or
   /// "".
   Results results(double wall_seconds, const std::string& failure);
-  /// Writes the trace, then the results. Throws RunError if the trace cannot be written. Only warns
-  /// if summary.json or traffic.json cannot be written.
+  /// Writes the results, then the trace. Only warns if a file cannot be written.
   void write(const Results& results);
 
   /// The checkpoint from which the run continues. Null if the run starts from the beginning, and

@@ -26,8 +26,8 @@ void ClusterTrace::add(comm::NodeId node, const TraceNote& note) {
   trace_.add(node, note);
 }
 
-void ClusterTrace::write(const std::filesystem::path& folder, Log& log) const {
-  if (wanted_) write_trace(trace_, folder, log);
+void ClusterTrace::write(const RunDirectory& directory, Log& log) const {
+  if (wanted_) write_trace(trace_, directory, log);
 }
 
 }  // namespace poseidon::trainer

@@ -27,8 +27,9 @@ class ClusterTrace {
   }
   /// Adds spans of a member. Throws ConfigError for an invalid or unexpected trace.
   void add(comm::NodeId node, const TraceNote& note);
-  /// Writes trace.json into `folder`. Does nothing without --trace. Throws RunError.
-  void write(const std::filesystem::path& folder, Log& log) const;
+  /// Writes trace.json into the run directory. Does nothing without --trace. Only warns if the
+  /// file cannot be written.
+  void write(const RunDirectory& directory, Log& log) const;
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -209,11 +209,16 @@ Json TraceCollection::events() const {
   return {{"displayTimeUnit", "ms"}, {"traceEvents", std::move(out)}, {"clocks", clocks}};
 }
 
-void write_trace(const TraceCollection& trace, const std::filesystem::path& folder, Log& log) {
-  const std::filesystem::path file = folder / kTraceFile;
-  write_file(file, trace.events().dump());
-  log.info(text("the trace of the last steps is in ", file.string(),
-                "; open it in https://ui.perfetto.dev or chrome://tracing"));
+void write_trace(const TraceCollection& trace, const RunDirectory& directory, Log& log) {
+  const std::filesystem::path file = directory.path() / kTraceFile;
+  try {
+    directory.check_lock();
+    write_file(file, trace.events().dump());
+    log.info(text("the trace of the last steps is in ", file.string(),
+                  "; open it in https://ui.perfetto.dev or chrome://tracing"));
+  } catch (const RunError& error) {
+    log.warning(error.what());
+  }
 }
 
 }  // namespace poseidon::trainer

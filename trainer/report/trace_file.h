@@ -1,13 +1,13 @@
 #pragma once
 
 #include <deque>
-#include <filesystem>
 #include <map>
 #include <vector>
 
 #include "core/log.h"
 #include "core/trace.h"
 #include "trainer/messages/notes.h"
+#include "trainer/report/run_directory.h"
 
 /// Merges the spans of all threads of a run, on one or several hosts, into one file for the viewers
 /// Perfetto and chrome://tracing. See docs/trace.md.
@@ -78,7 +78,7 @@ class TraceCollection {
   std::map<comm::NodeId, ClockOffset> clocks_;
 };
 
-/// Writes trace.json into `folder`, a run directory, and logs its path. Throws RunError.
-void write_trace(const TraceCollection& trace, const std::filesystem::path& folder, Log& log);
+/// Writes trace.json into a run directory, and logs its path. Only warns if this fails.
+void write_trace(const TraceCollection& trace, const RunDirectory& directory, Log& log);
 
 }  // namespace poseidon::trainer

@@ -268,22 +268,17 @@ void Run::checkpoint(int64_t step) {
 
 Json Run::end(const std::string& failure, bool is_whole) {
   console_.finish();
-  write_own_trace();
   Json result = summary(failure, is_whole);
   directory_.write_or_warn("summary.json", result, console_);
+  write_own_trace();
   return result;
 }
 
-/// Writes the trace of this process. A failed write is only a warning.
 void Run::write_own_trace() const {
   if (!options_.trace) return;
   TraceCollection all;
   for (const TraceNote& spans : write_spans(trace_)) all.add({comm::Role::kWorker, 0}, spans);
-  try {
-    write_trace(all, directory_.path(), console_);
-  } catch (const RunError& error) {
-    console_.warning(error.what());
-  }
+  write_trace(all, directory_, console_);
 }
 
 /// `is_whole`: the tensors belong to a complete step. The summary has digests only if the tensors
