@@ -194,6 +194,22 @@ TEST_CASE("the summary lists node failures of all sessions, by session") {
   CHECK(summary["sessions"][1]["losses"].size() == 2);
 }
 
+TEST_CASE("a process that has lost its run writes no session, and reports the new owner") {
+  const TinyJob job;
+  RunDirectory directory(job.folder / "run", false);
+  directory.make();
+  SilentLog log;
+  RunHistory history({.run = directory.path(),
+                      .last_line = {},
+                      .before_writing = [&directory] { directory.check_lock(); }},
+                     log);
+  write_text(directory.path() / "run.lock", R"({"host": "head", "pid": 7, "fence": 2})");
+  const std::string lost = directory.path().string() + ": was taken over by process 7 on \"head\"";
+  CHECK(error_of<LockLost>([&] { history.note_events(Json::object()); }) == lost);
+  CHECK(error_of<LockLost>([&] { history.end(1, "finished"); }) == lost);
+  CHECK_FALSE(fs::exists(directory.path() / "sessions.jsonl"));
+}
+
 TEST_CASE("torn or unknown lines of sessions.jsonl are skipped") {
   const TinyJob job;
   write_text(job.folder / "sessions.jsonl",

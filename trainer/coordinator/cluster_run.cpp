@@ -351,11 +351,12 @@ void ClusterRun::fail() {
   const bool has_a_step = records_.has_started() && directory_.is_kept();
   if (records_.has_started()) directory_.keep();  // with the logs of all members
   const std::string why = failure_text(ending_.outcome().failure);
-  if (has_a_step) {
-    const ClusterRecords::Results known = records_.results(wall_seconds(), why);
-    attempt([&] { records_.write(known); });  // the disk may have caused the failure
-    cluster_.failed(known.summary);
-  }
+  if (has_a_step)
+    attempt([&] {  // another process may have taken over the run
+      const ClusterRecords::Results known = records_.results(wall_seconds(), why);
+      records_.write(known);
+      cluster_.failed(known.summary);
+    });
   if (const int64_t saved = records_.checkpoints().saved_step(); saved > 0)
     last += "; to resume: " + resume_command(directory_.path(), options_, saved);
   if (end_of(ending_.outcome().failure) == MemberEnd::kPeerFailed) throw PeerFailed(why + last);

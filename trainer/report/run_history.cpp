@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/file.h"
+#include "trainer/report/run_directory_lock.h"
 #include "trainer/report/time_text.h"
 
 namespace poseidon::trainer {
@@ -124,12 +125,15 @@ void RunHistory::end(int64_t steps, std::string_view how) {
   append({{"type", "end"}, {"time", time_of_day()}, {"steps", steps}, {"how", how}});
 }
 
-/// Appends a line to sessions.jsonl. A failed write only causes one warning.
+/// Appends a line to sessions.jsonl. A failed write only causes one warning, unless another process
+/// now owns the run.
 void RunHistory::append(const Json& line) {
   take_line(sessions_, line);
   try {
     options_.before_writing();
     AppendFile(options_.run / kSessionsFile).append(line.dump() + "\n");
+  } catch (const LockLost&) {
+    throw;
   } catch (const RunError& error) {
     if (!warned_) log_.warning(text(error.what(), "; the record of this session will have gaps"));
     warned_ = true;

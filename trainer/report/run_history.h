@@ -19,7 +19,8 @@ namespace poseidon::trainer {
 ///   joins since the previous line of this type, and the totals of the session so far.
 /// - {"type": "end", "time", "steps", "how"} ends a session.
 ///
-/// Used by one thread.
+/// If a line cannot be written, this object warns once and the run continues. It throws LockLost if
+/// another process has continued the run. Used by one thread.
 class RunHistory {
  public:
   struct Options {
@@ -27,7 +28,8 @@ class RunHistory {
     int64_t steps_done = 0;  ///< number of steps done when this session begins
     /// The last line of metrics.jsonl from the previous session; null if there is none.
     Json last_line;
-    /// Called before each line is written. Throws RunError if writing is not allowed.
+    /// Called before each line is written. Throws RunError if nothing can be written, and LockLost
+    /// if another process owns the run.
     std::function<void()> before_writing = [] {};
   };
 
