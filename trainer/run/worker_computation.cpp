@@ -60,7 +60,7 @@ WorkerComputation::~WorkerComputation() { end(); }
 void WorkerComputation::make(const WorkerPart& part, const net::Net::Options& options) {
   const auto make_one = [&](size_t device) {
     devices_[device] = std::make_unique<Computation>(makers_.backend(device), options, part,
-                                                     device == 0 ? log_ : first_device_log_);
+                                                     device == 0 ? log_ : silent_log_);
   };
   make_one(0);
   threads_.run(make_one, 1);

@@ -82,7 +82,7 @@ class WorkerComputation {
   const Makers makers_;
   Log& log_;
   std::unique_ptr<const WorkerPart> part_;  ///< of the current plan
-  SilentLog first_device_log_;
+  SilentLog silent_log_;                    ///< of all devices but the first
   std::vector<std::unique_ptr<Computation>> devices_;
   DeviceThreads threads_;
   RunTensors tensors_;

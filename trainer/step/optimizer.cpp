@@ -182,15 +182,13 @@ std::span<float> Optimizer::scratch(const net::Parameter& parameter) {
   return scratch_.as<float>().first(count);
 }
 
-/// The square of the norm.
-double Optimizer::gradient_norm(const net::Parameter& parameter) {
+double Optimizer::squared_gradient_norm(const net::Parameter& parameter) {
   const std::span<float> canonical = scratch(parameter);
   net_.values().canonical_gradient(parameter, canonical);
   return updater_.squared_norm(canonical);
 }
 
-/// The square of the norm.
-double Optimizer::value_norm(const net::Parameter& parameter) {
+double Optimizer::squared_value_norm(const net::Parameter& parameter) {
   const std::span<float> canonical = scratch(parameter);
   net_.values().canonical_value(parameter, canonical);
   return updater_.squared_norm(canonical);
@@ -199,8 +197,8 @@ double Optimizer::value_norm(const net::Parameter& parameter) {
 double Optimizer::trust_of(const net::Parameter& parameter, double decay) {
   // Biases, scales and shifts use the plain learning rate, as is common for LARS.
   if (parameter.spec.shape.rank() < 2) return 1;
-  const double gradient = std::sqrt(gradient_norm(parameter));
-  const double value = std::sqrt(value_norm(parameter));
+  const double gradient = std::sqrt(squared_gradient_norm(parameter));
+  const double value = std::sqrt(squared_value_norm(parameter));
   if (gradient == 0 || value == 0) return 1;
   return config_.trust * value / (gradient + decay * value);
 }
@@ -209,7 +207,7 @@ double Optimizer::clipping_scale() {
   if (!clips()) return 1;
   double squares = 0;
   for (const net::Parameter& parameter : net_.parameters())
-    if (parameter.learned) squares += gradient_norm(parameter);
+    if (parameter.learned) squares += squared_gradient_norm(parameter);
   const double norm = std::sqrt(squares);
   return norm > config_.clip_norm ? config_.clip_norm / norm : 1;
 }

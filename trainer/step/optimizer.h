@@ -82,8 +82,8 @@ class Optimizer {
   void write_update_parameters(size_t first, size_t count, const UpdateStep& step);
   double trust_of(const net::Parameter& parameter, double decay);
   std::span<float> scratch(const net::Parameter& parameter);
-  double gradient_norm(const net::Parameter& parameter);
-  double value_norm(const net::Parameter& parameter);
+  double squared_gradient_norm(const net::Parameter& parameter);
+  double squared_value_norm(const net::Parameter& parameter);
 
   OptimizerConfig config_;
   const layers::UpdateForm form_;
