@@ -56,8 +56,8 @@ TEST_CASE("out of memory: the message names layer and batch, and a warning comes
   CHECK(has(batch.err, "warning: 1 worker of this run will need about "));
   CHECK(has(batch.err, (job.folder / "tiny_network.json").string() + ": out of memory: layer \""));
   CHECK(has(batch.err, " with a batch of 4000000, the largest part of "));
-  CHECK(has(batch.err, " are available: reduce data.batch_per_worker from 4000000 to "));
-  CHECK(has(batch.err, ", which fits; \"device.precision\": \"bf16\" needs less\n"));
+  CHECK(has(batch.err, " are available: reduce data.batch_per_worker from 4000000 to at most "));
+  CHECK(has(batch.err, "; \"device.precision\": \"bf16\" needs less\n"));
   CHECK_FALSE(fs::exists(job.folder / "run"));
 
   // The weights alone exceed the limit, so no batch is small enough.

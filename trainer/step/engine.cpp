@@ -24,8 +24,8 @@ std::string advice(const Job& job, layers::LayerFactory& factory,
   std::string advice = "; " + bytes_text(available) + " are available";
   const int64_t fitting = fitting_batch(job, factory, options, available);
   if (fitting == 0) return advice + ", too little for any batch";
-  advice += text(": reduce ", job.config.batch_key(), " from ", job.config.batch(), " to ", fitting,
-                 ", which fits");
+  advice += text(": reduce ", job.config.batch_key(), " from ", job.config.batch(), " to at most ",
+                 fitting);
   if (job.config.device.precision != kBf16Precision && has_convolutions(*job.network))
     advice += "; \"device.precision\": \"bf16\" needs less";
   return advice;

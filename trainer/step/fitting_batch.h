@@ -6,8 +6,9 @@
 namespace poseidon::trainer {
 
 /// Returns the largest batch below the job's, as a value of JobConfig::batch_key(), for which net
-/// and optimizer need at most `available` bytes. Returns 0 if no batch fits. Creates nets without
-/// allocating their memory.
+/// and optimizer need at most `available` bytes. Returns 0 if no batch fits. The run may need a
+/// smaller batch, because batches and exchanges need memory too. Creates nets without allocating
+/// their memory.
 int64_t fitting_batch(const Job& job, layers::LayerFactory& factory, net::Net::Options options,
                       size_t available);
 
