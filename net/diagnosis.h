@@ -34,7 +34,8 @@ class Diagnosis {
   /// non-finite value; "" if there is none. Checks parameters and outputs in the forward pass.
   /// Checks gradients of learned parameters in the backward pass, except those of layers that write
   /// factors. Call this function only after a failure: it unsets the factor memory of all layers
-  /// (Net::set_factor_memory()).
+  /// (Net::set_factor_memory()). Set the net's input again before: earlier passes may have
+  /// overwritten its memory.
   std::string first_non_finite(const layers::StepContext& step);
   /// Measures every operation separately in `repeats` steps, and returns the medians.
   std::vector<Timing> time(const layers::StepContext& step, int repeats);

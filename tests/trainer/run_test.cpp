@@ -282,6 +282,22 @@ TEST_CASE("a loss that is not finite ends the run, names the layer and keeps the
   CHECK(summary["finished"] == false);
 }
 
+TEST_CASE("the layer with a value that is not finite is named if its output overwrites the input") {
+  const TinyJob job(R"({
+  "name": "tiny", "input": {"channels": 2, "height": 6, "width": 6},
+  "layers": [
+    {"name": "drop", "type": "dropout"},
+    {"name": "ip1", "type": "linear", "outputs": 72, "weight_filler": {"type": "xavier"}},
+    {"name": "relu", "type": "relu"},
+    {"name": "ip2", "type": "linear", "outputs": 200,
+     "weight_filler": {"type": "gaussian", "deviation": 1e38}},
+    {"name": "loss", "type": "softmax_loss"}]})");
+  const std::string error = error_of<RunError>([&] { job.run("run"); });
+  CHECK(error.starts_with("step 1: the loss is "));
+  CHECK(error.find("the first layer with a value that is not finite is \"ip2\"") !=
+        std::string::npos);
+}
+
 TEST_CASE("--weights loads tensors by name into another network") {
   const TinyJob job;
   const std::string trained = digest(job.run("run"));

@@ -23,10 +23,14 @@ size_t at(int index) { return static_cast<size_t>(index); }
 /// waits for the loss. So the device has work while the waiting thread wakes up (about 50 us).
 constexpr size_t kGradientsBeforeLoss = 4;
 
-/// Waits for the results of the forward pass. Throws RunError if the loss is not finite.
-SampleSums measure(net::Net& net, const layers::StepContext& context, int64_t steps_done) {
+/// Waits for the results of the forward pass. Throws RunError if the loss is not finite. The
+/// diagnosis repeats the passes, and other values may have overwritten their input, so it is set
+/// again.
+SampleSums measure(net::Net& net, const data::Batch& batch, data::Loader& loader,
+                   const layers::StepContext& context, int64_t steps_done) {
   const SampleSums sums = sums_of_batch(net, net.input_shape().samples());
   if (std::isfinite(sums.loss)) return sums;
+  set_input(net, batch, loader);
   const std::string layer = net.diagnosis().first_non_finite(context);
   throw RunError(text(
       "step ", steps_done + 1, ": the loss is ", sums.loss,
@@ -129,7 +133,7 @@ void TrainingLoop::run_shard(size_t shard, StepReport& report) {
   }
   const auto number = static_cast<int64_t>(shard);
   exchange_.begin_backward(number);
-  backward(context, number, report);
+  backward(batch, context, number, report);
 }
 
 /// Runs the backward pass of a shard, contributes its gradients, and makes the updates that become
@@ -137,11 +141,12 @@ void TrainingLoop::run_shard(size_t shard, StepReport& report) {
 /// loss must not leave this worker, and no update may apply them. The check blocks until the device
 /// has finished the forward pass. So the loop first issues several layers of the backward pass to
 /// an asynchronous device.
-void TrainingLoop::backward(const layers::StepContext& context, int64_t shard, StepReport& report) {
+void TrainingLoop::backward(const data::Batch& batch, const layers::StepContext& context,
+                            int64_t shard, StepReport& report) {
   std::vector<FinalGradient> made;  // not contributed yet
   const auto contribute_made = [&] {
     if (std::ssize(report.shards) == shard) {
-      report.shards.push_back(measure(net_, context, steps_done()));
+      report.shards.push_back(measure(net_, batch, loader_, context, steps_done()));
       contribute_statistics(shard);
     }
     if (halves_)

@@ -93,7 +93,8 @@ class TrainingLoop {
  private:
   const data::Batch& next_batch();
   void run_shard(size_t shard, StepReport& report);
-  void backward(const layers::StepContext& context, int64_t shard, StepReport& report);
+  void backward(const data::Batch& batch, const layers::StepContext& context, int64_t shard,
+                StepReport& report);
   void label_spans();
   void contribute_statistics(int64_t shard);
   void contribute(std::span<const FinalGradient> gradients, int64_t shard);
