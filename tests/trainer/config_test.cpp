@@ -289,6 +289,41 @@ TEST_CASE("class names that differ only in Unicode normalization are refused, wi
   CHECK(refused("cafe").find(told) == std::string::npos);
 }
 
+TEST_CASE("a run refuses a first sample that is smaller than the crop, also with skip") {
+  const TinyJob job(
+      R"({"name": "grey", "input": {"channels": 1, "height": 6, "width": 6}, "layers": [
+      {"name": "ip", "type": "linear", "outputs": 2}, {"name": "loss", "type": "softmax_loss"}]})");
+  const auto write_set = [&](const std::string& set, int side) {
+    for (const char* image : {"cat/1.pgm", "cat/2.pgm", "dog/1.pgm"}) {
+      const fs::path file = job.folder / set / image;
+      const int width = std::string_view(image) == "cat/1.pgm" ? side : 6;
+      fs::create_directories(file.parent_path());
+      write_text(file, text("P5\n", width, " 6\n255\n", std::string(width * 6UL, '.')));
+    }
+  };
+  const auto refused = [&](int train, int test) {
+    write_set("train", train);
+    write_set("test", test);
+    Json json = read_json(job.folder / "job.json");
+    for (const char* set : {"train", "test"})
+      json["data"][set] = {{"type", "images"},
+                           {"path", (job.folder / set).string()},
+                           {"on_error", "skip"},
+                           {"transform", {{"crop", 6}}}};
+    write_text(job.folder / "job.json", json.dump());
+    SilentLog log;
+    const std::string checked = error_of<ConfigError>([&] { inspect_data(job.load(), log); });
+    CHECK(error_of<ConfigError>([&] { job.run("run"); }) == checked);
+    CHECK(fs::exists(job.folder / "run") == checked.empty());
+    return checked;
+  };
+  const std::string file = (job.folder / "job.json").string();
+  CHECK(refused(4, 6).starts_with(file + ": /data/train: " + (job.folder / "train").string()));
+  CHECK(refused(6, 4).find(": the transform's crop of 6x6 does not fit the image of 6x4; ") !=
+        std::string::npos);
+  CHECK(refused(6, 6) == "");
+}
+
 TEST_CASE("a test set with other classes than the training set is refused") {
   const TinyJob job(
       R"({"name": "grey", "input": {"channels": 1, "height": 6, "width": 6}, "layers": [

@@ -188,6 +188,22 @@ void check_inputs(const net::Network& network, const data::DatasetDescription& d
                  network.name(), "\" (mixup can mix them), got ", mix->cutmix));
 }
 
+/// Transforms the first sample. A transform that rejects the first sample usually rejects all
+/// samples. A damaged sample is not an error of the job.
+void check_first_sample(const PreparedData& data, const JsonPath& place) {
+  std::vector<float> pixels(static_cast<size_t>(data.transform->output().count()));
+  const auto scratch = data::make_transform_scratch();
+  data::Sample sample;
+  try {
+    data.dataset->read(0, sample);
+    data.transform->apply(
+        sample, {}, [&] { return data.dataset->name(0); }, pixels, *scratch);
+  } catch (const data::CorruptSample&) {
+  } catch (const ConfigError& error) {
+    fail_at(place, error.what());
+  }
+}
+
 }  // namespace
 
 PreparedData open_data(const Job& job, DataPart part, Log& log) {
@@ -214,6 +230,7 @@ PreparedData open_data(const Job& job, DataPart part, Log& log) {
                         " of network \"", job.network->name(), "\": ", error.what()));
   }
   check_inputs(*job.network, known, prepared.transform->mix(), place);
+  check_first_sample(prepared, place);
   return prepared;
 }
 
@@ -221,22 +238,6 @@ namespace {
 
 std::string class_text(const std::vector<std::string>& classes, size_t label) {
   return label < classes.size() ? "\"" + classes[label] + "\"" : "no class";
-}
-
-/// Transforms the first sample, as a run does at its start. A transform that rejects the first
-/// sample rejects all samples. A damaged sample is not an error of the job.
-void check_first_sample(const PreparedData& data, const JsonPath& place) {
-  std::vector<float> pixels(static_cast<size_t>(data.transform->output().count()));
-  const auto scratch = data::make_transform_scratch();
-  data::Sample sample;
-  try {
-    data.dataset->read(0, sample);
-    data.transform->apply(
-        sample, {}, [&] { return data.dataset->name(0); }, pixels, *scratch);
-  } catch (const data::CorruptSample&) {
-  } catch (const ConfigError& error) {
-    fail_at(place, error.what());
-  }
 }
 
 }  // namespace
@@ -286,15 +287,10 @@ KnownData inspect_data(const Job& job, Log& log) {
       job.config.data.has_test && there(test.path) && there(test.transform.mean_image);
   if (!prepared) return {};
   PreparedData trained, tested;
-  if (there(train.path)) {
-    trained = open_data(job, DataPart::kTrain, log);
-    check_first_sample(trained, {job.file, "/data/train"});
-  }
-  if (test_there) {
+  if (there(train.path)) trained = open_data(job, DataPart::kTrain, log);
+  if (test_there)
     tested = trained.dataset != nullptr ? open_test_data(job, trained, log)
                                         : open_data(job, DataPart::kTest, log);
-    check_first_sample(tested, {job.file, "/data/test"});
-  }
   return known_data(trained, tested);
 }
 

@@ -62,7 +62,8 @@ struct PreparedData {
 enum class DataPart : uint8_t { kTrain, kTest };
 
 /// Opens one of the job's datasets, and checks that its shape, auxiliary inputs and classes fit the
-/// network. Only warns if it has fewer classes than the network. Throws ConfigError, RunError.
+/// network. Only warns if it has fewer classes than the network. Transforms the first sample, and
+/// throws ConfigError if the transform rejects it. Throws ConfigError, RunError.
 PreparedData open_data(const Job& job, DataPart part, Log& log);
 
 /// The form of the labels: kMixed if the job combines training samples (mixup, cutmix), otherwise

@@ -16,9 +16,9 @@ struct KnownData {
 
 KnownData known_data(const PreparedData& train, const PreparedData& test);
 
-/// Opens the job's datasets whose files exist, as a run does, and transforms their first sample.
-/// Opens none if the mean image of the training set is missing. load_job() has already warned of
-/// missing files. Throws ConfigError, RunError.
+/// Opens the job's datasets whose files exist, as a run does. Opens none if the mean image of the
+/// training set is missing. load_job() has already warned of missing files. Throws ConfigError,
+/// RunError.
 KnownData inspect_data(const Job& job, Log& log);
 
 }  // namespace poseidon::trainer
