@@ -9,7 +9,6 @@
 #include <chrono>
 #include <exception>
 #include <optional>
-#include <set>
 #include <thread>
 #include <utility>
 
@@ -29,7 +28,6 @@ namespace {
 constexpr int kNiceness = 10;
 constexpr int64_t kMaxChunk = 16;
 constexpr int kMaxReplacements = 1000;
-constexpr size_t kMaxNamedSamples = 100;
 
 void yield_to_computing_threads() {
   // On Linux, the priority is per thread. A failure only reduces speed.
@@ -63,8 +61,13 @@ class Plan {
 /// Prepares one sample after another. Loader threads call it without holding the lock of the ring.
 class SamplePreparer {
  public:
-  SamplePreparer(const Dataset& dataset, const Transform& transform, OnError on_error, Log& log)
-      : dataset_(dataset), transform_(transform), on_error_(on_error), log_(log) {}
+  SamplePreparer(const Dataset& dataset, const Transform& transform, const LoaderOptions& options,
+                 Log& log)
+      : dataset_(dataset),
+        transform_(transform),
+        on_error_(options.on_error),
+        corrupt_(options.corrupt != nullptr ? *options.corrupt : own_corrupt_),
+        log_(log) {}
 
   struct Memory {
     Sample sample;
@@ -89,21 +92,18 @@ class SamplePreparer {
                         " corrupt samples in a row, starting at ", dataset_.name(wanted.index),
                         "; the last one: ", fault));
   }
-  int64_t corrupt_samples() const {
-    MutexLock lock(mutex_);
-    return static_cast<int64_t>(corrupt_.size());
-  }
 
  private:
   /// Prepares exactly this sample. Returns the error if the sample is corrupt, else "". With
-  /// OnError::kStop, throws the error.
+  /// OnError::kStop, throws the error. Later epochs read a corrupt sample again, because another
+  /// random crop may not contain the damage.
   std::string try_prepare(OrderedSample at, const SampleOutput& out, Memory& memory) {
     try {
       prepare_exactly(at, out, memory);
       return "";
     } catch (const CorruptSample& error) {
       if (on_error_ == OnError::kStop) throw;
-      note_corrupt(at.index, error);
+      corrupt_.note(at.index, error.what(), dataset_.description().source, log_);
       return error.what();
     }
   }
@@ -122,27 +122,12 @@ class SamplePreparer {
     }
   }
 
-  // Counts each corrupt sample once, and logs only the first kMaxNamedSamples of them. Later epochs
-  // read the sample again, because another random crop may not contain the damage.
-  void note_corrupt(int64_t index, const CorruptSample& error) {
-    size_t number = 0;  // number of corrupt samples so far, with this one
-    {
-      MutexLock lock(mutex_);
-      if (!corrupt_.insert(index).second) return;
-      number = corrupt_.size();
-    }
-    if (number <= kMaxNamedSamples) log_.warning(text(error.what(), "; skipped"));
-    if (number == kMaxNamedSamples)
-      log_.warning(text(dataset_.description().source, ": skipped ", number,
-                        " corrupt samples; further ones are skipped without a message"));
-  }
-
   const Dataset& dataset_;
   const Transform& transform_;
   const OnError on_error_;
+  CorruptSamples own_corrupt_;  ///< used without LoaderOptions::corrupt
+  CorruptSamples& corrupt_;
   Log& log_;
-  mutable Mutex mutex_;
-  std::set<int64_t> corrupt_ GUARDED_BY(mutex_);
 };
 
 /// Memory of one batch. During preparation, each thread writes only to the samples of its chunk.
@@ -190,7 +175,6 @@ class Loader::Ring {
   const Batch& next();
   void keep_until(Event event) { kept_until_ = std::move(event); }
   const Plan& plan() const { return plan_; }
-  int64_t corrupt_samples() const { return preparer_.corrupt_samples(); }
   double waited_seconds() const { return waited_.load(); }
 
  private:
@@ -221,7 +205,7 @@ class Loader::Ring {
   const Normalization* const normalization_;
   const Plan plan_;
   const std::optional<Mixer> mixer_;
-  SamplePreparer preparer_;  ///< has a separate lock
+  SamplePreparer preparer_;  ///< thread-safe
   /// End of use of the last returned batch. Only the thread that calls next() uses it.
   Event kept_until_;
   std::atomic<double> waited_{0};
@@ -246,7 +230,7 @@ Loader::Ring::Ring(const Dataset& dataset, const Transform& transform, const Loa
                                                                   : nullptr),
       plan_(dataset.size(), options),
       mixer_(make_mixer(dataset, transform, options)),
-      preparer_(dataset, transform, options.on_error, log),
+      preparer_(dataset, transform, options, log),
       slots_(static_cast<size_t>(options.ready_batches)) {
   size_t largest = 0;
   for (const ShardRange& shard : options_.shards)
@@ -482,7 +466,6 @@ size_t Loader::bytes(int64_t samples, int64_t values, bool mixed, int64_t ready_
 const Batch& Loader::next() { return ring_->next(); }
 void Loader::keep_until(Event event) { ring_->keep_until(std::move(event)); }
 int64_t Loader::steps_per_pass() const { return ring_->plan().steps_per_pass(); }
-int64_t Loader::corrupt_samples() const { return ring_->corrupt_samples(); }
 double Loader::waited_seconds() const { return ring_->waited_seconds(); }
 
 }  // namespace poseidon::data

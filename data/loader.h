@@ -8,6 +8,7 @@
 #include "core/batch_values.h"
 #include "core/device.h"
 #include "core/log.h"
+#include "data/corrupt_samples.h"
 #include "data/dataset.h"
 #include "data/dataset_config.h"
 #include "data/transform.h"
@@ -39,6 +40,9 @@ struct LoaderOptions {
   uint64_t seed = 1;
   bool shuffle = true;
   OnError on_error = OnError::kStop;
+  /// The corrupt samples that earlier loaders of the dataset have skipped. It must outlive the
+  /// loader. Null: no other loader reads the dataset.
+  CorruptSamples* corrupt = nullptr;
   int64_t global_batch = 1;
   /// Auxiliary inputs that batches contain, in this order; a subset of the dataset's.
   std::vector<AuxiliaryInput> extras = {};
@@ -114,9 +118,6 @@ class Loader {
   /// Returns the number of steps in one pass over the dataset. The last step of a test pass may
   /// have fewer samples.
   int64_t steps_per_pass() const;
-  /// Returns the number of distinct corrupt samples so far, including those of batches prepared
-  /// ahead.
-  int64_t corrupt_samples() const;
   /// Returns the seconds that next() has waited so far, for batches and for events of keep_until().
   double waited_seconds() const;
 

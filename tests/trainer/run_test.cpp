@@ -298,6 +298,33 @@ TEST_CASE("the layer with a value that is not finite is named if its output over
         std::string::npos);
 }
 
+TEST_CASE("a run with several tests names each corrupt test sample once") {
+  const TinyJob job;
+  for (const char* image : {"0/1.pgm", "0/2.pgm", "1/1.pgm", "2/1.pgm"}) {
+    const fs::path file = job.folder / "test" / image;
+    fs::create_directories(file.parent_path());
+    write_text(file, "P5\n6 6\n255\n" + std::string(36, '.'));
+  }
+  Json json = read_json(job.folder / "job.json");
+  json["data"]["test"] = {
+      {"type", "images"}, {"path", (job.folder / "test").string()}, {"on_error", "skip"}};
+  json["data"]["train"]["channels"] = 1;
+  write_text(job.folder / "job.json", json.dump());
+  Json network = read_json(job.folder / "tiny_network.json");
+  network["input"]["channels"] = 1;
+  write_text(job.folder / "tiny_network.json", network.dump());
+  write_text(job.folder / "test/0/2.pgm", "P5\n6 6\n255\n");
+  job.run("run", {"train.test_every=3"});
+  const std::string log = read_text(job.folder / "run/console.log");
+  const auto times = [&](const std::string& part) {
+    int count = 0;
+    for (size_t at = log.find(part); at != std::string::npos; at = log.find(part, at + 1)) ++count;
+    return count;
+  };
+  CHECK(times(" test loss ") == 3);
+  CHECK(times("; skipped") == 1);
+}
+
 TEST_CASE("--weights loads tensors by name into another network") {
   const TinyJob job;
   const std::string trained = digest(job.run("run"));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/log.h"
+#include "data/corrupt_samples.h"
 #include "data/dataset.h"
 #include "data/transform.h"
 #include "net/network.h"
@@ -53,10 +54,11 @@ Job load_job(const JobSource& source, Log& log);
 /// Throws ConfigError if they belong to another network.
 void set_times(Job& job, const Json& json, const std::string& file);
 
-/// A dataset and its transform for the job's network.
+/// A dataset, its transform for the job's network, and its corrupt samples so far.
 struct PreparedData {
   std::unique_ptr<data::Dataset> dataset;
   std::unique_ptr<data::Transform> transform;
+  std::unique_ptr<data::CorruptSamples> corrupt = std::make_unique<data::CorruptSamples>();
 };
 
 enum class DataPart : uint8_t { kTrain, kTest };

@@ -23,6 +23,7 @@ data::LoaderOptions loader_options(const WorkerPart& part, comm::Part shards, ne
           .seed = static_cast<uint64_t>(config.train.seed),
           .shuffle = config.data.train.shuffle,
           .on_error = config.data.train.on_error,
+          .corrupt = part.data.corrupt.get(),
           .global_batch = part.plan.global_batch,
           .extras = net.batch_receiver().extras(),
           .shards = ranges_of(part, shards),
