@@ -104,9 +104,9 @@ void add_options(CLI::App& app, Arguments& arguments, bool computes) {
   app.add_option("--join-timeout", arguments.join_timeout,
                  "time limit of the search for the coordinator, s; 0: none")
       ->check(whole_number(0, 1000000000));
-  app.add_option(
-      "--stop-signals", arguments.stop_signals,
-      "signals that end the daemon, in addition to INT, TERM and HUP; default: USR1,USR2,XCPU");
+  app.add_option("--stop-signals", arguments.stop_signals,
+                 "signals that end the daemon, in addition to INT, TERM and HUP, or none; default: "
+                 "USR1,USR2,XCPU");
   app.add_flag("--once", arguments.once, "exit after one job");
   app.add_flag(
       "--end-with-stdin", arguments.end_with_stdin,

@@ -48,6 +48,7 @@ int signal_of(std::string name) {
 
 std::vector<int> read_stop_signals(const std::string& list) {
   std::vector<int> signals;
+  if (list == "none") return signals;
   std::istringstream names(list);
   for (std::string name; std::getline(names, name, ',');) signals.push_back(signal_of(name));
   return signals;

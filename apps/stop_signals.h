@@ -15,7 +15,7 @@ namespace poseidon::apps {
 /// SIGXCPU announces the end of the job's processor time.
 inline constexpr const char* kDefaultStopSignals = "USR1,USR2,XCPU";
 
-/// Parses a list of signals such as "USR1,ALRM"; "" means none. Throws ConfigError for a signal
+/// Parses a list of signals such as "USR1,ALRM", or "none". Throws ConfigError for a signal
 /// that is unknown or not allowed for this purpose.
 std::vector<int> read_stop_signals(const std::string& list);
 

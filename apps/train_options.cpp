@@ -73,7 +73,7 @@ void add_train_options(CLI::App& app, Arguments& arguments) {
       ->check(whole_number(0));
   option("--stop-signals", arguments.stop_signals,
          "signals that end the run after the current step, in addition to INT, TERM and HUP; "
-         "default: USR1,USR2,XCPU");
+         "or none; default: USR1,USR2,XCPU");
   option("--threads", arguments.threads, "compute threads of each worker; 0: all cores")
       ->check(whole_number(0));
   option("--device", arguments.device,

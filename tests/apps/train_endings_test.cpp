@@ -104,6 +104,37 @@ TEST_CASE("--stop-signals sets the signals that stop a run") {
             "--stop-signals: expected signal names such as USR1,USR2,XCPU, got \"KILL\""));
 }
 
+TEST_CASE("--stop-signals none ignores the signals of batch systems") {
+  const TinyJob job;
+  Program program("poseidon-train",
+                  {(job.folder / "job.json").string(), "--output", (job.folder / "run").string(),
+                   "--set", "train.steps=100000000", "--stop-signals", "none"},
+                  job.folder);
+  REQUIRE(eventually([&] { return has(program.err(), "step 4/"); }));
+  for (const int signal : {SIGUSR1, SIGUSR2, SIGXCPU, SIGTERM}) program.send(signal);
+  const Finished finished = program.wait();
+  CHECK(finished.code == 0);
+  CHECK(has(finished.err, "SIGTERM: stopping after this step"));
+  CHECK(has(continuing_command(finished.err), "--stop-signals none"));
+}
+
+TEST_CASE("a stop signal to the whole process group does not end local workers and servers") {
+  for (const int signal : {SIGXCPU, SIGALRM}) {
+    CAPTURE(signal);
+    const TinyJob job;
+    Program program(
+        "poseidon-train",
+        {(job.folder / "job.json").string(), "--output", (job.folder / "run").string(), "--workers",
+         "2", "--servers", "1", "--set", "train.steps=100000000", "--stop-signals", "XCPU,ALRM"},
+        job.folder, "", true);
+    REQUIRE(eventually([&] { return has(program.err(), "step 4/"); }));
+    REQUIRE(kill(-program.process(), signal) == 0);
+    const Finished finished = program.wait();
+    CHECK(finished.code == 0);
+    CHECK(has(finished.err, "stopped after step "));
+  }
+}
+
 TEST_CASE("runs of one job that start in the same second use separate folders") {
   const TinyJob job;
   const Finished all =

@@ -95,15 +95,24 @@ void close_all_but(int one, int other) {
   ::close_range(static_cast<unsigned>(from), ~0U, 0);
 }
 
+/// Ignores stop signals in the child. A signal to the whole process group, such as Ctrl-C, is meant
+/// for the coordinator, which then ends the job cleanly. The coordinator blocks all signals that it
+/// receives as stop requests.
+void ignore_stop_signals() {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU})
+    ::signal(signal, SIG_IGN);
+  sigset_t none, blocked;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, nullptr, &blocked);
+  for (int signal = 1; signal < SIGRTMIN; ++signal)
+    if (::sigismember(&blocked, signal) == 1) ::signal(signal, SIG_IGN);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
 /// Replaces the child by the program `arguments[0]`. Runs in the child after fork, so it may only
 /// call async-signal-safe functions.
 [[noreturn]] void become(char* const* arguments, char* const* variables, const Kept& kept) {
-  // A signal to the whole process group, such as Ctrl-C, is meant for the coordinator. The
-  // coordinator then ends the job cleanly.
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) ::signal(signal, SIG_IGN);
-  sigset_t none;
-  ::sigemptyset(&none);
-  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  ignore_stop_signals();
   ::dup2(kept.log, STDOUT_FILENO);
   ::dup2(kept.log, STDERR_FILENO);
   ::dup2(kept.input >= 0 ? kept.input : ::open("/dev/null", O_RDONLY), STDIN_FILENO);

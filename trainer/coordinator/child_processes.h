@@ -22,8 +22,9 @@ struct ChildCommand {
 };
 
 /// The child processes of this process, one for each member of a job. The children ignore stop
-/// signals such as SIGINT, because these can be sent to the whole process group. Each child writes
-/// to a log file in a folder. The destructor calls wait() with a grace period of 2 s.
+/// signals such as SIGINT and all signals that this process blocks, because these can be sent to
+/// the whole process group. Each child writes to a log file in a folder. The destructor calls
+/// wait() with a grace period of 2 s.
 class ChildProcesses {
  public:
   /// `logs`: folder of the log files.
