@@ -37,19 +37,28 @@ RunTensors one_tensor() {
 
 }  // namespace
 
-TEST_CASE("a survivor does not touch a file that another process writes, and reports the lock") {
+TEST_CASE("a survivor writes next to a stopped writer and does not touch its files") {
   const TinyJob job;
-  const auto half_done = job.folder / "step-6.state.tmp";
-  std::optional<DirectoryLock> turn(std::in_place, job.folder, kSoon);
+  const auto folder = job.folder / "checkpoints";
+  std::filesystem::create_directory(folder);
+  const auto half_done = folder / "step-6.state.tmp";
+  const auto write = [&] {
+    return write_survivor_checkpoint(folder, step_6(), one_tensor(), kSoon, kAlways);
+  };
+  std::optional<DirectoryLock> stopped(std::in_place, folder, kSoon);
+  std::optional<DirectoryLock> other_survivor(std::in_place, job.folder, kSoon);
   write_text(half_done, "half of it");
-  const std::string why = error_of<RunError>(
-      [&] { write_survivor_checkpoint(job.folder, step_6(), one_tensor(), kSoon, kAlways); });
-  CHECK(why == job.folder.string() + ": another process still holds the directory lock");
+  CHECK(error_of<RunError>(write) ==
+        job.folder.string() + ": another process still holds the directory lock");
+  other_survivor.reset();
+  CHECK(write());
+  CHECK(Checkpoint(folder / "step-6.state").state().step == 6);
   CHECK(read_text(half_done) == "half of it");
-  turn.reset();
-  CHECK(write_survivor_checkpoint(job.folder, step_6(), one_tensor(), kSoon, kAlways));
+  CHECK_FALSE(write());
+  stopped.reset();
+  std::filesystem::remove(folder / "step-6.state");
+  CHECK(write());
   CHECK_FALSE(std::filesystem::exists(half_done));
-  CHECK_FALSE(write_survivor_checkpoint(job.folder, step_6(), one_tensor(), kSoon, kAlways));
 }
 
 TEST_CASE("a survivor writes nothing after another run took over the folder") {

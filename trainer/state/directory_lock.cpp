@@ -24,7 +24,7 @@ DirectoryLock::DirectoryLock(const std::filesystem::path& folder, std::chrono::m
   const auto deadline = std::chrono::steady_clock::now() + period;
   while (::flock(folder_.number(), LOCK_EX | LOCK_NB) != 0) {
     if (std::chrono::steady_clock::now() >= deadline)
-      throw RunError(folder.string() + ": another process still holds the directory lock");
+      throw DirectoryLocked(folder.string() + ": another process still holds the directory lock");
     std::this_thread::sleep_for(kBetweenLooks);
   }
 }

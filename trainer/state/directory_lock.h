@@ -3,9 +3,16 @@
 #include <chrono>
 #include <filesystem>
 
+#include "core/error.h"
 #include "core/file.h"
 
 namespace poseidon::trainer {
+
+/// Another process holds the lock of a folder.
+class DirectoryLocked final : public RunError {
+ public:
+  using RunError::RunError;
+};
 
 /// Directory lock for a folder of checkpoints: one process at a time writes. A worker without a
 /// connection to its coordinator cannot know whether the coordinator still writes. The lock is
@@ -13,7 +20,7 @@ namespace poseidon::trainer {
 class DirectoryLock {
  public:
   /// Locks `folder`. Waits at most `period`, because the process with the lock may be stopped.
-  /// Throws RunError if the folder stays locked or cannot be opened.
+  /// Throws DirectoryLocked if the folder stays locked, and RunError if it cannot be opened.
   DirectoryLock(const std::filesystem::path& folder, std::chrono::milliseconds period);
 
  private:
