@@ -60,6 +60,34 @@ void write_fully(int file, uint64_t offset, std::span<const std::byte> bytes,
   if (write_at_most(file, offset, bytes) != bytes.size()) fail_run(path, "written");
 }
 
+/// Opens `path` for reading, or returns an empty Descriptor with the reason in errno. Returns at
+/// once if `path` is a FIFO without a writer.
+Descriptor open_to_read(const fs::path& path) {
+  return Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+}
+
+const char* kind_text(mode_t mode) {
+  if (S_ISDIR(mode)) return "a folder";
+  if (S_ISFIFO(mode)) return "a FIFO";
+  return S_ISSOCK(mode) ? "a socket" : "a device";
+}
+
+/// Returns "" if `file` is a regular file. Otherwise returns the end of a message about `path`.
+std::string fault_of_kind(const Descriptor& file, const fs::path& path) {
+  struct stat about {};
+  if (::fstat(file.number(), &about) != 0) fail_run(path, "examined");
+  return S_ISREG(about.st_mode) ? "" : text(": expected a file, got ", kind_text(about.st_mode));
+}
+
+/// Throws RunError if `path` is a special file, which commit() would replace. The system refuses to
+/// replace a folder.
+void refuse_special_file(const fs::path& path) {
+  struct stat about {};
+  if (::stat(path.c_str(), &about) == 0 && !S_ISREG(about.st_mode) && !S_ISDIR(about.st_mode))
+    throw RunError(
+        text(path.string(), ": expected a file to write, got ", kind_text(about.st_mode)));
+}
+
 fs::path temporary_of(const fs::path& path) {
   std::array<std::byte, 4> number;
   fill_with_random_bytes(number);
@@ -73,7 +101,7 @@ Descriptor::~Descriptor() {
 }
 
 Descriptor open_file(const fs::path& path) {
-  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  Descriptor file = open_to_read(path);
   if (file.number() < 0) {
     const bool out_of_files = errno == EMFILE || errno == ENFILE;
     const std::string message =
@@ -81,11 +109,8 @@ Descriptor open_file(const fs::path& path) {
     if (out_of_files) throw OutOfFiles(message);
     throw ConfigError(message);
   }
-  struct stat about {};
-  if (::fstat(file.number(), &about) != 0) fail_run(path, "examined");
-  if (!S_ISREG(about.st_mode))
-    throw ConfigError(text(path.string(), ": expected a file, got ",
-                           S_ISDIR(about.st_mode) ? "a folder" : "a special file"));
+  if (const std::string fault = fault_of_kind(file, path); !fault.empty())
+    throw ConfigError(path.string() + fault);
   return file;
 }
 
@@ -121,12 +146,10 @@ void read_file(const fs::path& path, uint64_t most, std::vector<std::byte>& out)
 }
 
 InputFile::InputFile(fs::path path) : path_(std::move(path)) {
-  file_ = Descriptor(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
+  file_ = open_to_read(path_);
   if (file_.number() < 0) fail_run(path_, "read");
-  if (fs::is_directory(path_)) {
-    errno = EISDIR;
-    fail_run(path_, "read");
-  }
+  if (const std::string fault = fault_of_kind(file_, path_); !fault.empty())
+    throw RunError(path_.string() + fault);
   size_ = file_bytes(file_, path_);
 }
 
@@ -148,6 +171,7 @@ uint32_t InputFile::crc(uint64_t offset, uint64_t length) const {
 }
 
 AtomicFile::AtomicFile(fs::path path) : path_(std::move(path)), temporary_(temporary_of(path_)) {
+  refuse_special_file(path_);
   file_ = Descriptor(::open(temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, kMode));
   if (file_.number() < 0) fail_run(path_, "written");
 }

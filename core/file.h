@@ -40,7 +40,7 @@ class OutOfFiles : public RunError {
 };
 
 /// Opens a regular file for reading. Throws OutOfFiles, or ConfigError for all other reasons, such
-/// as a missing file or a missing permission.
+/// as a missing file, a missing permission, a folder or a FIFO. Never waits for a FIFO's writer.
 Descriptor open_file(const std::filesystem::path& path);
 uint64_t file_bytes(const Descriptor& file, const std::filesystem::path& path);
 
@@ -53,7 +53,7 @@ void read_at(const Descriptor& file, uint64_t offset, std::span<std::byte> out,
 /// open_file(), and RunError if the file has more than `most` bytes or cannot be read.
 void read_file(const std::filesystem::path& path, uint64_t most, std::vector<std::byte>& out);
 
-/// A file that a run reads at any offset. All errors are RunErrors.
+/// A regular file that a run reads at any offset. All errors are RunErrors.
 class InputFile {
  public:
   explicit InputFile(std::filesystem::path path);
@@ -74,7 +74,8 @@ class InputFile {
 /// A file that is written atomically. write() stores the bytes in "<path>.<8 random hexadecimal
 /// digits>.tmp". commit() syncs this temporary file, renames it to `path`, and syncs the folder.
 /// Without commit(), the destructor removes the temporary file. Processes that write the same path
-/// at the same time use separate temporary files; the last commit() wins.
+/// at the same time use separate temporary files; the last commit() wins. The constructor throws
+/// RunError if `path` is a special file, such as a device.
 class AtomicFile {
  public:
   explicit AtomicFile(std::filesystem::path path);

@@ -1,15 +1,13 @@
 #include "core/json.h"
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <set>
 #include <vector>
 
+#include "core/as_config_error.h"
 #include "core/config_file.h"
 #include "core/error.h"
+#include "core/file.h"
 
 namespace poseidon {
 
@@ -151,19 +149,9 @@ Json parse(std::string_view json_text, const std::string& file_name, Extensions 
 }
 
 std::string read_text(const std::filesystem::path& path) {
-  std::error_code failure;
-  if (std::filesystem::is_directory(path, failure))
-    throw ConfigError(text(path.string(), ": expected a JSON file, got a folder"));
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw ConfigError(text(path.string(), ": cannot be read: ", std::strerror(errno)));
-  // Read in small blocks: for one large read, the C library would keep a buffer of the file's size.
-  std::string content;
-  std::array<char, 1 << 14> piece{};
-  do {
-    file.read(piece.data(), piece.size());
-    content.append(piece.data(), static_cast<size_t>(file.gcount()));
-  } while (file && content.size() <= kMaxBytes);
-  return content;
+  std::vector<std::byte> bytes;
+  as_config_error([&] { read_file(path, kMaxBytes, bytes); });
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
 }  // namespace

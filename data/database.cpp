@@ -31,6 +31,8 @@ class Database final : public SampleStream {
         bgr_to_rgb_(options.bgr_to_rgb),
         copies_auxiliary_inputs_(!options.extras.empty()) {
     if (!fs::exists(path)) throw ConfigError(text(path_, ": no such file or folder"));
+    if (!fs::is_regular_file(path) && !fs::is_directory(path))
+      throw ConfigError(text(path_, ": expected a file or folder, got a special file"));
     process_.emplace(options.programs / program_of(type), path, options.extras,
                      options.stall_limit);
     with_place([&] {

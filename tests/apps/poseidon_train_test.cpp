@@ -105,7 +105,7 @@ TEST_CASE("usage and config errors exit with 2 and print one line") {
   CHECK(has(refused({"--resume", "/no/run"}), "--resume /no/run: no such run directory or file"));
   const Finished none = Program("poseidon-train", {"/no/job.json"}, job.folder).wait();
   CHECK(none.code == 2);
-  CHECK(has(none.err, "/no/job.json: cannot be read"));
+  CHECK(has(none.err, "/no/job.json: cannot be opened"));
   CHECK(Program("poseidon-train", {}, job.folder).wait().code == 2);
 }
 

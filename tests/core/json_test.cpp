@@ -69,9 +69,10 @@ TEST_CASE("json: a text above 16 MiB is rejected before it is parsed") {
 
 TEST_CASE("json: a file that cannot be read is named") {
   CHECK_THROWS_WITH_AS(read_json("no/such/file.json"),
-                       "no/such/file.json: cannot be read: No such file or directory", ConfigError);
+                       "no/such/file.json: cannot be opened: No such file or directory",
+                       ConfigError);
   const std::string folder = std::filesystem::temp_directory_path().string();
-  CHECK_THROWS_WITH_AS(read_json(folder), (folder + ": expected a JSON file, got a folder").c_str(),
+  CHECK_THROWS_WITH_AS(read_json(folder), (folder + ": expected a file, got a folder").c_str(),
                        ConfigError);
 }
 

@@ -85,7 +85,7 @@ TEST_CASE("a file that is not a job is refused, and the message names the flag o
   };
   fs::create_directories(files.job.folder / "run");
   const std::string run = (files.job.folder / "run").string();
-  CHECK(refused(run) == "expected a JSON file, got a folder");
+  CHECK(refused(run) == "expected a file, got a folder");
   files.write("run/config.json", "{}");
   CHECK(refused(run) == "is a run directory, expected a job file; to resume the run: --resume " +
                             run + "; its job: " + run + "/config.json");
