@@ -9,6 +9,7 @@
 
 #include "core/as_config_error.h"
 #include "core/failure.h"
+#include "core/file.h"
 #include "data/dataset_config.h"
 #include "data/pixel_reader.h"
 #include "readers/hdf5_handle.h"
@@ -117,21 +118,15 @@ void check_dataset(const data::Dataset& dataset) {
                       "set of images of one size; HDF5 stores them as one block");
 }
 
-/// Writes a dataset to a temporary file, and then renames this file to `output`. Throws ConfigError
-/// if `output` exists.
+/// Writes a dataset to the temporary file of an AtomicFile, because HDF5 opens files by name.
+/// Throws ConfigError if `output` exists.
 void export_dataset(const data::DatasetConfig& config, const fs::path& output) {
   if (fs::exists(output)) throw ConfigError(output.string() + ": exists already");
   const auto dataset = as_config_error([&] { return data::open_dataset(config); });
   check_dataset(*dataset);
-  const fs::path temporary = output.string() + ".tmp";
-  try {
-    write_all(*dataset, temporary);
-    fs::rename(temporary, output);
-  } catch (...) {
-    std::error_code ignored;
-    fs::remove(temporary, ignored);
-    throw;
-  }
+  AtomicFile file(output);
+  write_all(*dataset, file.temporary());
+  file.commit();
   std::cout << output.string() << ": " << dataset->size() << " samples of "
             << dataset->classes().size() << " classes\n";
 }

@@ -149,6 +149,19 @@ TEST_CASE("HDF5: export and pack reproduce a record set") {
       data::made::bytes_of("poseidon-data: " + (folder / "f.h5").string() + ": exists already\n"));
 }
 
+TEST_CASE("HDF5: export without standard output, next to a file of the name OUTPUT.tmp") {
+  const Folder folder;
+  const auto random = data::make_random_pixels({3, 4, 5}, 7, 30, 1);
+  data::pack_dataset(*random, folder / "set", 1 << 20, [](int64_t, int64_t) {});
+  data::made::write(folder / "f.h5.tmp", data::made::bytes_of("of another program"));
+  const std::string program = test::program_folder() + "/poseidon-export-hdf5";
+  CHECK(std::system((program + " records train " + (folder / "set").string() + " " +
+                     (folder / "f.h5").string() + " >&-")
+                        .c_str()) == 0);
+  CHECK(pack(folder, folder / "f.h5").samples == 30);
+  CHECK(data::made::read(folder / "f.h5.tmp") == data::made::bytes_of("of another program"));
+}
+
 namespace {
 
 std::vector<float> extras_of(const data::Sample& sample) {
