@@ -10,6 +10,7 @@
 #include "core/as_config_error.h"
 #include "core/failure.h"
 #include "core/file.h"
+#include "core/standard_streams.h"
 #include "data/dataset_config.h"
 #include "data/pixel_reader.h"
 #include "readers/hdf5_handle.h"
@@ -134,6 +135,7 @@ void export_dataset(const data::DatasetConfig& config, const fs::path& output) {
 }  // namespace
 
 int main(int count, char** arguments) {
+  open_standard_streams();
   try {
     if (count != 5)
       throw ConfigError(

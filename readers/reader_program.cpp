@@ -11,6 +11,7 @@
 
 #include "core/error.h"
 #include "core/file.h"
+#include "core/standard_streams.h"
 #include "data/reader_process.h"
 #include "readers/sandbox.h"
 
@@ -72,6 +73,7 @@ std::string fault_of(const std::string& path, const ReadAll& read_all) {
 }  // namespace
 
 void run_reader(int count, char** arguments, const ReadAll& read_all) {
+  open_standard_streams();
   const std::string fault =
       count == 2 ? fault_of(arguments[1], read_all)
                  : "expected one argument, the file or folder; poseidon-data starts this program";

@@ -4,6 +4,9 @@
 #include "data/database.h"
 
 #include <doctest/doctest.h>
+#include <sys/stat.h>
+
+#include <cstdlib>
 
 #include "data/pack.h"
 #include "data/record_set.h"
@@ -123,4 +126,22 @@ TEST_CASE("a folder or file that is no database is refused with its path") {
   }
   CHECK_THROWS_AS(pack(pack_options(folder / "db", folder / "out")), ConfigError);
   CHECK_FALSE(std::filesystem::exists(folder / "out"));
+}
+
+TEST_CASE("a FIFO is refused at once") {
+  const Folder folder;
+  const std::filesystem::path fifo = folder / "fifo";
+  REQUIRE(mkfifo(fifo.c_str(), 0600) == 0);
+  const std::string expected = fifo.string() + ": expected a file or folder, got a special file";
+  CHECK_THROWS_WITH_AS(read_all(fifo, std::chrono::seconds(5)), expected.c_str(), ConfigError);
+}
+
+TEST_CASE("a reader that starts without standard output does not use its descriptor for a file") {
+  const Folder folder;
+  made::make_database(folder / "db", made::entries(120));
+  const std::string format = made::kType == data::DatabaseType::kLmdb      ? "lmdb"
+                             : made::kType == data::DatabaseType::kLevelDb ? "leveldb"
+                                                                           : "hdf5";
+  const std::string program = test::program_folder() + "/poseidon-read-" + format;
+  CHECK(std::system((program + " " + (folder / "db").string() + " >&-").c_str()) == 0);
 }
