@@ -67,6 +67,9 @@ FloatImage mean_image(const Dataset& dataset, const PackProgress& progress) {
   for (int64_t i = 0; i < dataset.size(); ++i) {
     const Image& image = reader.read(i);
     if (i == 0) {
+      if (image.channels != 1 && image.channels != 3)
+        throw ConfigError(text(dataset.name(i), ": has ", image.channels,
+                               " channels, expected 1 or 3 for a mean image"));
       mean.height = image.height;
       mean.width = image.width;
       mean.channels = image.channels;

@@ -29,7 +29,8 @@ Inspection inspect(const Dataset& dataset, Log& log, const PackProgress& progres
 Shape shape_of_all(const Dataset& dataset, const PackProgress& progress);
 
 /// Returns the mean of all samples at each pixel and channel, from 0 to 255. Throws RunError if a
-/// sample is corrupt or if samples differ in size or channels, ConfigError for a dataset of floats.
+/// sample is corrupt or if samples differ in size or channels, ConfigError for a dataset of floats
+/// or for samples of other than 1 or 3 channels.
 FloatImage mean_image(const Dataset& dataset, const PackProgress& progress);
 
 }  // namespace poseidon::data

@@ -80,6 +80,7 @@ FloatImage parse_pfm(std::span<const std::byte> bytes, const std::string& name) 
 }
 
 std::vector<std::byte> encode_pfm(const FloatImage& image) {
+  check(image.channels == 1 || image.channels == 3, "a PFM file has 1 or 3 channels");
   const std::string header =
       text(image.channels == 3 ? "PF" : "Pf", "\n", image.width, " ", image.height, "\n-1.0\n");
   const size_t row_bytes = static_cast<size_t>(image.width * image.channels) * sizeof(float);

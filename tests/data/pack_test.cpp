@@ -192,6 +192,17 @@ TEST_CASE("image folder: an empty class folder is a class, read directly or pack
   }
 }
 
+TEST_CASE("mean image: samples of other than 1 or 3 channels are refused") {
+  const auto none = [](int64_t, int64_t) {};
+  CHECK(mean_image(*make_random_pixels({3, 4, 5}, 7, 2, 1), none).channels == 3);
+  const auto two = make_random_pixels({2, 4, 5}, 7, 2, 1);
+  CHECK_THROWS_WITH_AS(
+      mean_image(*two, none),
+      (two->name(0) + ": has 2 channels, expected 1 or 3 for a mean image").c_str(), ConfigError);
+  CHECK_THROWS_AS(encode_pfm({.height = 1, .width = 1, .channels = 2, .values = {0, 0}}),
+                  LogicError);
+}
+
 TEST_CASE("image folder: symbolic links are followed or refused, never silently ignored") {
   namespace fs = std::filesystem;
   const made::Folder folder;
