@@ -39,13 +39,18 @@ bool is_passed_over(const TarEntry& entry) {
 }
 
 void put_member(std::optional<size_t>& place, size_t index, const char* what, WebSample& sample) {
-  if (place) sample.fault = text("has two ", what);
+  const std::string several = text("several ", what);
+  std::string& fault = sample.fault;
+  if (place && fault.find(several) == std::string::npos)
+    fault += text(fault.empty() ? "has " : " and ", several);
   place = index;
 }
 
+/// Adds a missing member to the faults that put_member() found.
 void find_faults(WebSample& sample) {
-  if (!sample.image) sample.fault = "has a label (.cls) and no image";
-  if (!sample.label) sample.fault = "has an image and no label (.cls)";
+  std::string& fault = sample.fault;
+  if (!sample.image) fault = (fault.empty() ? "has a label (.cls)" : fault) + " and no image";
+  if (!sample.label) fault = (fault.empty() ? "has an image" : fault) + " and no label (.cls)";
 }
 
 class WebDataset final : public SampleStream {

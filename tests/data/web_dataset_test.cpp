@@ -39,11 +39,14 @@ PackReport pack_tars(const std::vector<std::filesystem::path>& tars,
 
 TEST_CASE("web dataset: members with the same stem form one sample") {
   std::vector<TarEntry> entries;
-  for (const char* name : {"a/", "a/1.cls", "a/1.json", "a/1.JPG", "a/1.mask.png", "b.d/1.png",
-                           "b.d/1.cls", "2.txt", "3.cls", "4.jpeg", "5.cls", "5.cls", "5.png"})
+  for (const char* name :
+       {"a/",        "a/1.cls", "a/1.json", "a/1.JPG", "a/1.mask.png", "b.d/1.png",
+        "b.d/1.cls", "2.txt",   "3.cls",    "4.jpeg",  "5.cls",        "5.cls",
+        "5.png",     "6.cls",   "6.cls",    "7.png",   "7.jpg",        "8.png",
+        "8.jpg",     "8.bmp",   "8.cls",    "8.cls"})
     entries.push_back({name, 0, 0, std::string(name) == "a/" ? TarKind::kFolder : TarKind::kFile});
   const std::vector<WebSample> samples = list_web_samples(entries);
-  REQUIRE(samples.size() == 5);
+  REQUIRE(samples.size() == 8);
   CHECK(samples[0].stem == "a/1");
   CHECK(samples[0].image == 3);
   CHECK(samples[0].label == 1);
@@ -52,7 +55,10 @@ TEST_CASE("web dataset: members with the same stem form one sample") {
   CHECK(samples[1].image == 5);
   CHECK(samples[2].fault == "has a label (.cls) and no image");
   CHECK(samples[3].fault == "has an image and no label (.cls)");
-  CHECK(samples[4].fault == "has two labels (.cls)");
+  CHECK(samples[4].fault == "has several labels (.cls)");
+  CHECK(samples[5].fault == "has several labels (.cls) and no image");
+  CHECK(samples[6].fault == "has several images and no label (.cls)");
+  CHECK(samples[7].fault == "has several images and several labels (.cls)");
 }
 
 TEST_CASE("web dataset: plain and compressed archives are packed in the given order") {
