@@ -31,12 +31,6 @@ def common(first, second):
     return shared
 
 
-def tracks(events):
-    """The name of each track, by process and thread."""
-    return {(event["pid"], event["tid"]): event["args"]["name"] for event in events
-            if event.get("name") == "thread_name"}
-
-
 def shares(events):
     """The values of all workers together: `sent_ms`, the time of sending; `hidden`, the share of it that overlaps with
     computation of the same worker; `waited`, the share of time in which computation waits for a layer's parameters. If
