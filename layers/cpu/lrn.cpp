@@ -37,7 +37,8 @@ struct BetaThreeQuarters {
 struct AnyBeta {
   float beta;
   Powers operator()(float s) const {
-    const float root = fast_exp(-beta * fast_log(s));
+    const float number = fast_exp(-beta * fast_log(s));
+    const float root = s == s ? number : s;  // fast_log() of NaN is a number
     return {root, root / s};
   }
 };

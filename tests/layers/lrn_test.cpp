@@ -1,5 +1,8 @@
 #include <doctest/doctest.h>
 
+#include <cmath>
+#include <limits>
+
 #include "tests/support/gradient_check.h"
 
 using namespace poseidon;
@@ -38,4 +41,24 @@ TEST_CASE("lrn: invalid sizes and shapes are refused") {
   CHECK_THROWS_WITH(
       define({{"type", "lrn"}, {"name", "n"}, {"region", "within_channel"}}, {{1, 8}}),
       "[lrn 'n'] \"within_channel\" expects an input with height and width, got 1x8");
+}
+
+TEST_CASE("lrn: NaN spreads within its window, and no further") {
+  constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+  for (double beta : {0.75, 0.6})
+    for (const char* region : {"across_channels", "within_channel"}) {
+      CAPTURE(beta);
+      CAPTURE(region);
+      const bool across = std::string(region) == "across_channels";
+      const Json json{{"type", "lrn"}, {"size", 3}, {"beta", beta}, {"region", region}};
+      LayerRunner runner(
+          {.json = json, .inputs = {across ? Shape{1, 7, 1, 1} : Shape{1, 1, 1, 7}}});
+      const LayerResults got =
+          runner.run({.inputs = {{1, 2, 3, kNaN, 5, 6, 7}}, .output_gradients = {Values(7, 1)}});
+      for (size_t i = 0; i < 7; ++i) {
+        CAPTURE(i);
+        CHECK(std::isnan(got.output[i]) == (i >= 2 && i <= 4));
+        CHECK(std::isnan(got.input_gradients[0][i]) == (i >= 1 && i <= 5));
+      }
+    }
 }
