@@ -136,14 +136,16 @@ struct LinearPowerRule {
   static constexpr const char* kType = "power";
   static constexpr Reads kReads = Reads::kNothing;
   float scale, shift;
+  bool ignores_x;  ///< for the power 0: infinity times the scale 0 would be NaN
 
   explicit LinearPowerRule(const Power& power)
       : scale(static_cast<float>(power.power * power.scale)),
         shift(static_cast<float>(power.power * power.scale == 0 ? std::pow(power.shift, power.power)
-                                                                : power.shift)) {}
+                                                                : power.shift)),
+        ignores_x(power.power == 0) {}
   template <class Math>
   POSEIDON_ANY_DEVICE float value(float x) const {
-    return scale * x + shift;
+    return ignores_x ? shift : scale * x + shift;
   }
   template <class Math>
   POSEIDON_ANY_DEVICE float gradient(float g, float) const {

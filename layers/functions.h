@@ -71,7 +71,7 @@ class Log final : public Function {
 
 /// z^power with z = scale x + shift. For a negative z and a power that is not an integer, the
 /// result is NaN. 0 to a negative power is infinite. With the power 0, the result is 1 for every
-/// finite x, and the gradient is 0.
+/// x, also infinity and NaN, and the gradient is 0.
 class Power final : public Function {
  public:
   std::string_view type() const override { return "power"; }

@@ -261,6 +261,8 @@ TEST_CASE("power: zeros, negative numbers and infinities") {
   check_exactly(power(1.5, {0}).input_gradients[0], {0});
   check_exactly(power(-1, {0, 2, kInfinity}).output, {kInfinity, 0.5F, 0});
   check_exactly(power(40, {1e3F}).output, {kInfinity});
+  check_exactly(power(0, {0, -2, kInfinity, -kInfinity, kNan}).output, {1, 1, 1, 1, 1});
+  check_exactly(power(0, {0, -2, kInfinity, -kInfinity, kNan}).input_gradients[0], Values(5, 0));
   CHECK(power(-4, {-3}).output[0] == doctest::Approx(1.0F / 81));
   CHECK(power(0.5, {1e-40F}).output[0] == doctest::Approx(1e-20F).epsilon(1e-4));
 }
