@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "core/shell_word.h"
+#include "trainer/coordinator/member_command.h"
 
 #include <algorithm>
 
@@ -57,4 +58,12 @@ TEST_CASE("a word quoted for the shell reaches the program unchanged") {
   CHECK(quoted_for_shell("it's") == "'it'\\''s'");
   CHECK(quoted_for_shell("$HOME;`x`\n") == "'$HOME;`x`\n'");
   CHECK(quoted_for_shell("[::]:0") == "'[::]:0'");
+}
+
+TEST_CASE("a member's environment replaces the inherited settings of OpenMP's waits") {
+  const char* const inherited[] = {"LANG=C", "GOMP_SPINCOUNT=infinity", "OMP_WAIT_POLICY=active",
+                                   "GOMP_SPINCOUNTS=1", nullptr};
+  CHECK(member_environment(inherited) == std::vector<std::string>{"OMP_WAIT_POLICY=passive",
+                                                                  "GOMP_SPINCOUNT=0", "LANG=C",
+                                                                  "GOMP_SPINCOUNTS=1"});
 }

@@ -13,6 +13,7 @@
 
 #include "core/error.h"
 #include "core/printable.h"
+#include "trainer/coordinator/member_command.h"
 
 namespace poseidon::trainer {
 
@@ -41,16 +42,6 @@ std::string last_line(const fs::path& file, uint64_t begin) {
   if (last == std::string::npos) return "";
   tail.resize(last + 1);
   return printable(tail.substr(tail.rfind('\n') + 1));
-}
-
-/// The environment of this process, plus passive OpenMP waiting. Threads that wait actively would
-/// occupy cores that other processes need.
-std::vector<std::string> environment() {
-  std::vector<std::string> variables{"OMP_WAIT_POLICY=passive", "GOMP_SPINCOUNT=0"};
-  for (char** variable = environ; *variable != nullptr; ++variable)
-    if (!std::string_view(*variable).starts_with("OMP_WAIT_POLICY="))
-      variables.emplace_back(*variable);
-  return variables;
 }
 
 /// Argument list for exec. `arguments` must outlive the list.
@@ -161,7 +152,7 @@ std::string ChildProcesses::how_it_ended(const Child& child, int status) {
 void ChildProcesses::start(comm::NodeId node, const ChildCommand& command) {
   Child child{.node = node, .log = {}};
   const Descriptor log = open_log(child);
-  const std::vector<std::string> variables = environment();
+  const std::vector<std::string> variables = member_environment(environ);
   const std::vector<char*> argument_pointers = pointers(command.arguments),
                            variable_pointers = pointers(variables);
   Pipe failure;

@@ -1,6 +1,8 @@
 #include "trainer/coordinator/ssh_command.h"
 
+#include "core/error.h"
 #include "core/shell_word.h"
+#include "trainer/coordinator/member_command.h"
 
 namespace poseidon::trainer {
 
@@ -20,9 +22,9 @@ std::vector<std::string> ssh_command(const Host& host, const std::vector<std::st
   for (const char* option : kOptions) arguments.insert(arguments.end(), {"-o", option});
   if (!host.user.empty()) arguments.insert(arguments.end(), {"-l", host.user});
   if (host.port != 0) arguments.insert(arguments.end(), {"-p", std::to_string(host.port)});
-  // "exec" replaces the shell by the program, so the connection ends when the program ends. Passive
-  // waiting: threads that wait actively would occupy cores that other processes need.
-  std::string line = "exec env OMP_WAIT_POLICY=passive GOMP_SPINCOUNT=0";
+  // "exec" replaces the shell by the program, so the connection ends when the program ends.
+  std::string line = "exec env";
+  for (const std::string_view variable : kPassiveWaiting) line += text(" ", variable);
   for (const std::string& word : command) line += " " + quoted_for_shell(word);
   arguments.insert(arguments.end(), {"--", host.name, line});
   return arguments;
