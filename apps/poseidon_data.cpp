@@ -14,6 +14,7 @@
 
 #include "apps/command_line.h"
 #include "apps/flag_checks.h"
+#include "apps/output_file.h"
 #include "apps/run_program.h"
 #include "core/as_config_error.h"
 #include "core/error.h"
@@ -208,6 +209,7 @@ Json extras_json(const std::vector<AuxiliaryInput>& extras) {
 }
 
 void info(InfoFlags& flags, Log& log) {
+  if (!flags.mean_image.empty()) apps::refuse_existing(flags.mean_image, true);
   DatasetConfig& config = flags.config;
   config.type = flags.type.empty() ? guess_type(config.path) : flags.type;
   const auto dataset = as_config_error([&] { return open_dataset(config); });

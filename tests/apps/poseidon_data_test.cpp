@@ -107,6 +107,7 @@ TEST_CASE("poseidon-data makes record sets and mean images") {
   CHECK(run(folder, {"make", "digits", "--samples", "50", "--output", out}).code == 0);
   CHECK(run(folder, {"info", out, "--mean-image", mean}).code == 0);
   CHECK(made::read(mean).size() == std::string("Pf\n28 28\n-1.0\n").size() + 28 * 28 * 4);
+  CHECK(run(folder, {"info", out, "--mean-image", "/dev/null"}).code == 2);
   const Finished again = run(folder, {"make", "digits", "--samples", "50", "--output", out});
   CHECK(again.code == 2);
   CHECK(again.err ==

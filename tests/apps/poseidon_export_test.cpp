@@ -1,6 +1,7 @@
 // The program poseidon-export, with a network that poseidon-train has trained.
 
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 
 #include "core/json.h"
 #include "tests/apps/program.h"
@@ -64,6 +65,13 @@ TEST_CASE("poseidon-export accepts a run or one of its checkpoints") {
   }
   const Finished into = run(folder, {"onnx", trained, trained, "--force"});
   CHECK(into.err == "poseidon-export: " + trained + ": is a folder, expected a file to write\n");
+  const std::string fifo = (folder / "fifo").string();
+  REQUIRE(mkfifo(fifo.c_str(), 0600) == 0);
+  const Finished over_fifo = run(folder, {"onnx", trained, fifo, "--force"});
+  CHECK(over_fifo.code == 2);
+  CHECK(over_fifo.err ==
+        "poseidon-export: " + fifo + ": is a special file, expected a regular file to write\n");
+  CHECK(std::filesystem::is_fifo(fifo));
   const Finished folded =
       run(folder, {"onnx", trained, model, "--fold-batch-norm", "--json", "--force"});
   CHECK(Json::parse(folded.out)["nodes"] == 3);

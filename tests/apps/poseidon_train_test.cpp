@@ -1,6 +1,7 @@
 // The program poseidon-train: exit codes, stdout and stderr, signals.
 
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 
 #include "core/json.h"
 #include "tests/apps/train_program.h"
@@ -264,6 +265,24 @@ TEST_CASE("exit code 2: a file that the user named is missing, damaged or of ano
   CHECK(code({"--set", "data.train.transform.mean_image=" + file("m.pfm", "torn")}) == 2);
   file("job.json", "{\"name\": 1e999");
   CHECK(code({}) == 2);
+}
+
+TEST_CASE("exit code 2: a FIFO as a file is refused at once") {
+  const TinyJob job;
+  const std::string fifo = (job.folder / "fifo").string();
+  REQUIRE(mkfifo(fifo.c_str(), 0600) == 0);
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"--weights", fifo},
+        {"--set", "network=" + fifo},
+        {"--set", "device.choices=" + fifo},
+        {"--set", "data.train.transform.mean_image=" + fifo}}) {
+    const Finished finished = run(job, words);
+    CHECK(finished.code == 2);
+    CHECK(has(finished.err, fifo + ": expected a file, got a FIFO"));
+  }
+  const Finished finished = Program("poseidon-train", {fifo}, job.folder).wait();
+  CHECK(finished.code == 2);
+  CHECK(has(finished.err, fifo + ": expected a file, got a FIFO"));
 }
 
 TEST_CASE("exit code 2: paths that cannot be resolved, and arguments that are not UTF-8") {
