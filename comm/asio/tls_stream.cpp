@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <asio/ssl.hpp>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <initializer_list>
 
 #include "core/error.h"
+#include "core/file.h"
 
 namespace poseidon::comm {
 
@@ -226,9 +224,13 @@ class TlsStream final : public Stream {
 
 // ---- The context ----
 
+/// OpenSSL reports these faults less clearly, and would wait for the writer of a FIFO.
 void check_readable(const char* flag, const std::string& file) {
-  if (!std::ifstream(file))
-    throw ConfigError(text(flag, " ", file, ": cannot be read: ", std::strerror(errno)));
+  try {
+    open_file(file);
+  } catch (const ConfigError& error) {
+    throw ConfigError(text(flag, " ", error.what()));
+  }
 }
 
 void check_taken(const std::error_code& error, const char* flag, const std::string& file,

@@ -1,4 +1,5 @@
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 
 #include "core/error.h"
 #include "tests/comm/asio_node.h"
@@ -211,7 +212,11 @@ TEST_CASE("tls: an unusable certificate, key or authority file is named") {
   CHECK(error_of(files) == "");
   files.certificate = made.file("absent.pem");
   CHECK(error_of(files) ==
-        "--tls-certificate " + files.certificate + ": cannot be read: No such file or directory");
+        "--tls-certificate " + files.certificate + ": cannot be opened: No such file or directory");
+  files.certificate = made.file("fifo");
+  REQUIRE(mkfifo(files.certificate.c_str(), 0600) == 0);
+  CHECK(error_of(files) ==
+        "--tls-certificate " + files.certificate + ": expected a file, got a FIFO");
   files = server_files();
   files.key = made.file("worker.key");
   CHECK(error_of(files) == "--tls-key " + files.key + ": expected the key of the certificate in " +
