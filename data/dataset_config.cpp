@@ -74,8 +74,8 @@ DatasetConfig DatasetConfig::for_testing() {
 void DatasetConfig::describe(Fields& fields) {
   fields.variant("type", type, variants(*this), "dataset type");
   fields.boolean("pairs", pairs,
-                 "combine two images as the channels of one sample; label 1: same class, 0: "
-                 "different classes");
+                 "combine two images as the channels of one sample, the same pairs for every seed; "
+                 "label 1: same class, 0: different classes");
   fields.boolean("shuffle", shuffle, "new random order in each epoch; no effect in tests");
   fields.option("on_error", on_error, {"stop", "skip"},
                 "corrupt sample (missing, damaged, too small): stop the run, or warn and use the "
