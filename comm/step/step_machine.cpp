@@ -94,10 +94,11 @@ int64_t StepMachine::complete() const {
 }
 
 int64_t StepMachine::earliest_revertible() const {
+  if (layers_.empty()) return 0;
   const int64_t all_have = complete();
   const bool all_can = std::ranges::all_of(
       layers_, [&](const Layer& of) { return of.has_older && of.updated == all_have; });
-  return all_can && !layers_.empty() ? all_have - 1 : all_have;
+  return all_can ? all_have - 1 : all_have;
 }
 
 bool StepMachine::abandon_after(int64_t step) {
@@ -114,7 +115,7 @@ bool StepMachine::abandon_after(int64_t step) {
 
 std::vector<size_t> StepMachine::revert_to(int64_t step) {
   check(step >= earliest_revertible() && step <= complete(),
-        "a worker can return by at most one step");
+        "a worker with parameters can return by at most one step");
   [[maybe_unused]] const int64_t complete_before = complete();
   std::vector<size_t> back;
   for (size_t layer = 0; layer < layers_.size(); ++layer) {

@@ -60,7 +60,8 @@ class StepMachine {
   int64_t complete() const;               ///< steps whose updates all layers have made
 
   // Reverting.
-  /// The smallest number of complete steps to which the worker can revert.
+  /// The smallest number of complete steps to which the worker can revert. Without layers it is 0:
+  /// nothing changes in a step, and workers do not wait for each other.
   int64_t earliest_revertible() const;
   /// Reverts to `step` complete steps, at least earliest_revertible(). Returns the layers whose
   /// last update the caller must revert. Afterwards no sum is in flight.

@@ -219,12 +219,15 @@ TEST_CASE("invalid calls of the step machine throw") {
   CHECK_THROWS_AS(StepMachine({.layers = 1, .done = 1, .in_flight = 2}), LogicError);
 }
 
-TEST_CASE("a net without parameters completes its steps") {
+TEST_CASE("a net without parameters completes its steps, and can revert any number of them") {
   StepMachine machine({.layers = 0});
-  machine.end_step();
-  CHECK(machine.complete() == 1);
+  for (int step = 0; step < 3; ++step) machine.end_step();
+  CHECK(machine.complete() == 3);
   CHECK(machine.has_all_sums());
   CHECK_FALSE(machine.due());
+  CHECK(machine.earliest_revertible() == 0);
+  CHECK(machine.revert_to(1).empty());
+  CHECK(machine.complete() == 1);
 }
 
 TEST_CASE("each step uses exactly the sums that staleness allows, in any order of arrival") {
