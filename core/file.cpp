@@ -60,23 +60,22 @@ void write_fully(int file, uint64_t offset, std::span<const std::byte> bytes,
   if (write_at_most(file, offset, bytes) != bytes.size()) fail_run(path, "written");
 }
 
-/// Opens `path` for reading, or returns an empty Descriptor with the reason in errno. Returns at
-/// once if `path` is a FIFO without a writer.
-Descriptor open_to_read(const fs::path& path) {
-  return Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-}
-
 const char* kind_text(mode_t mode) {
   if (S_ISDIR(mode)) return "a folder";
   if (S_ISFIFO(mode)) return "a FIFO";
   return S_ISSOCK(mode) ? "a socket" : "a device";
 }
 
-/// Returns "" if `file` is a regular file. Otherwise returns the end of a message about `path`.
-std::string fault_of_kind(const Descriptor& file, const fs::path& path) {
+/// Returns a message if `path` is no regular file, else "". Opening a FIFO would wait for a writer.
+std::string fault_of_kind(const fs::path& path) {
   struct stat about {};
-  if (::fstat(file.number(), &about) != 0) fail_run(path, "examined");
-  return S_ISREG(about.st_mode) ? "" : text(": expected a file, got ", kind_text(about.st_mode));
+  if (::stat(path.c_str(), &about) != 0 || S_ISREG(about.st_mode)) return "";
+  return text(path.string(), ": expected a file, got ", kind_text(about.st_mode));
+}
+
+/// Opens `path` for reading, or returns an empty Descriptor with the reason in errno.
+Descriptor open_to_read(const fs::path& path) {
+  return Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY));
 }
 
 /// Throws RunError if `path` is a special file, which commit() would replace. The system refuses to
@@ -101,6 +100,7 @@ Descriptor::~Descriptor() {
 }
 
 Descriptor open_file(const fs::path& path) {
+  if (const std::string fault = fault_of_kind(path); !fault.empty()) throw ConfigError(fault);
   Descriptor file = open_to_read(path);
   if (file.number() < 0) {
     const bool out_of_files = errno == EMFILE || errno == ENFILE;
@@ -109,8 +109,6 @@ Descriptor open_file(const fs::path& path) {
     if (out_of_files) throw OutOfFiles(message);
     throw ConfigError(message);
   }
-  if (const std::string fault = fault_of_kind(file, path); !fault.empty())
-    throw ConfigError(path.string() + fault);
   return file;
 }
 
@@ -146,10 +144,9 @@ void read_file(const fs::path& path, uint64_t most, std::vector<std::byte>& out)
 }
 
 InputFile::InputFile(fs::path path) : path_(std::move(path)) {
+  if (const std::string fault = fault_of_kind(path_); !fault.empty()) throw RunError(fault);
   file_ = open_to_read(path_);
   if (file_.number() < 0) fail_run(path_, "read");
-  if (const std::string fault = fault_of_kind(file_, path_); !fault.empty())
-    throw RunError(path_.string() + fault);
   size_ = file_bytes(file_, path_);
 }
 

@@ -3,11 +3,10 @@
 
 #include <doctest/doctest.h>
 
-#include <sys/stat.h>
-
 #include "core/json.h"
 #include "tests/apps/cluster.h"
 #include "tests/apps/colour_images.h"
+#include "tests/apps/unanswered_files.h"
 
 using namespace poseidon;
 using namespace poseidon::apps;
@@ -30,14 +29,6 @@ std::vector<std::string> words_of(const TinyJob& job, std::vector<std::string> m
                                  "--json"};
   words.insert(words.end(), more.begin(), more.end());
   return words;
-}
-
-/// Replaces the file by a FIFO, so that any later open() blocks, as on a file server that does not
-/// answer. The rename is atomic: the name always exists.
-void make_endless(const fs::path& file) {
-  const fs::path beside = file.string() + ".endless";
-  mkfifo(beside.c_str(), 0600);
-  fs::rename(beside, file);
 }
 
 }  // namespace
@@ -68,7 +59,8 @@ TEST_CASE("a worker that hangs in a test is named with its activity and killed")
   REQUIRE(within(30, [&] { return train.err().find("begin with step") != std::string::npos; }));
   const std::vector<Process> members = members_of(train.process(), job.folder / "run");
   // Worker 0 tests the first sample.
-  make_endless(job.folder / "test" / "a" / "0.ppm");
+  UnansweredFiles unanswered;
+  unanswered.add(job.folder / "test" / "a" / "0.ppm");
   const Finished finished = train.wait();
   CAPTURE(finished.err);
   CHECK(finished.code == 3);
@@ -104,9 +96,8 @@ TEST_CASE("a daemon whose computation hangs exits after its job has failed") {
                                "data.batch_per_worker=1", "--set", "train.steps=10000000"}),
                 job.folder);
   REQUIRE(within(30, [&] { return train.err().find("begin with step") != std::string::npos; }));
-  for (const char* kind : {"a", "b"})
-    for (char number = '0'; number < '8'; ++number)
-      make_endless(job.folder / "train" / kind / (std::string(1, number) + ".ppm"));
+  UnansweredFiles unanswered;
+  unanswered.add_all(job.folder / "train");
   const Finished finished = train.wait();
   CAPTURE(finished.err);
   CHECK(finished.code == 3);

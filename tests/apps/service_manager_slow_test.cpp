@@ -3,12 +3,11 @@
 
 #include <doctest/doctest.h>
 
-#include <sys/stat.h>
-
 #include <cstdlib>
 
 #include "tests/apps/cluster.h"
 #include "tests/apps/colour_images.h"
+#include "tests/apps/unanswered_files.h"
 #include "tests/support/folders.h"
 #include "tests/support/service_manager.h"
 
@@ -51,17 +50,6 @@ struct Service {
   Program& daemon;
 };
 
-/// Replaces the files by FIFOs, so that any later open() blocks, as on a file server that does not
-/// answer. The rename is atomic: the name always exists.
-void make_endless_below(const fs::path& folder) {
-  const fs::path beside = folder.string() + ".endless";
-  for (const fs::directory_entry& each : fs::recursive_directory_iterator(folder)) {
-    if (!each.is_regular_file()) continue;
-    mkfifo(beside.c_str(), 0600);
-    fs::rename(beside, each.path());
-  }
-}
-
 }  // namespace
 
 TEST_CASE("a daemon reports READY, STATUS, WATCHDOG and STOPPING to the service manager") {
@@ -102,7 +90,8 @@ TEST_CASE("a worker whose computation hangs sends no WATCHDOG=1, though its I/O 
                                 "1", "1");
   CHECK(worker.manager.hears("STATUS=training"));
   for (int i = 0; i < 3; ++i) CHECK(worker.manager.hears("WATCHDOG=1", kPeriodMs));
-  make_endless_below(cluster.job.folder / "train");
+  UnansweredFiles unanswered;
+  unanswered.add_all(cluster.job.folder / "train");
   std::this_thread::sleep_for(std::chrono::milliseconds(kPeriodMs));
   worker.manager.all();
   CHECK(worker.manager.next(kPeriodMs) == "");

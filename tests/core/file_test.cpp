@@ -31,8 +31,10 @@ TEST_CASE("files: a FIFO, folder or device is refused at once, and the message n
   const Folder folder;
   const std::string fifo = (folder / "fifo").string();
   REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
-  for (const auto& [path, kind] :
-       {std::pair(fifo, "a FIFO"), {folder.text(), "a folder"}, {"/dev/null", "a device"}}) {
+  for (const auto& each : {std::pair<std::string, std::string>(fifo, "a FIFO"),
+                           {folder.text(), "a folder"},
+                           {"/dev/null", "a device"}}) {
+    const std::string path = each.first, kind = each.second;
     const std::string expected = text(path, ": expected a file, got ", kind);
     CHECK(error_of<ConfigError>([&] { open_file(path); }) == expected);
     CHECK(error_of<RunError>([&] { InputFile file(path); }) == expected);
@@ -48,7 +50,8 @@ TEST_CASE("files: a socket is refused") {
   const Folder folder;
   const std::string path = (folder / "socket").string();
   make_socket(path);
-  CHECK(error_of<ConfigError>([&] { open_file(path); }).starts_with(path + ": cannot be opened: "));
+  CHECK(error_of<ConfigError>([&] { open_file(path); }) ==
+        path + ": expected a file, got a socket");
   CHECK(error_of<RunError>([&] { AtomicFile file(path); }) ==
         path + ": expected a file to write, got a socket");
 }
