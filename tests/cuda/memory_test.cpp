@@ -69,7 +69,7 @@ TEST_CASE("out of memory: the message names the largest batch that fits") {
   const std::string key = "data.batch_per_worker=";
   for (const auto& make_small : {small_cpu, small_gpu})
     for (const int versions : {1, 2})
-      for (const size_t memory : {size_t{200'000}, size_t{300'001}, size_t{600'000}}) {
+      for (const size_t memory : {size_t{250'000}, size_t{300'001}, size_t{600'000}}) {
         CAPTURE(memory);
         const net::Net::Options options{.versions = versions};
         const std::string fault = fault_of(make_small(memory), tiny.load({key + "512"}), options);
