@@ -174,6 +174,7 @@ TEST_CASE("a machine may close an in-process connection in its callback for a fr
   pair.worker.send(pair.at_worker, header_of(FrameKind::kContribution, 55), pattern(10, 1), 1);
   pair.worker.send(pair.at_worker, header_of(FrameKind::kContribution, 1), pattern(10, 1), 1);
   CHECK(pair.worker.why_closed() == "connection closed by the peer");
+  REQUIRE(pair.server.wait_frames(1));
   CHECK(pair.server.events().frames.size() == 1);
 }
 
