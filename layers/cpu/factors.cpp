@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "layers/cpu/product.h"
+#include "layers/cpu/streaming.h"
 
 namespace poseidon::layers::cpu {
 
@@ -119,7 +120,7 @@ void FactorRebuild::run_block(const Block& block) const {
     else
       add_over_inputs(block, first, depth);
   }
-  if (block.streams) product::finish_streaming();
+  if (block.streams) finish_streaming();
   if (block.bias == nullptr) return;
   std::fill_n(block.bias, block.outputs, 0.0F);
   for (int64_t sample = 0; sample < samples_; ++sample)

@@ -1,5 +1,7 @@
 #include "layers/cpu/product.h"
 
+#include "layers/cpu/streaming.h"
+
 #ifdef __x86_64__
 #include <immintrin.h>
 #endif
@@ -17,17 +19,6 @@ using Float = Vectors<kLanes>::Float;
   return _mm256_fmadd_ps(_mm256_set1_ps(left), right, sum);
 #else
   return sum + left * right;
-#endif
-}
-
-/// Stores a vector past the caches. The address is aligned to the vector's size.
-[[gnu::always_inline]] inline void stream(float* to, const Float& value) {
-#if defined(__AVX512F__)
-  _mm512_stream_ps(to, value);
-#elif defined(__AVX__)
-  _mm256_stream_ps(to, value);
-#else
-  store(to, value);
 #endif
 }
 
@@ -148,12 +139,6 @@ void multiply_tile(OrderOfA order, const float* a, const float* b, int64_t depth
   if (start.memory) whole.read(c);
   multiply_whole(order, a, b, depth, start, c.columns, {whole.rows(), kLanes, relu});
   whole.write(c);
-}
-
-void finish_streaming() {
-#ifdef __x86_64__
-  _mm_sfence();
-#endif
 }
 
 }  // namespace poseidon::layers::cpu::product

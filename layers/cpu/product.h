@@ -84,9 +84,9 @@ struct Tile {
   int64_t row_count = 0, columns = 0;
   int64_t vector_step = kLanes;
   const int64_t* column_offsets = nullptr;
-  /// Write past the caches, for a result that is larger than they are. If a vector is not aligned
-  /// to its size, all of its tile is written normally. The writing thread must call
-  /// finish_streaming() before another thread reads the result.
+  /// Write past the caches (layers/cpu/streaming.h), for a result that is larger than they are. If
+  /// a vector is not aligned to its size, all of its tile is written normally. The writing thread
+  /// must call finish_streaming() before another thread reads the result.
   bool streams = false;
 
   /// A tile with rows `row_step` floats apart. It has at most kRows of the `count` rows, and at
@@ -109,8 +109,5 @@ struct Start {
 /// negative slope of a leaky relu, it computes C = relu(start + A B).
 void multiply_tile(OrderOfA order, const float* a, const float* b, int64_t depth, Start start,
                    const Tile& c, const float* relu = nullptr);
-
-/// Makes this thread's tiles with `streams` visible to other threads.
-void finish_streaming();
 
 }  // namespace poseidon::layers::cpu::product
