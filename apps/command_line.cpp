@@ -87,7 +87,7 @@ std::string missing_arguments_text(const CLI::App& command) {
   return name_list(missing) + (missing.size() == 1 ? " is required" : " are required");
 }
 
-/// CLI11 says "--workers: 1 required INT missing".
+/// Rewords CLI11's message, such as "--workers: 1 required INT missing".
 std::string missing_value_text(const CLI::ArgumentMismatch& error) {
   const std::string_view said = error.what(), begin = ": 1 required ", end = " missing";
   const size_t at = said.find(begin);

@@ -21,7 +21,7 @@ constexpr int64_t kFewOutputs = 128, kManyOutputs = 256;
 /// Copying the inputs of a block takes about as long as computing this many outputs.
 constexpr int64_t kOutputsOfCopy = 16;
 
-/// A gradient of this size or more does not stay in the caches until the update reads it.
+/// A gradient of this size (1 MiB) or more does not stay in the caches until the update reads it.
 constexpr int64_t kStreamedElements = 256 << 10;
 
 /// The number of threads that compute blocks. With a sink, each thread needs room for a whole block

@@ -84,12 +84,9 @@ bool is_whole(const Tile& c) {
   return c.row_count == kRows && c.columns % kLanes == 0 && c.column_offsets == nullptr;
 }
 
-/// Whether all vectors of a whole tile are aligned to their size.
-bool is_aligned(const Tile& c) {
-  constexpr size_t kBytes = kLanes * sizeof(float);
-  return c.vector_step % kLanes == 0 && std::ranges::all_of(c.rows, [](const float* row) {
-           return reinterpret_cast<uintptr_t>(row) % kBytes == 0;
-         });
+/// Whether stream() may write all vectors of a whole tile.
+bool can_stream(const Tile& c) {
+  return c.vector_step % kLanes == 0 && std::ranges::all_of(c.rows, can_stream_to);
 }
 
 /// A copy of a tile's existing elements in separate memory, as [kRows][kColumns].
@@ -134,7 +131,7 @@ void multiply_tile(OrderOfA order, const float* a, const float* b, int64_t depth
                    const Tile& c, const float* relu) {
   if (is_whole(c))
     return multiply_whole(order, a, b, depth, start, c.columns,
-                          {c.rows.data(), c.vector_step, relu, c.streams && is_aligned(c)});
+                          {c.rows.data(), c.vector_step, relu, c.streams && can_stream(c)});
   WholeTile whole;
   if (start.memory) whole.read(c);
   multiply_whole(order, a, b, depth, start, c.columns, {whole.rows(), kLanes, relu});

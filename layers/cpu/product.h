@@ -85,8 +85,8 @@ struct Tile {
   int64_t vector_step = kLanes;
   const int64_t* column_offsets = nullptr;
   /// Write past the caches (layers/cpu/streaming.h), for a result that is larger than they are. If
-  /// a vector is not aligned to its size, all of its tile is written normally. The writing thread
-  /// must call finish_streaming() before another thread reads the result.
+  /// a row is not aligned to 64 bytes, all of its tile is written normally. The writing thread must
+  /// call finish_streaming() before another thread reads the result.
   bool streams = false;
 
   /// A tile with rows `row_step` floats apart. It has at most kRows of the `count` rows, and at
