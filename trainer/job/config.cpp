@@ -208,8 +208,8 @@ void ClusterConfig::describe(Fields& fields) {
       "with equal numbers. 0: no joiners");
   fields.number("gather_s", gather_s, between(0, 1e6),
                 "with --external: time to wait for all nodes, s. Then at least \"min_workers\" "
-                "workers and a server begin; missing nodes join later. 0: no limit, required with "
-                "staleness, \"policy\" \"time\" and \"balance\" \"speed\"");
+                "workers and a server begin; missing nodes join later. 0: no limit. Staleness, "
+                "\"policy\" \"time\" and \"balance\" \"speed\" require 0");
 }
 
 void JobConfig::describe(Fields& fields) {
