@@ -12,6 +12,7 @@ constexpr double kSavedSeconds = 0.02;
 }  // namespace
 
 void RateLimit::set(double bytes_per_second, Time now) {
+  if (bytes_per_second == bytes_per_second_) return;
   bytes_per_second_ = bytes_per_second;
   balance_ = 0;
   filled_at_ = now;

@@ -10,7 +10,8 @@ namespace poseidon::comm {
 /// time.
 class RateLimit {
  public:
-  /// Sets the rate, in bytes per second, from now on; 0: no limit.
+  /// Sets the rate, in bytes per second, from now on; 0: no limit. If the rate changes, sent bytes
+  /// no longer count.
   void set(double bytes_per_second, Time now);
   /// The earliest time at which a frame may be sent; `now`: at once.
   Time free_at(Time now) const { return bytes_per_second_ == 0 ? now : limited_free_at(now); }

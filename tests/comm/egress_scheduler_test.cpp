@@ -232,6 +232,9 @@ TEST_CASE("all connections share one rate limit, and the most urgent frames go f
   REQUIRE(link.next() == a);
   link.arbiter.want(a, 2, 10'000);
   CHECK(link.arbiter.changes_at(link.now).value() <= link.now + 20ms);
+  // When a transport without a limit ends, the link sets the same limit again.
+  link.arbiter.limit_rate(1e6, link.now);
+  CHECK(link.arbiter.changes_at(link.now).value() > link.now);
   link.arbiter.limit_rate(0, link.now);
   CHECK(link.all() == Senders{a});
   CHECK_FALSE(link.arbiter.changes_at(link.now));
