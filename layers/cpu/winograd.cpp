@@ -122,7 +122,7 @@ class WinogradOf final : public Winograd {
         take_input(tiles, input, in);
         for (size_t p = 0; p < kPoints; ++p)
           for (int64_t column = share.outputs.first; column < share.outputs.end; column += kStrip)
-            product(p, column, in, tiles.count(), points, out);
+            point_product(p, column, in, tiles.count(), points, out);
         write_output(tiles, share.outputs, out, extras, output);
       });
     });

@@ -62,8 +62,8 @@ void multiply(size_t point, int64_t column, int64_t rows, const LeftOf& left_of,
 
 }  // namespace
 
-void product(size_t point, int64_t column, const Matrices& a, int64_t rows, const Matrices& b,
-             const Matrices& c) {
+void point_product(size_t point, int64_t column, const Matrices& a, int64_t rows, const Matrices& b,
+                   const Matrices& c) {
   const auto left_of = [&](int64_t row) {
     return Left{.data = a.at(point, row, 0),
                 .row_step = kLanes,

@@ -35,8 +35,8 @@ struct Matrices {
 /// For one point: computes the first `rows` rows of C = A B, in the columns from `column` to the
 /// end of their strip. Also computes the rows after them, to the next multiple of kRows, from
 /// arbitrary values in A.
-void product(size_t point, int64_t column, const Matrices& a, int64_t rows, const Matrices& b,
-             const Matrices& c);
+void point_product(size_t point, int64_t column, const Matrices& a, int64_t rows, const Matrices& b,
+                   const Matrices& c);
 /// For one point, in the columns from `column` to the end of their strip: C = A^T B, or C += A^T B
 /// with `add`. Reads the first `rows` rows of A and B.
 void transposed_product(size_t point, int64_t column, const Matrices& a, int64_t rows,
