@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/cpu/cpu_device.h"
 #include "layers/cpu/convolution_onednn.h"
 
 namespace poseidon::layers::cpu {
