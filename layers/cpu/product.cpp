@@ -1,32 +1,10 @@
 #include "layers/cpu/product.h"
 
+#include "layers/cpu/multiply_add.h"
 #include "layers/cpu/streaming.h"
-
-#ifdef __x86_64__
-#include <immintrin.h>
-#endif
 
 namespace poseidon::layers::cpu::product {
 namespace {
-
-using Float = Vectors<kLanes>::Float;
-
-/// sum + left * right, with one rounding if the processor has fused multiply-add.
-[[gnu::always_inline]] inline Float multiply_add(float left, const Float& right, const Float& sum) {
-#if defined(__AVX512F__)
-  return _mm512_fmadd_ps(_mm512_set1_ps(left), right, sum);
-#elif defined(__FMA__)
-  return _mm256_fmadd_ps(_mm256_set1_ps(left), right, sum);
-#else
-  return sum + left * right;
-#endif
-}
-
-/// Leaky relu. NaN stays NaN.
-[[gnu::always_inline]] inline Float leaky_relu(const Float& value, float slope) {
-  const Float below = slope == 0 ? Float{} : value * slope;
-  return value <= 0 ? below : value;
-}
 
 /// A tile of the result.
 struct Rows {

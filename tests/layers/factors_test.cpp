@@ -13,8 +13,8 @@
 
 #include "core/buffer.h"
 #include "core/error.h"
-#include "core/isa.h"
 #include "core/philox.h"
+#include "tests/layers/multiply_add.h"
 
 using namespace poseidon;
 using namespace poseidon::layers::cpu;
@@ -49,18 +49,6 @@ struct Factors {
   std::vector<float> deltas, activations;
 };
 
-/// Computes sum + a * b as the kernels do: fused if the instruction set has FMA.
-float multiply_add(float a, float b, float sum) {
-#ifdef __FMA__
-  constexpr bool kFused = true;
-#else
-  const bool kFused = isa() != Isa::kX86V2 && isa() != Isa::kNative;
-#endif
-  if (kFused) return std::fma(a, b, sum);
-  volatile float product = a * b;
-  return sum + product;
-}
-
 /// Reference gradients: [outputs][inputs], then the bias.
 std::vector<float> expected_gradients(const FactorCase& each, const Factors& factors) {
   const layers::FactorShape& shape = each.shape;
@@ -71,7 +59,8 @@ std::vector<float> expected_gradients(const FactorCase& each, const Factors& fac
     for (int64_t sample = 0; sample < each.samples; ++sample) {
       const float delta = factors.deltas[static_cast<size_t>(sample * shape.rows + output)];
       const float* inputs = factors.activations.data() + sample * shape.columns;
-      for (int64_t i = 0; i < shape.columns; ++i) row[i] = multiply_add(delta, inputs[i], row[i]);
+      for (int64_t i = 0; i < shape.columns; ++i)
+        row[i] = test::multiply_add(delta, inputs[i], row[i]);
       bias += delta;
     }
   }
