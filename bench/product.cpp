@@ -1,24 +1,22 @@
-// Compares Poseidon's matrix product with oneDNN's, for the weight gradient of a linear layer. The
-// product multiplies the layer's factors: its output gradients and its activations.
+// Compares Poseidon's matrix product with oneDNN's, for the passes of a linear layer. The weight
+// gradient is the product of the layer's factors: its output gradients and its activations.
 //
-//     bench_product [THREADS] [REPEATS]
+//     bench_product [THREADS] [REPEATS] [gradient|forward|backward]
 //
-// Prints a table: for each linear layer and number of samples, the GFLOP/s of both libraries and
-// their ratio. The values are medians of alternating runs. oneDNN computes the gradient in one
-// call, in the memory format that it chooses.
+// Prints a table for the named pass, or for all passes: for each linear layer and number of
+// samples, the GFLOP/s of both libraries and their ratio. The values are medians of alternating
+// runs. oneDNN computes a pass in one call, in the memory format that it chooses.
 
-#include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <functional>
-#include <vector>
+#include <string_view>
 
-#include "core/buffer.h"
+#include "bench/product_linear.h"
+#include "bench/product_timing.h"
 #include "core/cpu/cpu_device.h"
 #include "core/error.h"
-#include "core/philox.h"
 #include "layers/cpu/factors.h"
+#include "layers/cpu/linear_product.h"
 
 namespace {
 
@@ -27,26 +25,6 @@ using namespace poseidon::cpu;
 using layers::FactorShape;
 using layers::cpu::FactorRebuild;
 using layers::cpu::Scratch;
-
-/// Random numbers in memory like that of a net: aligned, and in huge pages.
-Buffer random(int64_t count, uint64_t which) {
-  RandomStream stream(1, RandomPurpose::kGeneration, which, 0);
-  Buffer values(static_cast<size_t>(count) * sizeof(float));
-  for (float& value : values.as<float>()) value = stream.next_uniform(-1, 1);
-  return values;
-}
-
-double seconds_of(const std::function<void()>& run) {
-  const auto begin = std::chrono::steady_clock::now();
-  run();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  return *middle;
-}
 
 /// oneDNN's weight gradient of a linear layer.
 class Peer {
@@ -84,32 +62,39 @@ class Peer {
 };
 
 void compare(CpuDevice& device, const FactorShape& shape, int64_t samples, int repeats) {
-  const Buffer deltas = random(samples * shape.rows, 0);
-  const Buffer activations = random(samples * shape.columns, 1);
-  const MemoryDesc weight({shape.rows, shape.columns}, kFloat, FormatTag::AB16b64a);
+  const Buffer deltas = bench::random(samples * shape.rows, 0);
+  const Buffer activations = bench::random(samples * shape.columns, 1);
+  const MemoryDesc weight = layers::cpu::product::linear_weight_order(
+      {.samples = samples, .inputs = shape.columns, .outputs = shape.rows});
   const FactorRebuild own(device, shape, samples, FactorRebuild::order_of(weight, shape).value());
   const Buffer gradient(weight.get_size()), scratch(own.scratch_bytes());
   layers::Bindings memory;
   memory.parameters = {{.gradient = gradient.as<float>().data()}};
   memory.scratch = scratch.as<std::byte>().data();
   Peer peer(device, shape, samples);
-  std::vector<double> ours, theirs;
-  for (int i = 0; i <= repeats; ++i) {
-    const double our_seconds = seconds_of([&] {
-      own.run({.deltas = deltas.as<float>().data(), .activations = activations.as<float>().data()},
-              memory, nullptr);
-    });
-    const double their_seconds =
-        seconds_of([&] { peer.run(activations.as<float>().data(), deltas.as<float>().data()); });
-    if (i == 0) continue;  // not counted: it touches the memory for the first time
-    ours.push_back(our_seconds);
-    theirs.push_back(their_seconds);
-  }
+  const bench::Times times = bench::compare_times(
+      [&] {
+        own.run(
+            {.deltas = deltas.as<float>().data(), .activations = activations.as<float>().data()},
+            memory, nullptr);
+      },
+      [&] { peer.run(activations.as<float>().data(), deltas.as<float>().data()); }, repeats);
   const double operations = 2e-9 * static_cast<double>(samples * shape.rows * shape.columns);
   std::printf("| %ld x %ld | %ld | %.0f | %.0f | %.2f |\n", static_cast<long>(shape.rows),
-              static_cast<long>(shape.columns), static_cast<long>(samples),
-              operations / median(ours), operations / median(theirs),
-              median(theirs) / median(ours));
+              static_cast<long>(shape.columns), static_cast<long>(samples), operations / times.ours,
+              operations / times.theirs, times.theirs / times.ours);
+}
+
+void compare_gradients(CpuDevice& device, int repeats) {
+  std::printf(
+      "Weight gradient of a linear layer\n\n| outputs x inputs | samples | Poseidon GFLOP/s | "
+      "oneDNN GFLOP/s | Poseidon / oneDNN |\n|---|---:|---:|---:|---:|\n");
+  for (const FactorShape& shape : {FactorShape{500, 800, false}, FactorShape{1000, 4096, false},
+                                   FactorShape{4096, 4096, false}, FactorShape{4096, 9216, false}})
+    for (const int64_t samples : {32, 128, 300, 1024, 4096}) {
+      if (samples * shape.rows * shape.columns > 50'000'000'000) continue;
+      compare(device, shape, samples, repeats);
+    }
 }
 
 }  // namespace
@@ -118,18 +103,11 @@ int main(int count, char** words) {
   try {
     CpuDevice device(count > 1 ? std::atoi(words[1]) : 1);
     const int repeats = count > 2 ? std::atoi(words[2]) : 9;
-    std::printf(
-        "%d threads\n\n| outputs x inputs | samples | Poseidon GFLOP/s | oneDNN GFLOP/s | Poseidon "
-        "/ oneDNN "
-        "|\n|---|---:|---:|---:|---:|\n",
-        device.threads());
-    for (const FactorShape& shape :
-         {FactorShape{500, 800, false}, FactorShape{1000, 4096, false},
-          FactorShape{4096, 4096, false}, FactorShape{4096, 9216, false}})
-      for (const int64_t samples : {32, 128, 300, 1024, 4096}) {
-        if (samples * shape.rows * shape.columns > 50'000'000'000) continue;
-        compare(device, shape, samples, repeats);
-      }
+    const std::string_view pass = count > 3 ? words[3] : "";
+    std::printf("%d threads\n\n", device.threads());
+    if (pass.empty() || pass == "gradient") compare_gradients(device, repeats);
+    if (pass.empty() || pass == "forward") bench::compare_linear_forward(device, repeats);
+    if (pass.empty() || pass == "backward") bench::compare_linear_backward_data(device, repeats);
   } catch (const std::exception& fault) {
     std::fprintf(stderr, "bench_product: %s\n", fault.what());
     return 1;
