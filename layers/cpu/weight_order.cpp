@@ -1,6 +1,7 @@
 #include "layers/cpu/weight_order.h"
 
 #include <omp.h>
+#include <array>
 
 #include "layers/cpu/streaming.h"
 #include "layers/cpu/transpose.h"
@@ -33,14 +34,14 @@ template <int kBlock, class From, class To, class Write>
 constexpr auto kIntoCaches = [](float* to, const auto& vector) { store(to, vector); };
 constexpr auto kPastCaches = [](float* to, const auto& vector) { stream(to, vector); };
 
-/// The code of one piece, which is a block of outputs. In canonical order each output is a row, in
-/// which the kernel positions of an input are adjacent. In packed order each kernel position of an
-/// input block is a plane of [inputs][outputs]. So kBlock elements of all rows, transposed, are
-/// kBlock rows of [outputs] in packed order. kArea: number of kernel positions; 0: `area` has that
-/// number.
+/// The code of kBlock outputs of a piece. In canonical order each output is a row, in which the
+/// kernel positions of an input are adjacent. In packed order each kernel position of an input
+/// block is a plane of [inputs][outputs]. So kBlock elements of all rows, transposed, are kBlock
+/// rows of [outputs] in packed order. The rows are `strip` floats apart. kArea: number of kernel
+/// positions; 0: `area` has that number.
 template <int kBlock, int64_t kArea>
 struct Piece {
-  int64_t inputs, area;
+  int64_t inputs, area, strip;
 
   void pack(const float* canonical, float* packed) const {
     for (int64_t first = 0; first < row(); first += kBlock)
@@ -69,22 +70,16 @@ struct Piece {
   int64_t place(int64_t i) const {
     const int64_t input = i / positions(), position = i % positions();
     const int64_t block = input / kBlock * positions() + position;
-    return (block * kBlock + input % kBlock) * kBlock;
+    return (block * kBlock + input % kBlock) * strip;
   }
 };
 
 /// Calls `use` with the Piece for this area.
 template <int kBlock, class Use>
-void with_piece_of(int64_t inputs, int64_t area, const Use& use) {
-  if (area == 1) return use(Piece<kBlock, 1>{inputs, area});
-  if (area == 9) return use(Piece<kBlock, 9>{inputs, area});
-  return use(Piece<kBlock, 0>{inputs, area});
-}
-
-template <class Use>
-void with_piece_of(int64_t block, int64_t inputs, int64_t area, const Use& use) {
-  if (block == 16) return with_piece_of<16>(inputs, area, use);
-  return with_piece_of<8>(inputs, area, use);
+void with_piece_of(int64_t inputs, int64_t area, int64_t strip, const Use& use) {
+  if (area == 1) return use(Piece<kBlock, 1>{inputs, area, strip});
+  if (area == 9) return use(Piece<kBlock, 9>{inputs, area, strip});
+  return use(Piece<kBlock, 0>{inputs, area, strip});
 }
 
 }  // namespace
@@ -100,28 +95,51 @@ WeightOrder::WeightOrder(CpuDevice& device, const Dims& shape, const MemoryDesc&
 
 std::optional<WeightOrder::Blocked> WeightOrder::blocked(const Dims& shape,
                                                          const MemoryDesc& packed) {
-  if (shape.size() != 4) return std::nullopt;
-  for (const auto& [block, order] :
-       {std::pair{16, FormatTag::OIhw16i16o}, std::pair{8, FormatTag::OIhw8i8o}})
-    if (shape[0] % block == 0 && shape[1] % block == 0 &&
+  struct Known {
+    FormatTag order;
+    int64_t block, strip;
+  };
+  static constexpr std::array<Known, 2> kOfConvolutions{
+      {{FormatTag::OIhw16i16o, 16, 16}, {FormatTag::OIhw8i8o, 8, 8}}};
+  static constexpr std::array<Known, 2> kOfLinearLayers{
+      {{FormatTag::AB16b16a, 16, 16}, {FormatTag::AB16b32a, 16, 32}}};
+  if (shape.size() != 2 && shape.size() != 4) return std::nullopt;
+  for (const auto& [order, block, strip] : shape.size() == 2 ? kOfLinearLayers : kOfConvolutions)
+    if (shape[0] % strip == 0 && shape[1] % block == 0 &&
         packed == MemoryDesc(shape, kFloat, order))
-      return Blocked{
-          .outputs = shape[0], .inputs = shape[1], .area = shape[2] * shape[3], .block = block};
+      return Blocked{.outputs = shape[0],
+                     .inputs = shape[1],
+                     .area = shape.size() == 2 ? 1 : shape[2] * shape[3],
+                     .block = block,
+                     .strip = strip};
   return std::nullopt;
 }
 
+/// Calls use(piece, canonical offset, packed offset) for each block of outputs.
+template <class Use>
+void WeightOrder::Blocked::for_each_block(const Use& use) const {
+  const auto use_all = [&](const auto& piece) {
+    for (int64_t output = 0; output < strip; output += block)
+      use(piece, output * inputs * area, output);
+  };
+  if (block == 16) return with_piece_of<16>(inputs, area, strip, use_all);
+  return with_piece_of<8>(inputs, area, strip, use_all);
+}
+
 void WeightOrder::Blocked::pack(const float* canonical, float* packed) const {
-  with_piece_of(block, inputs, area, [&](const auto& piece) { piece.pack(canonical, packed); });
+  for_each_block([&](const auto& piece, int64_t from, int64_t to) {
+    piece.pack(canonical + from, packed + to);
+  });
 }
 
 void WeightOrder::Blocked::unpack(const float* packed, float* canonical) const {
   const bool past_caches =
       static_cast<size_t>(pieces() * elements()) >= kLeavesTheCache && can_stream_to(canonical);
-  with_piece_of(block, inputs, area, [&](const auto& piece) {
+  for_each_block([&](const auto& piece, int64_t to, int64_t from) {
     if (past_caches)
-      piece.unpack_past_caches(packed, canonical);
+      piece.unpack_past_caches(packed + from, canonical + to);
     else
-      piece.unpack(packed, canonical);
+      piece.unpack(packed + from, canonical + to);
   });
 }
 

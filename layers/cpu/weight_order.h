@@ -38,14 +38,19 @@ class WeightOrder {
                    const PieceSink& take) const;
 
  private:
-  /// oneDNN's order OIhw16i16o or OIhw8i8o: [output block][input block][kernel][inputs][outputs]. A
-  /// block of outputs is contiguous in both orders, and is called a piece.
+  /// oneDNN's orders of convolutions, [output block][input block][kernel][inputs][outputs], and of
+  /// linear layers, [strip of outputs][inputs][outputs]. A strip is one or two blocks. A strip is
+  /// contiguous in both orders, and is called a piece.
   struct Blocked {
-    int64_t outputs = 0, inputs = 0, area = 0, block = 0;
-    int64_t pieces() const { return outputs / block; }
-    int64_t elements() const { return block * inputs * area; }  ///< elements of a piece
+    int64_t outputs = 0, inputs = 0, area = 0, block = 0, strip = 0;
+    int64_t pieces() const { return outputs / strip; }
+    int64_t elements() const { return strip * inputs * area; }  ///< elements of a piece
     void pack(const float* canonical, float* packed) const;     ///< one piece
     void unpack(const float* packed, float* canonical) const;
+
+   private:
+    template <class Use>
+    void for_each_block(const Use& use) const;
   };
   static std::optional<Blocked> blocked(const Dims& shape, const MemoryDesc& packed);
   template <class Body>

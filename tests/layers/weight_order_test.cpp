@@ -24,6 +24,10 @@ constexpr int kThreads = 3;
 #endif
 
 struct Case {
+  MemoryDesc canonical_order() const {
+    return {shape, kFloat, shape.size() == 2 ? FormatTag::oi : FormatTag::oihw};
+  }
+
   Dims shape;  ///< outputs, inputs, kernel
   FormatTag order;
 };
@@ -36,18 +40,21 @@ const std::vector<Case> kCases{
     {{128, 256, 3, 3}, FormatTag::OIhw16i16o}, {{20, 24, 3, 3}, FormatTag::OIhw16i16o},
     {{24, 8, 1, 1}, FormatTag::OIhw8i8o},      {{8, 24, 3, 3}, FormatTag::OIhw8i8o},
     {{16, 8, 2, 2}, FormatTag::OIhw8i8o},      {{32, 3, 7, 7}, FormatTag::Ohwi16o},
-    {{16, 16, 3, 3}, FormatTag::oihw},         {{32, 32, 3, 3}, FormatTag::OIhw16o16i}};
+    {{16, 16, 3, 3}, FormatTag::oihw},         {{32, 32, 3, 3}, FormatTag::OIhw16o16i},
+    {{64, 48}, FormatTag::AB16b32a},           {{544, 512}, FormatTag::AB16b32a},
+    {{48, 80}, FormatTag::AB16b16a},           {{40, 21}, FormatTag::AB16b32a},
+    {{10, 500}, FormatTag::AB16b16a}};
 
 struct Bench {
   explicit Bench(const Case& each)
       : device(kThreads),
         packed_order(each.shape, kFloat, each.order),
-        order(device, each.shape, {each.shape, kFloat, FormatTag::oihw}, packed_order),
+        order(device, each.shape, each.canonical_order(), packed_order),
         canonical(static_cast<size_t>(std::accumulate(each.shape.begin(), each.shape.end(),
                                                       int64_t{1}, std::multiplies<>()))),
         packed(packed_order.get_size() / sizeof(float)) {
     std::iota(canonical.begin(), canonical.end(), 1.0f);
-    const PreparedReorder reference(device, {each.shape, kFloat, FormatTag::oihw}, packed_order);
+    const PreparedReorder reference(device, each.canonical_order(), packed_order);
     reference.run(device, canonical.data(), packed.data());
   }
 
