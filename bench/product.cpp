@@ -1,16 +1,18 @@
-// Compares Poseidon's matrix product with oneDNN's, for the passes of a linear layer. The weight
-// gradient is the product of the layer's factors: its output gradients and its activations.
+// Compares Poseidon's matrix products with oneDNN's, for the passes of linear layers and of
+// convolutions. The weight gradient of a linear layer is the product of its factors: its output
+// gradients and its activations.
 //
-//     bench_product [THREADS] [REPEATS] [gradient|forward|backward]
+//     bench_product [THREADS] [REPEATS] [gradient|forward|backward|convolution]
 //
-// Prints a table for the named pass, or for all passes: for each linear layer and number of
-// samples, the GFLOP/s of both libraries and their ratio. The values are medians of alternating
-// runs. oneDNN computes a pass in one call, in the memory format that it chooses.
+// Prints a table for the named pass of linear layers or for convolutions, or all tables: the
+// GFLOP/s of both libraries and their ratio. The values are medians of alternating runs. oneDNN
+// computes a pass in one call, in the memory format that it chooses.
 
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
 
+#include "bench/product_convolution.h"
 #include "bench/product_linear.h"
 #include "bench/product_timing.h"
 #include "core/cpu/cpu_device.h"
@@ -103,11 +105,12 @@ int main(int count, char** words) {
   try {
     CpuDevice device(count > 1 ? std::atoi(words[1]) : 1);
     const int repeats = count > 2 ? std::atoi(words[2]) : 9;
-    const std::string_view pass = count > 3 ? words[3] : "";
+    const std::string_view name = count > 3 ? words[3] : "";
     std::printf("%d threads\n\n", device.threads());
-    if (pass.empty() || pass == "gradient") compare_gradients(device, repeats);
-    if (pass.empty() || pass == "forward") bench::compare_linear_forward(device, repeats);
-    if (pass.empty() || pass == "backward") bench::compare_linear_backward_data(device, repeats);
+    if (name.empty() || name == "gradient") compare_gradients(device, repeats);
+    if (name.empty() || name == "forward") bench::compare_linear_forward(device, repeats);
+    if (name.empty() || name == "backward") bench::compare_linear_backward_data(device, repeats);
+    if (name.empty() || name == "convolution") bench::compare_convolutions(device, repeats);
   } catch (const std::exception& fault) {
     std::fprintf(stderr, "bench_product: %s\n", fault.what());
     return 1;
