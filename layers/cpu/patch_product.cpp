@@ -1,16 +1,89 @@
 #include "layers/cpu/patch_product.h"
 
 #include <algorithm>
+#include <array>
+#include <limits>
 #include <utility>
+
+#include "layers/cpu/lane_masks.h"
+#include "layers/cpu/product.h"
+#include "layers/cpu/transpose.h"
 
 namespace poseidon::layers::cpu::product {
 
-PatchProduct::PatchProduct(Patches patches, const PatchResult& result)
+namespace {
+
+/// The maximum number of tiles of places in a task.
+constexpr int64_t kMostTiles = 32;
+
+/// Tiles of a task read these panels of the weight from the second-level cache: 480 KiB with
+/// AVX-512, else 240 KiB.
+constexpr int64_t kStripsOfGroup = 12;
+
+/// Reading the weight's panels takes about as long as computing this many places. Copying the
+/// patches takes about as long as computing this many columns.
+constexpr int64_t kPlacesOfWeight = 14, kColumnsOfCopy = 8;
+
+/// Range `index` of `count` equal ranges of [0, size).
+std::pair<int64_t, int64_t> range_of(int64_t size, int64_t index, int64_t count) {
+  return {size * index / count, size * (index + 1) / count};
+}
+
+/// Copies `depth` rows of `lanes` results to vectors. Lanes without a result become zero.
+void copy_results(const float* from, int64_t channel_step, int64_t depth, int64_t lanes,
+                  float* to) {
+  for (int64_t k = 0; k < depth; ++k, from += channel_step, to += kLanes) {
+    if (lanes == kLanes) {
+      copy_row<kLanes>(from, to);
+      continue;
+    }
+    std::copy_n(from, lanes, to);
+    std::fill(to + lanes, to + kLanes, 0.0F);
+  }
+}
+
+/// Transposes a square of kLanes rows.
+void transpose_weights(const float* from, int64_t step, int64_t count, float* to) {
+  VectorOfBlock square[kLanes];
+#pragma GCC unroll 16
+  for (int64_t row = 0; row < kLanes; ++row) square[row] = load<VectorOfBlock>(from + row * step);
+  transpose_square(square);
+  if (count == kLanes) {
+#pragma GCC unroll 16
+    for (int64_t row = 0; row < kLanes; ++row) store(to + row * kLanes, square[row]);
+  } else {
+    for (int64_t row = 0; row < count; ++row) store(to + row * kLanes, square[row]);
+  }
+}
+
+/// Like copy_results, for a weight whose channels are contiguous.
+void transpose_results(const float* from, int64_t result_step, int64_t depth, int64_t lanes,
+                       float* to) {
+  for (int64_t begin = 0; begin < depth; begin += kLanes) {
+    const int64_t count = std::min(kLanes, depth - begin);
+    if (count == kLanes && lanes == kLanes) {
+      transpose_weights(from + begin, result_step, count, to + begin * kLanes);
+      continue;
+    }
+    alignas(64) std::array<float, static_cast<size_t>(kLanes * kLanes)> square{};
+    for (int64_t lane = 0; lane < lanes; ++lane)
+      std::copy_n(from + lane * result_step + begin, count,
+                  &square[static_cast<size_t>(lane * kLanes)]);
+    transpose_weights(square.data(), kLanes, count, to + begin * kLanes);
+  }
+}
+
+}  // namespace
+
+PatchProduct::PatchProduct(Patches patches, const PatchWeight& weight, const PatchResult& result,
+                           int64_t threads)
     : patches_(std::move(patches)),
+      weight_(weight),
       result_(result),
       layout_(result.shape, result.layout),
       columns_(result.channels),
-      depths_(std::max<int64_t>(1, pieces(patches_.columns(), kDepth))) {
+      depths_(std::max<int64_t>(1, pieces(patches_.columns(), kDepth))),
+      in_place_(weight_has_rows()) {
   if (result.layout != Layout::kChannelsLast) {
     if (fills_blocks())
       columns_ = pieces(columns_, kLanes) * kLanes;
@@ -20,6 +93,11 @@ PatchProduct::PatchProduct(Patches patches, const PatchResult& result)
                                   layout_.offset(0, result.first_channel, 0));
   }
   strips_ = pieces(columns_, kColumns);
+  divide(threads);
+  if (patches_.by_channels() || patches_.columns() == 0) return;
+  PatchWindow window(patches_.grid(), patches_.source(), patches_.first_channel(),
+                     patches_.channels());
+  if (window.is_small(places_of_task())) window_ = std::move(window);
 }
 
 /// Whether the result's channels fill blocks of one vector each, so that no other product writes to
@@ -30,91 +108,152 @@ bool PatchProduct::fills_blocks() const {
          (end % kLanes == 0 || end == layout_.channels);
 }
 
-int64_t PatchProduct::depth_begin(int64_t depth) const {
-  return patches_.columns() * depth / depths_;
+/// Whether row k of the weight as a matrix is at k * channel_step, and has whole vectors.
+bool PatchProduct::weight_has_rows() const {
+  const PatchGrid& grid = patches_.grid();
+  for (size_t tap = 0; tap < grid.taps.size(); ++tap)
+    if (grid.taps[tap].index != static_cast<int64_t>(tap)) return false;
+  return weight_.result_step == 1 && result_.channels % kLanes == 0 &&
+         weight_.tap_step == patches_.channels() * weight_.channel_step;
 }
 
-void PatchProduct::pack_weight(int64_t panel, const PatchWeight& weight, float* panels) const {
-  const int64_t depth = panel / strips_, strip = panel % strips_;
+int64_t PatchProduct::tiles() const { return pieces(patches_.places(), kRows); }
+
+/// Chooses the division into tasks with the least time on `threads` threads. Large tasks read the
+/// weight's panels and copy patches less often. With small tasks, all threads have work.
+void PatchProduct::divide(int64_t threads) {
+  int64_t least = std::numeric_limits<int64_t>::max();
+  for (int64_t strips = 1; strips <= std::min(strips_, threads); ++strips)
+    for (int64_t most = std::min(kMostTiles, tiles()); most > 0; --most) {
+      const int64_t ranges = pieces(tiles(), most);
+      const int64_t time = pieces(ranges * strips, threads) *
+                           (pieces(tiles(), ranges) * kRows + kPlacesOfWeight) *
+                           (pieces(strips_, strips) * kColumns + kColumnsOfCopy);
+      if (time >= least) continue;
+      least = time;
+      ranges_of_tiles_ = ranges;
+      ranges_of_strips_ = strips;
+    }
+}
+
+int64_t PatchProduct::weight_floats() const { return weight_panels() * kPanelOfB; }
+
+/// The maximum number of places in a task.
+int64_t PatchProduct::places_of_task() const { return pieces(tiles(), ranges_of_tiles_) * kRows; }
+
+/// A panel of patches, then a window.
+int64_t PatchProduct::scratch_floats() const {
+  const int64_t window = window_ ? pieces(window_->floats(places_of_task()), kLanes) * kLanes : 0;
+  return kPanelOfA + window;
+}
+
+PatchProduct::Range PatchProduct::depth_range(int64_t depth) const {
+  const auto [begin, end] = range_of(patches_.columns(), depth, depths_);
+  return {begin, end};
+}
+
+void PatchProduct::pack_weight(int64_t panel, const float* weight, float* panels) const {
+  const int64_t strip = panel % strips_;
+  const Range depth = depth_range(panel / strips_);
   float* to = panels + panel * kPanelOfB;
-  for (int64_t column = depth_begin(depth); column < depth_begin(depth + 1);
-       ++column, to += kLanes) {
+  for (int64_t column = depth.begin; column < depth.end;) {
+    const int64_t channel = column % patches_.channels();
+    const int64_t count = std::min(patches_.channels() - channel, depth.end - column);
     const Tap& tap = patches_.grid().taps[static_cast<size_t>(column / patches_.channels())];
-    const float* row = weight.data + tap.index * weight.tap_step +
-                       column % patches_.channels() * weight.channel_step;
+    const float* from = weight + tap.index * weight_.tap_step + channel * weight_.channel_step;
     for (int64_t v = 0; v < kVectors; ++v) {
       const int64_t first = strip * kColumns + v * kLanes;
-      for (int64_t lane = 0; lane < kLanes; ++lane)
-        to[v * kDepth * kLanes + lane] =
-            first + lane < result_.channels ? row[(first + lane) * weight.result_step] : 0.0F;
+      const int64_t lanes = std::clamp<int64_t>(result_.channels - first, 0, kLanes);
+      float* vectors = to + v * kDepth * kLanes;
+      if (weight_.result_step == 1)
+        copy_results(from + first, weight_.channel_step, count, lanes, vectors);
+      else
+        transpose_results(from + first * weight_.result_step, weight_.result_step, count, lanes,
+                          vectors);
     }
+    to += count * kLanes;
+    column += count;
   }
 }
 
-int64_t PatchProduct::tasks() const { return pieces(patches_.places(), kTiles * kRows); }
-
-void PatchProduct::run(int64_t task, const Memory& memory) const {
-  const int64_t begin = task * kTiles * kRows;
-  const int64_t end = std::min(begin + kTiles * kRows, patches_.places());
-  const Cells cells = cells_at(memory.result, begin, end);
-  for (int64_t depth = 0; depth < depths_; ++depth) {
-    const int64_t first = depth_begin(depth), count = depth_begin(depth + 1) - first;
-    for (int64_t place = begin; place < end; place += kRows)
-      copy_patches(memory.source, place, first, count,
-                   memory.scratch + (place - begin) / kRows * kPanelOfA);
-    for (int64_t strip = 0; strip < strips_; ++strip) {
-      const Start start{
-          .memory = depth > 0,
-          .values = memory.bias == nullptr ? nullptr : memory.bias + strip * kColumns};
-      const float* relu = memory.relu && depth + 1 == depths_ ? &*memory.relu : nullptr;
-      for (int64_t place = begin; place < end; place += kRows)
-        multiply_tile(patches_.by_channels() ? OrderOfA::kByRows : OrderOfA::kByDepth,
-                      memory.scratch + (place - begin) / kRows * kPanelOfA,
-                      memory.panels + (depth * strips_ + strip) * kPanelOfB, count, start,
-                      tile_of(&cells[static_cast<size_t>(place - begin)], end - place, strip),
-                      relu);
+void PatchProduct::run(int64_t index, const Memory& memory) const {
+  const auto [first_tile, last_tile] =
+      range_of(tiles(), index % ranges_of_tiles_, ranges_of_tiles_);
+  const auto [first_strip, last_strip] =
+      range_of(strips_, index / ranges_of_tiles_, ranges_of_strips_);
+  const Range places{first_tile * kRows, std::min(last_tile * kRows, patches_.places())};
+  if (window_)
+    window_->fill(memory.source, {places.begin, places.count()}, memory.scratch + kPanelOfA);
+  for (int64_t depth = 0; depth < depths_; ++depth)
+    for (int64_t strip = first_strip; strip < last_strip; strip += kStripsOfGroup) {
+      const Range strips{strip, std::min(strip + kStripsOfGroup, last_strip)};
+      for (int64_t place = places.begin; place < places.end; place += kRows) {
+        copy_patches(memory, places, place, depth_range(depth));
+        run_tile(memory, place, std::min(kRows, places.end - place), depth, strips);
+      }
     }
-  }
 }
 
-void PatchProduct::copy_patches(const float* source, int64_t place, int64_t begin, int64_t depth,
-                                float* panel) const {
+/// Copies the patches of a tile of places to the panel.
+void PatchProduct::copy_patches(const Memory& memory, Range places, int64_t place,
+                                Range depth) const {
   const Patches::Piece piece{.place = place,
-                             .places = std::min(kRows, patches_.places() - place),
-                             .column = begin,
-                             .columns = depth};
-  if (patches_.by_channels())
-    patches_.copy_rows(source, piece, panel, kRowStep);
+                             .places = std::min(kRows, places.end - place),
+                             .column = depth.begin,
+                             .columns = depth.count()};
+  if (window_)
+    window_->copy_columns(memory.scratch + kPanelOfA, {places.begin, places.count()}, piece,
+                          memory.scratch, kRows);
+  else if (patches_.by_channels())
+    patches_.copy_rows(memory.source, piece, memory.scratch, kRowStep);
   else
-    patches_.copy_columns(source, piece, panel, kRows);
+    patches_.copy_columns(memory.source, piece, memory.scratch, kRows);
 }
 
-PatchProduct::Cells PatchProduct::cells_at(float* result, int64_t begin, int64_t end) const {
-  const PatchGrid& grid = patches_.grid();
-  const int64_t of_sample = layout_.blocks * layout_.area * layout_.block;
-  Cells cells;
-  PatchCursor at(grid, begin);
-  for (int64_t place = begin; place < end; ++place, at.advance(grid, 1)) {
-    const int64_t y = result_.first[0] + at.row * result_.step[0];
-    const int64_t x = result_.first[1] + at.column * result_.step[1];
-    cells[static_cast<size_t>(place - begin)] =
-        result + at.sample * of_sample + (y * result_.shape.width() + x) * layout_.block;
-  }
-  return cells;
-}
-
-Tile PatchProduct::tile_of(float* const* cells, int64_t count, int64_t strip) const {
-  const int64_t column = strip * kColumns;
-  Tile tile{.row_count = std::min(kRows, count),
-            .columns = std::min(kColumns, columns_ - column),
+/// Computes the tiles of `count` places and a range of strips from the panel of patches.
+void PatchProduct::run_tile(const Memory& memory, int64_t place, int64_t count, int64_t depth,
+                            Range strips) const {
+  std::array<float*, kRows> cells;
+  list_cells(memory.result, place, count, cells.data());
+  const Range range = depth_range(depth);
+  const OrderOfA order = patches_.by_channels() ? OrderOfA::kByRows : OrderOfA::kByDepth;
+  const float* relu = memory.relu && depth + 1 == depths_ ? &*memory.relu : nullptr;
+  Tile tile{.row_count = count,
             .vector_step =
                 result_.layout == Layout::kChannelsLast ? kLanes : layout_.area * layout_.block};
-  const int64_t channel = result_.first_channel + (column_offsets_.empty() ? column : 0);
-  const int64_t offset = layout_.offset(0, channel, 0);
-  for (int64_t row = 0; row < tile.row_count; ++row)
-    tile.rows[static_cast<size_t>(row)] = cells[row] + offset;
-  if (!column_offsets_.empty()) tile.column_offsets = column_offsets_.data() + column;
-  return tile;
+  for (int64_t strip = strips.begin; strip < strips.end; ++strip) {
+    const int64_t column = strip * kColumns, offset = strip_offset(strip);
+    for (size_t row = 0; row < static_cast<size_t>(count); ++row)
+      tile.rows[row] = cells[row] + offset;
+    tile.columns = std::min(kColumns, columns_ - column);
+    if (!column_offsets_.empty()) tile.column_offsets = column_offsets_.data() + column;
+    PanelOfB panel{memory.panels + (depth * strips_ + strip) * kPanelOfB};
+    if (in_place_)
+      panel = {memory.weight + range.begin * weight_.channel_step + column, kLanes,
+               weight_.channel_step};
+    const float* bias = memory.bias == nullptr ? nullptr : memory.bias + column;
+    multiply_tile(order, memory.scratch, panel, range.count(),
+                  {.memory = depth > 0, .values = bias}, tile, relu);
+  }
+}
+
+/// Lists the addresses of the result's cells for `count` places from `place` on, at channel 0.
+void PatchProduct::list_cells(float* result, int64_t place, int64_t count, float** cells) const {
+  const PatchGrid& grid = patches_.grid();
+  const int64_t of_sample = layout_.blocks * layout_.area * layout_.block;
+  PatchCursor at(grid, place);
+  for (int64_t i = 0; i < count; ++i, at.advance(grid, 1)) {
+    const int64_t y = result_.first[0] + at.row * result_.step[0];
+    const int64_t x = result_.first[1] + at.column * result_.step[1];
+    cells[i] = result + at.sample * of_sample + (y * result_.shape.width() + x) * layout_.block;
+  }
+}
+
+/// The offset of a strip's first channel in a cell. With column_offsets_, which include the strip,
+/// the offset of the result's first channel.
+int64_t PatchProduct::strip_offset(int64_t strip) const {
+  const int64_t column = column_offsets_.empty() ? strip * kColumns : 0;
+  return layout_.offset(0, result_.first_channel + column, 0);
 }
 
 }  // namespace poseidon::layers::cpu::product

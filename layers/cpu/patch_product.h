@@ -5,8 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "layers/cpu/patches.h"
-#include "layers/cpu/product.h"
+#include "layers/cpu/patch_window.h"
 
 namespace poseidon::layers::cpu::product {
 
@@ -20,10 +19,9 @@ struct PatchResult {
   int64_t first_channel = 0, channels = 0;
 };
 
-/// A weight in memory. The element of tap t, channel c of the patch and channel r of the result is
-/// at t * tap_step + c * channel_step + r * result_step.
+/// The order of a weight. The element of tap t, channel c of the patch and channel r of the result
+/// is at t * tap_step + c * channel_step + r * result_step. channel_step or result_step is 1.
 struct PatchWeight {
-  const float* data;
   int64_t tap_step, channel_step, result_step;
 };
 
@@ -31,42 +29,55 @@ struct PatchWeight {
 /// weight. Any thread may run any task.
 class PatchProduct {
  public:
-  PatchProduct(Patches patches, const PatchResult& result);
+  /// `threads`: the number of threads that run the tasks. Only the size of the tasks depends on it.
+  PatchProduct(Patches patches, const PatchWeight& weight, const PatchResult& result,
+               int64_t threads);
 
-  /// Panels of the weight. All panels must be packed before run(). Any thread may pack any panel.
-  int64_t weight_panels() const { return depths_ * strips_; }
-  int64_t weight_floats() const { return weight_panels() * kPanelOfB; }
-  void pack_weight(int64_t panel, const PatchWeight& weight, float* panels) const;
+  /// Panels of the weight; 0 if tiles read the weight in place. All panels must be packed before
+  /// run(). Any thread may pack any panel.
+  int64_t weight_panels() const { return in_place_ ? 0 : depths_ * strips_; }
+  int64_t weight_floats() const;
+  void pack_weight(int64_t panel, const float* weight, float* panels) const;
 
   struct Memory {
-    const float *source, *panels;
+    const float *source, *weight, *panels;
     const float* bias;          ///< of each result channel, padded to whole tiles; nullptr: none
     std::optional<float> relu;  ///< the negative slope of a relu on the result
     float* result;
     float* scratch;  ///< scratch_floats() floats of the calling thread
   };
-  int64_t tasks() const;
+  int64_t tasks() const { return ranges_of_tiles_ * ranges_of_strips_; }
   void run(int64_t task, const Memory& memory) const;
-  static constexpr int64_t scratch_floats() { return kTiles * kPanelOfA; }
+  int64_t scratch_floats() const;
 
  private:
-  /// Tiles of places in a task. Their panels fit in the second-level cache.
-  static constexpr int64_t kTiles = 4;
+  /// A range of tiles of places, or of strips of columns.
+  struct Range {
+    int64_t begin, end;
+    int64_t count() const { return end - begin; }
+  };
 
   bool fills_blocks() const;
-  int64_t depth_begin(int64_t depth) const;
-  void copy_patches(const float* source, int64_t place, int64_t begin, int64_t depth,
-                    float* panel) const;
-  /// The addresses of the cells of a task's places, at channel 0.
-  using Cells = std::array<float*, kTiles * kRows>;
-  Cells cells_at(float* result, int64_t begin, int64_t end) const;
-  Tile tile_of(float* const* cells, int64_t count, int64_t strip) const;
+  bool weight_has_rows() const;
+  void divide(int64_t threads);
+  int64_t tiles() const;
+  int64_t places_of_task() const;
+  Range depth_range(int64_t depth) const;
+  void copy_patches(const Memory& memory, Range places, int64_t place, Range depth) const;
+  void run_tile(const Memory& memory, int64_t place, int64_t count, int64_t depth,
+                Range strips) const;
+  void list_cells(float* result, int64_t place, int64_t count, float** cells) const;
+  int64_t strip_offset(int64_t strip) const;
 
   Patches patches_;
+  std::optional<PatchWindow> window_;  ///< set if the source is plain and a window is not too large
+  PatchWeight weight_;
   PatchResult result_;
   Blocking layout_;
   int64_t columns_;  ///< columns of the result, including the padding of its blocks
   int64_t depths_, strips_;
+  bool in_place_;                                       ///< tiles read the weight without a copy
+  int64_t ranges_of_tiles_ = 1, ranges_of_strips_ = 1;  ///< each pair of ranges is a task
   std::vector<int64_t> column_offsets_;  ///< set if vectors of channels are not contiguous
 };
 

@@ -1,53 +1,68 @@
 #include "layers/cpu/patches.h"
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <utility>
 
-#include "layers/cpu/vectors.h"
-
-#ifdef __AVX512F__
-#include <immintrin.h>
-#endif
+#include "layers/cpu/strided_copy.h"
 
 namespace poseidon::layers::cpu {
 
 namespace {
 
-/// Copies `count` floats: vectors of 16, then the rest.
-[[gnu::always_inline]] inline void copy_numbers(const float* from, int64_t count, float* to) {
-  constexpr int64_t kVector = 16;
-  int64_t i = 0;
-  for (; i + kVector <= count; i += kVector) std::copy_n(from + i, kVector, to + i);
+constexpr int64_t kLanesOfPatch = kLanesOfBlock;
+
+/// Rows of a matrix in memory, `step` floats from one to the next.
+template <class Element>
+struct MatrixRows {
+  Element* data;
+  int64_t step;
+};
+
+/// Copies kCount columns, at most one vector, of `rows` rows.
+template <int64_t kCount>
+void copy_columns_of(MatrixRows<const float> from, MatrixRows<float> to, int64_t rows) {
+  for (int64_t row = 0; row < rows; ++row) {
+    std::array<float, static_cast<size_t>(kCount)> numbers;
+    std::memcpy(numbers.data(), from.data + row * from.step, sizeof numbers);
+    std::memcpy(to.data + row * to.step, numbers.data(), sizeof numbers);
+  }
+}
+
+/// Copies `count` columns, fewer than a vector, of `rows` rows.
+void copy_few_columns(MatrixRows<const float> from, MatrixRows<float> to, int64_t rows,
+                      int64_t count) {
 #ifdef __AVX512F__
-  const auto rest = static_cast<__mmask16>((1U << (count - i)) - 1);
-  if (rest != 0) _mm512_mask_storeu_ps(to + i, rest, _mm512_maskz_loadu_ps(rest, from + i));
+  const LaneMask mask = lanes_between(0, count);
+  for (int64_t row = 0; row < rows; ++row)
+    _mm512_mask_storeu_ps(to.data + row * to.step, mask,
+                          load_lanes(from.data + row * from.step, mask));
 #else
-  for (; i < count; ++i) to[i] = from[i];
+  using Copy = void (*)(MatrixRows<const float>, MatrixRows<float>, int64_t);
+  constexpr std::array<Copy, 8> kCopies{nullptr,
+                                        copy_columns_of<1>,
+                                        copy_columns_of<2>,
+                                        copy_columns_of<3>,
+                                        copy_columns_of<4>,
+                                        copy_columns_of<5>,
+                                        copy_columns_of<6>,
+                                        copy_columns_of<7>};
+  kCopies[static_cast<size_t>(count)](from, to, rows);
 #endif
 }
 
-template <size_t... kLane>
-[[gnu::always_inline]] inline auto even_lanes(const auto& low, const auto& high,
-                                              std::index_sequence<kLane...>) {
-  return __builtin_shufflevector(low, high, 2 * kLane...);
+void copy_matrix(MatrixRows<const float> from, MatrixRows<float> to, int64_t rows, int64_t count) {
+  for (; count >= kLanesOfPatch; count -= kLanesOfPatch) {
+    copy_columns_of<kLanesOfPatch>(from, to, rows);
+    from.data += kLanesOfPatch;
+    to.data += kLanesOfPatch;
+  }
+  if (count > 0) copy_few_columns(from, to, rows, count);
 }
 
-/// Copies every `step`-th number.
-void copy_strided(const float* from, int64_t step, int64_t count, float* to) {
-  using Float = Vectors<kLanesOfBlock>::Float;
-  constexpr int64_t kLanes = kLanesOfBlock;
-  int64_t i = 0;
-  // Each iteration also reads the number after the last one that it copies. That number exists,
-  // because the loop ends before the last vector.
-  if (step == 2)
-    for (; i + kLanes < count; i += kLanes)
-      store(to + i, even_lanes(load<Float>(from + 2 * i), load<Float>(from + 2 * i + kLanes),
-                               std::make_index_sequence<kLanesOfBlock>()));
-  for (; i < count; ++i) to[i] = from[i * step];
-}
-
-int64_t divided_up(int64_t value, int64_t by) {
-  return value <= 0 ? -(-value / by) : (value + by - 1) / by;
+void clear_matrix(MatrixRows<float> to, int64_t rows, int64_t count) {
+  for (int64_t row = 0; row < rows; ++row) std::fill_n(to.data + row * to.step, count, 0.0F);
 }
 
 }  // namespace
@@ -55,6 +70,7 @@ int64_t divided_up(int64_t value, int64_t by) {
 Patches::Patches(PatchGrid grid, const Shape& source, Layout layout, int64_t first_channel,
                  int64_t channels)
     : grid_(std::move(grid)),
+      source_(source),
       layout_(source, layout),
       height_(source.height()),
       width_(source.width()),
@@ -63,15 +79,13 @@ Patches::Patches(PatchGrid grid, const Shape& source, Layout layout, int64_t fir
       places_are_cells_(grid_.height == height_ && grid_.width == width_ &&
                         grid_.step == std::array<int64_t, 2>{1, 1} && grid_.taps.size() == 1 &&
                         grid_.taps[0].offset == std::array<int64_t, 2>{0, 0}) {
-  if (by_channels())
-    list_runs();
-  else
-    list_inside();
+  list_inside();
+  if (by_channels()) list_runs();
 }
 
 void Patches::list_runs() {
   int64_t column = 0;
-  for (const Tap& tap : grid_.taps)
+  for (size_t tap = 0; tap < grid_.taps.size(); ++tap)
     for (int64_t channel = 0; channel < channels_;) {
       const int64_t at = first_channel_ + channel;
       const int64_t count = std::min(channels_ - channel, layout_.block - at % layout_.block);
@@ -79,7 +93,7 @@ void Patches::list_runs() {
       column += count;
       channel += count;
     }
-  runs_.push_back({.column = column, .offset = 0, .tap = {}});
+  runs_.push_back({.column = column, .offset = 0, .tap = 0});
 }
 
 void Patches::list_inside() {
@@ -100,8 +114,12 @@ void Patches::copy_rows(const float* source, const Piece& piece, float* panel,
                         runs_[first].offset % layout_.block == 0 && piece.columns <= row_step;
   if (places_are_cells_ && is_block) return copy_blocks(source + runs_[first].offset, piece, panel);
   PatchCursor at(grid_, piece.place);
-  for (int64_t i = 0; i < piece.places; ++i, panel += row_step, at.advance(grid_, 1))
-    copy_runs(source, at, piece, first, panel);
+  for (int64_t done = 0; done < piece.places;) {
+    const int64_t cells = std::min(grid_.width - at.column, piece.places - done);
+    copy_runs(source, at, cells, piece, first, panel + done * row_step, row_step);
+    done += cells;
+    at.advance(grid_, cells);
+  }
 }
 
 /// Copies one block of channels for each of the `piece.places` cells. In a sample, these blocks are
@@ -116,24 +134,38 @@ void Patches::copy_blocks(const float* source, const Piece& piece, float* panel)
   }
 }
 
-void Patches::copy_runs(const float* source, const PatchCursor& at, const Piece& piece,
-                        size_t first, float* panel) const {
+/// Copies the piece's columns for `cells` neighboring places of one grid row.
+void Patches::copy_runs(const float* source, const PatchCursor& at, int64_t cells,
+                        const Piece& piece, size_t first, float* panel, int64_t row_step) const {
   source += at.sample * layout_.blocks * layout_.area * layout_.block;
-  const int64_t first_row = at.row * grid_.step[0], first_column = at.column * grid_.step[1];
-  const int64_t end = piece.column + piece.columns;
+  const int64_t end = piece.column + piece.columns, step = grid_.step[1] * layout_.block;
   int64_t begin = piece.column;
-  for (const Run* run = &runs_[first]; begin < end; ++run) {
-    const int64_t count = std::min(run[1].column, end) - begin;
-    const int64_t row = first_row + run->tap.offset[0], column = first_column + run->tap.offset[1];
-    if (is_row(row) && column >= 0 && column < width_)
-      copy_numbers(
-          source + run->offset + (begin - run->column) + (row * width_ + column) * layout_.block,
-          count, panel);
-    else
-      std::fill_n(panel, count, 0.0F);
-    panel += count;
-    begin += count;
+  for (const Run* run = &runs_[first]; begin < end;) {
+    const size_t tap = run->tap;
+    const auto& offset = grid_.taps[tap].offset;
+    const Inside inside = inside_of(tap, at, cells);
+    const int64_t cell = (at.row * grid_.step[0] + offset[0]) * width_ + offset[1] +
+                         (at.column + inside.begin) * grid_.step[1];
+    for (; begin < end && run->tap == tap; ++run) {
+      const int64_t count = std::min(run[1].column, end) - begin;
+      if (inside.begin > 0) clear_matrix({panel, row_step}, inside.begin, count);
+      if (inside.begin < inside.end)
+        copy_matrix({source + run->offset + begin - run->column + cell * layout_.block, step},
+                    {panel + inside.begin * row_step, row_step}, inside.end - inside.begin, count);
+      if (inside.end < cells)
+        clear_matrix({panel + inside.end * row_step, row_step}, cells - inside.end, count);
+      panel += count;
+      begin += count;
+    }
   }
+}
+
+/// The range of `cells` neighboring places of one grid row for which a tap reads inside the source.
+Patches::Inside Patches::inside_of(size_t tap, const PatchCursor& at, int64_t cells) const {
+  const int64_t row = at.row * grid_.step[0] + grid_.taps[tap].offset[0];
+  if (row < 0 || row >= height_) return {0, 0};
+  const int64_t begin = std::clamp<int64_t>(inside_[tap].begin - at.column, 0, cells);
+  return {begin, std::clamp<int64_t>(inside_[tap].end - at.column, begin, cells)};
 }
 
 void Patches::copy_columns(const float* source, const Piece& piece, float* panel,
@@ -159,22 +191,18 @@ void Patches::copy_columns(const float* source, const Piece& piece, float* panel
 /// Writes 0 for cells outside the source.
 void Patches::copy_cells(const float* source, const PatchCursor& at, size_t tap, int64_t channel,
                          int64_t cells, float* to) const {
-  const auto& offset = grid_.taps[tap].offset;
-  const int64_t row = at.row * grid_.step[0] + offset[0], step = grid_.step[1];
-  if (!is_row(row)) {
-    std::fill_n(to, cells, 0.0F);
-    return;
+  const Inside inside = inside_of(tap, at, cells);
+  std::fill_n(to, inside.begin, 0.0F);
+  const int64_t count = inside.end - inside.begin, step = grid_.step[1];
+  if (count > 0) {
+    const int64_t plane = at.sample * layout_.blocks + first_channel_ + channel;
+    const auto& offset = grid_.taps[tap].offset;
+    const int64_t row = at.row * grid_.step[0] + offset[0];
+    const int64_t column = (at.column + inside.begin) * step + offset[1];
+    copy_strided(source + plane * layout_.area + row * width_ + column, step, count,
+                 to + inside.begin);
   }
-  const int64_t begin = std::clamp<int64_t>(inside_[tap].begin - at.column, 0, cells);
-  const int64_t end = std::clamp<int64_t>(inside_[tap].end - at.column, begin, cells);
-  std::fill_n(to, begin, 0.0F);
-  const int64_t plane = at.sample * layout_.blocks + first_channel_ + channel;
-  const float* from = source + plane * layout_.area + row * width_ + at.column * step + offset[1];
-  if (step == 1)
-    copy_numbers(from + begin, end - begin, to + begin);
-  else
-    copy_strided(from + begin * step, step, end - begin, to + begin);
-  std::fill(to + end, to + cells, 0.0F);
+  std::fill(to + inside.end, to + cells, 0.0F);
 }
 
 }  // namespace poseidon::layers::cpu

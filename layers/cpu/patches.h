@@ -54,11 +54,24 @@ class Patches {
           int64_t channels);
 
   const PatchGrid& grid() const { return grid_; }
+  const Shape& source() const { return source_; }
+  int64_t first_channel() const { return first_channel_; }
   int64_t places() const { return grid_.places(); }
   int64_t channels() const { return channels_; }
   int64_t columns() const { return static_cast<int64_t>(grid_.taps.size()) * channels_; }
   /// Whether neighboring channels are adjacent in memory. If not, neighboring cells are adjacent.
   bool by_channels() const { return layout_.block > 1; }
+
+  /// Whether blocks of `lanes` channels are contiguous in memory, for the places of each sample:
+  /// the places are the source's cells, and the layout has such blocks.
+  bool has_blocks(int64_t lanes) const {
+    return places_are_cells_ && layout_.block == lanes && first_channel_ % lanes == 0;
+  }
+  /// The address of the block with this column in the patch of this place. Requires has_blocks().
+  const float* block_at(const float* source, int64_t place, int64_t column) const {
+    return source +
+           layout_.offset(place / layout_.area, first_channel_ + column, place % layout_.area);
+  }
 
   /// A part of the matrix: first place, number of places, first column, number of columns.
   struct Piece {
@@ -77,28 +90,29 @@ class Patches {
   struct Run {
     int64_t column;  ///< first column of the run
     int64_t offset;  ///< offset in elements of its first channel in cell 0 of a sample
-    Tap tap;
+    size_t tap;
   };
-  /// For one tap: the columns of the grid for which the tap reads a column inside the source.
+  /// For one tap: a range of places for which the tap reads inside the source.
   struct Inside {
     int64_t begin, end;
   };
 
   void list_runs();
   void list_inside();
-  bool is_row(int64_t row) const { return row >= 0 && row < height_; }
-  void copy_runs(const float* source, const PatchCursor& at, const Piece& piece, size_t first,
-                 float* panel) const;
+  Inside inside_of(size_t tap, const PatchCursor& at, int64_t cells) const;
+  void copy_runs(const float* source, const PatchCursor& at, int64_t cells, const Piece& piece,
+                 size_t first, float* panel, int64_t row_step) const;
   void copy_blocks(const float* source, const Piece& piece, float* panel) const;
   void copy_cells(const float* source, const PatchCursor& at, size_t tap, int64_t channel,
                   int64_t cells, float* to) const;
 
   PatchGrid grid_;
+  Shape source_;
   Blocking layout_;
   int64_t height_, width_, first_channel_, channels_;
   bool places_are_cells_;       ///< whether place i is cell i of the source
   std::vector<Run> runs_;       ///< if by_channels(); a last entry marks the end
-  std::vector<Inside> inside_;  ///< for each tap, if not by_channels()
+  std::vector<Inside> inside_;  ///< for each tap: columns of the grid
 };
 
 }  // namespace poseidon::layers::cpu

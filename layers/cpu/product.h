@@ -105,9 +105,20 @@ struct Start {
   const float* values = nullptr;  ///< else kColumns values, one for each column; nullptr: zero
 };
 
+/// Vectors of B in memory: floats between vectors of columns, and between rows. The default is a
+/// copied panel. Only vectors that have columns of the tile are read.
+struct PanelOfB {
+  const float* data = nullptr;
+  int64_t vector_step = kDepth * kLanes, depth_step = kLanes;
+};
+
 /// Computes a tile C = start + A B from panels of A and B with this depth. With `relu`, the
 /// negative slope of a leaky relu, it computes C = relu(start + A B).
-void multiply_tile(OrderOfA order, const float* a, const float* b, int64_t depth, Start start,
+void multiply_tile(OrderOfA order, const float* a, PanelOfB b, int64_t depth, Start start,
                    const Tile& c, const float* relu = nullptr);
+inline void multiply_tile(OrderOfA order, const float* a, const float* copied_b, int64_t depth,
+                          Start start, const Tile& c, const float* relu = nullptr) {
+  multiply_tile(order, a, PanelOfB{copied_b}, depth, start, c, relu);
+}
 
 }  // namespace poseidon::layers::cpu::product

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "core/buffer.h"
-#include "core/philox.h"
 #include "layers/cpu/scratch.h"
 #include "tests/layers/multiply_add.h"
+#include "tests/layers/random_floats.h"
 
 using namespace poseidon;
 using namespace poseidon::layers::cpu;
@@ -23,20 +23,13 @@ namespace {
 
 using poseidon::cpu::FormatTag, poseidon::cpu::kFloat;
 
-std::vector<float> random_floats(int64_t count, uint64_t which) {
-  RandomStream stream(4, RandomPurpose::kGeneration, which, 0);
-  std::vector<float> values(static_cast<size_t>(count));
-  for (float& value : values) value = stream.next_uniform(-1, 1);
-  return values;
-}
-
 struct LinearValues {
   explicit LinearValues(const LinearSizes& s)
       : sizes(s),
-        x(random_floats(s.samples * s.inputs, 0)),
-        weight(random_floats(s.outputs * s.inputs, 1)),
-        bias(random_floats(s.outputs, 2)),
-        dy(random_floats(s.samples * s.outputs, 3)) {}
+        x(test::random_floats(s.samples * s.inputs, 0)),
+        weight(test::random_floats(s.outputs * s.inputs, 1)),
+        bias(test::random_floats(s.outputs, 2)),
+        dy(test::random_floats(s.samples * s.outputs, 3)) {}
 
   /// The weight in the order that both passes read, in memory that is aligned to cache lines.
   Buffer packed_weight() const {
