@@ -29,12 +29,12 @@ dnnl::engine make_engine() {
 }  // namespace
 
 CpuDevice::CpuDevice(int threads, DataType activations)
-    : threads_(threads > 0 ? threads : available_cores()),
+    : team_(threads > 0 ? threads : available_cores()),
       engine_(make_engine()),
       stream_(engine_),
       blocked_(has_avx512() ? Layout::kBlocked16 : Layout::kBlocked8),
       activations_(activations) {
-  omp_set_num_threads(threads_);
+  omp_set_num_threads(team_.threads());
 }
 
 void CpuDevice::copy(std::span<const std::byte> from, std::span<std::byte> to) {

@@ -2,6 +2,7 @@
 
 #include <dnnl.hpp>
 
+#include "core/cpu/thread_team.h"
 #include "core/device.h"
 #include "core/memory.h"
 #include "core/tensor.h"
@@ -9,8 +10,8 @@
 namespace poseidon::cpu {
 
 /// The CPU as a compute device. A call returns after its work is done. CpuDevice owns the oneDNN
-/// engine and stream, and sets the number of threads in the compute thread's OpenMP team. All
-/// layers of a net share one device.
+/// engine and stream, and the threads that compute. It also sets the number of threads in the
+/// compute thread's OpenMP team, for oneDNN. All layers of a net share one device.
 class CpuDevice : public Device {
  public:
   /// `threads` 0: all cores that the system allows (core/cores.h). Sets the size of the calling
@@ -20,7 +21,9 @@ class CpuDevice : public Device {
 
   dnnl::engine& engine() { return engine_; }
   dnnl::stream& stream() { return stream_; }
-  int threads() const override { return threads_; }
+  int threads() const override { return team_.threads(); }
+  /// Runs tasks for the compute thread.
+  ThreadTeam& team() { return team_; }
 
   Buffer allocate(size_t bytes, MemoryKind, std::string_view purpose) override {
     return Buffer(bytes, purpose);
@@ -40,7 +43,7 @@ class CpuDevice : public Device {
   DataType activations() const { return activations_; }
 
  private:
-  int threads_;
+  ThreadTeam team_;
   dnnl::engine engine_;
   dnnl::stream stream_;
   Layout blocked_;

@@ -21,16 +21,15 @@ class CpuAccuracy final : public CpuLayer {
     const float* labels = memory.inputs[1].as<float>();
     auto* out = memory.output.as<float>();
     const auto& top_k = accuracy_.top_k;
-#pragma omp parallel for schedule(static)
-    for (int64_t n = 0; n < accuracy_.samples; ++n) {
+    for_each_item(team(), accuracy_.samples, accuracy_.classes, [&](int64_t n) {
       const int64_t rank = rank_of(scores + n * accuracy_.classes, accuracy_.classes,
                                    static_cast<int64_t>(labels[n]));
       for (size_t k = 0; k < top_k.size(); ++k)
         out[static_cast<size_t>(n) * top_k.size() + k] = rank < top_k[k] ? 1 : 0;
-    }
+    });
   }
   void backward(const StepContext&, const Bindings& memory) override {
-    if (memory.input_gradients[0]) clear(memory.input_gradients[0]);
+    if (memory.input_gradients[0]) clear(team(), memory.input_gradients[0]);
   }
 
  private:

@@ -20,18 +20,16 @@ class CpuArgmax final : public CpuLayer {
   void forward(const StepContext&, const Bindings& memory) override {
     const int64_t samples = argmax_.input.samples(), count = argmax_.input.sample_count();
     const int64_t width = memory.output.shape.channels();
-#pragma omp parallel
-    {
+    team().run_ranges(samples, 1, [&](int64_t first, int64_t end, int) {
       std::vector<int32_t> places(static_cast<size_t>(count));
-#pragma omp for schedule(static)
-      for (int64_t n = 0; n < samples; ++n)
+      for (int64_t n = first; n < end; ++n)
         find(memory.inputs[0].as<float>() + n * count, places,
              memory.output.as<float>() + n * width);
-    }
+    });
   }
 
   void backward(const StepContext&, const Bindings& memory) override {
-    if (memory.input_gradients[0]) clear(memory.input_gradients[0]);
+    if (memory.input_gradients[0]) clear(team(), memory.input_gradients[0]);
   }
 
  private:

@@ -109,30 +109,28 @@ class CpuBatchNorm final : public CpuLayer {
   void forward(const StepContext& step, const Bindings& memory) override {
     auto* saved = reinterpret_cast<Saved*>(memory.workspace);
     const auto count = static_cast<int64_t>(groups_.size());
-#pragma omp parallel for schedule(static)
-    for (int64_t g = 0; g < count; ++g) {
+    for_each_item(team(), count, elements_of_group(), [&](int64_t g) {
       const ChannelGroup& group = groups_[static_cast<size_t>(g)];
       if (step.phase == Phase::kTrain)
         measure(group, memory, saved[g]);
       else
         recall(group, memory, saved[g]);
       normalize(group, memory, saved[g]);
-    }
+    });
   }
 
   void backward(const StepContext& step, const Bindings& memory) override {
     const auto* saved = reinterpret_cast<const Saved*>(memory.workspace);
     const auto count = static_cast<int64_t>(groups_.size());
-#pragma omp parallel for schedule(static)
-    for (int64_t g = 0; g < count; ++g) {
+    for_each_item(team(), count, elements_of_group(), [&](int64_t g) {
       const ChannelGroup& group = groups_[static_cast<size_t>(g)];
       const GradientSums sums = sum_gradients(group, memory, saved[g]);
       write_parameter_gradients(group, memory, saved[g], sums);
-      if (!memory.input_gradients[0]) continue;
+      if (!memory.input_gradients[0]) return;
       // Outside training, forward uses the running statistics, which do not depend on this input.
       const bool varies = step.phase == Phase::kTrain;
       write_input_gradient(group, memory, saved[g], varies ? sums : GradientSums{});
-    }
+    });
   }
 
  private:
@@ -146,6 +144,7 @@ class CpuBatchNorm final : public CpuLayer {
     Lanes gradient{}, gradient_times_centered{};
   };
 
+  int64_t elements_of_group() const { return blocking_.count() / std::ssize(groups_); }
   double population() const { return static_cast<double>(blocking_.samples * blocking_.area); }
 
   /// Calls tile(offset of the tile's first position, number of positions) for all tiles of all

@@ -23,8 +23,9 @@ Format as_bf16(Format format) {
 
 class Bf16Emulation final : public Layer {
  public:
-  Bf16Emulation(const LayerRequest& request, std::unique_ptr<Layer> fp32)
-      : fp32_(std::move(fp32)),
+  Bf16Emulation(ThreadTeam& team, const LayerRequest& request, std::unique_ptr<Layer> fp32)
+      : team_(team),
+        fp32_(std::move(fp32)),
         input_shapes_(request.input_shapes),
         output_shape_(request.output_shape) {
     choice_ = fp32_->choice();
@@ -48,20 +49,21 @@ class Bf16Emulation final : public Layer {
     copy.output = room_for(memory.output, scratch);
     copy.scratch = scratch.rest();
     fp32_->forward(step, copy);
-    reorder(copy.output, memory.output);
+    reorder(team_, copy.output, memory.output);
   }
 
   void backward(const StepContext& step, const Bindings& memory) override {
     Scratch scratch(memory.scratch);
     Bindings copy = copied(memory, scratch);
     if (needs_.backward_reads_output) copy.output = copy_of(memory.output, scratch);
-    copy.output_gradients = {copy_of(combined_gradient(memory, std::nullopt), scratch)};
+    copy.output_gradients = {copy_of(combined_gradient(team_, memory, std::nullopt), scratch)};
     for (Tensor& gradient : copy.input_gradients)
       if (gradient) gradient = room_for(gradient, scratch);
     copy.scratch = scratch.rest();
     fp32_->backward(step, copy);
     for (size_t i = 0; i < memory.input_gradients.size(); ++i)
-      if (memory.input_gradients[i]) reorder(copy.input_gradients[i], memory.input_gradients[i]);
+      if (memory.input_gradients[i])
+        reorder(team_, copy.input_gradients[i], memory.input_gradients[i]);
   }
 
   int64_t packed_count(int index) const override { return fp32_->packed_count(index); }
@@ -101,8 +103,8 @@ class Bf16Emulation final : public Layer {
     const size_t count = weight_count();
     float* rounded = scratch.allocate(count * sizeof(float));
     const float* weight = memory.parameters[0].value;
-#pragma omp parallel for simd schedule(static)
-    for (size_t i = 0; i < count; ++i) rounded[i] = Bf16(weight[i]);
+    for_each_element(team_, static_cast<int64_t>(count),
+                     [=](int64_t i) { rounded[i] = Bf16(weight[i]); });
     copy.parameters[0].value = rounded;
     return copy;
   }
@@ -112,12 +114,13 @@ class Bf16Emulation final : public Layer {
     tensor.data = scratch.allocate(stored_bytes(tensor.shape, tensor.format));
     return tensor;
   }
-  static Tensor copy_of(const Tensor& tensor, Scratch& scratch) {
+  Tensor copy_of(const Tensor& tensor, Scratch& scratch) const {
     const Tensor copy = room_for(tensor, scratch);
-    reorder(tensor, copy);
+    reorder(team_, tensor, copy);
     return copy;
   }
 
+  ThreadTeam& team_;
   std::unique_ptr<Layer> fp32_;
   std::vector<Shape> input_shapes_;
   Shape output_shape_;
@@ -125,9 +128,9 @@ class Bf16Emulation final : public Layer {
 
 }  // namespace
 
-std::unique_ptr<Layer> make_bf16_emulation(const LayerRequest& request,
+std::unique_ptr<Layer> make_bf16_emulation(ThreadTeam& team, const LayerRequest& request,
                                            std::unique_ptr<Layer> fp32) {
-  return std::make_unique<Bf16Emulation>(request, std::move(fp32));
+  return std::make_unique<Bf16Emulation>(team, request, std::move(fp32));
 }
 
 }  // namespace poseidon::layers::cpu

@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "core/cpu/thread_team.h"
 #include "layers/layer.h"
 
 namespace poseidon::layers::cpu {
@@ -10,7 +11,8 @@ namespace poseidon::layers::cpu {
 /// of inputs and gradients, and its weights are rounded to bf16. So products and sums are equal to
 /// those of bf16 instructions, except for the order of the sums. make_for_activations() uses this
 /// layer if the processor has no bf16 instructions, or the geometry has no fast bf16 code.
-std::unique_ptr<Layer> make_bf16_emulation(const LayerRequest& request,
+std::unique_ptr<Layer> make_bf16_emulation(poseidon::cpu::ThreadTeam& team,
+                                           const LayerRequest& request,
                                            std::unique_ptr<Layer> fp32);
 
 }  // namespace poseidon::layers::cpu

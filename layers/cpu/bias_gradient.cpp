@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "layers/cpu/team_loops.h"
 #include "layers/cpu/vectors.h"
 
 namespace poseidon::layers::cpu {
@@ -29,18 +30,17 @@ void sum_channels(const Element* y, const Blocking& b, int64_t channel, float* s
 
 }  // namespace
 
-void sum_bias_gradient(const Tensor& gradient, float* sums) {
+void sum_bias_gradient(ThreadTeam& team, const Tensor& gradient, float* sums) {
   const Blocking b = gradient.blocking();
   const int64_t each = std::min(kLanesOfSum, b.block);
   const int64_t groups = (b.block + each - 1) / each;
   with_element_of(gradient.format.type, [&](auto element) {
     const auto* y = gradient.as<decltype(element)>();
-#pragma omp parallel for collapse(2) schedule(static)
-    for (int64_t block = 0; block < b.blocks; ++block)
-      for (int64_t group = 0; group < groups; ++group) {
-        const int64_t channel = block * b.block + group * each;
-        if (channel < b.channels) sum_channels(y, b, channel, sums);
-      }
+    for_each_pair(team, b.blocks, groups, each * b.samples * b.area,
+                  [&](int64_t block, int64_t group) {
+                    const int64_t channel = block * b.block + group * each;
+                    if (channel < b.channels) sum_channels(y, b, channel, sums);
+                  });
   });
 }
 

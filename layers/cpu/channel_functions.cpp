@@ -34,7 +34,7 @@ class CpuChannelFunction final : public CpuLayer {
     const int64_t factor_stride = matrix_stride();
     const Element* in = memory.inputs[0].as<Element>();
     Element* out = memory.output.as<Element>();
-    tiling_.for_each_run([=](auto vector, const ChannelTiling::Run& run) {
+    tiling_.for_each_run(team(), [=](auto vector, const ChannelTiling::Run& run) {
       using Float = decltype(vector);
       const auto factor = of_channels<Float>(factors + run.matrix * factor_stride, run);
       const auto summand = of_channels<Float>(summands, run);
@@ -51,10 +51,10 @@ class CpuChannelFunction final : public CpuLayer {
     float* summand_sums = sums(memory, 1);
     std::fill(factor_sums, summand_sums + tiling_.matrices() * tiling_.tiles() * channels(), 0.0F);
     const int64_t factor_stride = matrix_stride(), row_stride = channels();
-    const Element* gradient = combined_gradient(memory, std::nullopt).as<Element>();
+    const Element* gradient = combined_gradient(team(), memory, std::nullopt).as<Element>();
     const Element* in = Rule::kReadsInput ? memory.inputs[0].as<Element>() : gradient;
     Element* target = memory.input_gradients[0].as<Element>();
-    tiling_.for_each_run([=](auto vector, const ChannelTiling::Run& run) {
+    tiling_.for_each_run(team(), [=](auto vector, const ChannelTiling::Run& run) {
       using Float = decltype(vector);
       const auto factor = of_channels<Float>(factors + run.matrix * factor_stride, run);
       Float of_factor{}, of_summand{};
@@ -143,14 +143,13 @@ class CpuChannelFunction final : public CpuLayer {
   /// share one value, writes one total over all channels.
   void write_sums(const float* of_tiles, int64_t rows, int64_t values, float* to) const {
     const int64_t each = values == 1 ? real_channels() : 1;
-#pragma omp parallel for schedule(static)
-    for (int64_t value = 0; value < values; ++value) {
+    for_each_item(team(), values, rows * each, [&](int64_t value) {
       double sum = 0;
       for (int64_t row = 0; row < rows; ++row)
         for (int64_t c = value * each; c < (value + 1) * each; ++c)
           sum += static_cast<double>(of_tiles[row * channels() + c]);
       to[value] = static_cast<float>(sum);
-    }
+    });
   }
 
   const ChannelFunction& definition_;

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "core/tensor.h"
+#include "layers/cpu/team_loops.h"
 
 namespace poseidon::layers::cpu {
 
@@ -24,21 +25,21 @@ class ChannelSlice {
   }
 
   /// Copies the part to its channels in the whole.
-  void copy_into(const Tensor& whole) const {
-    copy(part_, length_, whole.as<std::byte>() + start_, stride_);
+  void copy_into(ThreadTeam& team, const Tensor& whole) const {
+    copy(team, part_, length_, whole.as<std::byte>() + start_, stride_);
   }
   /// Copies these channels of the whole to the part.
-  void copy_from(const Tensor& whole) const {
-    copy(whole.as<std::byte>() + start_, stride_, part_, length_);
+  void copy_from(ThreadTeam& team, const Tensor& whole) const {
+    copy(team, whole.as<std::byte>() + start_, stride_, part_, length_);
   }
 
  private:
-  void copy(const std::byte* source, int64_t source_stride, std::byte* target,
+  void copy(ThreadTeam& team, const std::byte* source, int64_t source_stride, std::byte* target,
             int64_t target_stride) const {
-#pragma omp parallel for schedule(static)
-    for (int64_t run = 0; run < runs_; ++run)
+    for_each_item(team, runs_, length_ / 4, [&](int64_t run) {
       std::memcpy(target + run * target_stride, source + run * source_stride,
                   static_cast<size_t>(length_));
+    });
   }
 
   std::byte* part_;

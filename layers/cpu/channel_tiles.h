@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "core/shape.h"
+#include "layers/cpu/team_loops.h"
 #include "layers/cpu/vectors.h"
 
 /// Loops over the elements of an activation in any layout. The body of a loop knows the channel of
@@ -57,11 +58,9 @@ class ChannelTiling {
   /// run's vectors. One thread visits the elements of one tile and channel, in order. The order of
   /// tiles and channels is undefined.
   template <class Body>
-  void for_each_run(const Body& body) const {
-#pragma omp parallel for collapse(3) schedule(static)
-    for (int64_t matrix = 0; matrix < matrices_; ++matrix)
-      for (int64_t block = 0; block < blocks_; ++block)
-        for (int64_t tile = 0; tile < tiles_; ++tile) runs_of(matrix, block, tile, body);
+  void for_each_run(ThreadTeam& team, const Body& body) const {
+    for_each_pair(team, matrices_ * blocks_, tiles_, std::min(tile_, positions_) * lanes_,
+                  [&](int64_t i, int64_t tile) { runs_of(i / blocks_, i % blocks_, tile, body); });
   }
 
  private:

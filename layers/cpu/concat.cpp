@@ -30,16 +30,16 @@ class CpuConcat final : public CpuLayer {
   void forward(const StepContext&, const Bindings& memory) override {
     int64_t channel = 0;
     for (const Tensor& input : memory.inputs) {
-      ChannelSlice(input, memory.output, channel).copy_into(memory.output);
+      ChannelSlice(input, memory.output, channel).copy_into(team(), memory.output);
       channel += input.shape.channels();
     }
   }
 
   void backward(const StepContext&, const Bindings& memory) override {
-    const Tensor gradient = combined_gradient(memory, std::nullopt);
+    const Tensor gradient = combined_gradient(team(), memory, std::nullopt);
     int64_t channel = 0;
     for (const Tensor& part : memory.input_gradients) {
-      if (part) ChannelSlice(part, gradient, channel).copy_from(gradient);
+      if (part) ChannelSlice(part, gradient, channel).copy_from(team(), gradient);
       channel += part.shape.channels();
     }
   }

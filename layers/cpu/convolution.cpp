@@ -72,7 +72,7 @@ class CpuConvolution final : public PackedWeightLayer {
   }
 
   void backward(const StepContext&, const Bindings& memory) override {
-    const Tensor& gradient = combined_gradient(memory, parts_.relu);
+    const Tensor& gradient = combined_gradient(team(), memory, parts_.relu);
     passes_.backward_weights->run(memory, gradient);
     if (memory.input_gradients[0]) passes_.backward_data->run(memory, gradient);
   }

@@ -1,5 +1,3 @@
-#include <omp.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -192,7 +190,7 @@ class DepthwisePass : public ConvolutionPass {
       : channels_(parts.convolution.outputs),
         samples_(parts.convolution.input.samples()),
         taps_(parts.convolution.kernel[0] * parts.convolution.kernel[1]),
-        threads_(parts.device.threads()) {}
+        team_(parts.device.team()) {}
 
   std::string implementation() const override { return "Poseidon depthwise"; }
 
@@ -202,18 +200,16 @@ class DepthwisePass : public ConvolutionPass {
     return std::min<int64_t>(kLanesOfBlock, channels_ - block * kLanesOfBlock);
   }
   size_t bytes_of(const Band& band) const {
-    return static_cast<size_t>(threads_) * Scratch::rounded(band.bytes());
+    return static_cast<size_t>(team_.threads()) * Scratch::rounded(band.bytes());
   }
-  static float* own_band(const Band& band, std::byte* bands) {
-    const auto thread = static_cast<size_t>(omp_get_thread_num());
-    return reinterpret_cast<float*>(bands + thread * Scratch::rounded(band.bytes()));
+  static float* band_of_thread(const Band& band, std::byte* bands, int thread) {
+    return reinterpret_cast<float*>(bands +
+                                    static_cast<size_t>(thread) * Scratch::rounded(band.bytes()));
   }
 
   int64_t channels_, samples_;
   int64_t taps_;  ///< taps of a kernel
-
- private:
-  int threads_;
+  ThreadTeam& team_;
 };
 
 class DepthwiseSweep final : public DepthwisePass {
@@ -239,15 +235,15 @@ class DepthwiseSweep final : public DepthwisePass {
   template <class Element>
   void run_planes(const Element* source, const Bindings& memory, Element* target) const {
     const Band& band = sweep_.band();
-#pragma omp parallel for collapse(2) schedule(static)
-    for (int64_t sample = 0; sample < samples_; ++sample)
-      for (int64_t block = 0; block < blocks(); ++block) {
-        const int64_t plane = sample * blocks() + block;
+    team_.run_ranges(samples_ * blocks(), 1, [&](int64_t first, int64_t end, int thread) {
+      for (int64_t plane = first; plane < end; ++plane) {
+        const int64_t block = plane % blocks();
         sweep_.run(source + plane * band.source_area() * kLanesOfBlock,
                    memory.parameters[0].value + block * taps_ * kLanesOfBlock,
                    finish(memory, block), target + plane * band.target_area() * kLanesOfBlock,
-                   own_band(band, memory.scratch));
+                   band_of_thread(band, memory.scratch, thread));
       }
+    });
   }
 
   Finish finish(const Bindings& memory, int64_t block) const {
@@ -283,14 +279,15 @@ class DepthwiseBackwardWeights final : public DepthwisePass {
     std::byte* bands = memory.scratch + bytes_of_sums();
     with_element_of(gradient.format.type, [&](auto element) {
       using Element = decltype(element);
-#pragma omp parallel for collapse(2) schedule(static)
-      for (int64_t part = 0; part < parts_; ++part)
-        for (int64_t block = 0; block < blocks(); ++block)
-          sum_part(memory.inputs[0].as<Element>(), gradient.as<Element>(), part, block,
-                   own_band(band_, bands), sums_of(sums, part, block));
+      team_.run_ranges(parts_ * blocks(), 1, [&](int64_t first, int64_t end, int thread) {
+        for (int64_t i = first; i < end; ++i)
+          sum_part(memory.inputs[0].as<Element>(), gradient.as<Element>(), i / blocks(),
+                   i % blocks(), band_of_thread(band_, bands, thread),
+                   sums_of(sums, i / blocks(), i % blocks()));
+      });
     });
-#pragma omp parallel for schedule(static)
-    for (int64_t block = 0; block < blocks(); ++block) add_parts(sums, block, memory);
+    for_each_item(team_, blocks(), parts_ * vectors() * kLanesOfBlock,
+                  [&](int64_t block) { add_parts(sums, block, memory); });
   }
 
  private:

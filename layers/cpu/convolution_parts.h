@@ -63,7 +63,7 @@ std::unique_ptr<Layer> make_for_activations(const LayerRequest& request, CpuDevi
   }
   LayerRequest inner = request;
   for (Format& format : inner.input_formats) format.type = DataType::kFp32;
-  return make_bf16_emulation(request,
+  return make_bf16_emulation(device.team(), request,
                              std::make_unique<ConvolutionLayer>(inner, device, DataType::kFp32));
 }
 

@@ -95,7 +95,8 @@ POSEIDON_BF16_PRODUCTS void multiply_tile(const uint32_t* inputs, const uint32_t
 class PointwiseBackwardWeights final : public ConvolutionPass {
  public:
   explicit PointwiseBackwardWeights(const ConvolutionParts& parts)
-      : inputs_(parts.convolution.input),
+      : team_(parts.device.team()),
+        inputs_(parts.convolution.input),
         outputs_(parts.convolution.output),
         bias_(parts.convolution.bias) {}
 
@@ -108,20 +109,22 @@ class PointwiseBackwardWeights final : public ConvolutionPass {
     auto* inputs = reinterpret_cast<uint32_t*>(memory.scratch);
     uint32_t* gradients = inputs + inputs_.blocks() * kRoom;
     float* weight = memory.parameters[0].gradient;
-#pragma omp parallel
     for (int64_t first = 0; first < inputs_.count(); first += kPairs) {
       const int64_t end = std::min(first + kPairs, inputs_.count());
-#pragma omp for schedule(static)
-      for (int64_t block = 0; block < inputs_.blocks(); ++block)
-        inputs_.interleave(memory.inputs[0].as<Bf16>(), block, first, end, inputs + block * kRoom);
-#pragma omp for schedule(static)
-      for (int64_t block = 0; block < outputs_.blocks(); ++block)
-        outputs_.interleave(gradient.as<Bf16>(), block, first, end, gradients + block * kRoom);
-#pragma omp for collapse(2) schedule(static)
-      for (int64_t output = 0; output < outputs_.blocks(); output += kBlocksOfTile)
-        for (int64_t input = 0; input < inputs_.blocks(); ++input)
-          multiply(inputs + input * kRoom, gradients + output * kRoom, end - first, first > 0,
-                   output, weight + (output * inputs_.blocks() + input) * kSquareOfBlock);
+      for_each_item(team_, inputs_.blocks() + outputs_.blocks(), kRoom, [&](int64_t i) {
+        const int64_t output = i - inputs_.blocks();
+        if (output < 0)
+          inputs_.interleave(memory.inputs[0].as<Bf16>(), i, first, end, inputs + i * kRoom);
+        else
+          outputs_.interleave(gradient.as<Bf16>(), output, first, end, gradients + output * kRoom);
+      });
+      const int64_t tiles = (outputs_.blocks() + kBlocksOfTile - 1) / kBlocksOfTile;
+      for_each_pair(
+          team_, tiles, inputs_.blocks(), kElementsOfTask / 2, [&](int64_t tile, int64_t input) {
+            const int64_t output = tile * kBlocksOfTile;
+            multiply(inputs + input * kRoom, gradients + output * kRoom, end - first, first > 0,
+                     output, weight + (output * inputs_.blocks() + input) * kSquareOfBlock);
+          });
     }
     if (bias_) sum_bias(gradient, memory.parameters[1].gradient);
   }
@@ -139,11 +142,10 @@ class PointwiseBackwardWeights final : public ConvolutionPass {
                     next_weight);
   }
 
-  static void sum_bias(const Tensor& gradient, float* bias) {
+  void sum_bias(const Tensor& gradient, float* bias) const {
     using Float = Vectors<kLanesOfBlock>::Float;
     const Blocking b = gradient.blocking();
-#pragma omp parallel for schedule(static)
-    for (int64_t block = 0; block < b.blocks; ++block) {
+    for_each_item(team_, b.blocks, b.samples * b.area * b.block, [&](int64_t block) {
       Float total{};
       for (int64_t sample = 0; sample < b.samples; ++sample) {
         const Bf16* plane = gradient.as<Bf16>() + b.offset(sample, block * b.block, 0);
@@ -152,9 +154,10 @@ class PointwiseBackwardWeights final : public ConvolutionPass {
         total += sum;
       }
       store(bias + block * b.block, total);
-    }
+    });
   }
 
+  ThreadTeam& team_;
   PairedPositions inputs_, outputs_;
   bool bias_;
 };

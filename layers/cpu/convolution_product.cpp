@@ -1,4 +1,3 @@
-#include <omp.h>
 #include <algorithm>
 
 #include "layers/cpu/bias_gradient.h"
@@ -112,6 +111,8 @@ class PatchPass : public ConvolutionPass {
 
   void add_part(product::PatchProduct product, int64_t group) {
     for (int64_t task = 0; task < product.tasks(); ++task) tasks_.emplace_back(parts_.size(), task);
+    for (int64_t panel = 0; panel < product.weight_panels(); ++panel)
+      panels_.emplace_back(parts_.size(), panel);
     parts_.push_back({std::move(product), group});
   }
   virtual size_t extra_bytes() const { return 0; }
@@ -128,25 +129,22 @@ class PatchPass : public ConvolutionPass {
       panels_of_part.push_back(panels);
       panels += part.product.weight_floats();
     }
-#pragma omp parallel num_threads(device_.threads())
-    {
-      for (size_t p = 0; p < parts_.size(); ++p)
-#pragma omp for schedule(static) nowait
-        for (int64_t panel = 0; panel < parts_[p].product.weight_panels(); ++panel)
-          parts_[p].product.pack_weight(panel, weight + parts_[p].group * groups_.outputs,
-                                        panels_of_part[p]);
-#pragma omp barrier
-#pragma omp for schedule(dynamic)
-      for (size_t i = 0; i < tasks_.size(); ++i) {
-        const auto [p, task] = tasks_[i];
-        product::PatchProduct::Memory memory = memory_of(parts_[p]);
-        memory.weight = weight + parts_[p].group * groups_.outputs;
-        memory.panels = panels_of_part[p];
-        memory.scratch = reinterpret_cast<float*>(rest + static_cast<size_t>(omp_get_thread_num()) *
-                                                             scratch_of_thread());
-        parts_[p].product.run(task, memory);
+    device_.team().run_ranges(std::ssize(panels_), 1, [&](int64_t first, int64_t end, int) {
+      for (auto i = static_cast<size_t>(first); i < static_cast<size_t>(end); ++i) {
+        const auto [p, panel] = panels_[i];
+        parts_[p].product.pack_weight(panel, weight + parts_[p].group * groups_.outputs,
+                                      panels_of_part[p]);
       }
-    }
+    });
+    device_.team().run(std::ssize(tasks_), [&](int64_t i, int thread) {
+      const auto [p, task] = tasks_[static_cast<size_t>(i)];
+      product::PatchProduct::Memory memory = memory_of(parts_[p]);
+      memory.weight = weight + parts_[p].group * groups_.outputs;
+      memory.panels = panels_of_part[p];
+      memory.scratch =
+          reinterpret_cast<float*>(rest + static_cast<size_t>(thread) * scratch_of_thread());
+      parts_[p].product.run(task, memory);
+    });
   }
 
   CpuDevice& device_;
@@ -167,7 +165,7 @@ class PatchPass : public ConvolutionPass {
 
   PassWeight weight_;
   std::vector<Part> parts_;
-  std::vector<std::pair<size_t, int64_t>> tasks_;
+  std::vector<std::pair<size_t, int64_t>> tasks_, panels_;  ///< part, and its task or panel
 };
 
 class ProductForward final : public PatchPass {
@@ -295,17 +293,18 @@ class ProductBackwardWeights final : public ConvolutionPass {
     if (slices.size() > 1)
       for (float*& slice : slices) slice = scratch.allocate(gradient_bytes());
     std::byte* rest = scratch.rest();
-#pragma omp parallel for schedule(dynamic) num_threads(device_.threads())
-    for (int64_t task = 0; task < product_.tasks(); ++task)
+    device_.team().run(product_.tasks(), [&](int64_t task, int thread) {
       product_.run(task,
                    {.input = memory.inputs[0].as<float>(),
                     .gradient = gradient.as<float>(),
                     .slices = slices.data(),
                     .scratch = reinterpret_cast<float*>(
-                        rest + static_cast<size_t>(omp_get_thread_num()) * scratch_of_thread())});
+                        rest + static_cast<size_t>(thread) * scratch_of_thread())});
+    });
     if (slices.size() > 1) add_slices(slices, weight);
     if (!in_order_) to_kept_order_.run(device_, weight, kept);
-    if (convolution_.bias) sum_bias_gradient(gradient, memory.parameters[1].gradient);
+    if (convolution_.bias)
+      sum_bias_gradient(device_.team(), gradient, memory.parameters[1].gradient);
   }
 
  private:
@@ -333,12 +332,13 @@ class ProductBackwardWeights final : public ConvolutionPass {
   }
 
   void add_slices(const std::vector<float*>& slices, float* weight) const {
-#pragma omp parallel for schedule(static) num_threads(device_.threads())
-    for (int64_t i = 0; i < product_.elements(); ++i) {
-      float sum = slices[0][i];
-      for (size_t slice = 1; slice < slices.size(); ++slice) sum += slices[slice][i];
+    float* const* slice = slices.data();
+    const size_t count = slices.size();
+    for_each_element(device_.team(), product_.elements(), [=](int64_t i) {
+      float sum = slice[0][i];
+      for (size_t k = 1; k < count; ++k) sum += slice[k][i];
       weight[i] = sum;
-    }
+    });
   }
 
   CpuDevice& device_;

@@ -47,7 +47,7 @@ class WinogradForward final : public ConvolutionPass {
       : bias_(parts.convolution.bias),
         relu_(parts.relu),
         winograd_(Winograd::make(geometry_of(parts.convolution), parts.formats.type,
-                                 parts.device.threads())) {}
+                                 parts.device.team())) {}
 
   std::string implementation() const override { return "Poseidon Winograd"; }
   size_t scratch_bytes() const override { return winograd_->forward_scratch_bytes(); }
@@ -71,7 +71,7 @@ class WinogradBackwardData final : public ConvolutionPass {
         weight_(parts.device, parts.onednn.weight_shape(), parts.kept_weight,
                 {parts.onednn.weight_shape(), kFloat, orders_of(parts.convolution).backward}),
         winograd_(Winograd::make(geometry_of(parts.convolution).of_backward_data(),
-                                 parts.formats.type, parts.device.threads())) {}
+                                 parts.formats.type, parts.device.team())) {}
 
   std::string implementation() const override { return "Poseidon Winograd"; }
   size_t scratch_bytes() const override {
@@ -96,7 +96,7 @@ class WinogradBackwardWeights final : public ConvolutionPass {
   explicit WinogradBackwardWeights(const ConvolutionParts& parts)
       : bias_(parts.convolution.bias),
         winograd_(Winograd::make(geometry_of(parts.convolution), parts.formats.type,
-                                 parts.device.threads())) {}
+                                 parts.device.team())) {}
 
   std::string implementation() const override { return "Poseidon Winograd"; }
   size_t scratch_bytes() const override { return winograd_->backward_weights_scratch_bytes(); }

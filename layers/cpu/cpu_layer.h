@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/cpu/cpu_device.h"
+#include "layers/cpu/team_loops.h"
 #include "layers/cpu/vectors.h"
 #include "layers/layer.h"
 #include "layers/layer_types.h"
@@ -35,6 +36,7 @@ class CpuLayer : public Layer {
   bool packed_is_canonical(int) const override { return true; }
 
  protected:
+  ThreadTeam& team() const { return device_.team(); }
   const ParameterSpec& spec(int index) const { return parameters_[static_cast<size_t>(index)]; }
 
   CpuDevice& device_;
@@ -69,6 +71,7 @@ std::string reference_code_warning(const LayerRequest& request, const Implementa
 /// fused relu, also multiplies the sum by the derivative of the relu, which has the negative slope
 /// `relu`. Up to three gradients need one pass over memory. One gradient without relu needs no
 /// pass.
-const Tensor& combined_gradient(const Bindings& memory, std::optional<float> relu);
+const Tensor& combined_gradient(ThreadTeam& team, const Bindings& memory,
+                                std::optional<float> relu);
 
 }  // namespace poseidon::layers::cpu

@@ -23,9 +23,9 @@ class CpuCrop final : public CpuLayer {
 
   void backward(const StepContext&, const Bindings& memory) override {
     for (const Tensor& gradient : memory.input_gradients)
-      if (gradient) clear(gradient);
+      if (gradient) clear(team(), gradient);
     if (!memory.input_gradients[0]) return;
-    const Tensor& gradient = combined_gradient(memory, std::nullopt);
+    const Tensor& gradient = combined_gradient(team(), memory, std::nullopt);
     for_each_row(gradient, [&](int64_t whole, int64_t part, size_t bytes) {
       std::memcpy(memory.input_gradients[0].as<std::byte>() + whole,
                   gradient.as<std::byte>() + part, bytes);
@@ -41,13 +41,11 @@ class CpuCrop final : public CpuLayer {
     const int64_t height = crop_.output.height(), width = crop_.output.width();
     const auto bytes = static_cast<size_t>(width * cell);
     const int64_t planes = b.samples * b.blocks;
-#pragma omp parallel for collapse(2) schedule(static)
-    for (int64_t plane = 0; plane < planes; ++plane)
-      for (int64_t y = 0; y < height; ++y) {
-        const int64_t row = plane * crop_.input.height() + crop_.offset[0] + y;
-        use((row * crop_.input.width() + crop_.offset[1]) * cell,
-            (plane * height + y) * width * cell, bytes);
-      }
+    for_each_pair(team(), planes, height, width * b.block, [&](int64_t plane, int64_t y) {
+      const int64_t row = plane * crop_.input.height() + crop_.offset[0] + y;
+      use((row * crop_.input.width() + crop_.offset[1]) * cell, (plane * height + y) * width * cell,
+          bytes);
+    });
   }
 
   const Crop& crop_;

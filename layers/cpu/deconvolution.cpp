@@ -13,17 +13,14 @@ namespace {
 
 /// Adds to each element of `y` the bias of its channel. Padding lanes do not change.
 template <class Element>
-void add_to_channels(const float* bias, Element* y, const Blocking& b) {
-#pragma omp parallel for collapse(2) schedule(static)
-  for (int64_t n = 0; n < b.samples; ++n)
-    for (int64_t block = 0; block < b.blocks; ++block) {
-      const int64_t channel = block * b.block, used = std::min(b.block, b.channels - channel);
-      Element* plane = y + b.offset(n, channel, 0);
-      for (int64_t position = 0; position < b.area; ++position)
-        for (int64_t lane = 0; lane < used; ++lane)
-          plane[position * b.block + lane] =
-              plane[position * b.block + lane] + bias[channel + lane];
-    }
+void add_to_channels(ThreadTeam& team, const float* bias, Element* y, const Blocking& b) {
+  for_each_pair(team, b.samples, b.blocks, b.area * b.block, [&](int64_t n, int64_t block) {
+    const int64_t channel = block * b.block, used = std::min(b.block, b.channels - channel);
+    Element* plane = y + b.offset(n, channel, 0);
+    for (int64_t position = 0; position < b.area; ++position)
+      for (int64_t lane = 0; lane < used; ++lane)
+        plane[position * b.block + lane] = plane[position * b.block + lane] + bias[channel + lane];
+  });
 }
 
 /// The weight and its gradient are fp32, in the weight order of the convolution.
@@ -68,14 +65,14 @@ class CpuDeconvolution final : public PackedWeightLayer {
     passes_.forward->run(turned, memory.inputs[0]);
     if (!deconvolution_.bias) return;
     with_element_of(memory.output.format.type, [&](auto element) {
-      add_to_channels(memory.parameters[1].value, memory.output.as<decltype(element)>(),
+      add_to_channels(team(), memory.parameters[1].value, memory.output.as<decltype(element)>(),
                       memory.output.blocking());
     });
   }
 
   void backward(const StepContext&, const Bindings& memory) override {
-    const Tensor& gradient = combined_gradient(memory, std::nullopt);
-    if (deconvolution_.bias) sum_bias_gradient(gradient, memory.parameters[1].gradient);
+    const Tensor& gradient = combined_gradient(team(), memory, std::nullopt);
+    if (deconvolution_.bias) sum_bias_gradient(team(), gradient, memory.parameters[1].gradient);
     Bindings turned = memory;
     turned.inputs = {gradient};
     passes_.backward_weights->run(turned, memory.inputs[0]);

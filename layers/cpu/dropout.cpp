@@ -12,6 +12,9 @@ constexpr int64_t kRun = 256;
 /// The maximum number of adjacent channels that one decide_tile() computes.
 constexpr int64_t kLanes = 16;
 
+/// A decision takes as long as this many elements of a simple loop.
+constexpr int64_t kTimeOfDecision = 4;
+
 /// Computes the decisions (0: drop, 1: do not drop) for canonical elements [first, first + count)
 /// of a sample. Returns the address of the first decision in `keep`. The function writes whole
 /// blocks of 4: up to 3 elements before the first decision, and up to 3 after the last one.
@@ -41,7 +44,7 @@ class CpuDropout final : public CpuLayer {
   }
 
   void forward(const StepContext& step, const Bindings& memory) override {
-    if (step.phase == Phase::kTest) return copy(memory.inputs[0], memory.output);
+    if (step.phase == Phase::kTest) return copy(team(), memory.inputs[0], memory.output);
     const Blocking b = memory.output.blocking();
     if (b.block == 1 || b.area == 1)
       decide_dense(step, memory, b);
@@ -51,10 +54,10 @@ class CpuDropout final : public CpuLayer {
 
   void backward(const StepContext& step, const Bindings& memory) override {
     if (step.phase == Phase::kTest)
-      return map_gradient(memory, memory.output, [](float g, float, int64_t) { return g; });
+      return map_gradient(team(), memory, memory.output, [](float g, float, int64_t) { return g; });
     const auto* kept = reinterpret_cast<const uint8_t*>(memory.workspace);
     const float scale = dropout_.scale();
-    map_gradient(memory, memory.output,
+    map_gradient(team(), memory, memory.output,
                  [=](float g, float, int64_t i) { return kept[i] != 0 ? g * scale : 0; });
   }
 
@@ -64,27 +67,24 @@ class CpuDropout final : public CpuLayer {
   void decide_dense(const StepContext& step, const Bindings& memory, const Blocking& b) const {
     const int64_t stored = b.blocks * b.block * b.area;
     const int64_t runs = (stored + kRun - 1) / kRun;
-#pragma omp parallel for collapse(2) schedule(static)
-    for (int64_t n = 0; n < b.samples; ++n)
-      for (int64_t run = 0; run < runs; ++run) {
-        uint8_t decisions[kRun + 8];
-        const int64_t first = run * kRun, count = std::min(kRun, stored - first);
-        const RandomStream random = dropout_.stream(*step.numbers, n);
-        const uint8_t* keep = decide(random, first, count, dropout_.threshold(), decisions);
-        apply(memory, n * stored + first, keep, count);
-      }
+    for_each_pair(team(), b.samples, runs, kTimeOfDecision * kRun, [&](int64_t n, int64_t run) {
+      uint8_t decisions[kRun + 8];
+      const int64_t first = run * kRun, count = std::min(kRun, stored - first);
+      const RandomStream random = dropout_.stream(*step.numbers, n);
+      const uint8_t* keep = decide(random, first, count, dropout_.threshold(), decisions);
+      apply(memory, n * stored + first, keep, count);
+    });
   }
 
   /// For layouts with adjacent channels. The function computes the decisions of kLanes channels in
   /// canonical order, then transposes the decisions.
   void decide_tiles(const StepContext& step, const Bindings& memory, const Blocking& b) const {
     const int64_t groups = (b.block + kLanes - 1) / kLanes, runs = (b.area + kRun - 1) / kRun;
-#pragma omp parallel for collapse(4) schedule(static)
-    for (int64_t n = 0; n < b.samples; ++n)
-      for (int64_t block = 0; block < b.blocks; ++block)
-        for (int64_t group = 0; group < groups; ++group)
-          for (int64_t run = 0; run < runs; ++run)
-            decide_tile(step, memory, b, n, block * b.block + group * kLanes, run * kRun);
+    for_each_pair(team(), b.samples * b.blocks, groups * runs, kTimeOfDecision * kRun * kLanes,
+                  [&](int64_t plane, int64_t i) {
+                    const int64_t channel = plane % b.blocks * b.block + i / runs * kLanes;
+                    decide_tile(step, memory, b, plane / b.blocks, channel, i % runs * kRun);
+                  });
   }
 
   void decide_tile(const StepContext& step, const Bindings& memory, const Blocking& b, int64_t n,

@@ -14,34 +14,32 @@ Format common_format(const LayerRequest& request) {
   return best;
 }
 
-void clear_padding(const Tensor& tensor) {
+void clear_padding(ThreadTeam& team, const Tensor& tensor) {
   const Blocking b = tensor.blocking();
   const int64_t used = b.channels - (b.blocks - 1) * b.block;
   if (used == b.block) return;
   with_element_of(tensor.format.type, [&](auto element) {
     auto* data = tensor.as<decltype(element)>();
-#pragma omp parallel for schedule(static)
-    for (int64_t sample = 0; sample < b.samples; ++sample) {
+    for_each_item(team, b.samples, b.area * (b.block - used), [&](int64_t sample) {
       auto* last_block = data + b.offset(sample, (b.blocks - 1) * b.block, 0);
       for (int64_t position = 0; position < b.area; ++position)
         std::fill(last_block + position * b.block + used, last_block + (position + 1) * b.block,
                   0.0F);
-    }
+    });
   });
 }
 
-void clear(const Tensor& tensor) {
+void clear(ThreadTeam& team, const Tensor& tensor) {
   const int64_t count = tensor.blocking().count();
   with_element_of(tensor.format.type, [&](auto element) {
     auto* data = tensor.as<decltype(element)>();
-#pragma omp parallel for simd schedule(static)
-    for (int64_t i = 0; i < count; ++i) data[i] = 0.0F;
+    for_each_element(team, count, [=](int64_t i) { data[i] = 0.0F; });
   });
 }
 
-void copy(const Tensor& source, const Tensor& target) {
+void copy(ThreadTeam& team, const Tensor& source, const Tensor& target) {
   if (source.data == target.data) return;
-  map(source, target, [](float value) { return value; });
+  map(team, source, target, [](float value) { return value; });
 }
 
 }  // namespace poseidon::layers::cpu

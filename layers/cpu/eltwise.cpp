@@ -19,22 +19,22 @@ struct Maximum {
 
 /// output = a (op) b. Applies a leaky relu if `slope` is not 1.
 template <class Operation, class Element>
-void join(const Element* a, const Element* b, Element* output, int64_t count, float slope) {
-#pragma omp parallel for simd schedule(static)
-  for (int64_t i = 0; i < count; ++i) {
+void join(ThreadTeam& team, const Element* a, const Element* b, Element* output, int64_t count,
+          float slope) {
+  for_each_element(team, count, [=](int64_t i) {
     const float joined = Operation::join(a[i], b[i]);
     output[i] = joined * (joined > 0 ? 1 : slope);
-  }
+  });
 }
 
 template <class Operation, class Element>
-void join_all(const Bindings& memory, float slope) {
+void join_all(ThreadTeam& team, const Bindings& memory, float slope) {
   const int64_t count = memory.output.blocking().count();
   const size_t last = memory.inputs.size() - 1;
   const auto* so_far = memory.inputs[0].as<Element>();
   for (size_t k = 1; k <= last; ++k) {
-    join<Operation>(so_far, memory.inputs[k].as<Element>(), memory.output.as<Element>(), count,
-                    k == last ? slope : 1);
+    join<Operation>(team, so_far, memory.inputs[k].as<Element>(), memory.output.as<Element>(),
+                    count, k == last ? slope : 1);
     so_far = memory.output.as<Element>();
   }
 }
@@ -58,15 +58,15 @@ class CpuEltwise final : public CpuLayer {
   void forward(const StepContext&, const Bindings& memory) override {
     const float slope = relu_.value_or(1);
     switch (operation_) {
-      case EltwiseOperation::kSum: return join_all<Sum, Element>(memory, slope);
-      case EltwiseOperation::kProduct: return join_all<Product, Element>(memory, slope);
-      case EltwiseOperation::kMaximum: return join_all<Maximum, Element>(memory, slope);
+      case EltwiseOperation::kSum: return join_all<Sum, Element>(team(), memory, slope);
+      case EltwiseOperation::kProduct: return join_all<Product, Element>(team(), memory, slope);
+      case EltwiseOperation::kMaximum: return join_all<Maximum, Element>(team(), memory, slope);
     }
   }
 
   void backward(const StepContext&, const Bindings& memory) override {
     if (operation_ == EltwiseOperation::kSum) return backward_sum(memory);
-    const auto* gradient = combined_gradient(memory, relu_).as<Element>();
+    const auto* gradient = combined_gradient(team(), memory, relu_).as<Element>();
     const int64_t count = memory.output.blocking().count();
     for (size_t k = 0; k < memory.inputs.size(); ++k) {
       auto* target = memory.input_gradients[k].as<Element>();
@@ -83,36 +83,35 @@ class CpuEltwise final : public CpuLayer {
   /// output's gradient, so it is written last.
   void backward_sum(const Bindings& memory) const {
     const Tensor gradient = memory.output_gradients[0];
-    combined_gradient(memory, relu_);
+    combined_gradient(team(), memory, relu_);
     for (size_t k = memory.inputs.size(); k-- > 0;)
-      if (memory.input_gradients[k]) copy(gradient, memory.input_gradients[k]);
+      if (memory.input_gradients[k]) copy(team(), gradient, memory.input_gradients[k]);
   }
 
-  static void multiply_others(const Bindings& memory, size_t k, const Element* gradient,
-                              Element* target, int64_t count) {
+  void multiply_others(const Bindings& memory, size_t k, const Element* gradient, Element* target,
+                       int64_t count) const {
     const Element* so_far = gradient;
     for (size_t other = 0; other < memory.inputs.size(); ++other) {
       if (other == k) continue;
-      join<Product>(so_far, memory.inputs[other].as<Element>(), target, count, 1);
+      join<Product>(team(), so_far, memory.inputs[other].as<Element>(), target, count, 1);
       so_far = target;
     }
   }
 
   /// If several inputs have the maximum, only the first of these inputs receives the gradient.
-  static void pass_to_maximum(const Bindings& memory, size_t k, const Element* gradient,
-                              Element* target, int64_t count) {
+  void pass_to_maximum(const Bindings& memory, size_t k, const Element* gradient, Element* target,
+                       int64_t count) const {
     const auto* input = memory.inputs[k].as<Element>();
-    copy({const_cast<Element*>(gradient), memory.output.shape, memory.output.format},
+    copy(team(), {const_cast<Element*>(gradient), memory.output.shape, memory.output.format},
          memory.input_gradients[k]);
     for (size_t other = 0; other < memory.inputs.size(); ++other) {
       if (other == k) continue;
       const auto* rival = memory.inputs[other].as<Element>();
       const bool earlier = other < k;
-#pragma omp parallel for simd schedule(static)
-      for (int64_t i = 0; i < count; ++i) {
+      for_each_element(team(), count, [=](int64_t i) {
         const bool beaten = earlier ? rival[i] >= input[i] : rival[i] > input[i];
         target[i] = beaten ? 0.0F : static_cast<float>(target[i]);
-      }
+      });
     }
   }
 

@@ -1,9 +1,8 @@
 #include "layers/cpu/factors.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <utility>
 
 #include "layers/cpu/product.h"
@@ -24,7 +23,7 @@ constexpr int64_t kOutputsOfCopy = 16;
 /// A gradient of this size (1 MiB) or more does not stay in the caches until the update reads it.
 constexpr int64_t kStreamedElements = 256 << 10;
 
-/// The number of threads that compute blocks. With a sink, each thread needs room for a whole block
+/// The number of tasks that compute blocks. With a sink, each task needs room for a whole block
 /// in the gradient's memory.
 int64_t team_of(int64_t outputs, int64_t block, int64_t threads) {
   return std::clamp<int64_t>(outputs / block, 1, threads);
@@ -88,28 +87,33 @@ size_t FactorRebuild::scratch_bytes() const {
 void FactorRebuild::run(const FactorMemory& factors, const Bindings& memory,
                         const GradientSink* sink) const {
   const int64_t blocks = product::pieces(shape_.rows, outputs_of_block_);
-  const auto team = static_cast<int>(team_of(shape_.rows, outputs_of_block_, device_.threads()));
-#pragma omp parallel for schedule(dynamic) num_threads(team)
-  for (int64_t b = 0; b < blocks; ++b) {
-    const int64_t thread = omp_get_thread_num(), first = b * outputs_of_block_;
-    // With a sink, each thread reuses the memory of one block, so that it stays in the cache.
-    const int64_t room = sink != nullptr ? thread * outputs_of_block_ : first;
-    auto* scratch =
-        reinterpret_cast<float*>(memory.scratch + static_cast<size_t>(thread) * kScratchOfThread);
-    const Block block{.outputs = std::min(outputs_of_block_, shape_.rows - first),
-                      .deltas = factors.deltas + first,
-                      .activations = factors.activations,
-                      .weight = memory.parameters[0].gradient + room * padded_inputs_,
-                      .bias = shape_.bias ? memory.parameters[1].gradient + room : nullptr,
-                      .panels_of_outputs = scratch,
-                      .panels_of_inputs = scratch + kPanelsOfOutputs,
-                      .streams = sink == nullptr && streams()};
-    run_block(block);
-    if (sink == nullptr) continue;
-    (*sink)(0, first* padded_inputs_,
-            {block.weight, static_cast<size_t>(weights_of(block.outputs))});
-    if (shape_.bias) (*sink)(1, first, {block.bias, static_cast<size_t>(block.outputs)});
-  }
+  std::atomic<int64_t> next = 0;
+  // A task computes blocks until no block is left. With a sink, it reuses the memory of one block,
+  // so that this memory stays in the cache.
+  const auto compute_blocks = [&](int64_t task, int) {
+    for (int64_t b = next++; b < blocks; b = next++) compute_block(b, task, factors, memory, sink);
+  };
+  device_.team().run(team_of(shape_.rows, outputs_of_block_, device_.threads()), compute_blocks);
+}
+
+void FactorRebuild::compute_block(int64_t index, int64_t task, const FactorMemory& factors,
+                                  const Bindings& memory, const GradientSink* sink) const {
+  const int64_t first = index * outputs_of_block_;
+  const int64_t room = sink != nullptr ? task * outputs_of_block_ : first;
+  auto* scratch =
+      reinterpret_cast<float*>(memory.scratch + static_cast<size_t>(task) * kScratchOfThread);
+  const Block block{.outputs = std::min(outputs_of_block_, shape_.rows - first),
+                    .deltas = factors.deltas + first,
+                    .activations = factors.activations,
+                    .weight = memory.parameters[0].gradient + room * padded_inputs_,
+                    .bias = shape_.bias ? memory.parameters[1].gradient + room : nullptr,
+                    .panels_of_outputs = scratch,
+                    .panels_of_inputs = scratch + kPanelsOfOutputs,
+                    .streams = sink == nullptr && streams()};
+  run_block(block);
+  if (sink == nullptr) return;
+  (*sink)(0, first* padded_inputs_, {block.weight, static_cast<size_t>(weights_of(block.outputs))});
+  if (shape_.bias) (*sink)(1, first, {block.bias, static_cast<size_t>(block.outputs)});
 }
 
 void FactorRebuild::run_block(const Block& block) const {

@@ -39,6 +39,9 @@ class FactorRebuild {
     float *panels_of_outputs, *panels_of_inputs;
     bool streams;  ///< the weight's gradient is written past the caches
   };
+  /// Computes block `index`, in the memory of `task`.
+  void compute_block(int64_t index, int64_t task, const FactorMemory& factors,
+                     const Bindings& memory, const GradientSink* sink) const;
   void run_block(const Block& block) const;
   /// Adds the products of `depth` samples, from sample `first` on, to the block's weight gradient.
   /// If `first` is 0, overwrites the gradient. A vector has neighboring outputs in

@@ -34,11 +34,11 @@ class CpuFactory final : public LayerFactory {
   }
 
   void add(std::span<const float> values, std::span<float> sums) override {
-    combined_gradient(addition_bindings(values, sums), std::nullopt);
+    combined_gradient(device_.team(), addition_bindings(values, sums), std::nullopt);
   }
 
   std::unique_ptr<Layer> make_reorder(const Shape& shape, Format from, Format to) override {
-    return cpu::make_reorder(shape, from, to);
+    return cpu::make_reorder(device_.team(), shape, from, to);
   }
 
  private:

@@ -31,21 +31,21 @@ class CpuFunction final : public CpuLayer {
 
   void forward(const StepContext&, const Bindings& memory) override {
     const Rule rule = rule_;
-    map(memory.inputs[0], memory.output,
+    map(team(), memory.inputs[0], memory.output,
         [rule](float x) { return rule.template value<FunctionMath>(x); });
-    if (of_zero() != 0 || of_zero() != of_zero()) clear_padding(memory.output);
+    if (of_zero() != 0 || of_zero() != of_zero()) clear_padding(team(), memory.output);
   }
 
   void backward(const StepContext&, const Bindings& memory) override {
     if (!memory.input_gradients[0]) return;
     const Rule rule = rule_;
-    map_gradient(memory, Rule::kReads == Reads::kInput ? memory.inputs[0] : memory.output,
+    map_gradient(team(), memory, Rule::kReads == Reads::kInput ? memory.inputs[0] : memory.output,
                  [rule](float g, float seen, int64_t) {
                    return rule.template gradient<FunctionMath>(g, seen);
                  });
     // 0 times an infinite derivative is NaN, so the padding must be set to 0.
     const float padding = rule_.template gradient<FunctionMath>(0, 0);
-    if (padding != padding) clear_padding(memory.input_gradients[0]);
+    if (padding != padding) clear_padding(team(), memory.input_gradients[0]);
   }
 
  private:

@@ -22,10 +22,10 @@ class CpuInfogainLoss final : public CpuLayer {
   void forward(const StepContext&, const Bindings& memory) override {
     auto* probabilities = reinterpret_cast<float*>(memory.workspace);
     const int64_t classes = loss_.classes;
-#pragma omp parallel for schedule(static)
-    for (int64_t n = 0; n < loss_.samples; ++n)
+    for_each_item(team(), loss_.samples, 4 * classes, [&](int64_t n) {
       memory.output.as<float>()[n] = forward_sample(memory.inputs[0].as<float>() + n * classes,
                                                     worth(memory, n), probabilities + n * classes);
+    });
   }
 
   void backward(const StepContext& step, const Bindings& memory) override {
@@ -33,10 +33,10 @@ class CpuInfogainLoss final : public CpuLayer {
     const auto* probabilities = reinterpret_cast<const float*>(memory.workspace);
     const int64_t classes = loss_.classes;
     const float scale = step.loss_scale * static_cast<float>(loss_.weight);
-#pragma omp parallel for schedule(static)
-    for (int64_t n = 0; n < loss_.samples; ++n)
+    for_each_item(team(), loss_.samples, 4 * classes, [&](int64_t n) {
       backward_sample(probabilities + n * classes, worth(memory, n), scale,
                       memory.input_gradients[0].as<float>() + n * classes);
+    });
   }
 
  private:

@@ -9,7 +9,8 @@ namespace poseidon::layers::cpu::POSEIDON_ISA {
 Backend make_backend(int threads, DataType activations) {
   auto device = std::make_unique<CpuDevice>(threads, activations);
   auto factory = make_cpu_factory(*device);
-  return {std::move(device), std::move(factory), make_cpu_updater()};
+  auto updater = make_cpu_updater(device->team());
+  return {std::move(device), std::move(factory), std::move(updater)};
 }
 
 }  // namespace poseidon::layers::cpu::POSEIDON_ISA

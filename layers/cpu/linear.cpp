@@ -50,7 +50,7 @@ class CpuLinear final : public PackedWeightLayer {
 
   void backward(const StepContext&, const Bindings& memory) override {
     if (!writes_factors_)
-      gradient_->run({.deltas = combined_gradient(memory, relu_).as<float>(),
+      gradient_->run({.deltas = combined_gradient(team(), memory, relu_).as<float>(),
                       .activations = memory.inputs[0].as<float>()},
                      memory, nullptr);
     // output_gradients[0] now has the sum of all gradients, from the call above or from
@@ -63,7 +63,7 @@ class CpuLinear final : public PackedWeightLayer {
   }
 
   void write_factors(const Bindings& memory, const FactorMemory& factors) override {
-    const auto* deltas = combined_gradient(memory, relu_).as<float>();
+    const auto* deltas = combined_gradient(team(), memory, relu_).as<float>();
     if (factors.deltas == nullptr) return;
     std::copy_n(deltas, linear_.samples * linear_.outputs, factors.deltas);
     std::copy_n(memory.inputs[0].as<float>(), linear_.samples * linear_.inputs,

@@ -34,22 +34,21 @@ class CpuElementLoss final : public CpuLayer {
 
   void forward(const StepContext&, const Bindings& memory) override {
     auto* factors = reinterpret_cast<float*>(memory.workspace);
-#pragma omp parallel for schedule(static)
-    for (int64_t n = 0; n < loss_.samples; ++n) {
+    for_each_item(team(), loss_.samples, 4 * loss_.elements, [&](int64_t n) {
       const float* values = memory.inputs[0].template as<float>() + n * loss_.elements;
       const Targets targets = targets_of(memory, n);
       SampleSum sample{.sum = 0, .label = targets.label};
       for (int64_t i = 0; i < loss_.elements; ++i) sample.sum += rule_.term(values[i], targets[i]);
       memory.output.template as<float>()[n] = static_cast<float>(rule_.loss(sample));
       factors[n] = static_cast<float>(rule_.factor(sample));
-    }
+    });
   }
 
   void backward(const StepContext& step, const Bindings& memory) override {
     const auto* factors = reinterpret_cast<const float*>(memory.workspace);
     const float scale = step.loss_scale * static_cast<float>(loss_.weight);
-#pragma omp parallel for schedule(static)
-    for (int64_t n = 0; n < loss_.samples; ++n) backward_sample(memory, n, scale * factors[n]);
+    for_each_item(team(), loss_.samples, 4 * loss_.elements,
+                  [&](int64_t n) { backward_sample(memory, n, scale * factors[n]); });
   }
 
  private:

@@ -1,7 +1,5 @@
 #include "layers/lrn.h"
 
-#include <omp.h>
-
 #include "layers/cpu/elementwise.h"
 #include "layers/cpu/vector_math.h"
 
@@ -145,12 +143,12 @@ class Tile {
   int64_t row_, shift_, start_, length_;
 };
 
-/// Memory of the calling thread: `rows` rows of `length` elements. The constructor sets the rows to
-/// zero, because windows read padding.
+/// Memory of one thread: `rows` rows of `length` elements. The constructor sets the rows to zero,
+/// because windows read padding.
 class ThreadRows {
  public:
-  ThreadRows(std::byte* scratch, int64_t length, int64_t rows)
-      : data_(reinterpret_cast<float*>(scratch) + omp_get_thread_num() * rounded(length) * rows),
+  ThreadRows(std::byte* scratch, int thread, int64_t length, int64_t rows)
+      : data_(reinterpret_cast<float*>(scratch) + thread * rounded(length) * rows),
         length_(rounded(length)) {
     std::fill_n(data_, length_ * rows, 0.0F);
   }
@@ -175,8 +173,8 @@ class AcrossChannels {
     return ThreadRows::bytes(tile_.length(), training ? 4 : 2, threads);
   }
 
-  void forward(const Element* x, Element* y, std::byte* scratch) const {
-    for_tiles(scratch, 2, [&](const ThreadRows& rows, int64_t sample, int64_t run) {
+  void forward(ThreadTeam& team, const Element* x, Element* y, std::byte* scratch) const {
+    for_tiles(team, scratch, 2, [&](const ThreadRows& rows, int64_t sample, int64_t run) {
       float *squares = rows[0], *roots = rows[1];
       square(x, sample, run, squares);
       window_sum(squares, tile_.shift(), constants_.size, roots + tile_.start(), inner());
@@ -188,8 +186,9 @@ class AcrossChannels {
     });
   }
 
-  void backward(const Element* x, const Element* g, Element* dx, std::byte* scratch) const {
-    for_tiles(scratch, 4, [&](const ThreadRows& rows, int64_t sample, int64_t run) {
+  void backward(ThreadTeam& team, const Element* x, const Element* g, Element* dx,
+                std::byte* scratch) const {
+    for_tiles(team, scratch, 4, [&](const ThreadRows& rows, int64_t sample, int64_t run) {
       float *squares = rows[0], *roots = rows[1], *steps = rows[2], *products = rows[3];
       square(x, sample, run, squares);
       const int64_t start = tile_.start();
@@ -223,14 +222,14 @@ class AcrossChannels {
   }
 
   template <class Work>
-  void for_tiles(std::byte* scratch, int64_t row_count, const Work& work) const {
-#pragma omp parallel
-    {
-      const ThreadRows rows(scratch, tile_.length(), row_count);
-#pragma omp for collapse(2) schedule(static)
-      for (int64_t sample = 0; sample < b_.samples; ++sample)
-        for (int64_t run = 0; run < tile_.runs(); ++run) work(rows, sample, run);
-    }
+  void for_tiles(ThreadTeam& team, std::byte* scratch, int64_t row_count, const Work& work) const {
+    const int64_t at_once = std::max<int64_t>(1, kElementsOfTask / tile_.length());
+    team.run_ranges(b_.samples * tile_.runs(), at_once,
+                    [&](int64_t first, int64_t end, int thread) {
+                      const ThreadRows rows(scratch, thread, tile_.length(), row_count);
+                      for (int64_t i = first; i < end; ++i)
+                        work(rows, i / tile_.runs(), i % tile_.runs());
+                    });
   }
 
   Blocking b_;
@@ -257,31 +256,32 @@ class WithinChannel {
     return ThreadRows::bytes(padded_row(), 3, threads) + products;
   }
 
-  void forward(const Element* x, Element* y, std::byte* scratch) const {
-#pragma omp parallel
-    {
-      const ThreadRows rows(scratch, padded_row(), 3);
-#pragma omp for schedule(static)
-      for (int64_t image = 0; image < b_.samples * b_.blocks; ++image)
-        forward_image(x + image * height_ * row_, y + image * height_ * row_, rows);
-    }
+  void forward(ThreadTeam& team, const Element* x, Element* y, std::byte* scratch) const {
+    for_images(team, scratch, [&](const ThreadRows& rows, int64_t at, int) {
+      forward_image(x + at, y + at, rows);
+    });
   }
 
-  void backward(const Element* x, const Element* g, Element* dx, std::byte* scratch) const {
-    std::byte* behind = scratch + ThreadRows::bytes(padded_row(), 3, omp_get_max_threads());
-#pragma omp parallel
-    {
-      const ThreadRows rows(scratch, padded_row(), 3);
-      const ThreadRows products(behind, height_ * row_, 1);
-#pragma omp for schedule(static)
-      for (int64_t image = 0; image < b_.samples * b_.blocks; ++image) {
-        const int64_t at = image * height_ * row_;
-        backward_image(x + at, g + at, dx + at, rows, products[0]);
-      }
-    }
+  void backward(ThreadTeam& team, const Element* x, const Element* g, Element* dx,
+                std::byte* scratch) const {
+    std::byte* behind = scratch + ThreadRows::bytes(padded_row(), 3, team.threads());
+    for_images(team, scratch, [&](const ThreadRows& rows, int64_t at, int thread) {
+      std::byte* products = behind + ThreadRows::bytes(height_ * row_, 1, thread);
+      backward_image(x + at, g + at, dx + at, rows, reinterpret_cast<float*>(products));
+    });
   }
 
  private:
+  /// Calls work(rows of the thread, offset of the image, thread) for each image.
+  template <class Work>
+  void for_images(ThreadTeam& team, std::byte* scratch, const Work& work) const {
+    const int64_t length = height_ * row_;
+    const int64_t at_once = std::max<int64_t>(1, kElementsOfTask / length);
+    team.run_ranges(b_.samples * b_.blocks, at_once, [&](int64_t first, int64_t end, int thread) {
+      const ThreadRows rows(scratch, thread, padded_row(), 3);
+      for (int64_t image = first; image < end; ++image) work(rows, image * length, thread);
+    });
+  }
   int64_t padded_row() const { return row_ + 2 * constants_.half * b_.block; }
 
   /// sums = sum of value(element) over the window around each element of row `y`.
@@ -351,13 +351,14 @@ class CpuLrn final : public CpuLayer {
   }
 
   void forward(const StepContext&, const Bindings& memory) override {
-    region_.forward(memory.inputs[0].as<Element>(), memory.output.as<Element>(), memory.scratch);
+    region_.forward(team(), memory.inputs[0].as<Element>(), memory.output.as<Element>(),
+                    memory.scratch);
   }
 
   void backward(const StepContext&, const Bindings& memory) override {
     if (!memory.input_gradients[0]) return;
-    const auto* gradient = combined_gradient(memory, std::nullopt).as<Element>();
-    region_.backward(memory.inputs[0].as<Element>(), gradient,
+    const auto* gradient = combined_gradient(team(), memory, std::nullopt).as<Element>();
+    region_.backward(team(), memory.inputs[0].as<Element>(), gradient,
                      memory.input_gradients[0].as<Element>(), memory.scratch);
   }
 

@@ -48,7 +48,7 @@ class CpuMvn final : public CpuLayer {
 
   void backward(const StepContext&, const Bindings& memory) override {
     if (!memory.input_gradients[0]) return;
-    const Element* gradient = combined_gradient(memory, std::nullopt).as<Element>();
+    const Element* gradient = combined_gradient(team(), memory, std::nullopt).as<Element>();
     auto* sums = reinterpret_cast<MvnSums*>(memory.scratch);
     sum_gradients(memory, gradient, sums);
     for_each_group([&](int64_t sample, int64_t first, int64_t count) {
@@ -82,14 +82,16 @@ class CpuMvn final : public CpuLayer {
     return {first, first + count, first + 2 * count, first + 3 * count};
   }
 
+  /// The square roots and divisions of a group take as long as this many elements.
+  static constexpr int64_t kElementsOfGroup = 64;
+
   /// Calls body(sample, first channel, channels) for each set of channels with a common mean.
   template <class Body>
   void for_each_group(const Body& body) const {
     const int64_t real = definition_.input.channels();
     const int64_t count = definition_.across_channels ? real : 1;
-#pragma omp parallel for collapse(2) schedule(static)
-    for (int64_t sample = 0; sample < tiling_.matrices(); ++sample)
-      for (int64_t first = 0; first < real; first += count) body(sample, first, count);
+    for_each_pair(team(), tiling_.matrices(), real / count, kElementsOfGroup,
+                  [&](int64_t sample, int64_t group) { body(sample, group * count, count); });
   }
   /// Calls body(index) for each tile of a sample and each of the `count` channels from `first` on.
   /// `index` is the index of the tile and channel in `moments` and in `sums`.
@@ -103,7 +105,7 @@ class CpuMvn final : public CpuLayer {
   void measure(const Bindings& memory, ValueMoments* moments) const {
     const Element* in = memory.inputs[0].as<Element>();
     std::fill_n(moments, tiling_.matrices() * tiling_.tiles() * channels(), ValueMoments{});
-    tiling_.for_each_run([=, this](auto vector, const ChannelTiling::Run& run) {
+    tiling_.for_each_run(team(), [=, this](auto vector, const ChannelTiling::Run& run) {
       using Float = decltype(vector);
       if (run.count == 0) return;
       const auto tile = tile_moments<Float>(in + run.offset, run.count, run.stride);
@@ -140,7 +142,7 @@ class CpuMvn final : public CpuLayer {
     });
     const Element* in = memory.inputs[0].as<Element>();
     Element* out = memory.output.as<Element>();
-    tiling_.for_each_run([=, this](auto vector, const ChannelTiling::Run& run) {
+    tiling_.for_each_run(team(), [=, this](auto vector, const ChannelTiling::Run& run) {
       using Float = decltype(vector);
       const int64_t first = run.matrix * channels();
       const auto mean = of_channels<Float>(values.mean + first, run);
@@ -158,7 +160,7 @@ class CpuMvn final : public CpuLayer {
     const MvnForward* normalized = saved(memory);
     std::fill_n(sums, tiling_.matrices() * tiling_.tiles() * channels(), MvnSums{});
     clear(arrays(memory));
-    tiling_.for_each_run([=, this](auto vector, const ChannelTiling::Run& run) {
+    tiling_.for_each_run(team(), [=, this](auto vector, const ChannelTiling::Run& run) {
       using Float = decltype(vector);
       constexpr int64_t kLanes = sizeof(Float) / sizeof(float);
       Float mean{}, of_gradient{}, of_centered{};
@@ -189,7 +191,7 @@ class CpuMvn final : public CpuLayer {
     const Arrays values = arrays(memory);
     const Element* in = memory.inputs[0].as<Element>();
     Element* target = memory.input_gradients[0].as<Element>();
-    tiling_.for_each_run([=, this](auto vector, const ChannelTiling::Run& run) {
+    tiling_.for_each_run(team(), [=, this](auto vector, const ChannelTiling::Run& run) {
       using Float = decltype(vector);
       const int64_t first = run.matrix * channels();
       const auto mean = of_channels<Float>(values.mean + first, run);

@@ -1,7 +1,5 @@
 #include "layers/pooling.h"
 
-#include <omp.h>
-
 #include "core/error.h"
 #include "layers/cpu/cpu_layer.h"
 #include "layers/cpu/lanes.h"
@@ -23,7 +21,7 @@ class Planes {
   };
   using Rows = LaneRows<Element>;
 
-  Planes(const Pooling& definition, Layout layout, int threads)
+  Planes(const Pooling& definition, Layout layout, ThreadTeam& team)
       : pooling(definition),
         rows(definition, 0),
         columns(definition, 1),
@@ -31,9 +29,9 @@ class Planes {
         out_width(definition.output.width()),
         inputs_(definition.input, layout),
         outputs_(definition.output, layout),
-        threads_(threads) {}
+        team_(team) {}
 
-  size_t scratch_bytes() const { return static_cast<size_t>(threads_) * bytes_of_thread(); }
+  size_t scratch_bytes() const { return static_cast<size_t>(team_.threads()) * bytes_of_thread(); }
   size_t bytes_of_places() const {
     return static_cast<size_t>(outputs_.count() * pooling.output.area() * kLanes) *
            sizeof(uint16_t);
@@ -64,16 +62,17 @@ class Planes {
     const int64_t groups = inputs_.count();
     const int64_t pieces = std::clamp<int64_t>(kTasksWanted / std::max<int64_t>(groups, 1), 1,
                                                std::max<int64_t>(row_count / kMinRows, 1));
-    const int64_t tasks = groups * pieces, at_once = std::max<int64_t>(1, tasks / 64);
-#pragma omp parallel for schedule(dynamic, at_once) num_threads(threads_)
-    for (int64_t i = 0; i < tasks; ++i) {
-      std::byte* room =
-          memory.scratch + static_cast<size_t>(omp_get_thread_num()) * bytes_of_thread();
-      const int64_t piece = i % pieces;
-      work(Task{.group = i / pieces,
-                .wanted = {row_count * piece / pieces, row_count * (piece + 1) / pieces},
-                .room = Room(reinterpret_cast<float*>(room))});
-    }
+    const int64_t elements = pooling.input.height() * in_width * kLanes / pieces;
+    const int64_t at_once = std::max<int64_t>(1, kElementsOfTask / std::max<int64_t>(1, elements));
+    team_.run_ranges(groups * pieces, at_once, [&](int64_t first, int64_t end, int thread) {
+      std::byte* room = memory.scratch + static_cast<size_t>(thread) * bytes_of_thread();
+      for (int64_t i = first; i < end; ++i) {
+        const int64_t piece = i % pieces;
+        work(Task{.group = i / pieces,
+                  .wanted = {row_count * piece / pieces, row_count * (piece + 1) / pieces},
+                  .room = Room(reinterpret_cast<float*>(room))});
+      }
+    });
   }
 
   /// The forward pass of a task. Calls make(y, a row of the input) for each input row that the task
@@ -130,7 +129,7 @@ class Planes {
   }
 
   LaneGroups inputs_, outputs_;
-  int threads_;
+  ThreadTeam& team_;
 };
 
 template <class Element>
@@ -343,7 +342,7 @@ class CpuPooling final : public CpuLayer {
   CpuPooling(const LayerRequest& request, CpuDevice& device)
       : CpuLayer(request, device),
         pooling_(static_cast<const Pooling&>(request.definition)),
-        planes_(pooling_, needs_.output_format.layout, device.threads()) {
+        planes_(pooling_, needs_.output_format.layout, device.team()) {
     needs_.input_formats = {needs_.output_format};
     needs_.scratch_bytes = planes_.scratch_bytes();
     if (pooling_.stores_chosen_cell() && request.training) {
@@ -368,7 +367,7 @@ class CpuPooling final : public CpuLayer {
   void backward(const StepContext& step, const Bindings& memory) override {
     check(pooling_.has_gradient(step.phase), "the pooling has a gradient in this phase");
     if (!memory.input_gradients[0]) return;
-    const Tensor& gradient = combined_gradient(memory, std::nullopt);
+    const Tensor& gradient = combined_gradient(team(), memory, std::nullopt);
     switch (pooling_.method) {
       case PoolingMethod::kMax: return spread_to_maxima(planes_, memory, gradient);
       case PoolingMethod::kAverage: return spread_means(planes_, memory, gradient);

@@ -58,7 +58,7 @@ class CpuReduction final : public CpuLayer {
 
   void backward(const StepContext&, const Bindings& memory) override {
     if (!memory.input_gradients[0]) return;
-    const auto* gradient = combined_gradient(memory, std::nullopt).as<float>();
+    const auto* gradient = combined_gradient(team(), memory, std::nullopt).as<float>();
     const auto* input = memory.inputs[0].as<Element>();
     switch (reduction_.operation) {
       case ReductionOperation::kSum:
@@ -70,7 +70,7 @@ class CpuReduction final : public CpuLayer {
         spread(memory, gradient, [=](int64_t i) { return SumOfSquares::derivative(input[i]); });
         break;
     }
-    clear_padding(memory.input_gradients[0]);
+    clear_padding(team(), memory.input_gradients[0]);
   }
 
  private:
@@ -81,9 +81,9 @@ class CpuReduction final : public CpuLayer {
     const auto* in = memory.inputs[0].as<Element>();
     auto* out = memory.output.as<float>();
     const auto factor = static_cast<double>(reduction_.factor());
-#pragma omp parallel for schedule(static)
-    for (int64_t n = 0; n < b.samples; ++n)
+    for_each_item(team(), b.samples, count, [&](int64_t n) {
       out[n] = static_cast<float>(factor * sum_of_terms<Operation>(in + n * count, count));
+    });
   }
 
   template <class Derivative>
@@ -92,13 +92,12 @@ class CpuReduction final : public CpuLayer {
     const int64_t count = b.count() / b.samples;
     auto* target = memory.input_gradients[0].as<Element>();
     const float factor = reduction_.factor();
-#pragma omp parallel for schedule(static)
-    for (int64_t n = 0; n < b.samples; ++n) {
+    for_each_item(team(), b.samples, count, [&, target, factor](int64_t n) {
       const float share = gradient[n] * factor;
       const Derivative by_element = derivative;
 #pragma omp simd
       for (int64_t i = n * count; i < (n + 1) * count; ++i) target[i] = share * by_element(i);
-    }
+    });
   }
 
   const Reduction& reduction_;

@@ -25,28 +25,30 @@ void copy_run(const Blocking& from, const From* source, const Blocking& to, To* 
 }
 
 template <class From, class To>
-void copy_runs(const Blocking& from, const From* source, const Blocking& to, To* target) {
+void copy_runs(ThreadTeam& team, const Blocking& from, const From* source, const Blocking& to,
+               To* target) {
   const int64_t runs = (from.area + kCopied - 1) / kCopied;
-#pragma omp parallel for collapse(2) schedule(static)
-  for (int64_t sample = 0; sample < from.samples; ++sample)
-    for (int64_t run = 0; run < runs; ++run)
-      copy_run(from, source, to, target, sample, run * kCopied,
-               std::min(from.area, (run + 1) * kCopied));
+  const int64_t elements = from.channels * std::min(kCopied, from.area);
+  for_each_pair(team, from.samples, runs, elements, [&](int64_t sample, int64_t run) {
+    copy_run(from, source, to, target, sample, run * kCopied,
+             std::min(from.area, (run + 1) * kCopied));
+  });
 }
 
 class Reorder final : public Layer {
  public:
-  Reorder(const Shape& shape, Format from, Format to) : shape_(shape), from_(from), to_(to) {
+  Reorder(ThreadTeam& team, const Shape& shape, Format from, Format to)
+      : team_(team), shape_(shape), from_(from), to_(to) {
     needs_.input_formats = {from};
     needs_.output_format = to;
   }
 
   void forward(const StepContext&, const Bindings& memory) override {
-    reorder({memory.inputs[0].data, shape_, from_}, {memory.output.data, shape_, to_});
+    reorder(team_, {memory.inputs[0].data, shape_, from_}, {memory.output.data, shape_, to_});
   }
   void backward(const StepContext&, const Bindings& memory) override {
     if (!memory.input_gradients[0]) return;
-    reorder(combined_gradient(memory, std::nullopt),
+    reorder(team_, combined_gradient(team_, memory, std::nullopt),
             {memory.input_gradients[0].data, shape_, from_});
   }
   int64_t packed_count(int) const override { return 0; }
@@ -55,22 +57,23 @@ class Reorder final : public Layer {
   bool packed_is_canonical(int) const override { return true; }
 
  private:
+  ThreadTeam& team_;
   Shape shape_;
   Format from_, to_;
 };
 
 }  // namespace
 
-void reorder(const Tensor& source, const Tensor& target) {
+void reorder(ThreadTeam& team, const Tensor& source, const Tensor& target) {
   with_element_of(source.format.type, [&](auto from) {
     with_element_of(target.format.type, [&](auto to) {
-      copy_runs(source.blocking(), source.as<decltype(from)>(), target.blocking(),
+      copy_runs(team, source.blocking(), source.as<decltype(from)>(), target.blocking(),
                 target.as<decltype(to)>());
     });
   });
 }
-std::unique_ptr<Layer> make_reorder(const Shape& shape, Format from, Format to) {
-  return std::make_unique<Reorder>(shape, from, to);
+std::unique_ptr<Layer> make_reorder(ThreadTeam& team, const Shape& shape, Format from, Format to) {
+  return std::make_unique<Reorder>(team, shape, from, to);
 }
 
 }  // namespace poseidon::layers::cpu

@@ -17,15 +17,15 @@ class CpuReshape final : public CpuLayer {
   }
 
   void forward(const StepContext&, const Bindings& memory) override {
-    copy(memory.inputs[0], memory.output);
+    copy(team(), memory.inputs[0], memory.output);
   }
 
   void backward(const StepContext&, const Bindings& memory) override {
     if (!memory.input_gradients[0]) return;
     if (memory.output_gradients.size() == 1)
-      copy(memory.output_gradients[0], memory.input_gradients[0]);
+      copy(team(), memory.output_gradients[0], memory.input_gradients[0]);
     else
-      map_gradient(memory, memory.output, [](float g, float, int64_t) { return g; });
+      map_gradient(team(), memory, memory.output, [](float g, float, int64_t) { return g; });
   }
 };
 

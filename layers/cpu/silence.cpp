@@ -12,11 +12,13 @@ class CpuSilence final : public CpuLayer {
     needs_.output_format = kPlainFp32;
   }
 
-  void forward(const StepContext&, const Bindings& memory) override { clear(memory.output); }
+  void forward(const StepContext&, const Bindings& memory) override {
+    clear(team(), memory.output);
+  }
 
   void backward(const StepContext&, const Bindings& memory) override {
     for (const Tensor& gradient : memory.input_gradients)
-      if (gradient) clear(gradient);
+      if (gradient) clear(team(), gradient);
   }
 };
 

@@ -29,14 +29,15 @@ class CpuSlice final : public CpuLayer {
 
   void forward(const StepContext&, const Bindings& memory) override {
     const Tensor& whole = memory.inputs[0];
-    ChannelSlice(memory.output, whole, slice_.begin).copy_from(whole);
+    ChannelSlice(memory.output, whole, slice_.begin).copy_from(team(), whole);
   }
 
   void backward(const StepContext&, const Bindings& memory) override {
     const Tensor& whole = memory.input_gradients[0];
     if (!whole) return;
-    clear(whole);
-    ChannelSlice(combined_gradient(memory, std::nullopt), whole, slice_.begin).copy_into(whole);
+    clear(team(), whole);
+    ChannelSlice(combined_gradient(team(), memory, std::nullopt), whole, slice_.begin)
+        .copy_into(team(), whole);
   }
 
  private:

@@ -10,6 +10,8 @@ namespace {
 /// The number of adjacent positions that a thread computes at the same time, if the channels of one
 /// position are not adjacent.
 constexpr int64_t kRun = 64;
+/// A value takes as long as this many elements of a simple loop.
+constexpr int64_t kTimeOfValue = 4;
 
 void normalize_row(const float* row, float* output, int64_t channels) {
   const float scale = 1 / exponentiate_row(row, output, channels).sum;
@@ -72,7 +74,7 @@ class CpuSoftmax final : public CpuLayer {
   void backward(const StepContext&, const Bindings& memory) override {
     float* target = memory.input_gradients[0].as<float>();
     if (target == nullptr) return;
-    const auto* gradient = combined_gradient(memory, std::nullopt).as<float>();
+    const auto* gradient = combined_gradient(team(), memory, std::nullopt).as<float>();
     const float* output = memory.output.as<float>();
     for_runs(memory.output.blocking(), [=](const Blocking& b, int64_t first, int64_t count) {
       if (b.area == 1)
@@ -86,12 +88,12 @@ class CpuSoftmax final : public CpuLayer {
   /// Divides each sample into runs of at most kRun positions. Calls visit(blocking, offset of the
   /// run's first position, number of positions) for each run.
   template <class Visit>
-  static void for_runs(const Blocking& b, const Visit& visit) {
+  void for_runs(const Blocking& b, const Visit& visit) const {
     const int64_t runs = (b.area + kRun - 1) / kRun;
-#pragma omp parallel for collapse(2) schedule(static)
-    for (int64_t sample = 0; sample < b.samples; ++sample)
-      for (int64_t run = 0; run < runs; ++run)
-        visit(b, b.offset(sample, 0, run * kRun), std::min(kRun, b.area - run * kRun));
+    const int64_t elements = kTimeOfValue * b.channels * std::min(kRun, b.area);
+    for_each_pair(team(), b.samples, runs, elements, [&](int64_t sample, int64_t run) {
+      visit(b, b.offset(sample, 0, run * kRun), std::min(kRun, b.area - run * kRun));
+    });
   }
 };
 

@@ -22,6 +22,9 @@ struct SampleLabels {
   float lambda;
 };
 
+/// The exponential of a class takes as long as this many elements of a simple loop.
+constexpr int64_t kTimeOfClass = 4;
+
 /// The workspace has the probabilities, so backward is one pass and does not read the scores.
 class CpuSoftmaxLoss final : public CpuLayer {
  public:
@@ -36,10 +39,10 @@ class CpuSoftmaxLoss final : public CpuLayer {
     const float* scores = memory.inputs[0].as<float>();
     auto* probabilities = reinterpret_cast<float*>(memory.workspace);
     const int64_t classes = loss_.classes;
-#pragma omp parallel for schedule(static)
-    for (int64_t n = 0; n < loss_.samples; ++n)
+    for_each_item(team(), loss_.samples, kTimeOfClass * classes, [&](int64_t n) {
       forward_sample(scores + n * classes, labels_of(step, memory, n), probabilities + n * classes,
                      memory.output.as<float>() + 3 * n);
+    });
   }
 
   void backward(const StepContext& step, const Bindings& memory) override {
@@ -47,10 +50,10 @@ class CpuSoftmaxLoss final : public CpuLayer {
     const auto* probabilities = reinterpret_cast<const float*>(memory.workspace);
     const int64_t classes = loss_.classes;
     const float scale = step.loss_scale * static_cast<float>(loss_.weight);
-#pragma omp parallel for schedule(static)
-    for (int64_t n = 0; n < loss_.samples; ++n)
+    for_each_item(team(), loss_.samples, kTimeOfClass * classes, [&](int64_t n) {
       backward_sample(probabilities + n * classes, labels_of(step, memory, n), scale,
                       memory.input_gradients[0].as<float>() + n * classes);
+    });
   }
 
  private:

@@ -32,19 +32,18 @@ class CpuTile final : public CpuLayer {
   void forward(const StepContext&, const Bindings& memory) override {
     const auto* in = memory.inputs[0].as<Element>();
     auto* out = memory.output.as<Element>();
-#pragma omp parallel for collapse(2) schedule(static)
-    for (int64_t run = 0; run < runs_; ++run)
-      for (int64_t tile = 0; tile < tiles_; ++tile)
-        std::copy_n(in + run * length_, length_, out + (run * tiles_ + tile) * length_);
+    for_each_pair(team(), runs_, tiles_, length_, [&](int64_t run, int64_t tile) {
+      std::copy_n(in + run * length_, length_, out + (run * tiles_ + tile) * length_);
+    });
   }
 
   void backward(const StepContext&, const Bindings& memory) override {
     if (!memory.input_gradients[0]) return;
-    const auto* gradient = combined_gradient(memory, std::nullopt).as<Element>();
+    const auto* gradient = combined_gradient(team(), memory, std::nullopt).as<Element>();
     auto* target = memory.input_gradients[0].as<Element>();
-#pragma omp parallel for schedule(static)
-    for (int64_t run = 0; run < runs_; ++run)
+    for_each_item(team(), runs_, tiles_ * length_, [&](int64_t run) {
       add_tiles(gradient + run * tiles_ * length_, target + run * length_);
+    });
   }
 
  private:

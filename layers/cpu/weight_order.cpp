@@ -1,7 +1,7 @@
 #include "layers/cpu/weight_order.h"
 
-#include <omp.h>
 #include <array>
+#include <atomic>
 
 #include "layers/cpu/streaming.h"
 #include "layers/cpu/transpose.h"
@@ -12,8 +12,6 @@ namespace {
 
 using poseidon::cpu::kFloat;
 
-/// Below this many elements, waking the threads costs more than the work.
-constexpr size_t kMinParallelElements = 1 << 14;
 /// From this many elements on, the second-level cache evicts a tensor in canonical order before the
 /// transport or a file writer reads the tensor.
 constexpr size_t kLeavesTheCache = 1 << 18;
@@ -144,19 +142,21 @@ void WeightOrder::Blocked::unpack(const float* packed, float* canonical) const {
 }
 
 template <class Body>
-void WeightOrder::for_each_piece(const Body& body) const {
-#pragma omp parallel for schedule(static) if (count_ >= kMinParallelElements)
-  for (int64_t piece = 0; piece < blocked_->pieces(); ++piece) body(piece * blocked_->elements());
+void WeightOrder::for_each_piece(ThreadTeam& team, const Body& body) const {
+  for_each_item(team, blocked_->pieces(), blocked_->elements(),
+                [&](int64_t piece) { body(piece * blocked_->elements()); });
 }
 
 void WeightOrder::pack(CpuDevice& device, const float* canonical, float* packed) const {
   if (!blocked_) return pack_.run(device, const_cast<float*>(canonical), packed);
-  for_each_piece([&](int64_t first) { blocked_->pack(canonical + first, packed + first); });
+  for_each_piece(device.team(),
+                 [&](int64_t first) { blocked_->pack(canonical + first, packed + first); });
 }
 
 void WeightOrder::unpack(CpuDevice& device, const float* packed, float* canonical) const {
   if (!blocked_) return unpack_.run(device, const_cast<float*>(packed), canonical);
-  for_each_piece([&](int64_t first) { blocked_->unpack(packed + first, canonical + first); });
+  for_each_piece(device.team(),
+                 [&](int64_t first) { blocked_->unpack(packed + first, canonical + first); });
 }
 
 void WeightOrder::pack_pieces(CpuDevice& device, const float* canonical, float* memory,
@@ -165,12 +165,17 @@ void WeightOrder::pack_pieces(CpuDevice& device, const float* canonical, float* 
     pack(device, canonical, memory);
     return take(0, {memory, count_});
   }
-  for_each_piece([&](int64_t first) {
-    // Each thread reuses the memory of one piece.
-    const auto elements = static_cast<size_t>(blocked_->elements());
-    float* piece = memory + static_cast<size_t>(omp_get_thread_num()) * elements;
-    blocked_->pack(canonical + first, piece);
-    take(first, {piece, elements});
+  const int64_t elements = blocked_->elements(), pieces = blocked_->pieces();
+  const int64_t tasks = std::clamp<int64_t>(count() / kElementsOfTask, 1,
+                                            std::min<int64_t>(pieces, device.threads()));
+  std::atomic<int64_t> next = 0;
+  device.team().run(tasks, [&](int64_t task, int) {
+    // A task packs pieces until no piece is left. It reuses the memory of one piece.
+    float* piece = memory + task * elements;
+    for (int64_t i = next++; i < pieces; i = next++) {
+      blocked_->pack(canonical + i * elements, piece);
+      take(i * elements, {piece, static_cast<size_t>(elements)});
+    }
   });
 }
 

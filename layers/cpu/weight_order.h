@@ -53,8 +53,9 @@ class WeightOrder {
     void for_each_block(const Use& use) const;
   };
   static std::optional<Blocked> blocked(const Dims& shape, const MemoryDesc& packed);
+  /// Calls body(first element) for each piece.
   template <class Body>
-  void for_each_piece(const Body& body) const;
+  void for_each_piece(ThreadTeam& team, const Body& body) const;
 
   bool is_canonical_ = true;
   std::string name_ = "canonical";

@@ -67,14 +67,14 @@ void store_points(const Cells<n, Element>& cells, const Change& change, const Ma
 template <int kTaps, class Element>
 class WinogradOf final : public Winograd {
  public:
-  WinogradOf(const WinogradGeometry& geometry, int threads)
+  WinogradOf(const WinogradGeometry& geometry, ThreadTeam& team)
       : g_(geometry),
-        threads_(threads),
+        team_(team),
         inputs_(geometry.input.channels() / geometry.groups),
         outputs_(geometry.output.channels() / geometry.groups),
         tile_rows_(geometry.tile_rows()),
         tile_columns_(geometry.tile_columns()),
-        shares_(threads, geometry.tiles(), inputs_, outputs_) {}
+        shares_(team, geometry.tiles(), inputs_, outputs_) {}
 
   size_t forward_scratch_bytes() const override {
     return sizeof(float) * static_cast<size_t>(weight_room() + shares_.room());
@@ -116,15 +116,13 @@ class WinogradOf final : public Winograd {
     auto* memory = reinterpret_cast<float*>(scratch);
     const Matrices points = weight_at(memory);
     transform_weight(weight, extras.turned, points);
-    shares_.for_each(memory + weight_room(), [&](const Share& share, const Matrices& in,
-                                                 const Matrices& out) {
-      shares_.for_blocks(share, [&](const Range& tiles) {
-        take_input(tiles, input, in);
-        for (size_t p = 0; p < kPoints; ++p)
-          for (int64_t column = share.outputs.first; column < share.outputs.end; column += kStrip)
-            point_product(p, column, in, tiles.count(), points, out);
-        write_output(tiles, share.outputs, out, extras, output);
-      });
+    shares_.for_each_block(memory + weight_room(), [&](const Share& share, const Range& tiles,
+                                                       const Matrices& in, const Matrices& out) {
+      take_input(tiles, input, in);
+      for (size_t p = 0; p < kPoints; ++p)
+        for (int64_t column = share.outputs.first; column < share.outputs.end; column += kStrip)
+          point_product(p, column, in, tiles.count(), points, out);
+      write_output(tiles, share.outputs, out, extras, output);
     });
   }
 
@@ -250,11 +248,10 @@ class WinogradOf final : public Winograd {
   template <class Weight, class Body>
   void for_kernels(Weight* weight, bool turned, const Body& body) const {
     const int64_t from = inputs_ / kLanes, to = outputs_ / kLanes;
-#pragma omp parallel for collapse(2) schedule(static) num_threads(threads_)
-    for (int64_t o = 0; o < to; ++o)
-      for (int64_t i = 0; i < from; ++i)
-        body(i * kLanes, o * kLanes,
-             weight + (turned ? i * to + o : o * from + i) * kTaps * kTaps * kLanes * kLanes);
+    for_each_pair(team_, to, from, kPoints * kLanes * kLanes, [&](int64_t o, int64_t i) {
+      body(i * kLanes, o * kLanes,
+           weight + (turned ? i * to + o : o * from + i) * kTaps * kTaps * kLanes * kLanes);
+    });
   }
   static int64_t tap(size_t y, size_t x) {
     return static_cast<int64_t>(y * kTaps + x) * kLanes * kLanes;
@@ -306,7 +303,7 @@ class WinogradOf final : public Winograd {
   }
 
   WinogradGeometry g_;
-  int threads_;
+  ThreadTeam& team_;
   int64_t inputs_, outputs_;  ///< channels of a group
   int64_t tile_rows_, tile_columns_;
   Shares shares_;
@@ -321,12 +318,12 @@ WinogradGeometry WinogradGeometry::of_backward_data() const {
 }
 
 std::unique_ptr<Winograd> Winograd::make(const WinogradGeometry& geometry, DataType activations,
-                                         int threads) {
+                                         ThreadTeam& team) {
   return with_element_of(activations, [&](auto element) -> std::unique_ptr<Winograd> {
     using Element = decltype(element);
-    if (geometry.kernel == 3) return std::make_unique<WinogradOf<3, Element>>(geometry, threads);
+    if (geometry.kernel == 3) return std::make_unique<WinogradOf<3, Element>>(geometry, team);
     check(geometry.kernel == 5, "Winograd's method supports kernels of 3 and 5");
-    return std::make_unique<WinogradOf<5, Element>>(geometry, threads);
+    return std::make_unique<WinogradOf<5, Element>>(geometry, team);
   });
 }
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 
+#include "core/cpu/thread_team.h"
 #include "core/tensor.h"
 
 namespace poseidon::layers::cpu {
@@ -57,7 +58,7 @@ class Winograd {
  public:
   /// `activations`: the type of input and output; all arithmetic is fp32.
   static std::unique_ptr<Winograd> make(const WinogradGeometry& geometry, DataType activations,
-                                        int threads);
+                                        poseidon::cpu::ThreadTeam& team);
   virtual ~Winograd() = default;
 
   virtual size_t forward_scratch_bytes() const = 0;

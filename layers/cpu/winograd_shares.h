@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "layers/cpu/team_loops.h"
 #include "layers/cpu/winograd_product.h"
 
 /// The division of a Winograd convolution's tiles and channels among threads.
@@ -13,14 +14,14 @@ struct Range {
   int64_t count() const { return end - first; }
 };
 
-/// The work of one thread: some tiles, for some outputs.
+/// A part of the work: some tiles, for some outputs.
 struct Share {
   int64_t tile_part;
   Range tiles, outputs;
 };
 
-/// The shares of all threads, for one group of channels. A thread divides its tiles into blocks.
-/// The inputs and outputs of a block go through all steps while they are in the cache.
+/// As many shares as threads, for one group of channels. The tiles of a share are divided into
+/// blocks. The inputs and outputs of a block go through all steps while they are in the cache.
 ///
 /// By default, threads divide only the tiles. Each thread then reads the whole transformed weight,
 /// and sums a separate gradient of it. If these copies (threads times weight) are larger than the
@@ -30,8 +31,9 @@ struct Share {
 class Shares {
  public:
   /// `inputs` and `outputs` are channels.
-  Shares(int threads, int64_t tiles, int64_t inputs, int64_t outputs)
-      : threads_(threads), tiles_(tiles), inputs_(inputs), outputs_(outputs) {
+  Shares(ThreadTeam& team, int64_t tiles, int64_t inputs, int64_t outputs)
+      : team_(team), tiles_(tiles), inputs_(inputs), outputs_(outputs) {
+    const int threads = team.threads();
     if (threads * inputs * outputs > tiles * (inputs + outputs))
       output_parts_ = std::min<int64_t>(threads, ceil_div(outputs, kStrip));
     tile_parts_ = std::min(threads / output_parts_, ceil_div(tiles, kRows));
@@ -43,19 +45,34 @@ class Shares {
 
   /// The number of parts into which the tiles are divided.
   int64_t tile_parts() const { return tile_parts_; }
-  /// The memory of all shares, in floats.
-  int64_t room() const { return count() * room_of_share(); }
+  /// The memory of all threads, in floats.
+  int64_t room() const { return team_.threads() * room_of_share(); }
 
-  /// Calls body(share, memory for a block of its inputs, memory for a block of its outputs), with
-  /// one thread for each share.
+  /// Calls body(share, memory for a block of its inputs, memory for a block of its outputs) for
+  /// each share, on several threads.
   template <class Body>
   void for_each(float* rooms, const Body& body) const {
-#pragma omp parallel for schedule(static, 1) num_threads(threads_)
-    for (int64_t i = 0; i < count(); ++i) {
-      float* room = rooms + i * room_of_share();
+    team_.run(count(), [&](int64_t i, int thread) {
+      float* room = rooms + thread * room_of_share();
       body(share_of(i), Matrices{room, block_, inputs_},
            Matrices{room + Matrices::count(block_, inputs_), block_, outputs_});
-    }
+    });
+  }
+
+  /// Like for_each(), but several threads may compute the blocks of one share. Calls body(share,
+  /// tiles of the block, memory for its inputs, memory for its outputs).
+  template <class Body>
+  void for_each_block(float* rooms, const Body& body) const {
+    const int64_t blocks = ceil_div(ceil_div(ceil_div(tiles_, kRows), tile_parts_) * kRows, block_);
+    team_.run(count() * blocks, [&](int64_t i, int thread) {
+      const Share share = share_of(i / blocks);
+      const int64_t first = share.tiles.first + i % blocks * block_;
+      if (first >= share.tiles.end) return;
+      float* room = rooms + thread * room_of_share();
+      body(share, Range{first, std::min(first + block_, share.tiles.end)},
+           Matrices{room, block_, inputs_},
+           Matrices{room + Matrices::count(block_, inputs_), block_, outputs_});
+    });
   }
 
   /// Calls body(tiles) for the tiles of a share, block by block.
@@ -89,7 +106,7 @@ class Shares {
             part(outputs_, kStrip, output_parts_, index % output_parts_)};
   }
 
-  int threads_;
+  ThreadTeam& team_;
   int64_t tiles_, inputs_, outputs_;
   int64_t tile_parts_ = 1, output_parts_ = 1;
   int64_t block_ = 0;  ///< tiles

@@ -38,7 +38,8 @@ class SmallCpu final : public cpu::CpuDevice {
 layers::Backend small_cpu(size_t memory) {
   auto device = std::make_unique<SmallCpu>(memory);
   auto factory = layers::cpu::make_cpu_factory(*device);
-  return {std::move(device), std::move(factory), layers::cpu::make_cpu_updater()};
+  auto updater = layers::cpu::make_cpu_updater(device->team());
+  return {std::move(device), std::move(factory), std::move(updater)};
 }
 
 layers::Backend small_gpu(size_t memory) {

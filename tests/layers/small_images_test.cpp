@@ -190,7 +190,7 @@ TEST_CASE("small images: reorders between all formats") {
             const Tensor in = memory.take_tensor(shape, {from, source});
             const Tensor out = memory.take_tensor(shape, {to, target});
             memory.store(values, in);
-            layers::cpu::reorder(in, out);
+            layers::cpu::reorder(device.team(), in, out);
             memory.check_padding_is_zero(out);
             CHECK(memory.load(out) == values);
           }

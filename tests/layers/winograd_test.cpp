@@ -130,7 +130,8 @@ void check_forward(const Direct& d, int threads) {
   d.for_products([&](size_t x, size_t w, size_t y) { output[y] += input[x] * weight[w]; });
   for (double& value : output) value = value > 0 ? value : 0.25 * value;
 
-  const auto winograd = Winograd::make(d.g, DataType::kFp32, threads);
+  cpu::ThreadTeam team(threads);
+  const auto winograd = Winograd::make(d.g, DataType::kFp32, team);
   auto scratch = scratch_of(winograd->forward_scratch_bytes());
   std::vector<float> got = unwritten(output.size());
   const std::vector<float> narrow_bias(bias.begin(), bias.end());
@@ -154,14 +155,15 @@ void check_backward(const Direct& d, int threads) {
     to_bias[i / static_cast<size_t>(d.g.output.area()) % to_bias.size()] += gradient[i];
 
   const std::vector<float> blocked_gradient = to_blocked(gradient, d.g.output);
-  const auto data = Winograd::make(d.g.of_backward_data(), DataType::kFp32, threads);
+  cpu::ThreadTeam team(threads);
+  const auto data = Winograd::make(d.g.of_backward_data(), DataType::kFp32, team);
   auto scratch = scratch_of(data->forward_scratch_bytes());
   std::vector<float> got = unwritten(input.size());
   data->forward(blocked_gradient.data(), pack_weight(d, weight, true).data(), {.turned = true},
                 got.data(), scratch.data());
   check_near(got, to_blocked(to_input, d.g.input));
 
-  const auto weights = Winograd::make(d.g, DataType::kFp32, threads);
+  const auto weights = Winograd::make(d.g, DataType::kFp32, team);
   scratch = scratch_of(weights->backward_weights_scratch_bytes());
   std::vector<float> got_weight = unwritten(weight.size());
   std::vector<float> got_bias = unwritten(to_bias.size());

@@ -13,7 +13,8 @@ namespace poseidon::test {
 inline LayerBackend make_cpu_backend(int threads, DataType type) {
   auto device = std::make_unique<cpu::CpuDevice>(threads, type);
   auto factory = layers::cpu::make_cpu_factory(*device);
-  return {std::move(device), std::move(factory), layers::cpu::make_cpu_updater()};
+  auto updater = layers::cpu::make_cpu_updater(device->team());
+  return {std::move(device), std::move(factory), std::move(updater)};
 }
 
 /// Rounds twice the values to integers. Their sums and products are exact even in bf16, so rounding

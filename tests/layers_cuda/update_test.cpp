@@ -70,7 +70,8 @@ class Pair {
   }
 
   test::LayerBackend backend_ = test::make_layer_backend(1, DataType::kFp32);
-  std::unique_ptr<layers::Updater> cpu_ = layers::cpu::make_cpu_updater();
+  cpu::ThreadTeam team_{2};
+  std::unique_ptr<layers::Updater> cpu_ = layers::cpu::make_cpu_updater(team_);
   std::vector<Buffer> buffers_;
 };
 

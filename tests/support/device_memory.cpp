@@ -61,7 +61,9 @@ void DeviceMemory::store(const Values& canonical, const Tensor& target) {
   REQUIRE(static_cast<int64_t>(canonical.size()) == target.shape.count());
   Buffer memory;
   const Tensor here = on_host(target, memory);
-  layers::cpu::reorder({const_cast<float*>(canonical.data()), target.shape, kPlainFp32}, here);
+  cpu::ThreadTeam team(1);
+  layers::cpu::reorder(team, {const_cast<float*>(canonical.data()), target.shape, kPlainFp32},
+                       here);
   const auto there = bytes_of(target);
   device_.write(bytes_of(here), {const_cast<std::byte*>(there.data()), there.size()});
 }
@@ -71,7 +73,8 @@ Values DeviceMemory::load(const Tensor& source) const {
   const Tensor here = on_host(source, memory);
   device_.read(bytes_of(source), memory.as<std::byte>());
   Values canonical(static_cast<size_t>(source.shape.count()));
-  layers::cpu::reorder(here, {canonical.data(), source.shape, kPlainFp32});
+  cpu::ThreadTeam team(1);
+  layers::cpu::reorder(team, here, {canonical.data(), source.shape, kPlainFp32});
   return canonical;
 }
 

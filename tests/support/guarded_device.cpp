@@ -179,8 +179,8 @@ class GuardedFactory final : public layers::LayerFactory {
 
 class GuardedUpdater final : public layers::Updater {
  public:
-  explicit GuardedUpdater(AccessGuard& guard)
-      : guard_(guard), cpu_(layers::cpu::make_cpu_updater()) {}
+  explicit GuardedUpdater(GuardedDevice& device)
+      : guard_(device.guard()), cpu_(layers::cpu::make_cpu_updater(device.cpu().team())) {}
 
   void update(const layers::UpdateForm& form, const layers::UpdateParameters* numbers,
               const layers::UpdateMemory& memory) override {
@@ -220,7 +220,7 @@ class GuardedUpdater final : public layers::Updater {
 layers::Backend make_guarded_backend(int threads) {
   auto device = std::make_unique<GuardedDevice>(threads);
   auto factory = std::make_unique<GuardedFactory>(*device);
-  auto updater = std::make_unique<GuardedUpdater>(device->guard());
+  auto updater = std::make_unique<GuardedUpdater>(*device);
   return {std::move(device), std::move(factory), std::move(updater)};
 }
 

@@ -94,7 +94,7 @@ double mean_loss(const net::Net& net) {
 std::vector<double> train(const Training& training, size_t steps) {
   cpu::CpuDevice device(0);
   const auto factory = layers::cpu::make_cpu_factory(device);
-  const auto updater = layers::cpu::make_cpu_updater();
+  const auto updater = layers::cpu::make_cpu_updater(device.team());
   const net::Network network = load(training);
   net::Net net(network, *factory, {.training = true, .choices = {}, .keep = {}});
   net.values().initialize(1);

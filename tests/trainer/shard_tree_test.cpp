@@ -21,7 +21,7 @@ float tree_sum(const std::vector<float>& shards, size_t first, size_t count) {
 
 TEST_CASE("shards added one after another are summed by the fixed tree") {
   cpu::CpuDevice device(1);
-  const auto updater = layers::cpu::make_cpu_updater();
+  const auto updater = layers::cpu::make_cpu_updater(device.team());
   RandomStream random(5, RandomPurpose::kInitialization, 0, 0);
   for (int64_t count = 1; count <= 40; ++count) {
     // Values of very different magnitude, so that another order of addition gives other bits.

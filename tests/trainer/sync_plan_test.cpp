@@ -279,7 +279,7 @@ TEST_CASE("comm.plan: any number of workers follows the schemes of the file") {
 
 TEST_CASE("sums of workers' parts by a server's tree have the bits of one process") {
   cpu::CpuDevice device(1);
-  const auto updater = layers::cpu::make_cpu_updater();
+  const auto updater = layers::cpu::make_cpu_updater(device.team());
   for (uint32_t shards = 1; shards <= 24; ++shards) {
     std::vector<float> values;
     for (uint32_t shard = 0; shard < shards; ++shard)

@@ -48,7 +48,8 @@ layers::UpdateMemory in_place(std::span<float> value, std::span<const float> gra
 /// The largest relative difference after some steps. Also checks that padding stays zero.
 double difference(UpdateRule rule, UpdateParameters numbers, bool momentum,
                   const Reference& reference) {
-  const auto updater = layers::cpu::make_cpu_updater();
+  cpu::ThreadTeam team(2);
+  const auto updater = layers::cpu::make_cpu_updater(team);
   std::vector<float> value(kCount), gradient(kCount), first(kCount), second(kCount);
   std::vector<Element> expected(kCount);
   RandomStream random(7, RandomPurpose::kInitialization, 1, 2);
@@ -188,7 +189,8 @@ TEST_CASE("lars accumulates gradients scaled by its trust ratio") {
 }
 
 TEST_CASE("large tensors give the bits of small ones with any number of threads, for every rule") {
-  const auto updater = layers::cpu::make_cpu_updater();
+  cpu::ThreadTeam team(2);
+  const auto updater = layers::cpu::make_cpu_updater(team);
   const size_t count = 50021;
   RandomStream random(3, RandomPurpose::kInitialization, 1, 2);
   std::vector<float> value(count), gradient(count), old_state(count);
@@ -221,7 +223,8 @@ TEST_CASE("large tensors give the bits of small ones with any number of threads,
 }
 
 TEST_CASE("out-of-place updates give the bits of in-place updates, for every rule") {
-  const auto updater = layers::cpu::make_cpu_updater();
+  cpu::ThreadTeam team(2);
+  const auto updater = layers::cpu::make_cpu_updater(team);
   RandomStream random(4, RandomPurpose::kInitialization, 1, 2);
   for (const size_t count : {kCount, size_t{40003}})
     for (int rule = 0; rule <= static_cast<int>(UpdateRule::kLars); ++rule)
@@ -261,7 +264,8 @@ TEST_CASE("out-of-place updates give the bits of in-place updates, for every rul
 }
 
 TEST_CASE("a statistic moves towards the mean of its contributions, in place or out of place") {
-  const auto updater = layers::cpu::make_cpu_updater();
+  cpu::ThreadTeam team(2);
+  const auto updater = layers::cpu::make_cpu_updater(team);
   std::vector<float> value{1, -2, 0.5f}, sum{9, 3, 0}, next(3);
   updater->track({.momentum = 0.25f, .contribution_weight = 1.0f / 3}, value, sum, next);
   CHECK(next == std::vector<float>{1.5f, -1.25f, 0.375f});
@@ -271,7 +275,8 @@ TEST_CASE("a statistic moves towards the mean of its contributions, in place or 
 
 TEST_CASE("the products of a statistic are rounded before they are added") {
   // If a compiler fuses the multiplication and the addition, the last bit differs.
-  const auto updater = layers::cpu::make_cpu_updater();
+  cpu::ThreadTeam team(2);
+  const auto updater = layers::cpu::make_cpu_updater(team);
   const float value = 1.2345678f, momentum = 0.1f, contribution_weight = 1.0f / 3;
   std::vector<float> next(1), sum(1);
   for (int i = 1; i < 100; ++i) {
@@ -286,7 +291,8 @@ TEST_CASE("the products of a statistic are rounded before they are added") {
 }
 
 TEST_CASE("EMA moves towards a value by the rate, in place or not, with each operation rounded") {
-  const auto updater = layers::cpu::make_cpu_updater();
+  cpu::ThreadTeam team(2);
+  const auto updater = layers::cpu::make_cpu_updater(team);
   for (const size_t count : {3, 50000})  // on one thread, and on several
     for (const float rate : {1.0f, 0.1f, 0.0001f}) {
       std::vector<float> average(count), value(count), next(count), expected(count);
@@ -305,7 +311,8 @@ TEST_CASE("EMA moves towards a value by the rate, in place or not, with each ope
 }
 
 TEST_CASE("swap exchanges the values of two tensors") {
-  const auto updater = layers::cpu::make_cpu_updater();
+  cpu::ThreadTeam team(2);
+  const auto updater = layers::cpu::make_cpu_updater(team);
   for (const size_t count : {0, 3, 50000}) {
     std::vector<float> a(count, 1.5f), b(count, -2);
     updater->swap(a, b);
@@ -315,7 +322,8 @@ TEST_CASE("swap exchanges the values of two tensors") {
 }
 
 TEST_CASE("the squared norm is exact for values with an exact sum") {
-  const auto updater = layers::cpu::make_cpu_updater();
+  cpu::ThreadTeam team(2);
+  const auto updater = layers::cpu::make_cpu_updater(team);
   std::vector<float> values(50000, 2.0f);
   CHECK(updater->squared_norm(values) == 200000);
   CHECK(updater->squared_norm({}) == 0);
