@@ -1,7 +1,7 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
+#include <optional>
 
 #include "layers/cpu/scratch.h"
 
@@ -22,13 +22,18 @@ class PassWeight {
   void* get(CpuDevice& device, float* kept, Scratch& scratch) const;
 
  private:
-  /// Copies one square of 16 inputs and 16 outputs.
-  using CopySquare = void (*)(const float* kept, uint32_t* read);
-  static CopySquare own_copy(const Dims& shape, const MemoryDesc& kept, const MemoryDesc& read);
+  /// Copies squares: blocks of 16 inputs and 16 outputs, or of 8 and 8.
+  struct OwnCopy {
+    int64_t side;
+    int64_t bytes;                                ///< of an element of the copy
+    void (*copy)(const float* kept, void* read);  ///< copies one square
+  };
+  static std::optional<OwnCopy> own_copy(const Dims& shape, const MemoryDesc& kept,
+                                         const MemoryDesc& read);
 
   MemoryDesc read_;
   bool is_kept_ = true;
-  CopySquare copy_square_ = nullptr;  ///< Poseidon's own code; nullptr: oneDNN's
+  std::optional<OwnCopy> own_copy_;  ///< Poseidon's own code; nullopt: oneDNN's
   PreparedReorder copy_;
 };
 
