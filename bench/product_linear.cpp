@@ -52,7 +52,7 @@ Times forward_times(CpuDevice& device, const LinearSizes& sizes, int repeats) {
   const Tensors tensors(sizes);
   const auto description = describe_forward_pass(device, tensors);
   const ForwardPrimitive primitive(description);
-  const LinearForward own(sizes, device.threads());
+  const LinearForward own(sizes, device.team());
   const Buffer x = random_like(tensors.source, 0), y(tensors.target.get_size()),
                bias = random_like(tensors.bias, 1),
                our_weight = random_like(layers::cpu::product::linear_weight_order(sizes), 2),
@@ -84,7 +84,7 @@ Times backward_times(CpuDevice& device, const LinearSizes& sizes, int repeats) {
   const Tensors tensors(sizes);
   const auto description = describe_backward_pass(device, tensors);
   const BackwardPrimitive primitive(description);
-  const LinearBackwardData own(sizes, device.threads());
+  const LinearBackwardData own(sizes, device.team());
   const Buffer dy = random_like(tensors.target, 0), dx(tensors.source.get_size()),
                our_weight = random_like(layers::cpu::product::linear_weight_order(sizes), 2),
                their_weight = random_like(description.weights_desc(), 2),

@@ -25,8 +25,8 @@ class CpuLinear final : public PackedWeightLayer {
         linear_(static_cast<const Linear&>(request.definition)),
         relu_(request.relu),
         writes_factors_(request.factor_rows > 0),
-        forward_(sizes_of(linear_), device.threads()),
-        backward_data_(sizes_of(linear_), device.threads()) {
+        forward_(sizes_of(linear_), device.team()),
+        backward_data_(sizes_of(linear_), device.team()) {
     const MemoryDesc weight = product::linear_weight_order(sizes_of(linear_));
     order_ = WeightOrder(device_, {linear_.outputs, linear_.inputs},
                          {{linear_.outputs, linear_.inputs}, kFloat, FormatTag::oi}, weight);

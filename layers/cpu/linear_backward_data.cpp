@@ -1,5 +1,3 @@
-#include <omp.h>
-
 #include <algorithm>
 #include <array>
 
@@ -50,8 +48,8 @@ void transpose_lanes(const float* from, int64_t from_step, int64_t rows, int64_t
 
 }  // namespace
 
-LinearBackwardData::LinearBackwardData(const LinearSizes& sizes, int threads)
-    : sizes_(sizes), threads_(threads) {}
+LinearBackwardData::LinearBackwardData(const LinearSizes& sizes, poseidon::cpu::ThreadTeam& team)
+    : sizes_(sizes), team_(team) {}
 
 int64_t LinearBackwardData::copied_floats() const {
   return pieces(std::min(sizes_.samples, kSamplesOfPart), kStrip) * kStrip * sizes_.outputs;
@@ -62,7 +60,8 @@ int64_t LinearBackwardData::padded_inputs() const {
 }
 
 size_t LinearBackwardData::scratch_bytes() const {
-  return static_cast<size_t>(copied_floats() + threads_ * (kSumsOfBackward + kWeightOfBackward)) *
+  return static_cast<size_t>(copied_floats() +
+                             team_.threads() * (kSumsOfBackward + kWeightOfBackward)) *
          sizeof(float);
 }
 
@@ -71,9 +70,8 @@ void LinearBackwardData::run(const Memory& memory) const {
     const Samples samples{.first = first,
                           .count = std::min(kSamplesOfPart, sizes_.samples - first)};
     const int64_t depths = pieces(sizes_.outputs, kDepth);
-#pragma omp parallel for schedule(dynamic) num_threads(threads_)
-    for (int64_t i = 0; i < pieces(samples.count, kStrip) * depths; ++i)
-      copy_dy(memory, samples, i / depths, i % depths * kDepth);
+    team_.run(pieces(samples.count, kStrip) * depths,
+              [&](int64_t i, int) { copy_dy(memory, samples, i / depths, i % depths * kDepth); });
     multiply(memory, samples);
   }
 }
@@ -98,14 +96,13 @@ void LinearBackwardData::copy_dy(const Memory& memory, const Samples& samples, i
 void LinearBackwardData::multiply(const Memory& memory, const Samples& samples) const {
   const int64_t strips = pieces(samples.count, kStrip), units = pieces(sizes_.inputs, kInputUnit);
   const int64_t blocks = pieces(strips * kStrip, kSamplesOfTask);
-  const int64_t wanted = threads_ == 1 ? 1 : pieces(threads_ * kLinearTasksOfThread, blocks);
+  const int64_t wanted =
+      team_.threads() == 1 ? 1 : pieces(team_.threads() * kLinearTasksOfThread, blocks);
   const int64_t groups =
       std::max(pieces(units * kInputUnit, kInputsOfTask), std::min(wanted, units));
-#pragma omp parallel for schedule(dynamic) num_threads(threads_)
-  for (int64_t i = 0; i < groups * blocks; ++i) {
+  team_.run(groups * blocks, [&](int64_t i, int thread) {
     const int64_t group = i / blocks, block = i % blocks;
-    float* sums = memory.scratch + copied_floats() +
-                  omp_get_thread_num() * (kSumsOfBackward + kWeightOfBackward);
+    float* sums = memory.scratch + copied_floats() + thread * (kSumsOfBackward + kWeightOfBackward);
     const Task task{.first_strip = strips * block / blocks,
                     .end_strip = strips * (block + 1) / blocks,
                     .first_input = units * group / groups * kInputUnit,
@@ -114,7 +111,7 @@ void LinearBackwardData::multiply(const Memory& memory, const Samples& samples) 
                     .weight = sums + kSumsOfBackward};
     multiply(memory, samples, task);
     store_dx(memory, samples, task);
-  }
+  });
 }
 
 void LinearBackwardData::multiply(const Memory& memory, const Samples& samples,

@@ -1,5 +1,3 @@
-#include <omp.h>
-
 #include <algorithm>
 
 #include "layers/cpu/linear_product.h"
@@ -29,14 +27,14 @@ poseidon::cpu::MemoryDesc linear_weight_order(const LinearSizes& sizes) {
           kStrip == 32 ? FormatTag::AB16b32a : FormatTag::AB16b16a};
 }
 
-LinearForward::LinearForward(const LinearSizes& sizes, int threads)
-    : sizes_(sizes), threads_(threads) {}
+LinearForward::LinearForward(const LinearSizes& sizes, poseidon::cpu::ThreadTeam& team)
+    : sizes_(sizes), team_(team) {}
 
 int64_t LinearForward::padded_inputs() const { return pieces(sizes_.inputs, kStrip) * kStrip; }
 
 LinearForward::Division LinearForward::division(int64_t tiles) const {
   const int64_t strips = pieces(sizes_.outputs, kStrip);
-  const int64_t wanted = threads_ == 1 ? 1 : threads_ * kLinearTasksOfThread;
+  const int64_t wanted = team_.threads() == 1 ? 1 : team_.threads() * kLinearTasksOfThread;
   const int64_t groups = pieces(strips, std::clamp<int64_t>(strips / wanted, 1, kStripsOfTask));
   const int64_t most = groups == 1 ? kTilesOfCopy : kTilesOfTask;
   return {
@@ -46,13 +44,13 @@ LinearForward::Division LinearForward::division(int64_t tiles) const {
 
 /// If one task computes all outputs of a sample, each thread copies x for one task at a time.
 int64_t LinearForward::copied_floats() const {
-  const int64_t rows = division(1).groups == 1 ? threads_ * kTilesOfCopy * kRows
+  const int64_t rows = division(1).groups == 1 ? team_.threads() * kTilesOfCopy * kRows
                                                : std::min(sizes_.samples, kTilesOfPart * kRows);
   return rows * padded_inputs();
 }
 
 size_t LinearForward::scratch_bytes() const {
-  return static_cast<size_t>(copied_floats() + threads_ * kSumsOfForward) * sizeof(float);
+  return static_cast<size_t>(copied_floats() + team_.threads() * kSumsOfForward) * sizeof(float);
 }
 
 void LinearForward::run(const Memory& memory) const {
@@ -79,11 +77,9 @@ void LinearForward::multiply(const Memory& memory, const Rows& rows) const {
   const Division parts = division(rows.tiles);
   const int64_t strips = pieces(sizes_.outputs, kStrip);
   if (parts.groups > 1)
-#pragma omp parallel for schedule(dynamic) num_threads(threads_)
-    for (int64_t tile = 0; tile < rows.tiles; ++tile) copy_x(memory.x, rows, tile, memory.scratch);
-#pragma omp parallel for schedule(dynamic) num_threads(threads_)
-  for (int64_t i = 0; i < parts.groups * parts.blocks; ++i) {
-    const int64_t group = i / parts.blocks, block = i % parts.blocks, thread = omp_get_thread_num();
+    team_.run(rows.tiles, [&](int64_t tile, int) { copy_x(memory.x, rows, tile, memory.scratch); });
+  team_.run(parts.groups * parts.blocks, [&](int64_t i, int thread) {
+    const int64_t group = i / parts.blocks, block = i % parts.blocks;
     Task task{.first_tile = rows.tiles * block / parts.blocks,
               .end_tile = rows.tiles * (block + 1) / parts.blocks,
               .first_strip = strips * group / parts.groups,
@@ -100,7 +96,7 @@ void LinearForward::multiply(const Memory& memory, const Rows& rows) const {
     for (int64_t first = 0; first < sizes_.inputs; first += kDepth)
       for (int64_t strip = task.first_strip; strip < task.end_strip; ++strip)
         multiply(memory, rows, task, strip, first);
-  }
+  });
 }
 
 /// Multiplies by kDepth inputs, from `first` on, of a strip of the weight.

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "core/cpu/onednn.h"
+#include "core/cpu/thread_team.h"
 
 /// The forward pass and the backward data pass of a linear layer, by Poseidon's own product
 /// (layers/cpu/product.h). Both read the weight in place. The bits do not depend on the number of
@@ -26,7 +27,8 @@ poseidon::cpu::MemoryDesc linear_weight_order(const LinearSizes& sizes);
 /// begins with the bias and continues in the order of the inputs.
 class LinearForward {
  public:
-  LinearForward(const LinearSizes& sizes, int threads);
+  /// `team` must outlive this object.
+  LinearForward(const LinearSizes& sizes, poseidon::cpu::ThreadTeam& team);
 
   struct Memory {
     const float *x, *weight;
@@ -63,13 +65,14 @@ class LinearForward {
   int64_t padded_inputs() const;  ///< inputs of x in the scratch memory
 
   LinearSizes sizes_;
-  int threads_;
+  poseidon::cpu::ThreadTeam& team_;
 };
 
 /// dx = dy W. Each element of dx is one chain of multiply-adds in the order of the outputs.
 class LinearBackwardData {
  public:
-  LinearBackwardData(const LinearSizes& sizes, int threads);
+  /// `team` must outlive this object.
+  LinearBackwardData(const LinearSizes& sizes, poseidon::cpu::ThreadTeam& team);
 
   struct Memory {
     const float *dy, *weight;
@@ -110,7 +113,7 @@ class LinearBackwardData {
   int64_t copied_floats() const;
 
   LinearSizes sizes_;
-  int threads_;
+  poseidon::cpu::ThreadTeam& team_;
 };
 
 }  // namespace poseidon::layers::cpu::product

@@ -110,7 +110,8 @@ void check_passes(const LinearSizes& sizes, bool bias, std::optional<float> relu
   const auto input_gradient = expected_input_gradient(values);
   for (const int threads : {1, 2, 3}) {
     CAPTURE(threads);
-    const LinearForward forward(sizes, threads);
+    poseidon::cpu::ThreadTeam team(threads);
+    const LinearForward forward(sizes, team);
     NanMemory y(output.size()), forward_scratch(forward.scratch_bytes() / sizeof(float));
     forward.run({.x = values.x.data(),
                  .weight = weight.as<float>().data(),
@@ -120,7 +121,7 @@ void check_passes(const LinearSizes& sizes, bool bias, std::optional<float> relu
                  .scratch = forward_scratch.data()});
     check_bits(y.values(), output);
     forward_scratch.values();
-    const LinearBackwardData backward(sizes, threads);
+    const LinearBackwardData backward(sizes, team);
     NanMemory dx(input_gradient.size()), scratch(backward.scratch_bytes() / sizeof(float));
     backward.run({.dy = values.dy.data(),
                   .weight = weight.as<float>().data(),
@@ -163,7 +164,8 @@ TEST_CASE("linear products: relu keeps NaN") {
   LinearValues values(sizes);
   values.x[0] = NAN;
   const Buffer weight = values.packed_weight();
-  const LinearForward forward(sizes, 1);
+  poseidon::cpu::ThreadTeam team(1);
+  const LinearForward forward(sizes, team);
   NanMemory y(static_cast<size_t>(sizes.samples * sizes.outputs)),
       scratch(forward.scratch_bytes() / sizeof(float));
   forward.run({.x = values.x.data(),
