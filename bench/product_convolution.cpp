@@ -53,8 +53,14 @@ class ConvolutionComparison {
       : convolution_(convolution_of(each)),
         onednn_(convolution_, std::nullopt, device.engine()),
         theirs_(layers::cpu::choose_parts(device, convolution_, onednn_, {})),
-        ours_{device,          convolution_,           onednn_, theirs_.formats, std::nullopt,
-              theirs_.forward, product_weight(onednn_)} {
+        ours_{.device = device,
+              .convolution = convolution_,
+              .onednn = onednn_,
+              .formats = theirs_.formats,
+              .relu = std::nullopt,
+              .training = true,
+              .forward = theirs_.forward,
+              .kept_weight = product_weight(onednn_)} {
     memory_.inputs = {tensor(convolution_.input, theirs_.formats.in)};
     memory_.output = tensor(convolution_.output, theirs_.formats.out);
     memory_.input_gradients = {tensor(convolution_.input, theirs_.formats.in)};

@@ -2,26 +2,15 @@
 #include <string_view>
 
 #include "core/error.h"
-#include "layers/cpu/convolution_pass.h"
-#include "layers/cpu/padding_taps.h"
+#include "layers/cpu/convolution_direct.h"
 #include "layers/cpu/pass_weight.h"
+#include "layers/cpu/vectors.h"
 
 namespace poseidon::layers::cpu {
 
 namespace {
 
 using namespace poseidon::cpu;
-
-/// Whether oneDNN 2.6 may read beyond the input. Its 1 x 1 code and its AMX code may do so if two
-/// conditions hold: the padding of opposite sides differs, and a complete window fits in the
-/// padding of one side.
-bool is_unsafe(const ConvolutionParts& parts) {
-  const Convolution& c = parts.convolution;
-  const auto fits_window = [&](size_t axis) {
-    return std::max(c.padding.before[axis], c.padding.after[axis]) >= c.window(axis);
-  };
-  return c.padding.before != c.padding.after && (fits_window(0) || fits_window(1));
-}
 
 /// Whether oneDNN 2.6 may compute wrong results. On several threads, the results of its AMX code
 /// are sometimes wrong if a stride is longer than the window. In some geometries, they are wrong
@@ -38,151 +27,177 @@ bool may_be_wrong(const Convolution& c, const Description& description) {
          (is_long(0) || is_long(1));
 }
 
+/// The size of the portions of a pass that computes `channels` channels of a tensor. If there are
+/// few samples, a portion has some channels of one sample. Channels last does not allow this,
+/// because oneDNN writes only dense tensors. Each portion reads the weight, so a portion should not
+/// have too few output cells. The size may depend on the number of threads, because oneDNN computes
+/// each element alike in portions of any size.
+Portion portion_for_threads(const ConvolutionParts& parts, int64_t channels, Layout layout) {
+  constexpr int64_t kPortionsOfThread = 4, kLeastChannels = 32, kLeastCells = 256;
+  const int64_t samples = parts.convolution.input.samples(), threads = parts.device.threads();
+  const int64_t wanted = threads * kPortionsOfThread;
+  if (threads == 1) return {.samples = samples, .channels = channels};
+  const bool divides_channels = samples < 2 * threads && parts.convolution.groups == 1 &&
+                                channels % kLanesOfBlock == 0 && layout != Layout::kChannelsLast;
+  if (!divides_channels) {
+    const int64_t least = divide_up(kLeastCells, parts.convolution.output.area());
+    return {.samples =
+                std::min(std::max(divide_up(samples, wanted), least), divide_up(samples, threads)),
+            .channels = channels};
+  }
+  const int64_t each = divide_up(channels, divide_up(wanted, samples));
+  return {.samples = 1,
+          .channels = std::min(
+              channels, divide_up(std::max(each, kLeastChannels), kLanesOfBlock) * kLanesOfBlock)};
+}
+
+/// The address of a portion's channels in a tensor of `channels` channels. `description` describes
+/// the portion's part of the tensor.
+void* channels_of(const Portion& portion, const MemoryDesc& description, int64_t channels,
+                  void* tensor) {
+  const int64_t size = static_cast<int64_t>(description.get_size()) / portion.samples;
+  const int64_t first = portion.sample * channels + portion.channel;
+  return static_cast<std::byte*>(tensor) + first * size / portion.channels;
+}
+
 class DirectForward final : public ConvolutionPass {
  public:
   explicit DirectForward(const ConvolutionParts& parts)
       : device_(parts.device),
         bias_(parts.convolution.bias),
-        is_safe_(!is_unsafe(parts) && !may_be_wrong(parts.convolution, parts.forward)),
+        is_safe_(!direct_is_unsafe(parts) && !may_be_wrong(parts.convolution, parts.forward)),
         description_(parts.forward),
-        primitive_(description_),
+        primitives_(make_portions<dnnl::convolution_forward>(
+            parts, parts.convolution.outputs,
+            portion_for_threads(parts, parts.convolution.outputs, parts.formats.out), description_,
+            [&](const Portion& portion) { return describe(parts, portion); })),
         weight_(parts.device, parts.onednn.weight_shape(), parts.kept_weight,
                 description_.weights_desc()) {}
 
   size_t scratch_bytes() const override {
-    return weight_.scratch_bytes() + Scratch::rounded(description_.scratchpad_desc().get_size());
+    return weight_.scratch_bytes() + primitives_.scratch_bytes();
   }
   std::string implementation() const override { return implementation_name(description_); }
   bool is_fast() const override { return is_safe_ && !is_reference(description_); }
 
   void run(const Bindings& memory, const Tensor&) override {
     Scratch scratch(memory.scratch);
-    Arguments arguments(device_);
-    arguments.add(DNNL_ARG_SRC, description_.src_desc(), memory.inputs[0].data);
-    arguments.add(DNNL_ARG_WEIGHTS, weight_.order(),
-                  weight_.get(device_, memory.parameters[0].value, scratch));
-    if (bias_) arguments.add(DNNL_ARG_BIAS, description_.bias_desc(), memory.parameters[1].value);
-    arguments.add(DNNL_ARG_DST, description_.dst_desc(), memory.output.data);
-    arguments.run(primitive_, description_.scratchpad_desc(), scratch);
+    auto* weight =
+        static_cast<std::byte*>(weight_.get(device_, memory.parameters[0].value, scratch));
+    const int64_t outputs = memory.output.shape.channels();
+    const size_t bytes_of_output = weight_.order().get_size() / static_cast<size_t>(outputs);
+    primitives_.run(
+        scratch, [&](const Portion& portion, const auto& description, Arguments& arguments) {
+          const MemoryDesc source = description.src_desc(), target = description.dst_desc();
+          arguments.add(DNNL_ARG_SRC, source, first_of(portion, source, memory.inputs[0].data));
+          arguments.add(DNNL_ARG_WEIGHTS, description.weights_desc(),
+                        weight + static_cast<size_t>(portion.channel) * bytes_of_output);
+          if (bias_)
+            arguments.add(DNNL_ARG_BIAS, description.bias_desc(),
+                          memory.parameters[1].value + portion.channel);
+          arguments.add(DNNL_ARG_DST, target,
+                        channels_of(portion, target, outputs, memory.output.data));
+        });
   }
 
  private:
+  std::optional<OnednnConvolution::Forward> describe(const ConvolutionParts& parts,
+                                                     const Portion& portion) const {
+    const auto order = order_of_outputs(description_.weights_desc(), portion.channels);
+    if (!order) return std::nullopt;
+    return parts.onednn.of(portion.samples, parts.convolution.input.channels(), portion.channels)
+        .forward(parts.formats, *order, parts.training);
+  }
+
   CpuDevice& device_;
   bool bias_, is_safe_;
   OnednnConvolution::Forward description_;
-  dnnl::convolution_forward primitive_;
+  PortionPrimitives<dnnl::convolution_forward> primitives_;
   PassWeight weight_;
 };
 
+/// If portions have some of the input's channels, each range of channels has a separate copy of its
+/// part of the weight.
 class DirectBackwardData final : public ConvolutionPass {
  public:
   DirectBackwardData(const ConvolutionParts& parts,
                      const OnednnConvolution::BackwardData& description)
       : device_(parts.device),
-        is_safe_(!is_unsafe(parts) && !may_be_wrong(parts.convolution, description)),
+        inputs_(parts.convolution.input.channels()),
+        is_safe_(!direct_is_unsafe(parts) && !may_be_wrong(parts.convolution, description)),
         description_(description),
-        primitive_(description_),
-        weight_(parts.device, parts.onednn.weight_shape(), parts.kept_weight,
-                description_.weights_desc()) {}
+        primitives_(make_portions<dnnl::convolution_backward_data>(
+            parts, inputs_, portion_for_threads(parts, inputs_, parts.formats.in), description_,
+            [&](const Portion& portion) { return describe(parts, portion); })) {
+    for (size_t i = 0; i < primitives_.count() && primitives_.portion(i).sample == 0; ++i)
+      weights_.push_back(weight_of(parts, primitives_.portion(i), primitives_.description(i)));
+  }
 
   size_t scratch_bytes() const override {
-    return weight_.scratch_bytes() + Scratch::rounded(description_.scratchpad_desc().get_size());
+    size_t bytes = primitives_.scratch_bytes();
+    for (const PassWeight& weight : weights_) bytes += weight.scratch_bytes();
+    return bytes;
   }
   std::string implementation() const override { return implementation_name(description_); }
   bool is_fast() const override { return is_safe_ && !is_reference(description_); }
 
   void run(const Bindings& memory, const Tensor& gradient) override {
     Scratch scratch(memory.scratch);
-    Arguments arguments(device_);
-    arguments.add(DNNL_ARG_WEIGHTS, weight_.order(),
-                  weight_.get(device_, memory.parameters[0].value, scratch));
-    arguments.add(DNNL_ARG_DIFF_DST, description_.diff_dst_desc(), gradient.data);
-    arguments.add(DNNL_ARG_DIFF_SRC, description_.diff_src_desc(), memory.input_gradients[0].data);
-    arguments.run(primitive_, description_.scratchpad_desc(), scratch);
+    std::vector<void*> weights;
+    for (const PassWeight& weight : weights_)
+      weights.push_back(weight.get(device_, memory.parameters[0].value, scratch));
+    void* input_gradient = memory.input_gradients[0].data;
+    primitives_.run(scratch, [&](const Portion& portion, const auto& description,
+                                 Arguments& arguments) {
+      const MemoryDesc source = description.diff_dst_desc(), target = description.diff_src_desc();
+      const auto range = static_cast<size_t>(portion.channel / primitives_.each().channels);
+      arguments.add(DNNL_ARG_WEIGHTS, description.weights_desc(), weights[range]);
+      arguments.add(DNNL_ARG_DIFF_DST, source, first_of(portion, source, gradient.data));
+      arguments.add(DNNL_ARG_DIFF_SRC, target,
+                    channels_of(portion, target, inputs_, input_gradient));
+    });
   }
 
  private:
+  std::optional<OnednnConvolution::BackwardData> describe(const ConvolutionParts& parts,
+                                                          const Portion& portion) const {
+    const OnednnConvolution onednn =
+        parts.onednn.of(portion.samples, portion.channels, parts.convolution.outputs);
+    const MemoryDesc any = onednn.any_weight_of(parts.formats.type);
+    const auto hint = onednn.forward(parts.formats, any, parts.training);
+    if (!hint) return std::nullopt;
+    return onednn.backward_data(
+        parts.formats, portion.channels == inputs_ ? description_.weights_desc() : any, *hint);
+  }
+
+  /// The weight of a portion's channels.
+  PassWeight weight_of(const ConvolutionParts& parts, const Portion& portion,
+                       const OnednnConvolution::BackwardData& description) const {
+    const MemoryDesc order = description.weights_desc();
+    if (portion.channels == inputs_)
+      return {device_, parts.onednn.weight_shape(), parts.kept_weight, order};
+    const Dims shape = order.dims();
+    return {device_, shape, parts.kept_weight.submemory_desc(shape, {0, portion.channel, 0, 0}),
+            order};
+  }
+
   CpuDevice& device_;
+  int64_t inputs_;
   bool is_safe_;
   OnednnConvolution::BackwardData description_;
-  dnnl::convolution_backward_data primitive_;
-  PassWeight weight_;
+  PortionPrimitives<dnnl::convolution_backward_data> primitives_;
+  std::vector<PassWeight> weights_;
 };
-
-/// oneDNN computes the gradient in the weight's order or in another order. In the latter case, the
-/// pass then copies the gradient to the weight's order.
-class DirectBackwardWeights final : public ConvolutionPass {
- public:
-  DirectBackwardWeights(const ConvolutionParts& parts,
-                        const OnednnConvolution::BackwardWeights& description)
-      : device_(parts.device),
-        bias_(parts.convolution.bias),
-        is_safe_(!is_unsafe(parts)),
-        description_(description),
-        primitive_(description_),
-        in_order_(description_.diff_weights_desc() == parts.kept_weight),
-        to_kept_order_(parts.device, description_.diff_weights_desc(), parts.kept_weight),
-        padding_taps_(parts.device, parts.convolution, parts.onednn, parts.kept_weight) {}
-
-  size_t scratch_bytes() const override {
-    const size_t gradient =
-        in_order_ ? 0 : Scratch::rounded(description_.diff_weights_desc().get_size());
-    return gradient + Scratch::rounded(description_.scratchpad_desc().get_size());
-  }
-  std::string implementation() const override { return implementation_name(description_); }
-  bool is_fast() const override { return is_safe_ && !is_reference(description_); }
-
-  void run(const Bindings& memory, const Tensor& gradient) override {
-    Scratch scratch(memory.scratch);
-    float* weight = in_order_ ? memory.parameters[0].gradient
-                              : scratch.allocate(description_.diff_weights_desc().get_size());
-    Arguments arguments(device_);
-    arguments.add(DNNL_ARG_SRC, description_.src_desc(), memory.inputs[0].data);
-    arguments.add(DNNL_ARG_DIFF_DST, description_.diff_dst_desc(), gradient.data);
-    arguments.add(DNNL_ARG_DIFF_WEIGHTS, description_.diff_weights_desc(), weight);
-    if (bias_)
-      arguments.add(DNNL_ARG_DIFF_BIAS, description_.diff_bias_desc(),
-                    memory.parameters[1].gradient);
-    arguments.run(primitive_, description_.scratchpad_desc(), scratch);
-    if (!in_order_) to_kept_order_.run(device_, weight, memory.parameters[0].gradient);
-    padding_taps_.zero(memory.parameters[0].gradient);
-  }
-
- private:
-  CpuDevice& device_;
-  bool bias_, is_safe_;
-  OnednnConvolution::BackwardWeights description_;
-  dnnl::convolution_backward_weights primitive_;
-  bool in_order_;
-  PreparedReorder to_kept_order_;
-  PaddingTaps padding_taps_;
-};
-
-/// Whether oneDNN has an implementation that is not slow reference code.
-template <class Description>
-bool is_real(const std::optional<Description>& description) {
-  return description && !is_reference(*description);
-}
-
-/// Whether to use Poseidon's own depthwise code: it is legal, and oneDNN has no optimized code. If
-/// oneDNN has optimized code, as for most 3 x 3 kernels, oneDNN is 1.1 to 1.3 times as fast on
-/// Zen 4.
-template <class Description>
-bool is_own_depthwise(const ConvolutionParts& parts,
-                      const std::optional<Description>& description) {
-  return !is_real(description) &&
-         depthwise_is_legal(parts.device, parts.convolution, parts.formats);
-}
-
-/// Whether to use products of patches: they are legal, and oneDNN has no optimized code or its code
-/// is unsafe.
-template <class Description>
-bool product_is_better(const ConvolutionParts& parts,
-                       const std::optional<Description>& description) {
-  return (!is_real(description) || is_unsafe(parts)) && product_is_legal(parts);
-}
 
 }  // namespace
+
+bool direct_is_unsafe(const ConvolutionParts& parts) {
+  const Convolution& c = parts.convolution;
+  const auto fits_window = [&](size_t axis) {
+    return std::max(c.padding.before[axis], c.padding.after[axis]) >= c.window(axis);
+  };
+  return c.padding.before != c.padding.after && (fits_window(0) || fits_window(1));
+}
 
 std::unique_ptr<ConvolutionPass> make_direct_forward(const ConvolutionParts& parts) {
   const std::optional description = parts.forward;
@@ -198,18 +213,6 @@ std::unique_ptr<ConvolutionPass> make_direct_backward_data(const ConvolutionPart
   if (product_is_better(parts, description)) return nullptr;
   check(description.has_value(), "oneDNN has a backward-data pass for every convolution");
   return std::make_unique<DirectBackwardData>(parts, *description);
-}
-
-std::unique_ptr<ConvolutionPass> make_direct_backward_weights(const ConvolutionParts& parts) {
-  if (pointwise_is_legal(parts)) return make_pointwise_backward_weights(parts);
-  auto description = parts.onednn.backward_weights(parts.formats, parts.kept_weight, parts.forward);
-  if (!is_real(description))
-    description = parts.onednn.backward_weights(
-        parts.formats, parts.onednn.any_weight_of(DataType::kFp32), parts.forward);
-  if (is_own_depthwise(parts, description)) return make_depthwise_backward_weights(parts);
-  if (product_is_better(parts, description)) return nullptr;
-  check(description.has_value(), "oneDNN has a backward-weights pass for every convolution");
-  return std::make_unique<DirectBackwardWeights>(parts, *description);
 }
 
 }  // namespace poseidon::layers::cpu

@@ -1,5 +1,7 @@
 #include "layers/cpu/convolution_onednn.h"
 
+#include "layers/cpu/one_thread.h"
+
 namespace poseidon::layers::cpu {
 
 namespace {
@@ -9,6 +11,7 @@ constexpr auto kAlgorithm = dnnl::algorithm::convolution_direct;
 
 template <class Make>
 auto attempt(const Make& make) -> std::optional<decltype(make())> {
+  const OneThread one_thread;
   try {
     return make();
   } catch (const dnnl::error&) {
@@ -20,7 +23,9 @@ auto attempt(const Make& make) -> std::optional<decltype(make())> {
 
 OnednnConvolution::OnednnConvolution(const Convolution& c, std::optional<float> relu,
                                      dnnl::engine& engine)
-    : convolution_(c),
+    : input_(c.input),
+      output_(c.output),
+      bias_(c.bias),
       relu_(relu),
       engine_(engine),
       weight_{c.outputs / c.groups, c.input.channels() / c.groups, c.kernel[0], c.kernel[1]},
@@ -37,6 +42,17 @@ OnednnConvolution::OnednnConvolution(const Convolution& c, std::optional<float> 
   }
 }
 
+OnednnConvolution OnednnConvolution::of(int64_t samples, int64_t inputs, int64_t outputs) const {
+  OnednnConvolution other = *this;
+  other.input_ = {samples, inputs, input_.height(), input_.width()};
+  other.output_ = {samples, outputs, output_.height(), output_.width()};
+  if (weight_.size() == 4) {
+    other.weight_[0] = outputs;
+    other.weight_[1] = inputs;
+  }
+  return other;
+}
+
 std::optional<OnednnConvolution::Forward> OnednnConvolution::forward(
     const ConvolutionFormats& formats, const MemoryDesc& weight, bool training) const {
   dnnl::primitive_attr attributes = user_scratchpad();
@@ -44,7 +60,7 @@ std::optional<OnednnConvolution::Forward> OnednnConvolution::forward(
   const auto kind =
       training ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
   return attempt([&] {
-    if (!convolution_.bias)
+    if (!bias_)
       return describe_forward<dnnl::convolution_forward>(
           engine_, attributes, kind, kAlgorithm, source(formats), weight, target(formats), stride_,
           dilation_, padding_left_, padding_right_);
@@ -66,7 +82,7 @@ std::optional<OnednnConvolution::BackwardData> OnednnConvolution::backward_data(
 std::optional<OnednnConvolution::BackwardWeights> OnednnConvolution::backward_weights(
     const ConvolutionFormats& formats, const MemoryDesc& weight, const Forward& hint) const {
   return attempt([&] {
-    if (!convolution_.bias)
+    if (!bias_)
       return describe_backward<dnnl::convolution_backward_weights>(
           engine_, user_scratchpad(), hint, kAlgorithm, source(formats), weight, target(formats),
           stride_, dilation_, padding_left_, padding_right_);
@@ -85,15 +101,13 @@ MemoryDesc OnednnConvolution::any_weight_of(DataType type) const {
 }
 
 MemoryDesc OnednnConvolution::source(const ConvolutionFormats& formats) const {
-  return activation_desc(convolution_.input, {formats.in, formats.type});
+  return activation_desc(input_, {formats.in, formats.type});
 }
 
 MemoryDesc OnednnConvolution::target(const ConvolutionFormats& formats) const {
-  return activation_desc(convolution_.output, {formats.out, formats.type});
+  return activation_desc(output_, {formats.out, formats.type});
 }
 
-MemoryDesc OnednnConvolution::bias() const {
-  return {{convolution_.outputs}, kFloat, FormatTag::x};
-}
+MemoryDesc OnednnConvolution::bias() const { return {{output_.channels()}, kFloat, FormatTag::x}; }
 
 }  // namespace poseidon::layers::cpu

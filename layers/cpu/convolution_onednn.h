@@ -14,7 +14,7 @@ struct ConvolutionFormats {
 };
 
 /// oneDNN's implementations of the three passes of a convolution, by its direct method. nullopt:
-/// oneDNN has no implementation.
+/// oneDNN has no implementation. All are made for one thread (OneThread).
 class OnednnConvolution {
  public:
   using MemoryDesc = poseidon::cpu::MemoryDesc;
@@ -23,8 +23,8 @@ class OnednnConvolution {
   using BackwardData = dnnl::convolution_backward_data::primitive_desc;
   using BackwardWeights = dnnl::convolution_backward_weights::primitive_desc;
 
-  /// `relu`: the negative slope of a leaky relu on the output. `convolution` and `engine` must
-  /// outlive this object.
+  /// `relu`: the negative slope of a leaky relu on the output. `engine` must outlive
+  /// this object.
   OnednnConvolution(const Convolution& convolution, std::optional<float> relu,
                     dnnl::engine& engine);
 
@@ -38,6 +38,10 @@ class OnednnConvolution {
                                                   const MemoryDesc& weight,
                                                   const Forward& hint) const;
 
+  /// The same convolution of `samples` samples, and of `inputs` and `outputs` channels. Only a
+  /// convolution without groups may have other numbers of channels.
+  OnednnConvolution of(int64_t samples, int64_t inputs, int64_t outputs) const;
+
   /// (groups,) outputs and inputs of a group, kernel height, kernel width.
   const Dims& weight_shape() const { return weight_; }
   MemoryDesc canonical_weight() const;
@@ -49,7 +53,8 @@ class OnednnConvolution {
   MemoryDesc target(const ConvolutionFormats& formats) const;
   MemoryDesc bias() const;
 
-  const Convolution& convolution_;
+  Shape input_, output_;
+  bool bias_;
   std::optional<float> relu_;
   dnnl::engine& engine_;
   Dims weight_, stride_, dilation_, padding_left_, padding_right_;

@@ -14,8 +14,8 @@ ConvolutionParts parts_in(CpuDevice& device, const Convolution& convolution,
                           const ConvolutionFormats& formats,
                           const OnednnConvolution::Forward& description) {
   const auto made = [&](const MemoryDesc& kept_weight) {
-    return ConvolutionParts{device,       convolution, onednn,     formats,
-                            options.relu, description, kept_weight};
+    return ConvolutionParts{device,       convolution,      onednn,      formats,
+                            options.relu, options.training, description, kept_weight};
   };
   if (depthwise_is_legal(device, convolution, formats)) return made(depthwise_weight(onednn));
   ConvolutionFormats fp32 = formats;

@@ -29,6 +29,7 @@ struct ConvolutionParts {
   const OnednnConvolution& onednn;
   ConvolutionFormats formats;
   std::optional<float> relu;
+  bool training;
   OnednnConvolution::Forward forward;     ///< description of oneDNN's forward pass
   poseidon::cpu::MemoryDesc kept_weight;  ///< order of the layer's weight and of its gradient
 };
