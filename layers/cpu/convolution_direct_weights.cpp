@@ -13,10 +13,10 @@ using namespace poseidon::cpu;
 
 /// The number of blocks into which the samples are divided. A sum over a block costs one pass over
 /// the weight's gradient. Compared with the products, this cost is 2 % if a block has 3,136 output
-/// cells, and 4 % if it has 1,568 (AVX-512). Few blocks may be smaller, because more threads then
-/// compute.
+/// cells, and 4 % if it has 1,568 (AVX-512). Up to four blocks may be smaller, because more threads
+/// then compute.
 int64_t blocks_of_samples(const Convolution& c) {
-  constexpr int64_t kCells = 3136, kCellsOfFew = 2000, kCellsInGroups = 750, kFew = 4, kMost = 16;
+  constexpr int64_t kCells = 3136, kCellsOfFew = 1500, kCellsInGroups = 750, kFew = 4, kMost = 16;
   const int64_t cells = c.output.samples() * c.output.area();
   const int64_t few = std::min(kFew, cells / (c.groups > 1 ? kCellsInGroups : kCellsOfFew));
   return std::clamp<int64_t>(std::max(few, cells / kCells), 1, std::min(kMost, c.output.samples()));
