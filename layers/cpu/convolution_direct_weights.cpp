@@ -3,6 +3,7 @@
 #include "core/error.h"
 #include "layers/cpu/convolution_direct.h"
 #include "layers/cpu/padding_taps.h"
+#include "layers/cpu/team_loops.h"
 #include "layers/cpu/vectors.h"
 
 namespace poseidon::layers::cpu {
@@ -45,15 +46,12 @@ Portion portion_of_geometry(const Convolution& c) {
 
 /// Adds the other sums to sums[0], in order.
 void add_sums(CpuDevice& device, const std::vector<float*>& sums, int64_t count) {
-  constexpr int64_t kFloatsOfTask = 4096;
-#pragma omp parallel for schedule(dynamic) num_threads(device.threads())
-  for (int64_t first = 0; first < count; first += kFloatsOfTask) {
-    const int64_t end = std::min(first + kFloatsOfTask, count);
+  device.team().run_ranges(count, kElementsOfTask, [&](int64_t first, int64_t end, int) {
     for (size_t block = 1; block < sums.size(); ++block) {
       const float* more = sums[block];
       for (int64_t i = first; i < end; ++i) sums[0][i] += more[i];
     }
-  }
+  });
 }
 
 /// The gradient is a sum over blocks of samples, whose sums are added in order. If the weight is

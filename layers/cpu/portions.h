@@ -1,7 +1,5 @@
 #pragma once
 
-#include <omp.h>
-
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -88,17 +86,17 @@ class PortionPrimitives {
   template <class AddArguments>
   void run(Scratch scratch, size_t extra, const AddArguments& add_arguments) const {
     const size_t each = scratchpad_bytes() + extra;
-#pragma omp parallel for schedule(dynamic) num_threads(device_.threads())
-    for (size_t task = 0; task < portions_.size(); ++task) {
-      std::byte* own = scratch.rest() + static_cast<size_t>(omp_get_thread_num()) * each;
+    device_.team().run(std::ssize(portions_), [&](int64_t task, int thread) {
+      std::byte* own = scratch.rest() + static_cast<size_t>(thread) * each;
       const OneThread one_thread;
-      const Made& made = made_[static_cast<size_t>(index_[task])];
+      const auto index = static_cast<size_t>(task);
+      const Made& made = made_[static_cast<size_t>(index_[index])];
       Arguments arguments(device_);
-      add_arguments(portions_[task], made.description, arguments, own);
+      add_arguments(portions_[index], made.description, arguments, own);
       Scratch scratchpad(own + extra);
       dnnl::stream stream(device_.engine());
       arguments.run(made.primitive, made.description.scratchpad_desc(), scratchpad, stream);
-    }
+    });
   }
 
  private:
