@@ -16,7 +16,6 @@
 #include "apps/train_print.h"
 #include "core/cores.h"
 #include "core/counted.h"
-#include "core/cpu/spin_policy.h"
 #include "core/error.h"
 #include "core/file.h"
 #include "trainer/coordinator/cluster_run.h"
@@ -231,8 +230,8 @@ bool computes_here(const Job& job, const TrainOptions& options) {
 }
 
 /// Throws ConfigError if this process cannot start as many threads as the job requests. If the job
-/// requests more threads than cores, starts them once as a test. Without this test, OpenMP's
-/// library would end the process without naming the setting.
+/// requests more threads than cores, starts them once as a test. Without this test, the error would
+/// not name the setting.
 void check_threads(const Job& job) {
   const int64_t wanted = job.config.device.threads;
   if (wanted <= available_cores()) return;
@@ -255,8 +254,6 @@ void check_threads(const Job& job) {
 int perform(const TrainOptions& options, Console& console) {
   const Job job = trainer::load_job(source_of(options), console);
   if (computes_here(job, options)) check_threads(job);
-  std::optional<cpu::SpinPolicy> waits;
-  if (computes_here(job, options)) waits.emplace();
   switch (options.action) {
     case Action::kCheck: print(check(job, options, console), options.json, print_check); break;
     case Action::kPlan:

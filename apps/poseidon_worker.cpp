@@ -1,10 +1,8 @@
 // poseidon-worker: computes gradients in jobs that poseidon-train coordinates.
 
 #include "apps/member_program.h"
-#include "core/cpu/spin_policy.h"
 
 int main(int count, char** arguments) {
-  const poseidon::cpu::SpinPolicy waits;
   return poseidon::apps::run_member_program(
       "poseidon-worker", "Computes gradients for training jobs of poseidon-train.", true, count,
       arguments, poseidon::trainer::run_worker);

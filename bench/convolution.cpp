@@ -8,8 +8,6 @@
 // the gradient of the weight. The table counts the multiply-adds of the direct method, also for
 // Winograd. So the rate of Winograd may exceed 100 %.
 
-#include <omp.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <string>
@@ -43,7 +41,7 @@ int backward_passes(const net::Timing& timing, bool first) {
 
 void run(const std::string& file, int64_t batch, int threads, int repeats) {
   cpu::CpuDevice device(threads);
-  const double peak = bench::measure_peak_gflops();
+  const double peak = bench::measure_peak_gflops(device.team());
   const auto factory = layers::cpu::make_cpu_factory(device);
   const net::Network network(std::filesystem::path(file), batch);
   net::Net net(network, *factory, {});

@@ -3,12 +3,14 @@
 #include <chrono>
 #include <cstdint>
 
+#include "core/cpu/thread_team.h"
+
 namespace poseidon::bench {
 
 /// Measures the peak rate of multiply-adds, which is an upper bound for every kernel. Runs
 /// multiply-adds on registers. Enough of them are independent to fill the execution units. Returns
-/// the GFLOP/s of all threads of the OpenMP team together, in the best of `rounds` rounds.
-inline double measure_peak_gflops(int rounds = 10) {
+/// the GFLOP/s of all threads of the team together, in the best of `rounds` rounds.
+inline double measure_peak_gflops(cpu::ThreadTeam& team, int rounds = 10) {
 #if defined(__AVX512F__)
   constexpr int kBytes = 64;
 #else
@@ -19,13 +21,9 @@ inline double measure_peak_gflops(int rounds = 10) {
   constexpr int64_t kRepeats = 2'000'000;
   double best = 0;
   for (int round = 0; round < rounds; ++round) {
-    int threads = 1;
     const auto start = std::chrono::steady_clock::now();
-#pragma omp parallel
-    {
+    team.run(team.threads(), [](int64_t, int) {
       Vector sums[kInFlight] = {}, factor = Vector{} + 0.999f, term = Vector{} + 0.001f;
-#pragma omp single
-      threads = omp_get_num_threads();
       for (int64_t i = 0; i < kRepeats; ++i) {
 #pragma GCC unroll 12
         for (int k = 0; k < kInFlight; ++k) {
@@ -34,10 +32,10 @@ inline double measure_peak_gflops(int rounds = 10) {
           asm volatile("" : "+v"(sums[k]));
         }
       }
-    }
+    });
     const double seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    best = std::max(best, 2e-9 * kRepeats * kInFlight * kLanes * threads / seconds);
+    best = std::max(best, 2e-9 * kRepeats * kInFlight * kLanes * team.threads() / seconds);
   }
   return best;
 }

@@ -34,7 +34,7 @@ CpuDevice::CpuDevice(int threads, DataType activations)
       stream_(engine_),
       blocked_(has_avx512() ? Layout::kBlocked16 : Layout::kBlocked8),
       activations_(activations) {
-  omp_set_num_threads(team_.threads());
+  omp_set_num_threads(1);
 }
 
 void CpuDevice::copy(std::span<const std::byte> from, std::span<std::byte> to) {

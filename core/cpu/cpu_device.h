@@ -10,12 +10,12 @@
 namespace poseidon::cpu {
 
 /// The CPU as a compute device. A call returns after its work is done. CpuDevice owns the oneDNN
-/// engine and stream, and the threads that compute. It also sets the number of threads in the
-/// compute thread's OpenMP team, for oneDNN. All layers of a net share one device.
+/// engine and stream, and the threads that compute. oneDNN's primitives run in the calling thread.
+/// All layers of a net share one device.
 class CpuDevice : public Device {
  public:
-  /// `threads` 0: all cores that the system allows (core/cores.h). Sets the size of the calling
-  /// thread's OpenMP team. `activations`: storage type of activations in layers that support
+  /// `threads` 0: all cores that the system allows (core/cores.h). Limits OpenMP to one thread in
+  /// calls of the calling thread. `activations`: storage type of activations in layers that support
   /// several types.
   explicit CpuDevice(int threads, DataType activations = DataType::kFp32);
 

@@ -1,5 +1,7 @@
 #include "core/cpu/thread_team.h"
 
+#include <omp.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -182,6 +184,7 @@ void ThreadTeam::sleep_until_complete(uint32_t tasks) {
 
 void ThreadTeam::help(TeamHelper& helper, int thread) {
   number_of_thread = thread;
+  omp_set_num_threads(1);  // a primitive of oneDNN that a task runs starts no further threads
   for (uint32_t seen = 0; !stops_;) {
     helper.wait_for_call(calls_, seen, stops_);
     seen = calls_;

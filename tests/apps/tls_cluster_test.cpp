@@ -39,9 +39,7 @@ TEST_CASE("a cluster of daemons trains over TLS") {
   for (const char* name : {"poseidon-server", "poseidon-worker", "poseidon-worker"}) {
     const std::filesystem::path folder = job.folder / ("member" + std::to_string(members.size()));
     std::filesystem::create_directory(folder);
-    std::vector<std::string> words{"--coordinator", address, "--once"};
-    // One thread: the thread sanitizer does not understand OpenMP's barriers.
-    if (std::string_view(name) == "poseidon-worker") words.insert(words.end(), {"--threads", "1"});
+    const std::vector<std::string> words{"--coordinator", address, "--once"};
     members.emplace_back(name, with_tls(words, files), folder);
   }
   const Finished finished = head.wait();

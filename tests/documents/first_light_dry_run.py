@@ -32,7 +32,7 @@ STAGES = set().union(*(stages for _, stages in CALLS))
 def run(script, *words):
     """The exit code of first_light, and its output."""
     ended = subprocess.run([script, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
-                           env={**os.environ, "POSEIDON_DATA": "", "OMP_WAIT_POLICY": "passive"})
+                           env={**os.environ, "POSEIDON_DATA": ""})
     return ended.returncode, ended.stdout
 
 

@@ -202,7 +202,7 @@ def environment_of_reader(folder):
     home.mkdir(exist_ok=True)
     old_home = pathlib.Path.home()
     environment = {"XDG_CACHE_HOME": str(old_home / ".cache"), "XDG_CONFIG_HOME": str(old_home / ".config"),
-                   **os.environ, "HOME": str(home), "TERM": "dumb", "OMP_WAIT_POLICY": "passive"}
+                   **os.environ, "HOME": str(home), "TERM": "dumb"}
     environment["PATH"] = f"{fixtures.SHIMS}:{environment['PATH']}"
     environment.pop("POSEIDON_DATA", None)
     return environment

@@ -43,7 +43,7 @@ TEST_CASE("ssh starts without terminal and prompts, and ends when the host does 
 }
 
 TEST_CASE("user, port and host precede the command, which is one argument") {
-  const std::string line = "exec env OMP_WAIT_POLICY=passive GOMP_SPINCOUNT=0 ";
+  const std::string line = "exec ";
   CHECK(own_arguments(ssh_command({.name = "node1"}, {"/bin/worker", "--once"})) ==
         std::vector<std::string>{"--", "node1", line + "/bin/worker --once"});
   CHECK(
@@ -58,12 +58,4 @@ TEST_CASE("a word quoted for the shell reaches the program unchanged") {
   CHECK(quoted_for_shell("it's") == "'it'\\''s'");
   CHECK(quoted_for_shell("$HOME;`x`\n") == "'$HOME;`x`\n'");
   CHECK(quoted_for_shell("[::]:0") == "'[::]:0'");
-}
-
-TEST_CASE("a member's environment replaces the inherited settings of OpenMP's waits") {
-  const char* const inherited[] = {"LANG=C", "GOMP_SPINCOUNT=infinity", "OMP_WAIT_POLICY=active",
-                                   "GOMP_SPINCOUNTS=1", nullptr};
-  CHECK(member_environment(inherited) == std::vector<std::string>{"OMP_WAIT_POLICY=passive",
-                                                                  "GOMP_SPINCOUNT=0", "LANG=C",
-                                                                  "GOMP_SPINCOUNTS=1"});
 }

@@ -152,15 +152,13 @@ std::string ChildProcesses::how_it_ended(const Child& child, int status) {
 void ChildProcesses::start(comm::NodeId node, const ChildCommand& command) {
   Child child{.node = node, .log = {}};
   const Descriptor log = open_log(child);
-  const std::vector<std::string> variables = member_environment(environ);
-  const std::vector<char*> argument_pointers = pointers(command.arguments),
-                           variable_pointers = pointers(variables);
+  const std::vector<char*> argument_pointers = pointers(command.arguments);
   Pipe failure;
   child.process = ::fork();
   if (child.process < 0)
     throw RunError(text(name_of(node), " cannot be started: ", std::strerror(errno)));
   if (child.process == 0)
-    become(argument_pointers.data(), variable_pointers.data(),
+    become(argument_pointers.data(), environ,
            {.log = log.number(),
             .input = command.input.number(),
             .inherited = command.inherited.number(),

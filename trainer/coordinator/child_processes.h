@@ -13,8 +13,7 @@
 
 namespace poseidon::trainer {
 
-/// Command that starts a child process. The environment of the child is that of this process, plus
-/// passive OpenMP waiting.
+/// Command that starts a child process. The child has the environment of this process.
 struct ChildCommand {
   std::vector<std::string> arguments;  ///< first the program: a path, or a name in PATH
   Descriptor input = {};               ///< becomes the child's standard input; default: empty input

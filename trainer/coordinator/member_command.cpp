@@ -37,18 +37,6 @@ std::vector<std::string> member_command(const MemberStart& start) {
   return command;
 }
 
-std::vector<std::string> member_environment(const char* const* inherited) {
-  std::vector<std::string> variables(kPassiveWaiting.begin(), kPassiveWaiting.end());
-  const auto is_replaced = [](std::string_view variable) {
-    return std::ranges::any_of(kPassiveWaiting, [&](std::string_view own) {
-      return variable.starts_with(own.substr(0, own.find('=') + 1));
-    });
-  };
-  for (; *inherited != nullptr; ++inherited)
-    if (!is_replaced(*inherited)) variables.emplace_back(*inherited);
-  return variables;
-}
-
 int64_t count_of(comm::Role role, const std::vector<comm::NodeId>& members) {
   return std::ranges::count_if(members, [role](comm::NodeId node) { return node.role == role; });
 }

@@ -1,10 +1,8 @@
 #pragma once
 
-#include <array>
 #include <chrono>
 #include <filesystem>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "comm/wire/handshake.h"
@@ -24,15 +22,6 @@ struct MemberStart {
 
 /// The program of a member, and its arguments.
 std::vector<std::string> member_command(const MemberStart& start);
-
-/// Environment variables of a member. The threads of its OpenMP teams sleep while they wait.
-/// Threads that wait actively would occupy cores that other processes need.
-inline constexpr std::array<std::string_view, 2> kPassiveWaiting{"OMP_WAIT_POLICY=passive",
-                                                                 "GOMP_SPINCOUNT=0"};
-
-/// The environment of a member on this host. It has the variables `inherited`, whose list ends with
-/// a null pointer, except that kPassiveWaiting replaces the variables of the same names.
-std::vector<std::string> member_environment(const char* const* inherited);
 
 /// Number of members with this role.
 int64_t count_of(comm::Role role, const std::vector<comm::NodeId>& members);

@@ -2,7 +2,6 @@
 
 #include "core/error.h"
 #include "core/shell_word.h"
-#include "trainer/coordinator/member_command.h"
 
 namespace poseidon::trainer {
 
@@ -23,8 +22,7 @@ std::vector<std::string> ssh_command(const Host& host, const std::vector<std::st
   if (!host.user.empty()) arguments.insert(arguments.end(), {"-l", host.user});
   if (host.port != 0) arguments.insert(arguments.end(), {"-p", std::to_string(host.port)});
   // "exec" replaces the shell by the program, so the connection ends when the program ends.
-  std::string line = "exec env";
-  for (const std::string_view variable : kPassiveWaiting) line += text(" ", variable);
+  std::string line = "exec";
   for (const std::string& word : command) line += " " + quoted_for_shell(word);
   arguments.insert(arguments.end(), {"--", host.name, line});
   return arguments;

@@ -1,14 +1,10 @@
 #include "tests/support/layer_backend.h"
 
-#include <omp.h>
-
 #include "tests/support/gpu/emulated_gpu_backend.h"
 
 namespace poseidon::test {
 
 LayerBackend make_layer_backend(int, DataType type) {
-  // A test has few values: waking threads would take longer than the work.
-  omp_set_num_threads(1);
   return make_emulated_gpu_backend(
       {.seed = 1},
       {.precision = type == DataType::kBf16 ? cuda::Precision::kBf16 : cuda::Precision::kFp32});

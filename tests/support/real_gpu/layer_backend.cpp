@@ -1,7 +1,5 @@
 #include "tests/support/layer_backend.h"
 
-#include <omp.h>
-
 #include <map>
 
 #include "layers/cuda/opener.h"
@@ -146,7 +144,6 @@ class SharedUpdater final : public layers::Updater {
 }  // namespace
 
 LayerBackend make_layer_backend(int, DataType type) {
-  omp_set_num_threads(1);  // waking threads would take longer than the reordering of a few values
   Shared& all = shared(type);
   return {std::make_unique<SharedDevice>(all), std::make_unique<SharedFactory>(all),
           std::make_unique<SharedUpdater>(all)};
