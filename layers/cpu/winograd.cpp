@@ -74,14 +74,18 @@ class WinogradOf final : public Winograd {
         outputs_(geometry.output.channels() / geometry.groups),
         tile_rows_(geometry.tile_rows()),
         tile_columns_(geometry.tile_columns()),
-        shares_(team, geometry.tiles(), inputs_, outputs_) {}
+        shares_(team, Shares::for_threads(team.threads(), geometry.tiles(), inputs_, outputs_),
+                geometry.tiles(), inputs_, outputs_),
+        shares_of_sums_(team, Shares::for_sums(geometry.tiles(), inputs_, outputs_),
+                        geometry.tiles(), inputs_, outputs_) {}
 
   size_t forward_scratch_bytes() const override {
     return sizeof(float) * static_cast<size_t>(weight_room() + shares_.room());
   }
 
   size_t backward_weights_scratch_bytes() const override {
-    return sizeof(float) * static_cast<size_t>(shares_.tile_parts() * sums_room() + shares_.room());
+    return sizeof(float) *
+           static_cast<size_t>(shares_of_sums_.tile_parts() * sums_room() + shares_of_sums_.room());
   }
 
   void forward(const void* input, const float* weight, const Extras& extras, void* output,
@@ -129,23 +133,22 @@ class WinogradOf final : public Winograd {
   void weights_of_group(const Element* input, const Element* output_gradient, float* weight,
                         float* bias, std::byte* scratch) const {
     auto* sums = reinterpret_cast<float*>(scratch);
-    shares_.for_each(sums + shares_.tile_parts() * sums_room(),
-                     [&](const Share& share, const Matrices& in, const Matrices& out) {
-                       float* own = sums + share.tile_part * sums_room();
-                       std::fill(own + weight_room() + share.outputs.first,
-                                 own + weight_room() + share.outputs.end, 0.0F);
-                       shares_.for_blocks(share, [&](const Range& tiles) {
-                         take_input(tiles, input, in);
-                         read_gradient(tiles, share.outputs, output_gradient, out);
-                         if (bias != nullptr)
-                           add_to_bias(tiles, share.outputs, output_gradient, own + weight_room());
-                         for (size_t p = 0; p < kPoints; ++p)
-                           for (int64_t column = share.outputs.first; column < share.outputs.end;
-                                column += kStrip)
-                             transposed_product(p, column, in, tiles.count(), out, weight_at(own),
-                                                tiles.first > share.tiles.first);
-                       });
-                     });
+    const auto add_share = [&](const Share& share, const Matrices& in, const Matrices& out) {
+      float* own = sums + share.tile_part * sums_room();
+      std::fill(own + weight_room() + share.outputs.first, own + weight_room() + share.outputs.end,
+                0.0F);
+      shares_of_sums_.for_blocks(share, [&](const Range& tiles) {
+        take_input(tiles, input, in);
+        read_gradient(tiles, share.outputs, output_gradient, out);
+        if (bias != nullptr)
+          add_to_bias(tiles, share.outputs, output_gradient, own + weight_room());
+        for (size_t p = 0; p < kPoints; ++p)
+          for (int64_t column = share.outputs.first; column < share.outputs.end; column += kStrip)
+            transposed_product(p, column, in, tiles.count(), out, weight_at(own),
+                               tiles.first > share.tiles.first);
+      });
+    };
+    shares_of_sums_.for_each(sums + shares_of_sums_.tile_parts() * sums_room(), add_share);
     finish_weights(sums, weight);
     if (bias == nullptr) return;
     for (int64_t k = 0; k < outputs_; k += kLanes)
@@ -297,7 +300,7 @@ class WinogradOf final : public Winograd {
   /// The sum of a vector over all parts. `first` is the vector in the first part.
   Float sum_of_parts(const float* first) const {
     Float sum = load<Float>(first);
-    for (int64_t part = 1; part < shares_.tile_parts(); ++part)
+    for (int64_t part = 1; part < shares_of_sums_.tile_parts(); ++part)
       sum += load<Float>(first + part * sums_room());
     return sum;
   }
@@ -306,7 +309,8 @@ class WinogradOf final : public Winograd {
   ThreadTeam& team_;
   int64_t inputs_, outputs_;  ///< channels of a group
   int64_t tile_rows_, tile_columns_;
-  Shares shares_;
+  Shares shares_;          ///< of a forward pass
+  Shares shares_of_sums_;  ///< of the gradient of a weight
 };
 
 }  // namespace

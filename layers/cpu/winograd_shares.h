@@ -20,23 +20,48 @@ struct Share {
   Range tiles, outputs;
 };
 
-/// As many shares as threads, for one group of channels. The tiles of a share are divided into
-/// blocks. The inputs and outputs of a block go through all steps while they are in the cache.
-///
-/// By default, threads divide only the tiles. Each thread then reads the whole transformed weight,
-/// and sums a separate gradient of it. If these copies (threads times weight) are larger than the
-/// transformed inputs and outputs of all tiles, the threads first divide the output channels, in
-/// strips (kStrip). Threads with the same tiles but different output channels each repeat the
-/// transform of the input.
+/// Divides the work of one group of channels into shares. Each share has some of the tiles and some
+/// of the output channels. The tiles of a share are divided into blocks. The inputs and outputs of
+/// a block go through all steps while they are in the cache.
 class Shares {
  public:
+  /// The numbers of parts of the tiles and of the output channels.
+  struct Parts {
+    int64_t of_tiles, of_outputs;
+  };
+
+  /// Parts for a forward pass. `inputs` and `outputs` are channels. By default, threads divide only
+  /// the tiles. Each thread then reads the whole transformed weight. If these copies (threads times
+  /// weight) are larger than the transformed inputs and outputs of all tiles, the threads first
+  /// divide the output channels, in strips (kStrip). Threads with the same tiles but different
+  /// output channels each repeat the transform of the input.
+  static Parts for_threads(int64_t threads, int64_t tiles, int64_t inputs, int64_t outputs) {
+    const bool divides_outputs = threads * inputs * outputs > tiles * (inputs + outputs);
+    const int64_t of_outputs = divides_outputs ? std::min(threads, ceil_div(outputs, kStrip)) : 1;
+    return {.of_tiles = std::min(threads / of_outputs, ceil_div(tiles, kRows)),
+            .of_outputs = of_outputs};
+  }
+
+  /// Parts for the gradient of a weight. They depend on the geometry alone, because each part of
+  /// the tiles has a separate sum. A sum costs a pass over the transformed weight, so a part has
+  /// many tiles, and few sums exist if the weight is large. Then the output channels are divided.
+  static Parts for_sums(int64_t tiles, int64_t inputs, int64_t outputs) {
+    constexpr int64_t kTilesOfSum = 256, kSums = 8, kBytesOfSums = 8 << 20;
+    constexpr int64_t kOutputsOfPart = 64, kParts = 16;
+    const int64_t fitting = kBytesOfSums / (kPoints * inputs * outputs * 4);
+    const int64_t of_tiles = std::clamp<int64_t>(std::min(fitting, tiles / kTilesOfSum), 1, kSums);
+    return {.of_tiles = of_tiles,
+            .of_outputs = std::clamp<int64_t>(outputs / kOutputsOfPart, 1, kParts / of_tiles)};
+  }
+
   /// `inputs` and `outputs` are channels.
-  Shares(ThreadTeam& team, int64_t tiles, int64_t inputs, int64_t outputs)
-      : team_(team), tiles_(tiles), inputs_(inputs), outputs_(outputs) {
-    const int threads = team.threads();
-    if (threads * inputs * outputs > tiles * (inputs + outputs))
-      output_parts_ = std::min<int64_t>(threads, ceil_div(outputs, kStrip));
-    tile_parts_ = std::min(threads / output_parts_, ceil_div(tiles, kRows));
+  Shares(ThreadTeam& team, const Parts& parts, int64_t tiles, int64_t inputs, int64_t outputs)
+      : team_(team),
+        tiles_(tiles),
+        inputs_(inputs),
+        outputs_(outputs),
+        tile_parts_(parts.of_tiles),
+        output_parts_(parts.of_outputs) {
     const int64_t of_part = ceil_div(tiles, tile_parts_);
     const int64_t fitting = kCacheBytes / (kPoints * (inputs + outputs) * 4);
     const int64_t blocks = ceil_div(of_part, std::max(fitting, kMinTiles));
@@ -108,7 +133,7 @@ class Shares {
 
   ThreadTeam& team_;
   int64_t tiles_, inputs_, outputs_;
-  int64_t tile_parts_ = 1, output_parts_ = 1;
+  int64_t tile_parts_, output_parts_;
   int64_t block_ = 0;  ///< tiles
 };
 
