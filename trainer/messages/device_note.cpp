@@ -10,14 +10,6 @@
 
 namespace poseidon::trainer {
 
-namespace {
-
-std::string words_of(const DeviceNote& device) {
-  return text(device.arithmetic, ", ", counted(device.threads, "thread"));
-}
-
-}  // namespace
-
 void DeviceNote::describe(Fields& fields) {
   fields.text("device", kind, "as device.type of a job", Presence::kRequired);
   fields.text("arithmetic", arithmetic, "libraries and instruction sets", Presence::kRequired);
@@ -78,9 +70,9 @@ DeviceList devices_of_this_machine(const std::string& given) {
 std::string difference_of(const DeviceNotes& devices) {
   const auto& [first_rank, first] = *devices.begin();
   for (const auto& [rank, device] : devices)
-    if (words_of(device) != words_of(first))
-      return text("worker ", rank, " computes with ", words_of(device), ", worker ", first_rank,
-                  " with ", words_of(first));
+    if (device.arithmetic != first.arithmetic)
+      return text("worker ", rank, " computes with ", device.arithmetic, ", worker ", first_rank,
+                  " with ", first.arithmetic);
   return "";
 }
 

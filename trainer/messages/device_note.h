@@ -10,7 +10,7 @@
 
 namespace poseidon::trainer {
 
-/// Worker to coordinator, before comm::Prepared: the properties of the worker's device that affect
+/// Worker to coordinator, before comm::Prepared: the worker's devices. Kind and arithmetic affect
 /// the low bits of results. Unlike comm's facts, they may differ between the workers of a job.
 struct DeviceNote {
   static constexpr const char* kAbout = "device";

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/counted.h"
 #include "core/error.h"
 #include "trainer/job/choices.h"
 #include "trainer/plan/sync_plan.h"
@@ -79,15 +78,13 @@ std::vector<ShardDevice> devices_by_shard(const Json& plan, const Job& job,
   return shards;
 }
 
-/// The first property in which two devices compute differently, with both values, such as {"2
-/// threads", "4 threads"}. Two empty strings if both compute alike, or if a device is unknown.
+/// The first property in which two devices compute differently, with both values, such as {"cpu",
+/// "cuda"}. Two empty strings if both compute alike, or if a device is unknown.
 std::pair<std::string, std::string> difference_between(const DeviceNote& one,
                                                        const DeviceNote& other) {
   if (one.kind != other.kind) return {one.kind, other.kind};
   if (one.arithmetic.empty() || other.arithmetic.empty()) return {};
   if (one.arithmetic != other.arithmetic) return {one.arithmetic, other.arithmetic};
-  if (one.threads != other.threads)
-    return {counted(one.threads, "thread"), counted(other.threads, "thread")};
   return {};
 }
 

@@ -51,11 +51,11 @@ Json write_published_plan(PublishedPlan published);
 /// Throws ConfigError if the content is invalid, or if its numbers of steps contradict each other.
 PublishedPlan read_published_plan(const Json& json);
 /// Warns if a logical shard is now computed differently than before the checkpoint: by another kind
-/// of device, other arithmetic or another number of threads.
+/// of device or other arithmetic.
 void warn_of_other_devices(const RunState& before, const PublishedPlan& now, const Job& job,
                            Log& log);
 /// Describes the first logical shard that the plans of two successive views compute differently: by
-/// another kind of device, other arithmetic or another number of threads. "" if there is none.
+/// another kind of device or other arithmetic. "" if there is none.
 std::string moved_shard(const Json& plan_before, const Json& plan_now, const Job& job);
 
 /// Parses and checks the plan. Throws ConfigError if the plan is for another job, or has no node
