@@ -294,12 +294,11 @@ class ProductBackwardWeights final : public ConvolutionPass {
       for (float*& slice : slices) slice = scratch.allocate(gradient_bytes());
     std::byte* rest = scratch.rest();
     device_.team().run(product_.tasks(), [&](int64_t task, int thread) {
-      product_.run(task,
-                   {.input = memory.inputs[0].as<float>(),
-                    .gradient = gradient.as<float>(),
-                    .slices = slices.data(),
-                    .scratch = reinterpret_cast<float*>(
-                        rest + static_cast<size_t>(thread) * scratch_of_thread())});
+      product_.run(task, {.input = memory.inputs[0].as<float>(),
+                          .gradient = gradient.as<float>(),
+                          .slices = slices.data(),
+                          .scratch = reinterpret_cast<float*>(rest + static_cast<size_t>(thread) *
+                                                                         scratch_of_thread())});
     });
     if (slices.size() > 1) add_slices(slices, weight);
     if (!in_order_) to_kept_order_.run(device_, weight, kept);
