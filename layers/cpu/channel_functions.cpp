@@ -51,7 +51,8 @@ class CpuChannelFunction final : public CpuLayer {
     float* summand_sums = sums(memory, 1);
     std::fill(factor_sums, summand_sums + tiling_.matrices() * tiling_.tiles() * channels(), 0.0F);
     const int64_t factor_stride = matrix_stride(), row_stride = channels();
-    const Element* gradient = combined_gradient(team(), memory, std::nullopt).as<Element>();
+    const Element* gradient =
+        combined_gradient(team(), memory, std::nullopt).template as<Element>();
     const Element* in = Rule::kReadsInput ? memory.inputs[0].as<Element>() : gradient;
     Element* target = memory.input_gradients[0].as<Element>();
     tiling_.for_each_run(team(), [=](auto vector, const ChannelTiling::Run& run) {

@@ -66,7 +66,7 @@ class CpuEltwise final : public CpuLayer {
 
   void backward(const StepContext&, const Bindings& memory) override {
     if (operation_ == EltwiseOperation::kSum) return backward_sum(memory);
-    const auto* gradient = combined_gradient(team(), memory, relu_).as<Element>();
+    const auto* gradient = combined_gradient(team(), memory, relu_).template as<Element>();
     const int64_t count = memory.output.blocking().count();
     for (size_t k = 0; k < memory.inputs.size(); ++k) {
       auto* target = memory.input_gradients[k].as<Element>();

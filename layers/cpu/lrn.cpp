@@ -357,7 +357,7 @@ class CpuLrn final : public CpuLayer {
 
   void backward(const StepContext&, const Bindings& memory) override {
     if (!memory.input_gradients[0]) return;
-    const auto* gradient = combined_gradient(team(), memory, std::nullopt).as<Element>();
+    const auto* gradient = combined_gradient(team(), memory, std::nullopt).template as<Element>();
     region_.backward(team(), memory.inputs[0].as<Element>(), gradient,
                      memory.input_gradients[0].as<Element>(), memory.scratch);
   }

@@ -48,7 +48,8 @@ class CpuMvn final : public CpuLayer {
 
   void backward(const StepContext&, const Bindings& memory) override {
     if (!memory.input_gradients[0]) return;
-    const Element* gradient = combined_gradient(team(), memory, std::nullopt).as<Element>();
+    const Element* gradient =
+        combined_gradient(team(), memory, std::nullopt).template as<Element>();
     auto* sums = reinterpret_cast<MvnSums*>(memory.scratch);
     sum_gradients(memory, gradient, sums);
     for_each_group([&](int64_t sample, int64_t first, int64_t count) {

@@ -58,7 +58,7 @@ class CpuReduction final : public CpuLayer {
 
   void backward(const StepContext&, const Bindings& memory) override {
     if (!memory.input_gradients[0]) return;
-    const auto* gradient = combined_gradient(team(), memory, std::nullopt).as<float>();
+    const auto* gradient = combined_gradient(team(), memory, std::nullopt).template as<float>();
     const auto* input = memory.inputs[0].as<Element>();
     switch (reduction_.operation) {
       case ReductionOperation::kSum:

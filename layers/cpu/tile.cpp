@@ -39,7 +39,7 @@ class CpuTile final : public CpuLayer {
 
   void backward(const StepContext&, const Bindings& memory) override {
     if (!memory.input_gradients[0]) return;
-    const auto* gradient = combined_gradient(team(), memory, std::nullopt).as<Element>();
+    const auto* gradient = combined_gradient(team(), memory, std::nullopt).template as<Element>();
     auto* target = memory.input_gradients[0].as<Element>();
     for_each_item(team(), runs_, tiles_ * length_, [&](int64_t run) {
       add_tiles(gradient + run * tiles_ * length_, target + run * length_);
