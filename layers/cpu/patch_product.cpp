@@ -20,6 +20,10 @@ constexpr int64_t kMostTiles = 32;
 /// AVX-512, else 240 KiB.
 constexpr int64_t kStripsOfGroup = 12;
 
+/// A group of tiles of places reads each panel of the weight from the second-level cache once. Its
+/// panels of patches and a panel of the weight stay in 32 KiB of the first-level cache.
+constexpr int64_t kMostTilesOfGroup = 8, kFloatsOfGroup = 8192;
+
 /// Reading the weight's panels takes about as long as computing this many places. Copying the
 /// patches takes about as long as computing this many columns.
 constexpr int64_t kPlacesOfWeight = 14, kColumnsOfCopy = 8;
@@ -82,8 +86,7 @@ PatchProduct::PatchProduct(Patches patches, const PatchWeight& weight, const Pat
       result_(result),
       layout_(result.shape, result.layout),
       columns_(result.channels),
-      depths_(std::max<int64_t>(1, pieces(patches_.columns(), kDepth))),
-      in_place_(weight_has_rows()) {
+      depths_(std::max<int64_t>(1, pieces(patches_.columns(), kDepth))) {
   if (result.layout != Layout::kChannelsLast) {
     if (fills_blocks())
       columns_ = pieces(columns_, kLanes) * kLanes;
@@ -94,6 +97,9 @@ PatchProduct::PatchProduct(Patches patches, const PatchWeight& weight, const Pat
   }
   strips_ = pieces(columns_, kColumns);
   divide(threads);
+  tiles_of_group_ = most_tiles_of_group();
+  // Rows of a weight in place are in few sets of the first-level cache, so a group evicts them.
+  in_place_ = tiles_of_group_ == 1 && weight_has_rows();
   if (patches_.by_channels() || patches_.columns() == 0) return;
   PatchWindow window(patches_.grid(), patches_.source(), patches_.first_channel(),
                      patches_.channels());
@@ -141,10 +147,22 @@ int64_t PatchProduct::weight_floats() const { return weight_panels() * kPanelOfB
 /// The maximum number of places in a task.
 int64_t PatchProduct::places_of_task() const { return pieces(tiles(), ranges_of_tiles_) * kRows; }
 
-/// A panel of patches, then a window.
+/// The tiles of a task that fit in a group.
+int64_t PatchProduct::most_tiles_of_group() const {
+  const int64_t depth = std::max<int64_t>(1, pieces(patches_.columns(), depths_));
+  const int64_t fitting = (kFloatsOfGroup - depth * kColumns) / (depth * kRows);
+  const int64_t tiles_of_task = pieces(tiles(), ranges_of_tiles_);
+  return std::max<int64_t>(1, std::min({fitting, tiles_of_task, kMostTilesOfGroup}));
+}
+
+float* PatchProduct::window(const Memory& memory) const {
+  return memory.scratch + tiles_of_group_ * kPanelOfA;
+}
+
+/// Panels of patches, then a window.
 int64_t PatchProduct::scratch_floats() const {
   const int64_t window = window_ ? pieces(window_->floats(places_of_task()), kLanes) * kLanes : 0;
-  return kPanelOfA + window;
+  return tiles_of_group_ * kPanelOfA + window;
 }
 
 PatchProduct::Range PatchProduct::depth_range(int64_t depth) const {
@@ -182,58 +200,61 @@ void PatchProduct::run(int64_t index, const Memory& memory) const {
   const auto [first_strip, last_strip] =
       range_of(strips_, index / ranges_of_tiles_, ranges_of_strips_);
   const Range places{first_tile * kRows, std::min(last_tile * kRows, patches_.places())};
-  if (window_)
-    window_->fill(memory.source, {places.begin, places.count()}, memory.scratch + kPanelOfA);
+  if (window_) window_->fill(memory.source, {places.begin, places.count()}, window(memory));
   for (int64_t depth = 0; depth < depths_; ++depth)
     for (int64_t strip = first_strip; strip < last_strip; strip += kStripsOfGroup) {
       const Range strips{strip, std::min(strip + kStripsOfGroup, last_strip)};
-      for (int64_t place = places.begin; place < places.end; place += kRows) {
-        copy_patches(memory, places, place, depth_range(depth));
-        run_tile(memory, place, std::min(kRows, places.end - place), depth, strips);
+      for (int64_t place = places.begin; place < places.end; place += tiles_of_group_ * kRows) {
+        const Range group{place, std::min(place + tiles_of_group_ * kRows, places.end)};
+        float* panel = memory.scratch;
+        for (int64_t tile = place; tile < group.end; tile += kRows, panel += kPanelOfA)
+          copy_patches(memory, places, {tile, std::min(tile + kRows, group.end)},
+                       depth_range(depth), panel);
+        run_tiles(memory, group, depth, strips);
       }
     }
 }
 
-/// Copies the patches of a tile of places to the panel.
-void PatchProduct::copy_patches(const Memory& memory, Range places, int64_t place,
-                                Range depth) const {
-  const Patches::Piece piece{.place = place,
-                             .places = std::min(kRows, places.end - place),
-                             .column = depth.begin,
-                             .columns = depth.count()};
+/// Copies the patches of a tile to a panel. `places`: those of the task.
+void PatchProduct::copy_patches(const Memory& memory, Range places, Range tile, Range depth,
+                                float* panel) const {
+  const Patches::Piece piece{
+      .place = tile.begin, .places = tile.count(), .column = depth.begin, .columns = depth.count()};
   if (window_)
-    window_->copy_columns(memory.scratch + kPanelOfA, {places.begin, places.count()}, piece,
-                          memory.scratch, kRows);
+    window_->copy_columns(window(memory), {places.begin, places.count()}, piece, panel, kRows);
   else if (patches_.by_channels())
-    patches_.copy_rows(memory.source, piece, memory.scratch, kRowStep);
+    patches_.copy_rows(memory.source, piece, panel, kRowStep);
   else
-    patches_.copy_columns(memory.source, piece, memory.scratch, kRows);
+    patches_.copy_columns(memory.source, piece, panel, kRows);
 }
 
-/// Computes the tiles of `count` places and a range of strips from the panel of patches.
-void PatchProduct::run_tile(const Memory& memory, int64_t place, int64_t count, int64_t depth,
-                            Range strips) const {
-  std::array<float*, kRows> cells;
-  list_cells(memory.result, place, count, cells.data());
+/// Computes a group of tiles for a range of strips from the panels of patches. Tiles are the inner
+/// loop, so that writes to a plane of channels are contiguous.
+void PatchProduct::run_tiles(const Memory& memory, Range group, int64_t depth, Range strips) const {
+  std::array<float*, kMostTilesOfGroup * kRows> cells;
+  list_cells(memory.result, group.begin, group.count(), cells.data());
   const Range range = depth_range(depth);
   const OrderOfA order = patches_.by_channels() ? OrderOfA::kByRows : OrderOfA::kByDepth;
   const float* relu = memory.relu && depth + 1 == depths_ ? &*memory.relu : nullptr;
-  Tile tile{.row_count = count,
-            .vector_step =
+  Tile tile{.vector_step =
                 result_.layout == Layout::kChannelsLast ? kLanes : layout_.area * layout_.block};
   for (int64_t strip = strips.begin; strip < strips.end; ++strip) {
     const int64_t column = strip * kColumns, offset = strip_offset(strip);
-    for (size_t row = 0; row < static_cast<size_t>(count); ++row)
-      tile.rows[row] = cells[row] + offset;
     tile.columns = std::min(kColumns, columns_ - column);
     if (!column_offsets_.empty()) tile.column_offsets = column_offsets_.data() + column;
     PanelOfB panel{memory.panels + (depth * strips_ + strip) * kPanelOfB};
     if (in_place_)
       panel = {memory.weight + range.begin * weight_.channel_step + column, kLanes,
                weight_.channel_step};
-    const float* bias = memory.bias == nullptr ? nullptr : memory.bias + column;
-    multiply_tile(order, memory.scratch, panel, range.count(),
-                  {.memory = depth > 0, .values = bias}, tile, relu);
+    const Start start{.memory = depth > 0,
+                      .values = memory.bias == nullptr ? nullptr : memory.bias + column};
+    const float* patches = memory.scratch;
+    for (int64_t first = 0; first < group.count(); first += kRows, patches += kPanelOfA) {
+      tile.row_count = std::min(kRows, group.count() - first);
+      for (int64_t row = 0; row < tile.row_count; ++row)
+        tile.rows[static_cast<size_t>(row)] = cells[static_cast<size_t>(first + row)] + offset;
+      multiply_tile(order, patches, panel, range.count(), start, tile, relu);
+    }
   }
 }
 

@@ -63,9 +63,11 @@ class PatchProduct {
   int64_t tiles() const;
   int64_t places_of_task() const;
   Range depth_range(int64_t depth) const;
-  void copy_patches(const Memory& memory, Range places, int64_t place, Range depth) const;
-  void run_tile(const Memory& memory, int64_t place, int64_t count, int64_t depth,
-                Range strips) const;
+  int64_t most_tiles_of_group() const;
+  float* window(const Memory& memory) const;
+  void copy_patches(const Memory& memory, Range places, Range tile, Range depth,
+                    float* panel) const;
+  void run_tiles(const Memory& memory, Range group, int64_t depth, Range strips) const;
   void list_cells(float* result, int64_t place, int64_t count, float** cells) const;
   int64_t strip_offset(int64_t strip) const;
 
@@ -76,8 +78,9 @@ class PatchProduct {
   Blocking layout_;
   int64_t columns_;  ///< columns of the result, including the padding of its blocks
   int64_t depths_, strips_;
-  bool in_place_;                                       ///< tiles read the weight without a copy
+  bool in_place_ = false;                               ///< tiles read the weight without a copy
   int64_t ranges_of_tiles_ = 1, ranges_of_strips_ = 1;  ///< each pair of ranges is a task
+  int64_t tiles_of_group_ = 1;                          ///< tiles whose patches are copied together
   std::vector<int64_t> column_offsets_;  ///< set if vectors of channels are not contiguous
 };
 
