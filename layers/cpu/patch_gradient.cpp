@@ -63,7 +63,9 @@ PatchGradient::PatchGradient(std::vector<Patches> inputs, std::vector<Patches> g
     : inputs_(std::move(inputs)),
       gradients_(std::move(gradients)),
       area_(gradients_[0].grid().height * gradients_[0].grid().width),
-      in_place_(area_ >= kCellsInPlace && gradients_[0].has_blocks(kLanes)) {
+      in_place_(area_ >= kCellsInPlace && std::ranges::all_of(gradients_, [](const Patches& each) {
+                  return each.has_blocks(kLanes);
+                })) {
   divide(threads);
   if (inputs_[0].by_channels()) return;
   for (const Patches& each : inputs_) {

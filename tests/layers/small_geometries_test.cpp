@@ -334,6 +334,17 @@ TEST_CASE("small geometries: strides wider than the image, transposed and in gro
                     true);
 }
 
+TEST_CASE("small geometries: groups that begin within a block of outputs, large outputs") {
+  for (const int64_t outputs : {8, 16, 48})
+    check_convolution({.samples = 2,
+                       .channels = 8,
+                       .outputs = outputs,
+                       .groups = 2,
+                       .size = {13, 12},
+                       .kernel = {3, 2},
+                       .padding = {1, 1}});
+}
+
 TEST_CASE("small geometries: padding that differs by side") {
   const Geometry winograd{.channels = 16,
                           .outputs = 32,
