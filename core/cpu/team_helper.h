@@ -71,7 +71,7 @@ class TeamHelper {
   std::atomic<bool> pauses_ = false, works_ = false;
   std::atomic<uint32_t> call_ = 0;  ///< number of the last call of which the thread had a task
 
-  // The caller's.
+  // Only the caller uses these.
   alignas(64) Clock::duration pause_{}, absence_{};
   Clock::time_point resumed_{}, end_of_pause_{};
 

@@ -9,10 +9,11 @@ namespace poseidon::cpu {
 
 namespace {
 
-/// The calling thread's number in the team whose helper it is; 0 for other threads.
-thread_local int number_of_thread = 0;
+/// The team whose helper the calling thread is, and the thread's number in this team.
+thread_local const ThreadTeam* team_of_thread = nullptr;
+thread_local int number_in_team = 0;
 
-/// The caller spins for this time before it looks whether the system has interrupted a helper.
+/// The caller spins for this time before it checks whether the system has interrupted a helper.
 constexpr auto kPatience = std::chrono::microseconds(50);
 /// An interruption that costs less than this is not worth a pause.
 constexpr auto kShortInterruption = std::chrono::microseconds(100);
@@ -66,12 +67,19 @@ class AwaitedHelper {
 
 ThreadTeam::ThreadTeam(int threads)
     : threads_(std::max(1, threads)), shares_(static_cast<size_t>(threads_)) {
-  for (int thread = 1; thread < threads_; ++thread)
-    helpers_.push_back(
-        std::make_unique<TeamHelper>([this, thread](TeamHelper& helper) { help(helper, thread); }));
+  try {
+    for (int thread = 1; thread < threads_; ++thread)
+      helpers_.push_back(std::make_unique<TeamHelper>(
+          [this, thread](TeamHelper& helper) { help(helper, thread); }));
+  } catch (...) {
+    stop();
+    throw;
+  }
 }
 
-ThreadTeam::~ThreadTeam() {
+ThreadTeam::~ThreadTeam() { stop(); }
+
+void ThreadTeam::stop() {
   stops_ = true;
   ++calls_;
   for (const auto& helper : helpers_) helper->wake();
@@ -79,7 +87,8 @@ ThreadTeam::~ThreadTeam() {
 }
 
 void ThreadTeam::run_alone(int64_t count, const void* body, Call call) const {
-  for (int64_t task = 0; task < count; ++task) call(body, task, number_of_thread);
+  const int thread = team_of_thread == this ? number_in_team : 0;
+  for (int64_t task = 0; task < count; ++task) call(body, task, thread);
 }
 
 void ThreadTeam::run_tasks(int64_t count, const void* body, Call call) {
@@ -105,6 +114,7 @@ void ThreadTeam::choose_helpers(int64_t count) {
 void ThreadTeam::publish(int64_t count, const void* body, Call call) {
   body_ = body;
   call_ = call;
+  number_ = calls_.load(std::memory_order_relaxed) + 1;
   failed_.store(false, std::memory_order_relaxed);
   done_.store(0, std::memory_order_relaxed);
   const int64_t parts = std::ssize(chosen_) + 1;
@@ -127,7 +137,7 @@ uint32_t ThreadTeam::work(int thread) {
     uint32_t left = share.left.load(std::memory_order_relaxed);
     while (left != 0) {
       if (!share.left.compare_exchange_weak(left, left - 1, std::memory_order_acquire)) continue;
-      if (thread > 0 && tasks == 0) helper(thread).set_call(calls_);
+      if (thread > 0) helper(thread).set_call(number_);
       run_task(share, left, thread);
       ++tasks;
       left = share.left.load(std::memory_order_relaxed);
@@ -163,7 +173,7 @@ bool ThreadTeam::spin_until_complete(uint32_t tasks) const {
   return complete();
 }
 
-void ThreadTeam::wait_for_helpers(uint32_t tasks) {
+void ThreadTeam::wait_for_helpers(uint32_t tasks) noexcept {
   if (done_.load(std::memory_order_acquire) == tasks || spin_until_complete(tasks)) return;
   std::vector<AwaitedHelper> awaited;
   for (const auto& helper : helpers_)
@@ -183,7 +193,8 @@ void ThreadTeam::sleep_until_complete(uint32_t tasks) {
 }
 
 void ThreadTeam::help(TeamHelper& helper, int thread) {
-  number_of_thread = thread;
+  team_of_thread = this;
+  number_in_team = thread;
   omp_set_num_threads(1);  // a primitive of oneDNN that a task runs starts no further threads
   for (uint32_t seen = 0; !stops_;) {
     helper.wait_for_call(calls_, seen, stops_);

@@ -35,9 +35,10 @@ class ThreadTeam {
 
   /// Calls body(task, thread) once for each task from 0 to `count` - 1, in any order. Tasks must
   /// not wait for each other, because one thread may run all of them. `thread` is less than
-  /// threads(), and threads that run at the same time have different ones. The caller's is 0. One
-  /// task, and a call within a task or during a call by another thread, runs in the calling thread
-  /// only. After an exception the call starts no more tasks, and throws one of the exceptions.
+  /// threads(), and threads that run at the same time have different ones. The calling thread has
+  /// 0. A single task runs in the calling thread. So do all tasks of a call that begins during
+  /// another call, in one of its tasks or in another thread. After an exception the call starts no
+  /// more tasks, and throws one of the exceptions.
   template <class Body>
   void run(int64_t count, const Body& body) {
     run_tasks(count, &body, [](const void* own, int64_t task, int thread) {
@@ -76,6 +77,8 @@ class ThreadTeam {
   }
   void run_tasks(int64_t count, const void* body, Call call);
   void run_alone(int64_t count, const void* body, Call call) const;
+  /// Ends all helpers.
+  void stop();
   /// Sets chosen_ for a call with `count` tasks.
   void choose_helpers(int64_t count);
   void publish(int64_t count, const void* body, Call call);
@@ -83,7 +86,7 @@ class ThreadTeam {
   uint32_t work(int thread);
   void run_task(const Share& share, uint32_t left, int thread) noexcept;
   /// Waits until helpers have completed `tasks` tasks.
-  void wait_for_helpers(uint32_t tasks);
+  void wait_for_helpers(uint32_t tasks) noexcept;
   bool spin_until_complete(uint32_t tasks) const;
   void sleep_until_complete(uint32_t tasks);
   void help(TeamHelper& helper, int thread);
@@ -99,6 +102,7 @@ class ThreadTeam {
   // The current call.
   const void* body_ = nullptr;
   Call call_ = nullptr;
+  uint32_t number_ = 0;  ///< the value of calls_ after its change
   std::exception_ptr error_;
   alignas(64) std::atomic<uint32_t> calls_ = 0;  ///< number of calls; helpers wait for a change
   alignas(64) std::atomic<uint32_t> done_ = 0;   ///< tasks of the call that helpers completed
