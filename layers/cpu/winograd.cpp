@@ -76,7 +76,7 @@ class WinogradOf final : public Winograd {
         tile_columns_(geometry.tile_columns()),
         shares_(team, Shares::for_threads(team.threads(), geometry.tiles(), inputs_, outputs_),
                 geometry.tiles(), inputs_, outputs_),
-        shares_of_sums_(team, Shares::for_sums(geometry.tiles(), inputs_, outputs_),
+        shares_of_sums_(team, Shares::for_sums(team.threads(), geometry.tiles(), inputs_, outputs_),
                         geometry.tiles(), inputs_, outputs_) {}
 
   size_t forward_scratch_bytes() const override {

@@ -52,8 +52,7 @@ struct WinogradGeometry {
 /// Activations are blocked by n = lanes(): 16 with AVX-512, else 8. The weight is OIhw16i16o or
 /// OIhw8i8o: [outputs / n][inputs / n][r][r][n inputs][n outputs]. With groups, each group has such
 /// a weight, one after another (gOIhw16i16o). forward() and backward_weights() overwrite their
-/// results. Scratch need not be initialized. The bits of forward() do not depend on the number of
-/// threads. The bits of backward_weights() do.
+/// results. Scratch need not be initialized. The bits do not depend on the number of threads.
 class Winograd {
  public:
   /// `activations`: the type of input and output; all arithmetic is fp32.

@@ -42,16 +42,17 @@ class Shares {
             .of_outputs = of_outputs};
   }
 
-  /// Parts for the gradient of a weight. They depend on the geometry alone, because each part of
-  /// the tiles has a separate sum. A sum costs a pass over the transformed weight, so a part has
-  /// many tiles, and few sums exist if the weight is large. Then the output channels are divided.
-  static Parts for_sums(int64_t tiles, int64_t inputs, int64_t outputs) {
+  /// Parts for the gradient of a weight. Each part of the tiles has a separate sum, so of_tiles
+  /// depends on the geometry alone. A sum costs a pass over the transformed weight, so a part has
+  /// many tiles, and few sums exist if the weight is large. Then the output channels are divided,
+  /// which changes no sum.
+  static Parts for_sums(int64_t threads, int64_t tiles, int64_t inputs, int64_t outputs) {
     constexpr int64_t kTilesOfSum = 256, kSums = 8, kBytesOfSums = 8 << 20;
-    constexpr int64_t kOutputsOfPart = 64, kParts = 16;
+    constexpr int64_t kPartsOfThread = 2;
     const int64_t fitting = kBytesOfSums / (kPoints * inputs * outputs * 4);
     const int64_t of_tiles = std::clamp<int64_t>(std::min(fitting, tiles / kTilesOfSum), 1, kSums);
-    return {.of_tiles = of_tiles,
-            .of_outputs = std::clamp<int64_t>(outputs / kOutputsOfPart, 1, kParts / of_tiles)};
+    const int64_t wanted = threads == 1 ? 1 : ceil_div(kPartsOfThread * threads, of_tiles);
+    return {.of_tiles = of_tiles, .of_outputs = std::min(wanted, ceil_div(outputs, kStrip))};
   }
 
   /// `inputs` and `outputs` are channels.
