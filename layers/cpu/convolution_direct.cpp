@@ -28,8 +28,8 @@ bool may_be_wrong(const Convolution& c, const Description& description) {
 }
 
 /// The size of the portions of a pass that computes `channels` channels of a tensor. If there are
-/// few samples, a portion has some channels of one sample. Channels last does not allow this,
-/// because oneDNN writes only dense tensors. Each portion reads the weight, so a portion should not
+/// few samples, a portion has some channels of one sample. Only blocked layouts allow this, because
+/// oneDNN writes only dense tensors. Each portion reads the weight, so a portion should not
 /// have too few output cells. The size may depend on the number of threads, because oneDNN computes
 /// each element alike in portions of any size.
 Portion portion_for_threads(const ConvolutionParts& parts, int64_t channels, Layout layout) {
@@ -37,8 +37,9 @@ Portion portion_for_threads(const ConvolutionParts& parts, int64_t channels, Lay
   const int64_t samples = parts.convolution.input.samples(), threads = parts.device.threads();
   const int64_t wanted = threads * kPortionsOfThread;
   if (threads == 1) return {.samples = samples, .channels = channels};
-  const bool divides_channels = samples < 2 * threads && parts.convolution.groups == 1 &&
-                                channels % kLanesOfBlock == 0 && layout != Layout::kChannelsLast;
+  const bool blocked = layout == Layout::kBlocked8 || layout == Layout::kBlocked16;
+  const bool divides_channels = blocked && samples < threads && parts.convolution.groups == 1 &&
+                                channels % kLanesOfBlock == 0;
   if (!divides_channels) {
     const int64_t least = divide_up(kLeastCells, parts.convolution.output.area());
     return {.samples =

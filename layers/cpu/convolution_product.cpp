@@ -136,13 +136,13 @@ class PatchPass : public ConvolutionPass {
                                       panels_of_part[p]);
       }
     });
+    const size_t each = scratch_of_thread();
     device_.team().run(std::ssize(tasks_), [&](int64_t i, int thread) {
       const auto [p, task] = tasks_[static_cast<size_t>(i)];
       product::PatchProduct::Memory memory = memory_of(parts_[p]);
       memory.weight = weight + parts_[p].group * groups_.outputs;
       memory.panels = panels_of_part[p];
-      memory.scratch =
-          reinterpret_cast<float*>(rest + static_cast<size_t>(thread) * scratch_of_thread());
+      memory.scratch = reinterpret_cast<float*>(rest + static_cast<size_t>(thread) * each);
       parts_[p].product.run(task, memory);
     });
   }
@@ -293,12 +293,13 @@ class ProductBackwardWeights final : public ConvolutionPass {
     if (slices.size() > 1)
       for (float*& slice : slices) slice = scratch.allocate(gradient_bytes());
     std::byte* rest = scratch.rest();
+    const size_t each = scratch_of_thread();
     device_.team().run(product_.tasks(), [&](int64_t task, int thread) {
-      product_.run(task, {.input = memory.inputs[0].as<float>(),
-                          .gradient = gradient.as<float>(),
-                          .slices = slices.data(),
-                          .scratch = reinterpret_cast<float*>(rest + static_cast<size_t>(thread) *
-                                                                         scratch_of_thread())});
+      product_.run(
+          task, {.input = memory.inputs[0].as<float>(),
+                 .gradient = gradient.as<float>(),
+                 .slices = slices.data(),
+                 .scratch = reinterpret_cast<float*>(rest + static_cast<size_t>(thread) * each)});
     });
     if (slices.size() > 1) add_slices(slices, weight);
     if (!in_order_) to_kept_order_.run(device_, weight, kept);

@@ -83,15 +83,16 @@ class CpuMvn final : public CpuLayer {
     return {first, first + count, first + 2 * count, first + 3 * count};
   }
 
-  /// The square roots and divisions of a group take as long as this many elements.
-  static constexpr int64_t kElementsOfGroup = 64;
+  /// The divisions for a tile and channel of a group take as long as this many elements.
+  static constexpr int64_t kElementsOfMoments = 64;
 
   /// Calls body(sample, first channel, channels) for each set of channels with a common mean.
   template <class Body>
   void for_each_group(const Body& body) const {
     const int64_t real = definition_.input.channels();
     const int64_t count = definition_.across_channels ? real : 1;
-    for_each_pair(team(), tiling_.matrices(), real / count, kElementsOfGroup,
+    for_each_pair(team(), tiling_.matrices(), real / count,
+                  kElementsOfMoments * count * tiling_.tiles(),
                   [&](int64_t sample, int64_t group) { body(sample, group * count, count); });
   }
   /// Calls body(index) for each tile of a sample and each of the `count` channels from `first` on.

@@ -5,6 +5,7 @@
 
 #include "core/cpu/cpu_device.h"
 #include "core/cpu/onednn.h"
+#include "layers/cpu/one_thread.h"
 
 namespace poseidon::layers::cpu {
 
@@ -66,6 +67,7 @@ class PreparedReorder {
       : from_(from), to_(to), reorder_({device.engine(), from, device.engine(), to}) {}
 
   void run(CpuDevice& device, void* source, void* target) const {
+    const OneThread one_thread;
     dnnl::memory in(from_, device.engine(), source), out(to_, device.engine(), target);
     reorder_.execute(device.stream(), in, out);
     device.stream().wait();
