@@ -8,6 +8,8 @@
 // GFLOP/s of both libraries and their ratio. The values are medians of alternating runs. oneDNN
 // computes a pass in one call, in the memory format that it chooses.
 
+#include <omp.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
@@ -104,6 +106,7 @@ void compare_gradients(CpuDevice& device, int repeats) {
 int main(int count, char** words) {
   try {
     CpuDevice device(count > 1 ? std::atoi(words[1]) : 1);
+    omp_set_num_threads(device.threads());  // for oneDNN's primitives
     const int repeats = count > 2 ? std::atoi(words[2]) : 9;
     const std::string_view name = count > 3 ? words[3] : "";
     std::printf("%d threads\n\n", device.threads());
