@@ -118,8 +118,8 @@ class ConvolutionComparison {
 void compare_convolutions(CpuDevice& device, int repeats) {
   std::printf(
       "\nPasses of convolutions, in the layout that the fixed rule chooses\n\n| places x depth x "
-      "outputs | kernel | pass | Poseidon GFLOP/s | oneDNN GFLOP/s | Poseidon "
-      "/ oneDNN |\n|---|---|---|---:|---:|---:|\n");
+      "outputs | kernel | pass | Poseidon GFLOP/s | direct GFLOP/s | Poseidon "
+      "/ direct |\n|---|---|---|---:|---:|---:|\n");
   for (const ConvolutionCase& each : kConvolutions)
     ConvolutionComparison(device, each).print(repeats);
 }

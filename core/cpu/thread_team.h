@@ -21,7 +21,7 @@ namespace poseidon::cpu {
 /// one on a busy machine.
 ///
 /// The tasks of a call are divided among the threads in ranges of neighbors, so that a thread
-/// usually reads what it wrote in the call before. A thread whose range is done takes tasks of
+/// usually reads its own results of the previous call. A thread whose range is done takes tasks of
 /// other ranges. The choice of the threads must not change results.
 class ThreadTeam {
  public:

@@ -12,10 +12,11 @@ namespace {
 
 using namespace poseidon::cpu;
 
-/// Whether oneDNN 2.6 may compute wrong results. On several threads, the results of its AMX code
-/// are sometimes wrong if a stride is longer than the window. In some geometries, they are wrong
-/// with a stride of 4. So this function returns true for AMX code if a stride is longer than the
-/// window, or 3 or more. It returns false for 1 x 1 kernels, for which oneDNN has other code.
+/// Whether oneDNN 2.6 may compute wrong results. The results of its AMX code were sometimes wrong
+/// with a stride longer than the window, and in some geometries with a stride of 4. Several threads
+/// computed one primitive then; one thread was not tested. So this function returns true for AMX
+/// code if a stride is longer than the window, or 3 or more. It returns false for 1 x 1 kernels,
+/// for which oneDNN has other code.
 template <class Description>
 bool may_be_wrong(const Convolution& c, const Description& description) {
   constexpr int64_t kLong = 3;

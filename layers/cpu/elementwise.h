@@ -6,8 +6,8 @@
 #include "layers/cpu/cpu_layer.h"
 #include "layers/cpu/vectors.h"
 
-/// Loops over tensors, for element-wise layers, on the threads of a team. A loop
-/// treats a tensor as a flat array that includes padding lanes, so it works in any layout.
+/// Loops over tensors, for element-wise layers, on the threads of a team. A loop treats a tensor as
+/// a flat array that includes padding lanes, so it works in any layout.
 namespace poseidon::layers::cpu {
 
 /// The inputs' format that has the most elements. If formats have equally many, the first input's

@@ -76,8 +76,8 @@ void LinearBackwardData::run(const Memory& memory) const {
   }
 }
 
-/// Transposes a strip of samples of dy, kDepth outputs from `first` on. Missing samples become
-/// zero.
+/// Transposes a strip of samples of dy, kDepth outputs from `first` on. Missing samples of a vector
+/// become zero. Vectors without a sample are not written.
 void LinearBackwardData::copy_dy(const Memory& memory, const Samples& samples, int64_t strip,
                                  int64_t first) const {
   const int64_t end = std::min(first + kDepth, sizes_.outputs);
@@ -139,8 +139,8 @@ void LinearBackwardData::multiply(const Memory& memory, const Samples& samples,
   }
 }
 
-/// The first strip of samples copies the weight of a piece. The first tiles of later strips
-/// prefetch the next strip of dy.
+/// The first strip of samples copies the weight of a piece. The tiles of later strips prefetch the
+/// next strip of dy.
 void LinearBackwardData::use_copy(const Memory& memory, const Task& task, int64_t tile,
                                   Piece& piece) const {
   float* copy = task.weight + piece.begin * kDepth;

@@ -12,7 +12,7 @@ constexpr int64_t kTilesOfPart = 1008 / kRows;
 /// Tiles of samples, and strips of outputs, of a task. Inputs, kDepth of each sample, and sums stay
 /// in the second-level cache.
 constexpr int64_t kTilesOfTask = 252 / kRows, kStripsOfTask = 256 / kStrip;
-/// Tiles of a task that copies inputs. Few copies stay in the first-level cache.
+/// Tiles of a task that copies inputs. A small copy stays in a cache.
 constexpr int64_t kTilesOfCopy = 1;
 
 constexpr int64_t kRowsOfSums = kTilesOfTask * kRows;

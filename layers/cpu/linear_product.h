@@ -93,7 +93,7 @@ class LinearBackwardData {
     float* sums;    ///< of the task: [strips][kInputsOfTask][strip]
     float* weight;  ///< copies of tiles of the weight, kDepth outputs of each input
   };
-  /// A tile's inputs, and kDepth outputs, of the weight, and the strip of samples to multiply.
+  /// One product: a tile of the weight (inputs x kDepth outputs) and a strip of samples.
   struct Piece {
     int64_t first_output, strip;
     int64_t begin, rows;  ///< inputs of the task

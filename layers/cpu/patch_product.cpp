@@ -17,7 +17,7 @@ namespace {
 constexpr int64_t kMostTiles = 32;
 
 /// Tiles of a task read these panels of the weight from the second-level cache: 480 KiB with
-/// AVX-512, else 240 KiB.
+/// AVX-512, 240 KiB with AVX2, else 120 KiB.
 constexpr int64_t kStripsOfGroup = 12;
 
 /// A group of tiles of places reads each panel of the weight from the second-level cache once. Its

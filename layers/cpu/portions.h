@@ -35,8 +35,8 @@ inline std::vector<Portion> divide(int64_t samples, int64_t channels, const Port
 }
 
 /// oneDNN's primitives for the portions of a pass. Portions of equal size share one primitive. Each
-/// primitive uses one thread, and several threads run primitives at the same time. So no result
-/// depends on the number of threads.
+/// primitive uses one thread, and several threads run primitives at the same time. So results do
+/// not depend on the number of threads if the portions do not, or if their size changes no result.
 template <class Primitive>
 class PortionPrimitives {
  public:

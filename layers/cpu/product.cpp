@@ -18,7 +18,7 @@ struct Rows {
 template <int kWidth, int64_t kRowStepOfA, int64_t kDepthStepOfA>
 void multiply_rows(const float* a, PanelOfB b, int64_t depth, Start start, const Rows& c) {
   // The loops over rows are unrolled, so that the sums stay in registers. The loop over the depth
-  // is unrolled because processors that fetch four instructions a cycle have none to spare.
+  // is unrolled because its own instructions take time from the sums on some processors.
   Float sum[kRows][kWidth];
 #pragma GCC unroll 16
   for (int64_t r = 0; r < kRows; ++r)

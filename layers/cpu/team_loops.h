@@ -36,7 +36,8 @@ void for_each_item(ThreadTeam& team, int64_t count, int64_t elements, const Body
   });
 }
 
-/// Calls body(row, column) for each pair of them. Its time is that of `elements` elements.
+/// Calls body(row, column) for each pair of them. A call takes as long as `elements` elements of a
+/// simple loop.
 template <class Body>
 void for_each_pair(ThreadTeam& team, int64_t rows, int64_t columns, int64_t elements,
                    const Body& body) {

@@ -134,7 +134,7 @@ void check_passes(const LinearSizes& sizes, bool bias, std::optional<float> relu
 
 }  // namespace
 
-TEST_CASE("linear products: each element is one chain of multiply-adds, for all small sizes") {
+TEST_CASE("linear products: each element is one chain of multiply-adds, for 1 to 70 outputs") {
   for (int64_t size = 1; size <= 70; ++size) {
     const LinearSizes sizes{
         .samples = size * 7 % 40 + 1, .inputs = size * 29 % 70 + 1, .outputs = size};
@@ -157,6 +157,7 @@ TEST_CASE("linear products: many samples") {
   check_passes({.samples = 300, .inputs = 130, .outputs = 200}, true, std::nullopt);
   check_passes({.samples = 2100, .inputs = 17, .outputs = 10}, true, 0.0F);
   check_passes({.samples = 1100, .inputs = 240, .outputs = 65}, false, std::nullopt);
+  check_passes({.samples = 260, .inputs = 330, .outputs = 520}, true, 0.0F);
 }
 
 TEST_CASE("linear products: relu keeps NaN") {

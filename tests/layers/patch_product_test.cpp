@@ -1,5 +1,5 @@
 // Products of patches, bit by bit: each element is one sequence of fused multiply-adds, in every
-// layout and with every number of threads. All memory that a product does not read is NaN.
+// layout and with every number of threads. Results and scratch memory begin as NaN.
 
 #include "layers/cpu/patch_product.h"
 
@@ -210,7 +210,7 @@ void run_group(const PatchCase& each, const Operands& operands, const Epilogue& 
   std::vector<float> panels(static_cast<size_t>(product.weight_floats()), kUnwritten);
   for (int64_t panel = 0; panel < product.weight_panels(); ++panel)
     product.pack_weight(panel, weight.data(), panels.data());
-  constexpr int64_t kBeyond = 32;  // more than the columns of a tile
+  constexpr int64_t kBeyond = 32;  // at least the columns of a tile
   std::vector<float> bias(static_cast<size_t>(each.outputs + kBeyond));
   std::copy_n(operands.bias.begin() + group * each.outputs, each.outputs, bias.begin());
   std::atomic<int64_t> next = 0;
