@@ -207,7 +207,7 @@ TEST_CASE("over ssh: a host without the programs ends the job") {
   CAPTURE(finished.err);
   CHECK(finished.code == 3);
   CHECK(has(finished.err, "it ended with exit code 127 (see "));
-  CHECK(has(finished.err, "No such file or directory"));
+  CHECK(has(finished.err, "/poseidon-server: not found"));
 }
 
 TEST_CASE(
