@@ -20,7 +20,6 @@ constexpr int64_t kInputUnit = 16;  ///< a task begins at a multiple of this inp
 /// of the weight may be a multiple of the cache's size apart, so that they evict each other.
 constexpr int64_t kStripsOfCopy = 4;
 
-constexpr int64_t kSumsOfBackward = kSamplesOfTask * kInputsOfTask;
 constexpr int64_t kWeightOfBackward = kDepth * kInputsOfTask;
 
 /// Transposes a square of kLanes rows. Only `rows` rows of `from` and `columns` columns exist. Rows
@@ -59,9 +58,17 @@ int64_t LinearBackwardData::padded_inputs() const {
   return pieces(sizes_.inputs, kInputUnit) * kInputUnit;
 }
 
+int64_t LinearBackwardData::floats_of_sums() const {
+  return std::min(pieces(sizes_.samples, kStrip) * kStrip, kSamplesOfTask) * kInputsOfTask;
+}
+
+int64_t LinearBackwardData::floats_of_thread() const {
+  const bool copies = pieces(sizes_.samples, kStrip) >= kStripsOfCopy;
+  return floats_of_sums() + (copies ? kWeightOfBackward : 0);
+}
+
 size_t LinearBackwardData::scratch_bytes() const {
-  return static_cast<size_t>(copied_floats() +
-                             team_.threads() * (kSumsOfBackward + kWeightOfBackward)) *
+  return static_cast<size_t>(copied_floats() + team_.threads() * floats_of_thread()) *
          sizeof(float);
 }
 
@@ -102,13 +109,13 @@ void LinearBackwardData::multiply(const Memory& memory, const Samples& samples) 
       std::max(pieces(units * kInputUnit, kInputsOfTask), std::min(wanted, units));
   team_.run(groups * blocks, [&](int64_t i, int thread) {
     const int64_t group = i / blocks, block = i % blocks;
-    float* sums = memory.scratch + copied_floats() + thread * (kSumsOfBackward + kWeightOfBackward);
+    float* sums = memory.scratch + copied_floats() + thread * floats_of_thread();
     const Task task{.first_strip = strips * block / blocks,
                     .end_strip = strips * (block + 1) / blocks,
                     .first_input = units * group / groups * kInputUnit,
                     .end_input = std::min(units * (group + 1) / groups * kInputUnit, sizes_.inputs),
                     .sums = sums,
-                    .weight = sums + kSumsOfBackward};
+                    .weight = sums + floats_of_sums()};
     multiply(memory, samples, task);
     store_dx(memory, samples, task);
   });

@@ -16,7 +16,6 @@ constexpr int64_t kTilesOfTask = 252 / kRows, kStripsOfTask = 256 / kStrip;
 constexpr int64_t kTilesOfCopy = 1;
 
 constexpr int64_t kRowsOfSums = kTilesOfTask * kRows;
-constexpr int64_t kSumsOfForward = kRowsOfSums * kStripsOfTask * kStrip;
 
 }  // namespace
 
@@ -49,8 +48,15 @@ int64_t LinearForward::copied_floats() const {
   return rows * padded_inputs();
 }
 
+/// Sums pass through memory only if there are more than kDepth inputs.
+int64_t LinearForward::floats_of_thread() const {
+  if (sizes_.inputs <= kDepth) return 0;
+  return kRowsOfSums * std::min(pieces(sizes_.outputs, kStrip), kStripsOfTask) * kStrip;
+}
+
 size_t LinearForward::scratch_bytes() const {
-  return static_cast<size_t>(copied_floats() + team_.threads() * kSumsOfForward) * sizeof(float);
+  return static_cast<size_t>(copied_floats() + team_.threads() * floats_of_thread()) *
+         sizeof(float);
 }
 
 void LinearForward::run(const Memory& memory) const {
@@ -85,7 +91,7 @@ void LinearForward::multiply(const Memory& memory, const Rows& rows) const {
               .first_strip = strips * group / parts.groups,
               .end_strip = strips * (group + 1) / parts.groups,
               .x = memory.scratch,
-              .sums = memory.scratch + copied_floats() + thread * kSumsOfForward};
+              .sums = memory.scratch + copied_floats() + thread * floats_of_thread()};
     if (parts.groups == 1) {
       float* copy = memory.scratch + thread * kTilesOfCopy * kRows * padded_inputs() -
                     rows.begin(task.first_tile) * padded_inputs();

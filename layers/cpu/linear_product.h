@@ -62,7 +62,8 @@ class LinearForward {
   void multiply(const Memory& memory, const Rows& rows, const Task& task, int64_t strip,
                 int64_t first) const;
   int64_t copied_floats() const;
-  int64_t padded_inputs() const;  ///< inputs of x in the scratch memory
+  int64_t floats_of_thread() const;  ///< scratch memory of a thread
+  int64_t padded_inputs() const;     ///< inputs of x in the scratch memory
 
   LinearSizes sizes_;
   poseidon::cpu::ThreadTeam& team_;
@@ -111,6 +112,9 @@ class LinearBackwardData {
   void store_dx(const Memory& memory, const Samples& samples, const Task& task) const;
   int64_t padded_inputs() const;  ///< inputs of the weight
   int64_t copied_floats() const;
+  /// A thread's scratch memory: sums, then a copy of a part of the weight.
+  int64_t floats_of_sums() const;
+  int64_t floats_of_thread() const;
 
   LinearSizes sizes_;
   poseidon::cpu::ThreadTeam& team_;
