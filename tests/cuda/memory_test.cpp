@@ -70,7 +70,7 @@ TEST_CASE("out of memory: the message names the largest batch that fits") {
   const std::string key = "data.batch_per_worker=";
   for (const auto& make_small : {small_cpu, small_gpu})
     for (const int versions : {1, 2})
-      for (const size_t memory : {size_t{250'000}, size_t{300'001}, size_t{600'000}}) {
+      for (const size_t memory : {size_t{500'000}, size_t{550'001}, size_t{800'000}}) {
         CAPTURE(memory);
         const net::Net::Options options{.versions = versions};
         const std::string fault = fault_of(make_small(memory), tiny.load({key + "512"}), options);
@@ -131,7 +131,7 @@ TEST_CASE("out of memory: the message states if no batch fits, or if bf16 needs 
   CHECK(none.ends_with("; 1.0 kB are available, too little for any batch"));
   const std::string hint = "; \"device.precision\": \"bf16\" needs less";
   CHECK(
-      fault_of(small_cpu(200'000), tiny.load({"data.batch_per_worker=4096"}), {}).ends_with(hint));
+      fault_of(small_cpu(600'000), tiny.load({"data.batch_per_worker=4096"}), {}).ends_with(hint));
   const std::string rounded = fault_of(
       small_gpu(50'000), tiny.load({"data.batch_per_worker=4096", "device.precision=bf16"}), {});
   CHECK(named_batch(rounded) > 0);
