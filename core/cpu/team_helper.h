@@ -58,11 +58,11 @@ class TeamHelper {
 
  private:
   static constexpr auto kSpin = std::chrono::microseconds(200);
-  static constexpr auto kShortest = std::chrono::milliseconds(8), kLongest = kShortest * 64;
+  static constexpr auto kShortest = std::chrono::milliseconds(8), kLongest = kShortest * 16;
   /// An interruption later than this after the last pause is the first one again.
   static constexpr auto kSoon = std::chrono::milliseconds(100);
   /// Much longer than the time that a sleeping thread needs to wake on an idle core.
-  static constexpr Clock::duration kMostAbsence = std::chrono::milliseconds(1);
+  static constexpr Clock::duration kMostAbsence = std::chrono::milliseconds(4);
 
   bool resume();
   bool spin(const std::atomic<uint32_t>& calls, uint32_t seen) const;
