@@ -62,7 +62,7 @@ class TeamHelper {
   /// An interruption later than this after the last pause is the first one again.
   static constexpr auto kSoon = std::chrono::milliseconds(100);
   /// Much longer than the time that a sleeping thread needs to wake on an idle core.
-  static constexpr Clock::duration kMostAbsence = std::chrono::milliseconds(4);
+  static constexpr Clock::duration kMostAbsence = std::chrono::milliseconds(10);
 
   bool resume();
   bool spin(const std::atomic<uint32_t>& calls, uint32_t seen) const;

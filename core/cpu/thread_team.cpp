@@ -16,7 +16,7 @@ thread_local int number_in_team = 0;
 /// The caller spins for this time before it checks whether the system has interrupted a helper.
 constexpr auto kPatience = std::chrono::microseconds(50);
 /// An interruption that costs less than this is not worth a pause.
-constexpr auto kShortInterruption = std::chrono::milliseconds(1);
+constexpr auto kShortInterruption = std::chrono::milliseconds(2);
 
 /// Clears a flag at the end of a scope.
 class ClearedAtEnd {
