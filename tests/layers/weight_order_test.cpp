@@ -17,11 +17,7 @@ namespace {
 
 using poseidon::cpu::kFloat;
 
-#if defined(__SANITIZE_THREAD__)
-constexpr int kThreads = 1;  // the thread sanitizer does not see libgomp's barriers
-#else
 constexpr int kThreads = 3;
-#endif
 
 struct Case {
   MemoryDesc canonical_order() const {
