@@ -71,7 +71,7 @@ void compare(CpuDevice& device, const FactorShape& shape, int64_t samples, int r
   const Buffer activations = bench::random(samples * shape.columns, 1);
   const MemoryDesc weight = layers::cpu::product::linear_weight_order(
       {.samples = samples, .inputs = shape.columns, .outputs = shape.rows});
-  const FactorRebuild own(device, shape, samples, FactorRebuild::order_of(weight, shape).value());
+  const FactorRebuild own(device, shape, samples);
   const Buffer gradient(weight.get_size()), scratch(own.scratch_bytes());
   layers::Bindings memory;
   memory.parameters = {{.gradient = gradient.as<float>().data()}};

@@ -1,12 +1,11 @@
 #include "layers/cpu/factors.h"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
-#include <utility>
 
 #include "layers/cpu/product.h"
 #include "layers/cpu/streaming.h"
+#include "layers/cpu/strip_product.h"
 
 namespace poseidon::layers::cpu {
 
@@ -14,7 +13,7 @@ namespace {
 
 using namespace poseidon::cpu;
 
-/// Outputs of a block: multiples of all strips in kOrders. Larger blocks copy the inputs less
+/// Outputs of a block: multiples of a strip. Larger blocks copy the inputs less
 /// often. With smaller blocks, more threads have work.
 constexpr int64_t kFewOutputs = 128, kManyOutputs = 256;
 /// Copying the inputs of a block takes about as long as computing this many outputs.
@@ -37,43 +36,27 @@ int64_t faster_block(int64_t outputs, int64_t threads) {
   return time(kManyOutputs) <= time(kFewOutputs) ? kManyOutputs : kFewOutputs;
 }
 
-constexpr std::array<std::pair<FormatTag, int64_t>, 4> kOrders{{{FormatTag::oi, 0},
-                                                                {FormatTag::AB16b16a, 16},
-                                                                {FormatTag::AB16b32a, 32},
-                                                                {FormatTag::AB16b64a, 64}}};
-
-/// Panels of inputs that are copied at a time, as rows and as columns of tiles: about 64 inputs.
-constexpr int64_t kRowPanels = 64 / product::kRows, kColumnPanels = 64 / product::kColumns;
+/// Panels of inputs that are copied at a time: about 64 inputs.
+constexpr int64_t kPanelsOfCopy = 64 / product::kRows;
 
 /// Floats of the panels of a block's outputs, and of the inputs that are copied at a time.
 constexpr int64_t kPanelsOfOutputs =
-    std::max(product::pieces(kManyOutputs, product::kColumns) * product::kPanelOfB,
-             product::pieces(kManyOutputs, product::kRows) * product::kPanelOfA);
-constexpr int64_t kPanelsOfInputs =
-    std::max(kRowPanels * product::kPanelOfA, kColumnPanels* product::kPanelOfB);
+    product::pieces(kManyOutputs, product::kColumns) * product::kPanelOfB;
+constexpr int64_t kPanelsOfInputs = kPanelsOfCopy * product::kPanelOfA;
 constexpr size_t kScratchOfThread =
     static_cast<size_t>(kPanelsOfOutputs + kPanelsOfInputs) * sizeof(float);
 
 }  // namespace
 
-std::optional<FactorOrder> FactorRebuild::order_of(const MemoryDesc& weight,
-                                                   const FactorShape& shape) {
-  for (const auto& [tag, strip] : kOrders)
-    if (weight == MemoryDesc({shape.rows, shape.columns}, kFloat, tag)) return FactorOrder{strip};
-  return std::nullopt;
-}
-
-FactorRebuild::FactorRebuild(CpuDevice& device, const FactorShape& shape, int64_t samples,
-                             FactorOrder order)
+FactorRebuild::FactorRebuild(CpuDevice& device, const FactorShape& shape, int64_t samples)
     : device_(device),
       shape_(shape),
       samples_(samples),
-      order_(order),
-      padded_inputs_(order.strip == 0 ? shape.columns : product::pieces(shape.columns, 16) * 16),
+      padded_inputs_(product::pieces(shape.columns, 16) * 16),
       outputs_of_block_(faster_block(shape.rows, device.threads())) {}
 
-int64_t FactorRebuild::padded_outputs(int64_t outputs) const {
-  return order_.strip == 0 ? outputs : product::pieces(outputs, order_.strip) * order_.strip;
+int64_t FactorRebuild::weights_of(int64_t outputs) const {
+  return product::pieces(outputs, product::kStrip) * product::kStrip * padded_inputs_;
 }
 
 bool FactorRebuild::streams() const {
@@ -117,13 +100,8 @@ void FactorRebuild::compute_block(int64_t index, int64_t task, const FactorMemor
 }
 
 void FactorRebuild::run_block(const Block& block) const {
-  for (int64_t first = 0; first < samples_; first += product::kDepth) {
-    const int64_t depth = std::min(product::kDepth, samples_ - first);
-    if (order_.strip > 0)
-      add_over_outputs(block, first, depth);
-    else
-      add_over_inputs(block, first, depth);
-  }
+  for (int64_t first = 0; first < samples_; first += product::kDepth)
+    add_samples(block, first, std::min(product::kDepth, samples_ - first));
   if (block.streams) finish_streaming();
   if (block.bias == nullptr) return;
   std::fill_n(block.bias, block.outputs, 0.0F);
@@ -132,55 +110,30 @@ void FactorRebuild::run_block(const Block& block) const {
       block.bias[output] += block.deltas[sample * shape_.rows + output];
 }
 
-void FactorRebuild::add_over_outputs(const Block& block, int64_t first, int64_t depth) const {
+void FactorRebuild::add_samples(const Block& block, int64_t first, int64_t depth) const {
   const float* deltas = block.deltas + first * shape_.rows;
   const float* activations = block.activations + first * shape_.columns;
-  const int64_t outputs = padded_outputs(block.outputs), strip = order_.strip;
+  constexpr int64_t kStrip = product::kStrip;
+  const int64_t outputs = product::pieces(block.outputs, kStrip) * kStrip;
   product::copy_panels_of_b(deltas, shape_.rows, depth, block.outputs,
                             product::pieces(outputs, product::kColumns), block.panels_of_outputs);
-  for (int64_t begin = 0; begin < padded_inputs_; begin += kRowPanels * product::kRows) {
-    const int64_t end = std::min(begin + kRowPanels * product::kRows, padded_inputs_);
+  for (int64_t begin = 0; begin < padded_inputs_; begin += kPanelsOfCopy * product::kRows) {
+    const int64_t end = std::min(begin + kPanelsOfCopy * product::kRows, padded_inputs_);
     product::copy_panels<product::kRows>(
         activations + begin, shape_.columns, depth, shape_.columns - begin,
         product::pieces(end - begin, product::kRows), block.panels_of_inputs, product::kPanelOfA);
     for (int64_t output = 0; output < outputs; output += product::kColumns)
       for (int64_t input = begin; input < end; input += product::kRows) {
-        product::Tile tile = product::Tile::evenly(
-            block.weight + output / strip * strip * padded_inputs_ + input * strip + output % strip,
-            strip, padded_inputs_ - input, outputs - output);
-        if (strip == product::kLanes) tile.vector_step = strip * padded_inputs_;
+        product::Tile tile =
+            product::Tile::evenly(block.weight + output / kStrip * kStrip * padded_inputs_ +
+                                      input * kStrip + output % kStrip,
+                                  kStrip, padded_inputs_ - input, outputs - output);
         tile.streams = block.streams;
         product::multiply_tile(
             product::OrderOfA::kByDepth,
             block.panels_of_inputs + (input - begin) / product::kRows * product::kPanelOfA,
             block.panels_of_outputs + output / product::kColumns * product::kPanelOfB, depth,
             {.memory = first > 0}, tile);
-      }
-  }
-}
-
-void FactorRebuild::add_over_inputs(const Block& block, int64_t first, int64_t depth) const {
-  const float* deltas = block.deltas + first * shape_.rows;
-  const float* activations = block.activations + first * shape_.columns;
-  product::copy_panels<product::kRows>(deltas, shape_.rows, depth, block.outputs,
-                                       product::pieces(block.outputs, product::kRows),
-                                       block.panels_of_outputs, product::kPanelOfA);
-  for (int64_t begin = 0; begin < shape_.columns; begin += kColumnPanels * product::kColumns) {
-    const int64_t end = std::min(begin + kColumnPanels * product::kColumns, shape_.columns);
-    product::copy_panels_of_b(activations + begin, shape_.columns, depth, shape_.columns - begin,
-                              product::pieces(end - begin, product::kColumns),
-                              block.panels_of_inputs);
-    for (int64_t input = begin; input < end; input += product::kColumns)
-      for (int64_t output = 0; output < block.outputs; output += product::kRows) {
-        product::Tile tile =
-            product::Tile::evenly(block.weight + output * shape_.columns + input, shape_.columns,
-                                  block.outputs - output, shape_.columns - input);
-        tile.streams = block.streams;
-        product::multiply_tile(
-            product::OrderOfA::kByDepth,
-            block.panels_of_outputs + output / product::kRows * product::kPanelOfA,
-            block.panels_of_inputs + (input - begin) / product::kColumns * product::kPanelOfB,
-            depth, {.memory = first > 0}, tile);
       }
   }
 }

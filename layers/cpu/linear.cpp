@@ -32,7 +32,7 @@ class CpuLinear final : public PackedWeightLayer {
                          {{linear_.outputs, linear_.inputs}, kFloat, FormatTag::oi}, weight);
     needs_.scratch_bytes = forward_.scratch_bytes();
     implementations_.forward = kProduct;
-    if (request.training) make_backward(request, weight);
+    if (request.training) make_backward(request);
     needs_.input_formats = {kPlainFp32};
     needs_.output_format = kPlainFp32;
     needs_.backward_reads_inputs = true;
@@ -78,10 +78,9 @@ class CpuLinear final : public PackedWeightLayer {
  private:
   static constexpr const char* kProduct = "Poseidon product";
 
-  void make_backward(const LayerRequest& request, const MemoryDesc& weight) {
-    const FactorShape shape = *linear_.factors();
-    gradient_.emplace(device_, shape, writes_factors_ ? request.factor_rows : linear_.samples,
-                      *FactorRebuild::order_of(weight, shape));
+  void make_backward(const LayerRequest& request) {
+    gradient_.emplace(device_, *linear_.factors(),
+                      writes_factors_ ? request.factor_rows : linear_.samples);
     needs_.scratch_bytes = std::max(needs_.scratch_bytes, gradient_->scratch_bytes());
     implementations_.backward_weights = kProduct;
     if (!request.input_needs_gradient[0]) return;
