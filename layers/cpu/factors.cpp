@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "layers/cpu/linear_product.h"
 #include "layers/cpu/product.h"
 #include "layers/cpu/streaming.h"
 #include "layers/cpu/strip_product.h"
@@ -13,9 +14,11 @@ namespace {
 
 using namespace poseidon::cpu;
 
-/// Outputs of a block: multiples of a strip. Larger blocks copy the inputs less
-/// often. With smaller blocks, more threads have work.
+/// Outputs of a block. Larger blocks copy the inputs less often. With smaller blocks, more threads
+/// have work.
 constexpr int64_t kFewOutputs = 128, kManyOutputs = 256;
+static_assert(kFewOutputs % product::kStrip == 0 && kManyOutputs % product::kStrip == 0,
+              "the weights of a block are contiguous");
 /// Copying the inputs of a block takes about as long as computing this many outputs.
 constexpr int64_t kOutputsOfCopy = 16;
 
@@ -52,7 +55,7 @@ FactorRebuild::FactorRebuild(CpuDevice& device, const FactorShape& shape, int64_
     : device_(device),
       shape_(shape),
       samples_(samples),
-      padded_inputs_(product::pieces(shape.columns, 16) * 16),
+      padded_inputs_(product::padded_weight_inputs(shape.columns)),
       outputs_of_block_(faster_block(shape.rows, device.threads())) {}
 
 int64_t FactorRebuild::weights_of(int64_t outputs) const {
@@ -113,7 +116,7 @@ void FactorRebuild::run_block(const Block& block) const {
 void FactorRebuild::add_samples(const Block& block, int64_t first, int64_t depth) const {
   const float* deltas = block.deltas + first * shape_.rows;
   const float* activations = block.activations + first * shape_.columns;
-  constexpr int64_t kStrip = product::kStrip;
+  using product::kStrip;
   const int64_t outputs = product::pieces(block.outputs, kStrip) * kStrip;
   product::copy_panels_of_b(deltas, shape_.rows, depth, block.outputs,
                             product::pieces(outputs, product::kColumns), block.panels_of_outputs);

@@ -9,9 +9,9 @@ namespace poseidon::layers::cpu {
 
 /// Computes the gradients of a linear layer from stacked factors, by Poseidon's own product
 /// (layers/cpu/product.h). The gradient of the weight is in linear_weight_order
-/// (layers/cpu/linear_product.h), in which a block of outputs is contiguous. Each of its elements
-/// is one chain of multiply-adds in the order of the samples. One thread computes each element, so
-/// the bits do not depend on the number of threads.
+/// (layers/cpu/linear_product.h). In this order, a block of outputs is contiguous. Each element of
+/// the gradient is one chain of multiply-adds in the order of the samples. One thread computes each
+/// element, so the bits do not depend on the number of threads.
 class FactorRebuild {
  public:
   FactorRebuild(CpuDevice& device, const FactorShape& shape, int64_t samples);
@@ -39,7 +39,7 @@ class FactorRebuild {
   /// Whether a gradient that no sink reads is written past the caches: each element is written
   /// once, and the gradient is large.
   bool streams() const;
-  /// Elements of the weights of `outputs` outputs, with padding.
+  /// Elements of the gradients of the weights of `outputs` outputs, with padding.
   int64_t weights_of(int64_t outputs) const;
 
   CpuDevice& device_;

@@ -54,10 +54,6 @@ int64_t LinearBackwardData::copied_floats() const {
   return pieces(std::min(sizes_.samples, kSamplesOfPart), kStrip) * kStrip * sizes_.outputs;
 }
 
-int64_t LinearBackwardData::padded_inputs() const {
-  return pieces(sizes_.inputs, kInputUnit) * kInputUnit;
-}
-
 int64_t LinearBackwardData::floats_of_sums() const {
   return std::min(pieces(sizes_.samples, kStrip) * kStrip, kSamplesOfTask) * kInputsOfTask;
 }
@@ -125,8 +121,9 @@ void LinearBackwardData::multiply(const Memory& memory, const Samples& samples,
                                   const Task& task) const {
   const int64_t inputs = task.end_input - task.first_input, tiles = pieces(inputs, kRows);
   const bool copies = task.end_strip - task.first_strip >= kStripsOfCopy;
+  const int64_t padded_inputs = padded_weight_inputs(sizes_.inputs);
   for (int64_t first = 0; first < sizes_.outputs; first += kDepth) {
-    const float* weight = memory.weight + first * padded_inputs() + task.first_input * kStrip;
+    const float* weight = memory.weight + first * padded_inputs + task.first_input * kStrip;
     const bool ends = first + kDepth >= sizes_.outputs;
     for (int64_t strip = task.first_strip; strip < task.end_strip; ++strip)
       for (int64_t tile = 0; tile < tiles; ++tile) {
@@ -136,10 +133,10 @@ void LinearBackwardData::multiply(const Memory& memory, const Samples& samples,
                     .begin = begin,
                     .rows = end - begin,
                     .weight = weight + begin * kStrip,
-                    .step = padded_inputs() * kStrip,
+                    .step = padded_inputs * kStrip,
                     .next = tile + 1 < tiles ? weight + end * kStrip
-                                             : weight + (ends ? 0 : kDepth * padded_inputs()),
-                    .next_step = padded_inputs() * kStrip};
+                                             : weight + (ends ? 0 : kDepth * padded_inputs),
+                    .next_step = padded_inputs * kStrip};
         if (copies) use_copy(memory, task, tile, piece);
         multiply(memory, samples, task, piece);
       }

@@ -26,6 +26,8 @@ poseidon::cpu::MemoryDesc linear_weight_order(const LinearSizes& sizes) {
           kStrip == 32 ? FormatTag::AB16b32a : FormatTag::AB16b16a};
 }
 
+int64_t padded_weight_inputs(int64_t inputs) { return pieces(inputs, 16) * 16; }
+
 LinearForward::LinearForward(const LinearSizes& sizes, poseidon::cpu::ThreadTeam& team)
     : sizes_(sizes), team_(team) {}
 

@@ -22,6 +22,8 @@ struct LinearSizes {
 /// The order of the weight: [outputs / strip][inputs][strip]. Inputs are padded to a multiple of
 /// 16, outputs to a multiple of the strip (layers/cpu/strip_product.h).
 poseidon::cpu::MemoryDesc linear_weight_order(const LinearSizes& sizes);
+/// Inputs of the weight in this order, with padding.
+int64_t padded_weight_inputs(int64_t inputs);
 
 /// y = x W^T + bias, or relu(x W^T + bias). Each element of y is one chain of multiply-adds that
 /// begins with the bias and continues in the order of the inputs.
@@ -110,7 +112,6 @@ class LinearBackwardData {
   void multiply(const Memory& memory, const Samples& samples, const Task& task,
                 const Piece& piece) const;
   void store_dx(const Memory& memory, const Samples& samples, const Task& task) const;
-  int64_t padded_inputs() const;  ///< inputs of the weight
   int64_t copied_floats() const;
   /// A thread's scratch memory: sums, then a copy of a part of the weight.
   int64_t floats_of_sums() const;
