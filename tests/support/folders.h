@@ -5,7 +5,7 @@
 namespace poseidon::test {
 
 /// Path of the source folder. Both paths are compiled into one object file only, so that a compiler
-/// cache can reuse all other object files in any clone.
+/// cache can reuse all other object files in any clone. The tests on a real GPU derive them.
 std::string source_folder();
 /// Folder of the programs that the build made.
 std::string program_folder();
