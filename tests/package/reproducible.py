@@ -2,8 +2,8 @@
 
     python3 tests/package/reproducible.py --archive build/release/poseidon-0.1.0-linux-x86_64.tar.xz
 
-The second archive is built from the last commit, without uncommitted changes, with code for the same GPUs. This takes
-as long as a full build.
+The second archive is built from the last commit, without uncommitted changes, with the same options of CMake. This
+takes as long as a full build.
 """
 import argparse
 import filecmp
@@ -18,10 +18,13 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
 
-def gpus_of(build):
-    """The CMake option with the GPUs for which a build has code."""
+# Options of CMake that change the archive. With mutations, fewer sources of comm are compiled together.
+OPTIONS = "POSEIDON_CUDA_ARCHITECTURES", "POSEIDON_MUTATIONS"
+
+
+def options_of(build):
     cache = (build / "CMakeCache.txt").read_text(encoding="utf-8")
-    return "-DPOSEIDON_CUDA_ARCHITECTURES=" + re.search(r"^POSEIDON_CUDA_ARCHITECTURES:\w+=(.*)$", cache, re.M)[1]
+    return [f"-D{name}=" + re.search(rf"^{name}:\w+=(.*)$", cache, re.M)[1] for name in OPTIONS]
 
 
 def members_of(archive):
@@ -44,7 +47,7 @@ def main():
         clone = pathlib.Path(folder) / "elsewhere"
         environment = dict(os.environ, CCACHE_DISABLE="1")
         for command in (["git", "clone", "--quiet", ROOT, clone],
-                        ["cmake", "--preset", "release", gpus_of(options.archive.parent)],
+                        ["cmake", "--preset", "release", *options_of(options.archive.parent)],
                         ["cmake", "--build", "--preset", "release", "--target", "package"]):
             done = subprocess.run(command, cwd=clone if clone.exists() else ROOT, env=environment,
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
