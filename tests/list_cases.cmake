@@ -45,10 +45,10 @@ while(output MATCHES "<TestCase name=\"([^\"]*)\"([^>]*) filename=\"([^\"]*)\"(.
   set(source "${CMAKE_MATCH_3}")
   set(output "${CMAKE_MATCH_4}")
   if(LABEL STREQUAL "unit")
-    string(REGEX REPLACE "^.*/tests/" "" source "${source}")
+    string(REGEX REPLACE "^(.*/)?tests/" "" source "${source}")  # clang removes "./" from a path
     if(NOT source IN_LIST sources)
       list(APPEND sources ${source})
-      add_cases(${source} "--source-file=*/tests/${source}" unit)
+      add_cases(${source} "--source-file=*tests/${source}" unit)
     endif()
   else()
     string(REPLACE "&lt;" "<" case "${case}")
