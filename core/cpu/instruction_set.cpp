@@ -41,6 +41,11 @@ bool has_bf16_products() {
   return isa == cpu_isa::avx512_core_bf16 || isa == cpu_isa::avx512_core_amx;
 }
 
+bool has_amx_products() {
+  limit_onednn();
+  return dnnl::get_effective_cpu_isa() == cpu_isa::avx512_core_amx;
+}
+
 std::string instruction_set() {
   limit_onednn();
   const dnnl_version_t& version = *dnnl::version();

@@ -12,6 +12,9 @@ std::string instruction_set();
 
 /// Whether oneDNN may use instructions for bf16 products (AVX512-BF16, AMX).
 bool has_bf16_products();
+/// Whether oneDNN may use AMX instructions for bf16 products. Then this process may use them too,
+/// because oneDNN has requested the kernel's permission for their registers.
+bool has_amx_products();
 
 /// Limits oneDNN to isa(). Effective only before all other calls of oneDNN.
 void limit_onednn();

@@ -47,8 +47,6 @@ class CpuConvolution final : public PackedWeightLayer {
                          parts_.kept_weight);
   }
 
-  bool is_fast() const { return passes_.are_fast(); }
-
   std::vector<AlgorithmChoice> alternatives() const override {
     std::vector<AlgorithmChoice> others;
     if (winograd_is_legal(parts_)) {

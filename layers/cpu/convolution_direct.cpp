@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "core/cpu/instruction_set.h"
 #include "core/error.h"
 #include "layers/cpu/convolution_direct.h"
 #include "layers/cpu/pass_weight.h"
@@ -11,22 +12,6 @@ namespace poseidon::layers::cpu {
 namespace {
 
 using namespace poseidon::cpu;
-
-/// Whether oneDNN 2.6 may compute wrong results. The results of its AMX code were sometimes wrong
-/// with a stride longer than the window, and in some geometries with a stride of 4. Several threads
-/// computed one primitive then; one thread was not tested. So this function returns true for AMX
-/// code if a stride is longer than the window, or 3 or more. It returns false for 1 x 1 kernels,
-/// for which oneDNN has other code.
-template <class Description>
-bool may_be_wrong(const Convolution& c, const Description& description) {
-  constexpr int64_t kLong = 3;
-  const auto is_long = [&](size_t axis) {
-    return c.stride[axis] > c.window(axis) || c.stride[axis] >= kLong;
-  };
-  const std::string_view name = description.impl_info_str();
-  return name.find("amx") != std::string_view::npos && c.kernel[0] * c.kernel[1] > 1 &&
-         (is_long(0) || is_long(1));
-}
 
 /// The size of the portions of a pass that computes `channels` channels of a tensor. If there are
 /// few samples, a portion has some channels of one sample. Only blocked layouts allow this, because
@@ -62,12 +47,38 @@ void* channels_of(const Portion& portion, const MemoryDesc& description, int64_t
   return static_cast<std::byte*>(tensor) + first * size / portion.channels;
 }
 
+bool uses_amx(std::string_view implementation) {
+  return implementation.find("amx") != std::string_view::npos;
+}
+
+/// Whether oneDNN 2.6 may read beyond the input. Its 1 x 1 code and its AMX code may do so if two
+/// conditions hold: the padding of opposite sides differs, and a complete window fits in the
+/// padding of one side.
+bool may_read_beyond(const Convolution& c) {
+  const auto fits_window = [&](size_t axis) {
+    return std::max(c.padding.before[axis], c.padding.after[axis]) >= c.window(axis);
+  };
+  return c.padding.before != c.padding.after && (fits_window(0) || fits_window(1));
+}
+
+/// Whether the AMX code of oneDNN 2.6 may compute wrong results. They were sometimes wrong with a
+/// stride longer than the window, and in some geometries with a stride of 4. Several threads
+/// computed one primitive then; one thread was not tested. So this function returns true if a
+/// stride is longer than the window, or 3 or more. It returns false for 1 x 1 kernels, for which
+/// oneDNN has other code.
+bool may_be_wrong(const Convolution& c) {
+  constexpr int64_t kLong = 3;
+  const auto is_long = [&](size_t axis) {
+    return c.stride[axis] > c.window(axis) || c.stride[axis] >= kLong;
+  };
+  return c.kernel[0] * c.kernel[1] > 1 && (is_long(0) || is_long(1));
+}
+
 class DirectForward final : public ConvolutionPass {
  public:
   explicit DirectForward(const ConvolutionParts& parts)
       : device_(parts.device),
         bias_(parts.convolution.bias),
-        is_safe_(!direct_is_unsafe(parts) && !may_be_wrong(parts.convolution, parts.forward)),
         description_(parts.forward),
         primitives_(make_portions<dnnl::convolution_forward>(
             parts, parts.convolution.outputs,
@@ -80,7 +91,6 @@ class DirectForward final : public ConvolutionPass {
     return weight_.scratch_bytes() + primitives_.scratch_bytes();
   }
   std::string implementation() const override { return implementation_name(description_); }
-  bool is_fast() const override { return is_safe_ && !is_reference(description_); }
 
   void run(const Bindings& memory, const Tensor&) override {
     Scratch scratch(memory.scratch);
@@ -112,7 +122,7 @@ class DirectForward final : public ConvolutionPass {
   }
 
   CpuDevice& device_;
-  bool bias_, is_safe_;
+  bool bias_;
   OnednnConvolution::Forward description_;
   PortionPrimitives<dnnl::convolution_forward> primitives_;
   PassWeight weight_;
@@ -126,7 +136,6 @@ class DirectBackwardData final : public ConvolutionPass {
                      const OnednnConvolution::BackwardData& description)
       : device_(parts.device),
         inputs_(parts.convolution.input.channels()),
-        is_safe_(!direct_is_unsafe(parts) && !may_be_wrong(parts.convolution, description)),
         description_(description),
         primitives_(make_portions<dnnl::convolution_backward_data>(
             parts, inputs_, portion_for_threads(parts, inputs_, parts.formats.in), description_,
@@ -141,7 +150,6 @@ class DirectBackwardData final : public ConvolutionPass {
     return bytes;
   }
   std::string implementation() const override { return implementation_name(description_); }
-  bool is_fast() const override { return is_safe_ && !is_reference(description_); }
 
   void run(const Bindings& memory, const Tensor& gradient) override {
     Scratch scratch(memory.scratch);
@@ -185,7 +193,6 @@ class DirectBackwardData final : public ConvolutionPass {
 
   CpuDevice& device_;
   int64_t inputs_;
-  bool is_safe_;
   OnednnConvolution::BackwardData description_;
   PortionPrimitives<dnnl::convolution_backward_data> primitives_;
   std::vector<PassWeight> weights_;
@@ -193,12 +200,12 @@ class DirectBackwardData final : public ConvolutionPass {
 
 }  // namespace
 
-bool direct_is_unsafe(const ConvolutionParts& parts) {
+bool product_is_better(const ConvolutionParts& parts, std::string_view implementation) {
   const Convolution& c = parts.convolution;
-  const auto fits_window = [&](size_t axis) {
-    return std::max(c.padding.before[axis], c.padding.after[axis]) >= c.window(axis);
-  };
-  return c.padding.before != c.padding.after && (fits_window(0) || fits_window(1));
+  if (parts.formats.type == DataType::kBf16 && poseidon::cpu::has_amx_products() &&
+      !uses_amx(implementation))
+    return true;
+  return may_read_beyond(c) || (uses_amx(implementation) && may_be_wrong(c));
 }
 
 std::unique_ptr<ConvolutionPass> make_direct_forward(const ConvolutionParts& parts) {
@@ -213,7 +220,6 @@ std::unique_ptr<ConvolutionPass> make_direct_backward_data(const ConvolutionPart
       parts.formats, parts.onednn.any_weight_of(parts.formats.type), parts.forward);
   if (is_own_depthwise(parts, description)) return make_depthwise_backward_data(parts);
   if (product_is_better(parts, description)) return nullptr;
-  check(description.has_value(), "oneDNN has a backward-data pass for every convolution");
   return std::make_unique<DirectBackwardData>(parts, *description);
 }
 

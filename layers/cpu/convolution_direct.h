@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "layers/cpu/convolution_pass.h"
@@ -8,11 +9,6 @@
 
 /// Code that the three passes of the direct method share.
 namespace poseidon::layers::cpu {
-
-/// Whether oneDNN 2.6 may read beyond the input. Its 1 x 1 code and its AMX code may do so if two
-/// conditions hold: the padding of opposite sides differs, and a complete window fits in the
-/// padding of one side.
-bool direct_is_unsafe(const ConvolutionParts& parts);
 
 /// Whether oneDNN has an implementation that is not slow reference code.
 template <class Description>
@@ -30,12 +26,15 @@ bool is_own_depthwise(const ConvolutionParts& parts,
          depthwise_is_legal(parts.device, parts.convolution, parts.formats);
 }
 
-/// Whether to use products of patches: they are legal, and oneDNN has no optimized code or its code
-/// is unsafe.
+/// Whether products of patches are faster than this optimized implementation of oneDNN, or the
+/// implementation may be wrong.
+bool product_is_better(const ConvolutionParts& parts, std::string_view implementation);
+/// Whether to use products of patches for a pass.
 template <class Description>
 bool product_is_better(const ConvolutionParts& parts,
                        const std::optional<Description>& description) {
-  return (!is_real(description) || direct_is_unsafe(parts)) && product_is_legal(parts);
+  return !is_real(description) ||
+         product_is_better(parts, std::string_view(description->impl_info_str()));
 }
 
 /// Makes the primitives of a pass in portions of the size of `each`. `channels` is the number of

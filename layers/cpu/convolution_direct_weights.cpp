@@ -67,7 +67,6 @@ class DirectBackwardWeights final : public ConvolutionPass {
       : device_(parts.device),
         outputs_(parts.convolution.outputs),
         bias_(parts.convolution.bias),
-        is_safe_(!direct_is_unsafe(parts)),
         description_(description),
         primitives_(make_portions<dnnl::convolution_backward_weights>(
             parts, parts.convolution.outputs, portion_of_geometry(parts.convolution), description_,
@@ -83,7 +82,6 @@ class DirectBackwardWeights final : public ConvolutionPass {
            primitives_.scratch_bytes(bytes_of_copy());
   }
   std::string implementation() const override { return implementation_name(description_); }
-  bool is_fast() const override { return is_safe_ && !is_reference(description_); }
 
   void run(const Bindings& memory, const Tensor& gradient) override {
     Scratch scratch(memory.scratch);
@@ -166,7 +164,7 @@ class DirectBackwardWeights final : public ConvolutionPass {
 
   CpuDevice& device_;
   int64_t outputs_;
-  bool bias_, is_safe_;
+  bool bias_;
   OnednnConvolution::BackwardWeights description_;
   PortionPrimitives<dnnl::convolution_backward_weights> primitives_;
   bool in_order_;
@@ -184,7 +182,6 @@ std::unique_ptr<ConvolutionPass> make_direct_backward_weights(const ConvolutionP
         parts.formats, parts.onednn.any_weight_of(DataType::kFp32), parts.forward);
   if (is_own_depthwise(parts, description)) return make_depthwise_backward_weights(parts);
   if (product_is_better(parts, description)) return nullptr;
-  check(description.has_value(), "oneDNN has a backward-weights pass for every convolution");
   return std::make_unique<DirectBackwardWeights>(parts, *description);
 }
 

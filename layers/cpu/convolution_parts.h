@@ -3,8 +3,8 @@
 #include <memory>
 #include <string>
 
-#include "core/cpu/instruction_set.h"
 #include "layers/cpu/bf16_emulation.h"
+#include "layers/cpu/bf16_product.h"
 #include "layers/cpu/convolution_pass.h"
 
 /// Code that convolutions and their transposes share on a CPU.
@@ -33,9 +33,9 @@ constexpr const char *kDirect = "direct", *kWinograd = "winograd", *kProduct = "
 /// patches should replace that method.
 using PassMaker = std::unique_ptr<ConvolutionPass> (*)(const ConvolutionParts&);
 
-/// Creates a pass by `method`, and sets `method` to the method used. kProduct requests a product,
-/// but a product that is not legal is replaced by the direct method. Any other value requests the
-/// direct method, but a legal product replaces direct code that is slow or unsafe.
+/// Creates a pass by `method`, and sets `method` to the method used. kProduct requests a product.
+/// Any other value requests the direct method, but a product replaces direct code that is slow or
+/// may be wrong.
 std::unique_ptr<ConvolutionPass> make_direct_or_product(const ConvolutionParts& parts,
                                                         std::string& method, PassMaker direct,
                                                         PassMaker product);
@@ -44,23 +44,19 @@ std::unique_ptr<ConvolutionPass> make_direct_or_product(const ConvolutionParts& 
 struct ConvolutionPasses {
   std::unique_ptr<ConvolutionPass> forward, backward_data, backward_weights;
 
-  /// Whether all passes are fast (ConvolutionPass::is_fast).
-  bool are_fast() const;
   /// The maximum over the passes.
   size_t scratch_bytes() const;
   Implementations implementations() const;
 };
 
-/// Creates a layer for the device's type of activations. For bf16 it uses bf16 code if this code is
-/// fast, else fp32 code with make_bf16_emulation().
+/// Creates a layer for the device's type of activations. On processors without bf16 instructions,
+/// fp32 code with make_bf16_emulation() computes bf16.
 template <class ConvolutionLayer>
 std::unique_ptr<Layer> make_for_activations(const LayerRequest& request, CpuDevice& device) {
   if (device.activations() == DataType::kFp32)
     return std::make_unique<ConvolutionLayer>(request, device, DataType::kFp32);
-  if (poseidon::cpu::has_bf16_products()) {
-    auto layer = std::make_unique<ConvolutionLayer>(request, device, DataType::kBf16);
-    if (layer->is_fast()) return layer;
-  }
+  if (product::has_bf16_product())
+    return std::make_unique<ConvolutionLayer>(request, device, DataType::kBf16);
   LayerRequest inner = request;
   for (Format& format : inner.input_formats) format.type = DataType::kFp32;
   return make_bf16_emulation(device.team(), request,

@@ -16,9 +16,6 @@ class ConvolutionPass {
   virtual void run(const Bindings& memory, const Tensor& gradient) = 0;
   /// The name of the pass's code, as in Implementations.
   virtual std::string implementation() const = 0;
-  /// Whether the pass is correct and fast. oneDNN's reference code is slow, and some of its other
-  /// code is wrong for some geometries.
-  virtual bool is_fast() const { return true; }
 };
 
 /// The data from which the passes of one layer are created. The referenced objects must outlive the
@@ -35,8 +32,7 @@ struct ConvolutionParts {
 };
 
 /// The direct method, by oneDNN or by Poseidon's own code. nullptr: a product of patches should
-/// replace oneDNN's code, because oneDNN has no optimized code or its code may read beyond the
-/// input.
+/// replace oneDNN's code.
 std::unique_ptr<ConvolutionPass> make_direct_forward(const ConvolutionParts& parts);
 std::unique_ptr<ConvolutionPass> make_direct_backward_data(const ConvolutionParts& parts);
 std::unique_ptr<ConvolutionPass> make_direct_backward_weights(const ConvolutionParts& parts);
@@ -58,9 +54,8 @@ std::unique_ptr<ConvolutionPass> make_depthwise_backward_weights(const Convoluti
 bool pointwise_is_legal(const ConvolutionParts& parts);
 std::unique_ptr<ConvolutionPass> make_pointwise_backward_weights(const ConvolutionParts& parts);
 
-/// Products of patches (layers/cpu/patch_product.h): Poseidon's own code for every geometry and
-/// layout, in fp32.
-bool product_is_legal(const ConvolutionParts& parts);
+/// Products of patches (layers/cpu/patch_product.h, bf16_patch_product.h): Poseidon's own code for
+/// every geometry, layout and type.
 /// The weight order that these passes read.
 poseidon::cpu::MemoryDesc product_weight(const OnednnConvolution& onednn);
 std::unique_ptr<ConvolutionPass> make_product_forward(const ConvolutionParts& parts);

@@ -1,5 +1,7 @@
 #include <algorithm>
 
+#include "layers/cpu/bf16_patch_gradient.h"
+#include "layers/cpu/bf16_patch_product.h"
 #include "layers/cpu/bias_gradient.h"
 #include "layers/cpu/convolution_pass.h"
 #include "layers/cpu/pass_weight.h"
@@ -12,6 +14,13 @@ namespace poseidon::layers::cpu {
 namespace {
 
 using namespace poseidon::cpu;
+using product::PatchGradient, product::PatchProduct;
+#ifdef __AVX512F__
+using product::Bf16PatchGradient, product::Bf16PatchProduct;
+#else
+using Bf16PatchProduct = PatchProduct;  // never made: has_bf16_product() is false
+using Bf16PatchGradient = PatchGradient;
+#endif
 
 /// The number of a convolution's groups, and the channels of each group.
 struct Groups {
@@ -78,16 +87,20 @@ void zero_padding_lanes(const Tensor& tensor) {
   const Blocking b = tensor.blocking();
   const int64_t used = b.channels - (b.blocks - 1) * b.block;
   if (used == b.block) return;
-  for (int64_t n = 0; n < b.samples; ++n)
-    for (int64_t position = 0; position < b.area; ++position) {
-      float* cell = tensor.as<float>() + b.offset(n, (b.blocks - 1) * b.block, position);
-      std::fill(cell + used, cell + b.block, 0.0F);
-    }
+  with_element_of(tensor.format.type, [&](auto element) {
+    for (int64_t n = 0; n < b.samples; ++n)
+      for (int64_t position = 0; position < b.area; ++position) {
+        auto* cell =
+            tensor.as<decltype(element)>() + b.offset(n, (b.blocks - 1) * b.block, position);
+        std::fill(cell + used, cell + b.block, decltype(element){});
+      }
+  });
 }
 
 /// Base class of the forward and backward data passes. The forward pass runs one product for each
 /// group. The backward data pass runs one for each combination of a group, an InputClass of rows
-/// and an InputClass of columns.
+/// and an InputClass of columns. Product: PatchProduct or Bf16PatchProduct.
+template <class Product>
 class PatchPass : public ConvolutionPass {
  public:
   explicit PatchPass(const ConvolutionParts& parts)
@@ -104,12 +117,14 @@ class PatchPass : public ConvolutionPass {
   }
 
  protected:
+  using Element = typename Product::Element;
+  using ProductMemory = typename Product::Memory;
   struct Part {
-    product::PatchProduct product;
+    Product product;
     int64_t group;
   };
 
-  void add_part(product::PatchProduct product, int64_t group) {
+  void add_part(Product product, int64_t group) {
     for (int64_t task = 0; task < product.tasks(); ++task) tasks_.emplace_back(parts_.size(), task);
     for (int64_t panel = 0; panel < product.weight_panels(); ++panel)
       panels_.emplace_back(parts_.size(), panel);
@@ -122,12 +137,12 @@ class PatchPass : public ConvolutionPass {
   template <class MemoryOf>
   void run_parts(float* kept_weight, Scratch scratch, const MemoryOf& memory_of) {
     const auto* weight = static_cast<const float*>(weight_.get(device_, kept_weight, scratch));
-    float* panels = scratch.allocate(panel_bytes());
+    auto* panels = reinterpret_cast<Element*>(scratch.allocate(panel_bytes()));
     std::byte* rest = scratch.rest();
-    std::vector<float*> panels_of_part;
+    std::vector<Element*> panels_of_part;
     for (const Part& part : parts_) {
       panels_of_part.push_back(panels);
-      panels += part.product.weight_floats();
+      panels += part.product.weight_elements();
     }
     device_.team().run_ranges(std::ssize(panels_), 1, [&](int64_t first, int64_t end, int) {
       for (auto i = static_cast<size_t>(first); i < static_cast<size_t>(end); ++i) {
@@ -139,10 +154,10 @@ class PatchPass : public ConvolutionPass {
     const size_t each = scratch_of_thread();
     device_.team().run(std::ssize(tasks_), [&](int64_t i, int thread) {
       const auto [p, task] = tasks_[static_cast<size_t>(i)];
-      product::PatchProduct::Memory memory = memory_of(parts_[p]);
+      ProductMemory memory = memory_of(parts_[p]);
       memory.weight = weight + parts_[p].group * groups_.outputs;
       memory.panels = panels_of_part[p];
-      memory.scratch = reinterpret_cast<float*>(rest + static_cast<size_t>(thread) * each);
+      memory.scratch = rest + static_cast<size_t>(thread) * each;
       parts_[p].product.run(task, memory);
     });
   }
@@ -153,14 +168,14 @@ class PatchPass : public ConvolutionPass {
 
  private:
   size_t panel_bytes() const {
-    int64_t floats = 0;
-    for (const Part& part : parts_) floats += part.product.weight_floats();
-    return static_cast<size_t>(floats) * sizeof(float);
+    int64_t elements = 0;
+    for (const Part& part : parts_) elements += part.product.weight_elements();
+    return static_cast<size_t>(elements) * sizeof(Element);
   }
   size_t scratch_of_thread() const {
-    int64_t floats = 0;
-    for (const Part& part : parts_) floats = std::max(floats, part.product.scratch_floats());
-    return static_cast<size_t>(floats) * sizeof(float);
+    int64_t bytes = 0;
+    for (const Part& part : parts_) bytes = std::max(bytes, part.product.scratch_bytes());
+    return Scratch::rounded(static_cast<size_t>(bytes));
   }
 
   PassWeight weight_;
@@ -168,22 +183,27 @@ class PatchPass : public ConvolutionPass {
   std::vector<std::pair<size_t, int64_t>> tasks_, panels_;  ///< part, and its task or panel
 };
 
-class ProductForward final : public PatchPass {
+template <class Product>
+class ProductForward final : public PatchPass<Product> {
+  using Pass = PatchPass<Product>;
+  using Pass::add_part, Pass::convolution_, Pass::device_, Pass::groups_;
+  using typename Pass::Element, typename Pass::Part, typename Pass::ProductMemory;
+
  public:
-  explicit ProductForward(const ConvolutionParts& parts) : PatchPass(parts), relu_(parts.relu) {
+  explicit ProductForward(const ConvolutionParts& parts) : Pass(parts), relu_(parts.relu) {
     const Convolution& c = convolution_;
     const int64_t threads = product::pieces(device_.threads(), groups_.count);
     for (int64_t group = 0; group < groups_.count; ++group)
-      add_part(product::PatchProduct(Patches(forward_grid(c), c.input, parts.formats.in,
-                                             group * groups_.inputs, groups_.inputs),
-                                     {.tap_step = groups_.inputs * groups_.all_outputs(),
-                                      .channel_step = groups_.all_outputs(),
-                                      .result_step = 1},
-                                     {.shape = c.output,
-                                      .layout = parts.formats.out,
-                                      .first_channel = group * groups_.outputs,
-                                      .channels = groups_.outputs},
-                                     threads),
+      add_part(Product(Patches(forward_grid(c), c.input, parts.formats.in, group * groups_.inputs,
+                               groups_.inputs),
+                       {.tap_step = groups_.inputs * groups_.all_outputs(),
+                        .channel_step = groups_.all_outputs(),
+                        .result_step = 1},
+                       {.shape = c.output,
+                        .layout = parts.formats.out,
+                        .first_channel = group * groups_.outputs,
+                        .channels = groups_.outputs},
+                       threads),
                group);
   }
 
@@ -192,15 +212,14 @@ class ProductForward final : public PatchPass {
     const float* bias = nullptr;
     if (convolution_.bias) bias = copy_of_bias(memory.parameters[1].value, scratch);
     if (groups_.count > 1) zero_padding_lanes(memory.output);
-    run_parts(memory.parameters[0].value, scratch, [&](const Part& part) {
-      return product::PatchProduct::Memory{
-          .source = memory.inputs[0].as<float>(),
-          .weight = nullptr,
-          .panels = nullptr,
-          .bias = bias == nullptr ? nullptr : bias + part.group * padded_outputs(),
-          .relu = relu_,
-          .result = memory.output.as<float>(),
-          .scratch = nullptr};
+    this->run_parts(memory.parameters[0].value, scratch, [&](const Part& part) {
+      return ProductMemory{.source = memory.inputs[0].template as<Element>(),
+                           .weight = nullptr,
+                           .panels = nullptr,
+                           .bias = bias == nullptr ? nullptr : bias + part.group * padded_outputs(),
+                           .relu = relu_,
+                           .result = memory.output.as<Element>(),
+                           .scratch = nullptr};
     });
   }
 
@@ -229,9 +248,14 @@ class ProductForward final : public PatchPass {
   std::optional<float> relu_;
 };
 
-class ProductBackwardData final : public PatchPass {
+template <class Product>
+class ProductBackwardData final : public PatchPass<Product> {
+  using Pass = PatchPass<Product>;
+  using Pass::add_part, Pass::convolution_, Pass::device_, Pass::groups_;
+  using typename Pass::Element, typename Pass::Part, typename Pass::ProductMemory;
+
  public:
-  explicit ProductBackwardData(const ConvolutionParts& parts) : PatchPass(parts) {
+  explicit ProductBackwardData(const ConvolutionParts& parts) : Pass(parts) {
     const Convolution& c = convolution_;
     const std::vector<InputClass> all_rows = classes_of(c, 0), all_columns = classes_of(c, 1);
     const auto classes = static_cast<int64_t>(all_rows.size() * all_columns.size());
@@ -239,37 +263,37 @@ class ProductBackwardData final : public PatchPass {
     for (int64_t group = 0; group < groups_.count; ++group)
       for (const InputClass& rows : all_rows)
         for (const InputClass& columns : all_columns)
-          add_part(product::PatchProduct(
-                       Patches(backward_grid(c, rows, columns), c.output, parts.formats.out,
-                               group * groups_.outputs, groups_.outputs),
-                       {.tap_step = groups_.inputs * groups_.all_outputs(),
-                        .channel_step = 1,
-                        .result_step = groups_.all_outputs()},
-                       {.shape = c.input,
-                        .layout = parts.formats.in,
-                        .first = {rows.first, columns.first},
-                        .step = c.stride,
-                        .first_channel = group * groups_.inputs,
-                        .channels = groups_.inputs},
-                       threads),
+          add_part(Product(Patches(backward_grid(c, rows, columns), c.output, parts.formats.out,
+                                   group * groups_.outputs, groups_.outputs),
+                           {.tap_step = groups_.inputs * groups_.all_outputs(),
+                            .channel_step = 1,
+                            .result_step = groups_.all_outputs()},
+                           {.shape = c.input,
+                            .layout = parts.formats.in,
+                            .first = {rows.first, columns.first},
+                            .step = c.stride,
+                            .first_channel = group * groups_.inputs,
+                            .channels = groups_.inputs},
+                           threads),
                    group);
   }
 
   void run(const Bindings& memory, const Tensor& gradient) override {
     if (groups_.count > 1) zero_padding_lanes(memory.input_gradients[0]);
-    run_parts(memory.parameters[0].value, Scratch(memory.scratch), [&](const Part&) {
-      return product::PatchProduct::Memory{.source = gradient.as<float>(),
-                                           .weight = nullptr,
-                                           .panels = nullptr,
-                                           .bias = nullptr,
-                                           .relu = std::nullopt,
-                                           .result = memory.input_gradients[0].as<float>(),
-                                           .scratch = nullptr};
+    this->run_parts(memory.parameters[0].value, Scratch(memory.scratch), [&](const Part&) {
+      return ProductMemory{.source = gradient.as<Element>(),
+                           .weight = nullptr,
+                           .panels = nullptr,
+                           .bias = nullptr,
+                           .relu = std::nullopt,
+                           .result = memory.input_gradients[0].template as<Element>(),
+                           .scratch = nullptr};
     });
   }
 };
 
-/// The gradient of a weight, and of a bias.
+/// The gradient of a weight, and of a bias. Product: PatchGradient or Bf16PatchGradient.
+template <class Product>
 class ProductBackwardWeights final : public ConvolutionPass {
  public:
   explicit ProductBackwardWeights(const ConvolutionParts& parts)
@@ -295,11 +319,10 @@ class ProductBackwardWeights final : public ConvolutionPass {
     std::byte* rest = scratch.rest();
     const size_t each = scratch_of_thread();
     device_.team().run(product_.tasks(), [&](int64_t task, int thread) {
-      product_.run(
-          task, {.input = memory.inputs[0].as<float>(),
-                 .gradient = gradient.as<float>(),
-                 .slices = slices.data(),
-                 .scratch = reinterpret_cast<float*>(rest + static_cast<size_t>(thread) * each)});
+      product_.run(task, {.input = memory.inputs[0].template as<Element>(),
+                          .gradient = gradient.as<Element>(),
+                          .slices = slices.data(),
+                          .scratch = rest + static_cast<size_t>(thread) * each});
     });
     if (slices.size() > 1) add_slices(slices, weight);
     if (!in_order_) to_kept_order_.run(device_, weight, kept);
@@ -308,7 +331,9 @@ class ProductBackwardWeights final : public ConvolutionPass {
   }
 
  private:
-  static product::PatchGradient product_of(const ConvolutionParts& parts) {
+  using Element = typename Product::Element;
+
+  static Product product_of(const ConvolutionParts& parts) {
     const Convolution& c = parts.convolution;
     const Groups groups(c);
     PatchGrid cells = forward_grid(c);
@@ -328,7 +353,7 @@ class ProductBackwardWeights final : public ConvolutionPass {
     return Scratch::rounded(static_cast<size_t>(product_.elements()) * sizeof(float));
   }
   size_t scratch_of_thread() const {
-    return static_cast<size_t>(product_.scratch_floats()) * sizeof(float);
+    return Scratch::rounded(static_cast<size_t>(product_.scratch_bytes()));
   }
 
   void add_slices(const std::vector<float*>& slices, float* weight) const {
@@ -345,8 +370,15 @@ class ProductBackwardWeights final : public ConvolutionPass {
   const Convolution& convolution_;
   bool in_order_;
   PreparedReorder to_kept_order_;
-  product::PatchGradient product_;
+  Product product_;
 };
+
+/// Creates the pass for the type of the activations.
+template <template <class> class Pass, class Fp32, class Bf16Product>
+std::unique_ptr<ConvolutionPass> make_for_type(const ConvolutionParts& parts) {
+  if (parts.formats.type == DataType::kBf16) return std::make_unique<Pass<Bf16Product>>(parts);
+  return std::make_unique<Pass<Fp32>>(parts);
+}
 
 }  // namespace
 
@@ -355,20 +387,16 @@ MemoryDesc product_weight(const OnednnConvolution& onednn) {
   return {onednn.weight_shape(), kFloat, order};
 }
 
-bool product_is_legal(const ConvolutionParts& parts) {
-  return parts.formats.type == DataType::kFp32;
-}
-
 std::unique_ptr<ConvolutionPass> make_product_forward(const ConvolutionParts& parts) {
-  return std::make_unique<ProductForward>(parts);
+  return make_for_type<ProductForward, PatchProduct, Bf16PatchProduct>(parts);
 }
 
 std::unique_ptr<ConvolutionPass> make_product_backward_data(const ConvolutionParts& parts) {
-  return std::make_unique<ProductBackwardData>(parts);
+  return make_for_type<ProductBackwardData, PatchProduct, Bf16PatchProduct>(parts);
 }
 
 std::unique_ptr<ConvolutionPass> make_product_backward_weights(const ConvolutionParts& parts) {
-  return std::make_unique<ProductBackwardWeights>(parts);
+  return make_for_type<ProductBackwardWeights, PatchGradient, Bf16PatchGradient>(parts);
 }
 
 }  // namespace poseidon::layers::cpu

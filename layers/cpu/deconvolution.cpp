@@ -50,8 +50,6 @@ class CpuDeconvolution final : public PackedWeightLayer {
                          parts_.kept_weight);
   }
 
-  bool is_fast() const { return passes_.are_fast(); }
-
   std::vector<AlgorithmChoice> alternatives() const override {
     if (parts_.formats.out == Layout::kChannelsLast) return {};
     AlgorithmChoice other = choice_;

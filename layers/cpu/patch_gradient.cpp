@@ -12,8 +12,8 @@ namespace poseidon::layers::cpu::product {
 namespace {
 
 /// Strips of columns, and tiles of rows, that a task computes.
-constexpr int64_t kStripsOfTask = 4, kFewTiles = 4, kManyTiles = 16;
-constexpr int64_t kColumnsOfTask = kStripsOfTask * kColumns;
+constexpr int64_t kMostStrips = 4, kFewTiles = 4, kManyTiles = 16;
+constexpr int64_t kColumnsOfTask = kMostStrips * kColumns;
 /// Copying the output's gradient takes about as long as computing this many rows.
 constexpr int64_t kRowsOfCopy = 8;
 
@@ -75,9 +75,9 @@ PatchGradient::PatchGradient(std::vector<Patches> inputs, std::vector<Patches> g
 }
 
 /// The panels of the output's gradient, a panel of patches, then a window.
-int64_t PatchGradient::scratch_floats() const {
+int64_t PatchGradient::scratch_bytes() const {
   const int64_t window = windows_.empty() ? 0 : pieces(windows_[0].floats(kDepth), kLanes) * kLanes;
-  return kStripsOfTask * kPanelOfB + kPanelOfA + window;
+  return (kMostStrips * kPanelOfB + kPanelOfA + window) * 4;
 }
 
 /// The number of slices does not depend on `threads`, because it changes the bits.
@@ -117,7 +117,8 @@ void PatchGradient::run(int64_t index, const Memory& memory) const {
 
 void PatchGradient::run_depth(const Task& task, const Depth& depth, const Memory& memory) const {
   const Patches &inputs = inputs_[task.group], &gradients = gradients_[task.group];
-  std::array<PanelOfB, kStripsOfTask> panels;
+  std::array<PanelOfB, kMostStrips> panels;
+  auto* scratch = reinterpret_cast<float*>(memory.scratch);
   const int64_t last_column = std::min(task.column + kColumnsOfTask, outputs());
   const int64_t strips = pieces(last_column - task.column, kColumns);
   for (int64_t strip = 0; strip < strips; ++strip) {
@@ -127,11 +128,11 @@ void PatchGradient::run_depth(const Task& task, const Depth& depth, const Memory
       panel = {gradients.block_at(memory.gradient, depth.place, column), area_ * kLanes};
       continue;
     }
-    float* copy = memory.scratch + strip * kPanelOfB;
+    float* copy = scratch + strip * kPanelOfB;
     copy_gradients(gradients, memory.gradient, depth.place, depth.count, column, copy);
     panel = {copy};
   }
-  float* panel_of_a = memory.scratch + kStripsOfTask * kPanelOfB;
+  float* panel_of_a = scratch + kMostStrips * kPanelOfB;
   if (!windows_.empty())
     windows_[task.group].fill(memory.input, {depth.place, depth.count}, panel_of_a + kPanelOfA);
   float* weight = memory.slices[task.slice] + static_cast<int64_t>(task.group) * outputs();

@@ -15,6 +15,8 @@ namespace poseidon::layers::cpu::product {
 /// sums of the slices in order. Any thread may run any task.
 class PatchGradient {
  public:
+  using Element = float;
+
   /// For each group, the patches of the input, and the cells of the output's gradient as patches of
   /// one tap. `threads`: the number of threads that run the tasks. Only the size of the tasks
   /// depends on it.
@@ -24,12 +26,12 @@ class PatchGradient {
   int64_t tasks() const { return static_cast<int64_t>(tasks_.size()); }
   /// The number of elements of the weight.
   int64_t elements() const { return inputs_[0].columns() * all_outputs(); }
-  int64_t scratch_floats() const;
+  int64_t scratch_bytes() const;
 
   struct Memory {
     const float *input, *gradient;
     float* const* slices;  ///< the result of each slice, elements() floats
-    float* scratch;        ///< scratch_floats() floats of the calling thread
+    std::byte* scratch;    ///< scratch_bytes() bytes of the calling thread
   };
   void run(int64_t task, const Memory& memory) const;
 

@@ -5,9 +5,7 @@
 #include <limits>
 #include <utility>
 
-#include "layers/cpu/lane_masks.h"
 #include "layers/cpu/product.h"
-#include "layers/cpu/transpose.h"
 
 namespace poseidon::layers::cpu::product {
 
@@ -33,69 +31,16 @@ std::pair<int64_t, int64_t> range_of(int64_t size, int64_t index, int64_t count)
   return {size * index / count, size * (index + 1) / count};
 }
 
-/// Copies `depth` rows of `lanes` results to vectors. Lanes without a result become zero.
-void copy_results(const float* from, int64_t channel_step, int64_t depth, int64_t lanes,
-                  float* to) {
-  for (int64_t k = 0; k < depth; ++k, from += channel_step, to += kLanes) {
-    if (lanes == kLanes) {
-      copy_row<kLanes>(from, to);
-      continue;
-    }
-    std::copy_n(from, lanes, to);
-    std::fill(to + lanes, to + kLanes, 0.0F);
-  }
-}
-
-/// Transposes a square of kLanes rows.
-void transpose_weights(const float* from, int64_t step, int64_t count, float* to) {
-  VectorOfBlock square[kLanes];
-#pragma GCC unroll 16
-  for (int64_t row = 0; row < kLanes; ++row) square[row] = load<VectorOfBlock>(from + row * step);
-  transpose_square(square);
-  if (count == kLanes) {
-#pragma GCC unroll 16
-    for (int64_t row = 0; row < kLanes; ++row) store(to + row * kLanes, square[row]);
-  } else {
-    for (int64_t row = 0; row < count; ++row) store(to + row * kLanes, square[row]);
-  }
-}
-
-/// Like copy_results, for a weight whose channels are contiguous.
-void transpose_results(const float* from, int64_t result_step, int64_t depth, int64_t lanes,
-                       float* to) {
-  for (int64_t begin = 0; begin < depth; begin += kLanes) {
-    const int64_t count = std::min(kLanes, depth - begin);
-    if (count == kLanes && lanes == kLanes) {
-      transpose_weights(from + begin, result_step, count, to + begin * kLanes);
-      continue;
-    }
-    alignas(64) std::array<float, static_cast<size_t>(kLanes * kLanes)> square{};
-    for (int64_t lane = 0; lane < lanes; ++lane)
-      std::copy_n(from + lane * result_step + begin, count,
-                  &square[static_cast<size_t>(lane * kLanes)]);
-    transpose_weights(square.data(), kLanes, count, to + begin * kLanes);
-  }
-}
-
 }  // namespace
 
 PatchProduct::PatchProduct(Patches patches, const PatchWeight& weight, const PatchResult& result,
                            int64_t threads)
     : patches_(std::move(patches)),
       weight_(weight),
-      result_(result),
-      layout_(result.shape, result.layout),
-      columns_(result.channels),
-      depths_(std::max<int64_t>(1, pieces(patches_.columns(), kDepth))) {
-  if (result.layout != Layout::kChannelsLast) {
-    if (fills_blocks())
-      columns_ = pieces(columns_, kLanes) * kLanes;
-    else
-      for (int64_t channel = 0; channel < columns_; ++channel)
-        column_offsets_.push_back(layout_.offset(0, result.first_channel + channel, 0) -
-                                  layout_.offset(0, result.first_channel, 0));
-  }
-  strips_ = pieces(columns_, kColumns);
+      channels_(result.channels),
+      cells_(result),
+      depths_(std::max<int64_t>(1, pieces(patches_.columns(), kDepth))),
+      strips_(pieces(cells_.columns(), kColumns)) {
   divide(threads);
   tiles_of_group_ = most_tiles_of_group();
   // Rows of a weight in place are in few sets of the first-level cache, so a group evicts them.
@@ -106,20 +51,12 @@ PatchProduct::PatchProduct(Patches patches, const PatchWeight& weight, const Pat
   if (window.is_small(places_of_task())) window_ = std::move(window);
 }
 
-/// Whether the result's channels fill blocks of one vector each, so that no other product writes to
-/// these blocks. The last block may include padding.
-bool PatchProduct::fills_blocks() const {
-  const int64_t end = result_.first_channel + result_.channels;
-  return layout_.block == kLanes && result_.first_channel % kLanes == 0 &&
-         (end % kLanes == 0 || end == layout_.channels);
-}
-
 /// Whether row k of the weight as a matrix is at k * channel_step, and has whole vectors.
 bool PatchProduct::weight_has_rows() const {
   const PatchGrid& grid = patches_.grid();
   for (size_t tap = 0; tap < grid.taps.size(); ++tap)
     if (grid.taps[tap].index != static_cast<int64_t>(tap)) return false;
-  return weight_.result_step == 1 && result_.channels % kLanes == 0 &&
+  return weight_.result_step == 1 && channels_ % kLanes == 0 &&
          weight_.tap_step == patches_.channels() * weight_.channel_step;
 }
 
@@ -142,7 +79,7 @@ void PatchProduct::divide(int64_t threads) {
     }
 }
 
-int64_t PatchProduct::weight_floats() const { return weight_panels() * kPanelOfB; }
+int64_t PatchProduct::weight_elements() const { return weight_panels() * kPanelOfB; }
 
 /// The maximum number of places in a task.
 int64_t PatchProduct::places_of_task() const { return pieces(tiles(), ranges_of_tiles_) * kRows; }
@@ -156,13 +93,13 @@ int64_t PatchProduct::most_tiles_of_group() const {
 }
 
 float* PatchProduct::window(const Memory& memory) const {
-  return memory.scratch + tiles_of_group_ * kPanelOfA;
+  return panels_of_patches(memory) + tiles_of_group_ * kPanelOfA;
 }
 
 /// Panels of patches, then a window.
-int64_t PatchProduct::scratch_floats() const {
+int64_t PatchProduct::scratch_bytes() const {
   const int64_t window = window_ ? pieces(window_->floats(places_of_task()), kLanes) * kLanes : 0;
-  return tiles_of_group_ * kPanelOfA + window;
+  return (tiles_of_group_ * kPanelOfA + window) * 4;
 }
 
 PatchProduct::Range PatchProduct::depth_range(int64_t depth) const {
@@ -171,26 +108,15 @@ PatchProduct::Range PatchProduct::depth_range(int64_t depth) const {
 }
 
 void PatchProduct::pack_weight(int64_t panel, const float* weight, float* panels) const {
-  const int64_t strip = panel % strips_;
   const Range depth = depth_range(panel / strips_);
-  float* to = panels + panel * kPanelOfB;
-  for (int64_t column = depth.begin; column < depth.end;) {
-    const int64_t channel = column % patches_.channels();
-    const int64_t count = std::min(patches_.channels() - channel, depth.end - column);
-    const Tap& tap = patches_.grid().taps[static_cast<size_t>(column / patches_.channels())];
-    const float* from = weight + tap.index * weight_.tap_step + channel * weight_.channel_step;
-    for (int64_t v = 0; v < kVectors; ++v) {
-      const int64_t first = strip * kColumns + v * kLanes;
-      const int64_t lanes = std::clamp<int64_t>(result_.channels - first, 0, kLanes);
-      float* vectors = to + v * kDepth * kLanes;
-      if (weight_.result_step == 1)
-        copy_results(from + first, weight_.channel_step, count, lanes, vectors);
-      else
-        transpose_results(from + first * weight_.result_step, weight_.result_step, count, lanes,
-                          vectors);
-    }
-    to += count * kLanes;
-    column += count;
+  for (int64_t v = 0; v < kVectors; ++v) {
+    const int64_t first = panel % strips_ * kColumns + v * kLanes;
+    copy_weight(weight_, patches_, weight,
+                {.begin = depth.begin,
+                 .end = depth.end,
+                 .result = first,
+                 .lanes = std::clamp<int64_t>(channels_ - first, 0, kLanes)},
+                panels + panel * kPanelOfB + v * kDepth * kLanes);
   }
 }
 
@@ -206,7 +132,7 @@ void PatchProduct::run(int64_t index, const Memory& memory) const {
       const Range strips{strip, std::min(strip + kStripsOfGroup, last_strip)};
       for (int64_t place = places.begin; place < places.end; place += tiles_of_group_ * kRows) {
         const Range group{place, std::min(place + tiles_of_group_ * kRows, places.end)};
-        float* panel = memory.scratch;
+        float* panel = panels_of_patches(memory);
         for (int64_t tile = place; tile < group.end; tile += kRows, panel += kPanelOfA)
           copy_patches(memory, places, {tile, std::min(tile + kRows, group.end)},
                        depth_range(depth), panel);
@@ -232,23 +158,22 @@ void PatchProduct::copy_patches(const Memory& memory, Range places, Range tile, 
 /// loop, so that writes to a plane of channels are contiguous.
 void PatchProduct::run_tiles(const Memory& memory, Range group, int64_t depth, Range strips) const {
   std::array<float*, kMostTilesOfGroup * kRows> cells;
-  list_cells(memory.result, group.begin, group.count(), cells.data());
+  cells_.list(memory.result, patches_.grid(), group.begin, group.count(), cells.data());
   const Range range = depth_range(depth);
   const OrderOfA order = patches_.by_channels() ? OrderOfA::kByRows : OrderOfA::kByDepth;
   const float* relu = memory.relu && depth + 1 == depths_ ? &*memory.relu : nullptr;
-  Tile tile{.vector_step =
-                result_.layout == Layout::kChannelsLast ? kLanes : layout_.area * layout_.block};
+  Tile tile{.vector_step = cells_.vector_step()};
   for (int64_t strip = strips.begin; strip < strips.end; ++strip) {
-    const int64_t column = strip * kColumns, offset = strip_offset(strip);
-    tile.columns = std::min(kColumns, columns_ - column);
-    if (!column_offsets_.empty()) tile.column_offsets = column_offsets_.data() + column;
+    const int64_t column = strip * kColumns, offset = cells_.offset_of(column);
+    tile.columns = std::min(kColumns, cells_.columns() - column);
+    tile.column_offsets = cells_.column_offsets(column);
     PanelOfB panel{memory.panels + (depth * strips_ + strip) * kPanelOfB};
     if (in_place_)
       panel = {memory.weight + range.begin * weight_.channel_step + column, kLanes,
                weight_.channel_step};
     const Start start{.memory = depth > 0,
                       .values = memory.bias == nullptr ? nullptr : memory.bias + column};
-    const float* patches = memory.scratch;
+    const float* patches = panels_of_patches(memory);
     for (int64_t first = 0; first < group.count(); first += kRows, patches += kPanelOfA) {
       tile.row_count = std::min(kRows, group.count() - first);
       for (int64_t row = 0; row < tile.row_count; ++row)
@@ -256,25 +181,6 @@ void PatchProduct::run_tiles(const Memory& memory, Range group, int64_t depth, R
       multiply_tile(order, patches, panel, range.count(), start, tile, relu);
     }
   }
-}
-
-/// Lists the addresses of the result's cells for `count` places from `place` on, at channel 0.
-void PatchProduct::list_cells(float* result, int64_t place, int64_t count, float** cells) const {
-  const PatchGrid& grid = patches_.grid();
-  const int64_t of_sample = layout_.blocks * layout_.area * layout_.block;
-  PatchCursor at(grid, place);
-  for (int64_t i = 0; i < count; ++i, at.advance(grid, 1)) {
-    const int64_t y = result_.first[0] + at.row * result_.step[0];
-    const int64_t x = result_.first[1] + at.column * result_.step[1];
-    cells[i] = result + at.sample * of_sample + (y * result_.shape.width() + x) * layout_.block;
-  }
-}
-
-/// The offset of a strip's first channel in a cell. With column_offsets_, which include the strip,
-/// the offset of the result's first channel.
-int64_t PatchProduct::strip_offset(int64_t strip) const {
-  const int64_t column = column_offsets_.empty() ? strip * kColumns : 0;
-  return layout_.offset(0, result_.first_channel + column, 0);
 }
 
 }  // namespace poseidon::layers::cpu::product

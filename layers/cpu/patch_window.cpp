@@ -20,63 +20,46 @@ struct WindowPart {
 
 PatchWindow::PatchWindow(PatchGrid grid, const Shape& source, int64_t first_channel,
                          int64_t channels)
-    : grid_(std::move(grid)),
+    : rows_(std::move(grid)),
       height_(source.height()),
       width_(source.width()),
       source_channels_(source.channels()),
       first_channel_(first_channel),
       channels_(channels) {
-  std::array<int64_t, 2> most = least_ = grid_.taps[0].offset;
-  for (const Tap& tap : grid_.taps)
-    for (size_t axis = 0; axis < 2; ++axis) {
-      least_[axis] = std::min(least_[axis], tap.offset[axis]);
-      most[axis] = std::max(most[axis], tap.offset[axis]);
-    }
-  const int64_t step = grid_.step[1];
-  span_ = most[0] - least_[0] + 1;
-  pitch_ = grid_.width + (most[1] - least_[1]) / step;
+  const PatchGrid& places = rows_.grid();
+  const int64_t step = places.step[1];
+  pitch_ = places.width + (rows_.span(1) - 1) / step;
   row_ = channels_ * step * pitch_;
-  for (const Tap& tap : grid_.taps)
+  for (const Tap& tap : places.taps)
     for (int64_t channel = 0; channel < channels_; ++channel) {
-      const int64_t right = tap.offset[1] - least_[1];
-      offsets_.push_back((tap.offset[0] - least_[0]) * row_ +
+      const int64_t right = tap.offset[1] - rows_.least(1);
+      offsets_.push_back((tap.offset[0] - rows_.least(0)) * row_ +
                          (channel * step + right % step) * pitch_ + right / step);
     }
 }
 
 int64_t PatchWindow::floats(int64_t places) const {
-  const int64_t of_sample = grid_.height * grid_.width;
-  const int64_t grid_rows = (places + grid_.width - 2) / grid_.width + 1;
-  const int64_t samples = (places + of_sample - 2) / of_sample + 1;
-  return (grid_rows * grid_.step[0] + samples * span_) * row_ + kLanesOfBlock;
+  return rows_.most(places) * row_ + kLanesOfBlock;
 }
 
 void PatchWindow::fill(const float* source, const Range& range, float* window) const {
-  PatchCursor at(grid_, range.place);
-  for (int64_t left = range.places; left > 0;) {
-    const int64_t places = std::min(left, (grid_.height - at.row) * grid_.width - at.column);
-    const int64_t grid_rows = (at.column + places - 1) / grid_.width + 1;
-    const int64_t first = at.row * grid_.step[0] + least_[0];
-    for (int64_t row = first; row < first + rows_of(grid_rows); ++row, window += row_) {
-      if (row < 0 || row >= height_)
-        std::fill_n(window, row_, 0.0F);
-      else
-        fill_row(source + (at.sample * source_channels_ + first_channel_) * height_ * width_ +
-                     row * width_,
-                 window);
-    }
-    left -= places;
-    at.column = at.row = 0;
-    ++at.sample;
-  }
+  rows_.for_each(range, [&](int64_t sample, int64_t row) {
+    if (row < 0 || row >= height_)
+      std::fill_n(window, row_, 0.0F);
+    else
+      fill_row(
+          source + (sample * source_channels_ + first_channel_) * height_ * width_ + row * width_,
+          window);
+    window += row_;
+  });
 }
 
 /// Copies one row of all channels. `source` is the row of the first channel.
 void PatchWindow::fill_row(const float* source, float* to) const {
-  const int64_t step = grid_.step[1];
+  const int64_t step = rows_.grid().step[1];
   for (int64_t channel = 0; channel < channels_; ++channel, source += height_ * width_)
     for (int64_t remainder = 0; remainder < step; ++remainder, to += pitch_) {
-      const int64_t left = least_[1] + remainder;  // the source column of the first cell
+      const int64_t left = rows_.least(1) + remainder;  // the source column of the first cell
       const int64_t begin = std::clamp<int64_t>(divided_up(-left, step), 0, pitch_);
       const int64_t end = std::clamp<int64_t>(divided_up(width_ - left, step), begin, pitch_);
       std::fill_n(to, begin, 0.0F);
@@ -88,26 +71,23 @@ void PatchWindow::fill_row(const float* source, float* to) const {
 /// The first cell of the patch of a place, in a window whose first place is `first`.
 const float* PatchWindow::cell(const float* window, const PatchCursor& first,
                                const PatchCursor& at) const {
-  int64_t row = (at.row - first.row) * grid_.step[0];
-  if (at.sample > first.sample)
-    row = rows_of(grid_.height - first.row) +
-          (at.sample - first.sample - 1) * rows_of(grid_.height) + at.row * grid_.step[0];
-  return window + row * row_ + at.column;
+  return window + rows_.row_of(first, at) * row_ + at.column;
 }
 
 void PatchWindow::copy_columns(const float* window, const Range& range, const Patches::Piece& piece,
                                float* panel, int64_t column_step) const {
-  const PatchCursor first(grid_, range.place);
+  const PatchGrid& grid = rows_.grid();
+  const PatchCursor first(grid, range.place);
   if (piece.places <= kLanesOfBlock) return copy_vectors(window, first, piece, panel, column_step);
-  PatchCursor at(grid_, piece.place);
+  PatchCursor at(grid, piece.place);
   for (int64_t done = 0; done < piece.places;) {
-    const int64_t places = std::min(grid_.width - at.column, piece.places - done);
+    const int64_t places = std::min(grid.width - at.column, piece.places - done);
     const float* from = cell(window, first, at);
     for (int64_t column = 0; column < piece.columns; ++column)
       copy_numbers(from + offsets_[static_cast<size_t>(piece.column + column)], places,
                    panel + column * column_step + done);
     done += places;
-    at.advance(grid_, places);
+    at.advance(grid, places);
   }
 }
 
@@ -116,12 +96,13 @@ void PatchWindow::copy_vectors(const float* window, const PatchCursor& first,
                                int64_t column_step) const {
   std::array<WindowPart, kLanesOfBlock> parts;
   size_t count = 0;
-  PatchCursor at(grid_, piece.place);
+  const PatchGrid& grid = rows_.grid();
+  PatchCursor at(grid, piece.place);
   for (int64_t lane = 0; lane < piece.places; ++count) {
-    const int64_t places = std::min(grid_.width - at.column, piece.places - lane);
+    const int64_t places = std::min(grid.width - at.column, piece.places - lane);
     parts[count] = {cell(window, first, at) - lane, lanes_between(lane, lane + places)};
     lane += places;
-    at.advance(grid_, places);
+    at.advance(grid, places);
   }
   const int64_t* offsets = offsets_.data() + piece.column;
   if (count == 1) {

@@ -1,10 +1,9 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <vector>
 
-#include "layers/cpu/patches.h"
+#include "layers/cpu/window_rows.h"
 
 namespace poseidon::layers::cpu {
 
@@ -18,10 +17,7 @@ class PatchWindow {
   /// The arguments are those of Patches. The grid has at least one tap.
   PatchWindow(PatchGrid grid, const Shape& source, int64_t first_channel, int64_t channels);
 
-  /// A range of places, whose cells one window has.
-  struct Range {
-    int64_t place, places;
-  };
+  using Range = PlaceRange;
   /// Floats of a window of this many places, at most.
   int64_t floats(int64_t places) const;
   /// Whether a window of this many places leaves room for panels in the second-level cache.
@@ -35,18 +31,15 @@ class PatchWindow {
                     float* panel, int64_t column_step) const;
 
  private:
-  int64_t rows_of(int64_t grid_rows) const { return (grid_rows - 1) * grid_.step[0] + span_; }
   void copy_vectors(const float* window, const PatchCursor& first, const Patches::Piece& piece,
                     float* panel, int64_t column_step) const;
   void fill_row(const float* source, float* to) const;
   const float* cell(const float* window, const PatchCursor& first, const PatchCursor& at) const;
 
-  PatchGrid grid_;
+  WindowRows rows_;
   int64_t height_, width_, source_channels_, first_channel_, channels_;
-  std::array<int64_t, 2> least_{};  ///< the least offset of a tap along each axis
-  int64_t span_ = 1;                ///< source rows of a patch
-  int64_t pitch_ = 1, row_ = 1;     ///< floats of the cells with one remainder, and of a row
-  std::vector<int64_t> offsets_;    ///< of each column of the matrix, from a place's first cell
+  int64_t pitch_ = 1, row_ = 1;   ///< floats of the cells with one remainder, and of a row
+  std::vector<int64_t> offsets_;  ///< of each column of the matrix, from a place's first cell
 };
 
 }  // namespace poseidon::layers::cpu

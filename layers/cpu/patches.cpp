@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kLanesOfPatch = kLanesOfBlock;
 
-/// Rows of a matrix in memory, `step` floats from one to the next.
+/// Rows of a matrix in memory, `step` elements from one to the next.
 template <class Element>
 struct MatrixRows {
   Element* data;
@@ -21,10 +21,10 @@ struct MatrixRows {
 };
 
 /// Copies kCount columns, at most one vector, of `rows` rows.
-template <int64_t kCount>
-void copy_columns_of(MatrixRows<const float> from, MatrixRows<float> to, int64_t rows) {
+template <int64_t kCount, class Element>
+void copy_columns_of(MatrixRows<const Element> from, MatrixRows<Element> to, int64_t rows) {
   for (int64_t row = 0; row < rows; ++row) {
-    std::array<float, static_cast<size_t>(kCount)> numbers;
+    std::array<Element, static_cast<size_t>(kCount)> numbers;
     std::memcpy(numbers.data(), from.data + row * from.step, sizeof numbers);
     std::memcpy(to.data + row * to.step, numbers.data(), sizeof numbers);
   }
@@ -41,18 +41,30 @@ void copy_few_columns(MatrixRows<const float> from, MatrixRows<float> to, int64_
 #else
   using Copy = void (*)(MatrixRows<const float>, MatrixRows<float>, int64_t);
   constexpr std::array<Copy, 8> kCopies{nullptr,
-                                        copy_columns_of<1>,
-                                        copy_columns_of<2>,
-                                        copy_columns_of<3>,
-                                        copy_columns_of<4>,
-                                        copy_columns_of<5>,
-                                        copy_columns_of<6>,
-                                        copy_columns_of<7>};
+                                        copy_columns_of<1, float>,
+                                        copy_columns_of<2, float>,
+                                        copy_columns_of<3, float>,
+                                        copy_columns_of<4, float>,
+                                        copy_columns_of<5, float>,
+                                        copy_columns_of<6, float>,
+                                        copy_columns_of<7, float>};
   kCopies[static_cast<size_t>(count)](from, to, rows);
 #endif
 }
 
-void copy_matrix(MatrixRows<const float> from, MatrixRows<float> to, int64_t rows, int64_t count) {
+#ifdef __AVX512F__
+void copy_few_columns(MatrixRows<const Bf16> from, MatrixRows<Bf16> to, int64_t rows,
+                      int64_t count) {
+  const LaneMask mask = lanes_between(0, count);
+  for (int64_t row = 0; row < rows; ++row)
+    _mm256_mask_storeu_epi16(to.data + row * to.step, mask,
+                             _mm256_maskz_loadu_epi16(mask, from.data + row * from.step));
+}
+#endif
+
+template <class Element>
+void copy_matrix(MatrixRows<const Element> from, MatrixRows<Element> to, int64_t rows,
+                 int64_t count) {
   for (; count >= kLanesOfPatch; count -= kLanesOfPatch) {
     copy_columns_of<kLanesOfPatch>(from, to, rows);
     from.data += kLanesOfPatch;
@@ -61,8 +73,9 @@ void copy_matrix(MatrixRows<const float> from, MatrixRows<float> to, int64_t row
   if (count > 0) copy_few_columns(from, to, rows, count);
 }
 
-void clear_matrix(MatrixRows<float> to, int64_t rows, int64_t count) {
-  for (int64_t row = 0; row < rows; ++row) std::fill_n(to.data + row * to.step, count, 0.0F);
+template <class Element>
+void clear_matrix(MatrixRows<Element> to, int64_t rows, int64_t count) {
+  for (int64_t row = 0; row < rows; ++row) std::fill_n(to.data + row * to.step, count, Element{});
 }
 
 }  // namespace
@@ -106,7 +119,8 @@ void Patches::list_inside() {
   }
 }
 
-void Patches::copy_rows(const float* source, const Piece& piece, float* panel,
+template <class Element>
+void Patches::copy_rows(const Element* source, const Piece& piece, Element* panel,
                         int64_t row_step) const {
   const auto after = std::ranges::upper_bound(runs_, piece.column, {}, &Run::column);
   const auto first = static_cast<size_t>(after - runs_.begin() - 1);
@@ -124,7 +138,8 @@ void Patches::copy_rows(const float* source, const Piece& piece, float* panel,
 
 /// Copies one block of channels for each of the `piece.places` cells. In a sample, these blocks are
 /// contiguous. A row of the panel receives a whole block, even if `piece` has fewer columns.
-void Patches::copy_blocks(const float* source, const Piece& piece, float* panel) const {
+template <class Element>
+void Patches::copy_blocks(const Element* source, const Piece& piece, Element* panel) const {
   const int64_t of_sample = layout_.blocks * layout_.area * layout_.block;
   for (int64_t place = piece.place, end = place + piece.places; place < end;) {
     const int64_t cell = place % layout_.area, cells = std::min(layout_.area - cell, end - place);
@@ -135,8 +150,9 @@ void Patches::copy_blocks(const float* source, const Piece& piece, float* panel)
 }
 
 /// Copies the piece's columns for `cells` neighboring places of one grid row.
-void Patches::copy_runs(const float* source, const PatchCursor& at, int64_t cells,
-                        const Piece& piece, size_t first, float* panel, int64_t row_step) const {
+template <class Element>
+void Patches::copy_runs(const Element* source, const PatchCursor& at, int64_t cells,
+                        const Piece& piece, size_t first, Element* panel, int64_t row_step) const {
   source += at.sample * layout_.blocks * layout_.area * layout_.block;
   const int64_t end = piece.column + piece.columns, step = grid_.step[1] * layout_.block;
   int64_t begin = piece.column;
@@ -148,17 +164,23 @@ void Patches::copy_runs(const float* source, const PatchCursor& at, int64_t cell
                          (at.column + inside.begin) * grid_.step[1];
     for (; begin < end && run->tap == tap; ++run) {
       const int64_t count = std::min(run[1].column, end) - begin;
-      if (inside.begin > 0) clear_matrix({panel, row_step}, inside.begin, count);
+      if (inside.begin > 0) clear_matrix<Element>({panel, row_step}, inside.begin, count);
       if (inside.begin < inside.end)
-        copy_matrix({source + run->offset + begin - run->column + cell * layout_.block, step},
-                    {panel + inside.begin * row_step, row_step}, inside.end - inside.begin, count);
+        copy_matrix<Element>(
+            {source + run->offset + begin - run->column + cell * layout_.block, step},
+            {panel + inside.begin * row_step, row_step}, inside.end - inside.begin, count);
       if (inside.end < cells)
-        clear_matrix({panel + inside.end * row_step, row_step}, cells - inside.end, count);
+        clear_matrix<Element>({panel + inside.end * row_step, row_step}, cells - inside.end, count);
       panel += count;
       begin += count;
     }
   }
 }
+
+template void Patches::copy_rows(const float*, const Piece&, float*, int64_t) const;
+#ifdef __AVX512F__
+template void Patches::copy_rows(const Bf16*, const Piece&, Bf16*, int64_t) const;
+#endif
 
 /// The range of `cells` neighboring places of one grid row for which a tap reads inside the source.
 Patches::Inside Patches::inside_of(size_t tap, const PatchCursor& at, int64_t cells) const {

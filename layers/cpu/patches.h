@@ -77,9 +77,11 @@ class Patches {
   struct Piece {
     int64_t place, places, column, columns;
   };
-  /// Copies a piece to `panel`, as [place][column] with rows `row_step` floats apart. Requires
-  /// by_channels(). May also write to the rest of each row of `panel`.
-  void copy_rows(const float* source, const Piece& piece, float* panel, int64_t row_step) const;
+  /// Copies a piece to `panel`, as [place][column] with rows `row_step` elements apart. Requires
+  /// by_channels(). May also write to the rest of each row of `panel`. Element: float, or Bf16 on
+  /// processors with AVX-512.
+  template <class Element>
+  void copy_rows(const Element* source, const Piece& piece, Element* panel, int64_t row_step) const;
   /// Copies a piece to `panel`, as [column][place] with columns `column_step` floats apart.
   /// Requires !by_channels().
   void copy_columns(const float* source, const Piece& piece, float* panel,
@@ -100,9 +102,11 @@ class Patches {
   void list_runs();
   void list_inside();
   Inside inside_of(size_t tap, const PatchCursor& at, int64_t cells) const;
-  void copy_runs(const float* source, const PatchCursor& at, int64_t cells, const Piece& piece,
-                 size_t first, float* panel, int64_t row_step) const;
-  void copy_blocks(const float* source, const Piece& piece, float* panel) const;
+  template <class Element>
+  void copy_runs(const Element* source, const PatchCursor& at, int64_t cells, const Piece& piece,
+                 size_t first, Element* panel, int64_t row_step) const;
+  template <class Element>
+  void copy_blocks(const Element* source, const Piece& piece, Element* panel) const;
   void copy_cells(const float* source, const PatchCursor& at, size_t tap, int64_t channel,
                   int64_t cells, float* to) const;
 

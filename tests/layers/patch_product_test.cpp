@@ -207,7 +207,7 @@ void run_group(const PatchCase& each, const Operands& operands, const Epilogue& 
        .first_channel = group * each.outputs,
        .channels = each.outputs},
       layouts.threads);
-  std::vector<float> panels(static_cast<size_t>(product.weight_floats()), kUnwritten);
+  std::vector<float> panels(static_cast<size_t>(product.weight_elements()), kUnwritten);
   for (int64_t panel = 0; panel < product.weight_panels(); ++panel)
     product.pack_weight(panel, weight.data(), panels.data());
   constexpr int64_t kBeyond = 32;  // at least the columns of a tile
@@ -217,7 +217,8 @@ void run_group(const PatchCase& each, const Operands& operands, const Epilogue& 
   std::vector<std::jthread> threads;
   for (int thread = 0; thread < layouts.threads; ++thread)
     threads.emplace_back([&] {
-      std::vector<float> scratch(static_cast<size_t>(product.scratch_floats()), kUnwritten);
+      std::vector<float> scratch(static_cast<size_t>(product.scratch_bytes()) / sizeof(float),
+                                 kUnwritten);
       for (int64_t task = next++; task < product.tasks(); task = next++)
         product.run(task, {.source = source.data(),
                            .weight = weight.data(),
@@ -225,7 +226,7 @@ void run_group(const PatchCase& each, const Operands& operands, const Epilogue& 
                            .bias = epilogue.bias ? bias.data() : nullptr,
                            .relu = epilogue.relu,
                            .result = result.data(),
-                           .scratch = scratch.data()});
+                           .scratch = reinterpret_cast<std::byte*>(scratch.data())});
     });
 }
 

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "layers/cpu/bf16_patches.h"
+
+namespace poseidon::layers::cpu::product {
+
+/// Like PatchGradient, for bf16 activations: products of bf16 numbers with fp32 sums
+/// (layers/cpu/bf16_product.h). Requires AVX-512.
+class Bf16PatchGradient {
+ public:
+  using Element = Bf16;
+
+  /// For each group, the patches of the input, and the cells of the output's gradient as patches of
+  /// one tap. `threads`: the number of threads that run the tasks. Only the size of the tasks
+  /// depends on it.
+  Bf16PatchGradient(std::vector<Patches> inputs, std::vector<Patches> gradients, int64_t threads);
+
+  int64_t slices() const { return slices_; }
+  int64_t tasks() const { return static_cast<int64_t>(tasks_.size()); }
+  /// The number of elements of the weight.
+  int64_t elements() const { return columns() * all_outputs(); }
+  int64_t scratch_bytes() const;
+
+  struct Memory {
+    const Bf16 *input, *gradient;
+    float* const* slices;  ///< the result of each slice, elements() floats
+    std::byte* scratch;    ///< scratch_bytes() bytes of the calling thread
+  };
+  void run(int64_t task, const Memory& memory) const;
+
+ private:
+  struct Task {
+    size_t group;
+    int64_t first_strip, last_strip, output, slice;
+  };
+  /// Places that a task adds to its sums in one pass.
+  struct Depth {
+    int64_t place, count;
+    bool is_first;
+  };
+  /// The thread's memory.
+  struct Room {
+    float* sums;      ///< [strip][output][column of the strip]
+    Bf16* gradients;  ///< [output][place]
+    Bf16* rows;       ///< [place][column of a strip]
+    Bf16* panel;      ///< the rows as a panel of B
+    Bf16* window;
+  };
+
+  void divide(int64_t threads);
+  int64_t columns() const { return inputs_[0].patches().columns(); }
+  int64_t outputs() const { return gradients_[0].patches().columns(); }
+  int64_t all_outputs() const { return outputs() * static_cast<int64_t>(gradients_.size()); }
+  int64_t outputs_of_task() const;
+  int64_t outputs_of(const Task& task) const;
+  int64_t strips_of_task() const;
+  int64_t sum_floats() const;
+  Room room(std::byte* scratch) const;
+  void run_depth(const Task& task, const Depth& depth, const Memory& memory,
+                 const Room& room) const;
+  void transpose_gradients(const Task& task, const Depth& depth, const Memory& memory,
+                           const Room& room) const;
+  void store_sums(const Task& task, const float* sums, float* weight) const;
+
+  std::vector<Bf16Patches> inputs_, gradients_;  ///< the patches of each group
+  int64_t slices_ = 1, ranges_of_strips_ = 1;
+  std::vector<Task> tasks_;
+};
+
+}  // namespace poseidon::layers::cpu::product

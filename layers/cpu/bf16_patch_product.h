@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "layers/cpu/bf16_patches.h"
+#include "layers/cpu/patch_weight.h"
+#include "layers/cpu/result_cells.h"
+
+namespace poseidon::layers::cpu::product {
+
+/// Like PatchProduct, for bf16 activations: the weight is rounded to bf16, and the sums are fp32
+/// (layers/cpu/bf16_product.h). Requires AVX-512.
+class Bf16PatchProduct {
+ public:
+  using Element = Bf16;
+
+  /// `threads`: the number of threads that run the tasks. Only the size of the tasks depends on it.
+  Bf16PatchProduct(Patches patches, const PatchWeight& weight, const PatchResult& result,
+                   int64_t threads);
+
+  /// Panels of the weight. All panels must be packed before run(). Any thread may pack any panel.
+  int64_t weight_panels() const { return depths_ * strips_; }
+  int64_t weight_elements() const { return weight_panels() * kPanelOfWeight; }
+  void pack_weight(int64_t panel, const float* weight, Bf16* panels) const;
+
+  struct Memory {
+    const Bf16* source;
+    const float* weight;  ///< not used
+    const Bf16* panels;
+    const float* bias;          ///< of each result channel, padded to whole tiles; nullptr: none
+    std::optional<float> relu;  ///< the negative slope of a relu on the result
+    Bf16* result;
+    std::byte* scratch;  ///< scratch_bytes() bytes of the calling thread
+  };
+  int64_t tasks() const { return ranges_of_places_ * ranges_of_strips_; }
+  void run(int64_t task, const Memory& memory) const;
+  int64_t scratch_bytes() const;
+
+ private:
+  static constexpr int64_t kDepthOfWeight = 512;  ///< maximum depth of a panel
+  static constexpr int64_t kVectorsOfStrip = 2;
+  static constexpr int64_t kPanelOfWeight = kVectorsOfStrip * kDepthOfWeight * kLanesOfBlock;
+
+  /// A range of places, or of strips of columns.
+  struct Range {
+    int64_t begin, end;
+    int64_t count() const { return end - begin; }
+  };
+  /// The thread's memory: a panel of patches, sums, then a window.
+  struct Room {
+    Bf16* patches;
+    float* sums;
+    Bf16* window;
+  };
+
+  void divide(int64_t threads);
+  Range depth_range(int64_t depth) const;
+  int64_t places_of_task() const;
+  int64_t patch_elements() const;
+  int64_t sum_floats() const;
+  Room room(std::byte* scratch) const;
+  void run_group(const Memory& memory, const Bf16Patches::Source& source, Range group, Range strips,
+                 const Room& room) const;
+  void store_strip(const Memory& memory, Range group, int64_t strip, const float* sums) const;
+
+  Bf16Patches patches_;
+  PatchWeight weight_;
+  int64_t channels_;  ///< channels of the result
+  ResultCells cells_;
+  int64_t depths_, strips_, row_step_;
+  int64_t ranges_of_places_ = 1, ranges_of_strips_ = 1;  ///< each pair of ranges is a task
+};
+
+}  // namespace poseidon::layers::cpu::product

@@ -1,0 +1,129 @@
+#include "layers/cpu/bf16_patches.h"
+
+#ifdef __AVX512F__
+
+#include <immintrin.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace poseidon::layers::cpu {
+
+namespace {
+
+constexpr int64_t kBf16OfVector = 32;
+
+/// The first `count` lanes of a vector, at most all.
+__mmask32 first_lanes(int64_t count) {
+  return count >= kBf16OfVector ? 0xFFFFFFFFU : (1U << count) - 1U;
+}
+
+}  // namespace
+
+ChannelWindow::ChannelWindow(const Patches& patches)
+    : rows_(patches.grid()),
+      height_(patches.source().height()),
+      width_(patches.source().width()),
+      source_channels_(patches.source().channels()),
+      first_channel_(patches.first_channel()),
+      channels_(patches.channels()),
+      cells_((patches.grid().width - 1) * patches.grid().step[1] + rows_.span(1)),
+      row_(cells_ * channels_) {
+  int64_t column = 0;
+  for (const Tap& tap : patches.grid().taps) {
+    const int64_t offset =
+        (tap.offset[0] - rows_.least(0)) * row_ + (tap.offset[1] - rows_.least(1)) * channels_;
+    const bool continues =
+        !segments_.empty() && segments_.back().offset + segments_.back().count == offset;
+    if (continues)
+      segments_.back().count += channels_;
+    else
+      segments_.push_back({.column = column, .offset = offset, .count = channels_});
+    column += channels_;
+  }
+}
+
+void ChannelWindow::fill(const Bf16* source, const PlaceRange& range, Bf16* window) const {
+  rows_.for_each(range, [&](int64_t sample, int64_t row) {
+    if (row < 0 || row >= height_)
+      std::fill_n(window, row_, Bf16{});
+    else
+      fill_row(
+          source + (sample * source_channels_ + first_channel_) * height_ * width_ + row * width_,
+          window);
+    window += row_;
+  });
+}
+
+/// Copies one row of all channels. `source` is the row of the first channel.
+void ChannelWindow::fill_row(const Bf16* source, Bf16* to) const {
+  const int64_t left = rows_.least(1);
+  const int64_t begin = std::clamp<int64_t>(-left, 0, cells_);
+  const int64_t end = std::clamp<int64_t>(width_ - left, begin, cells_);
+  std::fill_n(to, begin * channels_, Bf16{});
+  for (int64_t channel = 0; channel < channels_; ++channel, source += height_ * width_)
+    for (int64_t cell = begin; cell < end; ++cell)
+      to[cell * channels_ + channel] = source[left + cell];
+  std::fill(to + end * channels_, to + row_, Bf16{});
+}
+
+void ChannelWindow::copy_rows(const Bf16* window, const PlaceRange& range,
+                              const Patches::Piece& piece, Bf16* panel, int64_t row_step) const {
+  const PatchGrid& grid = rows_.grid();
+  const PatchCursor first(grid, range.place);
+  PatchCursor at(grid, piece.place);
+  for (int64_t done = 0; done < piece.places;) {
+    const int64_t places = std::min(grid.width - at.column, piece.places - done);
+    const Bf16* from =
+        window + rows_.row_of(first, at) * row_ + at.column * grid.step[1] * channels_;
+    copy_segments(from, places, piece, panel + done * row_step, row_step);
+    done += places;
+    at.advance(grid, places);
+  }
+}
+
+/// Copies the piece's columns for neighboring places of one grid row.
+void ChannelWindow::copy_segments(const Bf16* from, int64_t places, const Patches::Piece& piece,
+                                  Bf16* panel, int64_t row_step) const {
+  const int64_t step = rows_.grid().step[1] * channels_, end = piece.column + piece.columns;
+  auto segment = std::ranges::upper_bound(segments_, piece.column, {}, &Segment::column) - 1;
+  for (int64_t column = piece.column; column < end;) {
+    if (column == segment->column + segment->count) ++segment;
+    const int64_t left = std::min(segment->column + segment->count, end) - column;
+    const int64_t count = std::min(left, kBf16OfVector);
+    const __mmask32 lanes = first_lanes(count);
+    const Bf16* first = from + segment->offset + column - segment->column;
+    for (int64_t place = 0; place < places; ++place)
+      _mm512_mask_storeu_epi16(panel + place * row_step, lanes,
+                               _mm512_maskz_loadu_epi16(lanes, first + place * step));
+    column += count;
+    panel += count;
+  }
+}
+
+Bf16Patches::Bf16Patches(Patches patches) : patches_(std::move(patches)) {
+  if (!patches_.by_channels() && patches_.columns() > 0) window_.emplace(patches_);
+}
+
+Bf16Patches::Source Bf16Patches::source(const Bf16* activation, const PlaceRange& range,
+                                        Bf16* memory) const {
+  if (window_) window_->fill(activation, range, memory);
+  return {activation, range, memory};
+}
+
+void Bf16Patches::copy_rows(const Source& source, const Patches::Piece& piece, int64_t padded,
+                            Bf16* panel, int64_t row_step) const {
+  if (window_)
+    window_->copy_rows(source.window, source.range, piece, panel, row_step);
+  else if (piece.columns > 0)
+    patches_.copy_rows(source.activation, piece, panel, row_step);
+  const __mmask32 lanes = first_lanes(padded - piece.columns);
+  if (lanes == 0) return;
+  for (int64_t place = 0; place < piece.places; ++place)
+    _mm512_mask_storeu_epi16(panel + place * row_step + piece.columns, lanes,
+                             _mm512_setzero_si512());
+}
+
+}  // namespace poseidon::layers::cpu
+
+#endif
