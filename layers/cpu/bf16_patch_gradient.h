@@ -4,11 +4,13 @@
 #include <vector>
 
 #include "layers/cpu/bf16_patches.h"
+#include "layers/cpu/bf16_product.h"
 
 namespace poseidon::layers::cpu::product {
 
 /// Like PatchGradient, for bf16 activations: products of bf16 numbers with fp32 sums
-/// (layers/cpu/bf16_product.h). Requires AVX-512.
+/// (layers/cpu/bf16_product.h). With a bias, the patches have one more column, which is 1 at all
+/// places. Its gradient, the last row, is that of the bias. Requires AVX-512.
 class Bf16PatchGradient {
  public:
   using Element = Bf16;
@@ -16,12 +18,13 @@ class Bf16PatchGradient {
   /// For each group, the patches of the input, and the cells of the output's gradient as patches of
   /// one tap. `threads`: the number of threads that run the tasks. Only the size of the tasks
   /// depends on it.
-  Bf16PatchGradient(std::vector<Patches> inputs, std::vector<Patches> gradients, int64_t threads);
+  Bf16PatchGradient(std::vector<Patches> inputs, std::vector<Patches> gradients, bool bias,
+                    int64_t threads);
 
   int64_t slices() const { return slices_; }
   int64_t tasks() const { return static_cast<int64_t>(tasks_.size()); }
-  /// The number of elements of the weight.
-  int64_t elements() const { return columns() * all_outputs(); }
+  /// The number of elements of the weight, and of the bias.
+  int64_t elements() const { return rows() * all_outputs(); }
   int64_t scratch_bytes() const;
 
   struct Memory {
@@ -52,6 +55,8 @@ class Bf16PatchGradient {
 
   void divide(int64_t threads);
   int64_t columns() const { return inputs_[0].patches().columns(); }
+  int64_t rows() const { return columns() + (bias_ ? 1 : 0); }
+  int64_t strips() const;
   int64_t outputs() const { return gradients_[0].patches().columns(); }
   int64_t all_outputs() const { return outputs() * static_cast<int64_t>(gradients_.size()); }
   int64_t outputs_of_task() const;
@@ -59,13 +64,16 @@ class Bf16PatchGradient {
   int64_t strips_of_task() const;
   int64_t sum_floats() const;
   Room room(std::byte* scratch) const;
-  void run_depth(const Task& task, const Depth& depth, const Memory& memory,
-                 const Room& room) const;
+  void run_depth(const Task& task, const Depth& depth, const Memory& memory, const Room& room,
+                 const Bf16Multiplier& multiplier) const;
+  int64_t copy_inputs(const Task& task, const Depth& depth, int64_t strip,
+                      const Bf16Patches::Source& source, const Room& room) const;
   void transpose_gradients(const Task& task, const Depth& depth, const Memory& memory,
                            const Room& room) const;
-  void store_sums(const Task& task, const float* sums, float* weight) const;
+  void store_sums(const Task& task, const float* sums, float* gradient) const;
 
   std::vector<Bf16Patches> inputs_, gradients_;  ///< the patches of each group
+  bool bias_;
   int64_t slices_ = 1, ranges_of_strips_ = 1;
   std::vector<Task> tasks_;
 };

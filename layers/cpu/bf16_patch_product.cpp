@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <utility>
 
 #include "layers/cpu/bf16_product.h"
@@ -20,8 +21,12 @@ namespace {
 constexpr int64_t kColumnsOfStrip = 2 * kLanesOfBlock;
 
 /// A group of places reads the panels of the weight once. Its panel of patches stays in the
-/// second-level cache. A task has at most kMostGroups groups, which share a window.
-constexpr int64_t kPlacesOfGroup = 128, kMostGroups = 8;
+/// first-level cache, unless the patches of the least number of places are larger.
+constexpr int64_t kLeastPlacesOfGroup = kRowsOfBf16, kMostPlacesOfGroup = 4 * kRowsOfBf16;
+constexpr int64_t kElementsOfGroup = 12 << 10;
+
+/// The maximum number of places in a task. They share a window.
+constexpr int64_t kMostPlacesOfTask = 1024;
 
 /// The wanted number of tasks of a thread.
 constexpr int64_t kTasksOfThread = 4;
@@ -40,13 +45,15 @@ Bf16PatchProduct::Bf16PatchProduct(Patches patches, const PatchWeight& weight,
       strips_(divide_up(cells_.columns(), kColumnsOfStrip)),
       // An odd number of cache lines, so that rows are in different sets.
       row_step_((divide_up(depth_range(0).count(), kUnitOfBf16) | 1) * kUnitOfBf16) {
+  places_of_group_ = std::clamp(kElementsOfGroup / row_step_ / kRowsOfBf16 * kRowsOfBf16,
+                                kLeastPlacesOfGroup, kMostPlacesOfGroup);
   divide(threads);
 }
 
 void Bf16PatchProduct::divide(int64_t threads) {
   const int64_t places = patches_.patches().places();
   const int64_t blocks = divide_up(places, kRowsOfBf16);
-  const int64_t most = kMostGroups * kPlacesOfGroup / kRowsOfBf16;
+  const int64_t most = kMostPlacesOfTask / kRowsOfBf16;
   const int64_t wanted = threads > 1 ? threads * kTasksOfThread : 1;
   ranges_of_places_ = std::clamp(wanted, divide_up(blocks, most), blocks);
   ranges_of_strips_ = std::min(strips_, divide_up(wanted, ranges_of_places_));
@@ -64,13 +71,13 @@ int64_t Bf16PatchProduct::places_of_task() const {
 }
 
 int64_t Bf16PatchProduct::patch_elements() const {
-  return std::min(kPlacesOfGroup, places_of_task()) * row_step_;
+  return std::min(places_of_group_, places_of_task()) * row_step_;
 }
 
 /// Sums of all strips if the sums of several depths are added, else of one.
 int64_t Bf16PatchProduct::sum_floats() const {
   const int64_t strips = depths_ > 1 ? divide_up(strips_, ranges_of_strips_) : 1;
-  return strips * std::min(kPlacesOfGroup, places_of_task()) * kColumnsOfStrip;
+  return strips * std::min(places_of_group_, places_of_task()) * kColumnsOfStrip;
 }
 
 int64_t Bf16PatchProduct::scratch_bytes() const {
@@ -107,16 +114,20 @@ void Bf16PatchProduct::run(int64_t index, const Memory& memory) const {
                    std::min(blocks * (range + 1) / ranges_of_places_ * kRowsOfBf16, places)};
   const Range strips{strips_ * part / ranges_of_strips_, strips_ * (part + 1) / ranges_of_strips_};
   const Room own = room(memory.scratch);
+  const Bf16Multiplier multiplier;
   const Bf16Patches::Source source =
       patches_.source(memory.source, {task.begin, task.count()}, own.window);
-  for (int64_t place = task.begin; place < task.end; place += kPlacesOfGroup)
-    run_group(memory, source, {place, std::min(place + kPlacesOfGroup, task.end)}, strips, own);
+  for (int64_t place = task.begin; place < task.end; place += places_of_group_)
+    run_group(memory, source, {place, std::min(place + places_of_group_, task.end)}, strips, own,
+              multiplier);
 }
 
 void Bf16PatchProduct::run_group(const Memory& memory, const Bf16Patches::Source& source,
-                                 Range group, Range strips, const Room& room) const {
-  const Bf16Multiplier multiplier;
+                                 Range group, Range strips, const Room& room,
+                                 const Bf16Multiplier& multiplier) const {
   const int64_t sums_of_strip = rounded_up(group.count(), kRowsOfBf16) * kColumnsOfStrip;
+  std::array<Bf16*, kMostPlacesOfGroup> cells;
+  cells_.list(memory.result, patches_.patches().grid(), group.begin, group.count(), cells.data());
   for (int64_t depth = 0; depth < depths_; ++depth) {
     const Range columns = depth_range(depth);
     const int64_t padded = rounded_up(columns.count(), kUnitOfBf16);
@@ -136,43 +147,43 @@ void Bf16PatchProduct::run_group(const Memory& memory, const Bf16Patches::Source
         multiplier.multiply({room.patches + row * row_step_, row_step_},
                             std::min(kRowsOfBf16, group.count() - row), weight, vectors, padded,
                             {sums + row * kColumnsOfStrip, kColumnsOfStrip, depth > 0});
-      if (depth + 1 == depths_) store_strip(memory, group, strip, sums);
+      if (depth + 1 == depths_)
+        store_strip(memory, std::span(cells).first(static_cast<size_t>(group.count())), strip,
+                    sums);
     }
   }
 }
 
-/// Adds the bias to the sums of a strip, applies the relu, and stores the results.
-void Bf16PatchProduct::store_strip(const Memory& memory, Range group, int64_t strip,
-                                   const float* sums) const {
-  std::array<Bf16*, kPlacesOfGroup> cells;
-  cells_.list(memory.result, patches_.patches().grid(), group.begin, group.count(), cells.data());
+/// Adds the bias to the sums of a strip, applies the relu, and stores the results in `cells`.
+void Bf16PatchProduct::store_strip(const Memory& memory, std::span<Bf16* const> cells,
+                                   int64_t strip, const float* sums) const {
   const int64_t first = strip * kColumnsOfStrip;
   const int64_t columns = std::min(kColumnsOfStrip, cells_.columns() - first);
-  for (int64_t v = 0; v * kLanesOfBlock < columns; ++v) {
+  const float slope = memory.relu.value_or(1.0F);  // a slope of 1 changes nothing
+  for (int64_t v = 0; v * kLanesOfBlock < columns; ++v, sums += kLanesOfBlock) {
     const int64_t column = first + v * kLanesOfBlock;
     const int64_t lanes = std::min<int64_t>(kLanesOfBlock, columns - v * kLanesOfBlock);
     const auto bias =
         memory.bias == nullptr ? VectorOfBlock{} : load<VectorOfBlock>(memory.bias + column);
     const int64_t* offsets = cells_.column_offsets(column);
     const int64_t offset = cells_.offset_of(first) + v * cells_.vector_step();
-    for (int64_t row = 0; row < group.count(); ++row) {
-      const float* from = sums + row * kColumnsOfStrip + v * kLanesOfBlock;
-      VectorOfBlock value = load<VectorOfBlock>(from) + bias;
-      if (memory.relu) value = leaky_relu(value, *memory.relu);
-      Bf16* cell = cells[static_cast<size_t>(row)];
-      if (offsets != nullptr) {
+    const auto store_rows = [&](const auto& store_row) {
+      const float* row = sums;
+      for (Bf16* cell : cells) {
+        store_row(cell, leaky_relu(load<VectorOfBlock>(row) + bias, slope));
+        row += kColumnsOfStrip;
+      }
+    };
+    if (offsets == nullptr && lanes == kLanesOfBlock)
+      store_rows([&](Bf16* cell, const VectorOfBlock& value) { store(cell + offset, value); });
+    else
+      store_rows([&](Bf16* cell, const VectorOfBlock& value) {
         alignas(32) std::array<Bf16, kLanesOfBlock> rounded;
         store(rounded.data(), value);
         for (int64_t lane = 0; lane < lanes; ++lane)
-          cell[cells_.offset_of(column) + offsets[lane]] = rounded[static_cast<size_t>(lane)];
-      } else if (lanes == kLanesOfBlock) {
-        store(cell + offset, value);
-      } else {
-        alignas(32) std::array<Bf16, kLanesOfBlock> rounded;
-        store(rounded.data(), value);
-        std::copy_n(rounded.data(), lanes, cell + offset);
-      }
-    }
+          cell[offsets == nullptr ? offset + lane : cells_.offset_of(first) + offsets[lane]] =
+              rounded[static_cast<size_t>(lane)];
+      });
   }
 }
 

@@ -2,8 +2,10 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 
 #include "layers/cpu/bf16_patches.h"
+#include "layers/cpu/bf16_product.h"
 #include "layers/cpu/patch_weight.h"
 #include "layers/cpu/result_cells.h"
 
@@ -61,14 +63,15 @@ class Bf16PatchProduct {
   int64_t sum_floats() const;
   Room room(std::byte* scratch) const;
   void run_group(const Memory& memory, const Bf16Patches::Source& source, Range group, Range strips,
-                 const Room& room) const;
-  void store_strip(const Memory& memory, Range group, int64_t strip, const float* sums) const;
+                 const Room& room, const Bf16Multiplier& multiplier) const;
+  void store_strip(const Memory& memory, std::span<Bf16* const> cells, int64_t strip,
+                   const float* sums) const;
 
   Bf16Patches patches_;
   PatchWeight weight_;
   int64_t channels_;  ///< channels of the result
   ResultCells cells_;
-  int64_t depths_, strips_, row_step_;
+  int64_t depths_, strips_, row_step_, places_of_group_;
   int64_t ranges_of_places_ = 1, ranges_of_strips_ = 1;  ///< each pair of ranges is a task
 };
 

@@ -150,7 +150,8 @@ void interleave_rounded(const float* rows, int64_t count, Bf16* to) {
   auto* pairs = reinterpret_cast<uint32_t*>(to);
   for (int64_t row = 0; row < count; row += 2, rows += 2 * kBf16Lanes, pairs += kBf16Lanes) {
     const auto low = rounded_to_bf16(load<VectorOfBlock>(rows));
-    const auto high = row + 1 < count ? rounded_to_bf16(load<VectorOfBlock>(rows + kBf16Lanes)) : low ^ low;
+    const auto high =
+        row + 1 < count ? rounded_to_bf16(load<VectorOfBlock>(rows + kBf16Lanes)) : low ^ low;
     store(pairs, low | high << 16);
   }
   const int64_t all = (count + kUnitOfBf16 - 1) / kUnitOfBf16 * kUnitOfBf16;

@@ -12,10 +12,10 @@ namespace {
 /// The maximum number of channels that a thread sums at the same time.
 constexpr int64_t kLanesOfSum = 16;
 
-/// Sums at most kLanesOfSum channels of one block, from `channel` on, on one thread.
+/// Sums `lanes` channels of one block, at most kLanesOfSum, from `channel` on, on one thread.
 template <class Element>
-void sum_channels(const Element* y, const Blocking& b, int64_t channel, float* sums) {
-  const int64_t lanes = std::min({kLanesOfSum, b.block - channel % b.block, b.channels - channel});
+[[gnu::always_inline]] inline void sum_lanes(const Element* y, const Blocking& b, int64_t channel,
+                                             int64_t lanes, float* sums) {
   double lane_sums[kLanesOfSum] = {};
   for (int64_t n = 0; n < b.samples; ++n) {
     const Element* plane = y + b.offset(n, channel, 0);
@@ -26,6 +26,16 @@ void sum_channels(const Element* y, const Blocking& b, int64_t channel, float* s
   }
   for (int64_t lane = 0; lane < lanes; ++lane)
     sums[channel + lane] = static_cast<float>(lane_sums[lane]);
+}
+
+/// Sums the channels of one block from `channel` on, at most kLanesOfSum.
+template <class Element>
+void sum_channels(const Element* y, const Blocking& b, int64_t channel, float* sums) {
+  const int64_t lanes = std::min({kLanesOfSum, b.block - channel % b.block, b.channels - channel});
+  if (lanes == kLanesOfSum)
+    sum_lanes(y, b, channel, kLanesOfSum, sums);  // the compiler unrolls the loop over lanes
+  else
+    sum_lanes(y, b, channel, lanes, sums);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <type_traits>
 
 #include "layers/cpu/bf16_patch_gradient.h"
 #include "layers/cpu/bf16_patch_product.h"
@@ -299,6 +300,7 @@ class ProductBackwardWeights final : public ConvolutionPass {
   explicit ProductBackwardWeights(const ConvolutionParts& parts)
       : device_(parts.device),
         convolution_(parts.convolution),
+        groups_(parts.convolution),
         in_order_(parts.kept_weight == product_weight(parts.onednn)),
         to_kept_order_(parts.device, product_weight(parts.onednn), parts.kept_weight),
         product_(product_of(parts)) {}
@@ -312,7 +314,8 @@ class ProductBackwardWeights final : public ConvolutionPass {
   void run(const Bindings& memory, const Tensor& gradient) override {
     Scratch scratch(memory.scratch);
     float* kept = memory.parameters[0].gradient;
-    float* weight = in_order_ ? kept : scratch.allocate(gradient_bytes());
+    const bool in_place = in_order_ && !product_has_bias();
+    float* weight = in_place ? kept : scratch.allocate(gradient_bytes());
     std::vector<float*> slices(static_cast<size_t>(product_.slices()), weight);
     if (slices.size() > 1)
       for (float*& slice : slices) slice = scratch.allocate(gradient_bytes());
@@ -325,14 +328,22 @@ class ProductBackwardWeights final : public ConvolutionPass {
                           .scratch = rest + static_cast<size_t>(thread) * each});
     });
     if (slices.size() > 1) add_slices(slices, weight);
-    if (!in_order_) to_kept_order_.run(device_, weight, kept);
-    if (convolution_.bias)
+    float* bias = weight + product_.elements() - groups_.all_outputs();  // the last row, if any
+    if (!in_order_)
+      to_kept_order_.run(device_, weight, kept);
+    else if (!in_place)
+      std::copy(weight, bias, kept);
+    if (product_has_bias())
+      std::copy_n(bias, groups_.all_outputs(), memory.parameters[1].gradient);
+    else if (convolution_.bias)
       sum_bias_gradient(device_.team(), gradient, memory.parameters[1].gradient);
   }
 
  private:
   using Element = typename Product::Element;
 
+  /// Whether the product also computes the gradient of the bias.
+  bool product_has_bias() const { return !std::is_same_v<Element, float> && convolution_.bias; }
   static Product product_of(const ConvolutionParts& parts) {
     const Convolution& c = parts.convolution;
     const Groups groups(c);
@@ -346,7 +357,10 @@ class ProductBackwardWeights final : public ConvolutionPass {
       gradients.emplace_back(cells, c.output, parts.formats.out, group * groups.outputs,
                              groups.outputs);
     }
-    return {std::move(inputs), std::move(gradients), parts.device.threads()};
+    if constexpr (std::is_same_v<Element, float>)
+      return {std::move(inputs), std::move(gradients), parts.device.threads()};
+    else
+      return {std::move(inputs), std::move(gradients), c.bias, parts.device.threads()};
   }
 
   size_t gradient_bytes() const {
@@ -368,6 +382,7 @@ class ProductBackwardWeights final : public ConvolutionPass {
 
   CpuDevice& device_;
   const Convolution& convolution_;
+  Groups groups_;
   bool in_order_;
   PreparedReorder to_kept_order_;
   Product product_;

@@ -73,9 +73,13 @@ void copy_matrix(MatrixRows<const Element> from, MatrixRows<Element> to, int64_t
   if (count > 0) copy_few_columns(from, to, rows, count);
 }
 
+/// Copies zeros, because the compiler calls memset for std::fill_n.
 template <class Element>
 void clear_matrix(MatrixRows<Element> to, int64_t rows, int64_t count) {
-  for (int64_t row = 0; row < rows; ++row) std::fill_n(to.data + row * to.step, count, Element{});
+  static constexpr std::array<float, kLanesOfPatch> kZeros{};
+  const auto* zeros = reinterpret_cast<const Element*>(kZeros.data());
+  for (; count > 0; count -= kLanesOfPatch, to.data += kLanesOfPatch)
+    copy_matrix<Element>({zeros, 0}, to, rows, std::min(count, kLanesOfPatch));
 }
 
 }  // namespace
