@@ -129,10 +129,10 @@ void Bf16PatchGradient::run_depth(const Task& task, const Depth& depth, const Me
   for (int64_t strip = task.first_strip; strip < task.last_strip; ++strip) {
     const int64_t vectors = copy_inputs(task, depth, strip, source, room);
     for (int64_t row = 0; row < outputs; row += kRowsOfBf16)
-      multiplier.multiply({room.gradients + row * kGradientStep, kGradientStep},
-                          std::min(kRowsOfBf16, outputs - row), {room.panel, kStepOfPanel}, vectors,
-                          padded,
-                          {sums + row * kStripOfGradient, kStripOfGradient, !depth.is_first});
+      multiplier.multiply(
+          {room.gradients + row * kGradientStep, kGradientStep, kContiguousUnits.data()},
+          std::min(kRowsOfBf16, outputs - row), {room.panel, kStepOfPanel}, vectors,
+          padded / kUnitOfBf16, {sums + row * kStripOfGradient, kStripOfGradient, !depth.is_first});
     sums += outputs_of_task() * kStripOfGradient;
   }
 }

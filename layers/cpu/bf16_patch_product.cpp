@@ -20,16 +20,20 @@ namespace {
 
 constexpr int64_t kColumnsOfStrip = 2 * kLanesOfBlock;
 
-/// A group of places reads the panels of the weight once. Its panel of patches stays in the
-/// first-level cache, unless the patches of the least number of places are larger.
-constexpr int64_t kLeastPlacesOfGroup = kRowsOfBf16, kMostPlacesOfGroup = 4 * kRowsOfBf16;
+/// A group of rows reads the panels of the weight once. Its panel of patches stays in the
+/// first-level cache, unless the patches of the least number of rows are larger.
+constexpr int64_t kLeastRowsOfGroup = kRowsOfBf16, kMostRowsOfGroup = 4 * kRowsOfBf16;
 constexpr int64_t kElementsOfGroup = 12 << 10;
 
-/// The maximum number of places in a task. They share a window.
-constexpr int64_t kMostPlacesOfTask = 1024;
+/// The maximum number of rows in a task. Padded cells of a task stay in the second-level cache.
+constexpr int64_t kMostRowsOfTask = 1024, kMostRowsOfCells = 4096, kElementsOfCells = 128 << 10;
 
 /// The wanted number of tasks of a thread.
 constexpr int64_t kTasksOfThread = 4;
+
+/// The time to copy a vector of channels, and to multiply a unit by a vector of columns, for one
+/// row.
+constexpr int64_t kTimeOfCopy = 3, kTimeOfUnit = 2;
 
 int64_t rounded_up(int64_t count, int64_t unit) { return divide_up(count, unit) * unit; }
 
@@ -41,111 +45,187 @@ Bf16PatchProduct::Bf16PatchProduct(Patches patches, const PatchWeight& weight,
       weight_(weight),
       channels_(result.channels),
       cells_(result),
-      depths_(std::max<int64_t>(1, divide_up(patches_.patches().columns(), kDepthOfWeight))),
-      strips_(divide_up(cells_.columns(), kColumnsOfStrip)),
-      // An odd number of cache lines, so that rows are in different sets.
-      row_step_((divide_up(depth_range(0).count(), kUnitOfBf16) | 1) * kUnitOfBf16) {
-  places_of_group_ = std::clamp(kElementsOfGroup / row_step_ / kRowsOfBf16 * kRowsOfBf16,
-                                kLeastPlacesOfGroup, kMostPlacesOfGroup);
+      strips_(divide_up(cells_.columns(), kColumnsOfStrip)) {
+  if (padded_cells_are_better()) padded_.emplace(patches_.patches());
+  list_units();
+  depths_ = std::max<int64_t>(1, divide_up(std::ssize(units_), kUnitsOfDepth));
+  // An odd number of cache lines, so that rows are in different sets.
+  row_step_ = (units_of(0).count() | 1) * kUnitOfBf16;
+  rows_of_group_ = padded_ ? kMostRowsOfGroup
+                           : std::clamp(kElementsOfGroup / row_step_ / kRowsOfBf16 * kRowsOfBf16,
+                                        kLeastRowsOfGroup, kMostRowsOfGroup);
   divide(threads);
 }
 
+/// Whether padded cells take less time than copies of patches. They have more rows and may have
+/// more units, but each source cell is copied once, not once for each tap.
+bool Bf16PatchProduct::padded_cells_are_better() const {
+  const Patches& patches = patches_.patches();
+  const PatchGrid& grid = patches.grid();
+  if (!patches.by_channels() || grid.step != std::array<int64_t, 2>{1, 1} || grid.taps.empty())
+    return false;
+  const int64_t taps = std::ssize(grid.taps);
+  const int64_t copies = divide_up(patches.channels(), kLanesOfBlock) * kTimeOfCopy;
+  const int64_t products = divide_up(cells_.columns(), kLanesOfBlock) * kTimeOfUnit;
+  const int64_t of_cells = copies + taps * divide_up(patches.channels(), kUnitOfBf16) * products;
+  const int64_t of_patches = taps * copies + divide_up(patches.columns(), kUnitOfBf16) * products;
+  return PaddedCells(patches).positions() * of_cells < grid.places() * of_patches;
+}
+
+void Bf16PatchProduct::list_units() {
+  const Patches& patches = patches_.patches();
+  if (!padded_) {
+    for (int64_t column = 0; column < patches.columns(); column += kUnitOfBf16) {
+      units_.push_back({column, std::min(column + kUnitOfBf16, patches.columns())});
+      offsets_.push_back(kContiguousUnits[offsets_.size() % kContiguousUnits.size()]);
+    }
+    return;
+  }
+  const int64_t channels = patches.channels();
+  int64_t column = 0;
+  for (const Tap& tap : patches.grid().taps) {
+    for (int64_t channel = 0; channel < channels; channel += kUnitOfBf16) {
+      const int64_t count = std::min(kUnitOfBf16, channels - channel);
+      units_.push_back({column + channel, column + channel + count});
+      offsets_.push_back(padded_->offset_of(tap) + channel);
+    }
+    column += channels;
+  }
+}
+
 void Bf16PatchProduct::divide(int64_t threads) {
-  const int64_t places = patches_.patches().places();
-  const int64_t blocks = divide_up(places, kRowsOfBf16);
-  const int64_t most = kMostPlacesOfTask / kRowsOfBf16;
+  const int64_t blocks = divide_up(rows(), kRowsOfBf16);
+  const int64_t most =
+      padded_ ? std::clamp(kElementsOfCells / padded_->cell(), kMostRowsOfGroup, kMostRowsOfCells)
+              : kMostRowsOfTask;
   const int64_t wanted = threads > 1 ? threads * kTasksOfThread : 1;
-  ranges_of_places_ = std::clamp(wanted, divide_up(blocks, most), blocks);
-  ranges_of_strips_ = std::min(strips_, divide_up(wanted, ranges_of_places_));
+  ranges_of_rows_ = std::clamp(wanted, divide_up(blocks * kRowsOfBf16, most), blocks);
+  ranges_of_strips_ = std::min(strips_, divide_up(wanted, ranges_of_rows_));
 }
 
-Bf16PatchProduct::Range Bf16PatchProduct::depth_range(int64_t depth) const {
-  const int64_t begin = depth * kDepthOfWeight;
-  return {begin, std::min(begin + kDepthOfWeight, patches_.patches().columns())};
+Bf16PatchProduct::Range Bf16PatchProduct::units_of(int64_t depth) const {
+  const int64_t begin = depth * kUnitsOfDepth;
+  return {begin, std::min<int64_t>(begin + kUnitsOfDepth, std::ssize(units_))};
 }
 
-/// The maximum number of places in a task.
-int64_t Bf16PatchProduct::places_of_task() const {
-  const int64_t blocks = divide_up(patches_.patches().places(), kRowsOfBf16);
-  return divide_up(blocks, ranges_of_places_) * kRowsOfBf16;
+/// The maximum number of rows in a task.
+int64_t Bf16PatchProduct::rows_of_task() const {
+  return divide_up(divide_up(rows(), kRowsOfBf16), ranges_of_rows_) * kRowsOfBf16;
 }
 
+/// Elements of a panel of patches.
 int64_t Bf16PatchProduct::patch_elements() const {
-  return std::min(places_of_group_, places_of_task()) * row_step_;
+  return padded_ ? 0 : std::min(rows_of_group_, rows_of_task()) * row_step_;
 }
 
 /// Sums of all strips if the sums of several depths are added, else of one.
 int64_t Bf16PatchProduct::sum_floats() const {
   const int64_t strips = depths_ > 1 ? divide_up(strips_, ranges_of_strips_) : 1;
-  return strips * std::min(places_of_group_, places_of_task()) * kColumnsOfStrip;
+  return strips * std::min(rows_of_group_, rows_of_task()) * kColumnsOfStrip;
 }
 
 int64_t Bf16PatchProduct::scratch_bytes() const {
-  const int64_t elements = patch_elements() + patches_.elements(places_of_task());
-  return rounded_up(elements * 2, 64) + sum_floats() * 4;
+  const int64_t window =
+      padded_ ? padded_->elements(rows_of_task()) : patches_.elements(rows_of_task());
+  return rounded_up((patch_elements() + window) * 2, 64) + sum_floats() * 4;
 }
 
 Bf16PatchProduct::Room Bf16PatchProduct::room(std::byte* scratch) const {
   auto* sums = reinterpret_cast<float*>(scratch);
   auto* patches = reinterpret_cast<Bf16*>(sums + sum_floats());
-  return {.patches = patches, .sums = sums, .window = patches + patch_elements()};
+  return {.sums = sums, .patches = patches, .window = patches + patch_elements()};
 }
 
 void Bf16PatchProduct::pack_weight(int64_t panel, const float* weight, Bf16* panels) const {
-  const Range depth = depth_range(panel / strips_);
+  const Range units = units_of(panel / strips_);
   Bf16* to = panels + panel * kPanelOfWeight;
-  for (int64_t v = 0; v < kVectorsOfStrip; ++v, to += kDepthOfWeight * kLanesOfBlock) {
-    alignas(64) std::array<float, static_cast<size_t>(kDepthOfWeight * kLanesOfBlock)> rows;
+  for (int64_t v = 0; v < kVectorsOfStrip; ++v, to += kVectorOfWeight) {
     const int64_t first = panel % strips_ * kColumnsOfStrip + v * kLanesOfBlock;
-    copy_weight(weight_, patches_.patches(), weight,
-                {.begin = depth.begin,
-                 .end = depth.end,
-                 .result = first,
-                 .lanes = std::clamp<int64_t>(channels_ - first, 0, kLanesOfBlock)},
-                rows.data());
-    interleave_rounded(rows.data(), depth.count(), to);
+    for (int64_t u = units.begin; u < units.end; ++u) {
+      const Unit& unit = units_[static_cast<size_t>(u)];
+      alignas(64) std::array<float, static_cast<size_t>(kUnitOfBf16 * kLanesOfBlock)> rows;
+      copy_weight(weight_, patches_.patches(), weight,
+                  {.begin = unit.begin,
+                   .end = unit.end,
+                   .result = first,
+                   .lanes = std::clamp<int64_t>(channels_ - first, 0, kLanesOfBlock)},
+                  rows.data());
+      interleave_rounded(rows.data(), unit.end - unit.begin,
+                         to + (u - units.begin) * kUnitOfBf16 * kLanesOfBlock);
+    }
   }
 }
 
 void Bf16PatchProduct::run(int64_t index, const Memory& memory) const {
-  const int64_t places = patches_.patches().places(), blocks = divide_up(places, kRowsOfBf16);
-  const int64_t range = index % ranges_of_places_, part = index / ranges_of_places_;
-  const Range task{blocks * range / ranges_of_places_ * kRowsOfBf16,
-                   std::min(blocks * (range + 1) / ranges_of_places_ * kRowsOfBf16, places)};
+  const int64_t blocks = divide_up(rows(), kRowsOfBf16);
+  const int64_t range = index % ranges_of_rows_, part = index / ranges_of_rows_;
+  const Range task{blocks * range / ranges_of_rows_ * kRowsOfBf16,
+                   std::min(blocks * (range + 1) / ranges_of_rows_ * kRowsOfBf16, rows())};
   const Range strips{strips_ * part / ranges_of_strips_, strips_ * (part + 1) / ranges_of_strips_};
   const Room own = room(memory.scratch);
   const Bf16Multiplier multiplier;
-  const Bf16Patches::Source source =
-      patches_.source(memory.source, {task.begin, task.count()}, own.window);
-  for (int64_t place = task.begin; place < task.end; place += places_of_group_)
-    run_group(memory, source, {place, std::min(place + places_of_group_, task.end)}, strips, own,
+  Bf16Patches::Source source{memory.source, {task.begin, task.count()}, own.window};
+  if (padded_)
+    padded_->copy(memory.source, task.begin, task.count(), own.window);
+  else
+    source = patches_.source(memory.source, source.range, own.window);
+  for (int64_t row = task.begin; row < task.end; row += rows_of_group_)
+    run_group(memory, source, {row, std::min(row + rows_of_group_, task.end)}, strips, own,
               multiplier);
+}
+
+/// Lists the addresses of the results of a group of rows; nullptr: the row is not of a place.
+void Bf16PatchProduct::list_cells(Range group, Bf16* result, Bf16** cells) const {
+  const PatchGrid& grid = patches_.patches().grid();
+  if (!padded_) return cells_.list(result, grid, group.begin, group.count(), cells);
+  for (int64_t row = group.begin; row < group.end;) {
+    const PaddedCells::Run run = padded_->run_at(row);
+    const int64_t count = std::min(run.count, group.end - row);
+    if (run.place < 0)
+      std::fill_n(cells, count, nullptr);
+    else
+      cells_.list(result, grid, run.place, count, cells);
+    cells += count;
+    row += count;
+  }
+}
+
+/// The operand A of a group of rows. Copies patches, unless padded cells are used.
+Bf16Rows Bf16PatchProduct::copy_patches(const Bf16Patches::Source& source, Range group, Range units,
+                                        const Room& room) const {
+  const int64_t* offsets = offsets_.data() + units.begin;
+  if (padded_)
+    return {room.window + (group.begin - source.range.place) * padded_->cell(), padded_->cell(),
+            offsets};
+  if (units.count() == 0) return {room.patches, row_step_, offsets};
+  const int64_t first = units_[static_cast<size_t>(units.begin)].begin;
+  const int64_t last = units_[static_cast<size_t>(units.end - 1)].end;
+  patches_.copy_rows(
+      source,
+      {.place = group.begin, .places = group.count(), .column = first, .columns = last - first},
+      units.count() * kUnitOfBf16, room.patches, row_step_);
+  return {room.patches, row_step_, offsets};
 }
 
 void Bf16PatchProduct::run_group(const Memory& memory, const Bf16Patches::Source& source,
                                  Range group, Range strips, const Room& room,
                                  const Bf16Multiplier& multiplier) const {
   const int64_t sums_of_strip = rounded_up(group.count(), kRowsOfBf16) * kColumnsOfStrip;
-  std::array<Bf16*, kMostPlacesOfGroup> cells;
-  cells_.list(memory.result, patches_.patches().grid(), group.begin, group.count(), cells.data());
+  std::array<Bf16*, kMostRowsOfGroup> cells;
+  list_cells(group, memory.result, cells.data());
   for (int64_t depth = 0; depth < depths_; ++depth) {
-    const Range columns = depth_range(depth);
-    const int64_t padded = rounded_up(columns.count(), kUnitOfBf16);
-    patches_.copy_rows(source,
-                       {.place = group.begin,
-                        .places = group.count(),
-                        .column = columns.begin,
-                        .columns = columns.count()},
-                       padded, room.patches, row_step_);
+    const Range units = units_of(depth);
+    const Bf16Rows patches = copy_patches(source, group, units, room);
     for (int64_t strip = strips.begin; strip < strips.end; ++strip) {
       const Bf16Panel weight{memory.panels + (depth * strips_ + strip) * kPanelOfWeight,
-                             kDepthOfWeight * kLanesOfBlock};
+                             kVectorOfWeight};
       const int64_t vectors = divide_up(
           std::min(kColumnsOfStrip, cells_.columns() - strip * kColumnsOfStrip), kLanesOfBlock);
       float* sums = room.sums + (depths_ > 1 ? (strip - strips.begin) * sums_of_strip : 0);
       for (int64_t row = 0; row < group.count(); row += kRowsOfBf16)
-        multiplier.multiply({room.patches + row * row_step_, row_step_},
-                            std::min(kRowsOfBf16, group.count() - row), weight, vectors, padded,
+        multiplier.multiply({patches.data + row * patches.step, patches.step, patches.offsets},
+                            std::min(kRowsOfBf16, group.count() - row), weight, vectors,
+                            units.count(),
                             {sums + row * kColumnsOfStrip, kColumnsOfStrip, depth > 0});
       if (depth + 1 == depths_)
         store_strip(memory, std::span(cells).first(static_cast<size_t>(group.count())), strip,
@@ -170,7 +250,7 @@ void Bf16PatchProduct::store_strip(const Memory& memory, std::span<Bf16* const> 
     const auto store_rows = [&](const auto& store_row) {
       const float* row = sums;
       for (Bf16* cell : cells) {
-        store_row(cell, leaky_relu(load<VectorOfBlock>(row) + bias, slope));
+        if (cell != nullptr) store_row(cell, leaky_relu(load<VectorOfBlock>(row) + bias, slope));
         row += kColumnsOfStrip;
       }
     };

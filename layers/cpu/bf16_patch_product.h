@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "layers/cpu/bf16_patches.h"
 #include "layers/cpu/bf16_product.h"
@@ -35,33 +36,45 @@ class Bf16PatchProduct {
     Bf16* result;
     std::byte* scratch;  ///< scratch_bytes() bytes of the calling thread
   };
-  int64_t tasks() const { return ranges_of_places_ * ranges_of_strips_; }
+  int64_t tasks() const { return ranges_of_rows_ * ranges_of_strips_; }
   void run(int64_t task, const Memory& memory) const;
   int64_t scratch_bytes() const;
 
  private:
-  static constexpr int64_t kDepthOfWeight = 512;  ///< maximum depth of a panel
+  static constexpr int64_t kUnitsOfDepth = kContiguousUnits.size();  ///< units of a panel, at most
   static constexpr int64_t kVectorsOfStrip = 2;
-  static constexpr int64_t kPanelOfWeight = kVectorsOfStrip * kDepthOfWeight * kLanesOfBlock;
+  static constexpr int64_t kVectorOfWeight = kUnitsOfDepth * kUnitOfBf16 * kLanesOfBlock;
+  static constexpr int64_t kPanelOfWeight = kVectorsOfStrip * kVectorOfWeight;
 
-  /// A range of places, or of strips of columns.
+  /// A range of rows of the product, of strips of columns, or of units.
   struct Range {
     int64_t begin, end;
     int64_t count() const { return end - begin; }
   };
-  /// The thread's memory: a panel of patches, sums, then a window.
+  /// Columns of the matrix of patches.
+  struct Unit {
+    int64_t begin, end;
+  };
+  /// The thread's memory: sums, a panel of patches, then a window or padded cells.
   struct Room {
-    Bf16* patches;
     float* sums;
+    Bf16* patches;
     Bf16* window;
   };
 
+  bool padded_cells_are_better() const;
+  void list_units();
   void divide(int64_t threads);
-  Range depth_range(int64_t depth) const;
-  int64_t places_of_task() const;
+  int64_t rows() const { return padded_ ? padded_->positions() : patches_.patches().places(); }
+  int64_t rows_of_task() const;
+  int64_t elements_of_rows() const;
   int64_t patch_elements() const;
   int64_t sum_floats() const;
+  Range units_of(int64_t depth) const;
   Room room(std::byte* scratch) const;
+  void list_cells(Range group, Bf16* result, Bf16** cells) const;
+  Bf16Rows copy_patches(const Bf16Patches::Source& source, Range group, Range units,
+                        const Room& room) const;
   void run_group(const Memory& memory, const Bf16Patches::Source& source, Range group, Range strips,
                  const Room& room, const Bf16Multiplier& multiplier) const;
   void store_strip(const Memory& memory, std::span<Bf16* const> cells, int64_t strip,
@@ -71,8 +84,12 @@ class Bf16PatchProduct {
   PatchWeight weight_;
   int64_t channels_;  ///< channels of the result
   ResultCells cells_;
-  int64_t depths_, strips_, row_step_, places_of_group_;
-  int64_t ranges_of_places_ = 1, ranges_of_strips_ = 1;  ///< each pair of ranges is a task
+  int64_t strips_, depths_ = 1;
+  std::optional<PaddedCells> padded_;  ///< rows of the product are its positions, else places
+  std::vector<Unit> units_;
+  std::vector<int64_t> offsets_;  ///< of each unit in a row
+  int64_t row_step_ = 0, rows_of_group_ = 0;
+  int64_t ranges_of_rows_ = 1, ranges_of_strips_ = 1;  ///< each pair of ranges is a task
 };
 
 }  // namespace poseidon::layers::cpu::product

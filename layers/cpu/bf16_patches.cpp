@@ -7,6 +7,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "layers/cpu/bf16_product.h"
+#include "layers/cpu/portions.h"
+
 namespace poseidon::layers::cpu {
 
 namespace {
@@ -99,6 +102,63 @@ void ChannelWindow::copy_segments(const Bf16* from, int64_t places, const Patche
     column += count;
     panel += count;
   }
+}
+
+PaddedCells::PaddedCells(Patches patches) : patches_(std::move(patches)) {
+  const PatchGrid& grid = patches_.grid();
+  const WindowRows rows(grid);
+  least_ = {rows.least(0), rows.least(1)};
+  rows_ = grid.height + rows.span(0) - 1;
+  pitch_ = grid.width + rows.span(1) - 1;
+  reach_ = (rows.span(0) - 1) * pitch_ + rows.span(1) - 1;
+  cell_ = divide_up(patches_.channels(), product::kUnitOfBf16) * product::kUnitOfBf16;
+}
+
+PaddedCells::Run PaddedCells::run_at(int64_t position) const {
+  const PatchGrid& grid = patches_.grid();
+  const int64_t column = position % pitch_, row = position / pitch_;
+  if (column >= grid.width || row % rows_ >= grid.height)
+    return {.place = -1, .count = pitch_ - column};
+  return {.place = (row / rows_ * grid.height + row % rows_) * grid.width + column,
+          .count = grid.width - column};
+}
+
+int64_t PaddedCells::elements(int64_t count) const {
+  return (divide_up(count, product::kRowsOfBf16) * product::kRowsOfBf16 + reach_) * cell_;
+}
+
+void PaddedCells::copy(const Bf16* source, int64_t position, int64_t count, Bf16* to) const {
+  const int64_t end = position + count + reach_;
+  while (position < end) {
+    const int64_t column = position % pitch_;
+    const int64_t cells = std::min(pitch_ - column, end - position);
+    copy_row(source, position / pitch_, column, cells, to);
+    position += cells;
+    to += cells * cell_;
+  }
+}
+
+/// Copies `cells` cells of one row, from `column` on.
+void PaddedCells::copy_row(const Bf16* source, int64_t row, int64_t column, int64_t cells,
+                           Bf16* to) const {
+  const Shape& shape = patches_.source();
+  const int64_t sample = row / rows_, from_row = row % rows_ + least_[0];
+  int64_t begin = 0, end = 0;  // the cells that are in the source
+  if (sample < shape.samples() && from_row >= 0 && from_row < shape.height()) {
+    begin = std::clamp<int64_t>(-least_[1] - column, 0, cells);
+    end = std::clamp<int64_t>(shape.width() - least_[1] - column, begin, cells);
+  }
+  std::fill_n(to, begin * cell_, Bf16{});
+  std::fill(to + end * cell_, to + cells * cell_, Bf16{});
+  if (begin == end) return;
+  to += begin * cell_;
+  patches_.copy_cells_of_row(source, sample, from_row, column + begin + least_[1], end - begin, to,
+                             cell_);
+  const __mmask32 padding = first_lanes(cell_ - patches_.channels());
+  if (padding == 0) return;
+  for (int64_t cell = 0; cell < end - begin; ++cell)
+    _mm512_mask_storeu_epi16(to + cell * cell_ + patches_.channels(), padding,
+                             _mm512_setzero_si512());
 }
 
 Bf16Patches::Bf16Patches(Patches patches) : patches_(std::move(patches)) {

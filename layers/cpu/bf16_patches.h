@@ -42,6 +42,44 @@ class ChannelWindow {
   std::vector<Segment> segments_;
 };
 
+/// A copy of source cells with padding, in which neighboring places are neighboring cells, across
+/// rows and samples too. A tap reads the cell of a place at a fixed offset. So rows of the matrix
+/// of patches need no copy. Some cells are not of a place: those at the end of each row and of each
+/// sample. The channels of a cell are padded with zeros to whole units of a product.
+///
+/// Requires steps of 1, at least one tap and a source that is not plain.
+class PaddedCells {
+ public:
+  explicit PaddedCells(Patches patches);
+
+  int64_t positions() const { return patches_.grid().samples * rows_ * pitch_; }
+  /// Neighboring positions of neighboring places, or of no place.
+  struct Run {
+    int64_t place;  ///< the first place, or -1
+    int64_t count;
+  };
+  /// The run from a position to the end of the places, or of the other cells, of its row.
+  Run run_at(int64_t position) const;
+  /// Elements of a cell.
+  int64_t cell() const { return cell_; }
+  int64_t offset_of(const Tap& tap) const {
+    return ((tap.offset[0] - least_[0]) * pitch_ + tap.offset[1] - least_[1]) * cell_;
+  }
+  /// Elements of a copy of the cells that the taps of `count` positions read, rounded up to whole
+  /// blocks of a product.
+  int64_t elements(int64_t count) const;
+  void copy(const Bf16* source, int64_t position, int64_t count, Bf16* to) const;
+
+ private:
+  void copy_row(const Bf16* source, int64_t row, int64_t column, int64_t cells, Bf16* to) const;
+
+  Patches patches_;
+  std::array<int64_t, 2> least_;
+  int64_t reach_;         ///< cells from a position to the last one that its taps read
+  int64_t rows_, pitch_;  ///< rows of a sample, and cells of a row
+  int64_t cell_;
+};
+
 /// Copies rows of the matrix of patches of a bf16 activation in any layout. Requires AVX-512.
 class Bf16Patches {
  public:

@@ -57,7 +57,7 @@ POSEIDON_BF16_TILES void release_tiles() { _tile_release(); }
 /// Multiplies kDown x kAcross tiles of sums, which are in the tile registers 0 to 3. The tiles of A
 /// are in the registers 4 and 5, those of B in 6 and 7.
 template <int kDown, int kAcross>
-POSEIDON_BF16_TILES void multiply_tiles(Bf16Panel a, Bf16Panel b, int64_t depth, Bf16Sums c) {
+POSEIDON_BF16_TILES void multiply_tiles(Bf16Rows a, Bf16Panel b, int64_t units, Bf16Sums c) {
   const int64_t a_bytes = a.step * 2, c_bytes = c.step * 4;
   float* below = c.data + kRowsOfTile * c.step;
   order_memory();
@@ -73,13 +73,14 @@ POSEIDON_BF16_TILES void multiply_tiles(Bf16Panel a, Bf16Panel b, int64_t depth,
     if constexpr (kDown > 1 && kAcross > 1) _tile_zero(3);
   }
   const Bf16* a_below = a.data + kRowsOfTile * a.step;
-  for (int64_t k = 0; k < depth; k += kUnitOfBf16) {
-    const Bf16* right = b.data + k * kBf16Lanes;
+  for (int64_t u = 0; u < units; ++u) {
+    const Bf16* right = b.data + u * kUnitOfBf16 * kBf16Lanes;
+    const int64_t offset = a.offsets[u];
     _tile_loadd(6, right, 64);
-    _tile_loadd(4, a.data + k, a_bytes);
+    _tile_loadd(4, a.data + offset, a_bytes);
     _tile_dpbf16ps(0, 4, 6);
     if constexpr (kDown > 1) {
-      _tile_loadd(5, a_below + k, a_bytes);
+      _tile_loadd(5, a_below + offset, a_bytes);
       _tile_dpbf16ps(2, 5, 6);
     }
     if constexpr (kAcross > 1) {
@@ -97,7 +98,7 @@ POSEIDON_BF16_TILES void multiply_tiles(Bf16Panel a, Bf16Panel b, int64_t depth,
 
 /// Multiplies rows whose sums fit in the vector registers.
 template <int kVectorsOfB>
-POSEIDON_BF16_VECTORS void multiply_rows_of_bf16(Bf16Panel a, Bf16Panel b, int64_t depth,
+POSEIDON_BF16_VECTORS void multiply_rows_of_bf16(Bf16Rows a, Bf16Panel b, int64_t units,
                                                  Bf16Sums c) {
   constexpr int kRowsInRegisters = 8;
   __m512 sums[kRowsInRegisters][kVectorsOfB];
@@ -106,20 +107,22 @@ POSEIDON_BF16_VECTORS void multiply_rows_of_bf16(Bf16Panel a, Bf16Panel b, int64
     for (int64_t v = 0; v < kVectorsOfB; ++v)
       sums[r][v] =
           c.add ? _mm512_loadu_ps(c.data + r * c.step + v * kBf16Lanes) : _mm512_setzero_ps();
-  for (int64_t k = 0; k < depth; k += 2) {
-    __m512i right[kVectorsOfB];
-    for (int64_t v = 0; v < kVectorsOfB; ++v)
-      right[v] = _mm512_loadu_si512(b.data + v * b.step + k * kBf16Lanes);
+  for (int64_t u = 0; u < units; ++u) {
+    const Bf16* left = a.data + a.offsets[u];
+    for (int64_t k = 0; k < kUnitOfBf16; k += 2, b.data += 2 * kBf16Lanes) {
+      __m512i right[kVectorsOfB];
+      for (int64_t v = 0; v < kVectorsOfB; ++v) right[v] = _mm512_loadu_si512(b.data + v * b.step);
 #pragma GCC unroll 8
-    for (int64_t r = 0; r < kRowsInRegisters; ++r) {
-      int32_t pair = 0;
-      std::memcpy(&pair, a.data + r * a.step + k, sizeof pair);
-      __m512i left = _mm512_set1_epi32(pair);
+      for (int64_t r = 0; r < kRowsInRegisters; ++r) {
+        int32_t pair = 0;
+        std::memcpy(&pair, left + r * a.step + k, sizeof pair);
+        __m512i broadcast = _mm512_set1_epi32(pair);
 #ifdef __clang__
-      asm("" : "+v"(left));  // clang 16 crashes if it merges this broadcast into the product
+        asm("" : "+v"(broadcast));  // clang 16 crashes if it merges this into the product
 #endif
-      for (int64_t v = 0; v < kVectorsOfB; ++v)
-        sums[r][v] = _mm512_dpbf16_ps(sums[r][v], (__m512bh)left, (__m512bh)right[v]);
+        for (int64_t v = 0; v < kVectorsOfB; ++v)
+          sums[r][v] = _mm512_dpbf16_ps(sums[r][v], (__m512bh)broadcast, (__m512bh)right[v]);
+      }
     }
   }
 #pragma GCC unroll 8
@@ -182,20 +185,20 @@ Bf16Multiplier::~Bf16Multiplier() {
   if (uses_tiles_) release_tiles();
 }
 
-void Bf16Multiplier::multiply(Bf16Panel a, int64_t rows, Bf16Panel b, int64_t vectors,
-                              int64_t depth, Bf16Sums c) const {
+void Bf16Multiplier::multiply(Bf16Rows a, int64_t rows, Bf16Panel b, int64_t vectors, int64_t units,
+                              Bf16Sums c) const {
   if (uses_tiles_) {
     if (rows > kRowsOfTile)
-      vectors > 1 ? multiply_tiles<2, 2>(a, b, depth, c) : multiply_tiles<2, 1>(a, b, depth, c);
+      vectors > 1 ? multiply_tiles<2, 2>(a, b, units, c) : multiply_tiles<2, 1>(a, b, units, c);
     else
-      vectors > 1 ? multiply_tiles<1, 2>(a, b, depth, c) : multiply_tiles<1, 1>(a, b, depth, c);
+      vectors > 1 ? multiply_tiles<1, 2>(a, b, units, c) : multiply_tiles<1, 1>(a, b, units, c);
     return;
   }
   for (int64_t row = 0; row < rows; row += 8) {
-    const Bf16Panel left{a.data + row * a.step, a.step};
+    const Bf16Rows left{a.data + row * a.step, a.step, a.offsets};
     const Bf16Sums sums{c.data + row * c.step, c.step, c.add};
-    vectors > 1 ? multiply_rows_of_bf16<2>(left, b, depth, sums)
-                : multiply_rows_of_bf16<1>(left, b, depth, sums);
+    vectors > 1 ? multiply_rows_of_bf16<2>(left, b, units, sums)
+                : multiply_rows_of_bf16<1>(left, b, units, sums);
   }
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 #include "core/bf16.h"
@@ -13,16 +14,31 @@
 /// The caller copies pieces of A and B to panels, which stay in the caches.
 namespace poseidon::layers::cpu::product {
 
-/// Rows and columns of a block of sums, and the unit of the depth of panels. Missing rows, columns
-/// and depth of a panel must be zero or, for rows, may have any value.
+/// Rows of a block of sums, and the unit of the depth. Elements beyond the depth must be zero, up
+/// to the next multiple of the unit. Rows beyond those of a product may have any value.
 inline constexpr int64_t kRowsOfBf16 = 32, kUnitOfBf16 = 32;
 
 /// Whether this code is compiled for AVX-512, and the processor has bf16 instructions. If not, the
 /// other declarations of this file have no definitions.
 bool has_bf16_product();
 
-/// A panel of A is [row][depth], with rows `step` elements apart. A panel of B has vectors of
-/// kLanesOfBlock columns, `step` elements apart, as [depth / 2][column][2].
+/// Rows of A, `step` elements apart. Unit u of the depth, kUnitOfBf16 elements, begins at
+/// offsets[u] in each row.
+struct Bf16Rows {
+  const Bf16* data;
+  int64_t step;
+  const int64_t* offsets;
+};
+
+/// Offsets of contiguous units.
+inline constexpr auto kContiguousUnits = [] {
+  std::array<int64_t, 16> offsets{};
+  for (size_t i = 0; i < offsets.size(); ++i) offsets[i] = static_cast<int64_t>(i) * kUnitOfBf16;
+  return offsets;
+}();
+
+/// A panel of B: vectors of kLanesOfBlock columns, `step` elements apart, as [depth /
+/// 2][column][2].
 struct Bf16Panel {
   const Bf16* data;
   int64_t step;
@@ -50,9 +66,9 @@ class Bf16Multiplier {
   Bf16Multiplier(const Bf16Multiplier&) = delete;
   Bf16Multiplier& operator=(const Bf16Multiplier&) = delete;
 
-  /// Computes at most kRowsOfBf16 rows and two vectors of columns. `depth` is a multiple of
-  /// kUnitOfBf16. Reads and writes whole multiples of 16 rows.
-  void multiply(Bf16Panel a, int64_t rows, Bf16Panel b, int64_t vectors, int64_t depth,
+  /// Computes at most kRowsOfBf16 rows and two vectors of columns. Reads and writes whole
+  /// multiples of 16 rows.
+  void multiply(Bf16Rows a, int64_t rows, Bf16Panel b, int64_t vectors, int64_t units,
                 Bf16Sums c) const;
 
  private:

@@ -184,7 +184,22 @@ void Patches::copy_runs(const Element* source, const PatchCursor& at, int64_t ce
 template void Patches::copy_rows(const float*, const Piece&, float*, int64_t) const;
 #ifdef __AVX512F__
 template void Patches::copy_rows(const Bf16*, const Piece&, Bf16*, int64_t) const;
+template void Patches::copy_cells_of_row(const Bf16*, int64_t, int64_t, int64_t, int64_t, Bf16*,
+                                         int64_t) const;
 #endif
+
+template <class Element>
+void Patches::copy_cells_of_row(const Element* source, int64_t sample, int64_t row, int64_t column,
+                                int64_t cells, Element* to, int64_t cell_step) const {
+  for (int64_t channel = 0; channel < channels_;) {
+    const int64_t at = first_channel_ + channel;
+    const int64_t count = std::min(channels_ - channel, layout_.block - at % layout_.block);
+    copy_matrix<Element>(
+        {source + layout_.offset(sample, at, row * width_ + column), layout_.block},
+        {to + channel, cell_step}, cells, count);
+    channel += count;
+  }
+}
 
 /// The range of `cells` neighboring places of one grid row for which a tap reads inside the source.
 Patches::Inside Patches::inside_of(size_t tap, const PatchCursor& at, int64_t cells) const {

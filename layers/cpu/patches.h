@@ -82,6 +82,11 @@ class Patches {
   /// processors with AVX-512.
   template <class Element>
   void copy_rows(const Element* source, const Piece& piece, Element* panel, int64_t row_step) const;
+  /// Copies the channels of `cells` neighboring cells of a source row, from `column` on, to
+  /// [cell][channel] with cells `cell_step` elements apart. Requires by_channels().
+  template <class Element>
+  void copy_cells_of_row(const Element* source, int64_t sample, int64_t row, int64_t column,
+                         int64_t cells, Element* to, int64_t cell_step) const;
   /// Copies a piece to `panel`, as [column][place] with columns `column_step` floats apart.
   /// Requires !by_channels().
   void copy_columns(const float* source, const Piece& piece, float* panel,
