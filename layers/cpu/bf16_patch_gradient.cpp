@@ -15,20 +15,23 @@ namespace poseidon::layers::cpu::product {
 namespace {
 
 constexpr int64_t kLanesOfGradient = kLanesOfBlock;
-constexpr int64_t kStripOfGradient = 2 * kLanesOfGradient;  ///< columns of a strip
+constexpr int64_t kStripOfGradient = 2 * kLanesOfGradient;  ///< rows of a strip
 
-/// Places of a panel. Rows of gradients have an odd number of cache lines, so that they are in
+/// Positions of a panel. Rows of gradients have an odd number of cache lines, so that they are in
 /// different sets.
-constexpr int64_t kPlacesOfPanel = 256, kGradientStep = kPlacesOfPanel + kUnitOfBf16;
-
+constexpr int64_t kDepthOfPanel = 256, kGradientStep = kDepthOfPanel + kUnitOfBf16;
 /// Elements from one vector of a panel of B to the next.
-constexpr int64_t kStepOfPanel = kPlacesOfPanel * kLanesOfGradient;
+constexpr int64_t kStepOfPanel = kDepthOfPanel * kLanesOfGradient;
 
 /// Outputs of a task. The sums of a task stay in the second-level cache.
 constexpr int64_t kMostOutputs = 256, kMostSums = 128 << 10;
 
-/// Enough tasks for a few dozen threads. Only more than kPlacesOfOneSlice places are divided.
-constexpr int64_t kWantedTasks = 64, kPlacesOfOneSlice = 2048, kStripsPerTask = 4;
+/// Enough tasks for a few dozen threads. Only more than kPositionsOfSlice positions are divided.
+constexpr int64_t kWantedTasks = 64, kPositionsOfSlice = 2048, kStripsPerTask = 4;
+
+/// The time to copy a vector of channels of a position to a panel, and to multiply it by
+/// kLanesOfGradient outputs.
+constexpr int64_t kTimeOfPanel = 4, kTimeOfProduct = 1;
 
 int64_t rounded_to(int64_t count, int64_t unit) { return divide_up(count, unit) * unit; }
 
@@ -40,31 +43,74 @@ std::vector<Bf16Patches> rows_of(std::vector<Patches> patches) {
 
 }  // namespace
 
+int64_t Bf16PatchGradient::Strip::vectors() const {
+  return divide_up(end - begin, kLanesOfGradient);
+}
+
 Bf16PatchGradient::Bf16PatchGradient(std::vector<Patches> inputs, std::vector<Patches> gradients,
                                      bool bias, int64_t threads)
     : inputs_(rows_of(std::move(inputs))), gradients_(rows_of(std::move(gradients))), bias_(bias) {
+  if (padded_cells_are_better())
+    for (const Bf16Patches& each : inputs_) padded_.emplace_back(each.patches());
+  list_strips();
   divide(threads);
 }
 
-int64_t Bf16PatchGradient::strips() const { return divide_up(rows(), kStripOfGradient); }
+/// Whether pairs of padded cells take less time than panels of patches. There are more positions
+/// than places and the strips of a tap may have fewer columns, but each cell is copied twice, not
+/// once for each tap.
+bool Bf16PatchGradient::padded_cells_are_better() const {
+  const Patches& patches = inputs_[0].patches();
+  const PatchGrid& grid = patches.grid();
+  if (!patches.by_channels() || grid.step != std::array<int64_t, 2>{1, 1}) return false;
+  const PaddedCells padded(patches);
+  const int64_t taps = std::ssize(grid.taps);
+  const int64_t vectors = divide_up(patches.channels(), kLanesOfGradient);
+  const int64_t products = divide_up(outputs(), kLanesOfGradient) * kTimeOfProduct;
+  const int64_t cells = kDepthOfPanel + padded.reach();
+  const int64_t of_cells =
+      2 * vectors * kTimeOfPanel * cells / kDepthOfPanel + taps * vectors * products;
+  const int64_t of_patches =
+      taps * vectors * kTimeOfPanel + divide_up(patches.columns(), kLanesOfGradient) * products;
+  return padded.positions() * of_cells < grid.places() * of_patches;
+}
+
+void Bf16PatchGradient::list_strips() {
+  const int64_t channels = inputs_[0].patches().channels();
+  const int64_t taps = std::ssize(inputs_[0].patches().grid().taps);
+  if (padded_.empty()) {
+    for (int64_t row = 0; row < rows(); row += kStripOfGradient)
+      strips_.push_back({.begin = row, .end = std::min(row + kStripOfGradient, rows())});
+    return;
+  }
+  for (int64_t tap = 0; tap < taps; ++tap)
+    for (int64_t channel = 0; channel < channels; channel += kStripOfGradient) {
+      const int64_t begin = tap * channels + channel;
+      strips_.push_back({.begin = begin,
+                         .end = begin + std::min(kStripOfGradient, channels - channel),
+                         .tap = tap,
+                         .channel = channel});
+    }
+  if (bias_) strips_.push_back({.begin = columns(), .end = rows()});
+}
 
 /// The number of slices does not depend on `threads`, because it changes the bits.
 void Bf16PatchGradient::divide(int64_t threads) {
+  const int64_t strips = std::ssize(strips_);
   const int64_t others = static_cast<int64_t>(inputs_.size()) * divide_up(outputs(), kMostOutputs);
-  slices_ =
-      std::clamp<int64_t>(divide_up(kWantedTasks, others * divide_up(strips(), kStripsPerTask)), 1,
-                          divide_up(inputs_[0].patches().places(), kPlacesOfOneSlice));
-  const int64_t fitting = kMostSums / (outputs_of_task() * kStripOfGradient);
+  slices_ = std::clamp<int64_t>(divide_up(kWantedTasks, others * divide_up(strips, kStripsPerTask)),
+                                1, divide_up(positions(), kPositionsOfSlice));
+  const int64_t fitting = std::max<int64_t>(1, kMostSums / (outputs_of_task() * kStripOfGradient));
   const int64_t wanted = threads > 1 ? divide_up(4 * threads, others * slices_) : 1;
-  ranges_of_strips_ =
-      std::clamp(wanted, divide_up(strips(), std::max<int64_t>(1, fitting)), strips());
+  const int64_t ranges = std::clamp(wanted, divide_up(strips, fitting), strips);
+  strips_of_task_ = divide_up(strips, ranges);
   for (int64_t slice = 0; slice < slices_; ++slice)
     for (size_t group = 0; group < inputs_.size(); ++group)
       for (int64_t output = 0; output < outputs(); output += kMostOutputs)
-        for (int64_t range = 0; range < ranges_of_strips_; ++range)
+        for (int64_t range = 0; range < ranges; ++range)
           tasks_.push_back({.group = group,
-                            .first_strip = strips() * range / ranges_of_strips_,
-                            .last_strip = strips() * (range + 1) / ranges_of_strips_,
+                            .first_strip = strips * range / ranges,
+                            .last_strip = strips * (range + 1) / ranges,
                             .output = output,
                             .slice = slice});
 }
@@ -78,10 +124,14 @@ int64_t Bf16PatchGradient::outputs_of(const Task& task) const {
   return std::min(kMostOutputs, outputs() - task.output);
 }
 
-int64_t Bf16PatchGradient::strips_of_task() const { return divide_up(strips(), ranges_of_strips_); }
-
 int64_t Bf16PatchGradient::sum_floats() const {
-  return strips_of_task() * outputs_of_task() * kStripOfGradient;
+  return strips_of_task_ * outputs_of_task() * kStripOfGradient;
+}
+
+/// Elements of the pairs of one vector of channels, in one of the two alignments.
+int64_t Bf16PatchGradient::elements_of_pairs() const {
+  if (padded_.empty()) return 0;
+  return divide_up(kDepthOfPanel + padded_[0].reach(), 2) * 2 * kLanesOfGradient;
 }
 
 Bf16PatchGradient::Room Bf16PatchGradient::room(std::byte* scratch) const {
@@ -89,32 +139,35 @@ Bf16PatchGradient::Room Bf16PatchGradient::room(std::byte* scratch) const {
   room.sums = reinterpret_cast<float*>(scratch);
   room.gradients = reinterpret_cast<Bf16*>(room.sums + sum_floats());
   room.rows = room.gradients + outputs_of_task() * kGradientStep;
-  room.panel = room.rows + kPlacesOfPanel * kStripOfGradient;
-  room.window = room.panel + kPlacesOfPanel * kStripOfGradient;
+  room.panel = room.rows + kDepthOfPanel * kStripOfGradient;
+  room.pairs = room.panel + kDepthOfPanel * kStripOfGradient;
+  room.window = room.pairs + 2 * divide_up(inputs_[0].patches().channels(), kLanesOfGradient) *
+                                 elements_of_pairs();
   return room;
 }
 
 int64_t Bf16PatchGradient::scratch_bytes() const {
-  const int64_t window =
-      std::max(inputs_[0].elements(kPlacesOfPanel), gradients_[0].elements(kPlacesOfPanel));
+  const int64_t window = std::max(
+      padded_.empty() ? inputs_[0].elements(kDepthOfPanel) : padded_[0].elements(kDepthOfPanel + 2),
+      gradients_[0].elements(kDepthOfPanel));
   const int64_t elements =
-      outputs_of_task() * kGradientStep + 2 * kPlacesOfPanel * kStripOfGradient + window;
+      outputs_of_task() * kGradientStep + 2 * kDepthOfPanel * kStripOfGradient + window +
+      2 * divide_up(inputs_[0].patches().channels(), kLanesOfGradient) * elements_of_pairs();
   return sum_floats() * 4 + rounded_to(elements * 2, 64);
 }
 
-/// Divides the places of a slice into panels of about equal depth.
+/// Divides the positions of a slice into panels of about equal depth.
 void Bf16PatchGradient::run(int64_t index, const Memory& memory) const {
   const Task& task = tasks_[static_cast<size_t>(index)];
-  const int64_t places = inputs_[0].patches().places();
-  const int64_t first = places * task.slice / slices_;
-  const int64_t all = places * (task.slice + 1) / slices_ - first;
-  const int64_t depths = divide_up(all, kPlacesOfPanel);
+  const int64_t first = positions() * task.slice / slices_;
+  const int64_t all = positions() * (task.slice + 1) / slices_ - first;
+  const int64_t depths = divide_up(all, kDepthOfPanel);
   const Room own = room(memory.scratch);
   const Bf16Multiplier multiplier;
   for (int64_t i = 0; i < depths; ++i) {
     const int64_t begin = all * i / depths, end = all * (i + 1) / depths;
-    run_depth(task, {.place = first + begin, .count = end - begin, .is_first = i == 0}, memory, own,
-              multiplier);
+    run_depth(task, {.position = first + begin, .count = end - begin, .is_first = i == 0}, memory,
+              own, multiplier);
   }
   store_sums(task, own.sums, memory.slices[task.slice]);
 }
@@ -122,85 +175,143 @@ void Bf16PatchGradient::run(int64_t index, const Memory& memory) const {
 void Bf16PatchGradient::run_depth(const Task& task, const Depth& depth, const Memory& memory,
                                   const Room& room, const Bf16Multiplier& multiplier) const {
   transpose_gradients(task, depth, memory, room);
-  const Bf16Patches::Source source =
-      inputs_[task.group].source(memory.input, {depth.place, depth.count}, room.window);
-  const int64_t padded = rounded_to(depth.count, kUnitOfBf16), outputs = outputs_of(task);
+  Bf16Patches::Source source{};
+  if (padded_.empty())
+    source = inputs_[task.group].source(memory.input, {depth.position, depth.count}, room.window);
+  else
+    pair_cells(task, depth, memory, room);
+  const int64_t units = divide_up(depth.count, kUnitOfBf16), outputs = outputs_of(task);
   float* sums = room.sums;
-  for (int64_t strip = task.first_strip; strip < task.last_strip; ++strip) {
-    const int64_t vectors = copy_inputs(task, depth, strip, source, room);
+  for (int64_t s = task.first_strip; s < task.last_strip; ++s) {
+    const Strip& strip = strips_[static_cast<size_t>(s)];
+    const Bf16Panel panel = panel_of(task, depth, strip, source, room);
     for (int64_t row = 0; row < outputs; row += kRowsOfBf16)
       multiplier.multiply(
           {room.gradients + row * kGradientStep, kGradientStep, kContiguousUnits.data()},
-          std::min(kRowsOfBf16, outputs - row), {room.panel, kStepOfPanel}, vectors,
-          padded / kUnitOfBf16, {sums + row * kStripOfGradient, kStripOfGradient, !depth.is_first});
+          std::min(kRowsOfBf16, outputs - row), panel, strip.vectors(), units,
+          {sums + row * kStripOfGradient, kStripOfGradient, !depth.is_first});
     sums += outputs_of_task() * kStripOfGradient;
   }
 }
 
-/// Copies a strip of the patches to the panel of B. Returns the number of its vectors.
-int64_t Bf16PatchGradient::copy_inputs(const Task& task, const Depth& depth, int64_t strip,
-                                       const Bf16Patches::Source& source, const Room& room) const {
-  const int64_t column = strip * kStripOfGradient;
-  const int64_t count = std::min(kStripOfGradient, columns() - column);
-  const int64_t padded = rounded_to(depth.count, kUnitOfBf16);
-  inputs_[task.group].copy_rows(
-      source, {.place = depth.place, .places = depth.count, .column = column, .columns = count},
-      kStripOfGradient, room.rows, kStripOfGradient);
-  std::fill_n(room.rows + depth.count * kStripOfGradient, (padded - depth.count) * kStripOfGradient,
-              Bf16{});
-  const bool has_ones = bias_ && count < kStripOfGradient;
-  if (has_ones)
-    for (int64_t place = 0; place < depth.count; ++place)
-      room.rows[place * kStripOfGradient + count] = 1.0F;
-  const int64_t vectors = divide_up(count + (has_ones ? 1 : 0), kLanesOfGradient);
-  for (int64_t place = 0; place < padded; place += 2)
-    for (int64_t v = 0; v < vectors; ++v) {
-      const Bf16* row = room.rows + place * kStripOfGradient + v * kLanesOfGradient;
-      interleave(row, row + kStripOfGradient,
-                 room.panel + v * kStepOfPanel + place * kLanesOfGradient);
-    }
-  return vectors;
-}
-
 void Bf16PatchGradient::transpose_gradients(const Task& task, const Depth& depth,
                                             const Memory& memory, const Room& room) const {
+  // Padded cells begin with the place of the run at the first position, or a later one.
   const Bf16Patches& gradients = gradients_[task.group];
-  const Bf16Patches::Source source =
-      gradients.source(memory.gradient, {depth.place, depth.count}, room.window);
+  PlaceRange places{depth.position, depth.count};
+  if (!padded_.empty()) places = padded_[task.group].places_of(depth.position, depth.count);
+  const Bf16Patches::Source source = gradients.source(memory.gradient, places, room.window);
   const int64_t padded = rounded_to(depth.count, kUnitOfBf16), outputs = outputs_of(task);
   for (int64_t row = 0; row < outputs; row += kLanesOfGradient) {
-    gradients.copy_rows(source,
-                        {.place = depth.place,
-                         .places = depth.count,
-                         .column = task.output + row,
-                         .columns = std::min(kLanesOfGradient, outputs - row)},
-                        kLanesOfGradient, room.rows, kLanesOfGradient);
+    copy_gradients(task, depth, row, source, room.rows);
     std::fill_n(room.rows + depth.count * kLanesOfGradient,
                 (padded - depth.count) * kLanesOfGradient, Bf16{});
     transpose_bf16(room.rows, padded, room.gradients + row * kGradientStep, kGradientStep);
   }
 }
 
+/// Copies the gradients of kLanesOfGradient outputs, from `row` on, as [position][output].
+/// Positions of no place become zero.
+void Bf16PatchGradient::copy_gradients(const Task& task, const Depth& depth, int64_t row,
+                                       const Bf16Patches::Source& source, Bf16* to) const {
+  const auto copy = [&](int64_t place, int64_t places) {
+    gradients_[task.group].copy_rows(
+        source,
+        {.place = place,
+         .places = places,
+         .column = task.output + row,
+         .columns = std::min(kLanesOfGradient, outputs_of(task) - row)},
+        kLanesOfGradient, to, kLanesOfGradient);
+  };
+  if (padded_.empty()) return copy(depth.position, depth.count);
+  for (int64_t done = 0; done < depth.count;) {
+    const PaddedCells::Run run = padded_[task.group].run_at(depth.position + done);
+    const int64_t count = std::min(run.count, depth.count - done);
+    if (run.place < 0)
+      std::fill_n(to, count * kLanesOfGradient, Bf16{});
+    else
+      copy(run.place, count);
+    to += count * kLanesOfGradient;
+    done += count;
+  }
+}
+
+/// Copies the padded cells that the positions read, as pairs of neighbors: for each vector of
+/// channels, the pairs that begin with an even cell, then those that begin with an odd cell.
+void Bf16PatchGradient::pair_cells(const Task& task, const Depth& depth, const Memory& memory,
+                                   const Room& room) const {
+  const PaddedCells& padded = padded_[task.group];
+  const int64_t positions = rounded_to(depth.count, kUnitOfBf16);
+  padded.copy(memory.input, depth.position, positions + 2, room.window);
+  const int64_t pairs = divide_up(positions + padded.reach(), 2);
+  const int64_t vectors = divide_up(inputs_[0].patches().channels(), kLanesOfGradient);
+  for (int64_t v = 0; v < vectors; ++v)
+    for (int64_t parity = 0; parity < 2; ++parity) {
+      const Bf16* cell = room.window + parity * padded.cell() + v * kLanesOfGradient;
+      Bf16* to = room.pairs + (2 * v + parity) * elements_of_pairs();
+      for (int64_t pair = 0; pair < pairs; ++pair, cell += 2 * padded.cell())
+        interleave(cell, cell + padded.cell(), to + pair * 2 * kLanesOfGradient);
+    }
+}
+
+/// The panel of B of a strip.
+Bf16Panel Bf16PatchGradient::panel_of(const Task& task, const Depth& depth, const Strip& strip,
+                                      const Bf16Patches::Source& source, const Room& room) const {
+  const Patches& patches = inputs_[task.group].patches();
+  const bool has_bias = strip.end > columns();
+  if (!padded_.empty() && !has_bias) {
+    const Tap& tap = patches.grid().taps[static_cast<size_t>(strip.tap)];
+    const int64_t shift = padded_[task.group].offset_of(tap) / padded_[task.group].cell();
+    const int64_t vector = strip.channel / kLanesOfGradient;
+    return {room.pairs + (2 * vector + shift % 2) * elements_of_pairs() +
+                shift / 2 * 2 * kLanesOfGradient,
+            2 * elements_of_pairs()};
+  }
+  const int64_t count = std::min(strip.end, columns()) - strip.begin;
+  const int64_t padded = rounded_to(depth.count, kUnitOfBf16);
+  if (padded_.empty())
+    inputs_[task.group].copy_rows(
+        source,
+        {.place = depth.position, .places = depth.count, .column = strip.begin, .columns = count},
+        kStripOfGradient, room.rows, kStripOfGradient);
+  else
+    std::fill_n(room.rows, depth.count * kStripOfGradient, Bf16{});
+  std::fill_n(room.rows + depth.count * kStripOfGradient, (padded - depth.count) * kStripOfGradient,
+              Bf16{});
+  if (has_bias)
+    for (int64_t position = 0; position < depth.count; ++position)
+      room.rows[position * kStripOfGradient + count] = 1.0F;
+  for (int64_t position = 0; position < padded; position += 2)
+    for (int64_t v = 0; v < strip.vectors(); ++v) {
+      const Bf16* row = room.rows + position * kStripOfGradient + v * kLanesOfGradient;
+      interleave(row, row + kStripOfGradient,
+                 room.panel + v * kStepOfPanel + position * kLanesOfGradient);
+    }
+  return {room.panel, kStepOfPanel};
+}
+
 /// Transposes the sums to the order of the weight.
 void Bf16PatchGradient::store_sums(const Task& task, const float* sums, float* gradient) const {
-  const int64_t first = static_cast<int64_t>(task.group) * outputs() + task.output;
+  gradient += static_cast<int64_t>(task.group) * outputs() + task.output;
   const int64_t outputs = outputs_of(task);
-  for (int64_t vector = 2 * task.first_strip; vector < 2 * task.last_strip; ++vector) {
-    const int64_t column = vector * kLanesOfGradient;
-    for (int64_t row = 0; row < outputs; row += kLanesOfGradient) {
-      VectorOfBlock square[kLanesOfBlock];
-      const float* from = sums + row * kStripOfGradient + vector % 2 * kLanesOfGradient;
+  for (int64_t s = task.first_strip; s < task.last_strip; ++s) {
+    const Strip& strip = strips_[static_cast<size_t>(s)];
+    for (int64_t v = 0; v < strip.vectors(); ++v)
+      for (int64_t output = 0; output < outputs; output += kLanesOfGradient) {
+        VectorOfBlock square[kLanesOfBlock];
+        const float* from = sums + output * kStripOfGradient + v * kLanesOfGradient;
 #pragma GCC unroll 16
-      for (int64_t lane = 0; lane < kLanesOfGradient; ++lane)
-        square[lane] = load<VectorOfBlock>(from + lane * kStripOfGradient);
-      transpose_square(square);
-      const LaneMask lanes = lanes_between(0, std::min(kLanesOfGradient, outputs - row));
-      const int64_t count = std::min(kLanesOfGradient, rows() - column);
-      float* to = gradient + column * all_outputs() + first + row;
-      for (int64_t i = 0; i < count; ++i)
-        _mm512_mask_storeu_ps(to + i * all_outputs(), lanes, square[i]);
-    }
-    if (vector % 2 == 1) sums += outputs_of_task() * kStripOfGradient;
+        for (int64_t lane = 0; lane < kLanesOfGradient; ++lane)
+          square[lane] = load<VectorOfBlock>(from + lane * kStripOfGradient);
+        transpose_square(square);
+        const LaneMask lanes = lanes_between(0, std::min(kLanesOfGradient, outputs - output));
+        const int64_t row = strip.begin + v * kLanesOfGradient;
+        const int64_t count = std::min(kLanesOfGradient, strip.end - row);
+        float* to = gradient + row * all_outputs() + output;
+        for (int64_t i = 0; i < count; ++i)
+          _mm512_mask_storeu_ps(to + i * all_outputs(), lanes, square[i]);
+      }
+    sums += outputs_of_task() * kStripOfGradient;
   }
 }
 

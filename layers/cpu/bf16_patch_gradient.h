@@ -39,42 +39,59 @@ class Bf16PatchGradient {
     size_t group;
     int64_t first_strip, last_strip, output, slice;
   };
-  /// Places that a task adds to its sums in one pass.
+  /// Rows of the gradient that are computed together: columns of the patches, or the bias.
+  struct Strip {
+    int64_t begin, end;
+    int64_t tap = 0, channel = 0;  ///< of the first column
+    int64_t vectors() const;
+  };
+  /// Positions that a task adds to its sums in one pass.
   struct Depth {
-    int64_t place, count;
+    int64_t position, count;
     bool is_first;
   };
   /// The thread's memory.
   struct Room {
     float* sums;      ///< [strip][output][column of the strip]
-    Bf16* gradients;  ///< [output][place]
-    Bf16* rows;       ///< [place][column of a strip]
+    Bf16* gradients;  ///< [output][position]
+    Bf16* rows;       ///< [position][column of a strip]
     Bf16* panel;      ///< the rows as a panel of B
-    Bf16* window;
+    Bf16* window;     ///< a window, or padded cells
+    Bf16* pairs;      ///< pairs of padded cells
   };
 
+  bool padded_cells_are_better() const;
+  void list_strips();
   void divide(int64_t threads);
   int64_t columns() const { return inputs_[0].patches().columns(); }
   int64_t rows() const { return columns() + (bias_ ? 1 : 0); }
-  int64_t strips() const;
+  int64_t positions() const {
+    return padded_.empty() ? inputs_[0].patches().places() : padded_[0].positions();
+  }
   int64_t outputs() const { return gradients_[0].patches().columns(); }
   int64_t all_outputs() const { return outputs() * static_cast<int64_t>(gradients_.size()); }
   int64_t outputs_of_task() const;
   int64_t outputs_of(const Task& task) const;
-  int64_t strips_of_task() const;
   int64_t sum_floats() const;
+  int64_t elements_of_pairs() const;
   Room room(std::byte* scratch) const;
   void run_depth(const Task& task, const Depth& depth, const Memory& memory, const Room& room,
                  const Bf16Multiplier& multiplier) const;
-  int64_t copy_inputs(const Task& task, const Depth& depth, int64_t strip,
-                      const Bf16Patches::Source& source, const Room& room) const;
   void transpose_gradients(const Task& task, const Depth& depth, const Memory& memory,
                            const Room& room) const;
+  void copy_gradients(const Task& task, const Depth& depth, int64_t row,
+                      const Bf16Patches::Source& source, Bf16* to) const;
+  void pair_cells(const Task& task, const Depth& depth, const Memory& memory,
+                  const Room& room) const;
+  Bf16Panel panel_of(const Task& task, const Depth& depth, const Strip& strip,
+                     const Bf16Patches::Source& source, const Room& room) const;
   void store_sums(const Task& task, const float* sums, float* gradient) const;
 
   std::vector<Bf16Patches> inputs_, gradients_;  ///< the patches of each group
+  std::vector<PaddedCells> padded_;              ///< of each group's input; empty: not used
   bool bias_;
-  int64_t slices_ = 1, ranges_of_strips_ = 1;
+  std::vector<Strip> strips_;
+  int64_t slices_ = 1, strips_of_task_ = 1;
   std::vector<Task> tasks_;
 };
 

@@ -123,6 +123,17 @@ PaddedCells::Run PaddedCells::run_at(int64_t position) const {
           .count = grid.width - column};
 }
 
+PlaceRange PaddedCells::places_of(int64_t position, int64_t count) const {
+  PlaceRange places{0, 0};
+  for (const int64_t end = position + count; position < end;) {
+    const Run run = run_at(position);
+    if (run.place >= 0 && places.places == 0) places.place = run.place;
+    if (run.place >= 0) places.places += std::min(run.count, end - position);
+    position += run.count;
+  }
+  return places;
+}
+
 int64_t PaddedCells::elements(int64_t count) const {
   return (divide_up(count, product::kRowsOfBf16) * product::kRowsOfBf16 + reach_) * cell_;
 }

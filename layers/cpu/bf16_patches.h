@@ -60,6 +60,10 @@ class PaddedCells {
   };
   /// The run from a position to the end of the places, or of the other cells, of its row.
   Run run_at(int64_t position) const;
+  /// The places of `count` positions.
+  PlaceRange places_of(int64_t position, int64_t count) const;
+  /// Cells from a position to the last one that its taps read.
+  int64_t reach() const { return reach_; }
   /// Elements of a cell.
   int64_t cell() const { return cell_; }
   int64_t offset_of(const Tap& tap) const {
@@ -75,7 +79,7 @@ class PaddedCells {
 
   Patches patches_;
   std::array<int64_t, 2> least_;
-  int64_t reach_;         ///< cells from a position to the last one that its taps read
+  int64_t reach_;
   int64_t rows_, pitch_;  ///< rows of a sample, and cells of a row
   int64_t cell_;
 };
