@@ -48,8 +48,11 @@ int64_t Bf16PatchGradient::Strip::vectors() const {
 }
 
 Bf16PatchGradient::Bf16PatchGradient(std::vector<Patches> inputs, std::vector<Patches> gradients,
-                                     bool bias, int64_t threads)
-    : inputs_(rows_of(std::move(inputs))), gradients_(rows_of(std::move(gradients))), bias_(bias) {
+                                     int64_t together, bool bias, int64_t threads)
+    : inputs_(rows_of(std::move(inputs))),
+      gradients_(rows_of(std::move(gradients))),
+      together_(together),
+      bias_(bias) {
   if (padded_cells_are_better())
     for (const Bf16Patches& each : inputs_) padded_.emplace_back(each.patches());
   list_strips();
@@ -290,6 +293,21 @@ Bf16Panel Bf16PatchGradient::panel_of(const Task& task, const Depth& depth, cons
   return {room.panel, kStepOfPanel};
 }
 
+/// The row of the weight, or of the bias, for a row of the product.
+int64_t Bf16PatchGradient::row_of_weight(int64_t row) const {
+  const int64_t channels = inputs_[0].patches().channels(), of_group = channels / together_;
+  return row / channels * of_group + (row < columns() ? row % of_group : 0);
+}
+
+/// The outputs of the group of a row of the product. The other elements of the row are not of the
+/// weight.
+Bf16PatchGradient::Range Bf16PatchGradient::outputs_of_row(int64_t row) const {
+  if (row == columns()) return {0, outputs()};
+  const int64_t channels = inputs_[0].patches().channels(), of_group = outputs() / together_;
+  const int64_t group = row % channels / (channels / together_);
+  return {group * of_group, (group + 1) * of_group};
+}
+
 /// Transposes the sums to the order of the weight.
 void Bf16PatchGradient::store_sums(const Task& task, const float* sums, float* gradient) const {
   gradient += static_cast<int64_t>(task.group) * outputs() + task.output;
@@ -304,12 +322,17 @@ void Bf16PatchGradient::store_sums(const Task& task, const float* sums, float* g
         for (int64_t lane = 0; lane < kLanesOfGradient; ++lane)
           square[lane] = load<VectorOfBlock>(from + lane * kStripOfGradient);
         transpose_square(square);
-        const LaneMask lanes = lanes_between(0, std::min(kLanesOfGradient, outputs - output));
         const int64_t row = strip.begin + v * kLanesOfGradient;
         const int64_t count = std::min(kLanesOfGradient, strip.end - row);
-        float* to = gradient + row * all_outputs() + output;
-        for (int64_t i = 0; i < count; ++i)
-          _mm512_mask_storeu_ps(to + i * all_outputs(), lanes, square[i]);
+        for (int64_t i = 0; i < count; ++i) {
+          const Range group = outputs_of_row(row + i);
+          const int64_t first = group.begin - task.output - output;
+          const int64_t end = std::min(group.end - task.output, outputs) - output;
+          const LaneMask lanes = lanes_between(std::clamp<int64_t>(first, 0, kLanesOfGradient),
+                                               std::clamp<int64_t>(end, 0, kLanesOfGradient));
+          _mm512_mask_storeu_ps(gradient + row_of_weight(row + i) * all_outputs() + output, lanes,
+                                square[i]);
+        }
       }
     sums += outputs_of_task() * kStripOfGradient;
   }

@@ -15,16 +15,16 @@ class Bf16PatchGradient {
  public:
   using Element = Bf16;
 
-  /// For each group, the patches of the input, and the cells of the output's gradient as patches of
-  /// one tap. `threads`: the number of threads that run the tasks. Only the size of the tasks
-  /// depends on it.
-  Bf16PatchGradient(std::vector<Patches> inputs, std::vector<Patches> gradients, bool bias,
-                    int64_t threads);
+  /// For each product, the patches of the input, and the cells of the output's gradient as patches
+  /// of one tap. A product computes `together` groups of the convolution. `threads`: the number of
+  /// threads that run the tasks. Only the size of the tasks depends on it.
+  Bf16PatchGradient(std::vector<Patches> inputs, std::vector<Patches> gradients, int64_t together,
+                    bool bias, int64_t threads);
 
   int64_t slices() const { return slices_; }
   int64_t tasks() const { return static_cast<int64_t>(tasks_.size()); }
   /// The number of elements of the weight, and of the bias.
-  int64_t elements() const { return rows() * all_outputs(); }
+  int64_t elements() const { return (columns() / together_ + (bias_ ? 1 : 0)) * all_outputs(); }
   int64_t scratch_bytes() const;
 
   struct Memory {
@@ -44,6 +44,9 @@ class Bf16PatchGradient {
     int64_t begin, end;
     int64_t tap = 0, channel = 0;  ///< of the first column
     int64_t vectors() const;
+  };
+  struct Range {
+    int64_t begin, end;
   };
   /// Positions that a task adds to its sums in one pass.
   struct Depth {
@@ -85,10 +88,13 @@ class Bf16PatchGradient {
                   const Room& room) const;
   Bf16Panel panel_of(const Task& task, const Depth& depth, const Strip& strip,
                      const Bf16Patches::Source& source, const Room& room) const;
+  int64_t row_of_weight(int64_t row) const;
+  Range outputs_of_row(int64_t row) const;
   void store_sums(const Task& task, const float* sums, float* gradient) const;
 
   std::vector<Bf16Patches> inputs_, gradients_;  ///< the patches of each group
   std::vector<PaddedCells> padded_;              ///< of each group's input; empty: not used
+  int64_t together_;
   bool bias_;
   std::vector<Strip> strips_;
   int64_t slices_ = 1, strips_of_task_ = 1;

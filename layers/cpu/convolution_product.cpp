@@ -23,13 +23,43 @@ using Bf16PatchProduct = PatchProduct;  // never made: has_bf16_product() is fal
 using Bf16PatchGradient = PatchGradient;
 #endif
 
-/// The number of a convolution's groups, and the channels of each group.
+/// The most groups that one bf16 product may compute as a convolution without groups, whose weight
+/// has zeros between the groups. The instructions multiply 32 channels by 16 channels at a time.
+int64_t groups_of_product(const Convolution& c, DataType type) {
+  constexpr int64_t kMostChannels = 32;
+  const int64_t most = std::max(c.input.channels(), c.outputs) / c.groups;
+  if (type == DataType::kFp32) return 1;
+  int64_t count = 1;
+  for (int64_t i = 2; i <= c.groups && i * most <= kMostChannels; ++i)
+    if (c.groups % i == 0) count = i;
+  return count;
+}
+
+/// The groups of a convolution, as products compute them: `together` at a time.
 struct Groups {
-  explicit Groups(const Convolution& c)
-      : count(c.groups), inputs(c.input.channels() / c.groups), outputs(c.outputs / c.groups) {}
+  Groups(const Convolution& c, DataType type)
+      : together(groups_of_product(c, type)),
+        count(c.groups / together),
+        inputs(c.input.channels() / count),
+        outputs(c.outputs / count) {}
 
   int64_t all_outputs() const { return count * outputs; }
-  int64_t count, inputs, outputs;
+  /// The order of a product_weight(), read from one channel of a patch and of a result to the next.
+  product::PatchWeight weight(int64_t channel_step, int64_t result_step, int64_t channels,
+                              int64_t results) const {
+    product::PatchWeight order{.tap_step = inputs / together * all_outputs(),
+                               .channel_step = channel_step,
+                               .result_step = result_step};
+    if (together == 1) return order;
+    order.group_step = outputs / together;
+    order.channels = channels / together;
+    order.results = results / together;
+    return order;
+  }
+
+  int64_t together;
+  int64_t count;            ///< of products
+  int64_t inputs, outputs;  ///< channels of a product
 };
 
 /// The grid of the forward pass. Its places are the output's cells.
@@ -99,15 +129,15 @@ void zero_padding_lanes(const Tensor& tensor) {
 }
 
 /// Base class of the forward and backward data passes. The forward pass runs one product for each
-/// group. The backward data pass runs one for each combination of a group, an InputClass of rows
-/// and an InputClass of columns. Product: PatchProduct or Bf16PatchProduct.
+/// group or Groups::together. The backward data pass runs one for each combination of these, an
+/// InputClass of rows and an InputClass of columns. Product: PatchProduct or Bf16PatchProduct.
 template <class Product>
 class PatchPass : public ConvolutionPass {
  public:
   explicit PatchPass(const ConvolutionParts& parts)
       : device_(parts.device),
         convolution_(parts.convolution),
-        groups_(parts.convolution),
+        groups_(parts.convolution, parts.formats.type),
         weight_(parts.device, parts.onednn.weight_shape(), parts.kept_weight,
                 product_weight(parts.onednn)) {}
 
@@ -197,9 +227,7 @@ class ProductForward final : public PatchPass<Product> {
     for (int64_t group = 0; group < groups_.count; ++group)
       add_part(Product(Patches(forward_grid(c), c.input, parts.formats.in, group * groups_.inputs,
                                groups_.inputs),
-                       {.tap_step = groups_.inputs * groups_.all_outputs(),
-                        .channel_step = groups_.all_outputs(),
-                        .result_step = 1},
+                       groups_.weight(groups_.all_outputs(), 1, groups_.inputs, groups_.outputs),
                        {.shape = c.output,
                         .layout = parts.formats.out,
                         .first_channel = group * groups_.outputs,
@@ -264,19 +292,18 @@ class ProductBackwardData final : public PatchPass<Product> {
     for (int64_t group = 0; group < groups_.count; ++group)
       for (const InputClass& rows : all_rows)
         for (const InputClass& columns : all_columns)
-          add_part(Product(Patches(backward_grid(c, rows, columns), c.output, parts.formats.out,
-                                   group * groups_.outputs, groups_.outputs),
-                           {.tap_step = groups_.inputs * groups_.all_outputs(),
-                            .channel_step = 1,
-                            .result_step = groups_.all_outputs()},
-                           {.shape = c.input,
-                            .layout = parts.formats.in,
-                            .first = {rows.first, columns.first},
-                            .step = c.stride,
-                            .first_channel = group * groups_.inputs,
-                            .channels = groups_.inputs},
-                           threads),
-                   group);
+          add_part(
+              Product(Patches(backward_grid(c, rows, columns), c.output, parts.formats.out,
+                              group * groups_.outputs, groups_.outputs),
+                      groups_.weight(1, groups_.all_outputs(), groups_.outputs, groups_.inputs),
+                      {.shape = c.input,
+                       .layout = parts.formats.in,
+                       .first = {rows.first, columns.first},
+                       .step = c.stride,
+                       .first_channel = group * groups_.inputs,
+                       .channels = groups_.inputs},
+                      threads),
+              group);
   }
 
   void run(const Bindings& memory, const Tensor& gradient) override {
@@ -300,7 +327,7 @@ class ProductBackwardWeights final : public ConvolutionPass {
   explicit ProductBackwardWeights(const ConvolutionParts& parts)
       : device_(parts.device),
         convolution_(parts.convolution),
-        groups_(parts.convolution),
+        groups_(parts.convolution, parts.formats.type),
         in_order_(parts.kept_weight == product_weight(parts.onednn)),
         to_kept_order_(parts.device, product_weight(parts.onednn), parts.kept_weight),
         product_(product_of(parts)) {}
@@ -346,7 +373,7 @@ class ProductBackwardWeights final : public ConvolutionPass {
   bool product_has_bias() const { return !std::is_same_v<Element, float> && convolution_.bias; }
   static Product product_of(const ConvolutionParts& parts) {
     const Convolution& c = parts.convolution;
-    const Groups groups(c);
+    const Groups groups(c, parts.formats.type);
     PatchGrid cells = forward_grid(c);
     cells.step = {1, 1};
     cells.taps = {{.index = 0, .offset = {0, 0}}};
@@ -360,7 +387,8 @@ class ProductBackwardWeights final : public ConvolutionPass {
     if constexpr (std::is_same_v<Element, float>)
       return {std::move(inputs), std::move(gradients), parts.device.threads()};
     else
-      return {std::move(inputs), std::move(gradients), c.bias, parts.device.threads()};
+      return {std::move(inputs), std::move(gradients), groups.together, c.bias,
+              parts.device.threads()};
   }
 
   size_t gradient_bytes() const {

@@ -55,10 +55,27 @@ void transpose_results(const float* from, int64_t result_step, int64_t depth, in
   }
 }
 
+/// Copies a piece of a weight of several groups.
+void copy_groups(const PatchWeight& order, const Patches& patches, const float* weight,
+                 const WeightPiece& piece, float* to) {
+  std::fill_n(to, (piece.end - piece.begin) * kLanes, 0.0F);
+  for (int64_t row = piece.begin; row < piece.end; ++row, to += kLanes) {
+    const Tap& tap = patches.grid().taps[static_cast<size_t>(row / patches.channels())];
+    const int64_t channel = row % patches.channels(), group = channel / order.channels;
+    const float* from = weight + tap.index * order.tap_step + group * order.group_step +
+                        channel % order.channels * order.channel_step;
+    const int64_t first = group * order.results;
+    const int64_t end = std::min(first + order.results, piece.result + piece.lanes);
+    for (int64_t result = std::max(first, piece.result); result < end; ++result)
+      to[result - piece.result] = from[(result - first) * order.result_step];
+  }
+}
+
 }  // namespace
 
 void copy_weight(const PatchWeight& order, const Patches& patches, const float* weight,
                  const WeightPiece& piece, float* to) {
+  if (order.channels > 0) return copy_groups(order, patches, weight, piece, to);
   for (int64_t row = piece.begin; row < piece.end;) {
     const int64_t channel = row % patches.channels();
     const int64_t count = std::min(patches.channels() - channel, piece.end - row);
