@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <string_view>
 
 #include "core/cpu/instruction_set.h"
 #include "core/error.h"
@@ -47,10 +46,6 @@ void* channels_of(const Portion& portion, const MemoryDesc& description, int64_t
   return static_cast<std::byte*>(tensor) + first * size / portion.channels;
 }
 
-bool uses_amx(std::string_view implementation) {
-  return implementation.find("amx") != std::string_view::npos;
-}
-
 /// Whether oneDNN 2.6 may read beyond the input. Its 1 x 1 code and its AMX code may do so if two
 /// conditions hold: the padding of opposite sides differs, and a complete window fits in the
 /// padding of one side.
@@ -59,19 +54,6 @@ bool may_read_beyond(const Convolution& c) {
     return std::max(c.padding.before[axis], c.padding.after[axis]) >= c.window(axis);
   };
   return c.padding.before != c.padding.after && (fits_window(0) || fits_window(1));
-}
-
-/// Whether the AMX code of oneDNN 2.6 may compute wrong results. They were sometimes wrong with a
-/// stride longer than the window, and in some geometries with a stride of 4. Several threads
-/// computed one primitive then; one thread was not tested. So this function returns true if a
-/// stride is longer than the window, or 3 or more. It returns false for 1 x 1 kernels, for which
-/// oneDNN has other code.
-bool may_be_wrong(const Convolution& c) {
-  constexpr int64_t kLong = 3;
-  const auto is_long = [&](size_t axis) {
-    return c.stride[axis] > c.window(axis) || c.stride[axis] >= kLong;
-  };
-  return c.kernel[0] * c.kernel[1] > 1 && (is_long(0) || is_long(1));
 }
 
 class DirectForward final : public ConvolutionPass {
@@ -200,12 +182,11 @@ class DirectBackwardData final : public ConvolutionPass {
 
 }  // namespace
 
-bool product_is_better(const ConvolutionParts& parts, std::string_view implementation) {
+bool product_is_better(const ConvolutionParts& parts) {
   const Convolution& c = parts.convolution;
-  if (parts.formats.type == DataType::kBf16 && poseidon::cpu::has_amx_products() &&
-      !uses_amx(implementation))
-    return true;
-  return may_read_beyond(c) || (uses_amx(implementation) && may_be_wrong(c));
+  if (may_read_beyond(c)) return true;
+  return parts.formats.type == DataType::kBf16 && poseidon::cpu::has_amx_products() &&
+         !depthwise_is_legal(parts.device, c, parts.formats);
 }
 
 std::unique_ptr<ConvolutionPass> make_direct_forward(const ConvolutionParts& parts) {

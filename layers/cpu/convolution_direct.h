@@ -1,7 +1,6 @@
 #pragma once
 
 #include <optional>
-#include <string_view>
 #include <vector>
 
 #include "layers/cpu/convolution_pass.h"
@@ -26,15 +25,15 @@ bool is_own_depthwise(const ConvolutionParts& parts,
          depthwise_is_legal(parts.device, parts.convolution, parts.formats);
 }
 
-/// Whether products of patches are faster than this optimized implementation of oneDNN, or the
-/// implementation may be wrong.
-bool product_is_better(const ConvolutionParts& parts, std::string_view implementation);
+/// Whether products of patches are faster than optimized code of oneDNN, or this code may be wrong.
+/// oneDNN 2.6 seldom uses AMX for bf16 convolutions; its AMX code is slow if channels do not fill
+/// blocks, and was sometimes wrong with long strides.
+bool product_is_better(const ConvolutionParts& parts);
 /// Whether to use products of patches for a pass.
 template <class Description>
 bool product_is_better(const ConvolutionParts& parts,
                        const std::optional<Description>& description) {
-  return !is_real(description) ||
-         product_is_better(parts, std::string_view(description->impl_info_str()));
+  return !is_real(description) || product_is_better(parts);
 }
 
 /// Makes the primitives of a pass in portions of the size of `each`. `channels` is the number of
