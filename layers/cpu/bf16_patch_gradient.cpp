@@ -53,48 +53,44 @@ Bf16PatchGradient::Bf16PatchGradient(std::vector<Patches> inputs, std::vector<Pa
       gradients_(rows_of(std::move(gradients))),
       together_(together),
       bias_(bias) {
-  if (padded_cells_are_better())
-    for (const Bf16Patches& each : inputs_) padded_.emplace_back(each.patches());
-  list_strips();
+  choose_strips();
   divide(threads);
 }
 
-/// Whether pairs of padded cells take less time than panels of patches. There are more positions
-/// than places and the strips of a tap may have fewer columns, but each cell is copied twice, not
-/// once for each tap.
-bool Bf16PatchGradient::padded_cells_are_better() const {
+/// Chooses padded cells if their pairs take less time than panels of patches. There are more
+/// positions than places and the strips may have fewer columns, but each cell is copied twice for
+/// each vector of adjacent columns, not once for each tap.
+void Bf16PatchGradient::choose_strips() {
   const Patches& patches = inputs_[0].patches();
   const PatchGrid& grid = patches.grid();
-  if (!patches.by_channels() || grid.step != std::array<int64_t, 2>{1, 1}) return false;
+  for (int64_t row = 0; row < rows(); row += kStripOfGradient)
+    strips_.push_back({.begin = row, .end = std::min(row + kStripOfGradient, rows())});
+  if (grid.step != std::array<int64_t, 2>{1, 1}) return;
   const PaddedCells padded(patches);
-  const int64_t taps = std::ssize(grid.taps);
-  const int64_t vectors = divide_up(patches.channels(), kLanesOfGradient);
-  const int64_t products = divide_up(outputs(), kLanesOfGradient) * kTimeOfProduct;
-  const int64_t cells = kDepthOfPanel + padded.reach();
-  const int64_t of_cells =
-      2 * vectors * kTimeOfPanel * cells / kDepthOfPanel + taps * vectors * products;
-  const int64_t of_patches =
-      taps * vectors * kTimeOfPanel + divide_up(patches.columns(), kLanesOfGradient) * products;
-  return padded.positions() * of_cells < grid.places() * of_patches;
-}
-
-void Bf16PatchGradient::list_strips() {
-  const int64_t channels = inputs_[0].patches().channels();
-  const int64_t taps = std::ssize(inputs_[0].patches().grid().taps);
-  if (padded_.empty()) {
-    for (int64_t row = 0; row < rows(); row += kStripOfGradient)
-      strips_.push_back({.begin = row, .end = std::min(row + kStripOfGradient, rows())});
-    return;
+  std::vector<Strip> strips;
+  int64_t vectors_of_run = 0, vectors = 0;
+  for (const PaddedCells::Adjacent& run : padded.adjacent()) {
+    for (int64_t begin = run.begin; begin < run.end; begin += kStripOfGradient)
+      strips.push_back({.begin = begin,
+                        .end = std::min(begin + kStripOfGradient, run.end),
+                        .shift = run.offset / padded.cell(),
+                        .vector = (begin - run.begin) / kLanesOfGradient});
+    vectors_of_run = std::max(vectors_of_run, divide_up(run.end - run.begin, kLanesOfGradient));
+    vectors += divide_up(run.end - run.begin, kLanesOfGradient);
   }
-  for (int64_t tap = 0; tap < taps; ++tap)
-    for (int64_t channel = 0; channel < channels; channel += kStripOfGradient) {
-      const int64_t begin = tap * channels + channel;
-      strips_.push_back({.begin = begin,
-                         .end = begin + std::min(kStripOfGradient, channels - channel),
-                         .tap = tap,
-                         .channel = channel});
-    }
-  if (bias_) strips_.push_back({.begin = columns(), .end = rows()});
+  const int64_t product = divide_up(outputs(), kLanesOfGradient) * kTimeOfProduct;
+  const int64_t of_cells =
+      2 * vectors_of_run * kTimeOfPanel * (kDepthOfPanel + padded.reach()) / kDepthOfPanel +
+      vectors * product;
+  const int64_t of_patches =
+      std::ssize(grid.taps) * divide_up(patches.channels(), kLanesOfGradient) * kTimeOfPanel +
+      divide_up(patches.columns(), kLanesOfGradient) * product;
+  if (padded.positions() * of_cells >= grid.places() * of_patches) return;
+  for (const Bf16Patches& each : inputs_) padded_.emplace_back(each.patches());
+  vectors_of_cells_ = vectors_of_run;
+  last_shift_ = std::ranges::max(strips, {}, &Strip::shift).shift;
+  if (bias_) strips.push_back({.begin = columns(), .end = rows()});
+  strips_ = std::move(strips);
 }
 
 /// The number of slices does not depend on `threads`, because it changes the bits.
@@ -131,10 +127,9 @@ int64_t Bf16PatchGradient::sum_floats() const {
   return strips_of_task_ * outputs_of_task() * kStripOfGradient;
 }
 
-/// Elements of the pairs of one vector of channels, in one of the two alignments.
+/// Elements of the pairs of one vector of columns, in one of the two alignments.
 int64_t Bf16PatchGradient::elements_of_pairs() const {
-  if (padded_.empty()) return 0;
-  return divide_up(kDepthOfPanel + padded_[0].reach(), 2) * 2 * kLanesOfGradient;
+  return divide_up(kDepthOfPanel + last_shift_, 2) * 2 * kLanesOfGradient;
 }
 
 Bf16PatchGradient::Room Bf16PatchGradient::room(std::byte* scratch) const {
@@ -144,8 +139,7 @@ Bf16PatchGradient::Room Bf16PatchGradient::room(std::byte* scratch) const {
   room.rows = room.gradients + outputs_of_task() * kGradientStep;
   room.panel = room.rows + kDepthOfPanel * kStripOfGradient;
   room.pairs = room.panel + kDepthOfPanel * kStripOfGradient;
-  room.window = room.pairs + 2 * divide_up(inputs_[0].patches().channels(), kLanesOfGradient) *
-                                 elements_of_pairs();
+  room.window = room.pairs + 2 * vectors_of_cells_ * elements_of_pairs();
   return room;
 }
 
@@ -153,9 +147,9 @@ int64_t Bf16PatchGradient::scratch_bytes() const {
   const int64_t window = std::max(
       padded_.empty() ? inputs_[0].elements(kDepthOfPanel) : padded_[0].elements(kDepthOfPanel + 2),
       gradients_[0].elements(kDepthOfPanel));
-  const int64_t elements =
-      outputs_of_task() * kGradientStep + 2 * kDepthOfPanel * kStripOfGradient + window +
-      2 * divide_up(inputs_[0].patches().channels(), kLanesOfGradient) * elements_of_pairs();
+  const int64_t elements = outputs_of_task() * kGradientStep +
+                           2 * kDepthOfPanel * kStripOfGradient + window +
+                           2 * vectors_of_cells_ * elements_of_pairs();
   return sum_floats() * 4 + rounded_to(elements * 2, 64);
 }
 
@@ -240,36 +234,31 @@ void Bf16PatchGradient::copy_gradients(const Task& task, const Depth& depth, int
 }
 
 /// Copies the padded cells that the positions read, as pairs of neighbors: for each vector of
-/// channels, the pairs that begin with an even cell, then those that begin with an odd cell.
+/// adjacent columns, the pairs that begin with an even cell, then those that begin with an odd
+/// cell.
 void Bf16PatchGradient::pair_cells(const Task& task, const Depth& depth, const Memory& memory,
                                    const Room& room) const {
   const PaddedCells& padded = padded_[task.group];
-  const int64_t positions = rounded_to(depth.count, kUnitOfBf16);
+  const int64_t positions = rounded_to(depth.count, kUnitOfBf16), step = padded.cell();
   padded.copy(memory.input, depth.position, positions + 2, room.window);
-  const int64_t pairs = divide_up(positions + padded.reach(), 2);
-  const int64_t vectors = divide_up(inputs_[0].patches().channels(), kLanesOfGradient);
-  for (int64_t v = 0; v < vectors; ++v)
+  const int64_t pairs = divide_up(positions + last_shift_, 2);
+  for (int64_t v = 0; v < vectors_of_cells_; ++v)
     for (int64_t parity = 0; parity < 2; ++parity) {
-      const Bf16* cell = room.window + parity * padded.cell() + v * kLanesOfGradient;
+      const Bf16* cell = room.window + parity * step + v * kLanesOfGradient;
       Bf16* to = room.pairs + (2 * v + parity) * elements_of_pairs();
-      for (int64_t pair = 0; pair < pairs; ++pair, cell += 2 * padded.cell())
-        interleave(cell, cell + padded.cell(), to + pair * 2 * kLanesOfGradient);
+      for (int64_t pair = 0; pair < pairs; ++pair, cell += 2 * step)
+        interleave(cell, cell + step, to + pair * 2 * kLanesOfGradient);
     }
 }
 
 /// The panel of B of a strip.
 Bf16Panel Bf16PatchGradient::panel_of(const Task& task, const Depth& depth, const Strip& strip,
                                       const Bf16Patches::Source& source, const Room& room) const {
-  const Patches& patches = inputs_[task.group].patches();
   const bool has_bias = strip.end > columns();
-  if (!padded_.empty() && !has_bias) {
-    const Tap& tap = patches.grid().taps[static_cast<size_t>(strip.tap)];
-    const int64_t shift = padded_[task.group].offset_of(tap) / padded_[task.group].cell();
-    const int64_t vector = strip.channel / kLanesOfGradient;
-    return {room.pairs + (2 * vector + shift % 2) * elements_of_pairs() +
-                shift / 2 * 2 * kLanesOfGradient,
+  if (!padded_.empty() && !has_bias)
+    return {room.pairs + (2 * strip.vector + strip.shift % 2) * elements_of_pairs() +
+                strip.shift / 2 * 2 * kLanesOfGradient,
             2 * elements_of_pairs()};
-  }
   const int64_t count = std::min(strip.end, columns()) - strip.begin;
   const int64_t padded = rounded_to(depth.count, kUnitOfBf16);
   if (padded_.empty())

@@ -42,7 +42,7 @@ class Bf16PatchGradient {
   /// Rows of the gradient that are computed together: columns of the patches, or the bias.
   struct Strip {
     int64_t begin, end;
-    int64_t tap = 0, channel = 0;  ///< of the first column
+    int64_t shift = 0, vector = 0;  ///< of the first column in padded cells
     int64_t vectors() const;
   };
   struct Range {
@@ -63,8 +63,7 @@ class Bf16PatchGradient {
     Bf16* pairs;      ///< pairs of padded cells
   };
 
-  bool padded_cells_are_better() const;
-  void list_strips();
+  void choose_strips();
   void divide(int64_t threads);
   int64_t columns() const { return inputs_[0].patches().columns(); }
   int64_t rows() const { return columns() + (bias_ ? 1 : 0); }
@@ -97,6 +96,7 @@ class Bf16PatchGradient {
   int64_t together_;
   bool bias_;
   std::vector<Strip> strips_;
+  int64_t vectors_of_cells_ = 0, last_shift_ = 0;  ///< vectors, and cells, that strips begin after
   int64_t slices_ = 1, strips_of_task_ = 1;
   std::vector<Task> tasks_;
 };

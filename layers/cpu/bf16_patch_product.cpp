@@ -37,6 +37,17 @@ constexpr int64_t kTimeOfCopy = 3, kTimeOfUnit = 2;
 
 int64_t rounded_up(int64_t count, int64_t unit) { return divide_up(count, unit) * unit; }
 
+/// Units of the columns that are adjacent in padded cells.
+std::vector<Bf16PatchProduct::Unit> units_of_cells(const PaddedCells& padded) {
+  std::vector<Bf16PatchProduct::Unit> units;
+  for (const PaddedCells::Adjacent& run : padded.adjacent())
+    for (int64_t begin = run.begin; begin < run.end; begin += kUnitOfBf16)
+      units.push_back({.begin = begin,
+                       .end = std::min(begin + kUnitOfBf16, run.end),
+                       .offset = run.offset + begin - run.begin});
+  return units;
+}
+
 }  // namespace
 
 Bf16PatchProduct::Bf16PatchProduct(Patches patches, const PatchWeight& weight,
@@ -46,8 +57,8 @@ Bf16PatchProduct::Bf16PatchProduct(Patches patches, const PatchWeight& weight,
       channels_(result.channels),
       cells_(result),
       strips_(divide_up(cells_.columns(), kColumnsOfStrip)) {
-  if (padded_cells_are_better()) padded_.emplace(patches_.patches());
-  list_units();
+  choose_units();
+  for (const Unit& unit : units_) offsets_.push_back(unit.offset);
   depths_ = std::max<int64_t>(1, divide_up(std::ssize(units_), kUnitsOfDepth));
   // An odd number of cache lines, so that rows are in different sets.
   row_step_ = (units_of(0).count() | 1) * kUnitOfBf16;
@@ -57,40 +68,27 @@ Bf16PatchProduct::Bf16PatchProduct(Patches patches, const PatchWeight& weight,
   divide(threads);
 }
 
-/// Whether padded cells take less time than copies of patches. They have more rows and may have
-/// more units, but each source cell is copied once, not once for each tap.
-bool Bf16PatchProduct::padded_cells_are_better() const {
+/// Chooses padded cells if they take less time than copies of patches. They have more rows and may
+/// have more units, but each source cell is copied once, not once for each tap.
+void Bf16PatchProduct::choose_units() {
   const Patches& patches = patches_.patches();
   const PatchGrid& grid = patches.grid();
-  if (!patches.by_channels() || grid.step != std::array<int64_t, 2>{1, 1} || grid.taps.empty())
-    return false;
-  const int64_t taps = std::ssize(grid.taps);
-  const int64_t copies = divide_up(patches.channels(), kLanesOfBlock) * kTimeOfCopy;
-  const int64_t products = divide_up(cells_.columns(), kLanesOfBlock) * kTimeOfUnit;
-  const int64_t of_cells = copies + taps * divide_up(patches.channels(), kUnitOfBf16) * products;
-  const int64_t of_patches = taps * copies + divide_up(patches.columns(), kUnitOfBf16) * products;
-  return PaddedCells(patches).positions() * of_cells < grid.places() * of_patches;
-}
-
-void Bf16PatchProduct::list_units() {
-  const Patches& patches = patches_.patches();
-  if (!padded_) {
-    for (int64_t column = 0; column < patches.columns(); column += kUnitOfBf16) {
-      units_.push_back({column, std::min(column + kUnitOfBf16, patches.columns())});
-      offsets_.push_back(kContiguousUnits[offsets_.size() % kContiguousUnits.size()]);
-    }
+  for (int64_t column = 0; column < patches.columns(); column += kUnitOfBf16)
+    units_.push_back({.begin = column,
+                      .end = std::min(column + kUnitOfBf16, patches.columns()),
+                      .offset = kContiguousUnits[units_.size() % kContiguousUnits.size()]});
+  if (grid.step != std::array<int64_t, 2>{1, 1} || grid.taps.empty()) return;
+  PaddedCells padded(patches);
+  std::vector<Unit> units = units_of_cells(padded);
+  const int64_t copy = divide_up(patches.channels(), kLanesOfBlock) * kTimeOfCopy;
+  const int64_t copies =
+      patches.by_channels() ? copy * std::ssize(grid.taps) : kTimeOfCopy * std::ssize(units);
+  const int64_t product = divide_up(cells_.columns(), kLanesOfBlock) * kTimeOfUnit;
+  if (padded.positions() * (copy + std::ssize(units) * product) >=
+      grid.places() * (copies + std::ssize(units_) * product))
     return;
-  }
-  const int64_t channels = patches.channels();
-  int64_t column = 0;
-  for (const Tap& tap : patches.grid().taps) {
-    for (int64_t channel = 0; channel < channels; channel += kUnitOfBf16) {
-      const int64_t count = std::min(kUnitOfBf16, channels - channel);
-      units_.push_back({column + channel, column + channel + count});
-      offsets_.push_back(padded_->offset_of(tap) + channel);
-    }
-    column += channels;
-  }
+  padded_.emplace(std::move(padded));
+  units_ = std::move(units);
 }
 
 void Bf16PatchProduct::divide(int64_t threads) {

@@ -18,6 +18,12 @@ class Bf16PatchProduct {
  public:
   using Element = Bf16;
 
+  /// Columns of the matrix of patches that a step of the product multiplies, at most kUnitOfBf16,
+  /// and their offset in a row.
+  struct Unit {
+    int64_t begin, end, offset;
+  };
+
   /// `threads`: the number of threads that run the tasks. Only the size of the tasks depends on it.
   Bf16PatchProduct(Patches patches, const PatchWeight& weight, const PatchResult& result,
                    int64_t threads);
@@ -51,10 +57,6 @@ class Bf16PatchProduct {
     int64_t begin, end;
     int64_t count() const { return end - begin; }
   };
-  /// Columns of the matrix of patches.
-  struct Unit {
-    int64_t begin, end;
-  };
   /// The thread's memory: sums, a panel of patches, then a window or padded cells.
   struct Room {
     float* sums;
@@ -62,12 +64,10 @@ class Bf16PatchProduct {
     Bf16* window;
   };
 
-  bool padded_cells_are_better() const;
-  void list_units();
+  void choose_units();
   void divide(int64_t threads);
   int64_t rows() const { return padded_ ? padded_->positions() : patches_.patches().places(); }
   int64_t rows_of_task() const;
-  int64_t elements_of_rows() const;
   int64_t patch_elements() const;
   int64_t sum_floats() const;
   Range units_of(int64_t depth) const;
@@ -87,7 +87,7 @@ class Bf16PatchProduct {
   int64_t strips_, depths_ = 1;
   std::optional<PaddedCells> padded_;  ///< rows of the product are its positions, else places
   std::vector<Unit> units_;
-  std::vector<int64_t> offsets_;  ///< of each unit in a row
+  std::vector<int64_t> offsets_;  ///< of the units
   int64_t row_step_ = 0, rows_of_group_ = 0;
   int64_t ranges_of_rows_ = 1, ranges_of_strips_ = 1;  ///< each pair of ranges is a task
 };

@@ -15,10 +15,16 @@ namespace poseidon::layers::cpu {
 namespace {
 
 constexpr int64_t kBf16OfVector = 32;
+constexpr int64_t kMostAdjacent = 16;  ///< channels of a cell without padding
 
 /// The first `count` lanes of a vector, at most all.
 __mmask32 first_lanes(int64_t count) {
   return count >= kBf16OfVector ? 0xFFFFFFFFU : (1U << count) - 1U;
+}
+
+/// Copies one channel of neighboring cells to cells that are `step` elements apart.
+void interleave_channel(const Bf16* from, int64_t cells, Bf16* to, int64_t step) {
+  for (int64_t cell = 0; cell < cells; ++cell) to[cell * step] = from[cell];
 }
 
 }  // namespace
@@ -65,8 +71,8 @@ void ChannelWindow::fill_row(const Bf16* source, Bf16* to) const {
   const int64_t end = std::clamp<int64_t>(width_ - left, begin, cells_);
   std::fill_n(to, begin * channels_, Bf16{});
   for (int64_t channel = 0; channel < channels_; ++channel, source += height_ * width_)
-    for (int64_t cell = begin; cell < end; ++cell)
-      to[cell * channels_ + channel] = source[left + cell];
+    interleave_channel(source + left + begin, end - begin, to + begin * channels_ + channel,
+                       channels_);
   std::fill(to + end * channels_, to + row_, Bf16{});
 }
 
@@ -111,7 +117,19 @@ PaddedCells::PaddedCells(Patches patches) : patches_(std::move(patches)) {
   rows_ = grid.height + rows.span(0) - 1;
   pitch_ = grid.width + rows.span(1) - 1;
   reach_ = (rows.span(0) - 1) * pitch_ + rows.span(1) - 1;
-  cell_ = divide_up(patches_.channels(), product::kUnitOfBf16) * product::kUnitOfBf16;
+  cell_ = patches_.channels();
+  if (cell_ > kMostAdjacent) cell_ = divide_up(cell_, product::kUnitOfBf16) * product::kUnitOfBf16;
+  int64_t column = 0;
+  for (const Tap& tap : grid.taps) {
+    const int64_t end = column + patches_.channels();
+    const int64_t offset =
+        ((tap.offset[0] - least_[0]) * pitch_ + tap.offset[1] - least_[1]) * cell_;
+    if (!adjacent_.empty() && adjacent_.back().offset + column - adjacent_.back().begin == offset)
+      adjacent_.back().end = end;
+    else
+      adjacent_.push_back({.begin = column, .end = end, .offset = offset});
+    column = end;
+  }
 }
 
 PaddedCells::Run PaddedCells::run_at(int64_t position) const {
@@ -135,7 +153,8 @@ PlaceRange PaddedCells::places_of(int64_t position, int64_t count) const {
 }
 
 int64_t PaddedCells::elements(int64_t count) const {
-  return (divide_up(count, product::kRowsOfBf16) * product::kRowsOfBf16 + reach_) * cell_;
+  return (divide_up(count, product::kRowsOfBf16) * product::kRowsOfBf16 + reach_) * cell_ +
+         product::kUnitOfBf16;
 }
 
 void PaddedCells::copy(const Bf16* source, int64_t position, int64_t count, Bf16* to) const {
@@ -147,6 +166,8 @@ void PaddedCells::copy(const Bf16* source, int64_t position, int64_t count, Bf16
     position += cells;
     to += cells * cell_;
   }
+  // The last unit of a row may read more elements, and multiplies them by zeros.
+  std::fill_n(to, product::kUnitOfBf16, Bf16{});
 }
 
 /// Copies `cells` cells of one row, from `column` on.
@@ -163,8 +184,16 @@ void PaddedCells::copy_row(const Bf16* source, int64_t row, int64_t column, int6
   std::fill(to + end * cell_, to + cells * cell_, Bf16{});
   if (begin == end) return;
   to += begin * cell_;
-  patches_.copy_cells_of_row(source, sample, from_row, column + begin + least_[1], end - begin, to,
-                             cell_);
+  const int64_t from_column = column + begin + least_[1];
+  if (!patches_.by_channels()) {
+    const Blocking plain(shape, Layout::kPlain);
+    for (int64_t channel = 0; channel < patches_.channels(); ++channel)
+      interleave_channel(source + plain.offset(sample, patches_.first_channel() + channel,
+                                               from_row * shape.width() + from_column),
+                         end - begin, to + channel, cell_);
+    return;
+  }
+  patches_.copy_cells_of_row(source, sample, from_row, from_column, end - begin, to, cell_);
   const __mmask32 padding = first_lanes(cell_ - patches_.channels());
   if (padding == 0) return;
   for (int64_t cell = 0; cell < end - begin; ++cell)

@@ -45,14 +45,21 @@ class ChannelWindow {
 /// A copy of source cells with padding, in which neighboring places are neighboring cells, across
 /// rows and samples too. A tap reads the cell of a place at a fixed offset. So rows of the matrix
 /// of patches need no copy. Some cells are not of a place: those at the end of each row and of each
-/// sample. The channels of a cell are padded with zeros to whole units of a product.
+/// sample. More than 16 channels of a cell are padded with zeros to whole units of a product. Fewer
+/// are not padded, so that taps side by side read adjacent elements.
 ///
-/// Requires steps of 1, at least one tap and a source that is not plain.
+/// Requires steps of 1 and at least one tap.
 class PaddedCells {
  public:
   explicit PaddedCells(Patches patches);
 
   int64_t positions() const { return patches_.grid().samples * rows_ * pitch_; }
+  /// Columns of the matrix of patches that are adjacent in the cells, and their offset from the
+  /// cell of a position.
+  struct Adjacent {
+    int64_t begin, end, offset;
+  };
+  const std::vector<Adjacent>& adjacent() const { return adjacent_; }
   /// Neighboring positions of neighboring places, or of no place.
   struct Run {
     int64_t place;  ///< the first place, or -1
@@ -66,9 +73,6 @@ class PaddedCells {
   int64_t reach() const { return reach_; }
   /// Elements of a cell.
   int64_t cell() const { return cell_; }
-  int64_t offset_of(const Tap& tap) const {
-    return ((tap.offset[0] - least_[0]) * pitch_ + tap.offset[1] - least_[1]) * cell_;
-  }
   /// Elements of a copy of the cells that the taps of `count` positions read, rounded up to whole
   /// blocks of a product.
   int64_t elements(int64_t count) const;
@@ -82,6 +86,7 @@ class PaddedCells {
   int64_t reach_;
   int64_t rows_, pitch_;  ///< rows of a sample, and cells of a row
   int64_t cell_;
+  std::vector<Adjacent> adjacent_;
 };
 
 /// Copies rows of the matrix of patches of a bf16 activation in any layout. Requires AVX-512.

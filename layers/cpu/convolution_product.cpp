@@ -99,8 +99,10 @@ std::vector<InputClass> classes_of(const Convolution& c, size_t axis) {
 }
 
 /// The grid of the backward data pass. Its places are the input cells of one class of rows and one
-/// class of columns.
-PatchGrid backward_grid(const Convolution& c, const InputClass& rows, const InputClass& columns) {
+/// class of columns. In fp32 the taps are in the kernel's order, which defines the bits. In bf16
+/// they are in the reverse order, so that neighboring taps read neighboring cells in their order.
+PatchGrid backward_grid(const Convolution& c, const InputClass& rows, const InputClass& columns,
+                        DataType type) {
   PatchGrid grid{.samples = c.input.samples(),
                  .height = rows.cells,
                  .width = columns.cells,
@@ -109,6 +111,7 @@ PatchGrid backward_grid(const Convolution& c, const InputClass& rows, const Inpu
   for (const auto& [y, down] : rows.taps)
     for (const auto& [x, right] : columns.taps)
       grid.taps.push_back({.index = y * c.kernel[1] + x, .offset = {down, right}});
+  if (type == DataType::kBf16) std::ranges::reverse(grid.taps);
   return grid;
 }
 
@@ -293,8 +296,8 @@ class ProductBackwardData final : public PatchPass<Product> {
       for (const InputClass& rows : all_rows)
         for (const InputClass& columns : all_columns)
           add_part(
-              Product(Patches(backward_grid(c, rows, columns), c.output, parts.formats.out,
-                              group * groups_.outputs, groups_.outputs),
+              Product(Patches(backward_grid(c, rows, columns, parts.formats.type), c.output,
+                              parts.formats.out, group * groups_.outputs, groups_.outputs),
                       groups_.weight(1, groups_.all_outputs(), groups_.outputs, groups_.inputs),
                       {.shape = c.input,
                        .layout = parts.formats.in,
