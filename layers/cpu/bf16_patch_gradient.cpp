@@ -31,7 +31,10 @@ constexpr int64_t kWantedTasks = 64, kPositionsOfSlice = 2048, kStripsPerTask = 
 
 /// The time to copy a vector of channels of a position to a panel, and to multiply it by
 /// kLanesOfGradient outputs.
-constexpr int64_t kTimeOfPanel = 4, kTimeOfProduct = 1;
+constexpr int64_t kTimeOfPanel = 4, kTimeOfProduct = 2;
+
+/// Positions of a block, whose pairs of padded cells stay in the second-level cache.
+constexpr int64_t kMostPairs = 128 << 10, kMostPositions = 2048;
 
 int64_t rounded_to(int64_t count, int64_t unit) { return divide_up(count, unit) * unit; }
 
@@ -79,16 +82,21 @@ void Bf16PatchGradient::choose_strips() {
     vectors += divide_up(run.end - run.begin, kLanesOfGradient);
   }
   const int64_t product = divide_up(outputs(), kLanesOfGradient) * kTimeOfProduct;
-  const int64_t of_cells =
-      2 * vectors_of_run * kTimeOfPanel * (kDepthOfPanel + padded.reach()) / kDepthOfPanel +
-      vectors * product;
+  const int64_t positions_of_block = std::clamp(
+      kMostPairs / (2 * vectors_of_run * kLanesOfGradient), kDepthOfPanel, kMostPositions);
+  const int64_t of_cells = 2 * vectors_of_run * kTimeOfPanel *
+                               (positions_of_block + padded.reach()) / positions_of_block +
+                           vectors * product;
+  const int64_t copies = patches.by_channels() ? std::ssize(grid.taps) *
+                                                     divide_up(patches.channels(), kLanesOfGradient)
+                                               : vectors;
   const int64_t of_patches =
-      std::ssize(grid.taps) * divide_up(patches.channels(), kLanesOfGradient) * kTimeOfPanel +
-      divide_up(patches.columns(), kLanesOfGradient) * product;
+      copies * kTimeOfPanel + divide_up(patches.columns(), kLanesOfGradient) * product;
   if (padded.positions() * of_cells >= grid.places() * of_patches) return;
   for (const Bf16Patches& each : inputs_) padded_.emplace_back(each.patches());
   vectors_of_cells_ = vectors_of_run;
   last_shift_ = std::ranges::max(strips, {}, &Strip::shift).shift;
+  positions_of_block_ = positions_of_block;
   if (bias_) strips.push_back({.begin = columns(), .end = rows()});
   strips_ = std::move(strips);
 }
@@ -129,7 +137,8 @@ int64_t Bf16PatchGradient::sum_floats() const {
 
 /// Elements of the pairs of one vector of columns, in one of the two alignments.
 int64_t Bf16PatchGradient::elements_of_pairs() const {
-  return divide_up(kDepthOfPanel + last_shift_, 2) * 2 * kLanesOfGradient;
+  if (padded_.empty()) return 0;
+  return divide_up(positions_of_block_ + kUnitOfBf16 + last_shift_, 2) * 2 * kLanesOfGradient;
 }
 
 Bf16PatchGradient::Room Bf16PatchGradient::room(std::byte* scratch) const {
@@ -144,27 +153,36 @@ Bf16PatchGradient::Room Bf16PatchGradient::room(std::byte* scratch) const {
 }
 
 int64_t Bf16PatchGradient::scratch_bytes() const {
-  const int64_t window = std::max(
-      padded_.empty() ? inputs_[0].elements(kDepthOfPanel) : padded_[0].elements(kDepthOfPanel + 2),
-      gradients_[0].elements(kDepthOfPanel));
+  const int64_t window =
+      std::max(padded_.empty() ? inputs_[0].elements(kDepthOfPanel)
+                               : padded_[0].elements(positions_of_block_ + kUnitOfBf16 + 2),
+               gradients_[0].elements(kDepthOfPanel));
   const int64_t elements = outputs_of_task() * kGradientStep +
                            2 * kDepthOfPanel * kStripOfGradient + window +
                            2 * vectors_of_cells_ * elements_of_pairs();
   return sum_floats() * 4 + rounded_to(elements * 2, 64);
 }
 
-/// Divides the positions of a slice into panels of about equal depth.
+/// Divides the positions of a slice into blocks, and each block into panels of about equal depth.
 void Bf16PatchGradient::run(int64_t index, const Memory& memory) const {
   const Task& task = tasks_[static_cast<size_t>(index)];
   const int64_t first = positions() * task.slice / slices_;
-  const int64_t all = positions() * (task.slice + 1) / slices_ - first;
-  const int64_t depths = divide_up(all, kDepthOfPanel);
+  const int64_t end = positions() * (task.slice + 1) / slices_;
   const Room own = room(memory.scratch);
   const Bf16Multiplier multiplier;
-  for (int64_t i = 0; i < depths; ++i) {
-    const int64_t begin = all * i / depths, end = all * (i + 1) / depths;
-    run_depth(task, {.position = first + begin, .count = end - begin, .is_first = i == 0}, memory,
-              own, multiplier);
+  for (int64_t block = first, all = 0; block < end; block += all) {
+    all = std::min(positions_of_block_, end - block);
+    if (!padded_.empty()) pair_cells(task, {block, all}, memory, own);
+    const int64_t depths = divide_up(all, kDepthOfPanel);
+    for (int64_t i = 0; i < depths; ++i) {
+      const int64_t begin = all * i / depths;
+      run_depth(task,
+                {.block = block,
+                 .position = block + begin,
+                 .count = all * (i + 1) / depths - begin,
+                 .is_first = block == first && i == 0},
+                memory, own, multiplier);
+    }
   }
   store_sums(task, own.sums, memory.slices[task.slice]);
 }
@@ -175,8 +193,6 @@ void Bf16PatchGradient::run_depth(const Task& task, const Depth& depth, const Me
   Bf16Patches::Source source{};
   if (padded_.empty())
     source = inputs_[task.group].source(memory.input, {depth.position, depth.count}, room.window);
-  else
-    pair_cells(task, depth, memory, room);
   const int64_t units = divide_up(depth.count, kUnitOfBf16), outputs = outputs_of(task);
   float* sums = room.sums;
   for (int64_t s = task.first_strip; s < task.last_strip; ++s) {
@@ -233,15 +249,15 @@ void Bf16PatchGradient::copy_gradients(const Task& task, const Depth& depth, int
   }
 }
 
-/// Copies the padded cells that the positions read, as pairs of neighbors: for each vector of
-/// adjacent columns, the pairs that begin with an even cell, then those that begin with an odd
-/// cell.
-void Bf16PatchGradient::pair_cells(const Task& task, const Depth& depth, const Memory& memory,
+/// Copies the padded cells that the positions of a block read, as pairs of neighbors: for each
+/// vector of adjacent columns, the pairs that begin with an even cell, then those that begin with
+/// an odd cell.
+void Bf16PatchGradient::pair_cells(const Task& task, const PlaceRange& block, const Memory& memory,
                                    const Room& room) const {
   const PaddedCells& padded = padded_[task.group];
-  const int64_t positions = rounded_to(depth.count, kUnitOfBf16), step = padded.cell();
-  padded.copy(memory.input, depth.position, positions + 2, room.window);
-  const int64_t pairs = divide_up(positions + last_shift_, 2);
+  const int64_t cells = block.places + kUnitOfBf16, step = padded.cell();
+  padded.copy(memory.input, block.place, cells + 2, room.window);
+  const int64_t pairs = divide_up(cells + last_shift_, 2);
   for (int64_t v = 0; v < vectors_of_cells_; ++v)
     for (int64_t parity = 0; parity < 2; ++parity) {
       const Bf16* cell = room.window + parity * step + v * kLanesOfGradient;
@@ -255,10 +271,12 @@ void Bf16PatchGradient::pair_cells(const Task& task, const Depth& depth, const M
 Bf16Panel Bf16PatchGradient::panel_of(const Task& task, const Depth& depth, const Strip& strip,
                                       const Bf16Patches::Source& source, const Room& room) const {
   const bool has_bias = strip.end > columns();
-  if (!padded_.empty() && !has_bias)
-    return {room.pairs + (2 * strip.vector + strip.shift % 2) * elements_of_pairs() +
-                strip.shift / 2 * 2 * kLanesOfGradient,
+  if (!padded_.empty() && !has_bias) {
+    const int64_t cell = strip.shift + depth.position - depth.block;
+    return {room.pairs + (2 * strip.vector + cell % 2) * elements_of_pairs() +
+                cell / 2 * 2 * kLanesOfGradient,
             2 * elements_of_pairs()};
+  }
   const int64_t count = std::min(strip.end, columns()) - strip.begin;
   const int64_t padded = rounded_to(depth.count, kUnitOfBf16);
   if (padded_.empty())

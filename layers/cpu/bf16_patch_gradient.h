@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "layers/cpu/bf16_patches.h"
@@ -50,6 +51,7 @@ class Bf16PatchGradient {
   };
   /// Positions that a task adds to its sums in one pass.
   struct Depth {
+    int64_t block;  ///< the first position of the block
     int64_t position, count;
     bool is_first;
   };
@@ -83,7 +85,7 @@ class Bf16PatchGradient {
                            const Room& room) const;
   void copy_gradients(const Task& task, const Depth& depth, int64_t row,
                       const Bf16Patches::Source& source, Bf16* to) const;
-  void pair_cells(const Task& task, const Depth& depth, const Memory& memory,
+  void pair_cells(const Task& task, const PlaceRange& block, const Memory& memory,
                   const Room& room) const;
   Bf16Panel panel_of(const Task& task, const Depth& depth, const Strip& strip,
                      const Bf16Patches::Source& source, const Room& room) const;
@@ -97,6 +99,7 @@ class Bf16PatchGradient {
   bool bias_;
   std::vector<Strip> strips_;
   int64_t vectors_of_cells_ = 0, last_shift_ = 0;  ///< vectors, and cells, that strips begin after
+  int64_t positions_of_block_ = std::numeric_limits<int64_t>::max();
   int64_t slices_ = 1, strips_of_task_ = 1;
   std::vector<Task> tasks_;
 };
