@@ -32,11 +32,20 @@ constexpr int64_t kWantedTasks = 64, kPositionsOfSlice = 2048, kStripsPerTask = 
 /// The time to copy a vector of channels of a position to a panel, and to multiply it by
 /// kLanesOfGradient outputs.
 constexpr int64_t kTimeOfPanel = 4, kTimeOfProduct = 2;
+/// The time to copy a vector of channels of a padded cell, and its pairs, or the pairs alone.
+constexpr int64_t kTimeOfCells = 5, kTimeOfPairs = 3;
 
 /// Positions of a block, whose pairs of padded cells stay in the second-level cache.
 constexpr int64_t kMostPairs = 128 << 10, kMostPositions = 2048;
 
 int64_t rounded_to(int64_t count, int64_t unit) { return divide_up(count, unit) * unit; }
+
+/// Fills a panel of B with a first column of ones. The other columns are zero.
+void fill_ones(Bf16* panel) {
+  std::fill_n(panel, kStepOfPanel, Bf16{});
+  for (int64_t pair = 0; pair < kDepthOfPanel / 2; ++pair)
+    std::fill_n(panel + pair * 2 * kLanesOfGradient, 2, Bf16{1.0F});
+}
 
 std::vector<Bf16Patches> rows_of(std::vector<Patches> patches) {
   std::vector<Bf16Patches> rows;
@@ -68,7 +77,7 @@ void Bf16PatchGradient::choose_strips() {
   const PatchGrid& grid = patches.grid();
   for (int64_t row = 0; row < rows(); row += kStripOfGradient)
     strips_.push_back({.begin = row, .end = std::min(row + kStripOfGradient, rows())});
-  if (grid.step != std::array<int64_t, 2>{1, 1}) return;
+  if (!PaddedCells::are_legal(patches)) return;
   const PaddedCells padded(patches);
   std::vector<Strip> strips;
   int64_t vectors_of_run = 0, vectors = 0;
@@ -84,9 +93,10 @@ void Bf16PatchGradient::choose_strips() {
   const int64_t product = divide_up(outputs(), kLanesOfGradient) * kTimeOfProduct;
   const int64_t positions_of_block = std::clamp(
       kMostPairs / (2 * vectors_of_run * kLanesOfGradient), kDepthOfPanel, kMostPositions);
-  const int64_t of_cells = 2 * vectors_of_run * kTimeOfPanel *
-                               (positions_of_block + padded.reach()) / positions_of_block +
-                           vectors * product;
+  const int64_t copy = patches.by_channels() ? kTimeOfCells : kTimeOfPairs;
+  const int64_t of_cells =
+      vectors_of_run * copy * (positions_of_block + padded.reach()) / positions_of_block +
+      vectors * product;
   const int64_t copies = patches.by_channels() ? std::ssize(grid.taps) *
                                                      divide_up(patches.channels(), kLanesOfGradient)
                                                : vectors;
@@ -170,6 +180,7 @@ void Bf16PatchGradient::run(int64_t index, const Memory& memory) const {
   const int64_t end = positions() * (task.slice + 1) / slices_;
   const Room own = room(memory.scratch);
   const Bf16Multiplier multiplier;
+  if (!padded_.empty() && bias_) fill_ones(own.panel);
   for (int64_t block = first, all = 0; block < end; block += all) {
     all = std::min(positions_of_block_, end - block);
     if (!padded_.empty()) pair_cells(task, {block, all}, memory, own);
@@ -271,7 +282,8 @@ void Bf16PatchGradient::pair_cells(const Task& task, const PlaceRange& block, co
 Bf16Panel Bf16PatchGradient::panel_of(const Task& task, const Depth& depth, const Strip& strip,
                                       const Bf16Patches::Source& source, const Room& room) const {
   const bool has_bias = strip.end > columns();
-  if (!padded_.empty() && !has_bias) {
+  if (!padded_.empty()) {
+    if (has_bias) return {room.panel, kStepOfPanel};
     const int64_t cell = strip.shift + depth.position - depth.block;
     return {room.pairs + (2 * strip.vector + cell % 2) * elements_of_pairs() +
                 cell / 2 * 2 * kLanesOfGradient,
@@ -279,13 +291,10 @@ Bf16Panel Bf16PatchGradient::panel_of(const Task& task, const Depth& depth, cons
   }
   const int64_t count = std::min(strip.end, columns()) - strip.begin;
   const int64_t padded = rounded_to(depth.count, kUnitOfBf16);
-  if (padded_.empty())
-    inputs_[task.group].copy_rows(
-        source,
-        {.place = depth.position, .places = depth.count, .column = strip.begin, .columns = count},
-        kStripOfGradient, room.rows, kStripOfGradient);
-  else
-    std::fill_n(room.rows, depth.count * kStripOfGradient, Bf16{});
+  inputs_[task.group].copy_rows(
+      source,
+      {.place = depth.position, .places = depth.count, .column = strip.begin, .columns = count},
+      kStripOfGradient, room.rows, kStripOfGradient);
   std::fill_n(room.rows + depth.count * kStripOfGradient, (padded - depth.count) * kStripOfGradient,
               Bf16{});
   if (has_bias)

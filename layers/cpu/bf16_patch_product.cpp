@@ -77,12 +77,12 @@ void Bf16PatchProduct::choose_units() {
     units_.push_back({.begin = column,
                       .end = std::min(column + kUnitOfBf16, patches.columns()),
                       .offset = kContiguousUnits[units_.size() % kContiguousUnits.size()]});
-  if (grid.step != std::array<int64_t, 2>{1, 1} || grid.taps.empty()) return;
+  if (!PaddedCells::are_legal(patches)) return;
   PaddedCells padded(patches);
   std::vector<Unit> units = units_of_cells(padded);
   const int64_t copy = divide_up(patches.channels(), kLanesOfBlock) * kTimeOfCopy;
   const int64_t copies =
-      patches.by_channels() ? copy * std::ssize(grid.taps) : kTimeOfCopy * std::ssize(units);
+      patches.by_channels() ? copy * std::ssize(grid.taps) : kTimeOfCopy * (std::ssize(units) + 1);
   const int64_t product = divide_up(cells_.columns(), kLanesOfBlock) * kTimeOfUnit;
   if (padded.positions() * (copy + std::ssize(units) * product) >=
       grid.places() * (copies + std::ssize(units_) * product))

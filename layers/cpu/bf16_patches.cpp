@@ -22,9 +22,31 @@ __mmask32 first_lanes(int64_t count) {
   return count >= kBf16OfVector ? 0xFFFFFFFFU : (1U << count) - 1U;
 }
 
-/// Copies one channel of neighboring cells to cells that are `step` elements apart.
-void interleave_channel(const Bf16* from, int64_t cells, Bf16* to, int64_t step) {
-  for (int64_t cell = 0; cell < cells; ++cell) to[cell * step] = from[cell];
+/// Copies `cells` neighboring cells of a plain source, whose channels are `plane` elements apart,
+/// to [cell][channel].
+void interleave_channels(const Bf16* from, int64_t plane, int64_t channels, int64_t cells,
+                         Bf16* to) {
+  constexpr int64_t kCells = 8, kMostInVector = 4;
+  int64_t cell = 0;
+  if (channels <= kMostInVector) {
+    // A vector has 8 cells of each channel. A permutation makes the channels of a cell adjacent.
+    alignas(64) std::array<uint16_t, kBf16OfVector> order{};
+    for (int64_t i = 0; i < kCells * channels; ++i)
+      order[static_cast<size_t>(i)] = static_cast<uint16_t>(i % channels * kCells + i / channels);
+    const __m512i permutation = _mm512_load_si512(order.data());
+    const __mmask32 lanes = first_lanes(kCells * channels);
+    for (; cell + kCells <= cells; cell += kCells) {
+      __m512i planes = _mm512_setzero_si512();
+      for (int64_t channel = 0; channel < channels; ++channel)
+        planes = _mm512_mask_broadcast_i32x4(
+            planes, static_cast<__mmask16>(0xF << 4 * channel),
+            _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + channel * plane + cell)));
+      _mm512_mask_storeu_epi16(to + cell * channels, lanes,
+                               _mm512_permutexvar_epi16(permutation, planes));
+    }
+  }
+  for (int64_t channel = 0; channel < channels; ++channel)
+    for (int64_t i = cell; i < cells; ++i) to[i * channels + channel] = from[channel * plane + i];
 }
 
 }  // namespace
@@ -70,9 +92,8 @@ void ChannelWindow::fill_row(const Bf16* source, Bf16* to) const {
   const int64_t begin = std::clamp<int64_t>(-left, 0, cells_);
   const int64_t end = std::clamp<int64_t>(width_ - left, begin, cells_);
   std::fill_n(to, begin * channels_, Bf16{});
-  for (int64_t channel = 0; channel < channels_; ++channel, source += height_ * width_)
-    interleave_channel(source + left + begin, end - begin, to + begin * channels_ + channel,
-                       channels_);
+  interleave_channels(source + left + begin, height_ * width_, channels_, end - begin,
+                      to + begin * channels_);
   std::fill(to + end * channels_, to + row_, Bf16{});
 }
 
@@ -108,6 +129,12 @@ void ChannelWindow::copy_segments(const Bf16* from, int64_t places, const Patche
     column += count;
     panel += count;
   }
+}
+
+bool PaddedCells::are_legal(const Patches& patches) {
+  const PatchGrid& grid = patches.grid();
+  return grid.step == std::array<int64_t, 2>{1, 1} && !grid.taps.empty() &&
+         (patches.by_channels() || patches.channels() <= kMostAdjacent);
 }
 
 PaddedCells::PaddedCells(Patches patches) : patches_(std::move(patches)) {
@@ -187,10 +214,9 @@ void PaddedCells::copy_row(const Bf16* source, int64_t row, int64_t column, int6
   const int64_t from_column = column + begin + least_[1];
   if (!patches_.by_channels()) {
     const Blocking plain(shape, Layout::kPlain);
-    for (int64_t channel = 0; channel < patches_.channels(); ++channel)
-      interleave_channel(source + plain.offset(sample, patches_.first_channel() + channel,
-                                               from_row * shape.width() + from_column),
-                         end - begin, to + channel, cell_);
+    interleave_channels(source + plain.offset(sample, patches_.first_channel(),
+                                              from_row * shape.width() + from_column),
+                        shape.area(), patches_.channels(), end - begin, to);
     return;
   }
   patches_.copy_cells_of_row(source, sample, from_row, from_column, end - begin, to, cell_);

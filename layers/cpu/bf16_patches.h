@@ -48,11 +48,13 @@ class ChannelWindow {
 /// sample. More than 16 channels of a cell are padded with zeros to whole units of a product. Fewer
 /// are not padded, so that taps side by side read adjacent elements.
 ///
-/// Requires steps of 1 and at least one tap.
+/// Requires are_legal().
 class PaddedCells {
  public:
   explicit PaddedCells(Patches patches);
 
+  /// Whether there is a tap, the steps are 1, and a plain source has few channels.
+  static bool are_legal(const Patches& patches);
   int64_t positions() const { return patches_.grid().samples * rows_ * pitch_; }
   /// Columns of the matrix of patches that are adjacent in the cells, and their offset from the
   /// cell of a position.
