@@ -35,9 +35,6 @@ constexpr int64_t kTimeOfPanel = 4, kTimeOfProduct = 2;
 /// The time to copy a vector of channels of a padded cell, and its pairs, or the pairs alone.
 constexpr int64_t kTimeOfCells = 5, kTimeOfPairs = 3;
 
-/// Positions of a block, whose pairs of padded cells stay in the second-level cache.
-constexpr int64_t kMostPairs = 128 << 10, kMostPositions = 2048;
-
 int64_t rounded_to(int64_t count, int64_t unit) { return divide_up(count, unit) * unit; }
 
 /// Fills a panel of B with a first column of ones. The other columns are zero.
@@ -55,10 +52,6 @@ std::vector<Bf16Patches> rows_of(std::vector<Patches> patches) {
 
 }  // namespace
 
-int64_t Bf16PatchGradient::Strip::vectors() const {
-  return divide_up(end - begin, kLanesOfGradient);
-}
-
 Bf16PatchGradient::Bf16PatchGradient(std::vector<Patches> inputs, std::vector<Patches> gradients,
                                      int64_t together, bool bias, int64_t threads)
     : inputs_(rows_of(std::move(inputs))),
@@ -69,46 +62,31 @@ Bf16PatchGradient::Bf16PatchGradient(std::vector<Patches> inputs, std::vector<Pa
   divide(threads);
 }
 
-/// Chooses padded cells if their pairs take less time than panels of patches. There are more
-/// positions than places and the strips may have fewer columns, but each cell is copied twice for
+/// Chooses pairs of padded cells if they take less time than panels of patches. There are more
+/// positions than places and the strips may have fewer columns, but each cell is copied once for
 /// each vector of adjacent columns, not once for each tap.
 void Bf16PatchGradient::choose_strips() {
   const Patches& patches = inputs_[0].patches();
-  const PatchGrid& grid = patches.grid();
   for (int64_t row = 0; row < rows(); row += kStripOfGradient)
     strips_.push_back({.begin = row, .end = std::min(row + kStripOfGradient, rows())});
   if (!PaddedCells::are_legal(patches)) return;
-  const PaddedCells padded(patches);
-  std::vector<Strip> strips;
-  int64_t vectors_of_run = 0, vectors = 0;
-  for (const PaddedCells::Adjacent& run : padded.adjacent()) {
-    for (int64_t begin = run.begin; begin < run.end; begin += kStripOfGradient)
-      strips.push_back({.begin = begin,
-                        .end = std::min(begin + kStripOfGradient, run.end),
-                        .shift = run.offset / padded.cell(),
-                        .vector = (begin - run.begin) / kLanesOfGradient});
-    vectors_of_run = std::max(vectors_of_run, divide_up(run.end - run.begin, kLanesOfGradient));
-    vectors += divide_up(run.end - run.begin, kLanesOfGradient);
-  }
+  const CellPairs pairs{PaddedCells(patches)};
+  int64_t vectors = 0;
+  for (const PatchStrip& strip : pairs.strips()) vectors += strip.vectors();
   const int64_t product = divide_up(outputs(), kLanesOfGradient) * kTimeOfProduct;
-  const int64_t positions_of_block = std::clamp(
-      kMostPairs / (2 * vectors_of_run * kLanesOfGradient), kDepthOfPanel, kMostPositions);
   const int64_t copy = patches.by_channels() ? kTimeOfCells : kTimeOfPairs;
+  const int64_t block = pairs.positions_of_block();
   const int64_t of_cells =
-      vectors_of_run * copy * (positions_of_block + padded.reach()) / positions_of_block +
-      vectors * product;
-  const int64_t copies = patches.by_channels() ? std::ssize(grid.taps) *
+      pairs.vectors() * copy * (block + pairs.padded().reach()) / block + vectors * product;
+  const int64_t copies = patches.by_channels() ? std::ssize(patches.grid().taps) *
                                                      divide_up(patches.channels(), kLanesOfGradient)
                                                : vectors;
   const int64_t of_patches =
       copies * kTimeOfPanel + divide_up(patches.columns(), kLanesOfGradient) * product;
-  if (padded.positions() * of_cells >= grid.places() * of_patches) return;
-  for (const Bf16Patches& each : inputs_) padded_.emplace_back(each.patches());
-  vectors_of_cells_ = vectors_of_run;
-  last_shift_ = std::ranges::max(strips, {}, &Strip::shift).shift;
-  positions_of_block_ = positions_of_block;
-  if (bias_) strips.push_back({.begin = columns(), .end = rows()});
-  strips_ = std::move(strips);
+  if (pairs.padded().positions() * of_cells >= patches.places() * of_patches) return;
+  for (const Bf16Patches& each : inputs_) pairs_.emplace_back(PaddedCells(each.patches()));
+  strips_ = pairs.strips();
+  if (bias_) strips_.push_back({.begin = columns(), .end = rows()});
 }
 
 /// The number of slices does not depend on `threads`, because it changes the bits.
@@ -145,32 +123,26 @@ int64_t Bf16PatchGradient::sum_floats() const {
   return strips_of_task_ * outputs_of_task() * kStripOfGradient;
 }
 
-/// Elements of the pairs of one vector of columns, in one of the two alignments.
-int64_t Bf16PatchGradient::elements_of_pairs() const {
-  if (padded_.empty()) return 0;
-  return divide_up(positions_of_block_ + kUnitOfBf16 + last_shift_, 2) * 2 * kLanesOfGradient;
-}
-
 Bf16PatchGradient::Room Bf16PatchGradient::room(std::byte* scratch) const {
   Room room{};
   room.sums = reinterpret_cast<float*>(scratch);
   room.gradients = reinterpret_cast<Bf16*>(room.sums + sum_floats());
   room.rows = room.gradients + outputs_of_task() * kGradientStep;
   room.panel = room.rows + kDepthOfPanel * kStripOfGradient;
-  room.pairs = room.panel + kDepthOfPanel * kStripOfGradient;
-  room.window = room.pairs + 2 * vectors_of_cells_ * elements_of_pairs();
+  room.window = room.panel + kDepthOfPanel * kStripOfGradient;
   return room;
 }
 
 int64_t Bf16PatchGradient::scratch_bytes() const {
-  const int64_t window =
-      std::max(padded_.empty() ? inputs_[0].elements(kDepthOfPanel)
-                               : padded_[0].elements(positions_of_block_ + kUnitOfBf16 + 2),
-               gradients_[0].elements(kDepthOfPanel));
+  const int64_t input = pairs_.empty() ? inputs_[0].elements(kDepthOfPanel) : pairs_[0].elements();
   const int64_t elements = outputs_of_task() * kGradientStep +
-                           2 * kDepthOfPanel * kStripOfGradient + window +
-                           2 * vectors_of_cells_ * elements_of_pairs();
+                           2 * kDepthOfPanel * kStripOfGradient + gradient_elements() + input;
   return sum_floats() * 4 + rounded_to(elements * 2, 64);
+}
+
+/// Elements of a window of the output's gradient.
+int64_t Bf16PatchGradient::gradient_elements() const {
+  return rounded_to(gradients_[0].elements(kDepthOfPanel), kUnitOfBf16);
 }
 
 /// Divides the positions of a slice into blocks, and each block into panels of about equal depth.
@@ -180,10 +152,14 @@ void Bf16PatchGradient::run(int64_t index, const Memory& memory) const {
   const int64_t end = positions() * (task.slice + 1) / slices_;
   const Room own = room(memory.scratch);
   const Bf16Multiplier multiplier;
-  if (!padded_.empty() && bias_) fill_ones(own.panel);
+  if (!pairs_.empty() && bias_) fill_ones(own.panel);
   for (int64_t block = first, all = 0; block < end; block += all) {
-    all = std::min(positions_of_block_, end - block);
-    if (!padded_.empty()) pair_cells(task, {block, all}, memory, own);
+    all = end - block;
+    if (!pairs_.empty()) {
+      const CellPairs& pairs = pairs_[task.group];
+      all = std::min(all, pairs.positions_of_block());
+      pairs.copy(memory.input, {block, all}, own.window + gradient_elements());
+    }
     const int64_t depths = divide_up(all, kDepthOfPanel);
     for (int64_t i = 0; i < depths; ++i) {
       const int64_t begin = all * i / depths;
@@ -202,12 +178,13 @@ void Bf16PatchGradient::run_depth(const Task& task, const Depth& depth, const Me
                                   const Room& room, const Bf16Multiplier& multiplier) const {
   transpose_gradients(task, depth, memory, room);
   Bf16Patches::Source source{};
-  if (padded_.empty())
-    source = inputs_[task.group].source(memory.input, {depth.position, depth.count}, room.window);
+  if (pairs_.empty())
+    source = inputs_[task.group].source(memory.input, {depth.position, depth.count},
+                                        room.window + gradient_elements());
   const int64_t units = divide_up(depth.count, kUnitOfBf16), outputs = outputs_of(task);
   float* sums = room.sums;
   for (int64_t s = task.first_strip; s < task.last_strip; ++s) {
-    const Strip& strip = strips_[static_cast<size_t>(s)];
+    const PatchStrip& strip = strips_[static_cast<size_t>(s)];
     const Bf16Panel panel = panel_of(task, depth, strip, source, room);
     for (int64_t row = 0; row < outputs; row += kRowsOfBf16)
       multiplier.multiply(
@@ -220,10 +197,9 @@ void Bf16PatchGradient::run_depth(const Task& task, const Depth& depth, const Me
 
 void Bf16PatchGradient::transpose_gradients(const Task& task, const Depth& depth,
                                             const Memory& memory, const Room& room) const {
-  // Padded cells begin with the place of the run at the first position, or a later one.
   const Bf16Patches& gradients = gradients_[task.group];
   PlaceRange places{depth.position, depth.count};
-  if (!padded_.empty()) places = padded_[task.group].places_of(depth.position, depth.count);
+  if (!pairs_.empty()) places = pairs_[task.group].padded().places_of(depth.position, depth.count);
   const Bf16Patches::Source source = gradients.source(memory.gradient, places, room.window);
   const int64_t padded = rounded_to(depth.count, kUnitOfBf16), outputs = outputs_of(task);
   for (int64_t row = 0; row < outputs; row += kLanesOfGradient) {
@@ -247,9 +223,9 @@ void Bf16PatchGradient::copy_gradients(const Task& task, const Depth& depth, int
          .columns = std::min(kLanesOfGradient, outputs_of(task) - row)},
         kLanesOfGradient, to, kLanesOfGradient);
   };
-  if (padded_.empty()) return copy(depth.position, depth.count);
+  if (pairs_.empty()) return copy(depth.position, depth.count);
   for (int64_t done = 0; done < depth.count;) {
-    const PaddedCells::Run run = padded_[task.group].run_at(depth.position + done);
+    const PaddedCells::Run run = pairs_[task.group].padded().run_at(depth.position + done);
     const int64_t count = std::min(run.count, depth.count - done);
     if (run.place < 0)
       std::fill_n(to, count * kLanesOfGradient, Bf16{});
@@ -260,35 +236,14 @@ void Bf16PatchGradient::copy_gradients(const Task& task, const Depth& depth, int
   }
 }
 
-/// Copies the padded cells that the positions of a block read, as pairs of neighbors: for each
-/// vector of adjacent columns, the pairs that begin with an even cell, then those that begin with
-/// an odd cell.
-void Bf16PatchGradient::pair_cells(const Task& task, const PlaceRange& block, const Memory& memory,
-                                   const Room& room) const {
-  const PaddedCells& padded = padded_[task.group];
-  const int64_t cells = block.places + kUnitOfBf16, step = padded.cell();
-  padded.copy(memory.input, block.place, cells + 2, room.window);
-  const int64_t pairs = divide_up(cells + last_shift_, 2);
-  for (int64_t v = 0; v < vectors_of_cells_; ++v)
-    for (int64_t parity = 0; parity < 2; ++parity) {
-      const Bf16* cell = room.window + parity * step + v * kLanesOfGradient;
-      Bf16* to = room.pairs + (2 * v + parity) * elements_of_pairs();
-      for (int64_t pair = 0; pair < pairs; ++pair, cell += 2 * step)
-        interleave(cell, cell + step, to + pair * 2 * kLanesOfGradient);
-    }
-}
-
 /// The panel of B of a strip.
-Bf16Panel Bf16PatchGradient::panel_of(const Task& task, const Depth& depth, const Strip& strip,
+Bf16Panel Bf16PatchGradient::panel_of(const Task& task, const Depth& depth, const PatchStrip& strip,
                                       const Bf16Patches::Source& source, const Room& room) const {
   const bool has_bias = strip.end > columns();
-  if (!padded_.empty()) {
-    if (has_bias) return {room.panel, kStepOfPanel};
-    const int64_t cell = strip.shift + depth.position - depth.block;
-    return {room.pairs + (2 * strip.vector + cell % 2) * elements_of_pairs() +
-                cell / 2 * 2 * kLanesOfGradient,
-            2 * elements_of_pairs()};
-  }
+  if (!pairs_.empty())
+    return has_bias ? Bf16Panel{room.panel, kStepOfPanel}
+                    : pairs_[task.group].panel(room.window + gradient_elements(),
+                                               depth.position - depth.block, strip);
   const int64_t count = std::min(strip.end, columns()) - strip.begin;
   const int64_t padded = rounded_to(depth.count, kUnitOfBf16);
   inputs_[task.group].copy_rows(
@@ -329,7 +284,7 @@ void Bf16PatchGradient::store_sums(const Task& task, const float* sums, float* g
   gradient += static_cast<int64_t>(task.group) * outputs() + task.output;
   const int64_t outputs = outputs_of(task);
   for (int64_t s = task.first_strip; s < task.last_strip; ++s) {
-    const Strip& strip = strips_[static_cast<size_t>(s)];
+    const PatchStrip& strip = strips_[static_cast<size_t>(s)];
     for (int64_t v = 0; v < strip.vectors(); ++v)
       for (int64_t output = 0; output < outputs; output += kLanesOfGradient) {
         VectorOfBlock square[kLanesOfBlock];

@@ -1,11 +1,11 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <vector>
 
 #include "layers/cpu/bf16_patches.h"
 #include "layers/cpu/bf16_product.h"
+#include "layers/cpu/cell_pairs.h"
 
 namespace poseidon::layers::cpu::product {
 
@@ -40,12 +40,6 @@ class Bf16PatchGradient {
     size_t group;
     int64_t first_strip, last_strip, output, slice;
   };
-  /// Rows of the gradient that are computed together: columns of the patches, or the bias.
-  struct Strip {
-    int64_t begin, end;
-    int64_t shift = 0, vector = 0;  ///< of the first column in padded cells
-    int64_t vectors() const;
-  };
   struct Range {
     int64_t begin, end;
   };
@@ -61,8 +55,7 @@ class Bf16PatchGradient {
     Bf16* gradients;  ///< [output][position]
     Bf16* rows;       ///< [position][column of a strip]
     Bf16* panel;      ///< the rows as a panel of B
-    Bf16* window;     ///< a window, or padded cells
-    Bf16* pairs;      ///< pairs of padded cells
+    Bf16* window;     ///< of the gradient, then of the input or pairs of its padded cells
   };
 
   void choose_strips();
@@ -70,14 +63,14 @@ class Bf16PatchGradient {
   int64_t columns() const { return inputs_[0].patches().columns(); }
   int64_t rows() const { return columns() + (bias_ ? 1 : 0); }
   int64_t positions() const {
-    return padded_.empty() ? inputs_[0].patches().places() : padded_[0].positions();
+    return pairs_.empty() ? inputs_[0].patches().places() : pairs_[0].padded().positions();
   }
   int64_t outputs() const { return gradients_[0].patches().columns(); }
   int64_t all_outputs() const { return outputs() * static_cast<int64_t>(gradients_.size()); }
   int64_t outputs_of_task() const;
   int64_t outputs_of(const Task& task) const;
   int64_t sum_floats() const;
-  int64_t elements_of_pairs() const;
+  int64_t gradient_elements() const;
   Room room(std::byte* scratch) const;
   void run_depth(const Task& task, const Depth& depth, const Memory& memory, const Room& room,
                  const Bf16Multiplier& multiplier) const;
@@ -85,21 +78,17 @@ class Bf16PatchGradient {
                            const Room& room) const;
   void copy_gradients(const Task& task, const Depth& depth, int64_t row,
                       const Bf16Patches::Source& source, Bf16* to) const;
-  void pair_cells(const Task& task, const PlaceRange& block, const Memory& memory,
-                  const Room& room) const;
-  Bf16Panel panel_of(const Task& task, const Depth& depth, const Strip& strip,
+  Bf16Panel panel_of(const Task& task, const Depth& depth, const PatchStrip& strip,
                      const Bf16Patches::Source& source, const Room& room) const;
   int64_t row_of_weight(int64_t row) const;
   Range outputs_of_row(int64_t row) const;
   void store_sums(const Task& task, const float* sums, float* gradient) const;
 
   std::vector<Bf16Patches> inputs_, gradients_;  ///< the patches of each group
-  std::vector<PaddedCells> padded_;              ///< of each group's input; empty: not used
+  std::vector<CellPairs> pairs_;                 ///< of each input; empty: panels of patches
   int64_t together_;
   bool bias_;
-  std::vector<Strip> strips_;
-  int64_t vectors_of_cells_ = 0, last_shift_ = 0;  ///< vectors, and cells, that strips begin after
-  int64_t positions_of_block_ = std::numeric_limits<int64_t>::max();
+  std::vector<PatchStrip> strips_;  ///< the bias follows the columns
   int64_t slices_ = 1, strips_of_task_ = 1;
   std::vector<Task> tasks_;
 };

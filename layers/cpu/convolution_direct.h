@@ -64,11 +64,11 @@ PortionPrimitives<Primitive> make_portions(const ConvolutionParts& parts, int64_
 /// The order of `outputs` neighboring outputs of a weight in the order of `weight`. nullopt: their
 /// elements are not contiguous.
 inline std::optional<MemoryDesc> order_of_outputs(const MemoryDesc& weight, int64_t outputs) {
-  Dims extents = weight.dims();
+  poseidon::cpu::Dims extents = weight.dims();
   if (extents.size() == 5 || extents[0] == outputs) return weight;
   const size_t all = static_cast<size_t>(extents[0]);
   extents[0] = outputs;
-  MemoryDesc order = weight.submemory_desc(extents, Dims(extents.size(), 0));
+  MemoryDesc order = weight.submemory_desc(extents, poseidon::cpu::Dims(extents.size(), 0));
   if (order.get_size() * all != weight.get_size() * static_cast<size_t>(outputs))
     return std::nullopt;
   return order;
