@@ -44,7 +44,7 @@ const std::vector<Bf16Geometry> kBf16Geometries{
     {"a kernel that is larger than the image", {40, 6, 5, 4}, 40, {7, 6}, {4, 4, 4, 4}},
     {"groups that are computed together", {4, 24, 18, 17}, 40, {3, 3}, {1, 1, 1, 1}, 8},
     {"single channels that are computed together", {4, 15, 19, 17}, 30, {2, 3}, {1, 0, 1, 1}, 15},
-    {"groups that are not computed together", {3, 57, 14, 15}, 38, {3, 3}, {1, 1, 1, 1}, 3},
+    {"groups that are not computed together", {3, 57, 14, 15}, 39, {3, 3}, {1, 1, 1, 1}, 3},
     {"dilation, and inputs without a tap",
      {3, 27, 20, 22},
      46,
