@@ -84,7 +84,7 @@ class Bf16PatchGradient {
   Range outputs_of_row(int64_t row) const;
   void store_sums(const Task& task, const float* sums, float* gradient) const;
 
-  std::vector<Bf16Patches> inputs_, gradients_;  ///< the patches of each group
+  std::vector<Bf16Patches> inputs_, gradients_;  ///< the patches of each product
   std::vector<CellPairs> pairs_;                 ///< of each input; empty: panels of patches
   int64_t together_;
   bool bias_;

@@ -19,7 +19,7 @@ class Bf16PatchProduct {
   using Element = Bf16;
 
   /// Columns of the matrix of patches that a step of the product multiplies, at most kUnitOfBf16,
-  /// and their offset in a row.
+  /// and their offset in a row. Other elements of the row up to kUnitOfBf16 are multiplied by zero.
   struct Unit {
     int64_t begin, end, offset;
   };

@@ -42,18 +42,19 @@ class ChannelWindow {
   std::vector<Segment> segments_;
 };
 
-/// A copy of source cells with padding, in which neighboring places are neighboring cells, across
-/// rows and samples too. A tap reads the cell of a place at a fixed offset. So rows of the matrix
-/// of patches need no copy. Some cells are not of a place: those at the end of each row and of each
-/// sample. More than 16 channels of a cell are padded with zeros to whole units of a product. Fewer
-/// are not padded, so that taps side by side read adjacent elements.
+/// A copy of the cells of all samples of a source, with padding. A position is the index of a cell.
+/// A tap reads the cell at a fixed offset from the position, so rows of the matrix of patches need
+/// no copies. Positions at the end of each row and of each sample are of no place.
+///
+/// If a cell has more than 16 channels, they are padded with zeros to whole units of a product. If
+/// not, taps side by side read adjacent elements.
 ///
 /// Requires are_legal().
 class PaddedCells {
  public:
   explicit PaddedCells(Patches patches);
 
-  /// Whether there is a tap, the steps are 1, and a plain source has few channels.
+  /// Whether there is a tap and the steps are 1. A plain source must have at most 16 channels.
   static bool are_legal(const Patches& patches);
   int64_t positions() const { return patches_.grid().samples * rows_ * pitch_; }
   /// Columns of the matrix of patches that are adjacent in the cells, and their offset from the
@@ -62,7 +63,7 @@ class PaddedCells {
     int64_t begin, end, offset;
   };
   const std::vector<Adjacent>& adjacent() const { return adjacent_; }
-  /// Neighboring positions of neighboring places, or of no place.
+  /// Neighboring positions, of neighboring places or of no place.
   struct Run {
     int64_t place;  ///< the first place, or -1
     int64_t count;
