@@ -49,8 +49,8 @@ struct ConvolutionPasses {
   Implementations implementations() const;
 };
 
-/// Creates a layer for the device's type of activations. On processors without bf16 instructions,
-/// fp32 code with make_bf16_emulation() computes bf16.
+/// Creates a layer for the device's type of activations. Without a bf16 product, fp32 code with
+/// make_bf16_emulation() computes bf16.
 template <class ConvolutionLayer>
 std::unique_ptr<Layer> make_for_activations(const LayerRequest& request, CpuDevice& device) {
   if (device.activations() == DataType::kFp32)
