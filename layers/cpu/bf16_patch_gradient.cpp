@@ -35,8 +35,6 @@ constexpr int64_t kTimeOfPanel = 4, kTimeOfProduct = 2;
 /// The time to copy a vector of channels of a padded cell, and its pairs, or the pairs alone.
 constexpr int64_t kTimeOfCells = 5, kTimeOfPairs = 3;
 
-int64_t rounded_to(int64_t count, int64_t unit) { return divide_up(count, unit) * unit; }
-
 /// Fills a panel of B with a first column of ones. The other columns are zero.
 void fill_ones(Bf16* panel) {
   std::fill_n(panel, kStepOfPanel, Bf16{});
@@ -112,7 +110,7 @@ void Bf16PatchGradient::divide(int64_t threads) {
 
 /// The maximum number of outputs in a task, padded to whole blocks of sums.
 int64_t Bf16PatchGradient::outputs_of_task() const {
-  return rounded_to(std::min(kMostOutputs, outputs()), kRowsOfBf16);
+  return round_up(std::min(kMostOutputs, outputs()), kRowsOfBf16);
 }
 
 int64_t Bf16PatchGradient::outputs_of(const Task& task) const {
@@ -137,12 +135,12 @@ int64_t Bf16PatchGradient::scratch_bytes() const {
   const int64_t input = pairs_.empty() ? inputs_[0].elements(kDepthOfPanel) : pairs_[0].elements();
   const int64_t elements = outputs_of_task() * kGradientStep +
                            2 * kDepthOfPanel * kStripOfGradient + gradient_elements() + input;
-  return sum_floats() * 4 + rounded_to(elements * 2, 64);
+  return sum_floats() * 4 + round_up(elements * 2, 64);
 }
 
 /// Elements of a window of the output's gradient.
 int64_t Bf16PatchGradient::gradient_elements() const {
-  return rounded_to(gradients_[0].elements(kDepthOfPanel), kUnitOfBf16);
+  return round_up(gradients_[0].elements(kDepthOfPanel), kUnitOfBf16);
 }
 
 /// Divides the positions of a slice into blocks, and each block into panels of about equal depth.
@@ -201,7 +199,7 @@ void Bf16PatchGradient::transpose_gradients(const Task& task, const Depth& depth
   PlaceRange places{depth.position, depth.count};
   if (!pairs_.empty()) places = pairs_[task.group].padded().places_of(depth.position, depth.count);
   const Bf16Patches::Source source = gradients.source(memory.gradient, places, room.window);
-  const int64_t padded = rounded_to(depth.count, kUnitOfBf16), outputs = outputs_of(task);
+  const int64_t padded = round_up(depth.count, kUnitOfBf16), outputs = outputs_of(task);
   for (int64_t row = 0; row < outputs; row += kLanesOfGradient) {
     copy_gradients(task, depth, row, source, room.rows);
     std::fill_n(room.rows + depth.count * kLanesOfGradient,
@@ -245,7 +243,7 @@ Bf16Panel Bf16PatchGradient::panel_of(const Task& task, const Depth& depth, cons
                     : pairs_[task.group].panel(room.window + gradient_elements(),
                                                depth.position - depth.block, strip);
   const int64_t count = std::min(strip.end, columns()) - strip.begin;
-  const int64_t padded = rounded_to(depth.count, kUnitOfBf16);
+  const int64_t padded = round_up(depth.count, kUnitOfBf16);
   inputs_[task.group].copy_rows(
       source,
       {.place = depth.position, .places = depth.count, .column = strip.begin, .columns = count},

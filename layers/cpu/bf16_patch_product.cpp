@@ -35,12 +35,10 @@ constexpr int64_t kTasksOfThread = 4;
 /// row.
 constexpr int64_t kTimeOfCopy = 3, kTimeOfUnit = 2;
 
-int64_t rounded_up(int64_t count, int64_t unit) { return divide_up(count, unit) * unit; }
-
 /// Units of the columns that are adjacent in padded cells.
 std::vector<Bf16PatchProduct::Unit> units_of_cells(const PaddedCells& padded) {
   std::vector<Bf16PatchProduct::Unit> units;
-  for (const PaddedCells::Adjacent& run : padded.adjacent())
+  for (const AdjacentColumns& run : padded.adjacent())
     for (int64_t begin = run.begin; begin < run.end; begin += kUnitOfBf16)
       units.push_back({.begin = begin,
                        .end = std::min(begin + kUnitOfBf16, run.end),
@@ -125,7 +123,7 @@ int64_t Bf16PatchProduct::sum_floats() const {
 int64_t Bf16PatchProduct::scratch_bytes() const {
   const int64_t window =
       padded_ ? padded_->elements(rows_of_task()) : patches_.elements(rows_of_task());
-  return rounded_up((patch_elements() + window) * 2, 64) + sum_floats() * 4;
+  return round_up((patch_elements() + window) * 2, 64) + sum_floats() * 4;
 }
 
 Bf16PatchProduct::Room Bf16PatchProduct::room(std::byte* scratch) const {
@@ -208,7 +206,7 @@ Bf16Rows Bf16PatchProduct::copy_patches(const Bf16Patches::Source& source, Range
 void Bf16PatchProduct::run_group(const Memory& memory, const Bf16Patches::Source& source,
                                  Range group, Range strips, const Room& room,
                                  const Bf16Multiplier& multiplier) const {
-  const int64_t sums_of_strip = rounded_up(group.count(), kRowsOfBf16) * kColumnsOfStrip;
+  const int64_t sums_of_strip = round_up(group.count(), kRowsOfBf16) * kColumnsOfStrip;
   std::array<Bf16*, kMostRowsOfGroup> cells;
   list_cells(group, memory.result, cells.data());
   for (int64_t depth = 0; depth < depths_; ++depth) {

@@ -49,6 +49,24 @@ void interleave_channels(const Bf16* from, int64_t plane, int64_t channels, int6
     for (int64_t i = cell; i < cells; ++i) to[i * channels + channel] = from[channel * plane + i];
 }
 
+/// The adjacent columns in a copy with `cells` cells in a row, and `cell` elements in a cell.
+std::vector<AdjacentColumns> adjacent_columns(const Patches& patches, const WindowRows& rows,
+                                              int64_t cells, int64_t cell) {
+  std::vector<AdjacentColumns> all;
+  int64_t column = 0;
+  for (const Tap& tap : patches.grid().taps) {
+    const int64_t end = column + patches.channels();
+    const int64_t offset =
+        ((tap.offset[0] - rows.least(0)) * cells + tap.offset[1] - rows.least(1)) * cell;
+    if (!all.empty() && all.back().offset + column - all.back().begin == offset)
+      all.back().end = end;
+    else
+      all.push_back({.begin = column, .end = end, .offset = offset});
+    column = end;
+  }
+  return all;
+}
+
 }  // namespace
 
 ChannelWindow::ChannelWindow(const Patches& patches)
@@ -60,18 +78,7 @@ ChannelWindow::ChannelWindow(const Patches& patches)
       channels_(patches.channels()),
       cells_((patches.grid().width - 1) * patches.grid().step[1] + rows_.span(1)),
       row_(cells_ * channels_) {
-  int64_t column = 0;
-  for (const Tap& tap : patches.grid().taps) {
-    const int64_t offset =
-        (tap.offset[0] - rows_.least(0)) * row_ + (tap.offset[1] - rows_.least(1)) * channels_;
-    const bool continues =
-        !segments_.empty() && segments_.back().offset + segments_.back().count == offset;
-    if (continues)
-      segments_.back().count += channels_;
-    else
-      segments_.push_back({.column = column, .offset = offset, .count = channels_});
-    column += channels_;
-  }
+  segments_ = adjacent_columns(patches, rows_, cells_, channels_);
 }
 
 void ChannelWindow::fill(const Bf16* source, const PlaceRange& range, Bf16* window) const {
@@ -116,13 +123,13 @@ void ChannelWindow::copy_rows(const Bf16* window, const PlaceRange& range,
 void ChannelWindow::copy_segments(const Bf16* from, int64_t places, const Patches::Piece& piece,
                                   Bf16* panel, int64_t row_step) const {
   const int64_t step = rows_.grid().step[1] * channels_, end = piece.column + piece.columns;
-  auto segment = std::ranges::upper_bound(segments_, piece.column, {}, &Segment::column) - 1;
+  auto segment = std::ranges::upper_bound(segments_, piece.column, {}, &AdjacentColumns::begin) - 1;
   for (int64_t column = piece.column; column < end;) {
-    if (column == segment->column + segment->count) ++segment;
-    const int64_t left = std::min(segment->column + segment->count, end) - column;
+    if (column == segment->end) ++segment;
+    const int64_t left = std::min(segment->end, end) - column;
     const int64_t count = std::min(left, kBf16OfVector);
     const __mmask32 lanes = first_lanes(count);
-    const Bf16* first = from + segment->offset + column - segment->column;
+    const Bf16* first = from + segment->offset + column - segment->begin;
     for (int64_t place = 0; place < places; ++place)
       _mm512_mask_storeu_epi16(panel + place * row_step, lanes,
                                _mm512_maskz_loadu_epi16(lanes, first + place * step));
@@ -145,18 +152,8 @@ PaddedCells::PaddedCells(Patches patches) : patches_(std::move(patches)) {
   pitch_ = grid.width + rows.span(1) - 1;
   reach_ = (rows.span(0) - 1) * pitch_ + rows.span(1) - 1;
   cell_ = patches_.channels();
-  if (cell_ > kMostAdjacent) cell_ = divide_up(cell_, product::kUnitOfBf16) * product::kUnitOfBf16;
-  int64_t column = 0;
-  for (const Tap& tap : grid.taps) {
-    const int64_t end = column + patches_.channels();
-    const int64_t offset =
-        ((tap.offset[0] - least_[0]) * pitch_ + tap.offset[1] - least_[1]) * cell_;
-    if (!adjacent_.empty() && adjacent_.back().offset + column - adjacent_.back().begin == offset)
-      adjacent_.back().end = end;
-    else
-      adjacent_.push_back({.begin = column, .end = end, .offset = offset});
-    column = end;
-  }
+  if (cell_ > kMostAdjacent) cell_ = round_up(cell_, product::kUnitOfBf16);
+  adjacent_ = adjacent_columns(patches_, rows, pitch_, cell_);
 }
 
 PaddedCells::Run PaddedCells::run_at(int64_t position) const {
@@ -180,8 +177,7 @@ PlaceRange PaddedCells::places_of(int64_t position, int64_t count) const {
 }
 
 int64_t PaddedCells::elements(int64_t count) const {
-  return (divide_up(count, product::kRowsOfBf16) * product::kRowsOfBf16 + reach_) * cell_ +
-         product::kUnitOfBf16;
+  return (round_up(count, product::kRowsOfBf16) + reach_) * cell_ + product::kUnitOfBf16;
 }
 
 void PaddedCells::copy(const Bf16* source, int64_t position, int64_t count, Bf16* to) const {

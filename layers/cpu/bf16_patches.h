@@ -9,6 +9,12 @@
 
 namespace poseidon::layers::cpu {
 
+/// Columns of the matrix of patches that are adjacent in a copy of the source, and their offset
+/// from the cell of a place.
+struct AdjacentColumns {
+  int64_t begin, end, offset;
+};
+
 /// A copy of the source cells that the patches of neighboring places read, padding included, for a
 /// plain source. The channels of a cell are adjacent in the window, so that taps side by side are
 /// one segment of a patch.
@@ -26,11 +32,6 @@ class ChannelWindow {
                  Bf16* panel, int64_t row_step) const;
 
  private:
-  /// Columns of the matrix that are adjacent in the window.
-  struct Segment {
-    int64_t column, offset, count;
-  };
-
   void fill_row(const Bf16* source, Bf16* to) const;
   void copy_segments(const Bf16* from, int64_t places, const Patches::Piece& piece, Bf16* panel,
                      int64_t row_step) const;
@@ -39,7 +40,7 @@ class ChannelWindow {
   int64_t height_, width_, source_channels_, first_channel_, channels_;
   int64_t cells_;  ///< source cells of a row
   int64_t row_;    ///< elements of a row
-  std::vector<Segment> segments_;
+  std::vector<AdjacentColumns> segments_;
 };
 
 /// A copy of the cells of all samples of a source, with padding. A position is the index of a cell.
@@ -57,12 +58,7 @@ class PaddedCells {
   /// Whether there is a tap and the steps are 1. A plain source must have at most 16 channels.
   static bool are_legal(const Patches& patches);
   int64_t positions() const { return patches_.grid().samples * rows_ * pitch_; }
-  /// Columns of the matrix of patches that are adjacent in the cells, and their offset from the
-  /// cell of a position.
-  struct Adjacent {
-    int64_t begin, end, offset;
-  };
-  const std::vector<Adjacent>& adjacent() const { return adjacent_; }
+  const std::vector<AdjacentColumns>& adjacent() const { return adjacent_; }
   /// Neighboring positions, of neighboring places or of no place.
   struct Run {
     int64_t place;  ///< the first place, or -1
@@ -89,7 +85,7 @@ class PaddedCells {
   int64_t reach_;
   int64_t rows_, pitch_;  ///< rows of a sample, and cells of a row
   int64_t cell_;
-  std::vector<Adjacent> adjacent_;
+  std::vector<AdjacentColumns> adjacent_;
 };
 
 /// Copies rows of the matrix of patches of a bf16 activation in any layout. Requires AVX-512.

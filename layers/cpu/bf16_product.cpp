@@ -36,8 +36,8 @@ namespace {
 constexpr int64_t kBf16Lanes = kLanesOfBlock;
 constexpr int64_t kRowsOfTile = 16;  ///< rows of a tile register, of 64 bytes each
 
-/// The operand of the instruction LDTILECFG (Intel's manual, volume 1, section 18.2): all eight
-/// tiles have 16 rows of 64 bytes.
+/// The operand of the instruction LDTILECFG (Intel's Software Developer's Manual, volume 2): all
+/// eight tiles have 16 rows of 64 bytes.
 struct TileConfiguration {
   uint8_t palette = 1;
   std::array<uint8_t, 15> reserved{};

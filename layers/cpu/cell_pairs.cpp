@@ -18,7 +18,7 @@ constexpr int64_t kElementsOfPairs = 128 << 10, kLeastPositions = 256, kMostPosi
 int64_t PatchStrip::vectors() const { return divide_up(end - begin, kLanesOfPair); }
 
 CellPairs::CellPairs(const PaddedCells& padded) : padded_(padded) {
-  for (const PaddedCells::Adjacent& run : padded_.adjacent()) {
+  for (const AdjacentColumns& run : padded_.adjacent()) {
     const int64_t shift = run.offset / padded_.cell();
     for (int64_t begin = run.begin; begin < run.end; begin += kColumnsOfPatchStrip)
       strips_.push_back({.begin = begin,

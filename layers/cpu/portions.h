@@ -11,6 +11,8 @@
 namespace poseidon::layers::cpu {
 
 inline int64_t divide_up(int64_t count, int64_t by) { return (count + by - 1) / by; }
+/// The least multiple of `unit` that is not less than `count`.
+inline int64_t round_up(int64_t count, int64_t unit) { return divide_up(count, unit) * unit; }
 
 /// The part of a pass that one thread computes at a time: some samples and some channels.
 struct Portion {
