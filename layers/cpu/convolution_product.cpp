@@ -5,6 +5,7 @@
 #include "layers/cpu/bf16_patch_product.h"
 #include "layers/cpu/bias_gradient.h"
 #include "layers/cpu/convolution_pass.h"
+#include "layers/cpu/narrow_product.h"
 #include "layers/cpu/pass_weight.h"
 #include "layers/cpu/patch_gradient.h"
 #include "layers/cpu/patch_product.h"
@@ -15,7 +16,7 @@ namespace poseidon::layers::cpu {
 namespace {
 
 using namespace poseidon::cpu;
-using product::PatchGradient, product::PatchProduct;
+using product::NarrowProduct, product::PatchGradient, product::PatchProduct;
 #ifdef __AVX512F__
 using product::Bf16PatchGradient, product::Bf16PatchProduct;
 #else
@@ -115,6 +116,20 @@ PatchGrid backward_grid(const Convolution& c, const InputClass& rows, const Inpu
   return grid;
 }
 
+/// The patches of the forward pass of one product.
+Patches forward_patches(const ConvolutionParts& parts, const Groups& groups, int64_t group) {
+  const Convolution& c = parts.convolution;
+  return {forward_grid(c), c.input, parts.formats.in, group * groups.inputs, groups.inputs};
+}
+
+/// The patches of the backward data pass of one product.
+Patches backward_patches(const ConvolutionParts& parts, const Groups& groups, int64_t group,
+                         const InputClass& rows, const InputClass& columns) {
+  const Convolution& c = parts.convolution;
+  return {backward_grid(c, rows, columns, parts.formats.type), c.output, parts.formats.out,
+          group * groups.outputs, groups.outputs};
+}
+
 /// Sets the padding lanes of the last block to zero. A product that writes only a part of a block
 /// does not write these lanes.
 void zero_padding_lanes(const Tensor& tensor) {
@@ -133,7 +148,8 @@ void zero_padding_lanes(const Tensor& tensor) {
 
 /// Base class of the forward and backward data passes. The forward pass runs one product for each
 /// group or Groups::together. The backward data pass runs one for each combination of these, an
-/// InputClass of rows and an InputClass of columns. Product: PatchProduct or Bf16PatchProduct.
+/// InputClass of rows and an InputClass of columns. Product: PatchProduct, NarrowProduct or
+/// Bf16PatchProduct.
 template <class Product>
 class PatchPass : public ConvolutionPass {
  public:
@@ -228,8 +244,7 @@ class ProductForward final : public PatchPass<Product> {
     const Convolution& c = convolution_;
     const int64_t threads = product::pieces(device_.threads(), groups_.count);
     for (int64_t group = 0; group < groups_.count; ++group)
-      add_part(Product(Patches(forward_grid(c), c.input, parts.formats.in, group * groups_.inputs,
-                               groups_.inputs),
+      add_part(Product(forward_patches(parts, groups_, group),
                        groups_.weight(groups_.all_outputs(), 1, groups_.inputs, groups_.outputs),
                        {.shape = c.output,
                         .layout = parts.formats.out,
@@ -296,8 +311,7 @@ class ProductBackwardData final : public PatchPass<Product> {
       for (const InputClass& rows : all_rows)
         for (const InputClass& columns : all_columns)
           add_part(
-              Product(Patches(backward_grid(c, rows, columns, parts.formats.type), c.output,
-                              parts.formats.out, group * groups_.outputs, groups_.outputs),
+              Product(backward_patches(parts, groups_, group, rows, columns),
                       groups_.weight(1, groups_.all_outputs(), groups_.outputs, groups_.inputs),
                       {.shape = c.input,
                        .layout = parts.formats.in,
@@ -382,8 +396,7 @@ class ProductBackwardWeights final : public ConvolutionPass {
     cells.taps = {{.index = 0, .offset = {0, 0}}};
     std::vector<Patches> inputs, gradients;
     for (int64_t group = 0; group < groups.count; ++group) {
-      inputs.emplace_back(forward_grid(c), c.input, parts.formats.in, group * groups.inputs,
-                          groups.inputs);
+      inputs.push_back(forward_patches(parts, groups, group));
       gradients.emplace_back(cells, c.output, parts.formats.out, group * groups.outputs,
                              groups.outputs);
     }
@@ -419,11 +432,31 @@ class ProductBackwardWeights final : public ConvolutionPass {
   Product product_;
 };
 
-/// Creates the pass for the type of the activations.
-template <template <class> class Pass, class Fp32, class Bf16Product>
-std::unique_ptr<ConvolutionPass> make_for_type(const ConvolutionParts& parts) {
-  if (parts.formats.type == DataType::kBf16) return std::make_unique<Pass<Bf16Product>>(parts);
-  return std::make_unique<Pass<Fp32>>(parts);
+/// Whether NarrowProduct computes the forward pass.
+bool forward_is_narrow(const ConvolutionParts& parts) {
+  const Groups groups(parts.convolution, parts.formats.type);
+  return NarrowProduct::is_faster(forward_patches(parts, groups, 0), groups.outputs);
+}
+
+/// Whether NarrowProduct computes the backward data pass. The input cells that no tap reaches do
+/// not count.
+bool backward_data_is_narrow(const ConvolutionParts& parts) {
+  const Groups groups(parts.convolution, parts.formats.type);
+  for (const InputClass& rows : classes_of(parts.convolution, 0))
+    for (const InputClass& columns : classes_of(parts.convolution, 1))
+      if (!rows.taps.empty() && !columns.taps.empty())
+        return NarrowProduct::is_faster(backward_patches(parts, groups, 0, rows, columns),
+                                        groups.inputs);
+  return false;
+}
+
+/// Creates a forward or backward data pass for the type of the activations.
+template <template <class> class Pass>
+std::unique_ptr<ConvolutionPass> make_data_pass(const ConvolutionParts& parts,
+                                                bool (*is_narrow)(const ConvolutionParts&)) {
+  if (parts.formats.type == DataType::kBf16) return std::make_unique<Pass<Bf16PatchProduct>>(parts);
+  if (is_narrow(parts)) return std::make_unique<Pass<NarrowProduct>>(parts);
+  return std::make_unique<Pass<PatchProduct>>(parts);
 }
 
 }  // namespace
@@ -434,15 +467,17 @@ MemoryDesc product_weight(const OnednnConvolution& onednn) {
 }
 
 std::unique_ptr<ConvolutionPass> make_product_forward(const ConvolutionParts& parts) {
-  return make_for_type<ProductForward, PatchProduct, Bf16PatchProduct>(parts);
+  return make_data_pass<ProductForward>(parts, forward_is_narrow);
 }
 
 std::unique_ptr<ConvolutionPass> make_product_backward_data(const ConvolutionParts& parts) {
-  return make_for_type<ProductBackwardData, PatchProduct, Bf16PatchProduct>(parts);
+  return make_data_pass<ProductBackwardData>(parts, backward_data_is_narrow);
 }
 
 std::unique_ptr<ConvolutionPass> make_product_backward_weights(const ConvolutionParts& parts) {
-  return make_for_type<ProductBackwardWeights, PatchGradient, Bf16PatchGradient>(parts);
+  if (parts.formats.type == DataType::kBf16)
+    return std::make_unique<ProductBackwardWeights<Bf16PatchGradient>>(parts);
+  return std::make_unique<ProductBackwardWeights<PatchGradient>>(parts);
 }
 
 }  // namespace poseidon::layers::cpu

@@ -182,6 +182,8 @@ void Patches::copy_runs(const Element* source, const PatchCursor& at, int64_t ce
 }
 
 template void Patches::copy_rows(const float*, const Piece&, float*, int64_t) const;
+template void Patches::copy_cells_of_row(const float*, int64_t, int64_t, int64_t, int64_t, float*,
+                                         int64_t) const;
 #ifdef __AVX512F__
 template void Patches::copy_rows(const Bf16*, const Piece&, Bf16*, int64_t) const;
 template void Patches::copy_cells_of_row(const Bf16*, int64_t, int64_t, int64_t, int64_t, Bf16*,

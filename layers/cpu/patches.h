@@ -55,6 +55,7 @@ class Patches {
 
   const PatchGrid& grid() const { return grid_; }
   const Shape& source() const { return source_; }
+  const Blocking& layout() const { return layout_; }
   int64_t first_channel() const { return first_channel_; }
   int64_t places() const { return grid_.places(); }
   int64_t channels() const { return channels_; }

@@ -41,6 +41,10 @@ class ResultCells {
   const int64_t* column_offsets(int64_t column) const {
     return column_offsets_.empty() ? nullptr : column_offsets_.data() + column;
   }
+  /// The offset of any column in a cell.
+  int64_t offset_of_channel(int64_t column) const {
+    return layout_.offset(0, result_.first_channel + column, 0);
+  }
   /// Lists the addresses of the cells for `count` places from `place` on, at channel 0.
   template <class Element>
   void list(Element* result, const PatchGrid& grid, int64_t place, int64_t count,

@@ -18,9 +18,8 @@ struct PlaceRange {
 /// one sample follow those of the sample before.
 class WindowRows {
  public:
-  /// The grid has at least one tap.
   explicit WindowRows(PatchGrid grid) : grid_(std::move(grid)) {
-    most_ = least_ = grid_.taps[0].offset;
+    if (!grid_.taps.empty()) most_ = least_ = grid_.taps[0].offset;
     for (const Tap& tap : grid_.taps)
       for (size_t axis = 0; axis < 2; ++axis) {
         least_[axis] = std::min(least_[axis], tap.offset[axis]);

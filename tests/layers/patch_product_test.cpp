@@ -10,12 +10,13 @@
 #include <cstring>
 #include <thread>
 
+#include "layers/cpu/narrow_product.h"
 #include "tests/layers/multiply_add.h"
 #include "tests/layers/random_floats.h"
 
 using namespace poseidon;
 using namespace poseidon::layers::cpu;
-using product::PatchProduct;
+using product::NarrowProduct, product::PatchProduct;
 
 namespace {
 
@@ -81,6 +82,20 @@ const std::vector<PatchCase> kPatchCases{
     {.source = {2, 1, 3, 3}, .outputs = 20, .kernel = {5, 5}, .padding = {4, 4}, .size = {7, 7}},
     {.source = {4, 5, 30, 1}, .outputs = 3, .kernel = {3, 1}, .padding = {1, 0}, .size = {30, 1}},
     {.source = {2, 48, 5, 9}, .outputs = 32, .stride = {1, 2}, .size = {5, 5}, .groups = 2},
+    {.source = {3, 20, 19, 21},
+     .outputs = 2,
+     .kernel = {4, 3},
+     .stride = {2, 3},
+     .dilation = {3, 1},
+     .padding = {2, 4},
+     .size = {7, 9}},
+    {.source = {70, 9, 3, 2},
+     .outputs = 1,
+     .kernel = {3, 3},
+     .padding = {1, 2},
+     .size = {3, 4},
+     .result_first = {1, 1},
+     .result_step = {1, 2}},
     {.source = {2, 8, 5, 6},
      .outputs = 16,
      .kernel = {2, 2},
@@ -190,6 +205,7 @@ std::vector<float> ordered_weight(const PatchCase& each, const Operands& operand
 }
 
 /// Runs all tasks of the product of one group, each on the next free thread.
+template <class Product>
 void run_group(const PatchCase& each, const Operands& operands, const Epilogue& epilogue,
                const Layouts& layouts, int64_t group, const std::vector<float>& source,
                std::vector<float>& result) {
@@ -197,7 +213,7 @@ void run_group(const PatchCase& each, const Operands& operands, const Epilogue& 
   const product::PatchWeight order{.tap_step = each.channels() * each.outputs,
                                    .channel_step = layouts.by_outputs ? 1 : each.outputs,
                                    .result_step = layouts.by_outputs ? each.channels() : 1};
-  const PatchProduct product(
+  const Product product(
       Patches(each.grid(), each.source, layouts.in, group * each.channels(), each.channels()),
       order,
       {.shape = each.result(),
@@ -231,13 +247,14 @@ void run_group(const PatchCase& each, const Operands& operands, const Epilogue& 
 }
 
 /// The number of elements whose bits differ from the expected ones, or that should be unwritten.
+template <class Product>
 size_t wrong_elements(const PatchCase& each, const Operands& operands, const Epilogue& epilogue,
                       const Layouts& layouts, const std::vector<float>& expected) {
   const std::vector<float> source = in_layout(operands.source, each.source, layouts.in);
   std::vector<float> result(static_cast<size_t>(stored_count(each.result(), layouts.out)),
                             kUnwritten);
   for (int64_t group = 0; group < each.groups; ++group)
-    run_group(each, operands, epilogue, layouts, group, source, result);
+    run_group<Product>(each, operands, epilogue, layouts, group, source, result);
   size_t wrong = 0;
   for_each_element(each.result(), layouts.out, [&](size_t plain, size_t stored) {
     wrong += std::memcmp(&expected[plain], &result[stored], sizeof(float)) != 0;
@@ -248,6 +265,7 @@ size_t wrong_elements(const PatchCase& each, const Operands& operands, const Epi
   return wrong;
 }
 
+template <class Product>
 void check_layouts(const PatchCase& each, const Operands& operands, const Epilogue& epilogue,
                    const std::vector<float>& expected) {
   int threads = 0;
@@ -259,8 +277,8 @@ void check_layouts(const PatchCase& each, const Operands& operands, const Epilog
         CAPTURE(layout_name(out));
         CAPTURE(by_outputs);
         CAPTURE(threads);
-        CHECK(wrong_elements(each, operands, epilogue, {in, out, by_outputs, threads}, expected) ==
-              0);
+        CHECK(wrong_elements<Product>(each, operands, epilogue, {in, out, by_outputs, threads},
+                                      expected) == 0);
       }
 }
 
@@ -272,17 +290,21 @@ TEST_CASE("each element of a product of patches is one chain of multiply-adds") 
     const std::string shape = each.source.text();
     CAPTURE(shape);
     const Epilogue plain{.bias = false, .relu = std::nullopt};
-    check_layouts(each, operands, plain, expected_result(each, operands, plain));
+    const std::vector<float> expected = expected_result(each, operands, plain);
+    check_layouts<PatchProduct>(each, operands, plain, expected);
+    if (each.outputs <= 4) check_layouts<NarrowProduct>(each, operands, plain, expected);
   }
 }
 
 TEST_CASE("a product of patches adds a bias first and applies a relu last") {
-  for (const size_t i : {size_t{0}, size_t{1}, size_t{4}}) {
+  for (const size_t i : {0U, 1U, 4U, 7U}) {
     const PatchCase& each = kPatchCases[i];
     const Operands operands(each);
     for (const float slope : {0.0F, 0.25F}) {
       const Epilogue epilogue{.bias = true, .relu = slope};
-      check_layouts(each, operands, epilogue, expected_result(each, operands, epilogue));
+      const std::vector<float> expected = expected_result(each, operands, epilogue);
+      check_layouts<PatchProduct>(each, operands, epilogue, expected);
+      if (each.outputs <= 4) check_layouts<NarrowProduct>(each, operands, epilogue, expected);
     }
   }
 }
@@ -299,6 +321,7 @@ TEST_CASE("a product of patches has the same bits with each number of threads") 
   for (const int threads : {1, 2, 3, 16})
     for (const Layout layout : {Layout::kBlocked8, Layout::kBlocked16}) {
       CAPTURE(threads);
-      CHECK(wrong_elements(each, operands, plain, {layout, layout, false, threads}, expected) == 0);
+      const Layouts layouts{layout, layout, false, threads};
+      CHECK(wrong_elements<PatchProduct>(each, operands, plain, layouts, expected) == 0);
     }
 }
