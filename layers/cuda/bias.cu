@@ -314,11 +314,6 @@ const Tensor& BiasGradient::combine(const Bindings& memory, std::optional<float>
   return first;
 }
 
-void BiasGradient::sum(const float* gradient, float* sums, std::byte* scratch) const {
-  const Tensor rows{const_cast<float*>(gradient), {count_ / channels_, channels_}, kPlainFp32};
-  run({.contributions = {&rows, 1}}, sums, scratch);
-}
-
 void BiasGradient::run(const Pass& pass, float* sums, std::byte* scratch) const {
   with_element_of(type_, [&](auto element) { launch<decltype(element)>(pass, sums, scratch); });
 }

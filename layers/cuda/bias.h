@@ -22,7 +22,7 @@ class BiasGradient {
  public:
   BiasGradient(CudaDevice& device, int64_t rows, int64_t channels, DataType type);
 
-  /// Bytes of scratch memory that combine() and sum() need.
+  /// Bytes of scratch memory that combine() needs.
   size_t scratch_bytes() const;
 
   /// Issues combined_gradient(), and writes for each channel the sum of the combined gradient over
@@ -31,9 +31,6 @@ class BiasGradient {
   /// add them.
   /// `memory.scratch` has scratch_bytes(). Returns the combined gradient.
   const Tensor& combine(const Bindings& memory, std::optional<float> relu, float* sums) const;
-  /// Issues the sums of `gradient` over its rows, one for each channel. Requires that the element
-  /// type of this object is fp32. `scratch` has scratch_bytes().
-  void sum(const float* gradient, float* sums, std::byte* scratch) const;
 
  private:
   /// The tensors that one pass reads and writes, except the sums. `contributions` are the output

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "layers/cuda/bias.h"
+#include "layers/cuda/factors.h"
 #include "layers/cuda/map.cuh"
 
 namespace poseidon::layers::cuda {
@@ -17,19 +18,19 @@ class CudaLinear final : public CudaLayer {
       : CudaLayer(request, context.device),
         linear_(static_cast<const Linear&>(request.definition)),
         relu_(request.relu),
-        gives_factors_(request.factor_rows > 0),
-        gradient_rows_(gives_factors_ ? request.factor_rows : linear_.samples),
-        bias_gradient_(context.device, gradient_rows_, linear_.outputs, DataType::kFp32) {
+        factor_rows_(request.factor_rows),
+        bias_gradient_(context.device, linear_.samples, linear_.outputs, DataType::kFp32) {
     forward_ = context.products.plan(MatrixProblem{.rows = linear_.samples,
                                                    .columns = linear_.outputs,
                                                    .depth = linear_.inputs,
                                                    .transpose_second = true,
                                                    .bias = linear_.bias,
                                                    .relu = relu_ == 0.0F});
-    if (request.training || gives_factors_) make_backward(request, context);
-    implementations_ = {.forward = name_of(forward_),
-                        .backward_data = name_of(backward_data_),
-                        .backward_weights = name_of(backward_weights_)};
+    if (request.training || gives_factors()) make_backward(request, context);
+    implementations_ = {
+        .forward = name_of(forward_),
+        .backward_data = name_of(backward_data_),
+        .backward_weights = gives_factors() ? "Poseidon product" : name_of(backward_weights_)};
     set_needs();
   }
 
@@ -48,9 +49,12 @@ class CudaLinear final : public CudaLayer {
   }
 
   void backward(const StepContext&, const Bindings& memory) override {
-    if (!gives_factors_) {
+    if (!gives_factors()) {
       const Tensor& gradient = bias_gradient_.combine(memory, relu_, bias_gradient_of(memory));
-      run_backward_weights(gradient.as<float>(), memory.inputs[0].as<float>(), memory);
+      run(*backward_weights_, {.first = gradient.data,
+                               .second = memory.inputs[0].data,
+                               .result = memory.parameters[0].gradient,
+                               .workspace = memory.scratch});
     }
     // combine() above or write_factors() has summed all output gradients into the first one.
     if (memory.input_gradients[0])
@@ -72,9 +76,9 @@ class CudaLinear final : public CudaLayer {
 
   void rebuild(const FactorMemory& factors, const Bindings& memory,
                const GradientSink* sink) override {
-    const FactorMemory here = brought_here(factors, memory.scratch);
-    run_backward_weights(here.deltas, here.activations, memory);
-    if (linear_.bias) bias_gradient_.sum(here.deltas, bias_gradient_of(memory), memory.scratch);
+    rebuild_gradients(device_, {.rows = linear_.outputs, .columns = linear_.inputs}, factor_rows_,
+                      brought_here(factors, memory.scratch), memory.parameters[0].gradient,
+                      bias_gradient_of(memory));
     if (sink == nullptr) return;
     for (size_t i = 0; i < parameters_.size(); ++i)
       (*sink)(static_cast<int>(i), 0,
@@ -82,11 +86,14 @@ class CudaLinear final : public CudaLayer {
   }
 
  private:
+  bool gives_factors() const { return factor_rows_ > 0; }
+
   void make_backward(const LayerRequest& request, const LayerContext& context) {
-    backward_weights_ = context.products.plan(MatrixProblem{.rows = linear_.outputs,
-                                                            .columns = linear_.inputs,
-                                                            .depth = gradient_rows_,
-                                                            .transpose_first = true});
+    if (!gives_factors())
+      backward_weights_ = context.products.plan(MatrixProblem{.rows = linear_.outputs,
+                                                              .columns = linear_.inputs,
+                                                              .depth = linear_.samples,
+                                                              .transpose_first = true});
     if (request.input_needs_gradient[0])
       backward_data_ = context.products.plan(MatrixProblem{
           .rows = linear_.samples, .columns = linear_.inputs, .depth = linear_.outputs});
@@ -106,7 +113,7 @@ class CudaLinear final : public CudaLayer {
         needs_.scratch_bytes = std::max(needs_.scratch_bytes, (*product)->workspace_bytes());
     if (backward_weights_ && linear_.bias)
       needs_.scratch_bytes = std::max(needs_.scratch_bytes, bias_gradient_.scratch_bytes());
-    if (!gives_factors_) return;
+    if (!gives_factors()) return;
     factors_offset_ = aligned_for_tensor(needs_.scratch_bytes);
     needs_.scratch_bytes = factors_offset_ + aligned_for_tensor(factor_bytes(linear_.outputs)) +
                            factor_bytes(linear_.inputs);
@@ -117,7 +124,7 @@ class CudaLinear final : public CudaLayer {
     return (bytes + kAlignment - 1) / kAlignment * kAlignment;
   }
   size_t factor_bytes(int64_t columns) const {
-    return bytes_of_elements<float>(gradient_rows_ * columns);
+    return bytes_of_elements<float>(factor_rows_ * columns);
   }
 
   /// Copies stacked factors to scratch memory, after the workspace of the products. The stacked
@@ -139,22 +146,13 @@ class CudaLinear final : public CudaLayer {
     device_.issue(product.operation(memory));
   }
 
-  void run_backward_weights(const float* gradient, const float* inputs,
-                            const Bindings& memory) const {
-    run(*backward_weights_, {.first = gradient,
-                             .second = inputs,
-                             .result = memory.parameters[0].gradient,
-                             .workspace = memory.scratch});
-  }
-
   const Linear& linear_;
   std::optional<float> relu_;
-  bool gives_factors_;
-  int64_t gradient_rows_;      ///< samples that the parameters' gradients sum over
+  int64_t factor_rows_;        ///< samples of stacked factors; 0: the layer gives no factors
   size_t factors_offset_ = 0;  ///< offset of the copied factors in scratch memory
   BiasGradient bias_gradient_;
   std::unique_ptr<Product> forward_;
-  std::unique_ptr<Product> backward_weights_;  ///< null: the layer only runs forward
+  std::unique_ptr<Product> backward_weights_;  ///< null: only forward, or factors
   std::unique_ptr<Product> backward_data_;     ///< null: only forward, or no input gradient
 };
 
