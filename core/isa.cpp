@@ -87,6 +87,14 @@ void choose_isa(std::string_view name) {
 
 bool isa_is_best() { return isa() == best_isa(); }
 
+bool has_fused_multiply_add() {
+#ifdef __FMA__
+  return true;  // a native build for a processor that has the instruction
+#else
+  return isa() == Isa::kX86V3 || isa() == Isa::kX86V4;
+#endif
+}
+
 bool has_wide_carryless() {
 #if defined(__x86_64__)
   static const bool kHas = __builtin_cpu_supports("avx512f") &&

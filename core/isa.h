@@ -30,6 +30,9 @@ void choose_isa(std::string_view name);
 /// Whether isa() is the best instruction set of this build that the processor supports.
 bool isa_is_best();
 
+/// Whether the kernels for isa() round a product and a sum only once.
+bool has_fused_multiply_add();
+
 /// Whether the processor has 512-bit carry-less multiplication, and isa() permits AVX-512. Requires
 /// VPCLMULQDQ, which is in none of the x86-64 levels.
 bool has_wide_carryless();

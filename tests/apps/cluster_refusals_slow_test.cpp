@@ -213,22 +213,13 @@ TEST_CASE("workers with different training sets end the job before its first ste
 
 namespace {
 
-/// The instruction set below the best one of this machine in a portable build; "" if there is none.
-std::string next_best_isa() {
-  const auto& built = built_isas();
-  const auto best = std::ranges::find(built, isa());
-  return best == built.begin() ? "" : std::string(name_of(*(best - 1)));
-}
-
-/// Runs a job with two workers, one of them with fewer instructions. Its linear layer would use
-/// factors on equal workers.
-Finished train_unlike(Cluster& cluster, const std::vector<std::string>& more) {
+/// Runs a job with two workers. Its linear layer would use factors on equal workers. Worker 1 uses
+/// the instruction set `isa`, and oneDNN has fewer instructions there.
+Finished train_unlike(Cluster& cluster, Isa isa, const std::vector<std::string>& more) {
   cluster.start("poseidon-worker", "a", {"--once", "--rank", "0"});
   std::vector<std::string> fewer{"--once", "--rank", "1"};
-  if (const std::string isa = next_best_isa(); !isa.empty())
-    fewer.insert(fewer.end(), {"--isa", isa});
-  else
-    setenv("ONEDNN_MAX_CPU_ISA", "SSE41", 1);
+  if (isa != poseidon::isa()) fewer.insert(fewer.end(), {"--isa", std::string(name_of(isa))});
+  setenv("ONEDNN_MAX_CPU_ISA", "SSE41", 1);
   cluster.start("poseidon-worker", "b", fewer);
   unsetenv("ONEDNN_MAX_CPU_ISA");
   cluster.start("poseidon-server", "server", {"--once"});
@@ -237,30 +228,49 @@ Finished train_unlike(Cluster& cluster, const std::vector<std::string>& more) {
   return cluster.train("run", words).wait();
 }
 
+/// The lowest instruction set of this build whose multiply-adds round as those of this process.
+Isa lowest_alike() { return isa() == Isa::kX86V4 ? Isa::kX86V3 : isa(); }
+
+/// Whether this build has an instruction set without fused multiply-add, and this process has it.
+bool can_lack_fused() { return built_isas()[0] == Isa::kX86V2 && has_fused_multiply_add(); }
+
 /// The arithmetic of a worker in plan.json.
 std::string arithmetic_of(const Json& plan, size_t worker) {
   return plan["devices"][worker]["arithmetic"].get<std::string>();
 }
 
-constexpr const char* kUnlike = "worker 1 computes with oneDNN ";
+constexpr const char* kUnfused = "worker 1 has no fused multiply-add (oneDNN ";
 
 }  // namespace
 
-TEST_CASE("workers with different arithmetic train with ps and keep equal replicas") {
+TEST_CASE("workers with different instruction sets use factors and keep equal replicas") {
   Cluster cluster;
-  const Finished finished =
-      train_unlike(cluster, {"--set", "train.checkpoint_every=1", "--set", "train.steps=20"});
+  const Finished finished = train_unlike(
+      cluster, lowest_alike(), {"--set", "train.checkpoint_every=1", "--set", "train.steps=20"});
   CAPTURE(finished.err);
   REQUIRE(finished.code == 0);
-  CHECK(has(finished.err,
-            "no layer uses sufficient factors, because the arithmetic of workers differs"));
-  const fs::path file = cluster.job.folder / "run" / "plan.json";
-  const Json plan = Json::parse(trainer::read_text(file));
-  CHECK(has(plan["reason"].get<std::string>(), kUnlike));
-  for (const Json& layer : plan["layers"]) CHECK(layer["scheme"] == "ps");
+  const Json plan = Json::parse(trainer::read_text(cluster.job.folder / "run" / "plan.json"));
+  CHECK_FALSE(plan.contains("reason"));
+  CHECK(plan.dump().find(R"("scheme":"sfb")") != std::string::npos);
   REQUIRE(plan["devices"].size() == 2);
   CHECK(arithmetic_of(plan, 0) != arithmetic_of(plan, 1));
-  CHECK(has(arithmetic_of(plan, 1), next_best_isa()));
+}
+
+TEST_CASE("a job with factors uses servers if only some workers have fused multiply-add") {
+  if (!can_lack_fused()) return;
+  Cluster cluster;
+  const Finished finished = train_unlike(
+      cluster, Isa::kX86V2, {"--set", "train.checkpoint_every=1", "--set", "train.steps=20"});
+  CAPTURE(finished.err);
+  REQUIRE(finished.code == 0);
+  CHECK(has(finished.err, std::string("no layer uses sufficient factors: ") + kUnfused));
+  const fs::path file = cluster.job.folder / "run" / "plan.json";
+  const Json plan = Json::parse(trainer::read_text(file));
+  CHECK(has(plan["reason"].get<std::string>(), kUnfused));
+  for (const Json& layer : plan["layers"]) CHECK(layer["scheme"] == "ps");
+  REQUIRE(plan["devices"].size() == 2);
+  CHECK(plan["devices"][0]["fused_multiply_add"] == true);
+  CHECK(plan["devices"][1]["fused_multiply_add"] == false);
   // The plan file contains the devices too. They must not matter when another run uses that plan.
   Cluster alike;
   for (const char* rank : {"0", "1"})
@@ -273,9 +283,9 @@ TEST_CASE("workers with different arithmetic train with ps and keep equal replic
 
 TEST_CASE("workers with native and with emulated bf16 train together with equal replicas") {
   Cluster cluster;
-  const Finished finished =
-      train_unlike(cluster, {"--set", "train.checkpoint_every=1", "--set", "train.steps=5", "--set",
-                             "device.precision=bf16"});
+  const Finished finished = train_unlike(cluster, lowest_alike(),
+                                         {"--set", "train.checkpoint_every=1", "--set",
+                                          "train.steps=5", "--set", "device.precision=bf16"});
   CAPTURE(finished.err);
   REQUIRE(finished.code == 0);
   const Json plan = Json::parse(trainer::read_text(cluster.job.folder / "run" / "plan.json"));
@@ -283,8 +293,8 @@ TEST_CASE("workers with native and with emulated bf16 train together with equal 
   CHECK(has(arithmetic_of(plan, 1), ", bf16 emulated"));
 }
 
-TEST_CASE(
-    "sfb between workers with different arithmetic is refused, and the message has both values") {
+TEST_CASE("a required sfb is refused if only some workers have fused multiply-add") {
+  if (!can_lack_fused()) return;
   Cluster alike;
   for (const char* rank : {"0", "1"})
     alike.start("poseidon-worker", rank, {"--once", "--rank", rank});
@@ -295,12 +305,11 @@ TEST_CASE(
   for (const std::string& set : {std::string("comm.scheme=sfb"), "comm.plan=" + plan.string()}) {
     CAPTURE(set);
     Cluster cluster;
-    const Finished finished = train_unlike(cluster, {"--set", set});
+    const Finished finished = train_unlike(cluster, Isa::kX86V2, {"--set", set});
     CAPTURE(finished.err);
     CHECK(finished.code == 2);
-    CHECK(has(finished.err,
-              "which requires workers with identical arithmetic, but worker 1 computes with "));
-    CHECK(has(finished.err, ", worker 0 with oneDNN "));
+    CHECK(has(finished.err, "factors need workers that all have fused multiply-add: "));
+    CHECK(has(finished.err, kUnfused));
   }
 }
 

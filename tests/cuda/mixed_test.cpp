@@ -63,9 +63,11 @@ double mean(std::span<const double> values) {
   return sum / static_cast<double>(values.size());
 }
 
-std::vector<std::string> words_of(int workers, std::vector<std::string> more) {
-  more.insert(more.end(), {"cluster.workers=" + std::to_string(workers), "cluster.servers=1",
-                           "cluster.logical_shards=5", "data.global_batch=20", "comm.scheme=ps"});
+std::vector<std::string> words_of(int workers, std::vector<std::string> more,
+                                  const std::string& scheme = "ps") {
+  more.insert(more.end(),
+              {"cluster.workers=" + std::to_string(workers), "cluster.servers=1",
+               "cluster.logical_shards=5", "data.global_batch=20", "comm.scheme=" + scheme});
   return more;
 }
 
@@ -132,6 +134,24 @@ TEST_CASE(
           course_of(tiny.load(words_of(workers, more)), 5, by_turns(workers == 3));
       CHECK(first_difference(course) == -1);
     }
+  }
+}
+
+TEST_CASE("CPUs and GPUs in one job: replicas with factors are equal after each of 200 steps") {
+  const TinyJob tiny;
+  const Job job = tiny.load(words_of(2, {"train.steps=200"}, "sfb"));
+  CHECK(first_difference(course_of(job, 200, by_turns(false))) == -1);
+}
+
+TEST_CASE("CPUs and GPUs in one job: replicas with factors are equal with each wire and overlap") {
+  for (const std::vector<std::string>& more :
+       std::vector<std::vector<std::string>>{{"optimizer.clip_norm=0.5"},
+                                             {"comm.staleness=1", "comm.wire=bf16"},
+                                             {"optimizer.type=adam", "comm.overlap=barrier"}}) {
+    CAPTURE(more[0]);
+    const TinyJob tiny(kSmallLenet);
+    CHECK(first_difference(course_of(tiny.load(words_of(3, more, "sfb")), 5, by_turns(true))) ==
+          -1);
   }
 }
 

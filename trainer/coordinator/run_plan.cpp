@@ -80,9 +80,13 @@ std::string RunPlan::objection(const comm::Joiner& joiner) const {
   if (published_.in_flight > 0)
     return "the first steps of this run use sums in flight, which a joiner does not have";
   const DeviceNote device = device_of(joiner);
-  const std::string difference = difference_of({{0, devices_.at(0)}, {joiner.node.rank, device}});
-  if (difference.empty() || factored_layers(plan_).empty()) return "";
-  return "sufficient factors require workers with identical arithmetic: " + difference;
+  if (device.fused_multiply_add == devices_.at(0).fused_multiply_add ||
+      factored_layers(plan_).empty())
+    return "";
+  const bool fuses = device.fused_multiply_add;
+  return text("layers use sufficient factors, which the workers compute ",
+              fuses ? "without" : "with", " fused multiply-add, and its arithmetic, ",
+              device.arithmetic, ", has ", fuses ? "it" : "none");
 }
 
 void RunPlan::go_on(const comm::Survivors& left, const std::vector<comm::Joiner>& joined,
@@ -113,16 +117,15 @@ void RunPlan::take(comm::Plan plan) {
   published_.plan = comm::to_json(plan_);
 }
 
-/// Uses parameter servers for all layers if the arithmetic of workers differs. With factors, each
-/// worker computes the sum itself, so replicas would not stay bit-identical.
+/// Uses parameter servers for all layers if workers would compute different gradients from the same
+/// factors: replicas would not stay equal.
 void RunPlan::avoid_factors() {
   if (devices_.size() != static_cast<size_t>(plan_.workers()))
     throw ConfigError("not all workers have reported their devices");
-  const std::string difference = difference_of(devices_);
-  if (difference.empty() || factored_layers(plan_).empty()) return;
-  take(without_factors(job_, plan_, difference));
-  no_factors_ =
-      "no layer uses sufficient factors, because the arithmetic of workers differs: " + difference;
+  const std::string fault = factors_fault(devices_);
+  if (fault.empty() || factored_layers(plan_).empty()) return;
+  take(without_factors(job_, plan_, fault));
+  no_factors_ = "no layer uses sufficient factors: " + fault;
 }
 
 }  // namespace poseidon::trainer

@@ -35,7 +35,8 @@ struct NextView {
 };
 
 /// Makes the plan of a run. The plan is provisional until decide(). The decided plan uses
-/// measurements if the job requires them, and uses no factors if the arithmetic of workers differs.
+/// measurements if the job requires them, and uses no factors if only some workers have fused
+/// multiply-add.
 /// The main thread creates the object. Afterwards only the I/O thread uses it, and sends copies of
 /// the plan to the main thread.
 class RunPlan {

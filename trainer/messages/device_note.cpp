@@ -1,11 +1,13 @@
 #include "trainer/messages/device_note.h"
 
+#include <algorithm>
 #include <set>
 
 #include "core/cores.h"
 #include "core/counted.h"
 #include "core/cpu/instruction_set.h"
 #include "core/error.h"
+#include "core/isa.h"
 #include "trainer/step/backends.h"
 
 namespace poseidon::trainer {
@@ -13,6 +15,8 @@ namespace poseidon::trainer {
 void DeviceNote::describe(Fields& fields) {
   fields.text("device", kind, "as device.type of a job", Presence::kRequired);
   fields.text("arithmetic", arithmetic, "libraries and instruction sets", Presence::kRequired);
+  fields.boolean("fused_multiply_add", fused_multiply_add,
+                 "whether a product and a sum are rounded only once");
   fields.integer("threads", threads, between(1, 1 << 16), "that compute", Presence::kRequired);
   fields.text("devices", devices, "of the worker", Presence::kRequired);
 }
@@ -51,6 +55,7 @@ DeviceNote device_note(const DeviceConfig& device) {
     arithmetic += cpu::has_bf16_products() ? ", bf16 by instructions" : ", bf16 emulated";
   return {.kind = device.type,
           .arithmetic = std::move(arithmetic),
+          .fused_multiply_add = has_fused_multiply_add(),
           .threads = device.threads_of_each() > 0 ? device.threads_of_each() : available_cores(),
           .devices = device.names()};
 }
@@ -74,6 +79,15 @@ std::string difference_of(const DeviceNotes& devices) {
       return text("worker ", rank, " computes with ", device.arithmetic, ", worker ", first_rank,
                   " with ", first.arithmetic);
   return "";
+}
+
+std::string factors_fault(const DeviceNotes& devices) {
+  const auto fused = [](const auto& device) { return device.second.fused_multiply_add; };
+  const auto lacking = std::ranges::find_if_not(devices, fused);
+  const auto having = std::ranges::find_if(devices, fused);
+  if (lacking == devices.end() || having == devices.end()) return "";
+  return text("worker ", lacking->first, " has no fused multiply-add (", lacking->second.arithmetic,
+              "), but worker ", having->first, " has");
 }
 
 namespace {

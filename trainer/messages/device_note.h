@@ -14,10 +14,11 @@ namespace poseidon::trainer {
 /// the low bits of results. Unlike comm's facts, they may differ between the workers of a job.
 struct DeviceNote {
   static constexpr const char* kAbout = "device";
-  std::string kind = "cpu";  ///< as device.type of a job
-  std::string arithmetic;    ///< GPU model and libraries, or instruction set; precision
-  int64_t threads = 1;       ///< compute threads of each device
-  std::string devices;       ///< in the format of --device
+  std::string kind = "cpu";        ///< as device.type of a job
+  std::string arithmetic;          ///< GPU model and libraries, or instruction set; precision
+  bool fused_multiply_add = true;  ///< whether it rounds a product and a sum only once
+  int64_t threads = 1;             ///< compute threads of each device
+  std::string devices;             ///< in the format of --device
   void describe(Fields& fields);
 };
 
@@ -35,6 +36,11 @@ using DeviceNotes = std::map<uint16_t, DeviceNote>;
 /// The first difference between workers, in the order of ranks: "worker 1 computes with ..., worker
 /// 0 with ..."; "" if all are equal. Requires at least one worker.
 std::string difference_of(const DeviceNotes& devices);
+
+/// Why these workers would compute different gradients from the same factors; "" if they compute
+/// equal bits. Each element is a chain of multiply-adds, which has equal bits on all devices that
+/// fuse them, and on all that do not.
+std::string factors_fault(const DeviceNotes& devices);
 
 /// The kinds of these devices, "cpu and cuda", and their names, "cpu and cuda:0, cuda:1".
 std::string kinds_of(const DeviceNotes& devices);

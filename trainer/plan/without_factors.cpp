@@ -21,12 +21,13 @@ std::string who_asks(const Job& job, const comm::PlanRequest& request) {
 
 }  // namespace
 
-comm::Plan without_factors(const Job& job, const comm::Plan& plan, const std::string& difference) {
+comm::Plan without_factors(const Job& job, const comm::Plan& plan, const std::string& fault) {
   comm::PlanRequest request = plan_request(job);
   const std::string asks = who_asks(job, request);
   if (!asks.empty())
     throw ConfigError(text(job.file, ": ", asks,
-                           ", which requires workers with identical arithmetic, but ", difference));
+                           ", but factors need workers that all have fused multiply-add: ", fault,
+                           ". Remove the setting, or use other machines or --isa"));
   request.scheme = comm::SchemeRule::kPs;
   request.policy = comm::Policy::kBytes;
   request.assignment = plan.assignment;

@@ -7,9 +7,9 @@
 
 namespace poseidon::trainer {
 
-/// Returns `plan` with scheme `ps` for all layers, because the workers' arithmetic differs. Each
-/// worker computes the gradient of an `sfb` layer from the factors itself, so replicas would
-/// diverge. Throws ConfigError with `difference` if job or network require factors.
-comm::Plan without_factors(const Job& job, const comm::Plan& plan, const std::string& difference);
+/// Returns `plan` with scheme `ps` for all layers, because workers would compute different
+/// gradients from the same factors. Throws ConfigError with the reason `fault` if job or network
+/// require factors.
+comm::Plan without_factors(const Job& job, const comm::Plan& plan, const std::string& fault);
 
 }  // namespace poseidon::trainer
