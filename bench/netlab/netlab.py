@@ -3,10 +3,11 @@
 
     sudo python3 bench/netlab/netlab.py [--build build/release] [--python PYTHON_WITH_TORCH] [--rates 200,1000]
          [--networks alexnet,vgg11,resnet50] [--steps 6] [--rounds 1] [--variants "auto;ps"] [--congestion reno]
-         [--servers-apart] [--record bench/results]
+         [--servers-apart] [--isas x86-64-v3,x86-64-v4] [--record bench/results]
 
 Hosts are network namespaces of this machine (lab.py), each with one core and a link of the given rate in Mb/s, shaped
-both ways. Each host runs a worker with one thread and a server, in one process or with --servers-apart in two.
+both ways. Each host runs a worker with one thread and a server, in one process or with --servers-apart in two. --isas
+gives hosts different instruction sets, in rotation.
 
 The same run also measures:
 
@@ -60,6 +61,11 @@ def settings(options, network, overrides):
     return [word for value in values for word in ("--set", value)]
 
 
+def instruction_set(options, host):
+    isas = [isa for isa in getattr(options, "isas", "").split(",") if isa]
+    return ["--isa", isas[host % len(isas)]] if isas else []
+
+
 def link_rate(lab):
     """The rate of iperf3 over one shaped link in Mb/s: both directions at the same time, the slower one counts."""
     server = lab.start(0, ["iperf3", "-s", "-1"], stdout=subprocess.DEVNULL)
@@ -75,7 +81,7 @@ def layer_times(lab, options, network, folder):
     """Runs --time on all hosts at the same time. Writes the slowest host's time of each layer to a file."""
     program = options.build / "bin" / "poseidon-train"
     outputs = lab.run_on_all(lambda host: [program, job(network), "--time", "--json", "--workers", lab.hosts,
-                                           *settings(options, network, [])])
+                                           *instruction_set(options, host), *settings(options, network, [])])
     times = [json.loads(out) for out in outputs]
     slowest = times[0]
     for other in times[1:]:
@@ -112,7 +118,8 @@ def poseidon_steps(lab, options, network, overrides, folder, steps, more=(), wat
     members = []
     for host in range(lab.hosts):
         joining = ["--coordinator", head, "--secret-file", secret, "--once", "--rank", host]
-        worker = [binaries / "poseidon-worker", *joining, "--listen", f"{lab.address(host)}:7001", "--threads", 1]
+        worker = [binaries / "poseidon-worker", *joining, "--listen", f"{lab.address(host)}:7001", "--threads", 1,
+                  *instruction_set(options, host)]
         at = f"{lab.address(host)}:7002"
         if options.servers_apart:
             server = [binaries / "poseidon-server", *joining, "--listen", at]
@@ -179,6 +186,7 @@ def main():
     parser.add_argument("--networks", default="alexnet,vgg11,resnet50")
     parser.add_argument("--variants", default=";".join(VARIANTS), help="variants, separated by semicolons")
     parser.add_argument("--servers-apart", action="store_true", help="run each server in a separate process")
+    parser.add_argument("--isas", default="", help="instruction sets of the hosts; default: the best one")
     parser.add_argument("--steps", type=int, default=6)
     parser.add_argument("--peer-steps", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=1)
