@@ -58,7 +58,8 @@ class CountedExchange {
   void take(const std::vector<trainer::DeviceContribution>& parts) {
     for (const trainer::DeviceContribution& part : parts) {
       const comm::LayerPlan& layer = plan_.layers[part.layer];
-      const size_t whole = layer.scheme == comm::Scheme::kSfb ? 1 : layer.traffic.tensors.size();
+      const size_t whole =
+          comm::traits_of(layer.scheme).rebuilds() ? 1 : layer.traffic.tensors.size();
       if (++contributed_[part.layer] < whole) continue;
       contributed_[part.layer] = 0;
       device_->has_arrived(part.layer);

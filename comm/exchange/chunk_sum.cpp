@@ -7,13 +7,11 @@ namespace poseidon::comm {
 
 namespace {
 
-/// Whether a chunk is one fp32 piece. Such a chunk is sent from the tensor's memory without a copy.
+/// Whether a chunk is one piece that needs no encoding. Such a chunk is sent from the tensor's
+/// memory, and received into it, without a copy.
 bool is_direct(const Plan& plan, const Chunk& chunk) {
-  return chunk.pieces.size() == 1 && wire_dtype_of(plan, chunk) == DataType::kFp32;
-}
-
-uint64_t bytes_of(const Chunk& chunk, DataType dtype) {
-  return static_cast<uint64_t>(chunk.elements()) * bytes_of(dtype);
+  return chunk.pieces.size() == 1 && contribution_codec(plan, chunk).copies() &&
+         sum_codec(plan, chunk).copies();
 }
 
 /// The elements of a tensor that a piece covers.
@@ -26,33 +24,35 @@ std::span<Value> elements_of(std::span<Value> tensor, const Piece& piece) {
 
 uint64_t staging_bytes(const Plan& plan, size_t parts) {
   uint64_t bytes = 0;
-  for (const Chunk& chunk : plan.chunks)
-    if (!is_direct(plan, chunk)) bytes += bytes_of(chunk, wire_dtype_of(plan, chunk));
-  return bytes * (parts + 1) * steps_in_flight(plan);
+  for (const Chunk& chunk : plan.chunks) {
+    if (is_direct(plan, chunk)) continue;
+    const auto elements = static_cast<uint64_t>(chunk.elements());
+    bytes += parts * contribution_codec(plan, chunk).bytes(elements) +
+             sum_codec(plan, chunk).bytes(elements);
+  }
+  return bytes * steps_in_flight(plan);
 }
 
 ChunkSum::ChunkSum(ExchangeContext& context, uint32_t index)
-    : ChunkSum(context, index, wire_dtype_of(context.plan, context.plan.chunks[index])) {}
-
-ChunkSum::ChunkSum(ExchangeContext& context, uint32_t index, DataType dtype)
     : step_(context.options.first_step),
       sent_(context.options.first_step),
       context_(context),
-      bytes_(bytes_of(context.plan.chunks[index], dtype)),
-      server_(context.plan.chunks[index].server),
-      index_(index),
-      dtype_(dtype),
-      direct_(is_direct(context.plan, context.plan.chunks[index])),
-      counts_(!context.plan.assignment.shares_host(context.rank, server_)),
-      slices_(slices_of(bytes_)),
       chunk_(context.plan.chunks[index]),
+      server_(chunk_.server),
+      index_(index),
+      contribution_(contribution_codec(context.plan, chunk_)),
+      sum_(sum_codec(context.plan, chunk_)),
+      sum_bytes_(bytes(sum_)),
+      sum_slices_(slices_of(sum_bytes_)),
+      direct_(is_direct(context.plan, chunk_)),
+      counts_(!context.plan.assignment.shares_host(context.rank, server_)),
       owners_(chunk_.pieces.size()) {
-  check(slices_ <= kMaxSlices, "a chunk has at most 64 slices");
+  check(sum_slices_ <= kMaxSlices, "a chunk has at most 64 slices");
   const size_t parts = context.parts.size();
   Step step{.pieces_due = std::vector<size_t>(parts, chunk_.pieces.size())};
   if (!direct_ && carries_payload()) {
-    step.staged.resize(parts, std::vector<std::byte>(bytes_));
-    step.sum.resize(bytes_);
+    step.staged.resize(parts, std::vector<std::byte>(bytes(contribution_)));
+    step.sum.resize(sum_bytes_);
   }
   window_.assign(steps_in_flight(context.plan), step);
 }
@@ -74,9 +74,10 @@ void ChunkSum::contribute(uint64_t step, size_t own, size_t piece, std::span<con
 
 void ChunkSum::stage(Step& of_step, size_t own, size_t piece, std::span<const float> values) {
   if (!carries_payload()) return;
-  size_t before = 0;
-  for (size_t p = 0; p < piece; ++p) before += static_cast<size_t>(chunk_.pieces[p].count);
-  to_wire(dtype_, values, of_step.staged[own].data() + before * poseidon::bytes_of(dtype_));
+  std::byte* wire = of_step.staged[own].data();
+  for (size_t p = 0; p < piece; ++p)
+    wire += contribution_.bytes(static_cast<uint64_t>(chunk_.pieces[p].count));
+  contribution_.encode(values, wire);
 }
 
 void ChunkSum::send(uint64_t step, size_t own, std::span<const std::byte> bytes) {
@@ -90,23 +91,23 @@ void ChunkSum::send(uint64_t step, size_t own, std::span<const std::byte> bytes)
                  .key = chunk_.key,
                  .chunk = index_,
                  .part = context_.parts[own]},
-                {bytes, nullptr}, bytes_);
-  count_bytes(&LayerBytes::sent);
+                {bytes, nullptr}, this->bytes(contribution_));
+  count_bytes(contribution_, &LayerBytes::sent);
 }
 
-void ChunkSum::count_bytes(uint64_t LayerBytes::*direction) {
+void ChunkSum::count_bytes(const Codec& codec, uint64_t LayerBytes::*direction) {
   if (!counts_) return;
   for (const Piece& piece : chunk_.pieces)
     context_.bytes_of_layer[piece.layer].*direction +=
-        static_cast<uint64_t>(piece.count) * poseidon::bytes_of(dtype_);
+        codec.bytes(static_cast<uint64_t>(piece.count));
 }
 
 std::string ChunkSum::fault_of(NodeId from, const FrameHeader& header) const {
   if (from.role != Role::kServer || server_ != from.rank)
     return text("sent a sum of chunk ", index_, ", which another server sums");
-  if (!is_slice_of(header, bytes_))
+  if (!is_slice_of(header, sum_bytes_))
     return text("sent ", header.length, " bytes at offset ", header.offset, " of chunk ", index_,
-                ", which has ", bytes_, " bytes");
+                ", whose sum has ", sum_bytes_, " bytes");
   if (header.step >= step_ + window_.size())
     return text("sent the sum of step ", header.step, ", expected step ", step_);
   if (header.step >= sent_)
@@ -132,11 +133,11 @@ std::span<std::byte> ChunkSum::memory_of(const FrameHeader& header) {
 void ChunkSum::received(const FrameHeader& header) {
   Step& of_step = at(header.step);
   of_step.received.add(header.offset / kSliceBytes);
-  if (!of_step.received.complete(slices_)) return;
+  if (!of_step.received.complete(sum_slices_)) return;
   if (!direct_ && carries_payload()) unpack(header.step);
   // The sum of a later step may arrive first. It is reported only after the sums of the earlier
   // steps.
-  while (at(step_).received.complete(slices_)) finish_step();
+  while (at(step_).received.complete(sum_slices_)) finish_step();
 }
 
 void ChunkSum::unpack(uint64_t step) {
@@ -144,15 +145,15 @@ void ChunkSum::unpack(uint64_t step) {
   for (const Piece& piece : chunk_.pieces) {
     const std::span<float> sum =
         elements_of(context_.memory.sum(piece.layer, piece.tensor, step), piece);
-    from_wire(dtype_, wire, sum);
-    wire += sum.size() * poseidon::bytes_of(dtype_);
+    sum_.decode(wire, sum);
+    wire += sum_.bytes(sum.size());
   }
 }
 
 void ChunkSum::finish_step() {
   const uint64_t step = step_++;
   at(step).received.clear();
-  count_bytes(&LayerBytes::received);
+  count_bytes(sum_, &LayerBytes::received);
   for (PieceOwner* owner : owners_) owner->piece_summed(step);
 }
 

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "comm/exchange/exchange_context.h"
+#include "comm/wire/codec.h"
 #include "comm/wire/outlet.h"
 #include "comm/wire/slices.h"
-#include "comm/wire/wire_codec.h"
 
 namespace poseidon::comm {
 
@@ -46,11 +46,10 @@ class ChunkSum {
     SliceSet received = {};
     size_t parts_sent = 0;
     std::vector<size_t> pieces_due = {};  ///< for each own part: pieces not contributed yet
-    std::vector<std::vector<std::byte>> staged = {};  ///< by own part, wire dtype; empty if direct
-    std::vector<std::byte> sum = {};  ///< the received sum, wire dtype; empty if direct
+    std::vector<std::vector<std::byte>> staged = {};  ///< by own part, encoded; empty if direct
+    std::vector<std::byte> sum = {};  ///< the received sum, encoded; empty if direct
   };
 
-  ChunkSum(ExchangeContext& context, uint32_t index, DataType dtype);
   Step& at(uint64_t step) { return window_[step % window_.size()]; }
   bool carries_payload() const { return context_.options.carries_payload; }
   void stage(Step& of_step, size_t own, size_t piece, std::span<const float> values);
@@ -59,20 +58,23 @@ class ChunkSum {
   std::span<std::byte> memory_of(const FrameHeader& header);
   void unpack(uint64_t step);
   void finish_step();
-  void count_bytes(uint64_t LayerBytes::*direction);
+  void count_bytes(const Codec& codec, uint64_t LayerBytes::*direction);
+  uint64_t bytes(const Codec& codec) const {
+    return codec.bytes(static_cast<uint64_t>(chunk_.elements()));
+  }
 
   // These members are adjacent, because each frame uses them.
   uint64_t step_;
   uint64_t sent_;             ///< the first step without this worker's complete contribution
   std::vector<Step> window_;  ///< steps from step_ on, by step modulo the window's size
   ExchangeContext& context_;
-  const uint64_t bytes_;  ///< on the wire
-  const uint32_t server_, index_;
-  const DataType dtype_;
-  const bool direct_;  ///< one fp32 piece: sent and received directly, not staged
-  const bool counts_;  ///< whether its bytes are traffic: its server is on another host
-  const uint64_t slices_;
   const Chunk& chunk_;
+  const uint32_t server_, index_;
+  const Codec& contribution_;  ///< the codec of contributions
+  const Codec& sum_;           ///< the codec of sums
+  const uint64_t sum_bytes_, sum_slices_;
+  const bool direct_;  ///< sent from, and received into, the memory of the only piece's tensor
+  const bool counts_;  ///< whether its bytes are traffic: its server is on another host
   std::vector<PieceOwner*> owners_;  ///< by piece
 };
 

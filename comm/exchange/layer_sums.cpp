@@ -33,8 +33,8 @@ LayerSums::LayerSums(ExchangeContext& context)
   const std::vector<PiecesOfLayer> pieces = pieces_in_chunks(context.plan);
   const auto make = [&](uint32_t layer) -> std::unique_ptr<LayerSum> {
     const Scheme scheme = context.plan.layers[layer].scheme;
-    check(scheme == Scheme::kPs || pieces[layer].empty(),
-          "only layers with the scheme \"ps\" have chunks");
+    check(traits_of(scheme).uses_servers() || pieces[layer].empty(),
+          "only layers that servers sum have chunks");
     switch (scheme) {
       case Scheme::kLocal: return std::make_unique<SumLocally>(context, layer);
       case Scheme::kPs:

@@ -20,10 +20,14 @@ ServerShard::ServerShard(const Plan& plan, uint32_t rank, const Options& options
     const Chunk& chunk = plan.chunks[i];
     if (chunk.server != rank) continue;
     own_index_[i] = static_cast<int32_t>(own_.size());
-    const DataType dtype = wire_dtype_of(plan, chunk);
-    const uint64_t bytes = static_cast<uint64_t>(chunk.elements()) * bytes_of(dtype);
+    const Codec& contribution = contribution_codec(plan, chunk);
+    const uint64_t bytes = contribution.bytes(static_cast<uint64_t>(chunk.elements()));
     check(slices_of(bytes) <= kMaxSlices, "a chunk has at most 64 slices");
-    own_.push_back({.key = chunk.key, .dtype = dtype, .bytes = bytes, .step = options.first_step});
+    own_.push_back({.key = chunk.key,
+                    .contribution = &contribution,
+                    .sum = &sum_codec(plan, chunk),
+                    .bytes = bytes,
+                    .step = options.first_step});
     const SliceSum empty{.complete = std::vector<bool>(tree_.nodes().size()),
                          .values = std::vector<Values>(tree_.nodes().size())};
     own_.back().window.assign(static_cast<size_t>(plan.staleness + 1),
@@ -70,8 +74,8 @@ Destination ServerShard::destination(uint32_t worker, const FrameHeader& header)
   }
   if (!options_.carries_payload) return Destination::into({});
   Incoming& incoming = incoming_[worker];
-  incoming.values = pool_.take(header.length / bytes_of(chunk.dtype));
-  if (chunk.dtype == DataType::kFp32)
+  incoming.values = pool_.take(header.length / chunk.contribution->bytes(1));
+  if (chunk.contribution->copies())
     return Destination::into(std::as_writable_bytes(incoming.values->values()));
   incoming.wire.resize(header.length);
   return Destination::into(incoming.wire);
@@ -85,9 +89,8 @@ void ServerShard::received(uint32_t worker, const FrameHeader& header) {
   traffic_.bytes_received += header.length;
   Incoming& incoming = incoming_[worker];
   Values values = std::move(incoming.values);
-  const DataType dtype = own_chunk(header.chunk)->dtype;
-  if (values != nullptr && dtype == DataType::kBf16)
-    from_wire(dtype, incoming.wire.data(), values->values());
+  const Codec& codec = *own_chunk(header.chunk)->contribution;
+  if (values != nullptr && !codec.copies()) codec.decode(incoming.wire.data(), values->values());
   complete(header, std::move(values));
 }
 
@@ -128,8 +131,8 @@ void ServerShard::send_sum(const FrameHeader& of, const Values& values) {
                            .length = of.length};
   Payload payload;
   if (values != nullptr) {
-    if (own.dtype == DataType::kBf16)  // overwrites the input: bf16 is smaller
-      to_wire(own.dtype, values->values(), std::as_writable_bytes(values->values()).data());
+    if (!own.sum->copies())  // overwrites the input: encoded values are smaller
+      own.sum->encode(values->values(), std::as_writable_bytes(values->values()).data());
     payload = {std::as_bytes(values->values()).first(header.length), values};
   }
   for (int64_t worker = 0; worker < plan_.workers(); ++worker) {
@@ -155,13 +158,15 @@ void ServerShard::finish_slice(const FrameHeader& of) {
 }
 
 void ServerShard::count_bytes(uint32_t chunk) {
+  const OwnChunk& own = *own_chunk(chunk);
   for (const Piece& piece : plan_.chunks[chunk].pieces) {
     LayerBytes& bytes = bytes_of_layer_[piece.layer];
-    const uint64_t size = static_cast<uint64_t>(piece.count) * bytes_of(own_chunk(chunk)->dtype);
+    const auto elements = static_cast<uint64_t>(piece.count);
     for (size_t leaf = 0; leaf < tree_.leaves(); ++leaf)
-      if (!plan_.assignment.shares_host(tree_.worker_of(leaf), rank_)) bytes.received += size;
+      if (!plan_.assignment.shares_host(tree_.worker_of(leaf), rank_))
+        bytes.received += own.contribution->bytes(elements);
     for (uint32_t worker = 0; worker < plan_.workers(); ++worker)
-      if (!plan_.assignment.shares_host(worker, rank_)) bytes.sent += size;
+      if (!plan_.assignment.shares_host(worker, rank_)) bytes.sent += own.sum->bytes(elements);
   }
 }
 

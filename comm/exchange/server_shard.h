@@ -8,9 +8,9 @@
 #include "comm/plan/counters.h"
 #include "comm/plan/plan.h"
 #include "comm/plan/shard_parts.h"
+#include "comm/wire/codec.h"
 #include "comm/wire/outlet.h"
 #include "comm/wire/slab_pool.h"
-#include "comm/wire/wire_codec.h"
 
 namespace poseidon::comm {
 
@@ -61,15 +61,16 @@ class ServerShard {
   };
   struct OwnChunk {
     uint32_t key = 0;
-    DataType dtype = DataType::kFp32;
-    uint64_t bytes = 0;                ///< on the wire
-    uint64_t step = 0;                 ///< the first step that is not summed yet
+    const Codec* contribution = nullptr;  ///< the codec of contributions
+    const Codec* sum = nullptr;           ///< the codec of sums
+    uint64_t bytes = 0;                   ///< of a contribution, encoded
+    uint64_t step = 0;                    ///< the first step that is not summed yet
     std::vector<StepSum> window = {};  ///< steps from `step` on, by step modulo the window's size
     StepSum& at(uint64_t which) { return window[which % window.size()]; }
     const StepSum& at(uint64_t which) const { return window[which % window.size()]; }
   };
   struct Incoming {
-    std::vector<std::byte> wire;  ///< a slice as received; used only for bf16
+    std::vector<std::byte> wire;  ///< a slice as received; unused if the codec copies
     Values values;
   };
 

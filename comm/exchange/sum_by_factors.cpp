@@ -26,16 +26,15 @@ uint64_t slices_of_step(const Plan& plan, uint32_t layer, const FactorBuffers& f
   uint64_t slices = 0;
   for (const IndexRange& rows : factor_buffers.rows)
     for (const uint32_t which : {kDeltas, kActivations})
-      slices +=
-          slices_of(static_cast<uint64_t>(rows.count) *
-                    width_of(plan.layers[layer].traffic, which) * bytes_of(factor_buffers.dtype));
+      slices += slices_of(factor_buffers.codec.bytes(static_cast<uint64_t>(rows.count) *
+                                                     width_of(plan.layers[layer].traffic, which)));
   return slices;
 }
 
 }  // namespace
 
 FactorBuffers::FactorBuffers(const Plan& plan)
-    : dtype(factor_dtype(plan)),
+    : codec(factor_codec(plan.wire)),
       rows(rows_of_shards(plan)),
       wire(static_cast<size_t>(plan.workers())) {}
 
@@ -56,8 +55,8 @@ SumByFactors::SumByFactors(ExchangeContext& context, uint32_t layer, FactorBuffe
 uint64_t SumByFactors::width(uint32_t which) const { return width_of(plan().traffic, which); }
 
 uint64_t SumByFactors::bytes(Rows rows) const {
-  return static_cast<uint64_t>(factor_buffers_.rows[rows.shard].count) * width(rows.which) *
-         bytes_of(factor_buffers_.dtype);
+  return factor_buffers_.codec.bytes(static_cast<uint64_t>(factor_buffers_.rows[rows.shard].count) *
+                                     width(rows.which));
 }
 
 std::span<float> SumByFactors::values(uint64_t step, Rows rows) const {
@@ -81,16 +80,16 @@ void SumByFactors::contribute(const Contribution& contribution) {
   done(contribution.step, slices);
 }
 
-/// Encodes one factor of one shard. The worker's own rows are rounded to the wire dtype as well, so
+/// Encodes one factor of one shard. The worker's own rows are rounded by the codec as well, so
 /// that all workers use equal factors.
 Payload SumByFactors::payload_of(uint64_t step, Rows rows) const {
   if (!context().options.carries_payload) return {};
   const std::span<float> own = values(step, rows);
-  if (factor_buffers_.dtype == DataType::kFp32)
-    return {.bytes = std::as_bytes(own), .owner = nullptr};
+  const Codec& codec = factor_buffers_.codec;
+  if (codec.copies()) return {.bytes = std::as_bytes(own), .owner = nullptr};
   auto wire = std::make_shared<std::vector<std::byte>>(bytes(rows));
-  to_wire(factor_buffers_.dtype, own, wire->data());
-  from_wire(factor_buffers_.dtype, wire->data(), own);
+  codec.encode(own, wire->data());
+  codec.decode(wire->data(), own);
   return {.bytes = *wire, .owner = wire};
 }
 
@@ -135,7 +134,7 @@ Destination SumByFactors::destination(NodeId from, const FrameHeader& header) {
       received_slices(header.step)[first_slice(rows) + header.offset / kSliceBytes])
     return context().repeated();
   if (!context().options.carries_payload) return Destination::into({});
-  if (factor_buffers_.dtype == DataType::kBf16) {
+  if (!factor_buffers_.codec.copies()) {
     factor_buffers_.wire[from.rank].resize(kSliceBytes);
     return Destination::into(std::span(factor_buffers_.wire[from.rank]).first(header.length));
   }
@@ -145,11 +144,11 @@ Destination SumByFactors::destination(NodeId from, const FrameHeader& header) {
 
 void SumByFactors::received(NodeId from, const FrameHeader& header) {
   const Rows rows{header.chunk, header.part.first};
-  const size_t number_bytes = bytes_of(factor_buffers_.dtype);
-  if (factor_buffers_.dtype == DataType::kBf16 && context().options.carries_payload)
-    from_wire(factor_buffers_.dtype, factor_buffers_.wire[from.rank].data(),
-              values(header.step, rows)
-                  .subspan(header.offset / number_bytes, header.length / number_bytes));
+  const Codec& codec = factor_buffers_.codec;
+  if (!codec.copies() && context().options.carries_payload)
+    codec.decode(factor_buffers_.wire[from.rank].data(),
+                 values(header.step, rows)
+                     .subspan(header.offset / codec.bytes(1), header.length / codec.bytes(1)));
   received_slices(header.step)[first_slice(rows) + header.offset / kSliceBytes] = true;
   if (!context().plan.assignment.workers_share_host(context().rank, from.rank))
     context().bytes_of_layer[layer()].received += header.length;

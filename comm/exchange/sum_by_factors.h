@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "comm/exchange/layer_sum.h"
-#include "comm/wire/wire_codec.h"
+#include "comm/wire/codec.h"
 
 namespace poseidon::comm {
 
@@ -11,9 +11,9 @@ namespace poseidon::comm {
 struct FactorBuffers {
   explicit FactorBuffers(const Plan& plan);
 
-  DataType dtype;                            ///< the wire dtype of factors
+  const Codec& codec;                        ///< of factors
   std::vector<IndexRange> rows;              ///< by logical shard: its samples in the global batch
-  std::vector<std::vector<std::byte>> wire;  ///< by sender: a received slice of bf16 factors
+  std::vector<std::vector<std::byte>> wire;  ///< by sender: a received slice, encoded
 };
 
 /// The sum of a linear layer by factors. Each worker sends the rows of its logical shards to all

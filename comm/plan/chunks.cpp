@@ -52,16 +52,33 @@ DataType wire_dtype_of(const Plan& plan, const Chunk& chunk) {
   return wire_dtype_of(plan, chunk.pieces[0]);
 }
 
-DataType factor_dtype(const Plan& plan) { return plan.wire; }
+const Codec& contribution_codec(DataType wire, const TensorTraffic& tensor) {
+  return codec_of(wire_dtype_of(wire, tensor));
+}
+
+const Codec& contribution_codec(const Plan& plan, const Chunk& chunk) {
+  return codec_of(wire_dtype_of(plan, chunk));
+}
+
+const Codec& sum_codec(DataType wire, const TensorTraffic& tensor) {
+  return codec_of(wire_dtype_of(wire, tensor));
+}
+
+const Codec& sum_codec(const Plan& plan, const Chunk& chunk) {
+  return codec_of(wire_dtype_of(plan, chunk));
+}
+
+const Codec& factor_codec(DataType wire) { return codec_of(wire); }
 
 std::vector<Piece> ps_tensors(std::span<const LayerPlan> layers) {
   std::vector<Piece> tensors;
   for (uint32_t layer = 0; layer < layers.size(); ++layer) {
     const LayerPlan& plan = layers[layer];
-    if (plan.scheme == Scheme::kLocal) continue;
+    const SchemeTraits& scheme = traits_of(plan.scheme);
+    if (scheme.sends == Content::kNothing) continue;
     for (uint32_t tensor = 0; tensor < plan.traffic.tensors.size(); ++tensor) {
       const TensorTraffic& traffic = plan.traffic.tensors[tensor];
-      if (plan.scheme == Scheme::kPs || traffic.statistic)
+      if (scheme.uses_servers() || traffic.statistic)
         tensors.push_back(
             {.layer = layer, .tensor = tensor, .first = 0, .count = traffic.elements});
     }

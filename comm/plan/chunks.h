@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "comm/plan/plan.h"
-#include "comm/wire/wire_codec.h"
+#include "comm/wire/codec.h"
 
 /// Divides the tensors that the parameter server sums into chunks, and assigns chunks to servers.
 /// Sizes in bytes here are those of fp32 elements, for every wire dtype.
@@ -25,8 +25,13 @@ DataType wire_dtype_of(DataType wire, const TensorTraffic& tensor);
 /// dtype.
 DataType wire_dtype_of(const Plan& plan, const Piece& piece);
 DataType wire_dtype_of(const Plan& plan, const Chunk& chunk);
-/// The wire dtype of factors.
-DataType factor_dtype(const Plan& plan);
+/// The codecs of a worker's contributions, of the servers' sums, and of factors. `wire` is the wire
+/// dtype of the plan.
+const Codec& contribution_codec(DataType wire, const TensorTraffic& tensor);
+const Codec& contribution_codec(const Plan& plan, const Chunk& chunk);
+const Codec& sum_codec(DataType wire, const TensorTraffic& tensor);
+const Codec& sum_codec(const Plan& plan, const Chunk& chunk);
+const Codec& factor_codec(DataType wire);
 
 /// The tensors of `layers` that servers sum, in order; each is one piece that covers the tensor.
 std::vector<Piece> ps_tensors(std::span<const LayerPlan> layers);

@@ -4,9 +4,9 @@
 #include <optional>
 
 #include "comm/plan/chunks.h"
-#include "comm/plan/cost_model.h"
 #include "comm/plan/prediction.h"
 #include "comm/plan/scheme_choice.h"
+#include "comm/plan/scheme_costs.h"
 #include "comm/plan/traffic.h"
 #include "core/error.h"
 
@@ -14,7 +14,6 @@ namespace poseidon::comm {
 
 namespace {
 
-constexpr auto kBytesPerFloat = static_cast<double>(sizeof(float));
 /// Limit on the ratio of the fullest server's elements to the mean of all servers.
 constexpr double kEvenEnough = 1.1;
 /// Steps whose times differ by a smaller fraction are equally fast.
@@ -43,24 +42,6 @@ void check_request(const PlanRequest& request) {
         "a plan needs a logical shard for each worker");
   check(!request.assignment || same_counts(*request.assignment, even_assignment(request)),
         "an assignment must have the workers, servers and logical shards of its request");
-}
-
-/// Sets the bytes that Algorithm 1 of the Poseidon paper compares: with the parameter server, and
-/// with factors.
-void add_costs(LayerPlan& layer, double batch, ClusterSize cluster) {
-  const LayerTraffic& traffic = layer.traffic;
-  if (traffic.linear) {
-    const WeightShape weight{static_cast<double>(traffic.rows),
-                             static_cast<double>(traffic.columns)};
-    layer.ps_bytes = kBytesPerFloat * ps_floats(weight.rows * weight.columns, cluster).both;
-    layer.sfb_bytes = kBytesPerFloat * sfb_floats(weight, batch, cluster);
-    return;
-  }
-  int64_t elements = 0;
-  for (const TensorTraffic& tensor : traffic.tensors)
-    if (!tensor.statistic) elements += tensor.elements;
-  layer.ps_bytes = kBytesPerFloat * ps_floats(static_cast<double>(elements), cluster).both;
-  layer.sfb_bytes = -1;
 }
 
 /// A plan without chunks.
@@ -116,8 +97,7 @@ bool chunks_are_alike(const Plan& plan) {
 
 /// A layer's earlier scheme, adapted to this number of workers.
 Scheme followed(Scheme earlier, int64_t workers) {
-  if (earlier == Scheme::kSfb) return Scheme::kSfb;
-  return workers == 1 ? Scheme::kLocal : Scheme::kPs;
+  return traits_of(earlier).sends_factors() ? earlier : scheme_without_factors(workers);
 }
 
 void check_same_layers(const PlanRequest& request, const Plan& earlier) {
@@ -158,7 +138,7 @@ Plan follow_plan(const PlanRequest& request, const Plan& earlier) {
   std::vector<Scheme> schemes;
   for (size_t i = 0; i < request.layers.size(); ++i) {
     schemes.push_back(followed(earlier.layers[i].scheme, request.workers));
-    check_factors(request.layers[i], schemes.back());
+    check_scheme(request.layers[i], schemes.back());
   }
   Plan plan = with_schemes(request, schemes);
   if (keeps_assignment(request, earlier)) plan.assignment = with_fresh_ids(earlier.assignment);
@@ -201,9 +181,11 @@ void complete(Plan& plan) {
   int64_t total = 0;
   const auto nodes = static_cast<double>(plan.assignment.hosts());
   for (size_t i = 0; i < plan.layers.size(); ++i) {
-    add_costs(plan.layers[i], batch, cluster);
+    LayerPlan& layer = plan.layers[i];
+    for (const Scheme scheme : kSendingSchemes)
+      layer.formula_bytes[scheme] = costs_of(scheme).formula_bytes(layer.traffic, batch, cluster);
     const int64_t bytes = total_bytes(traffic[i]);
-    plan.layers[i].bytes = static_cast<double>(bytes) / nodes;
+    layer.bytes = static_cast<double>(bytes) / nodes;
     total += bytes;
   }
   plan.bytes_per_node = static_cast<double>(total) / nodes;

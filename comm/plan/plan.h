@@ -42,9 +42,6 @@ struct LayerTraffic {
   SchemeRule forced = SchemeRule::kAuto;  ///< the rule in the network file
 };
 
-/// Why a layer without may_use_factors cannot be summed by factors, for a message.
-std::string factors_fault(const LayerTraffic& layer);
-
 /// The measured times of a layer in a step of one worker, for policy "time" and for predictions.
 struct LayerTime {
   double forward_ms = 0, backward_ms = 0;
@@ -95,14 +92,14 @@ struct Chunk {
   bool operator==(const Chunk&) const = default;
 };
 
-/// A layer and its scheme. `ps_bytes` and `sfb_bytes` are the costs that Algorithm 1 of the
-/// Poseidon paper compares: bytes per node in a step, sent plus received, in fp32.
+/// A layer and its scheme.
 struct LayerPlan {
   LayerTraffic traffic;
   Scheme scheme = Scheme::kPs;
-  double ps_bytes = 0;    ///< with the parameter server
-  double sfb_bytes = -1;  ///< with factors; -1: the layer is not linear
-  double bytes = 0;       ///< predicted traffic of the layer, averaged over the nodes
+  /// The costs that Algorithm 1 of the Poseidon paper compares: bytes per node in a step, sent plus
+  /// received, in fp32. -1: the formula does not apply to the layer.
+  ByScheme<double> formula_bytes = {};
+  double bytes = 0;  ///< predicted traffic of the layer, averaged over the nodes
 };
 
 /// The greatest staleness. Each step of staleness needs memory for one more copy of every sum.

@@ -1,6 +1,7 @@
 #include "comm/plan/assignment_json.h"
 #include "comm/plan/chunks.h"
 #include "comm/plan/plan.h"
+#include "comm/plan/scheme_costs.h"
 #include "comm/wire/slices.h"
 #include "core/counted.h"
 #include "core/error.h"
@@ -19,15 +20,18 @@ Json layer_json(const LayerPlan& layer) {
   for (const TensorTraffic& tensor : traffic.tensors)
     tensors.push_back(
         {{"name", tensor.name}, {"elements", tensor.elements}, {"statistic", tensor.statistic}});
-  return {{"name", traffic.name},
-          {"type", traffic.type},
-          {"rows", traffic.rows},
-          {"columns", traffic.columns},
-          {"ps_bytes", layer.ps_bytes},
-          {"sfb_bytes", traffic.linear ? Json(layer.sfb_bytes) : Json()},
-          {"bytes", layer.bytes},
-          {"scheme", name_of(layer.scheme)},
-          {"tensors", std::move(tensors)}};
+  Json json{{"name", traffic.name},
+            {"type", traffic.type},
+            {"rows", traffic.rows},
+            {"columns", traffic.columns}};
+  for (const Scheme scheme : kSendingSchemes) {
+    const double bytes = layer.formula_bytes[scheme];
+    json[bytes_key(scheme)] = bytes < 0 ? Json() : Json(bytes);
+  }
+  json["bytes"] = layer.bytes;
+  json["scheme"] = name_of(layer.scheme);
+  json["tensors"] = std::move(tensors);
+  return json;
 }
 
 Json chunk_json(const Chunk& chunk) {
@@ -115,9 +119,10 @@ void match_layer(LayerPlan& layer, const LayerTraffic& known, const JsonPath& pl
   if (read.tensors != known.tensors)
     fail_at(place.at("tensors"),
             text("expected the tensors of layer \"", known.name, "\" of this network, got others"));
-  if (layer.scheme == Scheme::kSfb && !known.may_use_factors)
-    fail_at(place.at("scheme"), text("expected a scheme other than \"sfb\" for the ", known.type,
-                                     " layer \"", known.name, "\": ", factors_fault(known)));
+  if (const std::string fault = costs_of(layer.scheme).fault_of(known); !fault.empty())
+    fail_at(place.at("scheme"),
+            text("expected a scheme other than \"", name_of(layer.scheme), "\" for the ",
+                 known.type, " layer \"", known.name, "\": ", fault));
   layer.traffic = known;
 }
 
@@ -126,12 +131,13 @@ void match_layers(Plan& plan, const std::vector<LayerTraffic>& layers, const Jso
     fail_at(place.at("layers"),
             text("expected the ", layers.size(), " layers of this network that need sums, got ",
                  plan.layers.size()));
-  const Scheme wrong = plan.workers() == 1 ? Scheme::kPs : Scheme::kLocal;
+  const Scheme expected = scheme_without_factors(plan.workers());
   for (size_t i = 0; i < layers.size(); ++i) {
     const JsonPath at = place.at("layers").at(i);
     match_layer(plan.layers[i], layers[i], at);
-    if (plan.layers[i].scheme == wrong)
-      fail_at(at.at("scheme"), text("expected a scheme other than \"", name_of(wrong), "\" for ",
+    const Scheme scheme = plan.layers[i].scheme;
+    if (!traits_of(scheme).sends_factors() && scheme != expected)
+      fail_at(at.at("scheme"), text("expected a scheme other than \"", name_of(scheme), "\" for ",
                                     counted(plan.workers(), "worker")));
   }
 }
@@ -161,8 +167,8 @@ class ChunkChecker {
                                     chunk.pieces[0].layer, ", got ", chunk.key));
     for (size_t i = 0; i < chunk.pieces.size(); ++i)
       check_piece(chunk.pieces[i], chunk, place.at("pieces").at(i));
-    const auto bytes =
-        static_cast<uint64_t>(chunk.elements()) * bytes_of(wire_dtype_of(plan_, chunk));
+    const uint64_t bytes =
+        contribution_codec(plan_, chunk).bytes(static_cast<uint64_t>(chunk.elements()));
     if (bytes > kMaxChunkBytes)
       fail_at(place.at("pieces"), text("expected at most ", kMaxChunkBytes, " bytes, got ", bytes));
   }

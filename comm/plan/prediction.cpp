@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "comm/plan/scheme_choice.h"
+#include "comm/plan/scheme_costs.h"
 
 namespace poseidon::comm {
 
@@ -10,18 +11,13 @@ namespace {
 
 using Computing = std::vector<LayerStep>;
 
-/// Removes the weight gradient, about half of the backward pass, from the time of a layer with
-/// factors. Adds the rebuild to the forward pass. A rebuild reads and writes at least as much
-/// memory as the local gradient, so it takes at least as long.
-void move_gradient_to_rebuild(const PlanRequest& request, const LayerTraffic& layer,
-                              LayerStep& step) {
+/// Removes the weight gradient, about half of the backward pass, from the time of a layer whose
+/// gradient is rebuilt with `flop` operations. Adds the rebuild to the forward pass. A rebuild
+/// reads and writes at least as much memory as the local gradient, so it takes at least as long.
+void move_gradient_to_rebuild(double flop, double gflops, LayerStep& step) {
   const double gradient_ms = step.backward / 2;
-  const WeightShape weight{static_cast<double>(layer.rows), static_cast<double>(layer.columns)};
-  const ClusterSize cluster{static_cast<double>(request.workers),
-                            static_cast<double>(request.servers)};
-  const double flop = rebuild_flop(weight, batch_per_worker(request), cluster);
   step.backward -= gradient_ms;
-  step.forward += std::max(gradient_ms, flop / (request.rebuild_gflops * 1e6));
+  step.forward += std::max(gradient_ms, flop / (gflops * 1e6));
 }
 
 /// Adds `by_ms` of processor time for network I/O, which slows all layers by the same factor.
@@ -62,11 +58,15 @@ std::vector<LayerStep> computing_of(const PlanRequest& request,
                                     const std::vector<Scheme>& schemes) {
   Computing steps{
       {.forward = request.time_before.forward_ms, .backward = request.time_before.backward_ms}};
+  const ClusterSize cluster{static_cast<double>(request.workers),
+                            static_cast<double>(request.servers)};
   for (size_t i = 0; i < schemes.size(); ++i) {
     LayerStep step{.forward = request.times[i].forward_ms,
                    .backward = request.times[i].backward_ms};
-    if (schemes[i] == Scheme::kSfb && request.workers > 1 && request.rebuild_gflops > 0)
-      move_gradient_to_rebuild(request, request.layers[i], step);
+    const double flop =
+        costs_of(schemes[i]).rebuild_flop(request.layers[i], batch_per_worker(request), cluster);
+    if (flop > 0 && request.workers > 1 && request.rebuild_gflops > 0)
+      move_gradient_to_rebuild(flop, request.rebuild_gflops, step);
     steps.push_back(step);
   }
   return steps;
@@ -96,11 +96,9 @@ std::vector<LinkLoad> link_loads(const PlanRequest& request, const EvenTraffic& 
     LinkLoad& node = nodes.emplace_back();
     node.computes = share.computes;
     for (size_t i = 0; i < schemes.size(); ++i) {
-      const LayerTraffic& layer = request.layers[i];
-      const bool factors = schemes[i] == Scheme::kSfb;
-      const double bytes = factors ? traffic.row_bytes(layer) : traffic.bytes_of(layer.tensors);
-      node.sent.push_back(bytes * (factors ? share.factors_sent : share.sums_sent));
-      node.received.push_back(bytes * (factors ? share.factors_received : share.sums_received));
+      const LinkBytes bytes = costs_of(schemes[i]).link_bytes(request.layers[i], traffic, share);
+      node.sent.push_back(bytes.sent);
+      node.received.push_back(bytes.received);
     }
   }
   return nodes;

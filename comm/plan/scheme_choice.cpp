@@ -1,10 +1,10 @@
 #include "comm/plan/scheme_choice.h"
 
 #include <algorithm>
+#include <optional>
 
-#include "comm/plan/cost_model.h"
 #include "comm/plan/prediction.h"
-#include "comm/plan/traffic.h"
+#include "comm/plan/scheme_costs.h"
 #include "core/error.h"
 
 namespace poseidon::comm {
@@ -18,23 +18,28 @@ ClusterSize size_of(const PlanRequest& request) {
   return {static_cast<double>(request.workers), static_cast<double>(request.servers)};
 }
 
-WeightShape weight_of(const LayerTraffic& layer) {
-  return {static_cast<double>(layer.rows), static_cast<double>(layer.columns)};
+/// Whether the layer can use factors.
+bool has_factors(const LayerTraffic& layer) {
+  return costs_of(Scheme::kSfb).fault_of(layer).empty();
 }
 
-bool is_forced(const PlanRequest& request, const LayerTraffic& layer) {
-  return layer.forced != SchemeRule::kAuto || request.scheme != SchemeRule::kAuto ||
-         !layer.may_use_factors;
+/// The scheme that the job or the network file requires for a layer.
+std::optional<Scheme> forced_scheme(const PlanRequest& request, const LayerTraffic& layer) {
+  const Scheme without_factors = scheme_without_factors(request.workers);
+  const auto scheme = [&](SchemeRule rule) {
+    return traits_of(scheme_of(rule)).sends_factors() ? scheme_of(rule) : without_factors;
+  };
+  if (layer.forced != SchemeRule::kAuto) return scheme(layer.forced);
+  if (!has_factors(layer)) return without_factors;
+  if (request.scheme != SchemeRule::kAuto) return scheme(request.scheme);
+  return std::nullopt;
 }
 
 /// The scheme that the job or the network file requires, or else the scheme that
 /// factors_are_chosen() selects.
 Scheme scheme_by_rule(const PlanRequest& request, const LayerTraffic& layer) {
-  const Scheme no_factors = request.workers == 1 ? Scheme::kLocal : Scheme::kPs;
-  if (layer.forced == SchemeRule::kSfb) return Scheme::kSfb;
-  if (layer.forced == SchemeRule::kPs || !layer.may_use_factors) return no_factors;
-  if (request.scheme == SchemeRule::kSfb) return Scheme::kSfb;
-  if (request.scheme == SchemeRule::kPs || request.workers == 1) return no_factors;
+  if (const std::optional<Scheme> forced = forced_scheme(request, layer)) return *forced;
+  if (request.workers == 1) return scheme_without_factors(1);
   return factors_are_chosen(weight_of(layer), batch_per_worker(request), size_of(request))
              ? Scheme::kSfb
              : Scheme::kPs;
@@ -44,7 +49,7 @@ Schemes schemes_by_rule(const PlanRequest& request) {
   Schemes schemes;
   for (const LayerTraffic& layer : request.layers) {
     schemes.push_back(scheme_by_rule(request, layer));
-    check_factors(layer, schemes.back());
+    check_scheme(layer, schemes.back());
   }
   return schemes;
 }
@@ -71,17 +76,19 @@ class TimeSearch {
  public:
   explicit TimeSearch(const PlanRequest& request) : request_(request), traffic_(request) {
     for (size_t i = 0; i < request.layers.size(); ++i)
-      if (!is_forced(request, request.layers[i])) free_.push_back(i);
+      if (!forced_scheme(request, request.layers[i])) free_.push_back(i);
   }
 
   Schemes best(Schemes start) {
     best_ = std::move(start);
     best_cost_ = cost(best_);
-    if (free_.size() <= kMaxCombined)
-      try_all();
-    else
+    if (free_.size() <= kMaxCombined) {
+      Schemes schemes = best_;
+      try_all(schemes, free_.size());
+    } else {
       while (improve_one()) {
       }
+    }
     return best_;
   }
 
@@ -98,9 +105,9 @@ class TimeSearch {
   Cost cost(const Schemes& schemes) const {
     Cost cost;
     for (size_t i = 0; i < schemes.size(); ++i) {
-      const LayerTraffic& layer = request_.layers[i];
-      cost.bytes += schemes[i] == Scheme::kSfb ? traffic_.factor_bytes(layer)
-                                               : traffic_.ps_bytes(layer.tensors);
+      const LinkBytes bytes =
+          costs_of(schemes[i]).link_bytes(request_.layers[i], traffic_, traffic_.mean());
+      cost.bytes += bytes.sent + bytes.received;
     }
     cost.step_ms = predicted_step_ms(request_, schemes, link_loads(request_, traffic_, schemes));
     return cost;
@@ -114,22 +121,27 @@ class TimeSearch {
     return true;
   }
 
-  void try_all() {
-    Schemes schemes = best_;
-    for (uint32_t combination = 0; combination < uint32_t{1} << free_.size(); ++combination) {
-      for (size_t i = 0; i < free_.size(); ++i)
-        schemes[free_[i]] = (combination >> i & 1) != 0 ? Scheme::kSfb : Scheme::kPs;
+  /// Tries all schemes of the first `count` free layers.
+  void try_all(Schemes& schemes, size_t count) {
+    if (count == 0) {
       take_if_better(schemes);
+      return;
+    }
+    for (const Scheme scheme : kSendingSchemes) {
+      schemes[free_[count - 1]] = scheme;
+      try_all(schemes, count - 1);
     }
   }
 
   bool improve_one() {
     bool improved = false;
-    for (size_t layer : free_) {
-      Schemes schemes = best_;
-      schemes[layer] = schemes[layer] == Scheme::kSfb ? Scheme::kPs : Scheme::kSfb;
-      improved = take_if_better(std::move(schemes)) || improved;
-    }
+    for (const size_t layer : free_)
+      for (const Scheme scheme : kSendingSchemes) {
+        Schemes schemes = best_;
+        if (schemes[layer] == scheme) continue;
+        schemes[layer] = scheme;
+        improved = take_if_better(std::move(schemes)) || improved;
+      }
     return improved;
   }
 
@@ -146,17 +158,11 @@ double batch_per_worker(const PlanRequest& request) {
   return static_cast<double>(request.global_batch) / static_cast<double>(request.workers);
 }
 
-std::string factors_fault(const LayerTraffic& layer) {
-  if (layer.is_shared)
-    return "several layers use its parameters (\"shares\"), and the sum of their gradients is not "
-           "a product of factors";
-  return "its gradient is not a product of factors that can be sent";
-}
-
-void check_factors(const LayerTraffic& layer, Scheme scheme) {
-  if (scheme != Scheme::kSfb || layer.may_use_factors) return;
-  throw ConfigError(text("[", layer.type, " '", layer.name,
-                         "'] expected a scheme other than \"sfb\": ", factors_fault(layer)));
+void check_scheme(const LayerTraffic& layer, Scheme scheme) {
+  const std::string fault = costs_of(scheme).fault_of(layer);
+  if (!fault.empty())
+    throw ConfigError(text("[", layer.type, " '", layer.name, "'] expected a scheme other than \"",
+                           name_of(scheme), "\": ", fault));
 }
 
 std::vector<Schemes> choose_schemes(const PlanRequest& request) {

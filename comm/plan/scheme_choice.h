@@ -21,7 +21,7 @@ using Schemes = std::vector<Scheme>;
 /// "time" is missing.
 std::vector<Schemes> choose_schemes(const PlanRequest& request);
 
-/// Throws ConfigError if `scheme` uses factors and the layer has none.
-void check_factors(const LayerTraffic& layer, Scheme scheme);
+/// Throws ConfigError if the layer cannot use `scheme`.
+void check_scheme(const LayerTraffic& layer, Scheme scheme);
 
 }  // namespace poseidon::comm

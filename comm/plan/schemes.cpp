@@ -19,7 +19,11 @@ const std::string& name_in_table(Enum value) {
 
 template <>
 const Names& names_of<Scheme>() {
-  static const Names kNames{"local", "ps", "sfb"};
+  static const Names kNames = [] {
+    Names names;
+    for (const SchemeTraits& scheme : kSchemes) names.emplace_back(scheme.name);
+    return names;
+  }();
   return kNames;
 }
 
@@ -54,6 +58,12 @@ const std::string& name_of(Overlap overlap) { return name_in_table(overlap); }
 const std::string& name_of(DataType number) { return name_in_table(number); }
 
 std::string bytes_key(Scheme scheme) { return name_of(scheme) + "_bytes"; }
+
+Scheme scheme_of(SchemeRule rule) {
+  const auto found = std::ranges::find(kSchemes, name_of(rule), &SchemeTraits::name);
+  check(found != kSchemes.end(), "this rule names no scheme");
+  return found->scheme;
+}
 
 SchemeRule scheme_rule(const std::string& name) {
   const Names& names = names_of<SchemeRule>();

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/wire/wire_codec.h"
+#include "core/data_type.h"
 
 /// How gradients are summed and sent: enums with names. Each enum has one table of names, in the
 /// order of its values, for files and messages.
@@ -13,7 +13,40 @@ namespace poseidon::comm {
 
 /// How a layer's gradient is summed.
 enum class Scheme : uint8_t { kLocal, kPs, kSfb };
-inline constexpr std::array kSchemes{Scheme::kLocal, Scheme::kPs, Scheme::kSfb};
+
+/// What a worker sends or receives for a layer.
+enum class Content : uint8_t {
+  kNothing,
+  kTensors,  ///< gradients of the parameters, to or from servers
+  kFactors,  ///< the factors of the weight's gradient, to or from the other workers
+};
+
+/// A row of the table of schemes. Other code asks the table, and does not compare schemes. Costs of
+/// schemes are in comm/plan/scheme_costs.h.
+struct SchemeTraits {
+  Scheme scheme;
+  const char* name;
+  Content sends, receives;  ///< of a worker
+
+  /// Whether servers sum the gradients of the layer's parameters.
+  constexpr bool uses_servers() const { return receives == Content::kTensors; }
+  constexpr bool sends_factors() const { return sends == Content::kFactors; }
+  /// Whether each worker computes the gradient of the weight from all workers' factors.
+  constexpr bool rebuilds() const { return receives == Content::kFactors; }
+};
+inline constexpr std::array kSchemes{
+    SchemeTraits{Scheme::kLocal, "local", Content::kNothing, Content::kNothing},
+    SchemeTraits{Scheme::kPs, "ps", Content::kTensors, Content::kTensors},
+    SchemeTraits{Scheme::kSfb, "sfb", Content::kFactors, Content::kFactors}};
+constexpr const SchemeTraits& traits_of(Scheme scheme) {
+  return kSchemes[static_cast<size_t>(scheme)];
+}
+
+/// The scheme of a layer without factors.
+constexpr Scheme scheme_without_factors(int64_t workers) {
+  return workers == 1 ? Scheme::kLocal : Scheme::kPs;
+}
+
 /// The schemes in which workers send.
 inline constexpr std::array kSendingSchemes{Scheme::kPs, Scheme::kSfb};
 
@@ -29,7 +62,7 @@ class ByScheme {
 };
 
 /// How many of the two ends of a transfer are workers.
-inline constexpr int worker_ends(Scheme scheme) { return scheme == Scheme::kSfb ? 2 : 1; }
+constexpr int worker_ends(Scheme scheme) { return traits_of(scheme).uses_servers() ? 1 : 2; }
 
 /// The scheme setting of a job, or of a layer in a network file.
 enum class SchemeRule : uint8_t { kAuto, kPs, kSfb };
@@ -69,5 +102,7 @@ std::string bytes_key(Scheme scheme);
 
 /// The rule with this name.
 SchemeRule scheme_rule(const std::string& name);
+/// The scheme with the name of this rule, which is not kAuto.
+Scheme scheme_of(SchemeRule rule);
 
 }  // namespace poseidon::comm

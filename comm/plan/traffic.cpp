@@ -9,11 +9,14 @@ namespace poseidon::comm {
 
 namespace {
 
-int64_t bytes_of_element(DataType wire, const TensorTraffic& tensor) {
-  return static_cast<int64_t>(bytes_of(wire_dtype_of(wire, tensor)));
+int64_t encoded_bytes(const Codec& codec, int64_t elements) {
+  return static_cast<int64_t>(codec.bytes(static_cast<uint64_t>(elements)));
 }
 
-int64_t factor_number_bytes(DataType wire) { return static_cast<int64_t>(bytes_of(wire)); }
+/// Bytes of one sample's factors.
+int64_t bytes_of_row(const Codec& codec, const LayerTraffic& layer) {
+  return encoded_bytes(codec, layer.rows) + encoded_bytes(codec, layer.columns);
+}
 
 /// The totals of the workers on one host.
 struct HostLoad {
@@ -48,10 +51,20 @@ ClusterLoad load_of(const Assignment& assignment, int64_t global_batch) {
   return load;
 }
 
-/// Wire bytes of one layer on the servers of each host.
-using HeldBytes = std::vector<int64_t>;
+/// Encoded bytes of one layer's tensors: of a contribution to them, and of their sum.
+struct EncodedBytes {
+  int64_t contribution = 0, sum = 0;
+};
 
-/// By layer: its wire bytes on the servers of each host.
+EncodedBytes& operator+=(EncodedBytes& all, const EncodedBytes& more) {
+  all.contribution += more.contribution;
+  all.sum += more.sum;
+  return all;
+}
+
+/// The bytes of one layer on the servers of each host.
+using HeldBytes = std::vector<EncodedBytes>;
+
 std::vector<HeldBytes> held_bytes(const Plan& plan) {
   const Assignment& assignment = plan.assignment;
   std::vector<HeldBytes> held(plan.layers.size(),
@@ -59,18 +72,21 @@ std::vector<HeldBytes> held_bytes(const Plan& plan) {
   for (const Chunk& chunk : plan.chunks)
     for (const Piece& piece : chunk.pieces)
       held[piece.layer][assignment.servers()[chunk.server].host] +=
-          piece.count * static_cast<int64_t>(bytes_of(wire_dtype_of(plan, chunk)));
+          {.contribution = encoded_bytes(contribution_codec(plan, chunk), piece.count),
+           .sum = encoded_bytes(sum_codec(plan, chunk), piece.count)};
   return held;
 }
 
 /// Adds the bytes to and from servers on other hosts: partial sums, and the sum.
 void add_sums(const ClusterLoad& load, const HeldBytes& held, LayerTrafficBytes& nodes) {
-  const int64_t all_bytes = std::accumulate(held.begin(), held.end(), int64_t{0});
+  EncodedBytes all;
+  for (const EncodedBytes& bytes : held) all += bytes;
   for (size_t node = 0; node < nodes.size(); ++node) {
     const HostLoad& here = load.hosts[node];
-    const int64_t far_bytes = all_bytes - held[node];
-    nodes[node].sent += here.parts * far_bytes + (load.all.workers - here.workers) * held[node];
-    nodes[node].received += here.workers * far_bytes + (load.all.parts - here.parts) * held[node];
+    nodes[node].sent += here.parts * (all.contribution - held[node].contribution) +
+                        (load.all.workers - here.workers) * held[node].sum;
+    nodes[node].received += here.workers * (all.sum - held[node].sum) +
+                            (load.all.parts - here.parts) * held[node].contribution;
   }
 }
 
@@ -98,10 +114,8 @@ std::vector<LayerTrafficBytes> expected_traffic(const Plan& plan) {
   for (size_t layer = 0; layer < plan.layers.size(); ++layer) {
     add_sums(load, held[layer], traffic[layer]);
     const LayerPlan& planned = plan.layers[layer];
-    if (planned.scheme == Scheme::kSfb)
-      add_factors(load,
-                  (planned.traffic.rows + planned.traffic.columns) * factor_number_bytes(plan.wire),
-                  traffic[layer]);
+    if (traits_of(planned.scheme).rebuilds())
+      add_factors(load, bytes_of_row(factor_codec(plan.wire), planned.traffic), traffic[layer]);
   }
   return traffic;
 }
@@ -122,39 +136,40 @@ EvenTraffic::EvenTraffic(const PlanRequest& request) : wire_(request.wire) {
                          .parts = load.all.parts - here.parts,
                          .samples = load.all.samples - here.samples};
     const double held = share_of_servers(assignment, static_cast<uint32_t>(node));
-    nodes_.push_back({.sums_sent = static_cast<double>(here.parts) * (1 - held) +
-                                   static_cast<double>(there.workers) * held,
-                      .sums_received = static_cast<double>(here.workers) * (1 - held) +
-                                       static_cast<double>(there.parts) * held,
+    nodes_.push_back({.contributions_sent = static_cast<double>(here.parts) * (1 - held),
+                      .contributions_received = static_cast<double>(there.parts) * held,
+                      .sums_sent = static_cast<double>(there.workers) * held,
+                      .sums_received = static_cast<double>(here.workers) * (1 - held),
                       .factors_sent = static_cast<double>(here.samples * there.workers),
                       .factors_received = static_cast<double>(here.workers * there.samples),
                       .computes = here.workers > 0});
-    mean_.sums_sent += nodes_.back().sums_sent / hosts;
-    mean_.factors_sent += nodes_.back().factors_sent / hosts;
+    const NodeShare& last = nodes_.back();
+    for (double NodeShare::*share :
+         {&NodeShare::contributions_sent, &NodeShare::contributions_received, &NodeShare::sums_sent,
+          &NodeShare::sums_received, &NodeShare::factors_sent, &NodeShare::factors_received})
+      mean_.*share += last.*share / hosts;
   }
   std::ranges::sort(nodes_);
   const auto repeated = std::ranges::unique(nodes_);
   nodes_.erase(repeated.begin(), repeated.end());
 }
 
-double EvenTraffic::bytes_of(std::span<const TensorTraffic> tensors) const {
+double EvenTraffic::contribution_bytes(std::span<const TensorTraffic> tensors) const {
   int64_t bytes = 0;
   for (const TensorTraffic& tensor : tensors)
-    bytes += tensor.elements * bytes_of_element(wire_, tensor);
+    bytes += encoded_bytes(contribution_codec(wire_, tensor), tensor.elements);
+  return static_cast<double>(bytes);
+}
+
+double EvenTraffic::sum_bytes(std::span<const TensorTraffic> tensors) const {
+  int64_t bytes = 0;
+  for (const TensorTraffic& tensor : tensors)
+    bytes += encoded_bytes(sum_codec(wire_, tensor), tensor.elements);
   return static_cast<double>(bytes);
 }
 
 double EvenTraffic::row_bytes(const LayerTraffic& layer) const {
-  return static_cast<double>((layer.rows + layer.columns) * factor_number_bytes(wire_));
-}
-
-// On average a node receives as many bytes as it sends, because another node receives each sent
-// byte.
-double EvenTraffic::ps_bytes(std::span<const TensorTraffic> tensors) const {
-  return 2 * mean_.sums_sent * bytes_of(tensors);
-}
-double EvenTraffic::factor_bytes(const LayerTraffic& layer) const {
-  return 2 * mean_.factors_sent * row_bytes(layer);
+  return static_cast<double>(bytes_of_row(factor_codec(wire_), layer));
 }
 
 }  // namespace poseidon::comm

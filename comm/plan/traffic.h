@@ -28,10 +28,10 @@ int64_t total_bytes(const LayerTrafficBytes& nodes);
 /// server holds the same amount.
 class EvenTraffic {
  public:
-  /// The bytes that cross one node's link. `sums_sent` and `sums_received` are per byte of the
-  /// tensors that servers sum. `factors_sent` and `factors_received` are per byte of one sample's
-  /// factors.
+  /// The bytes that cross one node's link, as multiples of EvenTraffic's bytes: of contributions
+  /// and sums, and of one sample's factors.
   struct NodeShare {
+    double contributions_sent = 0, contributions_received = 0;
     double sums_sent = 0, sums_received = 0;
     double factors_sent = 0, factors_received = 0;
     bool computes = true;  ///< whether the node has a worker
@@ -40,15 +40,15 @@ class EvenTraffic {
 
   explicit EvenTraffic(const PlanRequest& request);
 
-  /// Bytes of these tensors on the wire.
-  double bytes_of(std::span<const TensorTraffic> tensors) const;
+  /// Encoded bytes of a contribution to these tensors, and of their sums.
+  double contribution_bytes(std::span<const TensorTraffic> tensors) const;
+  double sum_bytes(std::span<const TensorTraffic> tensors) const;
   /// Bytes of one sample's factors.
   double row_bytes(const LayerTraffic& layer) const;
   /// The distinct shares of the nodes. Nodes with equal shares have one common entry.
   const std::vector<NodeShare>& nodes() const { return nodes_; }
-  /// Bytes per node, sent plus received, on average over all nodes.
-  double ps_bytes(std::span<const TensorTraffic> tensors) const;
-  double factor_bytes(const LayerTraffic& layer) const;
+  /// The average over all nodes.
+  const NodeShare& mean() const { return mean_; }
 
  private:
   DataType wire_;

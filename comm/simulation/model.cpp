@@ -2,7 +2,7 @@
 
 #include "comm/plan/shard_parts.h"
 #include "comm/simulation/mixed.h"
-#include "comm/wire/wire_codec.h"
+#include "comm/wire/codec.h"
 #include "core/digest.h"
 
 namespace poseidon::comm {
@@ -100,7 +100,8 @@ uint32_t reference_digest(const Plan& plan, uint64_t seed, int64_t steps) {
   Replica replica = model.initial_values(), sums = replica;
   for (int64_t step = 0; step < steps; ++step)
     for (uint32_t layer = 0; layer < replica.size(); ++layer) {
-      if (plan.layers[layer].scheme == Scheme::kSfb) {
+      const bool rebuilds = traits_of(plan.layers[layer].scheme).rebuilds();
+      if (rebuilds) {
         const LayerTraffic& traffic = plan.layers[layer].traffic;
         std::vector<float> deltas(static_cast<size_t>(plan.global_batch * traffic.rows));
         std::vector<float> activations(static_cast<size_t>(plan.global_batch * traffic.columns));
@@ -110,7 +111,7 @@ uint32_t reference_digest(const Plan& plan, uint64_t seed, int64_t steps) {
       }
       for (uint32_t tensor = 0; tensor < replica[layer].size(); ++tensor) {
         std::vector<float>& value = replica[layer][tensor];
-        if (plan.layers[layer].scheme != Scheme::kSfb)
+        if (!rebuilds)
           model.gradient(static_cast<uint64_t>(step), layer, tensor, plan.assignment.all_shards(),
                          sums[layer][tensor]);
         ComputeModel::update(value, sums[layer][tensor], value);

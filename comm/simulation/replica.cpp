@@ -19,7 +19,7 @@ void SimulatedReplica::allocate_memory(const std::vector<Part>& parts) {
   sums_.assign(in_flight, values_);
   factors_.resize(plan().layers.size());
   for (uint32_t layer = 0; layer < plan().layers.size(); ++layer)
-    if (plan().layers[layer].scheme == Scheme::kSfb)
+    if (traits_of(plan().layers[layer].scheme).rebuilds())
       for (uint32_t which : {kDeltas, kActivations})
         factors_[layer][which].assign(
             steps_of_factors(plan()),

@@ -107,7 +107,7 @@ void SimulatedTraining::backward(uint32_t layer) {
 
 void SimulatedTraining::contribute(uint32_t layer, bool statistics) {
   const LayerPlan& plan = world_.options.plan.layers[layer];
-  if (plan.scheme == Scheme::kSfb) {
+  if (traits_of(plan.scheme).sends_factors()) {
     if (!statistics) contribute_factors(layer);
     return;
   }
@@ -238,7 +238,7 @@ void SimulatedTraining::update(size_t layer) {
 }
 
 void SimulatedTraining::arrived(uint64_t step, uint32_t layer) {
-  if (world_.options.plan.layers[layer].scheme == Scheme::kSfb) replica_.rebuild(step, layer);
+  if (traits_of(world_.options.plan.layers[layer].scheme).rebuilds()) replica_.rebuild(step, layer);
   machine_.arrived(layer);
   if (gate_ && open_gate(*gate_)) {
     callbacks_.after(Time{0}, [this, waiting = *gate_] { forward(waiting); });

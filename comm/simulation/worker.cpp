@@ -17,8 +17,8 @@ void report_activity(Member& member, const char* doing) {
 }
 
 bool has_factors(const Plan& plan) {
-  return std::ranges::any_of(plan.layers,
-                             [](const LayerPlan& layer) { return layer.scheme == Scheme::kSfb; });
+  return std::ranges::any_of(
+      plan.layers, [](const LayerPlan& layer) { return traits_of(layer.scheme).sends_factors(); });
 }
 
 /// Sends replica `number` of a checkpoint. Tensor indices continue from one replica to the next.

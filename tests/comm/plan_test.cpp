@@ -7,6 +7,7 @@
 #include "comm/plan/chunks.h"
 #include "comm/plan/cost_model.h"
 #include "comm/plan/scheme_choice.h"
+#include "comm/plan/scheme_costs.h"
 #include "comm/plan/traffic.h"
 #include "core/error.h"
 #include "tests/comm/small_plan.h"
@@ -77,9 +78,9 @@ TEST_CASE("bytes per step of VGG19 and VGG19-22K on nodes that are both worker a
     for (const LayerPlan& layer : plan.layers) {
       (layer.scheme == Scheme::kSfb ? factors : conv) += layer.bytes;
       if (layer.traffic.linear)
-        sfb_side += layer.sfb_bytes;
+        sfb_side += layer.formula_bytes[Scheme::kSfb];
       else
-        conv_ps_side += layer.ps_bytes;
+        conv_ps_side += layer.formula_bytes[Scheme::kPs];
     }
     CHECK(conv == row.conv);
     CHECK(conv_ps_side == row.conv);
@@ -93,7 +94,7 @@ TEST_CASE("bytes per step of VGG19 and VGG19-22K on nodes that are both worker a
     // The papers also count biases of linear layers, which use the parameter server.
     double bias = 0;
     for (const LayerPlan& layer : all_ps.layers)
-      if (layer.traffic.linear) bias += layer.bytes - layer.ps_bytes;
+      if (layer.traffic.linear) bias += layer.bytes - layer.formula_bytes[Scheme::kPs];
     CHECK(plan.bytes_per_node + bias == row.hybrid);
     CHECK(bias == (i < 5 ? bias_of_1000[i] : bias_of_22k[i - 5]));
   }
@@ -141,7 +142,8 @@ TEST_CASE("a batch that is not divisible by the workers counts as a fraction per
   request.global_batch = 100;
   const Plan plan = make_plan(request);
   CHECK(to_json(plan)["batch_per_worker"].get<double>() == doctest::Approx(100 / 3.0));
-  CHECK(plan.layers[0].sfb_bytes == doctest::Approx(4 * 2 * (100 / 3.0) * 2 * 200));
+  CHECK(plan.layers[0].formula_bytes[Scheme::kSfb] ==
+        doctest::Approx(4 * 2 * (100 / 3.0) * 2 * 200));
 }
 
 TEST_CASE("schemes in the job and the network file override the rule") {
@@ -302,16 +304,21 @@ TEST_CASE("with wire dtype bf16, fp32 tensors share no chunk with rounded tensor
 
 TEST_CASE("EvenTraffic equals the average traffic of a plan") {
   PlanRequest request = on_nodes(vgg19(1000), 6);
+  const auto mean_bytes = [&](Scheme scheme, const LayerTraffic& layer) {
+    const EvenTraffic even(request);
+    const LinkBytes bytes = costs_of(scheme).link_bytes(layer, even, even.mean());
+    return bytes.sent + bytes.received;
+  };
   request.scheme = SchemeRule::kPs;
   for (const bool apart : {false, true}) {
     request.servers_apart = apart;
-    const EvenTraffic even(request);
-    const std::vector<TensorTraffic> all{{.name = "all", .elements = 143667240}};
-    CHECK(even.ps_bytes(all) == doctest::Approx(make_plan(request).bytes_per_node));
+    const LayerTraffic all{
+        .name = "all", .type = "convolution", .tensors = {{.name = "all", .elements = 143667240}}};
+    CHECK(mean_bytes(Scheme::kPs, all) == doctest::Approx(make_plan(request).bytes_per_node));
   }
   request.scheme = SchemeRule::kSfb;
-  CHECK(EvenTraffic(request).factor_bytes(layer_of(make_plan(request), "fc6").traffic) ==
-        doctest::Approx(layer_of(make_plan(request), "fc6").bytes));
+  const LayerPlan fc6 = layer_of(make_plan(request), "fc6");
+  CHECK(mean_bytes(Scheme::kSfb, fc6.traffic) == doctest::Approx(fc6.bytes));
 }
 
 TEST_CASE("make_plan() handles a thousand workers and servers") {

@@ -166,7 +166,7 @@ comm::Plan plan_of(const Job& job, const Checkpoint* resumed, bool replan) {
 std::vector<std::string> factored_layers(const comm::Plan& plan) {
   std::vector<std::string> names;
   for (const comm::LayerPlan& layer : plan.layers)
-    if (layer.scheme == comm::Scheme::kSfb) names.push_back(layer.traffic.name);
+    if (comm::traits_of(layer.scheme).sends_factors()) names.push_back(layer.traffic.name);
   return names;
 }
 

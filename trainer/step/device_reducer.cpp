@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "comm/wire/wire_codec.h"
+#include "comm/wire/codec.h"
 #include "core/error.h"
 #include "core/even_parts.h"
 

@@ -32,14 +32,14 @@ std::span<float> WorkerLayer::factors(uint32_t, uint64_t) {
 std::unique_ptr<WorkerLayer> make_worker_layer(net::Net& net, layers::Updater& updater,
                                                const comm::Plan& plan, uint32_t index,
                                                const OwnShards& own, WorkerLayer* first) {
-  if (plan.layers[index].scheme == comm::Scheme::kSfb)
+  if (comm::traits_of(plan.layers[index].scheme).sends_factors())
     return std::make_unique<FactoredLayer>(net, plan, index, own, first);
   return std::make_unique<SummedLayer>(net, updater, plan, index, own, first);
 }
 
 size_t bytes_of_worker_layer(net::Net& net, const comm::Plan& plan, uint32_t index,
                              const OwnShards& own) {
-  if (plan.layers[index].scheme == comm::Scheme::kSfb)
+  if (comm::traits_of(plan.layers[index].scheme).sends_factors())
     return FactoredLayer::bytes(net, plan, index, own);
   return SummedLayer::bytes(net, plan, index, own);
 }

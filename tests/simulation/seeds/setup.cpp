@@ -13,8 +13,8 @@ namespace poseidon::comm {
 namespace {
 
 bool has_factors(const Plan& plan) {
-  return std::ranges::any_of(plan.layers,
-                             [](const LayerPlan& layer) { return layer.scheme == Scheme::kSfb; });
+  return std::ranges::any_of(
+      plan.layers, [](const LayerPlan& layer) { return traits_of(layer.scheme).sends_factors(); });
 }
 
 /// Whether the two nodes of a fault exchange data in this job.
