@@ -14,6 +14,8 @@ bool is_direct(const Plan& plan, const Chunk& chunk) {
          sum_codec(plan, chunk).copies();
 }
 
+uint64_t elements_of(const Chunk& chunk) { return static_cast<uint64_t>(chunk.elements()); }
+
 /// The elements of a tensor that a piece covers.
 template <class Value>
 std::span<Value> elements_of(std::span<Value> tensor, const Piece& piece) {
@@ -26,9 +28,8 @@ uint64_t staging_bytes(const Plan& plan, size_t parts) {
   uint64_t bytes = 0;
   for (const Chunk& chunk : plan.chunks) {
     if (is_direct(plan, chunk)) continue;
-    const auto elements = static_cast<uint64_t>(chunk.elements());
-    bytes += parts * contribution_codec(plan, chunk).bytes(elements) +
-             sum_codec(plan, chunk).bytes(elements);
+    bytes += parts * contribution_codec(plan, chunk).bytes(elements_of(chunk)) +
+             sum_codec(plan, chunk).bytes(elements_of(chunk));
   }
   return bytes * steps_in_flight(plan);
 }
@@ -40,19 +41,17 @@ ChunkSum::ChunkSum(ExchangeContext& context, uint32_t index)
       chunk_(context.plan.chunks[index]),
       server_(chunk_.server),
       index_(index),
-      contribution_(contribution_codec(context.plan, chunk_)),
-      sum_(sum_codec(context.plan, chunk_)),
-      sum_bytes_(bytes(sum_)),
-      sum_slices_(slices_of(sum_bytes_)),
+      contribution_(contribution_codec(context.plan, chunk_), elements_of(chunk_)),
+      sum_(sum_codec(context.plan, chunk_), elements_of(chunk_)),
       direct_(is_direct(context.plan, chunk_)),
       counts_(!context.plan.assignment.shares_host(context.rank, server_)),
       owners_(chunk_.pieces.size()) {
-  check(sum_slices_ <= kMaxSlices, "a chunk has at most 64 slices");
+  check(sum_.count() <= kMaxSlices, "a chunk has at most 64 slices");
   const size_t parts = context.parts.size();
   Step step{.pieces_due = std::vector<size_t>(parts, chunk_.pieces.size())};
   if (!direct_ && carries_payload()) {
-    step.staged.resize(parts, std::vector<std::byte>(bytes(contribution_)));
-    step.sum.resize(sum_bytes_);
+    step.staged.resize(parts, std::vector<std::byte>(contribution_.bytes()));
+    step.sum.resize(sum_.bytes());
   }
   window_.assign(steps_in_flight(context.plan), step);
 }
@@ -76,8 +75,8 @@ void ChunkSum::stage(Step& of_step, size_t own, size_t piece, std::span<const fl
   if (!carries_payload()) return;
   std::byte* wire = of_step.staged[own].data();
   for (size_t p = 0; p < piece; ++p)
-    wire += contribution_.bytes(static_cast<uint64_t>(chunk_.pieces[p].count));
-  contribution_.encode(values, wire);
+    wire += contribution_.codec().bytes(static_cast<uint64_t>(chunk_.pieces[p].count));
+  contribution_.codec().encode(values, wire);
 }
 
 void ChunkSum::send(uint64_t step, size_t own, std::span<const std::byte> bytes) {
@@ -91,8 +90,8 @@ void ChunkSum::send(uint64_t step, size_t own, std::span<const std::byte> bytes)
                  .key = chunk_.key,
                  .chunk = index_,
                  .part = context_.parts[own]},
-                {bytes, nullptr}, this->bytes(contribution_));
-  count_bytes(contribution_, &LayerBytes::sent);
+                {bytes, nullptr}, contribution_);
+  count_bytes(contribution_.codec(), &LayerBytes::sent);
 }
 
 void ChunkSum::count_bytes(const Codec& codec, uint64_t LayerBytes::*direction) {
@@ -105,9 +104,7 @@ void ChunkSum::count_bytes(const Codec& codec, uint64_t LayerBytes::*direction) 
 std::string ChunkSum::fault_of(NodeId from, const FrameHeader& header) const {
   if (from.role != Role::kServer || server_ != from.rank)
     return text("sent a sum of chunk ", index_, ", which another server sums");
-  if (!is_slice_of(header, sum_bytes_))
-    return text("sent ", header.length, " bytes at offset ", header.offset, " of chunk ", index_,
-                ", whose sum has ", sum_bytes_, " bytes");
+  if (std::string fault = sum_.fault_of(header); !fault.empty()) return fault;
   if (header.step >= step_ + window_.size())
     return text("sent the sum of step ", header.step, ", expected step ", step_);
   if (header.step >= sent_)
@@ -118,26 +115,27 @@ std::string ChunkSum::fault_of(NodeId from, const FrameHeader& header) const {
 Destination ChunkSum::destination(NodeId from, const FrameHeader& header) {
   std::string fault = fault_of(from, header);
   if (!fault.empty()) return Destination::refused(std::move(fault));
-  if (header.step < step_ || at(header.step).received.has(header.offset / kSliceBytes))
+  if (header.step < step_ || at(header.step).received.has(EncodedSlices::index_of(header)))
     return context_.repeated();
   return Destination::into(carries_payload() ? memory_of(header) : std::span<std::byte>{});
 }
 
 std::span<std::byte> ChunkSum::memory_of(const FrameHeader& header) {
-  if (!direct_) return std::span(at(header.step).sum).subspan(header.offset, header.length);
+  const uint64_t before = sum_.bytes_before(header);
+  if (!direct_) return std::span(at(header.step).sum).subspan(before, header.length);
   const Piece& piece = chunk_.pieces[0];
   const std::span<float> sum = context_.memory.sum(piece.layer, piece.tensor, header.step);
-  return std::as_writable_bytes(elements_of(sum, piece)).subspan(header.offset, header.length);
+  return std::as_writable_bytes(elements_of(sum, piece)).subspan(before, header.length);
 }
 
 void ChunkSum::received(const FrameHeader& header) {
   Step& of_step = at(header.step);
-  of_step.received.add(header.offset / kSliceBytes);
-  if (!of_step.received.complete(sum_slices_)) return;
+  of_step.received.add(EncodedSlices::index_of(header));
+  if (!of_step.received.complete(sum_.count())) return;
   if (!direct_ && carries_payload()) unpack(header.step);
   // The sum of a later step may arrive first. It is reported only after the sums of the earlier
   // steps.
-  while (at(step_).received.complete(sum_slices_)) finish_step();
+  while (at(step_).received.complete(sum_.count())) finish_step();
 }
 
 void ChunkSum::unpack(uint64_t step) {
@@ -145,15 +143,15 @@ void ChunkSum::unpack(uint64_t step) {
   for (const Piece& piece : chunk_.pieces) {
     const std::span<float> sum =
         elements_of(context_.memory.sum(piece.layer, piece.tensor, step), piece);
-    sum_.decode(wire, sum);
-    wire += sum_.bytes(sum.size());
+    sum_.codec().decode(wire, sum);
+    wire += sum_.codec().bytes(sum.size());
   }
 }
 
 void ChunkSum::finish_step() {
   const uint64_t step = step_++;
   at(step).received.clear();
-  count_bytes(sum_, &LayerBytes::received);
+  count_bytes(sum_.codec(), &LayerBytes::received);
   for (PieceOwner* owner : owners_) owner->piece_summed(step);
 }
 

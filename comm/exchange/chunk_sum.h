@@ -59,9 +59,6 @@ class ChunkSum {
   void unpack(uint64_t step);
   void finish_step();
   void count_bytes(const Codec& codec, uint64_t LayerBytes::*direction);
-  uint64_t bytes(const Codec& codec) const {
-    return codec.bytes(static_cast<uint64_t>(chunk_.elements()));
-  }
 
   // These members are adjacent, because each frame uses them.
   uint64_t step_;
@@ -70,9 +67,7 @@ class ChunkSum {
   ExchangeContext& context_;
   const Chunk& chunk_;
   const uint32_t server_, index_;
-  const Codec& contribution_;  ///< the codec of contributions
-  const Codec& sum_;           ///< the codec of sums
-  const uint64_t sum_bytes_, sum_slices_;
+  const EncodedSlices contribution_, sum_;
   const bool direct_;  ///< sent from, and received into, the memory of the only piece's tensor
   const bool counts_;  ///< whether its bytes are traffic: its server is on another host
   std::vector<PieceOwner*> owners_;  ///< by piece

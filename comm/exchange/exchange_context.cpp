@@ -1,21 +1,20 @@
 #include "comm/exchange/exchange_context.h"
 
-#include "comm/wire/slices.h"
-
 namespace poseidon::comm {
 
-void ExchangeContext::send(NodeId to, FrameHeader header, const Payload& whole, uint64_t bytes) {
+void ExchangeContext::send(NodeId to, FrameHeader header, const Payload& whole,
+                           const EncodedSlices& slices) {
   const Priority priority =
       bulk_priority(plan.overlap == Overlap::kPriority ? header.key : 0, header.step);
   header.view = options.view;
-  for (uint64_t slice = 0; slice < slices_of(bytes); ++slice) {
-    header.offset = slice * kSliceBytes;
-    header.length = slice_length(bytes, slice);
+  for (uint64_t slice = 0; slice < slices.count(); ++slice) {
+    slices.place(slice, header);
     Payload payload{.bytes = {}, .owner = whole.owner};
-    if (!whole.bytes.empty()) payload.bytes = whole.bytes.subspan(header.offset, header.length);
+    if (!whole.bytes.empty())
+      payload.bytes = whole.bytes.subspan(slices.bytes_before(header), header.length);
     outlet.send(to, header, std::move(payload), priority);
   }
-  traffic.bytes_sent += bytes;
+  traffic.bytes_sent += slices.bytes();
 }
 
 Destination ExchangeContext::repeated() {

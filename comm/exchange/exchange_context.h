@@ -8,6 +8,7 @@
 #include "comm/plan/counters.h"
 #include "comm/plan/plan.h"
 #include "comm/wire/outlet.h"
+#include "comm/wire/slices.h"
 
 namespace poseidon::comm {
 
@@ -30,11 +31,11 @@ struct ExchangeContext {
   TrafficCount traffic = {};
   std::vector<LayerBytes> bytes_of_layer = {};
 
-  /// Sends `bytes` bytes to `to` in slices, which share the payload's owner. `header` sets all
-  /// fields except view, offset and length. With Overlap::kPriority the layer that the next forward
+  /// Sends slices to `to`, which share the payload's owner. `header` sets all fields except view,
+  /// offset and length. With Overlap::kPriority the layer that the next forward
   /// pass needs first has the highest priority. Otherwise the next forward pass waits for all sums,
   /// and all layers of a step have equal priority.
-  void send(NodeId to, FrameHeader header, const Payload& whole, uint64_t bytes);
+  void send(NodeId to, FrameHeader header, const Payload& whole, const EncodedSlices& slices);
   /// Counts and drops a frame whose content was already received.
   Destination repeated();
   /// Whether this worker may contribute to `step` while it awaits the sum of the step `awaited`.

@@ -20,18 +20,17 @@ ServerShard::ServerShard(const Plan& plan, uint32_t rank, const Options& options
     const Chunk& chunk = plan.chunks[i];
     if (chunk.server != rank) continue;
     own_index_[i] = static_cast<int32_t>(own_.size());
-    const Codec& contribution = contribution_codec(plan, chunk);
-    const uint64_t bytes = contribution.bytes(static_cast<uint64_t>(chunk.elements()));
-    check(slices_of(bytes) <= kMaxSlices, "a chunk has at most 64 slices");
+    const auto elements = static_cast<uint64_t>(chunk.elements());
+    const EncodedSlices contribution(contribution_codec(plan, chunk), elements);
+    check(contribution.count() <= kMaxSlices, "a chunk has at most 64 slices");
     own_.push_back({.key = chunk.key,
-                    .contribution = &contribution,
-                    .sum = &sum_codec(plan, chunk),
-                    .bytes = bytes,
+                    .contribution = contribution,
+                    .sum = {sum_codec(plan, chunk), elements},
                     .step = options.first_step});
     const SliceSum empty{.complete = std::vector<bool>(tree_.nodes().size()),
                          .values = std::vector<Values>(tree_.nodes().size())};
     own_.back().window.assign(static_cast<size_t>(plan.staleness + 1),
-                              {.slices = std::vector<SliceSum>(slices_of(bytes), empty)});
+                              {.slices = std::vector<SliceSum>(contribution.count(), empty)});
   }
 }
 
@@ -48,9 +47,7 @@ std::string ServerShard::fault_of(uint32_t worker, const FrameHeader& header) co
   if (leaf < 0 || tree_.worker_of(static_cast<size_t>(leaf)) != worker)
     return text("sent a contribution for ", header.part.count, " logical shards from shard ",
                 header.part.first, ", which are not assigned to it");
-  if (!is_slice_of(header, chunk.bytes))
-    return text("sent ", header.length, " bytes at offset ", header.offset, " of chunk ",
-                header.chunk, ", which has ", chunk.bytes, " bytes");
+  if (std::string fault = chunk.contribution.fault_of(header); !fault.empty()) return fault;
   if (header.step >= chunk.step + chunk.window.size())
     return text("sent a contribution to step ", header.step, " before the sum of step ", chunk.step,
                 " is complete");
@@ -67,15 +64,15 @@ Destination ServerShard::destination(uint32_t worker, const FrameHeader& header)
   OwnChunk& chunk = *own_chunk(header.chunk);
   const auto leaf = static_cast<size_t>(tree_.leaf_of(header.part));
   if (header.step < chunk.step ||
-      chunk.at(header.step).slices[header.offset / kSliceBytes].complete[leaf]) {
+      chunk.at(header.step).slices[EncodedSlices::index_of(header)].complete[leaf]) {
     ++traffic_.repeated;
     if (!mutated(Mutation::kDoubleContribution) || header.step < chunk.step)
       return Destination::dropped();
   }
   if (!options_.carries_payload) return Destination::into({});
   Incoming& incoming = incoming_[worker];
-  incoming.values = pool_.take(header.length / chunk.contribution->bytes(1));
-  if (chunk.contribution->copies())
+  incoming.values = pool_.take(chunk.contribution.elements_of(header));
+  if (chunk.contribution.codec().copies())
     return Destination::into(std::as_writable_bytes(incoming.values->values()));
   incoming.wire.resize(header.length);
   return Destination::into(incoming.wire);
@@ -89,13 +86,13 @@ void ServerShard::received(uint32_t worker, const FrameHeader& header) {
   traffic_.bytes_received += header.length;
   Incoming& incoming = incoming_[worker];
   Values values = std::move(incoming.values);
-  const Codec& codec = *own_chunk(header.chunk)->contribution;
+  const Codec& codec = own_chunk(header.chunk)->contribution.codec();
   if (values != nullptr && !codec.copies()) codec.decode(incoming.wire.data(), values->values());
   complete(header, std::move(values));
 }
 
 void ServerShard::complete(const FrameHeader& header, Values values) {
-  SliceSum& sum = own_chunk(header.chunk)->at(header.step).slices[header.offset / kSliceBytes];
+  SliceSum& sum = own_chunk(header.chunk)->at(header.step).slices[EncodedSlices::index_of(header)];
   const std::vector<PartTree::Node>& nodes = tree_.nodes();
   auto node = static_cast<size_t>(tree_.leaf_of(header.part));
   if (sum.complete[node]) {  // only a deliberate fault reaches this (Mutation)
@@ -121,18 +118,17 @@ void ServerShard::complete(const FrameHeader& header, Values values) {
 
 void ServerShard::send_sum(const FrameHeader& of, const Values& values) {
   const OwnChunk& own = *own_chunk(of.chunk);
-  const FrameHeader header{.kind = FrameKind::kSum,
-                           .view = options_.view,
-                           .step = of.step,
-                           .key = own.key,
-                           .chunk = of.chunk,
-                           .part = plan_.assignment.all_shards(),
-                           .offset = of.offset,
-                           .length = of.length};
+  FrameHeader header{.kind = FrameKind::kSum,
+                     .view = options_.view,
+                     .step = of.step,
+                     .key = own.key,
+                     .chunk = of.chunk,
+                     .part = plan_.assignment.all_shards()};
+  own.sum.place(EncodedSlices::index_of(of), header);
   Payload payload;
   if (values != nullptr) {
-    if (!own.sum->copies())  // overwrites the input: encoded values are smaller
-      own.sum->encode(values->values(), std::as_writable_bytes(values->values()).data());
+    if (!own.sum.codec().copies())  // overwrites the input: encoded values are smaller
+      own.sum.codec().encode(values->values(), std::as_writable_bytes(values->values()).data());
     payload = {std::as_bytes(values->values()).first(header.length), values};
   }
   for (int64_t worker = 0; worker < plan_.workers(); ++worker) {
@@ -145,7 +141,7 @@ void ServerShard::send_sum(const FrameHeader& of, const Values& values) {
 void ServerShard::finish_slice(const FrameHeader& of) {
   OwnChunk& chunk = *own_chunk(of.chunk);
   StepSum& sum = chunk.at(of.step);
-  SliceSum& slice = sum.slices[of.offset / kSliceBytes];
+  SliceSum& slice = sum.slices[EncodedSlices::index_of(of)];
   std::fill(slice.complete.begin(), slice.complete.end(), true);
   ++sum.slices_done;
   // A later step may be complete first. It is counted only after the earlier steps.
@@ -164,9 +160,10 @@ void ServerShard::count_bytes(uint32_t chunk) {
     const auto elements = static_cast<uint64_t>(piece.count);
     for (size_t leaf = 0; leaf < tree_.leaves(); ++leaf)
       if (!plan_.assignment.shares_host(tree_.worker_of(leaf), rank_))
-        bytes.received += own.contribution->bytes(elements);
+        bytes.received += own.contribution.codec().bytes(elements);
     for (uint32_t worker = 0; worker < plan_.workers(); ++worker)
-      if (!plan_.assignment.shares_host(worker, rank_)) bytes.sent += own.sum->bytes(elements);
+      if (!plan_.assignment.shares_host(worker, rank_))
+        bytes.sent += own.sum.codec().bytes(elements);
   }
 }
 

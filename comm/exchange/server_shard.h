@@ -11,6 +11,7 @@
 #include "comm/wire/codec.h"
 #include "comm/wire/outlet.h"
 #include "comm/wire/slab_pool.h"
+#include "comm/wire/slices.h"
 
 namespace poseidon::comm {
 
@@ -61,10 +62,8 @@ class ServerShard {
   };
   struct OwnChunk {
     uint32_t key = 0;
-    const Codec* contribution = nullptr;  ///< the codec of contributions
-    const Codec* sum = nullptr;           ///< the codec of sums
-    uint64_t bytes = 0;                   ///< of a contribution, encoded
-    uint64_t step = 0;                    ///< the first step that is not summed yet
+    EncodedSlices contribution, sum;
+    uint64_t step = 0;                 ///< the first step that is not summed yet
     std::vector<StepSum> window = {};  ///< steps from `step` on, by step modulo the window's size
     StepSum& at(uint64_t which) { return window[which % window.size()]; }
     const StepSum& at(uint64_t which) const { return window[which % window.size()]; }

@@ -26,8 +26,9 @@ uint64_t slices_of_step(const Plan& plan, uint32_t layer, const FactorBuffers& f
   uint64_t slices = 0;
   for (const IndexRange& rows : factor_buffers.rows)
     for (const uint32_t which : {kDeltas, kActivations})
-      slices += slices_of(factor_buffers.codec.bytes(static_cast<uint64_t>(rows.count) *
-                                                     width_of(plan.layers[layer].traffic, which)));
+      slices += EncodedSlices(factor_buffers.codec, static_cast<uint64_t>(rows.count) *
+                                                        width_of(plan.layers[layer].traffic, which))
+                    .count();
   return slices;
 }
 
@@ -46,7 +47,7 @@ SumByFactors::SumByFactors(ExchangeContext& context, uint32_t layer, FactorBuffe
   for (uint32_t shard = 0; shard < factor_buffers.rows.size(); ++shard)
     for (const uint32_t which : {kDeltas, kActivations}) {
       first_slice_.push_back(slices);
-      slices += slices_of(bytes({which, shard}));
+      slices += this->slices({which, shard}).count();
     }
   first_slice_.push_back(slices);
   received_slices_.assign(steps_of_factors(context.plan), std::vector<bool>(slices));
@@ -54,9 +55,9 @@ SumByFactors::SumByFactors(ExchangeContext& context, uint32_t layer, FactorBuffe
 
 uint64_t SumByFactors::width(uint32_t which) const { return width_of(plan().traffic, which); }
 
-uint64_t SumByFactors::bytes(Rows rows) const {
-  return factor_buffers_.codec.bytes(static_cast<uint64_t>(factor_buffers_.rows[rows.shard].count) *
-                                     width(rows.which));
+EncodedSlices SumByFactors::slices(Rows rows) const {
+  return {factor_buffers_.codec,
+          static_cast<uint64_t>(factor_buffers_.rows[rows.shard].count) * width(rows.which)};
 }
 
 std::span<float> SumByFactors::values(uint64_t step, Rows rows) const {
@@ -87,7 +88,7 @@ Payload SumByFactors::payload_of(uint64_t step, Rows rows) const {
   const std::span<float> own = values(step, rows);
   const Codec& codec = factor_buffers_.codec;
   if (codec.copies()) return {.bytes = std::as_bytes(own), .owner = nullptr};
-  auto wire = std::make_shared<std::vector<std::byte>>(bytes(rows));
+  auto wire = std::make_shared<std::vector<std::byte>>(slices(rows).bytes());
   codec.encode(own, wire->data());
   codec.decode(wire->data(), own);
   return {.bytes = *wire, .owner = wire};
@@ -95,7 +96,7 @@ Payload SumByFactors::payload_of(uint64_t step, Rows rows) const {
 
 void SumByFactors::send(uint64_t step, Rows rows) {
   const Payload payload = payload_of(step, rows);
-  const uint64_t length = bytes(rows);
+  const EncodedSlices all = slices(rows);
   const Assignment& assignment = context().plan.assignment;
   for (uint32_t worker = 0; worker < assignment.workers().size(); ++worker) {
     if (worker == context().rank) continue;
@@ -105,9 +106,9 @@ void SumByFactors::send(uint64_t step, Rows rows) {
                     .key = layer(),
                     .chunk = rows.which,
                     .part = {rows.shard, 1}},
-                   payload, length);
+                   payload, all);
     if (!assignment.workers_share_host(context().rank, worker))
-      context().bytes_of_layer[layer()].sent += length;
+      context().bytes_of_layer[layer()].sent += all.bytes();
   }
 }
 
@@ -116,10 +117,8 @@ std::string SumByFactors::fault_of(NodeId from, const FrameHeader& header) const
   if (from.role != Role::kWorker || part.count != 1 || part.first >= factor_buffers_.rows.size() ||
       context().plan.assignment.worker_of(part.first) != from.rank || from.rank == context().rank)
     return text("sent a factor of logical shard ", part.first, ", which is not assigned to it");
-  const uint64_t length = bytes({header.chunk, part.first});
-  if (!is_slice_of(header, length))
-    return text("sent ", header.length, " bytes at offset ", header.offset,
-                " of a factor that has ", length, " bytes");
+  std::string fault = slices({header.chunk, part.first}).fault_of(header);
+  if (!fault.empty()) return fault;
   if (header.step >= step() + received_slices_.size())
     return text("sent a factor of step ", header.step, ", expected step ", step());
   return "";
@@ -130,26 +129,25 @@ Destination SumByFactors::destination(NodeId from, const FrameHeader& header) {
   std::string fault = fault_of(from, header);
   if (!fault.empty()) return Destination::refused(std::move(fault));
   const Rows rows{header.chunk, header.part.first};
-  if (header.step < step() ||
-      received_slices(header.step)[first_slice(rows) + header.offset / kSliceBytes])
+  if (header.step < step() || received_slices(header.step)[slice_of(rows, header)])
     return context().repeated();
   if (!context().options.carries_payload) return Destination::into({});
   if (!factor_buffers_.codec.copies()) {
     factor_buffers_.wire[from.rank].resize(kSliceBytes);
     return Destination::into(std::span(factor_buffers_.wire[from.rank]).first(header.length));
   }
-  return Destination::into(
-      std::as_writable_bytes(values(header.step, rows)).subspan(header.offset, header.length));
+  return Destination::into(std::as_writable_bytes(
+      values(header.step, rows).subspan(header.offset, slices(rows).elements_of(header))));
 }
 
 void SumByFactors::received(NodeId from, const FrameHeader& header) {
   const Rows rows{header.chunk, header.part.first};
   const Codec& codec = factor_buffers_.codec;
   if (!codec.copies() && context().options.carries_payload)
-    codec.decode(factor_buffers_.wire[from.rank].data(),
-                 values(header.step, rows)
-                     .subspan(header.offset / codec.bytes(1), header.length / codec.bytes(1)));
-  received_slices(header.step)[first_slice(rows) + header.offset / kSliceBytes] = true;
+    codec.decode(
+        factor_buffers_.wire[from.rank].data(),
+        values(header.step, rows).subspan(header.offset, slices(rows).elements_of(header)));
+  received_slices(header.step)[slice_of(rows, header)] = true;
   if (!context().plan.assignment.workers_share_host(context().rank, from.rank))
     context().bytes_of_layer[layer()].received += header.length;
   done(header.step);

@@ -40,12 +40,15 @@ class SumByFactors final : public LayerSum {
   std::string fault_of(NodeId from, const FrameHeader& header) const;
   bool lacks_some(uint32_t shard) const;
   uint64_t width(uint32_t which) const;
-  uint64_t bytes(Rows rows) const;
+  EncodedSlices slices(Rows rows) const;
   std::span<float> values(uint64_t step, Rows rows) const;
   /// All slices of the factors of a step are numbered in one sequence. Those of `rows` start at
   /// first_slice() and end before end_slice().
   uint64_t first_slice(Rows rows) const { return first_slice_[2 * rows.shard + rows.which]; }
   uint64_t end_slice(Rows rows) const { return first_slice_[2 * rows.shard + rows.which + 1]; }
+  uint64_t slice_of(Rows rows, const FrameHeader& header) const {
+    return first_slice(rows) + EncodedSlices::index_of(header);
+  }
   std::vector<bool>& received_slices(uint64_t step) {
     return received_slices_[step % received_slices_.size()];
   }

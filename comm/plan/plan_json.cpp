@@ -167,10 +167,10 @@ class ChunkChecker {
                                     chunk.pieces[0].layer, ", got ", chunk.key));
     for (size_t i = 0; i < chunk.pieces.size(); ++i)
       check_piece(chunk.pieces[i], chunk, place.at("pieces").at(i));
-    const uint64_t bytes =
-        contribution_codec(plan_, chunk).bytes(static_cast<uint64_t>(chunk.elements()));
-    if (bytes > kMaxChunkBytes)
-      fail_at(place.at("pieces"), text("expected at most ", kMaxChunkBytes, " bytes, got ", bytes));
+    const auto elements = static_cast<uint64_t>(chunk.elements());
+    if (elements > kMaxSlices * kSliceElements)
+      fail_at(place.at("pieces"),
+              text("expected at most ", kMaxSlices * kSliceElements, " elements, got ", elements));
   }
 
   void check_piece(const Piece& piece, const Chunk& chunk, const JsonPath& place) {

@@ -4,9 +4,12 @@
 #include <cstdint>
 #include <string>
 
+#include "comm/wire/codec.h"
 #include "comm/wire/wire.h"
+#include "core/error.h"
 
-/// Chunks, factors and tensors travel in slices of kSliceBytes; the last slice may be shorter.
+/// Chunks, factors and tensors travel in slices; the last slice may be shorter. A slice of a tensor
+/// has kSliceBytes bytes. A slice of a chunk or factor has kSliceElements elements in each codec.
 namespace poseidon::comm {
 
 inline uint64_t slices_of(uint64_t bytes) { return (bytes + kSliceBytes - 1) / kSliceBytes; }
@@ -15,14 +18,51 @@ inline uint64_t slice_length(uint64_t bytes, uint64_t slice) {
   return std::min(kSliceBytes, bytes - slice * kSliceBytes);
 }
 
-/// Whether a frame is exactly one slice of a chunk, factor or tensor of `bytes` bytes.
+/// Whether a frame is exactly one slice of a tensor of `bytes` bytes.
 inline bool is_slice_of(const FrameHeader& header, uint64_t bytes) {
   return header.offset % kSliceBytes == 0 && header.offset < bytes &&
          header.length == slice_length(bytes, header.offset / kSliceBytes);
 }
 
+inline constexpr uint64_t kSliceElements = kSliceBytes / sizeof(float);
+
+/// The slices of a chunk or factor. FrameHeader::offset of a slice is the index of its first
+/// element.
+class EncodedSlices {
+ public:
+  EncodedSlices(const Codec& codec, uint64_t elements) : codec_(&codec), elements_(elements) {}
+
+  const Codec& codec() const { return *codec_; }
+  /// Bytes of all slices.
+  uint64_t bytes() const { return codec_->bytes(elements_); }
+  uint64_t count() const { return (elements_ + kSliceElements - 1) / kSliceElements; }
+  static uint64_t index_of(const FrameHeader& header) { return header.offset / kSliceElements; }
+  uint64_t elements_of(const FrameHeader& header) const {
+    return std::min(kSliceElements, elements_ - header.offset);
+  }
+  /// Sets offset and length of a header to those of a slice.
+  void place(uint64_t slice, FrameHeader& header) const {
+    header.offset = slice * kSliceElements;
+    header.length = codec_->bytes(elements_of(header));
+  }
+  /// The bytes before a slice.
+  uint64_t bytes_before(const FrameHeader& header) const { return codec_->bytes(header.offset); }
+  /// Describes why a frame is not exactly one slice; "" if it is.
+  std::string fault_of(const FrameHeader& header) const {
+    const bool begins = header.offset % kSliceElements == 0 && header.offset < elements_;
+    if (begins && header.length == codec_->bytes(elements_of(header))) return "";
+    return text("sent ", header.length, " bytes from element ", header.offset, " of ", elements_,
+                " on, expected a slice");
+  }
+
+ private:
+  const Codec* codec_;
+  uint64_t elements_;
+};
+
 /// The most slices of one chunk: SliceSet has one bit for each.
 inline constexpr uint64_t kMaxSlices = 64;
+/// The most bytes of one chunk in fp32.
 inline constexpr uint64_t kMaxChunkBytes = kMaxSlices * kSliceBytes;
 
 /// The set of slices of one chunk that have arrived.

@@ -54,7 +54,7 @@ struct FrameHeader {
   /// the number by which the sending worker identifies the checkpoint. Of a probe: its purpose.
   uint32_t chunk = 0;
   Part part = {};       ///< the logical shards of a contribution or factor
-  uint64_t offset = 0;  ///< of the body within the chunk, factor or tensor, in bytes
+  uint64_t offset = 0;  ///< of the body: in a chunk or factor in elements, in a tensor in bytes
   uint64_t length = 0;  ///< of the body, in bytes
   uint64_t body_seal = 0;
   bool operator==(const FrameHeader&) const = default;

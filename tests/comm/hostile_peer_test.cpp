@@ -649,7 +649,7 @@ TEST_CASE("a plan with a chunk of too many slices is rejected") {
                                            {"count", request.layers[0].tensors[i].elements}});
   CHECK(error_of<ConfigError>([&] {
           read_plan(plan, {"plan.json", ""}, request.layers);
-        }).find("plan.json: /chunks/0/pieces: expected at most 16777216 bytes, got ") == 0);
+        }).find("plan.json: /chunks/0/pieces: expected at most 4194304 elements, got ") == 0);
 }
 
 TEST_CASE("a second node at an address in use is refused with the name of the first one") {

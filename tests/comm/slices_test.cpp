@@ -1,0 +1,50 @@
+// Slices of chunks and factors: the same elements in each codec.
+
+#include "comm/wire/slices.h"
+
+#include <doctest/doctest.h>
+
+using namespace poseidon;
+using namespace poseidon::comm;
+
+TEST_CASE("a slice of a chunk has the same elements in each codec") {
+  const uint64_t elements = 3 * kSliceElements + 100;
+  for (const DataType dtype : {DataType::kFp32, DataType::kBf16}) {
+    const EncodedSlices slices(codec_of(dtype), elements);
+    REQUIRE(slices.count() == 4);
+    CHECK(slices.bytes() == elements * bytes_of(dtype));
+    FrameHeader header;
+    uint64_t bytes = 0, before = 0;
+    for (uint64_t slice = 0; slice < slices.count(); ++slice) {
+      slices.place(slice, header);
+      CHECK(header.offset == slice * kSliceElements);
+      CHECK(slices.elements_of(header) == (slice == 3 ? 100 : kSliceElements));
+      CHECK(slices.bytes_before(header) == before);
+      CHECK(EncodedSlices::index_of(header) == slice);
+      CHECK(slices.fault_of(header).empty());
+      bytes += header.length;
+      before += kSliceElements * bytes_of(dtype);
+    }
+    CHECK(bytes == slices.bytes());
+  }
+}
+
+TEST_CASE("a frame that is not exactly one slice is refused") {
+  const EncodedSlices slices(codec_of(DataType::kBf16), kSliceElements + 10);
+  FrameHeader last;
+  slices.place(1, last);
+  for (const auto& [offset, length] :
+       std::vector<std::pair<uint64_t, uint64_t>>{{last.offset, last.length + 2},
+                                                  {last.offset, last.length - 2},
+                                                  {last.offset, 0},
+                                                  {last.offset - 1, last.length},
+                                                  {2 * kSliceElements, last.length},
+                                                  {uint64_t{1} << 63, last.length},
+                                                  {0, last.length}}) {
+    CAPTURE(offset);
+    CAPTURE(length);
+    CHECK_FALSE(slices.fault_of({.offset = offset, .length = length}).empty());
+  }
+  CHECK(slices.fault_of({.offset = 5, .length = 20}) ==
+        "sent 20 bytes from element 5 of 65546 on, expected a slice");
+}
