@@ -17,9 +17,15 @@ import tempfile
 import random_jobs
 
 
+class NotFinite(Exception):
+    """The loss of a job became infinite or NaN, so its runs end early."""
+
+
 def run(binaries, folder, name, arguments):
     command = [binaries / "poseidon-train", *arguments, "--threads", 1]
     done = subprocess.run(list(map(str, command)), cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode != 0 and "not finite" in done.stderr:
+        raise NotFinite
     if done.returncode != 0:
         sys.exit(f"{name}: exit {done.returncode}: {' '.join(map(str, command))}\n{done.stderr}")
     summary = json.loads((folder / name / "summary.json").read_text())
@@ -55,7 +61,11 @@ def main():
                 script.case.job["comm"]["scheme"] = "sfb"
             (folder / "network.json").write_text(json.dumps(script.case.network))
             (folder / "job.json").write_text(json.dumps(script.case.job))
-            runs = dict(runs_of(script, options, folder))
+            try:
+                runs = dict(runs_of(script, options, folder))
+            except NotFinite:
+                print(f"seed {seed}: {script}: skipped, its loss is not finite", flush=True)
+                continue
         expected = next(iter(runs.values()))
         wrong = [name for name, digests in runs.items() if digests != expected]
         differing += bool(wrong)
