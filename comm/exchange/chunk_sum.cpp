@@ -104,7 +104,7 @@ void ChunkSum::count_bytes(const Codec& codec, uint64_t LayerBytes::*direction) 
 std::string ChunkSum::fault_of(NodeId from, const FrameHeader& header) const {
   if (from.role != Role::kServer || server_ != from.rank)
     return text("sent a sum of chunk ", index_, ", which another server sums");
-  if (std::string fault = sum_.fault_of(header); !fault.empty()) return fault;
+  if (!sum_.has(header)) return sum_.fault_of(header, text("chunk ", index_));
   if (header.step >= step_ + window_.size())
     return text("sent the sum of step ", header.step, ", expected step ", step_);
   if (header.step >= sent_)

@@ -47,7 +47,8 @@ std::string ServerShard::fault_of(uint32_t worker, const FrameHeader& header) co
   if (leaf < 0 || tree_.worker_of(static_cast<size_t>(leaf)) != worker)
     return text("sent a contribution for ", header.part.count, " logical shards from shard ",
                 header.part.first, ", which are not assigned to it");
-  if (std::string fault = chunk.contribution.fault_of(header); !fault.empty()) return fault;
+  if (!chunk.contribution.has(header))
+    return chunk.contribution.fault_of(header, text("chunk ", header.chunk));
   if (header.step >= chunk.step + chunk.window.size())
     return text("sent a contribution to step ", header.step, " before the sum of step ", chunk.step,
                 " is complete");

@@ -117,8 +117,9 @@ std::string SumByFactors::fault_of(NodeId from, const FrameHeader& header) const
   if (from.role != Role::kWorker || part.count != 1 || part.first >= factor_buffers_.rows.size() ||
       context().plan.assignment.worker_of(part.first) != from.rank || from.rank == context().rank)
     return text("sent a factor of logical shard ", part.first, ", which is not assigned to it");
-  std::string fault = slices({header.chunk, part.first}).fault_of(header);
-  if (!fault.empty()) return fault;
+  const EncodedSlices expected = slices({header.chunk, part.first});
+  if (!expected.has(header))
+    return expected.fault_of(header, text("a factor of logical shard ", part.first));
   if (header.step >= step() + received_slices_.size())
     return text("sent a factor of step ", header.step, ", expected step ", step());
   return "";

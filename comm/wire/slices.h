@@ -47,12 +47,15 @@ class EncodedSlices {
   }
   /// The bytes before a slice.
   uint64_t bytes_before(const FrameHeader& header) const { return codec_->bytes(header.offset); }
-  /// Describes why a frame is not exactly one slice; "" if it is.
-  std::string fault_of(const FrameHeader& header) const {
-    const bool begins = header.offset % kSliceElements == 0 && header.offset < elements_;
-    if (begins && header.length == codec_->bytes(elements_of(header))) return "";
-    return text("sent ", header.length, " bytes from element ", header.offset, " of ", elements_,
-                " on, expected a slice");
+  /// Whether a frame is exactly one of the slices.
+  bool has(const FrameHeader& header) const {
+    return header.offset % kSliceElements == 0 && header.offset < elements_ &&
+           header.length == codec_->bytes(elements_of(header));
+  }
+  /// The fault of a frame that is none of the slices of `what`, such as "chunk 3".
+  std::string fault_of(const FrameHeader& header, const std::string& what) const {
+    return text("sent ", header.length, " bytes from element ", header.offset, " of ", what,
+                ", expected one slice of its ", elements_, " elements");
   }
 
  private:

@@ -21,7 +21,7 @@ TEST_CASE("a slice of a chunk has the same elements in each codec") {
       CHECK(slices.elements_of(header) == (slice == 3 ? 100 : kSliceElements));
       CHECK(slices.bytes_before(header) == before);
       CHECK(EncodedSlices::index_of(header) == slice);
-      CHECK(slices.fault_of(header).empty());
+      CHECK(slices.has(header));
       bytes += header.length;
       before += kSliceElements * bytes_of(dtype);
     }
@@ -43,8 +43,8 @@ TEST_CASE("a frame that is not exactly one slice is refused") {
                                                   {0, last.length}}) {
     CAPTURE(offset);
     CAPTURE(length);
-    CHECK_FALSE(slices.fault_of({.offset = offset, .length = length}).empty());
+    CHECK_FALSE(slices.has({.offset = offset, .length = length}));
   }
-  CHECK(slices.fault_of({.offset = 5, .length = 20}) ==
-        "sent 20 bytes from element 5 of 65546 on, expected a slice");
+  CHECK(slices.fault_of({.offset = 5, .length = 20}, "chunk 3") ==
+        "sent 20 bytes from element 5 of chunk 3, expected one slice of its 65546 elements");
 }
