@@ -27,7 +27,8 @@ comm::Plan without_factors(const Job& job, const comm::Plan& plan, const std::st
   if (!asks.empty())
     throw ConfigError(text(job.file, ": ", asks,
                            ", but factors need workers that all have fused multiply-add: ", fault,
-                           ". Remove the setting, or use other machines or --isa"));
+                           ". Remove the setting, or choose --isa so that all workers or none "
+                           "have it"));
   request.scheme = comm::SchemeRule::kPs;
   request.policy = comm::Policy::kBytes;
   request.assignment = plan.assignment;
