@@ -31,8 +31,8 @@ struct ExchangeContext {
   TrafficCount traffic = {};
   std::vector<LayerBytes> bytes_of_layer = {};
 
-  /// Sends slices to `to`, which share the payload's owner. `header` sets all fields except view,
-  /// offset and length. With Overlap::kPriority the layer that the next forward
+  /// Sends `whole` to `to` in these slices, which share the payload's owner. `header` sets all
+  /// fields except view, offset and length. With Overlap::kPriority the layer that the next forward
   /// pass needs first has the highest priority. Otherwise the next forward pass waits for all sums,
   /// and all layers of a step have equal priority.
   void send(NodeId to, FrameHeader header, const Payload& whole, const EncodedSlices& slices);

@@ -14,15 +14,15 @@ namespace poseidon::comm {
 /// How a layer's gradient is summed.
 enum class Scheme : uint8_t { kLocal, kPs, kSfb };
 
-/// What a worker sends or receives for a layer.
+/// The data that a worker sends, or receives, for one layer in a step.
 enum class Content : uint8_t {
   kNothing,
   kTensors,  ///< gradients of the parameters, to or from servers
   kFactors,  ///< the factors of the weight's gradient, to or from the other workers
 };
 
-/// A row of the table of schemes. Other code asks the table, and does not compare schemes. Costs of
-/// schemes are in comm/plan/scheme_costs.h.
+/// A row of the table of schemes. Code that depends on the scheme of a layer uses these properties.
+/// comm/plan/scheme_costs.h has the costs of schemes.
 struct SchemeTraits {
   Scheme scheme;
   const char* name;

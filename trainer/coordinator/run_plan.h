@@ -35,10 +35,9 @@ struct NextView {
 };
 
 /// Makes the plan of a run. The plan is provisional until decide(). The decided plan uses
-/// measurements if the job requires them, and uses no factors if only some workers have fused
-/// multiply-add.
-/// The main thread creates the object. Afterwards only the I/O thread uses it, and sends copies of
-/// the plan to the main thread.
+/// measurements if the job requires them. It uses no factors if only some workers have fused
+/// multiply-add. The main thread creates the object. Afterwards only the I/O thread uses it, and
+/// sends copies of the plan to the main thread.
 class RunPlan {
  public:
   /// Both must outlive this object.
