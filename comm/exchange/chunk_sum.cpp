@@ -1,5 +1,7 @@
 #include "comm/exchange/chunk_sum.h"
 
+#include <utility>
+
 #include "comm/plan/chunks.h"
 #include "core/error.h"
 
@@ -7,20 +9,7 @@ namespace poseidon::comm {
 
 namespace {
 
-/// Whether a chunk is one piece that needs no encoding. Such a chunk is sent from the tensor's
-/// memory, and received into it, without a copy.
-bool is_direct(const Plan& plan, const Chunk& chunk) {
-  return chunk.pieces.size() == 1 && contribution_codec(plan, chunk).copies() &&
-         sum_codec(plan, chunk).copies();
-}
-
 uint64_t elements_of(const Chunk& chunk) { return static_cast<uint64_t>(chunk.elements()); }
-
-/// The elements of a tensor that a piece covers.
-template <class Value>
-std::span<Value> elements_of(std::span<Value> tensor, const Piece& piece) {
-  return tensor.subspan(static_cast<size_t>(piece.first), static_cast<size_t>(piece.count));
-}
 
 }  // namespace
 
@@ -47,58 +36,52 @@ ChunkSum::ChunkSum(ExchangeContext& context, uint32_t index)
       counts_(!context.plan.assignment.shares_host(context.rank, server_)),
       owners_(chunk_.pieces.size()) {
   check(sum_.count() <= kMaxSlices, "a chunk has at most 64 slices");
-  const size_t parts = context.parts.size();
-  Step step{.pieces_due = std::vector<size_t>(parts, chunk_.pieces.size())};
-  if (!direct_ && carries_payload()) {
-    step.staged.resize(parts, std::vector<std::byte>(contribution_.bytes()));
-    step.sum.resize(sum_.bytes());
-  }
+  if (carries_payload()) stage_ = make_contribution_stage(context, chunk_);
+  Step step;
+  for (size_t own = 0; own < context.parts.size(); ++own) step.due.push_back(contributions_to(own));
+  if (!direct_ && carries_payload()) step.sum.resize(sum_.bytes());
   window_.assign(steps_in_flight(context.plan), step);
 }
 
-void ChunkSum::contribute(uint64_t step, size_t own, size_t piece, std::span<const float> tensor) {
-  check(context_.in_flight(step, step_),
+size_t ChunkSum::contributions_to(size_t own) const {
+  const size_t of_piece = stage_ == nullptr ? 1 : stage_->contributions_to(context_.parts[own]);
+  return chunk_.pieces.size() * of_piece;
+}
+
+void ChunkSum::contribute(size_t own, size_t piece, const Contribution& contribution) {
+  check(context_.in_flight(contribution.step, step_),
         "a worker contributes to a step only when the step's slot is free");
-  Step& of_step = at(step);
-  std::span<const float> mine;
-  if (carries_payload()) mine = elements_of(tensor, chunk_.pieces[piece]);
-  if (!direct_) stage(of_step, own, piece, mine);
-  if (--of_step.pieces_due[own] > 0) return;
-  of_step.pieces_due[own] = chunk_.pieces.size();
-  if (!carries_payload())
-    send(step, own, {});
-  else
-    send(step, own, direct_ ? std::as_bytes(mine) : of_step.staged[own]);
+  if (stage_ != nullptr) stage_->add(own, piece, contribution);
+  size_t& due = at(contribution.step).due[own];
+  if (--due > 0) return;
+  due = contributions_to(own);
+  send(contribution.step, own);
 }
 
-void ChunkSum::stage(Step& of_step, size_t own, size_t piece, std::span<const float> values) {
-  if (!carries_payload()) return;
-  std::byte* wire = of_step.staged[own].data();
-  for (size_t p = 0; p < piece; ++p)
-    wire += contribution_.codec().bytes(static_cast<uint64_t>(chunk_.pieces[p].count));
-  contribution_.codec().encode(values, wire);
-}
-
-void ChunkSum::send(uint64_t step, size_t own, std::span<const std::byte> bytes) {
+void ChunkSum::send(uint64_t step, size_t own) {
   if (size_t& parts = at(step).parts_sent; ++parts == context_.parts.size()) {
     parts = 0;
     sent_ = step + 1;
   }
-  context_.send({Role::kServer, static_cast<uint16_t>(server_)},
-                {.kind = FrameKind::kContribution,
-                 .step = step,
-                 .key = chunk_.key,
-                 .chunk = index_,
-                 .part = context_.parts[own]},
-                {bytes, nullptr}, contribution_);
-  count_bytes(contribution_.codec(), &LayerBytes::sent);
-}
-
-void ChunkSum::count_bytes(const Codec& codec, uint64_t LayerBytes::*direction) {
-  if (!counts_) return;
-  for (const Piece& piece : chunk_.pieces)
-    context_.bytes_of_layer[piece.layer].*direction +=
-        codec.bytes(static_cast<uint64_t>(piece.count));
+  FrameHeader header{.kind = FrameKind::kContribution,
+                     .step = step,
+                     .key = chunk_.key,
+                     .chunk = index_,
+                     .part = context_.parts[own]};
+  uint64_t bytes = 0;
+  for (uint64_t slice = 0; slice < contribution_.count(); ++slice) {
+    contribution_.place(slice, header);
+    Payload payload;
+    if (stage_ != nullptr) {
+      payload = stage_->slice(own, header);
+      header.length = payload.bytes.size();
+    }
+    bytes += header.length;
+    context_.send_slice({Role::kServer, static_cast<uint16_t>(server_)}, header,
+                        std::move(payload));
+  }
+  if (counts_)
+    count_chunk(chunk_, contribution_.codec(), bytes, context_.bytes_of_layer, &LayerBytes::sent);
 }
 
 std::string ChunkSum::fault_of(NodeId from, const FrameHeader& header) const {
@@ -128,14 +111,15 @@ std::span<std::byte> ChunkSum::memory_of(const FrameHeader& header) {
   return std::as_writable_bytes(elements_of(sum, piece)).subspan(before, header.length);
 }
 
-void ChunkSum::received(const FrameHeader& header) {
+std::string ChunkSum::received(const FrameHeader& header) {
   Step& of_step = at(header.step);
   of_step.received.add(EncodedSlices::index_of(header));
-  if (!of_step.received.complete(sum_.count())) return;
+  if (!of_step.received.complete(sum_.count())) return "";
   if (!direct_ && carries_payload()) unpack(header.step);
   // The sum of a later step may arrive first. It is reported only after the sums of the earlier
   // steps.
   while (at(step_).received.complete(sum_.count())) finish_step();
+  return "";
 }
 
 void ChunkSum::unpack(uint64_t step) {
@@ -151,7 +135,8 @@ void ChunkSum::unpack(uint64_t step) {
 void ChunkSum::finish_step() {
   const uint64_t step = step_++;
   at(step).received.clear();
-  count_bytes(sum_.codec(), &LayerBytes::received);
+  if (counts_)
+    count_chunk(chunk_, sum_.codec(), sum_.bytes(), context_.bytes_of_layer, &LayerBytes::received);
   for (PieceOwner* owner : owners_) owner->piece_summed(step);
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/exchange/contribution_stage.h"
 #include "comm/exchange/exchange_context.h"
 #include "comm/wire/codec.h"
 #include "comm/wire/outlet.h"
@@ -29,12 +30,12 @@ class ChunkSum {
 
   /// Sets the owner of a piece. Every piece must have an owner before the first contribution.
   void set_owner(size_t piece, PieceOwner& owner) { owners_[piece] = &owner; }
-  /// Adds the sum of one piece over one of the worker's parts. `own` is the part's index in
-  /// ExchangeContext::parts. `tensor` holds all values of the piece's tensor, and must stay valid
-  /// until the piece is summed.
-  void contribute(uint64_t step, size_t own, size_t piece, std::span<const float> tensor);
+  /// Adds a contribution to one piece. It belongs to one of the worker's parts, whose index in
+  /// ExchangeContext::parts is `own`.
+  void contribute(size_t own, size_t piece, const Contribution& contribution);
   Destination destination(NodeId from, const FrameHeader& header);
-  void received(const FrameHeader& header);
+  /// Returns the reason to reject the body, or "".
+  std::string received(const FrameHeader& header);
 
   uint32_t server() const { return server_; }
   /// The first step whose sum has not arrived completely.
@@ -45,20 +46,18 @@ class ChunkSum {
   struct Step {
     SliceSet received = {};
     size_t parts_sent = 0;
-    std::vector<size_t> pieces_due = {};  ///< for each own part: pieces not contributed yet
-    std::vector<std::vector<std::byte>> staged = {};  ///< by own part, encoded; empty if direct
+    std::vector<size_t> due = {};     ///< for each own part: contributions not made yet
     std::vector<std::byte> sum = {};  ///< the received sum, encoded; empty if direct
   };
 
   Step& at(uint64_t step) { return window_[step % window_.size()]; }
   bool carries_payload() const { return context_.options.carries_payload; }
-  void stage(Step& of_step, size_t own, size_t piece, std::span<const float> values);
-  void send(uint64_t step, size_t own, std::span<const std::byte> bytes);
+  size_t contributions_to(size_t own) const;
+  void send(uint64_t step, size_t own);
   std::string fault_of(NodeId from, const FrameHeader& header) const;
   std::span<std::byte> memory_of(const FrameHeader& header);
   void unpack(uint64_t step);
   void finish_step();
-  void count_bytes(const Codec& codec, uint64_t LayerBytes::*direction);
 
   // These members are adjacent, because each frame uses them.
   uint64_t step_;
@@ -70,7 +69,8 @@ class ChunkSum {
   const EncodedSlices contribution_, sum_;
   const bool direct_;  ///< sent from, and received into, the memory of the only piece's tensor
   const bool counts_;  ///< whether its bytes are traffic: its server is on another host
-  std::vector<PieceOwner*> owners_;  ///< by piece
+  std::unique_ptr<ContributionStage> stage_;  ///< null without payload
+  std::vector<PieceOwner*> owners_;           ///< by piece
 };
 
 /// Bytes of the memory in which a worker that contributes `parts` parts assembles chunks and

@@ -1,20 +1,25 @@
 #include "comm/exchange/exchange_context.h"
 
+#include <utility>
+
 namespace poseidon::comm {
 
 void ExchangeContext::send(NodeId to, FrameHeader header, const Payload& whole,
                            const EncodedSlices& slices) {
-  const Priority priority =
-      bulk_priority(plan.overlap == Overlap::kPriority ? header.key : 0, header.step);
-  header.view = options.view;
   for (uint64_t slice = 0; slice < slices.count(); ++slice) {
     slices.place(slice, header);
     Payload payload{.bytes = {}, .owner = whole.owner};
     if (!whole.bytes.empty())
       payload.bytes = whole.bytes.subspan(slices.bytes_before(header), header.length);
-    outlet.send(to, header, std::move(payload), priority);
+    send_slice(to, header, std::move(payload));
   }
-  traffic.bytes_sent += slices.bytes();
+}
+
+void ExchangeContext::send_slice(NodeId to, FrameHeader header, Payload slice) {
+  header.view = options.view;
+  traffic.bytes_sent += header.length;
+  const uint32_t key = plan.overlap == Overlap::kPriority ? header.key : 0;
+  outlet.send(to, header, std::move(slice), bulk_priority(key, header.step));
 }
 
 Destination ExchangeContext::repeated() {

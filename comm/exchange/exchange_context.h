@@ -36,6 +36,8 @@ struct ExchangeContext {
   /// pass needs first has the highest priority. Otherwise the next forward pass waits for all sums,
   /// and all layers of a step have equal priority.
   void send(NodeId to, FrameHeader header, const Payload& whole, const EncodedSlices& slices);
+  /// Sends one slice. `header` sets all fields except view.
+  void send_slice(NodeId to, FrameHeader header, Payload slice);
   /// Counts and drops a frame whose content was already received.
   Destination repeated();
   /// Whether this worker may contribute to `step` while it awaits the sum of the step `awaited`.

@@ -37,9 +37,9 @@ class LayerSum {
   /// Accepts a contribution of this worker, and sends it to the nodes that need it.
   virtual void contribute(const Contribution& contribution) = 0;
   /// destination() returns the destination for the body of a frame of this layer. received()
-  /// reports that the body has arrived.
+  /// reports that the body has arrived, and returns the reason to reject the body, or "".
   virtual Destination destination(NodeId from, const FrameHeader& header) = 0;
-  virtual void received(NodeId from, const FrameHeader& header) = 0;
+  virtual std::string received(NodeId from, const FrameHeader& header) = 0;
   /// Names the item that the layer awaits from `node`, for messages: "the sum of \"conv1\" of step
   /// 12 from server 0". Returns "" if the layer awaits nothing from `node`.
   virtual std::string awaiting(NodeId node) const = 0;

@@ -86,7 +86,7 @@ void SumByFactors::contribute(const Contribution& contribution) {
 Payload SumByFactors::payload_of(uint64_t step, Rows rows) const {
   if (!context().options.carries_payload) return {};
   const std::span<float> own = values(step, rows);
-  const Codec& codec = factor_buffers_.codec;
+  const ValueCodec& codec = factor_buffers_.codec;
   if (codec.copies()) return {.bytes = std::as_bytes(own), .owner = nullptr};
   auto wire = std::make_shared<std::vector<std::byte>>(slices(rows).bytes());
   codec.encode(own, wire->data());
@@ -141,7 +141,7 @@ Destination SumByFactors::destination(NodeId from, const FrameHeader& header) {
       values(header.step, rows).subspan(header.offset, slices(rows).elements_of(header))));
 }
 
-void SumByFactors::received(NodeId from, const FrameHeader& header) {
+std::string SumByFactors::received(NodeId from, const FrameHeader& header) {
   const Rows rows{header.chunk, header.part.first};
   const Codec& codec = factor_buffers_.codec;
   if (!codec.copies() && context().options.carries_payload)
@@ -152,6 +152,7 @@ void SumByFactors::received(NodeId from, const FrameHeader& header) {
   if (!context().plan.assignment.workers_share_host(context().rank, from.rank))
     context().bytes_of_layer[layer()].received += header.length;
   done(header.step);
+  return "";
 }
 
 void SumByFactors::make_room(uint64_t step) {

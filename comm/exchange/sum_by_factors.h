@@ -11,7 +11,7 @@ namespace poseidon::comm {
 struct FactorBuffers {
   explicit FactorBuffers(const Plan& plan);
 
-  const Codec& codec;                        ///< of factors
+  const ValueCodec& codec;                   ///< of factors
   std::vector<IndexRange> rows;              ///< by logical shard: its samples in the global batch
   std::vector<std::vector<std::byte>> wire;  ///< by sender: a received slice, encoded
 };
@@ -25,7 +25,7 @@ class SumByFactors final : public LayerSum {
 
   void contribute(const Contribution& contribution) override;
   Destination destination(NodeId from, const FrameHeader& header) override;
-  void received(NodeId from, const FrameHeader& header) override;
+  std::string received(NodeId from, const FrameHeader& header) override;
   std::string awaiting(NodeId node) const override;
 
  private:

@@ -27,7 +27,7 @@ size_t SumByServers::own_part(Part part) const {
 void SumByServers::contribute(const Contribution& contribution) {
   const size_t own = own_part(contribution.part);
   for (const auto& [chunk, piece] : pieces_[contribution.tensor])
-    chunks_[chunk].contribute(contribution.step, own, piece, contribution.values);
+    chunks_[chunk].contribute(own, piece, contribution);
 }
 
 Destination SumByServers::destination(NodeId from, const FrameHeader& header) {
@@ -38,8 +38,8 @@ Destination SumByServers::destination(NodeId from, const FrameHeader& header) {
   return chunks_[header.chunk].destination(from, header);
 }
 
-void SumByServers::received(NodeId, const FrameHeader& header) {
-  chunks_[header.chunk].received(header);
+std::string SumByServers::received(NodeId, const FrameHeader& header) {
+  return chunks_[header.chunk].received(header);
 }
 
 std::string SumByServers::awaiting(NodeId node) const {

@@ -25,7 +25,7 @@ class SumByServers final : public LayerSum, public PieceOwner {
 
   void contribute(const Contribution& contribution) override;
   Destination destination(NodeId from, const FrameHeader& header) override;
-  void received(NodeId from, const FrameHeader& header) override;
+  std::string received(NodeId from, const FrameHeader& header) override;
   std::string awaiting(NodeId node) const override;
   void piece_summed(uint64_t step) override { done(step); }
 

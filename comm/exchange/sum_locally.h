@@ -14,7 +14,7 @@ class SumLocally final : public LayerSum {
 
   void contribute(const Contribution& contribution) override { done(contribution.step); }
   Destination destination(NodeId, const FrameHeader& header) override { return unwanted(header); }
-  void received(NodeId, const FrameHeader&) override {}
+  std::string received(NodeId, const FrameHeader&) override { return ""; }
   std::string awaiting(NodeId) const override { return ""; }
 };
 

@@ -34,9 +34,9 @@ Destination WorkerExchange::destination(NodeId from, const FrameHeader& header) 
   return sums_[header.key].destination(from, header);
 }
 
-void WorkerExchange::received(NodeId from, const FrameHeader& header) {
+std::string WorkerExchange::received(NodeId from, const FrameHeader& header) {
   context_.traffic.bytes_received += header.length;
-  sums_[header.key].received(from, header);
+  return sums_[header.key].received(from, header);
 }
 
 /// Checks first the layers with fewer complete steps than others, then the rest. Within each group,

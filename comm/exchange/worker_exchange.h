@@ -40,7 +40,8 @@ class WorkerExchange {
 
   /// Returns the destination for a frame's body: a sum from a server, or factors from a worker.
   Destination destination(NodeId from, const FrameHeader& header);
-  void received(NodeId from, const FrameHeader& header);
+  /// Uses a body that has arrived. Returns the reason to reject it, or "".
+  std::string received(NodeId from, const FrameHeader& header);
 
   /// The number of steps whose sums of `layer` have arrived.
   uint64_t step_of(uint32_t layer) const { return sums_[layer].step(); }

@@ -142,8 +142,8 @@ void Member::received(ConnectionId from, const FrameHeader& header,
     setup_.probe_arrived(header);
   } else if (me_.state() >= MemberState::kSuspecting) {
     me_.payload.forgotten(*node);
-  } else {
-    me_.payload.received(*node, header);
+  } else if (const std::string fault = me_.payload.received(*node, header); !fault.empty()) {
+    shutdown_.suspect(*node, text("it ", fault));
   }
 }
 

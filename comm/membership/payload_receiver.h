@@ -15,7 +15,9 @@ class PayloadReceiver {
   virtual ~PayloadReceiver() = default;
 
   virtual Destination destination(NodeId from, const FrameHeader& header) = 0;
-  virtual void received(NodeId from, const FrameHeader& header) = 0;
+  /// Called when the body of an accepted frame has arrived. Returns the reason to reject the body,
+  /// or "". The sender of a rejected body counts as failed.
+  virtual std::string received(NodeId from, const FrameHeader& header) = 0;
   /// received() will not be called for the body for which destination() last returned memory. The
   /// reason: the connection or the view ends, or this member has reported a failure.
   virtual void forgotten(NodeId /*from*/) {}

@@ -40,35 +40,35 @@ int64_t Chunk::elements() const {
   return sum;
 }
 
-DataType wire_dtype_of(DataType wire, const TensorTraffic& tensor) {
-  return tensor.exact ? DataType::kFp32 : wire;
+WireFormat wire_format_of(WireFormat wire, const TensorTraffic& tensor) {
+  return tensor.exact ? WireFormat::kFp32 : wire;
 }
 
-DataType wire_dtype_of(const Plan& plan, const Piece& piece) {
-  return wire_dtype_of(plan.wire, plan.layers[piece.layer].traffic.tensors[piece.tensor]);
+WireFormat wire_format_of(const Plan& plan, const Piece& piece) {
+  return wire_format_of(plan.wire, plan.layers[piece.layer].traffic.tensors[piece.tensor]);
 }
 
-DataType wire_dtype_of(const Plan& plan, const Chunk& chunk) {
-  return wire_dtype_of(plan, chunk.pieces[0]);
+WireFormat wire_format_of(const Plan& plan, const Chunk& chunk) {
+  return wire_format_of(plan, chunk.pieces[0]);
 }
 
-const Codec& contribution_codec(DataType wire, const TensorTraffic& tensor) {
-  return codec_of(wire_dtype_of(wire, tensor));
+const Codec& contribution_codec(WireFormat wire, const TensorTraffic& tensor) {
+  return codec_of(wire_format_of(wire, tensor));
 }
 
 const Codec& contribution_codec(const Plan& plan, const Chunk& chunk) {
-  return codec_of(wire_dtype_of(plan, chunk));
+  return codec_of(wire_format_of(plan, chunk));
 }
 
-const Codec& sum_codec(DataType wire, const TensorTraffic& tensor) {
-  return codec_of(wire_dtype_of(wire, tensor));
+const Codec& sum_codec(WireFormat wire, const TensorTraffic& tensor) {
+  return codec_of(wire_format_of(wire, tensor));
 }
 
 const Codec& sum_codec(const Plan& plan, const Chunk& chunk) {
-  return codec_of(wire_dtype_of(plan, chunk));
+  return codec_of(wire_format_of(plan, chunk));
 }
 
-const Codec& factor_codec(DataType wire) { return codec_of(wire); }
+const ValueCodec& factor_codec(WireFormat wire) { return codec_of(wire); }
 
 std::vector<Piece> ps_tensors(std::span<const LayerPlan> layers) {
   std::vector<Piece> tensors;
@@ -111,9 +111,9 @@ std::vector<Chunk> cut_chunks(std::span<const Piece> tensors, int64_t servers, i
 std::vector<Chunk> cut_chunks(const Plan& plan, std::span<const Piece> tensors, int64_t max_bytes) {
   std::vector<Chunk> chunks;
   while (!tensors.empty()) {
-    const DataType number = wire_dtype_of(plan, tensors[0]);
+    const WireFormat number = wire_format_of(plan, tensors[0]);
     const auto end = std::ranges::find_if(
-        tensors, [&](const Piece& tensor) { return wire_dtype_of(plan, tensor) != number; });
+        tensors, [&](const Piece& tensor) { return wire_format_of(plan, tensor) != number; });
     const auto alike = static_cast<size_t>(end - tensors.begin());
     std::ranges::move(cut_chunks(tensors.first(alike), plan.servers(), max_bytes),
                       std::back_inserter(chunks));
@@ -150,6 +150,18 @@ double hottest_over_mean(std::span<const Chunk> chunks, int64_t servers) {
   if (total == 0) return 1;
   const int64_t hottest = *std::max_element(loads.begin(), loads.end());
   return static_cast<double>(hottest) * static_cast<double>(servers) / static_cast<double>(total);
+}
+
+void count_chunk(const Chunk& chunk, const Codec& codec, uint64_t bytes,
+                 std::vector<LayerBytes>& layers, uint64_t LayerBytes::*direction) {
+  if (chunk.pieces.size() == 1) {
+    layers[chunk.pieces[0].layer].*direction += bytes;
+    return;
+  }
+  // All encodings of a chunk with several pieces have the same length.
+  const uint64_t transfers = bytes / codec.bytes(static_cast<uint64_t>(chunk.elements()));
+  for (const Piece& piece : chunk.pieces)
+    layers[piece.layer].*direction += transfers * codec.bytes(static_cast<uint64_t>(piece.count));
 }
 
 }  // namespace poseidon::comm

@@ -3,11 +3,12 @@
 #include <span>
 #include <vector>
 
+#include "comm/plan/counters.h"
 #include "comm/plan/plan.h"
 #include "comm/wire/codec.h"
 
 /// Divides the tensors that the parameter server sums into chunks, and assigns chunks to servers.
-/// Sizes in bytes here are those of fp32 elements, for every wire dtype.
+/// Sizes in bytes here are those of fp32 elements, for every wire format.
 namespace poseidon::comm {
 
 /// Tensors of fewer bytes share chunks with their neighbors. This is also the lowest permitted
@@ -19,30 +20,30 @@ inline constexpr int64_t kShareBytes = 128 * 1024;
 /// Tensors are divided at multiples of this many elements, a cache line of fp32.
 inline constexpr int64_t kCutElements = 16;
 
-/// The wire dtype of a tensor's sums; `wire` is the wire dtype of the plan.
-DataType wire_dtype_of(DataType wire, const TensorTraffic& tensor);
-/// The wire dtype of a piece's tensor, or of a chunk. All tensors of a chunk have the same wire
+/// The wire format of a tensor's sums; `wire` is the wire format of the plan.
+WireFormat wire_format_of(WireFormat wire, const TensorTraffic& tensor);
+/// The wire format of a piece's tensor, or of a chunk. All tensors of a chunk have the same wire
 /// dtype.
-DataType wire_dtype_of(const Plan& plan, const Piece& piece);
-DataType wire_dtype_of(const Plan& plan, const Chunk& chunk);
+WireFormat wire_format_of(const Plan& plan, const Piece& piece);
+WireFormat wire_format_of(const Plan& plan, const Chunk& chunk);
 /// The codecs of a worker's contributions, of the servers' sums, and of factors. `wire` is the wire
 /// dtype of the plan.
-const Codec& contribution_codec(DataType wire, const TensorTraffic& tensor);
+const Codec& contribution_codec(WireFormat wire, const TensorTraffic& tensor);
 const Codec& contribution_codec(const Plan& plan, const Chunk& chunk);
-const Codec& sum_codec(DataType wire, const TensorTraffic& tensor);
+const Codec& sum_codec(WireFormat wire, const TensorTraffic& tensor);
 const Codec& sum_codec(const Plan& plan, const Chunk& chunk);
-const Codec& factor_codec(DataType wire);
+const ValueCodec& factor_codec(WireFormat wire);
 
 /// The tensors of `layers` that servers sum, in order; each is one piece that covers the tensor.
 std::vector<Piece> ps_tensors(std::span<const LayerPlan> layers);
 
-/// Divides tensors of one wire dtype into chunks of at most `max_bytes` (at least kSmallBytes). A
+/// Divides tensors of one wire format into chunks of at most `max_bytes` (at least kSmallBytes). A
 /// tensor of at least kSmallBytes becomes equal pieces, one for each server. It becomes fewer
 /// pieces if they would be smaller than kShareBytes, and more if they would exceed `max_bytes`. So
 /// workers that send the same layer at the same time use all servers. Neighbors under kSmallBytes
 /// share a chunk until it has that size. The chunks are in order of key and have no server yet.
 std::vector<Chunk> cut_chunks(std::span<const Piece> tensors, int64_t servers, int64_t max_bytes);
-/// Divides `tensors` of a plan into chunks for its servers. Tensors of different wire dtypes share
+/// Divides `tensors` of a plan into chunks for its servers. Tensors of different wire formats share
 /// no chunk.
 std::vector<Chunk> cut_chunks(const Plan& plan, std::span<const Piece> tensors, int64_t max_bytes);
 
@@ -52,5 +53,10 @@ void assign_servers(std::span<Chunk> chunks, int64_t servers);
 
 /// The elements of the fullest server, divided by the mean of all servers; 1 without chunks.
 double hottest_over_mean(std::span<const Chunk> chunks, int64_t servers);
+
+/// Adds the bytes of one or more transfers of a chunk to the layers of its pieces. `direction` is
+/// LayerBytes::sent or LayerBytes::received.
+void count_chunk(const Chunk& chunk, const Codec& codec, uint64_t bytes,
+                 std::vector<LayerBytes>& layers, uint64_t LayerBytes::*direction);
 
 }  // namespace poseidon::comm

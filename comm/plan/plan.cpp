@@ -86,11 +86,11 @@ Plan whole_plan(const PlanRequest& request, const Schemes& schemes) {
   return plan;
 }
 
-/// Whether the tensors of each chunk have the same wire dtype.
+/// Whether the tensors of each chunk have the same wire format.
 bool chunks_are_alike(const Plan& plan) {
   return std::ranges::all_of(plan.chunks, [&](const Chunk& chunk) {
     return std::ranges::all_of(chunk.pieces, [&](const Piece& piece) {
-      return wire_dtype_of(plan, piece) == wire_dtype_of(plan, chunk);
+      return wire_format_of(plan, piece) == wire_format_of(plan, chunk);
     });
   });
 }
@@ -147,7 +147,7 @@ Plan follow_plan(const PlanRequest& request, const Plan& earlier) {
   if (earlier.processor_ns_per_byte > 0) plan.processor_ns_per_byte = earlier.processor_ns_per_byte;
   const bool both_have_servers = plan.workers() > 1 && earlier.workers() > 1;
   if (both_have_servers && plan.servers() == earlier.servers()) plan.chunks = earlier.chunks;
-  // If the earlier plan has another wire dtype, its chunks may mix tensors whose wire dtypes now
+  // If the earlier plan has another wire format, its chunks may mix tensors whose wire formats now
   // differ.
   if (plan.chunks.empty() || !chunks_are_alike(plan)) add_chunks(plan, request.chunk_bytes);
   complete(plan);

@@ -20,7 +20,7 @@ struct TensorTraffic {
   std::string name;
   int64_t elements = 0;
   bool statistic = false;  ///< a running statistic: always by PS, sent after the forward pass
-  /// Whether the tensor is sent as fp32 for every wire dtype: statistics, biases, scales and
+  /// Whether the tensor is sent as fp32 for every wire format: statistics, biases, scales and
   /// shifts, where rounding harms much and saves little. The network determines this value, so
   /// files do not contain it.
   bool exact = false;
@@ -60,7 +60,7 @@ struct PlanRequest {
   int64_t global_batch = 1;
   SchemeRule scheme = SchemeRule::kAuto;
   Policy policy = Policy::kBytes;
-  DataType wire = DataType::kFp32;
+  WireFormat wire = WireFormat::kFp32;
   int64_t chunk_bytes = 2097152;
   Overlap overlap = Overlap::kPriority;
   int64_t staleness = 0;  ///< by how many steps sums may be late
@@ -109,7 +109,7 @@ struct Plan {
   Assignment assignment;
   int64_t global_batch = 1;
   Policy policy = Policy::kBytes;
-  DataType wire = DataType::kFp32;  ///< of factors, and of tensors that are not `exact`
+  WireFormat wire = WireFormat::kFp32;  ///< of factors, and of tensors that are not `exact`
   Overlap overlap = Overlap::kPriority;
   /// Step t is computed with the sums of the steps up to t - 1 - staleness, so staleness + 1 steps
   /// are in flight.
@@ -143,7 +143,7 @@ Plan make_plan(const PlanRequest& request);
 /// Makes the plan for `request` with the schemes, the policy and the known link values of an
 /// earlier plan for the same layers. The number of workers may differ. It keeps the earlier chunks
 /// if the number of servers is the same, both plans have several workers, and no chunk would mix
-/// wire dtypes. If keeps_assignment() is true, it keeps the earlier assignment, with new member
+/// wire formats. If keeps_assignment() is true, it keeps the earlier assignment, with new member
 /// ids. Throws ConfigError if the layers differ, or if a layer uses factors in the earlier plan and
 /// cannot do so here.
 Plan follow_plan(const PlanRequest& request, const Plan& earlier);

@@ -92,7 +92,7 @@ void read_top(Fields& fields, Plan& plan) {
   const auto required = Presence::kRequired;
   fields.integer("global_batch", plan.global_batch, between(1, kMaxSamples), "", required);
   fields.option("policy", plan.policy, names_of<Policy>(), "", required);
-  fields.option("wire", plan.wire, names_of<DataType>(), "", required);
+  fields.option("wire", plan.wire, names_of<WireFormat>(), "", required);
   fields.option("overlap", plan.overlap, names_of<Overlap>(), "", required);
   fields.integer("staleness", plan.staleness, between(0, kMaxStaleness), "");
   fields.number("link_mbps", plan.link_mbps, between(0, 1e12), "");
@@ -181,7 +181,7 @@ class ChunkChecker {
     if (piece.layer != tensor.layer || piece.tensor != tensor.tensor || piece.first != done_)
       fail_at(place, text("expected element ", done_, " of ", name_of_piece(tensor),
                           ", got element ", piece.first, " of ", name_of_piece(piece)));
-    if (wire_dtype_of(plan_, piece) != wire_dtype_of(plan_, chunk))
+    if (wire_format_of(plan_, piece) != wire_format_of(plan_, chunk))
       fail_at(place,
               text("expected a tensor with the wire format of the first one in its chunk, got ",
                    name_of_piece(piece), ": \"wire\": \"", name_of(plan_.wire),

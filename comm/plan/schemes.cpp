@@ -46,7 +46,7 @@ const Names& names_of<Overlap>() {
 }
 
 template <>
-const Names& names_of<DataType>() {
+const Names& names_of<WireFormat>() {
   static const Names kNames{"fp32", "bf16"};
   return kNames;
 }
@@ -55,7 +55,7 @@ const std::string& name_of(Scheme scheme) { return name_in_table(scheme); }
 const std::string& name_of(SchemeRule rule) { return name_in_table(rule); }
 const std::string& name_of(Policy policy) { return name_in_table(policy); }
 const std::string& name_of(Overlap overlap) { return name_in_table(overlap); }
-const std::string& name_of(DataType number) { return name_in_table(number); }
+const std::string& name_of(WireFormat format) { return name_in_table(format); }
 
 std::string bytes_key(Scheme scheme) { return name_of(scheme) + "_bytes"; }
 

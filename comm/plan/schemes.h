@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "core/data_type.h"
+#include "comm/wire/codec.h"
 
 /// How gradients are summed and sent: enums with names. Each enum has one table of names, in the
 /// order of its values, for files and messages.
@@ -88,14 +88,14 @@ const std::vector<std::string>& names_of<Policy>();
 template <>
 const std::vector<std::string>& names_of<Overlap>();
 template <>
-const std::vector<std::string>& names_of<DataType>();
+const std::vector<std::string>& names_of<WireFormat>();
 
 /// The names in files: "ps", "barrier".
 const std::string& name_of(Scheme scheme);
 const std::string& name_of(SchemeRule rule);
 const std::string& name_of(Policy policy);
 const std::string& name_of(Overlap overlap);
-const std::string& name_of(DataType number);
+const std::string& name_of(WireFormat format);
 
 /// The key of a scheme's transferred bytes, in files and notes: "ps_bytes".
 std::string bytes_key(Scheme scheme);

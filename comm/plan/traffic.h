@@ -51,7 +51,7 @@ class EvenTraffic {
   const NodeShare& mean() const { return mean_; }
 
  private:
-  DataType wire_;
+  WireFormat wire_;
   std::vector<NodeShare> nodes_;
   NodeShare mean_;
 };

@@ -26,8 +26,8 @@ class SimulatedServer final : public MemberHost, public PayloadReceiver {
   Destination destination(NodeId from, const FrameHeader& header) override {
     return shard_->destination(from.rank, header);
   }
-  void received(NodeId from, const FrameHeader& header) override {
-    shard_->received(from.rank, header);
+  std::string received(NodeId from, const FrameHeader& header) override {
+    return shard_->received(from.rank, header);
   }
   void forgotten(NodeId from) override;
   std::string awaiting(NodeId node) const override;

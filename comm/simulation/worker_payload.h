@@ -36,10 +36,11 @@ class SimulatedWorkerPayload final : public PayloadReceiver {
     return intake_ ? intake_->destination(header)
                    : Destination::refused("sent values that were not requested");
   }
-  void received(NodeId from, const FrameHeader& header) override {
+  std::string received(NodeId from, const FrameHeader& header) override {
     if (from.role != Role::kCoordinator) return exchange_->received(from, header);
     intake_->received();
     if (intake_->complete()) on_complete_();
+    return "";
   }
   std::string awaiting(NodeId node) const override {
     return exchange_ ? exchange_->awaiting(node) : "";

@@ -10,7 +10,7 @@ namespace poseidon::comm {
 
 namespace {
 
-class Fp32Codec final : public Codec {
+class Fp32Codec final : public ValueCodec {
  public:
   uint64_t bytes(uint64_t elements) const override { return elements * sizeof(float); }
   bool copies() const override { return true; }
@@ -22,10 +22,9 @@ class Fp32Codec final : public Codec {
   }
 };
 
-class Bf16Codec final : public Codec {
+class Bf16Codec final : public ValueCodec {
  public:
   uint64_t bytes(uint64_t elements) const override { return elements * sizeof(Bf16); }
-  bool copies() const override { return false; }
   void encode(std::span<const float> values, std::byte* wire) const override {
     std::ranges::copy(values, reinterpret_cast<Bf16*>(wire));
   }
@@ -36,10 +35,10 @@ class Bf16Codec final : public Codec {
 
 }  // namespace
 
-const Codec& codec_of(DataType dtype) {
+const ValueCodec& codec_of(WireFormat format) {
   static const Fp32Codec kFp32;
   static const Bf16Codec kBf16;
-  if (dtype == DataType::kBf16) return kBf16;
+  if (format == WireFormat::kBf16) return kBf16;
   return kFp32;
 }
 

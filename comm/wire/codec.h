@@ -4,9 +4,13 @@
 #include <cstdint>
 #include <span>
 
-#include "core/data_type.h"
-
 namespace poseidon::comm {
+
+/// The wire format of gradients and factors.
+enum class WireFormat : uint8_t {
+  kFp32,
+  kBf16,  ///< core/bf16.h
+};
 
 /// The encoding of values on the wire.
 class Codec {
@@ -17,14 +21,19 @@ class Codec {
   virtual uint64_t bytes(uint64_t elements) const = 0;
   /// Whether the encoded values are the floats themselves. Then they may be sent from, and received
   /// into, the memory of the floats.
-  virtual bool copies() const = 0;
-  /// Encodes to `wire`, which has bytes(values.size()) bytes. It may be the memory of the values.
-  virtual void encode(std::span<const float> values, std::byte* wire) const = 0;
+  virtual bool copies() const { return false; }
   virtual void decode(const std::byte* wire, std::span<float> values) const = 0;
 };
 
-/// The codec of a wire dtype: "fp32", unchanged, or "bf16" (core/bf16.h).
-const Codec& codec_of(DataType dtype);
+/// An encoding of each value alone.
+class ValueCodec : public Codec {
+ public:
+  /// Encodes to `wire`, which has bytes(values.size()) bytes. It may be the memory of the values.
+  virtual void encode(std::span<const float> values, std::byte* wire) const = 0;
+};
+
+/// The codec of a wire format: "fp32", unchanged, or "bf16" (core/bf16.h).
+const ValueCodec& codec_of(WireFormat format);
 
 /// sum += values.
 void add_into(std::span<float> sum, std::span<const float> values);

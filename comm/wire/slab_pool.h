@@ -8,18 +8,21 @@
 
 namespace poseidon::comm {
 
-/// A pool of fp32 buffers for slices. A slab may outlive the pool, and any thread may release it.
+/// A pool of buffers for slices. A slab may outlive the pool, and any thread may release it.
 class SlabPool {
  public:
   struct Slab {
-    Buffer memory;
-    std::span<float> values() const { return memory.as<float>(); }
+    Buffer memory;      ///< at least `size` bytes
+    uint64_t size = 0;  ///< in bytes
+    std::span<std::byte> bytes() const { return memory.as<std::byte>().first(size); }
+    /// The memory as fp32 values. `size` must be a multiple of 4.
+    std::span<float> values() const { return memory.as<float>().first(size / sizeof(float)); }
   };
 
   SlabPool();
-  /// Returns uninitialized memory for `elements` values. The memory returns to the pool when its
-  /// last owner releases it.
-  std::shared_ptr<Slab> take(uint64_t elements);
+  /// Returns uninitialized memory of this many bytes, at least 1. The memory returns to the pool
+  /// when its last owner releases it.
+  std::shared_ptr<Slab> take(uint64_t bytes);
   /// Bytes of all slabs in use.
   uint64_t bytes_in_use() const;
 

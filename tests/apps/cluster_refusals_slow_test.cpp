@@ -90,7 +90,7 @@ class Applicant final : public comm::MemberHost, public comm::PayloadReceiver {
   comm::Destination destination(comm::NodeId, const comm::FrameHeader&) override {
     return comm::Destination::dropped();
   }
-  void received(comm::NodeId, const comm::FrameHeader&) override {}
+  std::string received(comm::NodeId, const comm::FrameHeader&) override { return ""; }
   void forgotten(comm::NodeId) override {}
   void noted(const comm::Note&) override {}
   int64_t offer_halt() override { return 0; }

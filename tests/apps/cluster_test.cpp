@@ -161,7 +161,7 @@ TEST_CASE("layers without trained parameters work at any position: the same bits
   }
 }
 
-TEST_CASE("wire dtype bf16 does not round running statistics") {
+TEST_CASE("wire format bf16 does not round running statistics") {
   const TinyJob job;
   // The mean is far from zero, so rounding would change it by a large part of the deviation. The
   // learning rate is zero, so a test depends only on the statistics.

@@ -57,7 +57,7 @@ class QuietMember final : public MemberHost, public PayloadReceiver {
   void planned(const Planned&) override { happened += "planned "; }
   void started(uint64_t) override { happened += "started "; }
   Destination destination(NodeId, const FrameHeader&) override { return Destination::dropped(); }
-  void received(NodeId, const FrameHeader&) override {}
+  std::string received(NodeId, const FrameHeader&) override { return ""; }
   void forgotten(NodeId) override {}
   void noted(const Note&) override {}
   int64_t offer_halt() override { return 0; }

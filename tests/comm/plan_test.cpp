@@ -195,20 +195,20 @@ TEST_CASE("planned bytes equal the bytes of all messages between nodes") {
   struct Case {
     int64_t workers, servers, shards, batch;
     bool apart;
-    DataType wire;
+    WireFormat wire;
     std::vector<int64_t> parts, samples;  ///< by worker
   };
   const std::vector<Case> cases{
-      {4, 4, 4, 8, false, DataType::kFp32, {1, 1, 1, 1}, {2, 2, 2, 2}},
-      {4, 2, 4, 10, false, DataType::kFp32, {1, 1, 1, 1}, {3, 3, 2, 2}},
-      {2, 5, 2, 8, false, DataType::kFp32, {1, 1}, {4, 4}},
-      {3, 2, 3, 8, true, DataType::kBf16, {1, 1, 1}, {3, 3, 2}},
+      {4, 4, 4, 8, false, WireFormat::kFp32, {1, 1, 1, 1}, {2, 2, 2, 2}},
+      {4, 2, 4, 10, false, WireFormat::kFp32, {1, 1, 1, 1}, {3, 3, 2, 2}},
+      {2, 5, 2, 8, false, WireFormat::kFp32, {1, 1}, {4, 4}},
+      {3, 2, 3, 8, true, WireFormat::kBf16, {1, 1, 1}, {3, 3, 2}},
       // 12 shards: the top nodes of the tree have 8 and 4. Workers hold 4 each, or 3: 2 + 1, 1 + 2,
       // ...
-      {3, 2, 12, 26, false, DataType::kFp32, {1, 1, 1}, {10, 8, 8}},
-      {4, 3, 12, 24, false, DataType::kBf16, {2, 2, 2, 2}, {6, 6, 6, 6}},
+      {3, 2, 12, 26, false, WireFormat::kFp32, {1, 1, 1}, {10, 8, 8}},
+      {4, 3, 12, 24, false, WireFormat::kBf16, {2, 2, 2, 2}, {6, 6, 6, 6}},
       // 5 shards, nodes 4 and 1: worker 0 holds 0 to 2, worker 1 holds 3 and 4.
-      {2, 1, 5, 10, false, DataType::kFp32, {2, 2}, {6, 4}}};
+      {2, 1, 5, 10, false, WireFormat::kFp32, {2, 2}, {6, 4}}};
   for (const Case& one : cases) {
     CAPTURE(one.workers);
     CAPTURE(one.servers);
@@ -228,7 +228,7 @@ TEST_CASE("planned bytes equal the bytes of all messages between nodes") {
       const LayerPlan& layer = plan.layers[i];
       CAPTURE(layer.traffic.name);
       const int64_t expected = counted_bytes(plan, layer.traffic.name, one.parts, one.samples,
-                                             static_cast<int64_t>(bytes_of(request.wire)));
+                                             static_cast<int64_t>(codec_of(request.wire).bytes(1)));
       CHECK(total_bytes(traffic[i]) == expected);
       CHECK(layer.bytes ==
             doctest::Approx(static_cast<double>(expected) / static_cast<double>(nodes))
@@ -262,7 +262,7 @@ TEST_CASE("sent and received bytes of each node equal values computed by hand") 
         LayerTrafficBytes{{6 * 8 * 4, 4 * 8 * 4}, {4 * 8 * 4, 6 * 8 * 4}});
 }
 
-TEST_CASE("with wire dtype bf16, fp32 tensors share no chunk with rounded tensors") {
+TEST_CASE("with wire format bf16, fp32 tensors share no chunk with rounded tensors") {
   PlanRequest request = on_nodes(small_network(), 3);
   const auto mixed = [](const Plan& plan) {
     return std::ranges::any_of(plan.chunks, [&](const Chunk& chunk) {
@@ -275,20 +275,20 @@ TEST_CASE("with wire dtype bf16, fp32 tensors share no chunk with rounded tensor
   request.scheme = SchemeRule::kPs;
   const Plan fp32 = make_plan(request);
   CHECK(mixed(fp32));
-  request.wire = DataType::kBf16;
+  request.wire = WireFormat::kBf16;
   const Plan bf16 = make_plan(request);
   CHECK_FALSE(mixed(bf16));
   for (const Chunk& chunk : bf16.chunks) {
     const Piece& first = chunk.pieces[0];
     const bool exact = bf16.layers[first.layer].traffic.tensors[first.tensor].exact;
-    CHECK(wire_dtype_of(bf16, chunk) == (exact ? DataType::kFp32 : DataType::kBf16));
+    CHECK(wire_format_of(bf16, chunk) == (exact ? WireFormat::kFp32 : WireFormat::kBf16));
   }
   CHECK(layer_of(bf16, "bn").bytes == layer_of(fp32, "bn").bytes);
   CHECK(layer_of(bf16, "conv").bytes < layer_of(fp32, "conv").bytes);
-  // A job that continues with another wire dtype keeps its chunks if they are valid for it.
+  // A job that continues with another wire format keeps its chunks if they are valid for it.
   CHECK_FALSE(mixed(follow_plan(request, fp32)));
   CHECK(follow_plan(request, bf16).chunks == bf16.chunks);
-  request.wire = DataType::kFp32;
+  request.wire = WireFormat::kFp32;
   CHECK(follow_plan(request, bf16).chunks == bf16.chunks);
 
   Json json = to_json(fp32);
@@ -333,7 +333,7 @@ TEST_CASE("a plan is written and read back unchanged") {
     request.servers = 3;
     request.logical_shards = 12;
     request.servers_apart = true;
-    request.wire = DataType::kBf16;
+    request.wire = WireFormat::kBf16;
     request.overlap = Overlap::kBarrier;
     request.staleness = workers;
     request.link_mbps = 940;

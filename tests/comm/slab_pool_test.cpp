@@ -20,7 +20,7 @@ using SlabPtr = std::shared_ptr<SlabPool::Slab>;
 std::vector<SlabPtr> filled(SlabPool& pool, uint64_t elements) {
   std::vector<SlabPtr> slabs;
   for (int i = 0; i < 20; ++i) {
-    slabs.push_back(pool.take(elements));
+    slabs.push_back(pool.take(elements * sizeof(float)));
     REQUIRE(slabs.back()->values().size() == elements);
     std::ranges::fill(slabs.back()->values(), static_cast<float>(i));
   }
@@ -44,7 +44,7 @@ TEST_CASE("slabs do not overlap, and the memory of freed slabs is reused") {
     slabs.clear();
     CHECK(pool.bytes_in_use() == 0);
     for (int i = 0; i < 20; ++i) {
-      slabs.push_back(pool.take(elements));
+      slabs.push_back(pool.take(elements * sizeof(float)));
       places.insert(slabs.back()->values().data());
     }
     CHECK(places.size() == 20);

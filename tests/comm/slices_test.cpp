@@ -9,10 +9,10 @@ using namespace poseidon::comm;
 
 TEST_CASE("a slice of a chunk has the same elements in each codec") {
   const uint64_t elements = 3 * kSliceElements + 100;
-  for (const DataType dtype : {DataType::kFp32, DataType::kBf16}) {
-    const EncodedSlices slices(codec_of(dtype), elements);
+  for (const WireFormat format : {WireFormat::kFp32, WireFormat::kBf16}) {
+    const EncodedSlices slices(codec_of(format), elements);
     REQUIRE(slices.count() == 4);
-    CHECK(slices.bytes() == elements * bytes_of(dtype));
+    CHECK(slices.bytes() == codec_of(format).bytes(elements));
     FrameHeader header;
     uint64_t bytes = 0, before = 0;
     for (uint64_t slice = 0; slice < slices.count(); ++slice) {
@@ -23,14 +23,14 @@ TEST_CASE("a slice of a chunk has the same elements in each codec") {
       CHECK(EncodedSlices::index_of(header) == slice);
       CHECK(slices.has(header));
       bytes += header.length;
-      before += kSliceElements * bytes_of(dtype);
+      before += codec_of(format).bytes(kSliceElements);
     }
     CHECK(bytes == slices.bytes());
   }
 }
 
 TEST_CASE("a frame that is not exactly one slice is refused") {
-  const EncodedSlices slices(codec_of(DataType::kBf16), kSliceElements + 10);
+  const EncodedSlices slices(codec_of(WireFormat::kBf16), kSliceElements + 10);
   FrameHeader last;
   slices.place(1, last);
   for (const auto& [offset, length] :

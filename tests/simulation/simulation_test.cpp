@@ -80,7 +80,8 @@ TEST_CASE("all numbers of workers compute the same values") {
 
 TEST_CASE("each layer sends exactly the bytes of the plan") {
   for (const SchemeRule scheme : {SchemeRule::kPs, SchemeRule::kSfb, SchemeRule::kAuto})
-    for (const poseidon::DataType wire : {poseidon::DataType::kFp32, poseidon::DataType::kBf16})
+    for (const poseidon::comm::WireFormat wire :
+         {poseidon::comm::WireFormat::kFp32, poseidon::comm::WireFormat::kBf16})
       for (int64_t shards : {3, 8}) {
         PlanRequest request = request_of(3, 2, shards, scheme);
         request.wire = wire;
@@ -152,9 +153,9 @@ TEST_CASE("repeated and outdated frames change nothing") {
   CHECK(result.outdated > 20);
 }
 
-TEST_CASE("with wire dtype bf16, all workers have the same bits in every run") {
+TEST_CASE("with wire format bf16, all workers have the same bits in every run") {
   PlanRequest request = request_of(3, 2, 5, SchemeRule::kAuto);
-  request.wire = poseidon::DataType::kBf16;
+  request.wire = poseidon::comm::WireFormat::kBf16;
   const SimulatedJobResult first = run_job(options_of(request)),
                            second = run_job(options_of(request));
   CHECK(first.outcome->finished);
@@ -262,7 +263,8 @@ TEST_CASE("late sums: every number of workers and servers computes the values of
 }
 
 TEST_CASE("late sums: each layer sends exactly the bytes of the plan") {
-  for (const poseidon::DataType wire : {poseidon::DataType::kFp32, poseidon::DataType::kBf16}) {
+  for (const poseidon::comm::WireFormat wire :
+       {poseidon::comm::WireFormat::kFp32, poseidon::comm::WireFormat::kBf16}) {
     PlanRequest request = request_of(3, 2, 8, SchemeRule::kAuto);
     request.wire = wire;
     request.staleness = 2;

@@ -151,8 +151,8 @@ void CommConfig::describe(Fields& fields) {
   fields.text("plan", plan,
               "plan.json to reuse: schemes, and chunks and assignment if the numbers of nodes fit; "
               "\"\": new plan");
-  fields.option("wire", wire, comm::names_of<DataType>(),
-                "wire dtype of weight gradients and factors; biases, scales, shifts and running "
+  fields.option("wire", wire, comm::names_of<comm::WireFormat>(),
+                "wire format of weight gradients and factors; biases, scales, shifts and running "
                 "statistics stay fp32");
   fields.integer("chunk_bytes", chunk_bytes, between(1 << 16, comm::kMaxChunkBytes),
                  "maximum size of a chunk (part of the gradients with one server), bytes");

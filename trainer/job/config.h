@@ -71,7 +71,7 @@ struct CommConfig {
   comm::SchemeRule scheme = comm::SchemeRule::kAuto;
   comm::Policy policy = comm::Policy::kBytes;
   std::string plan;  ///< plan file; "": make a new plan
-  DataType wire = DataType::kFp32;
+  comm::WireFormat wire = comm::WireFormat::kFp32;
   int64_t chunk_bytes = 2097152;
   int64_t staleness = 0;
   double bandwidth_limit_mbps = 0, link_mbps = 0, processor_ns_per_byte = 0;

@@ -31,11 +31,13 @@ comm::Destination ServerPayload::destination(comm::NodeId from, const comm::Fram
   return destination;
 }
 
-void ServerPayload::received(comm::NodeId from, const comm::FrameHeader& header) {
+std::string ServerPayload::received(comm::NodeId from, const comm::FrameHeader& header) {
   step_ = std::max(step_, static_cast<int64_t>(header.step) + 1);
   if (!trace_) return shard_->received(from.rank, header);
   trace_->arrived(from, header);
-  trace_->add(header, [&] { shard_->received(from.rank, header); });
+  std::string fault;
+  trace_->add(header, [&] { fault = shard_->received(from.rank, header); });
+  return fault;
 }
 
 void ServerPayload::forgotten(comm::NodeId from) {

@@ -24,7 +24,7 @@ class ServerPayload final : public comm::PayloadReceiver {
   void close();
 
   comm::Destination destination(comm::NodeId from, const comm::FrameHeader& header) override;
-  void received(comm::NodeId from, const comm::FrameHeader& header) override;
+  std::string received(comm::NodeId from, const comm::FrameHeader& header) override;
   void forgotten(comm::NodeId from) override;
   std::string awaiting(comm::NodeId node) const override;
 

@@ -53,14 +53,15 @@ comm::Destination WorkerPayload::destination(comm::NodeId from, const comm::Fram
   return destination;
 }
 
-void WorkerPayload::received(comm::NodeId from, const comm::FrameHeader& header) {
+std::string WorkerPayload::received(comm::NodeId from, const comm::FrameHeader& header) {
   if (from.role == comm::Role::kCoordinator) {
-    if (!intake_->received() || !intake_->has(header.key)) return;
+    if (!intake_->received() || !intake_->has(header.key)) return "";
     listener_.tensor_came(header.key);
-    return notify_when_complete();
+    notify_when_complete();
+    return "";
   }
   if (trace_) trace_->arrived(from, header);
-  exchange_->exchange().received(from, header);
+  return exchange_->exchange().received(from, header);
 }
 
 std::string WorkerPayload::awaiting(comm::NodeId node) const {

@@ -49,7 +49,7 @@ class WorkerPayload final : public comm::PayloadReceiver {
   bool is_open() const { return exchange_ != nullptr; }
 
   comm::Destination destination(comm::NodeId from, const comm::FrameHeader& header) override;
-  void received(comm::NodeId from, const comm::FrameHeader& header) override;
+  std::string received(comm::NodeId from, const comm::FrameHeader& header) override;
   std::string awaiting(comm::NodeId node) const override;
 
   /// The bytes moved since the last call in this view; zeros between two views.

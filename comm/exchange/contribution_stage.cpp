@@ -1,0 +1,75 @@
+#include "comm/exchange/contribution_stage.h"
+
+#include "comm/plan/chunks.h"
+
+namespace poseidon::comm {
+
+namespace {
+
+/// A slot for each step in flight and each own part.
+class Slots {
+ public:
+  explicit Slots(const ExchangeContext& context)
+      : steps_(steps_in_flight(context.plan)), parts_(context.parts.size()) {}
+
+  size_t count() const { return steps_ * parts_; }
+  size_t index(uint64_t step, size_t own) const { return step % steps_ * parts_ + own; }
+
+ private:
+  size_t steps_, parts_;
+};
+
+/// fp32 values, each encoded alone. A direct chunk stays in the memory of its tensor.
+class ValueStage final : public ContributionStage {
+ public:
+  ValueStage(const ExchangeContext& context, const Chunk& chunk)
+      : chunk_(chunk),
+        codec_(codec_of(wire_format_of(context.plan, chunk))),
+        slices_(codec_, static_cast<uint64_t>(chunk.elements())),
+        direct_(is_direct(context.plan, chunk)),
+        slots_(context),
+        wire_(slots_.count()),
+        staged_(direct_ ? 0 : slots_.count(), std::vector<std::byte>(slices_.bytes())) {}
+
+  size_t contributions_to(Part) const override { return 1; }
+  void add(size_t own, size_t piece, const Contribution& contribution) override {
+    const size_t slot = slots_.index(contribution.step, own);
+    const std::span<const float> values = elements_of(contribution.values, chunk_.pieces[piece]);
+    if (direct_) {
+      wire_[slot] = std::as_bytes(values);
+      return;
+    }
+    std::byte* wire = staged_[slot].data();
+    for (size_t p = 0; p < piece; ++p)
+      wire += codec_.bytes(static_cast<uint64_t>(chunk_.pieces[p].count));
+    codec_.encode(values, wire);
+    wire_[slot] = staged_[slot];
+  }
+  Payload slice(size_t own, const FrameHeader& header) override {
+    const std::span<const std::byte> wire = wire_[slots_.index(header.step, own)];
+    return {wire.subspan(slices_.bytes_before(header), header.length), nullptr};
+  }
+
+ private:
+  const Chunk& chunk_;
+  const ValueCodec& codec_;
+  const EncodedSlices slices_;
+  const bool direct_;
+  const Slots slots_;
+  std::vector<std::span<const std::byte>> wire_;  ///< by slot: the encoded chunk
+  std::vector<std::vector<std::byte>> staged_;    ///< by slot; empty if direct
+};
+
+}  // namespace
+
+bool is_direct(const Plan& plan, const Chunk& chunk) {
+  return chunk.pieces.size() == 1 && contribution_codec(plan, chunk).copies() &&
+         sum_codec(plan, chunk).copies();
+}
+
+std::unique_ptr<ContributionStage> make_contribution_stage(const ExchangeContext& context,
+                                                           const Chunk& chunk) {
+  return std::make_unique<ValueStage>(context, chunk);
+}
+
+}  // namespace poseidon::comm
