@@ -17,8 +17,9 @@ inline constexpr int64_t kSmallBytes = 64 * 1024;
 /// The fewest bytes of a piece, if a tensor is divided only to distribute it over all servers.
 /// Smaller pieces would cost more processor time, because each frame has a fixed cost.
 inline constexpr int64_t kShareBytes = 128 * 1024;
-/// Tensors are divided at multiples of this many elements, a cache line of fp32.
-inline constexpr int64_t kCutElements = 16;
+/// Tensors are divided at multiples of this many elements. Plans of earlier versions divide them at
+/// multiples of kLeastCutElements.
+inline constexpr int64_t kCutElements = 256, kLeastCutElements = 16;
 
 /// The wire format of a tensor's sums; `wire` is the wire format of the plan.
 WireFormat wire_format_of(WireFormat wire, const TensorTraffic& tensor);

@@ -186,9 +186,9 @@ class ChunkChecker {
               text("expected a tensor with the wire format of the first one in its chunk, got ",
                    name_of_piece(piece), ": \"wire\": \"", name_of(plan_.wire),
                    "\" rounds only one of the two"));
-    if (piece.first % kCutElements != 0)
+    if (piece.first % kLeastCutElements != 0)
       fail_at(place.at("first"),
-              text("expected a multiple of ", kCutElements, ", got ", piece.first));
+              text("expected a multiple of ", kLeastCutElements, ", got ", piece.first));
     if (piece.count > tensor.count - done_)
       fail_at(place.at("count"),
               text("expected at most ", tensor.count - done_, ", got ", piece.count));
