@@ -12,18 +12,21 @@ namespace poseidon {
 /// not depend on threads, workers or the order of calls.
 using PhiloxBlock = std::array<uint32_t, 4>;
 
+inline constexpr uint32_t kPhiloxMultiplier0 = 0xD2511F53u, kPhiloxMultiplier1 = 0xCD9E8D57u;
+/// Added to the halves of the key after each round.
+inline constexpr uint32_t kPhiloxWeyl0 = 0x9E3779B9u, kPhiloxWeyl1 = 0xBB67AE85u;
+inline constexpr int kPhiloxRounds = 10;
+
 constexpr PhiloxBlock philox(PhiloxBlock counter, uint64_t key) {
-  constexpr uint32_t kMultiplier0 = 0xD2511F53u, kMultiplier1 = 0xCD9E8D57u;
-  constexpr uint32_t kWeyl0 = 0x9E3779B9u, kWeyl1 = 0xBB67AE85u;
   uint32_t key0 = static_cast<uint32_t>(key), key1 = static_cast<uint32_t>(key >> 32);
-  for (int round = 0; round < 10; ++round) {
-    const uint64_t product0 = static_cast<uint64_t>(kMultiplier0) * counter[0];
-    const uint64_t product1 = static_cast<uint64_t>(kMultiplier1) * counter[2];
+  for (int round = 0; round < kPhiloxRounds; ++round) {
+    const uint64_t product0 = static_cast<uint64_t>(kPhiloxMultiplier0) * counter[0];
+    const uint64_t product1 = static_cast<uint64_t>(kPhiloxMultiplier1) * counter[2];
     counter = {
         static_cast<uint32_t>(product1 >> 32) ^ counter[1] ^ key0, static_cast<uint32_t>(product1),
         static_cast<uint32_t>(product0 >> 32) ^ counter[3] ^ key1, static_cast<uint32_t>(product0)};
-    key0 += kWeyl0;
-    key1 += kWeyl1;
+    key0 += kPhiloxWeyl0;
+    key1 += kPhiloxWeyl1;
   }
   return counter;
 }
@@ -53,6 +56,10 @@ class RandomStream {
                    static_cast<uint32_t>(index_), static_cast<uint32_t>(index_ >> 32)},
                   key_);
   }
+
+  /// For code that computes several blocks at once.
+  constexpr uint64_t key() const { return key_; }
+  constexpr uint64_t index() const { return index_; }
 
   uint32_t next_word() {
     if (used_ == 4) {

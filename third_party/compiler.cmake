@@ -79,10 +79,10 @@ function(poseidon_hide name)
 endfunction()
 
 # poseidon_library(NAME LINKS...): a static library of all sources in this folder and its subfolders, except the folders
-# of devices.
+# of devices, and folders "kernels" (poseidon_kernels()).
 function(poseidon_library name)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
-  list(FILTER sources EXCLUDE REGEX "/${name}/(cpu|replay|cuda)/")
+  list(FILTER sources EXCLUDE REGEX "/${name}/(cpu|replay|cuda)/|/kernels/[^/]+$")
   add_library(poseidon_${name} STATIC ${sources})
   poseidon_unite(poseidon_${name})
   target_link_libraries(poseidon_${name} PUBLIC poseidon_settings ${ARGN})

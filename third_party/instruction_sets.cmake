@@ -46,15 +46,11 @@ set(POSEIDON_ALL_LEVELS OFF)
 if(POSEIDON_LEVELS STREQUAL all_levels)
   set(POSEIDON_ALL_LEVELS ON)
 endif()
-# For core/isa.cpp and layers/cpu/backend.cpp: the instruction sets of the kernels in this build, and their entry
-# points.
+# For core/isa.cpp: the instruction sets of the kernels in this build.
 set(POSEIDON_ISAS Isa::kNative)
-set(POSEIDON_BACKENDS "Built(Isa::kNative,native::make_backend)")
 if(POSEIDON_PORTABLE)
   string(REGEX REPLACE "v([2-4])" "Isa::kX86V\\1" POSEIDON_ISAS "${POSEIDON_LEVELS}")
-  string(REGEX REPLACE "v([2-4])" "Built(Isa::kX86V\\1,v\\1::make_backend)" POSEIDON_BACKENDS "${POSEIDON_LEVELS}")
   string(REPLACE ";" "," POSEIDON_ISAS "${POSEIDON_ISAS}")
-  string(REPLACE ";" "," POSEIDON_BACKENDS "${POSEIDON_BACKENDS}")
 endif()
 
 # poseidon_kernels(NAME LINKS SOURCE...): compiles the sources to the object libraries NAME_v2, NAME_v3 and NAME_v4, or
@@ -88,23 +84,28 @@ function(poseidon_kernels name links)
   endforeach()
 endfunction()
 
-# poseidon_link_kernels(NAME ENTRY): adds all object libraries of poseidon_kernels() to the library NAME.
+# poseidon_link_kernels(NAME KERNELS ENTRY): adds all object libraries of poseidon_kernels(KERNELS ...) to the library
+# NAME. The sources of NAME get the macro POSEIDON_ENTRIES: for each instruction set "Built(Isa::kX86V3,v3::ENTRY)".
 #
 # A program must not run code for another processor by accident. An inline function of a header, compiled for v4, would
 # serve the whole program if the linker chose that copy. So the objects of each instruction set are linked into one
 # object, in which all symbols are local except POSEIDON_ISA::ENTRY.
-function(poseidon_link_kernels name entry)
+function(poseidon_link_kernels name kernels entry)
   if(NOT POSEIDON_PORTABLE)
-    target_sources(${name} PRIVATE $<TARGET_OBJECTS:${name}_native>)
+    target_sources(${name} PRIVATE $<TARGET_OBJECTS:${kernels}_native>)
+    target_compile_definitions(${name} PRIVATE "POSEIDON_ENTRIES=Built(Isa::kNative,native::${entry})")
     return()
   endif()
+  string(REGEX REPLACE "v([2-4])" "Built(Isa::kX86V\\1,v\\1::${entry})" entries "${POSEIDON_LEVELS}")
+  string(REPLACE ";" "," entries "${entries}")
+  target_compile_definitions(${name} PRIVATE "POSEIDON_ENTRIES=${entries}")
   foreach(level ${POSEIDON_LEVELS})
-    set(whole ${CMAKE_CURRENT_BINARY_DIR}/${name}_${level}.o)
+    set(whole ${CMAKE_CURRENT_BINARY_DIR}/${kernels}_${level}.o)
     add_custom_command(OUTPUT ${whole} VERBATIM COMMAND_EXPAND_LISTS
-      COMMENT "Linking the objects of ${name}_${level} into one"
-      COMMAND ${CMAKE_LINKER} -r --force-group-allocation $<TARGET_OBJECTS:${name}_${level}> -o ${whole}
+      COMMENT "Linking the objects of ${kernels}_${level} into one"
+      COMMAND ${CMAKE_LINKER} -r --force-group-allocation $<TARGET_OBJECTS:${kernels}_${level}> -o ${whole}
       COMMAND ${CMAKE_OBJCOPY} --wildcard --keep-global-symbol=*2${level}*${entry}* ${whole}
-      DEPENDS $<TARGET_OBJECTS:${name}_${level}>)
+      DEPENDS $<TARGET_OBJECTS:${kernels}_${level}>)
     set_source_files_properties(${whole} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
     target_sources(${name} PRIVATE ${whole})
   endforeach()

@@ -16,7 +16,7 @@ struct Built {
   Backend (*make)(int threads, DataType activations);
 };
 /// The backends of built_isas(). third_party/instruction_sets.cmake sets this list.
-constexpr Built kBuilt[] = {POSEIDON_BACKENDS};
+constexpr Built kBuilt[] = {POSEIDON_ENTRIES};
 
 }  // namespace
 
