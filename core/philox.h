@@ -39,7 +39,8 @@ enum class RandomPurpose : uint32_t {
   kDropout,
   kGeneration,
   kPooling,
-  kMixing
+  kMixing,
+  kRounding
 };
 
 /// A stream of random numbers. Its key comes from the seed, the purpose and `stream`; `index` and

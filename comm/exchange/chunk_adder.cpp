@@ -1,6 +1,10 @@
 #include "comm/exchange/chunk_adder.h"
 
+#include <algorithm>
+
+#include "comm/exchange/integer_sum.h"
 #include "comm/plan/chunks.h"
+#include "comm/wire/integer_blocks.h"
 
 namespace poseidon::comm {
 
@@ -34,10 +38,52 @@ class FloatAdder final : public ChunkAdder {
   const ValueCodec& codec_;
 };
 
+/// Adds integers exactly, and rounds the complete sum to one byte for each element.
+class IntegerAdder final : public ChunkAdder {
+ public:
+  IntegerAdder(ServerContext& context, const Piece& piece)
+      : ChunkAdder({kAnyPart, static_cast<uint64_t>(piece.count)},
+                   {rounded_codec(), static_cast<uint64_t>(piece.count)}),
+        context_(context),
+        first_(static_cast<uint64_t>(piece.first)),
+        tensor_(number_of_tensor(context.plan, piece.layer, piece.tensor)) {}
+
+  SliceValues room(const FrameHeader& header) override { return context_.pool.take(header.length); }
+  SliceValues decoded(SliceValues body, const FrameHeader& header) override {
+    return kAnyPart.is_valid(body->bytes(), contribution().elements_of(header)) ? body : nullptr;
+  }
+  SliceValues add(SliceValues one, SliceValues other, const FrameHeader& header) override {
+    const uint64_t elements = contribution().elements_of(header);
+    const SliceValues room = context_.pool.take(bytes_of_blocks(elements, kMaxIntegerBytes));
+    const uint64_t bytes =
+        add_blocks(one->bytes().data(), other->bytes().data(), elements, room->bytes().data());
+    SliceValues sum = context_.pool.take(bytes);
+    std::ranges::copy(room->bytes().first(bytes), sum->bytes().begin());
+    return sum;
+  }
+  SliceValues encoded(SliceValues sum, const FrameHeader& header) override {
+    const uint64_t elements = contribution().elements_of(header);
+    SliceValues rounded = context_.pool.take(bytes_of_blocks(elements, 1));
+    round_blocks(sum->bytes().data(), elements, first_ + header.offset,
+                 rounding_of_sum(context_.options.seed, tensor_, header.step),
+                 rounded->bytes().data());
+    return rounded;
+  }
+
+ private:
+  inline static const Codec& kAnyPart = exact_codec();
+
+  ServerContext& context_;
+  const uint64_t first_;   ///< the chunk's first element in its tensor
+  const uint32_t tensor_;  ///< number_of_tensor()
+};
+
 }  // namespace
 
 std::unique_ptr<ChunkAdder> make_chunk_adder(ServerContext& context, uint32_t chunk) {
   const Chunk& planned = context.plan.chunks[chunk];
+  if (rounds_shards(context.plan, planned))
+    return std::make_unique<IntegerAdder>(context, planned.pieces[0]);
   const auto elements = static_cast<uint64_t>(planned.elements());
   return std::make_unique<FloatAdder>(context.pool, codec_of(wire_format_of(context.plan, planned)),
                                       elements);

@@ -13,13 +13,20 @@ uint64_t elements_of(const Chunk& chunk) { return static_cast<uint64_t>(chunk.el
 
 }  // namespace
 
-uint64_t staging_bytes(const Plan& plan, size_t parts) {
+uint64_t staging_bytes(const Plan& plan, std::span<const Part> parts) {
   uint64_t bytes = 0;
   for (const Chunk& chunk : plan.chunks) {
     if (is_direct(plan, chunk)) continue;
-    bytes += parts * contribution_codec(plan, chunk).bytes(elements_of(chunk)) +
-             sum_codec(plan, chunk).bytes(elements_of(chunk));
+    bytes += sum_codec(plan, chunk).bytes(elements_of(chunk));
+    for (const Part& part : parts)
+      bytes += contribution_codec(plan, chunk, part).bytes(elements_of(chunk));
   }
+  for (const LayerPlan& layer : plan.layers)
+    if (layer.scheme == Scheme::kLocal)
+      for (const TensorTraffic& tensor : layer.traffic.tensors)
+        if (rounds_shards(plan.wire, tensor))
+          bytes += contribution_codec(plan.wire, tensor, plan.assignment.all_shards())
+                       .bytes(static_cast<uint64_t>(tensor.elements));
   return bytes * steps_in_flight(plan);
 }
 
@@ -30,7 +37,6 @@ ChunkSum::ChunkSum(ExchangeContext& context, uint32_t index)
       chunk_(context.plan.chunks[index]),
       server_(chunk_.server),
       index_(index),
-      contribution_(contribution_codec(context.plan, chunk_), elements_of(chunk_)),
       sum_(sum_codec(context.plan, chunk_), elements_of(chunk_)),
       direct_(is_direct(context.plan, chunk_)),
       counts_(!context.plan.assignment.shares_host(context.rank, server_)),
@@ -44,7 +50,7 @@ ChunkSum::ChunkSum(ExchangeContext& context, uint32_t index)
 }
 
 size_t ChunkSum::contributions_to(size_t own) const {
-  const size_t of_piece = stage_ == nullptr ? 1 : stage_->contributions_to(context_.parts[own]);
+  const size_t of_piece = rounds_shards(context_.plan, chunk_) ? context_.parts[own].count : 1;
   return chunk_.pieces.size() * of_piece;
 }
 
@@ -68,9 +74,11 @@ void ChunkSum::send(uint64_t step, size_t own) {
                      .key = chunk_.key,
                      .chunk = index_,
                      .part = context_.parts[own]};
+  const EncodedSlices slices(contribution_codec(context_.plan, chunk_, header.part),
+                             elements_of(chunk_));
   uint64_t bytes = 0;
-  for (uint64_t slice = 0; slice < contribution_.count(); ++slice) {
-    contribution_.place(slice, header);
+  for (uint64_t slice = 0; slice < slices.count(); ++slice) {
+    slices.place(slice, header);
     Payload payload;
     if (stage_ != nullptr) {
       payload = stage_->slice(own, header);
@@ -81,7 +89,7 @@ void ChunkSum::send(uint64_t step, size_t own) {
                         std::move(payload));
   }
   if (counts_)
-    count_chunk(chunk_, contribution_.codec(), bytes, context_.bytes_of_layer, &LayerBytes::sent);
+    count_chunk(chunk_, slices.codec(), bytes, context_.bytes_of_layer, &LayerBytes::sent);
 }
 
 std::string ChunkSum::fault_of(NodeId from, const FrameHeader& header) const {
@@ -115,14 +123,18 @@ std::string ChunkSum::received(const FrameHeader& header) {
   Step& of_step = at(header.step);
   of_step.received.add(EncodedSlices::index_of(header));
   if (!of_step.received.complete(sum_.count())) return "";
-  if (!direct_ && carries_payload()) unpack(header.step);
+  if (!direct_ && carries_payload() && !unpack(header.step))
+    return text("sent a sum of \"", context_.plan.layers[chunk_.key].traffic.name,
+                "\" that is not encoded as \"", name_of(context_.plan.wire), "\"");
   // The sum of a later step may arrive first. It is reported only after the sums of the earlier
   // steps.
   while (at(step_).received.complete(sum_.count())) finish_step();
   return "";
 }
 
-void ChunkSum::unpack(uint64_t step) {
+/// Decodes the sum of a step. Returns false if it is not validly encoded.
+bool ChunkSum::unpack(uint64_t step) {
+  if (!sum_.codec().is_valid(at(step).sum, elements_of(chunk_))) return false;
   const std::byte* wire = at(step).sum.data();
   for (const Piece& piece : chunk_.pieces) {
     const std::span<float> sum =
@@ -130,6 +142,7 @@ void ChunkSum::unpack(uint64_t step) {
     sum_.codec().decode(wire, sum);
     wire += sum_.codec().bytes(sum.size());
   }
+  return true;
 }
 
 void ChunkSum::finish_step() {

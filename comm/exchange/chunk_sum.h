@@ -56,7 +56,7 @@ class ChunkSum {
   void send(uint64_t step, size_t own);
   std::string fault_of(NodeId from, const FrameHeader& header) const;
   std::span<std::byte> memory_of(const FrameHeader& header);
-  void unpack(uint64_t step);
+  bool unpack(uint64_t step);
   void finish_step();
 
   // These members are adjacent, because each frame uses them.
@@ -66,15 +66,15 @@ class ChunkSum {
   ExchangeContext& context_;
   const Chunk& chunk_;
   const uint32_t server_, index_;
-  const EncodedSlices contribution_, sum_;
+  const EncodedSlices sum_;
   const bool direct_;  ///< sent from, and received into, the memory of the only piece's tensor
   const bool counts_;  ///< whether its bytes are traffic: its server is on another host
   std::unique_ptr<ContributionStage> stage_;  ///< null without payload
   std::vector<PieceOwner*> owners_;           ///< by piece
 };
 
-/// Bytes of the memory in which a worker that contributes `parts` parts assembles chunks and
-/// receives sums. Chunks that are sent from the tensors' memory and received into it need none.
-uint64_t staging_bytes(const Plan& plan, size_t parts);
+/// Bytes of the memory in which a worker that contributes `parts` assembles chunks and receives
+/// sums. Chunks that are sent from the tensors' memory and received into it need none.
+uint64_t staging_bytes(const Plan& plan, std::span<const Part> parts);
 
 }  // namespace poseidon::comm

@@ -31,7 +31,6 @@ class ValueStage final : public ContributionStage {
         wire_(slots_.count()),
         staged_(direct_ ? 0 : slots_.count(), std::vector<std::byte>(slices_.bytes())) {}
 
-  size_t contributions_to(Part) const override { return 1; }
   void add(size_t own, size_t piece, const Contribution& contribution) override {
     const size_t slot = slots_.index(contribution.step, own);
     const std::span<const float> values = elements_of(contribution.values, chunk_.pieces[piece]);
@@ -60,15 +59,36 @@ class ValueStage final : public ContributionStage {
   std::vector<std::vector<std::byte>> staged_;    ///< by slot; empty if direct
 };
 
+/// Integers: the exact sum of the rounded gradients of a part's shards. The chunk has one piece.
+class IntegerStage final : public ContributionStage {
+ public:
+  IntegerStage(const ExchangeContext& context, const Piece& piece)
+      : slots_(context),
+        sums_(slots_.count(),
+              IntegerSum(static_cast<uint64_t>(piece.first), static_cast<uint64_t>(piece.count))) {}
+
+  void add(size_t own, size_t, const Contribution& contribution) override {
+    sums_[slots_.index(contribution.step, own)].add(contribution.rounded);
+  }
+  Payload slice(size_t own, const FrameHeader& header) override {
+    return sums_[slots_.index(header.step, own)].take(EncodedSlices::index_of(header));
+  }
+
+ private:
+  const Slots slots_;
+  std::vector<IntegerSum> sums_;  ///< by slot
+};
+
 }  // namespace
 
 bool is_direct(const Plan& plan, const Chunk& chunk) {
-  return chunk.pieces.size() == 1 && contribution_codec(plan, chunk).copies() &&
-         sum_codec(plan, chunk).copies();
+  return chunk.pieces.size() == 1 && sum_codec(plan, chunk).copies();
 }
 
 std::unique_ptr<ContributionStage> make_contribution_stage(const ExchangeContext& context,
                                                            const Chunk& chunk) {
+  if (rounds_shards(context.plan, chunk))
+    return std::make_unique<IntegerStage>(context, chunk.pieces[0]);
   return std::make_unique<ValueStage>(context, chunk);
 }
 

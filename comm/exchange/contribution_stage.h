@@ -17,8 +17,6 @@ class ContributionStage {
  public:
   virtual ~ContributionStage() = default;
 
-  /// The number of calls of add() that complete one piece of a part.
-  virtual size_t contributions_to(Part part) const = 0;
   /// Adds a contribution to one piece of the part with index `own` in ExchangeContext::parts.
   virtual void add(size_t own, size_t piece, const Contribution& contribution) = 0;
   /// Returns the body of one slice of a complete part. `header` is that of the slice.

@@ -16,6 +16,7 @@ struct ExchangeOptions {
   uint32_t view = 0;
   bool carries_payload = true;  ///< false in a planning run, whose frames have only lengths
   uint64_t first_step = 0;
+  uint64_t seed = 0;  ///< of the job, for stochastic rounding
 };
 
 /// The state that the sums of all layers of one worker share: memory, outlet and traffic counters.

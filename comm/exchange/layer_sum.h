@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "comm/exchange/exchange_context.h"
+#include "comm/exchange/integer_sum.h"
 #include "comm/wire/outlet.h"
 
 namespace poseidon::comm {
@@ -14,10 +15,14 @@ namespace poseidon::comm {
 struct Contribution {
   uint64_t step = 0;
   uint32_t tensor = 0;  ///< its index in the layer; unused for factors
-  Part part;            ///< one of the worker's parts; for factors: one of its logical shards
+  /// One of the worker's parts. For factors, and for tensors whose shards are rounded: one of its
+  /// logical shards.
+  Part part;
   /// The sum over the part, which must stay valid until the layer's sums have arrived. Empty for
   /// factors, which lie in ExchangeMemory.
   std::span<const float> values = {};
+  /// Replaces `values` if the shard's gradient is rounded to integers (rounds_shards()).
+  IntegerBlocks rounded = {};
 };
 
 /// Turns one layer's contributions into its sums, on one worker. LayerSums

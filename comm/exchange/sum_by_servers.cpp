@@ -19,7 +19,9 @@ SumByServers::SumByServers(ExchangeContext& context, uint32_t layer, std::span<C
 
 size_t SumByServers::own_part(Part part) const {
   const std::vector<Part>& parts = context().parts;
-  const auto found = std::ranges::find(parts, part);
+  const auto found = std::ranges::find_if(parts, [&](const Part& own) {
+    return own.first <= part.first && part.first + part.count <= own.first + own.count;
+  });
   check(found != parts.end(), "a worker contributes its own parts only");
   return static_cast<size_t>(found - parts.begin());
 }

@@ -5,17 +5,18 @@
 namespace poseidon::comm {
 
 /// The sum of a layer if there is only one worker: the contributions are the sums, and nothing is
-/// sent.
+/// sent. Gradients of rounded shards are added and rounded as on a server.
 class SumLocally final : public LayerSum {
  public:
-  SumLocally(ExchangeContext& context, uint32_t layer)
-      : LayerSum(context, layer, steps_in_flight(context.plan),
-                 context.plan.layers[layer].traffic.tensors.size()) {}
+  SumLocally(ExchangeContext& context, uint32_t layer);
 
-  void contribute(const Contribution& contribution) override { done(contribution.step); }
+  void contribute(const Contribution& contribution) override;
   Destination destination(NodeId, const FrameHeader& header) override { return unwanted(header); }
   std::string received(NodeId, const FrameHeader&) override { return ""; }
   std::string awaiting(NodeId) const override { return ""; }
+
+ private:
+  std::vector<IntegerSum> sums_;  ///< by step in flight and tensor; empty for other wire formats
 };
 
 }  // namespace poseidon::comm

@@ -6,6 +6,8 @@
 #include <queue>
 #include <utility>
 
+#include "core/error.h"
+
 namespace poseidon::comm {
 
 namespace {
@@ -32,6 +34,12 @@ void cut_tensor(const Piece& tensor, int64_t servers, int64_t max_bytes,
   }
 }
 
+/// All tensors of a chunk have the same wire format.
+const TensorTraffic& first_tensor(const Plan& plan, const Chunk& chunk) {
+  const Piece& piece = chunk.pieces[0];
+  return plan.layers[piece.layer].traffic.tensors[piece.tensor];
+}
+
 }  // namespace
 
 int64_t Chunk::elements() const {
@@ -52,23 +60,32 @@ WireFormat wire_format_of(const Plan& plan, const Chunk& chunk) {
   return wire_format_of(plan, chunk.pieces[0]);
 }
 
-const Codec& contribution_codec(WireFormat wire, const TensorTraffic& tensor) {
+const Codec& contribution_codec(WireFormat wire, const TensorTraffic& tensor, const Part& part) {
+  if (rounds_shards(wire, tensor)) return part.count == 1 ? rounded_codec() : exact_codec();
   return codec_of(wire_format_of(wire, tensor));
 }
 
-const Codec& contribution_codec(const Plan& plan, const Chunk& chunk) {
-  return codec_of(wire_format_of(plan, chunk));
+const Codec& contribution_codec(const Plan& plan, const Chunk& chunk, const Part& part) {
+  return contribution_codec(plan.wire, first_tensor(plan, chunk), part);
 }
 
 const Codec& sum_codec(WireFormat wire, const TensorTraffic& tensor) {
-  return codec_of(wire_format_of(wire, tensor));
+  return rounds_shards(wire, tensor) ? rounded_codec() : codec_of(wire_format_of(wire, tensor));
 }
 
 const Codec& sum_codec(const Plan& plan, const Chunk& chunk) {
-  return codec_of(wire_format_of(plan, chunk));
+  return sum_codec(plan.wire, first_tensor(plan, chunk));
 }
 
 const ValueCodec& factor_codec(WireFormat wire) { return codec_of(wire); }
+
+bool rounds_shards(WireFormat wire, const TensorTraffic& tensor) {
+  return wire_format_of(wire, tensor) == WireFormat::kInt8;
+}
+
+bool rounds_shards(const Plan& plan, const Chunk& chunk) {
+  return rounds_shards(plan.wire, first_tensor(plan, chunk));
+}
 
 std::vector<Piece> ps_tensors(std::span<const LayerPlan> layers) {
   std::vector<Piece> tensors;
@@ -86,12 +103,13 @@ std::vector<Piece> ps_tensors(std::span<const LayerPlan> layers) {
   return tensors;
 }
 
-std::vector<Chunk> cut_chunks(std::span<const Piece> tensors, int64_t servers, int64_t max_bytes) {
+std::vector<Chunk> cut_chunks(std::span<const Piece> tensors, int64_t servers, int64_t max_bytes,
+                              bool alone) {
   std::vector<Chunk> chunks;
   int64_t shared_bytes = 0;  // of the last chunk, if small neighbors may still join it; else 0
   for (const Piece& tensor : tensors) {
     const int64_t bytes = bytes_of(tensor);
-    if (bytes >= kSmallBytes) {
+    if (alone || bytes >= kSmallBytes) {
       cut_tensor(tensor, servers, max_bytes, chunks);
       shared_bytes = 0;
       continue;
@@ -111,15 +129,32 @@ std::vector<Chunk> cut_chunks(std::span<const Piece> tensors, int64_t servers, i
 std::vector<Chunk> cut_chunks(const Plan& plan, std::span<const Piece> tensors, int64_t max_bytes) {
   std::vector<Chunk> chunks;
   while (!tensors.empty()) {
-    const WireFormat number = wire_format_of(plan, tensors[0]);
+    const WireFormat format = wire_format_of(plan, tensors[0]);
     const auto end = std::ranges::find_if(
-        tensors, [&](const Piece& tensor) { return wire_format_of(plan, tensor) != number; });
+        tensors, [&](const Piece& tensor) { return wire_format_of(plan, tensor) != format; });
     const auto alike = static_cast<size_t>(end - tensors.begin());
-    std::ranges::move(cut_chunks(tensors.first(alike), plan.servers(), max_bytes),
-                      std::back_inserter(chunks));
+    std::ranges::move(
+        cut_chunks(tensors.first(alike), plan.servers(), max_bytes, format == WireFormat::kInt8),
+        std::back_inserter(chunks));
     tensors = tensors.subspan(alike);
   }
   return chunks;
+}
+
+std::string fault_in_chunk(const Plan& plan, const Chunk& chunk, const Piece& piece) {
+  const auto name = [&] { return text("tensor ", piece.tensor, " of layer ", piece.layer); };
+  if (wire_format_of(plan, piece) != wire_format_of(plan, chunk))
+    return text("expected a tensor with the wire format of the first one in its chunk, got ",
+                name(), ": \"wire\": \"", name_of(plan.wire), "\" rounds only one of the two");
+  if (!rounds_shards(plan, chunk)) return "";
+  if (chunk.pieces.size() > 1)
+    return text("expected one piece in each chunk that \"wire\": \"", name_of(plan.wire),
+                "\" rounds, got ", chunk.pieces.size());
+  if (piece.first % kCutElements != 0)
+    return text("expected ", name(), " from a multiple of ", kCutElements,
+                " elements on, because \"wire\": \"", name_of(plan.wire),
+                "\" rounds blocks of elements, got ", piece.first);
+  return "";
 }
 
 void assign_servers(std::span<Chunk> chunks, int64_t servers) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <vector>
 
 #include "comm/plan/counters.h"
@@ -24,13 +25,13 @@ inline constexpr int64_t kCutElements = 256, kLeastCutElements = 16;
 /// The wire format of a tensor's sums; `wire` is the wire format of the plan.
 WireFormat wire_format_of(WireFormat wire, const TensorTraffic& tensor);
 /// The wire format of a piece's tensor, or of a chunk. All tensors of a chunk have the same wire
-/// dtype.
+/// format.
 WireFormat wire_format_of(const Plan& plan, const Piece& piece);
 WireFormat wire_format_of(const Plan& plan, const Chunk& chunk);
-/// The codecs of a worker's contributions, of the servers' sums, and of factors. `wire` is the wire
-/// dtype of the plan.
-const Codec& contribution_codec(WireFormat wire, const TensorTraffic& tensor);
-const Codec& contribution_codec(const Plan& plan, const Chunk& chunk);
+/// The codecs of a worker's contributions for `part`, of the servers' sums, and of factors. `wire`
+/// is the wire format of the plan.
+const Codec& contribution_codec(WireFormat wire, const TensorTraffic& tensor, const Part& part);
+const Codec& contribution_codec(const Plan& plan, const Chunk& chunk, const Part& part);
 const Codec& sum_codec(WireFormat wire, const TensorTraffic& tensor);
 const Codec& sum_codec(const Plan& plan, const Chunk& chunk);
 const ValueCodec& factor_codec(WireFormat wire);
@@ -38,15 +39,25 @@ const ValueCodec& factor_codec(WireFormat wire);
 /// The tensors of `layers` that servers sum, in order; each is one piece that covers the tensor.
 std::vector<Piece> ps_tensors(std::span<const LayerPlan> layers);
 
+/// Whether each shard's gradient of a tensor is rounded to integers before it is added.
+bool rounds_shards(WireFormat wire, const TensorTraffic& tensor);
+bool rounds_shards(const Plan& plan, const Chunk& chunk);
+
 /// Divides tensors of one wire format into chunks of at most `max_bytes` (at least kSmallBytes). A
 /// tensor of at least kSmallBytes becomes equal pieces, one for each server. It becomes fewer
 /// pieces if they would be smaller than kShareBytes, and more if they would exceed `max_bytes`. So
 /// workers that send the same layer at the same time use all servers. Neighbors under kSmallBytes
-/// share a chunk until it has that size. The chunks are in order of key and have no server yet.
-std::vector<Chunk> cut_chunks(std::span<const Piece> tensors, int64_t servers, int64_t max_bytes);
+/// share a chunk until it has that size. With `alone` no tensors share a chunk. The chunks are in
+/// order of key and have no server yet.
+std::vector<Chunk> cut_chunks(std::span<const Piece> tensors, int64_t servers, int64_t max_bytes,
+                              bool alone = false);
 /// Divides `tensors` of a plan into chunks for its servers. Tensors of different wire formats share
-/// no chunk.
+/// no chunk, and neither do tensors that are sent as int8.
 std::vector<Chunk> cut_chunks(const Plan& plan, std::span<const Piece> tensors, int64_t max_bytes);
+
+/// The reason why `piece` cannot be in `chunk`, for a message; "" if it can. All pieces of a chunk
+/// have one wire format. A piece that is sent as int8 is alone in its chunk, and begins a block.
+std::string fault_in_chunk(const Plan& plan, const Chunk& chunk, const Piece& piece);
 
 /// Assigns a server to each chunk: largest chunk first, each to the server that has the fewest
 /// elements so far.

@@ -86,11 +86,11 @@ Plan whole_plan(const PlanRequest& request, const Schemes& schemes) {
   return plan;
 }
 
-/// Whether the tensors of each chunk have the same wire format.
-bool chunks_are_alike(const Plan& plan) {
+/// Whether the chunks fit the wire format of the plan.
+bool chunks_fit(const Plan& plan) {
   return std::ranges::all_of(plan.chunks, [&](const Chunk& chunk) {
     return std::ranges::all_of(chunk.pieces, [&](const Piece& piece) {
-      return wire_format_of(plan, piece) == wire_format_of(plan, chunk);
+      return fault_in_chunk(plan, chunk, piece).empty();
     });
   });
 }
@@ -147,9 +147,8 @@ Plan follow_plan(const PlanRequest& request, const Plan& earlier) {
   if (earlier.processor_ns_per_byte > 0) plan.processor_ns_per_byte = earlier.processor_ns_per_byte;
   const bool both_have_servers = plan.workers() > 1 && earlier.workers() > 1;
   if (both_have_servers && plan.servers() == earlier.servers()) plan.chunks = earlier.chunks;
-  // If the earlier plan has another wire format, its chunks may mix tensors whose wire formats now
-  // differ.
-  if (plan.chunks.empty() || !chunks_are_alike(plan)) add_chunks(plan, request.chunk_bytes);
+  // If the earlier plan has another wire format, its chunks may not fit this one.
+  if (plan.chunks.empty() || !chunks_fit(plan)) add_chunks(plan, request.chunk_bytes);
   complete(plan);
   add_prediction(plan, request);
   return plan;

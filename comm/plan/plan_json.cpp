@@ -181,11 +181,8 @@ class ChunkChecker {
     if (piece.layer != tensor.layer || piece.tensor != tensor.tensor || piece.first != done_)
       fail_at(place, text("expected element ", done_, " of ", name_of_piece(tensor),
                           ", got element ", piece.first, " of ", name_of_piece(piece)));
-    if (wire_format_of(plan_, piece) != wire_format_of(plan_, chunk))
-      fail_at(place,
-              text("expected a tensor with the wire format of the first one in its chunk, got ",
-                   name_of_piece(piece), ": \"wire\": \"", name_of(plan_.wire),
-                   "\" rounds only one of the two"));
+    if (const std::string fault = fault_in_chunk(plan_, chunk, piece); !fault.empty())
+      fail_at(place, fault);
     if (piece.first % kLeastCutElements != 0)
       fail_at(place.at("first"),
               text("expected a multiple of ", kLeastCutElements, ", got ", piece.first));

@@ -35,10 +35,7 @@ class PsCosts final : public SchemeCosts {
   }
   LinkBytes link_bytes(const LayerTraffic& layer, const EvenTraffic& traffic,
                        const EvenTraffic::NodeShare& node) const override {
-    const double contribution = traffic.contribution_bytes(layer.tensors);
-    const double sum = traffic.sum_bytes(layer.tensors);
-    return {contribution * node.contributions_sent + sum * node.sums_sent,
-            contribution * node.contributions_received + sum * node.sums_received};
+    return traffic.bytes_by_servers(layer, node);
   }
   double rebuild_flop(const LayerTraffic&, double, ClusterSize) const override { return 0; }
 };
@@ -59,8 +56,7 @@ class SfbCosts final : public SchemeCosts {
   }
   LinkBytes link_bytes(const LayerTraffic& layer, const EvenTraffic& traffic,
                        const EvenTraffic::NodeShare& node) const override {
-    const double bytes = traffic.row_bytes(layer);
-    return {bytes * node.factors_sent, bytes * node.factors_received};
+    return traffic.bytes_by_factors(layer, node);
   }
   double rebuild_flop(const LayerTraffic& layer, double batch, ClusterSize cluster) const override {
     return comm::rebuild_flop(weight_of(layer), batch, cluster);

@@ -12,11 +12,6 @@ namespace poseidon::comm {
 /// The weight of a linear layer.
 WeightShape weight_of(const LayerTraffic& layer);
 
-/// Bytes that cross one node's link in a step.
-struct LinkBytes {
-  double sent = 0, received = 0;
-};
-
 class SchemeCosts {
  public:
   virtual ~SchemeCosts() = default;

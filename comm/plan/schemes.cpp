@@ -47,7 +47,7 @@ const Names& names_of<Overlap>() {
 
 template <>
 const Names& names_of<WireFormat>() {
-  static const Names kNames{"fp32", "bf16"};
+  static const Names kNames{"fp32", "bf16", "int8"};
   return kNames;
 }
 

@@ -18,10 +18,25 @@ int64_t bytes_of_row(const Codec& codec, const LayerTraffic& layer) {
   return encoded_bytes(codec, layer.rows) + encoded_bytes(codec, layer.columns);
 }
 
+/// The number of parts of one logical shard, and of several.
+struct PartCounts {
+  int64_t single = 0, joint = 0;
+};
+
+PartCounts& operator+=(PartCounts& sum, const PartCounts& more) {
+  sum.single += more.single;
+  sum.joint += more.joint;
+  return sum;
+}
+
+PartCounts operator-(const PartCounts& all, const PartCounts& some) {
+  return {all.single - some.single, all.joint - some.joint};
+}
+
 /// The totals of the workers on one host.
 struct HostLoad {
   int64_t workers = 0;
-  int64_t parts = 0;    ///< partial sums that they send for each chunk
+  PartCounts parts;     ///< partial sums that they send for each chunk
   int64_t samples = 0;  ///< of their logical shards
 };
 
@@ -37,13 +52,18 @@ HostLoad& operator+=(HostLoad& sum, const HostLoad& more) {
   return sum;
 }
 
+PartCounts counts_of(const std::vector<Part>& parts) {
+  const int64_t single = std::ranges::count(parts, uint32_t{1}, &Part::count);
+  return {single, std::ssize(parts) - single};
+}
+
 ClusterLoad load_of(const Assignment& assignment, int64_t global_batch) {
   ClusterLoad load{.hosts = std::vector<HostLoad>(static_cast<size_t>(assignment.hosts())),
                    .all = {}};
   for (uint32_t rank = 0; rank < assignment.workers().size(); ++rank) {
     const HostLoad own{
         .workers = 1,
-        .parts = static_cast<int64_t>(assignment.parts_of(rank).size()),
+        .parts = counts_of(assignment.parts_of(rank)),
         .samples = assignment.rows_of(assignment.shards_of(rank), global_batch).count};
     load.hosts[assignment.workers()[rank].host] += own;
     load.all += own;
@@ -51,15 +71,31 @@ ClusterLoad load_of(const Assignment& assignment, int64_t global_batch) {
   return load;
 }
 
-/// Encoded bytes of one layer's tensors: of a contribution to them, and of their sum.
+/// Encoded bytes of one layer's tensors: of the contribution for one shard, of the contribution for
+/// several, and of their sum.
 struct EncodedBytes {
-  int64_t contribution = 0, sum = 0;
+  int64_t single = 0, joint = 0, sum = 0;
+
+  int64_t of(const PartCounts& parts) const { return parts.single * single + parts.joint * joint; }
 };
 
 EncodedBytes& operator+=(EncodedBytes& all, const EncodedBytes& more) {
-  all.contribution += more.contribution;
+  all.single += more.single;
+  all.joint += more.joint;
   all.sum += more.sum;
   return all;
+}
+
+EncodedBytes operator-(const EncodedBytes& all, const EncodedBytes& some) {
+  return {all.single - some.single, all.joint - some.joint, all.sum - some.sum};
+}
+
+constexpr Part kSinglePart{0, 1}, kJointPart{0, 2};
+
+EncodedBytes encoded_bytes(WireFormat wire, const TensorTraffic& tensor, int64_t elements) {
+  return {.single = encoded_bytes(contribution_codec(wire, tensor, kSinglePart), elements),
+          .joint = encoded_bytes(contribution_codec(wire, tensor, kJointPart), elements),
+          .sum = encoded_bytes(sum_codec(wire, tensor), elements)};
 }
 
 /// The bytes of one layer on the servers of each host.
@@ -71,9 +107,8 @@ std::vector<HeldBytes> held_bytes(const Plan& plan) {
                               HeldBytes(static_cast<size_t>(assignment.hosts())));
   for (const Chunk& chunk : plan.chunks)
     for (const Piece& piece : chunk.pieces)
-      held[piece.layer][assignment.servers()[chunk.server].host] +=
-          {.contribution = encoded_bytes(contribution_codec(plan, chunk), piece.count),
-           .sum = encoded_bytes(sum_codec(plan, chunk), piece.count)};
+      held[piece.layer][assignment.servers()[chunk.server].host] += encoded_bytes(
+          plan.wire, plan.layers[piece.layer].traffic.tensors[piece.tensor], piece.count);
   return held;
 }
 
@@ -83,10 +118,11 @@ void add_sums(const ClusterLoad& load, const HeldBytes& held, LayerTrafficBytes&
   for (const EncodedBytes& bytes : held) all += bytes;
   for (size_t node = 0; node < nodes.size(); ++node) {
     const HostLoad& here = load.hosts[node];
-    nodes[node].sent += here.parts * (all.contribution - held[node].contribution) +
-                        (load.all.workers - here.workers) * held[node].sum;
-    nodes[node].received += here.workers * (all.sum - held[node].sum) +
-                            (load.all.parts - here.parts) * held[node].contribution;
+    const EncodedBytes elsewhere = all - held[node];
+    nodes[node].sent +=
+        elsewhere.of(here.parts) + (load.all.workers - here.workers) * held[node].sum;
+    nodes[node].received +=
+        here.workers * elsewhere.sum + held[node].of(load.all.parts - here.parts);
   }
 }
 
@@ -136,8 +172,10 @@ EvenTraffic::EvenTraffic(const PlanRequest& request) : wire_(request.wire) {
                          .parts = load.all.parts - here.parts,
                          .samples = load.all.samples - here.samples};
     const double held = share_of_servers(assignment, static_cast<uint32_t>(node));
-    nodes_.push_back({.contributions_sent = static_cast<double>(here.parts) * (1 - held),
-                      .contributions_received = static_cast<double>(there.parts) * held,
+    nodes_.push_back({.single_sent = static_cast<double>(here.parts.single) * (1 - held),
+                      .joint_sent = static_cast<double>(here.parts.joint) * (1 - held),
+                      .single_received = static_cast<double>(there.parts.single) * held,
+                      .joint_received = static_cast<double>(there.parts.joint) * held,
                       .sums_sent = static_cast<double>(there.workers) * held,
                       .sums_received = static_cast<double>(here.workers) * (1 - held),
                       .factors_sent = static_cast<double>(here.samples * there.workers),
@@ -145,8 +183,9 @@ EvenTraffic::EvenTraffic(const PlanRequest& request) : wire_(request.wire) {
                       .computes = here.workers > 0});
     const NodeShare& last = nodes_.back();
     for (double NodeShare::*share :
-         {&NodeShare::contributions_sent, &NodeShare::contributions_received, &NodeShare::sums_sent,
-          &NodeShare::sums_received, &NodeShare::factors_sent, &NodeShare::factors_received})
+         {&NodeShare::single_sent, &NodeShare::joint_sent, &NodeShare::single_received,
+          &NodeShare::joint_received, &NodeShare::sums_sent, &NodeShare::sums_received,
+          &NodeShare::factors_sent, &NodeShare::factors_received})
       mean_.*share += last.*share / hosts;
   }
   std::ranges::sort(nodes_);
@@ -154,22 +193,19 @@ EvenTraffic::EvenTraffic(const PlanRequest& request) : wire_(request.wire) {
   nodes_.erase(repeated.begin(), repeated.end());
 }
 
-double EvenTraffic::contribution_bytes(std::span<const TensorTraffic> tensors) const {
-  int64_t bytes = 0;
-  for (const TensorTraffic& tensor : tensors)
-    bytes += encoded_bytes(contribution_codec(wire_, tensor), tensor.elements);
-  return static_cast<double>(bytes);
+LinkBytes EvenTraffic::bytes_by_servers(const LayerTraffic& layer, const NodeShare& node) const {
+  EncodedBytes bytes;
+  for (const TensorTraffic& tensor : layer.tensors)
+    bytes += encoded_bytes(wire_, tensor, tensor.elements);
+  const auto single = static_cast<double>(bytes.single), joint = static_cast<double>(bytes.joint),
+             sum = static_cast<double>(bytes.sum);
+  return {single * node.single_sent + joint * node.joint_sent + sum * node.sums_sent,
+          single * node.single_received + joint * node.joint_received + sum * node.sums_received};
 }
 
-double EvenTraffic::sum_bytes(std::span<const TensorTraffic> tensors) const {
-  int64_t bytes = 0;
-  for (const TensorTraffic& tensor : tensors)
-    bytes += encoded_bytes(sum_codec(wire_, tensor), tensor.elements);
-  return static_cast<double>(bytes);
-}
-
-double EvenTraffic::row_bytes(const LayerTraffic& layer) const {
-  return static_cast<double>(bytes_of_row(factor_codec(wire_), layer));
+LinkBytes EvenTraffic::bytes_by_factors(const LayerTraffic& layer, const NodeShare& node) const {
+  const auto row = static_cast<double>(bytes_of_row(factor_codec(wire_), layer));
+  return {row * node.factors_sent, row * node.factors_received};
 }
 
 }  // namespace poseidon::comm

@@ -15,6 +15,11 @@ struct NodeBytes {
   bool operator==(const NodeBytes&) const = default;
 };
 
+/// Bytes that cross one node's link in a step.
+struct LinkBytes {
+  double sent = 0, received = 0;
+};
+
 /// Bytes of one layer in one step, by node.
 using LayerTrafficBytes = std::vector<NodeBytes>;
 
@@ -28,10 +33,10 @@ int64_t total_bytes(const LayerTrafficBytes& nodes);
 /// server holds the same amount.
 class EvenTraffic {
  public:
-  /// The bytes that cross one node's link, as multiples of EvenTraffic's bytes: of contributions
-  /// and sums, and of one sample's factors.
+  /// The items that cross one node's link: contributions for one logical shard (single) and for
+  /// several (joint), sums, and the factors of samples.
   struct NodeShare {
-    double contributions_sent = 0, contributions_received = 0;
+    double single_sent = 0, joint_sent = 0, single_received = 0, joint_received = 0;
     double sums_sent = 0, sums_received = 0;
     double factors_sent = 0, factors_received = 0;
     bool computes = true;  ///< whether the node has a worker
@@ -40,11 +45,9 @@ class EvenTraffic {
 
   explicit EvenTraffic(const PlanRequest& request);
 
-  /// Encoded bytes of a contribution to these tensors, and of their sums.
-  double contribution_bytes(std::span<const TensorTraffic> tensors) const;
-  double sum_bytes(std::span<const TensorTraffic> tensors) const;
-  /// Bytes of one sample's factors.
-  double row_bytes(const LayerTraffic& layer) const;
+  /// The bytes of a layer on a node, if servers sum its tensors, or if workers exchange factors.
+  LinkBytes bytes_by_servers(const LayerTraffic& layer, const NodeShare& node) const;
+  LinkBytes bytes_by_factors(const LayerTraffic& layer, const NodeShare& node) const;
   /// The distinct shares of the nodes. Nodes with equal shares have one common entry.
   const std::vector<NodeShare>& nodes() const { return nodes_; }
   /// The average over all nodes.

@@ -1,5 +1,7 @@
 #include "comm/simulation/model.h"
 
+#include "comm/exchange/integer_sum.h"
+#include "comm/plan/chunks.h"
 #include "comm/plan/shard_parts.h"
 #include "comm/simulation/mixed.h"
 #include "comm/wire/codec.h"
@@ -14,6 +16,12 @@ constexpr float kKept = 0.875f, kRate = 0.125f;
 
 size_t elements_of(const Plan& plan, uint32_t layer, uint32_t tensor) {
   return static_cast<size_t>(plan.layers[layer].traffic.tensors[tensor].elements);
+}
+
+void round_by(const ValueCodec& codec, std::span<float> values) {
+  std::vector<std::byte> wire(codec.bytes(values.size()));
+  codec.encode(values, wire.data());
+  codec.decode(wire.data(), values);
 }
 
 }  // namespace
@@ -51,6 +59,18 @@ void ComputeModel::gradient(uint64_t step, uint32_t layer, uint32_t tensor, Part
   gradient(step, layer, tensor, {part.first, left}, out);
   gradient(step, layer, tensor, {part.first + left, part.count - left}, right);
   add_into(out, right);
+}
+
+void ComputeModel::sum(uint64_t step, uint32_t layer, uint32_t tensor, std::span<float> out) const {
+  const Part all = plan_.assignment.all_shards();
+  if (!rounds_shards(plan_.wire, plan_.layers[layer].traffic.tensors[tensor]))
+    return gradient(step, layer, tensor, all, out);
+  IntegerSum sum(0, out.size());
+  for (uint32_t shard = all.count; shard-- > 0;) {  // not the order of the exchange
+    gradient(step, layer, tensor, {shard, 1}, out);
+    sum.add(rounded_shard(plan_, seed_, layer, tensor, step, shard, out));
+  }
+  sum.take_rounded(rounding_of_sum(seed_, number_of_tensor(plan_, layer, tensor), step), out);
 }
 
 void ComputeModel::factor(uint64_t step, uint32_t layer, uint32_t which, uint64_t first,
@@ -107,13 +127,13 @@ uint32_t reference_digest(const Plan& plan, uint64_t seed, int64_t steps) {
         std::vector<float> activations(static_cast<size_t>(plan.global_batch * traffic.columns));
         model.factor(static_cast<uint64_t>(step), layer, 0, 0, deltas);
         model.factor(static_cast<uint64_t>(step), layer, 1, 0, activations);
+        round_by(factor_codec(plan.wire), deltas);
+        round_by(factor_codec(plan.wire), activations);
         model.rebuild(layer, deltas, activations, sums[layer]);
       }
       for (uint32_t tensor = 0; tensor < replica[layer].size(); ++tensor) {
         std::vector<float>& value = replica[layer][tensor];
-        if (!rebuilds)
-          model.gradient(static_cast<uint64_t>(step), layer, tensor, plan.assignment.all_shards(),
-                         sums[layer][tensor]);
+        if (!rebuilds) model.sum(static_cast<uint64_t>(step), layer, tensor, sums[layer][tensor]);
         ComputeModel::update(value, sums[layer][tensor], value);
       }
     }

@@ -23,6 +23,9 @@ class ComputeModel {
   /// Writes the sum of the gradients of the shards in `part`, by the fixed tree.
   void gradient(uint64_t step, uint32_t layer, uint32_t tensor, Part part,
                 std::span<float> out) const;
+  /// Writes the sum of the gradients of all shards, as the plan's wire format rounds it. bf16
+  /// rounds the sum of each worker, which this function does not.
+  void sum(uint64_t step, uint32_t layer, uint32_t tensor, std::span<float> out) const;
   /// Writes rows of a layer's factor, for consecutive samples of the global batch from `first` on.
   void factor(uint64_t step, uint32_t layer, uint32_t which, uint64_t first,
               std::span<float> out) const;

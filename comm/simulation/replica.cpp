@@ -58,6 +58,15 @@ std::span<const float> SimulatedReplica::make_gradient(uint64_t step, uint64_t b
   return values;
 }
 
+IntegerBlocks SimulatedReplica::make_rounded(uint64_t step, uint64_t batch, uint32_t layer,
+                                             uint32_t tensor, uint32_t shard) {
+  if (!has_payload()) return nullptr;
+  std::vector<float> gradient(values_[layer][tensor].size());
+  world_.model.gradient(batch, layer, tensor, {shard, 1}, gradient);
+  if (corrupted_) gradient[0] += 1;
+  return rounded_shard(plan(), world_.options.seed, layer, tensor, step, shard, gradient);
+}
+
 void SimulatedReplica::make_factors(uint64_t step, uint64_t batch, uint32_t layer, uint32_t shard) {
   if (!has_payload()) return;
   const IndexRange rows = plan().rows_of({shard, 1});

@@ -31,6 +31,9 @@ class SimulatedReplica final : public ExchangeMemory {
   /// worker's parts.
   std::span<const float> make_gradient(uint64_t step, uint64_t batch, uint32_t layer,
                                        uint32_t tensor, size_t part);
+  /// Makes the rounded gradient of one logical shard of the batch; null in a planning run.
+  IntegerBlocks make_rounded(uint64_t step, uint64_t batch, uint32_t layer, uint32_t tensor,
+                             uint32_t shard);
   /// Makes the factors of one logical shard of the batch, at the shard's position in factors().
   void make_factors(uint64_t step, uint64_t batch, uint32_t layer, uint32_t shard);
   /// Makes the sum of a layer's gradients from all its factors.

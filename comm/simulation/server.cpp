@@ -12,7 +12,8 @@ void SimulatedServer::planned(const Planned& planned) {
       ServerShard::Options{
           .view = member_.view(),
           .carries_payload = world_.options.carries_payload,
-          .first_step = static_cast<uint64_t>(planned.plan.value("first_step", int64_t{0}))},
+          .first_step = static_cast<uint64_t>(planned.plan.value("first_step", int64_t{0})),
+          .seed = world_.options.seed},
       member_.peers());
   member_.ready({}, false);
 }

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "comm/plan/chunks.h"
 #include "comm/wire/mutation.h"
 #include "core/error.h"
 
@@ -114,12 +115,26 @@ void SimulatedTraining::contribute(uint32_t layer, bool statistics) {
   const std::vector<Part>& parts = exchange_->parts();
   for (uint32_t tensor = 0; tensor < plan.traffic.tensors.size(); ++tensor) {
     if (plan.traffic.tensors[tensor].statistic != statistics) continue;
+    if (rounds_shards(plan_->wire, plan.traffic.tensors[tensor])) {
+      contribute_rounded(layer, tensor);
+      continue;
+    }
     for (size_t i = 0; i < parts.size(); ++i)
       pass_to_exchange(layer, {.step = step(),
                                .tensor = tensor,
                                .part = parts[i],
                                .values = replica_.make_gradient(step(), batch_, layer, tensor, i)});
   }
+}
+
+void SimulatedTraining::contribute_rounded(uint32_t layer, uint32_t tensor) {
+  const Part own = plan_->assignment.shards_of(member_.rank());
+  for (uint32_t shard = own.first; shard < own.first + own.count; ++shard)
+    pass_to_exchange(layer,
+                     {.step = step(),
+                      .tensor = tensor,
+                      .part = {shard, 1},
+                      .rounded = replica_.make_rounded(step(), batch_, layer, tensor, shard)});
 }
 
 void SimulatedTraining::contribute_factors(uint32_t layer) {

@@ -112,7 +112,8 @@ void SimulatedWorker::planned(const Planned& planned) {
       *plan_, member_.rank(),
       WorkerExchange::Options{.view = member_.view(),
                               .carries_payload = world_.options.carries_payload,
-                              .first_step = static_cast<uint64_t>(first_step)},
+                              .first_step = static_cast<uint64_t>(first_step),
+                              .seed = world_.options.seed},
       replica_, member_.peers(), [this](uint64_t step, uint32_t layer) {
         // Once the worker has stopped, its replica has reverted or will revert.
         if (!stopped_) training_.arrived(step, layer);

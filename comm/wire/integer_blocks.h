@@ -20,8 +20,9 @@
 namespace poseidon::comm {
 
 inline constexpr uint64_t kBlockElements = 256;
+inline constexpr uint64_t kMaxIntegerBytes = 8;
 /// Exponents of blocks. Values below 2^kLeastExponent are rounded to multiples of it.
-inline constexpr int kLeastExponent = -40, kGreatestExponent = 8;
+inline constexpr int kLeastExponent = -36, kGreatestExponent = 8;
 inline constexpr unsigned kNotFinite = 63;
 
 /// Bytes of the blocks of `elements` elements with `width` bytes for each integer.
@@ -41,9 +42,8 @@ void encode_blocks(std::span<const float> values, uint64_t first, const RandomSt
 /// Adds the values of two encodings of the same `elements` elements, exactly. Each block of the sum
 /// has the lower of the two exponents, and the least width that its integers need. The sum of a
 /// block that is not finite is not finite, and neither is a block with a sum beyond 64 bits. Sums
-/// of 256 addends never exceed 64 bits: 256 * 127 * 2^(kGreatestExponent - kLeastExponent) < 2^63.
-/// Sums of 4,096 addends exceed them only if the exponents of one block differ by more than 44
-/// between the addends. `sum` has room for bytes_of_blocks(elements, 8) bytes, and overlaps no
+/// of 4,096 addends never exceed 64 bits: 4,096 * 127 * 2^(kGreatestExponent - kLeastExponent) is
+/// below 2^63. `sum` has room for bytes_of_blocks(elements, 8) bytes, and overlaps no
 /// input. Returns the bytes written. Both encodings must be valid.
 uint64_t add_blocks(const std::byte* a, const std::byte* b, uint64_t elements, std::byte* sum);
 

@@ -40,17 +40,18 @@ class EncodedSlices {
   uint64_t elements_of(const FrameHeader& header) const {
     return std::min(kSliceElements, elements_ - header.offset);
   }
-  /// Sets offset and length of a header to those of a slice.
+  /// Sets offset and length of a header to those of a slice. If the length depends on the values,
+  /// it is a usual length.
   void place(uint64_t slice, FrameHeader& header) const {
     header.offset = slice * kSliceElements;
     header.length = codec_->bytes(elements_of(header));
   }
-  /// The bytes before a slice.
+  /// The bytes before a slice. The length of the encoding must not depend on the values.
   uint64_t bytes_before(const FrameHeader& header) const { return codec_->bytes(header.offset); }
   /// Whether a frame is exactly one of the slices.
   bool has(const FrameHeader& header) const {
     return header.offset % kSliceElements == 0 && header.offset < elements_ &&
-           header.length == codec_->bytes(elements_of(header));
+           codec_->permits(header.length, elements_of(header));
   }
   /// The fault of a frame that is none of the slices of `what`, such as "chunk 3".
   std::string fault_of(const FrameHeader& header, const std::string& what) const {

@@ -70,7 +70,7 @@ std::optional<uint64_t> body_cap(FrameKind kind) {
     case FrameKind::kRefusal: return 1024;
     case FrameKind::kControl: return kMaxControlBytes;
     case FrameKind::kHeartbeat: return 0;
-    case FrameKind::kContribution:
+    case FrameKind::kContribution: return kMaxContributionBytes;
     case FrameKind::kSum:
     case FrameKind::kFactor:
     case FrameKind::kTensor:

@@ -16,6 +16,9 @@ inline constexpr size_t kHeaderBytes = 64;
 inline constexpr uint16_t kWireVersion = 2;
 /// The longest body of a bulk frame. Bodies travel in slices so that an urgent frame can overtake.
 inline constexpr uint64_t kSliceBytes = 256 * 1024;
+/// The most bytes of the body of a contribution: a slice of integers of 8 bytes, with a header byte
+/// for each 256 of them (comm/wire/integer_blocks.h).
+inline constexpr uint64_t kMaxContributionBytes = 2 * kSliceBytes + 256;
 
 /// The longest body of a control frame.
 inline constexpr uint64_t kMaxControlBytes = uint64_t{16} << 20;

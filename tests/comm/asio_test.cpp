@@ -165,9 +165,10 @@ TEST_CASE("a frame that violates the format ends the connection with a reason") 
     CHECK(server.why_closed() == "the authentication code of a frame's header is wrong");
   }
   SUBCASE("a length above the cap, before memory is requested") {
-    peer.send(peer.sealed_header(header_of(FrameKind::kContribution, 0, kSliceBytes + 1)));
+    peer.send(
+        peer.sealed_header(header_of(FrameKind::kContribution, 0, kMaxContributionBytes + 1)));
     CHECK(server.why_closed() ==
-          "a contribution frame announces 262145 bytes, expected at most 262144");
+          "a contribution frame announces 524545 bytes, expected at most 524544");
   }
   SUBCASE("a handshake frame after the handshake") {
     peer.send(peer.sealed(header_of(FrameKind::kHello), pattern(48, 1)));

@@ -160,13 +160,13 @@ TEST_CASE("each invalid header field has a specific message") {
         "expected a frame that begins with \"PSDN\": the peer is not a Poseidon node");
   CHECK(error_with(4, uint16_t{1}) == "expected version 2 of the wire format, got 1");
   CHECK(error_with(6, uint16_t{77}) == "a frame has the unknown kind 77");
-  CHECK(error_with(36, uint32_t{kSliceBytes}) == "");
+  CHECK(error_with(36, uint32_t{kMaxContributionBytes}) == "");
   CHECK(error_with(36, uint32_t{0}) ==
         "a contribution frame announces 0 bytes, expected at least 1");
-  CHECK(error_with(36, uint32_t{kSliceBytes + 1}) ==
-        "a contribution frame announces 262145 bytes, expected at most 262144");
+  CHECK(error_with(36, uint32_t{kMaxContributionBytes + 1}) ==
+        "a contribution frame announces 524545 bytes, expected at most 524544");
   CHECK(error_with(36, ~uint32_t{0}) ==
-        "a contribution frame announces 4294967295 bytes, expected at most 262144");
+        "a contribution frame announces 4294967295 bytes, expected at most 524544");
 }
 
 TEST_CASE("every single-bit error in a header is detected") {

@@ -19,7 +19,7 @@ LayerTraffic convolution(const char* name, int64_t elements) {
   return {.name = name,
           .type = "convolution",
           .tensors = {{std::string(name) + ".weight", elements, false},
-                      {std::string(name) + ".bias", 16, false}}};
+                      {std::string(name) + ".bias", 16, false, true}}};
 }
 
 LayerTraffic linear(const char* name, int64_t rows, int64_t columns) {
@@ -29,7 +29,7 @@ LayerTraffic linear(const char* name, int64_t rows, int64_t columns) {
           .columns = columns,
           .linear = true,
           .tensors = {{std::string(name) + ".weight", rows * columns, false},
-                      {std::string(name) + ".bias", rows, false}},
+                      {std::string(name) + ".bias", rows, false, true}},
           .may_use_factors = true};
 }
 
@@ -55,33 +55,49 @@ SimulatedJobOptions options_of(const PlanRequest& request) {
   return options_of(make_plan(request));
 }
 
+/// Checks the bytes that a layer has moved. Integers in exact sums of several shards have a usual
+/// width of 2 bytes, but may have 1.
+void check_bytes(const Plan& plan, const LayerBytes& moved, int64_t expected) {
+  const auto bytes = static_cast<int64_t>(moved.sent + moved.received);
+  if (plan.wire != WireFormat::kInt8 || plan.logical_shards() == plan.workers())
+    CHECK(bytes == expected);
+  CHECK(bytes <= expected);
+  CHECK(bytes >= expected / 2);
+}
+
 }  // namespace
 
 TEST_CASE("every number of workers and servers computes the values of one process") {
   for (const SchemeRule scheme : {SchemeRule::kPs, SchemeRule::kSfb, SchemeRule::kAuto})
-    for (int64_t workers = 1; workers <= 5; workers += kIsSanitized ? 4 : 1)
-      for (int64_t servers : {int64_t{1}, workers, int64_t{7}}) {
-        const SimulatedJobOptions options = options_of(request_of(workers, servers, 12, scheme));
-        const SimulatedJobResult result = run_job(options);
-        CAPTURE(description(options));
-        CHECK(fault_in(options, result) == "");
-        CHECK(result.outcome->finished);
-      }
+    for (const WireFormat wire : {WireFormat::kFp32, WireFormat::kInt8})
+      for (int64_t workers = 1; workers <= 5; workers += kIsSanitized ? 4 : 1)
+        for (int64_t servers : {int64_t{1}, workers, int64_t{7}}) {
+          PlanRequest request = request_of(workers, servers, 12, scheme);
+          request.wire = wire;
+          const SimulatedJobOptions options = options_of(request);
+          const SimulatedJobResult result = run_job(options);
+          CAPTURE(description(options));
+          CHECK(fault_in(options, result) == "");
+          CHECK(result.outcome->finished);
+        }
 }
 
 TEST_CASE("all numbers of workers compute the same values") {
   // PS only: its sums do not depend on the assignment of logical shards.
-  std::vector<uint32_t> digests;
-  for (int64_t workers = 2; workers <= 5; ++workers)
-    digests.push_back(
-        run_job(options_of(request_of(workers, 2, 12, SchemeRule::kPs))).digests.at(0));
-  CHECK(digests == std::vector<uint32_t>(4, digests[0]));
+  for (const WireFormat wire : {WireFormat::kFp32, WireFormat::kInt8}) {
+    std::vector<uint32_t> digests;
+    for (int64_t workers = 1; workers <= 5; ++workers) {
+      PlanRequest request = request_of(workers, 2, 12, SchemeRule::kPs);
+      request.wire = wire;
+      digests.push_back(run_job(options_of(request)).digests.at(0));
+    }
+    CHECK(digests == std::vector<uint32_t>(5, digests[0]));
+  }
 }
 
 TEST_CASE("each layer sends exactly the bytes of the plan") {
   for (const SchemeRule scheme : {SchemeRule::kPs, SchemeRule::kSfb, SchemeRule::kAuto})
-    for (const poseidon::comm::WireFormat wire :
-         {poseidon::comm::WireFormat::kFp32, poseidon::comm::WireFormat::kBf16})
+    for (const WireFormat wire : {WireFormat::kFp32, WireFormat::kBf16, WireFormat::kInt8})
       for (int64_t shards : {3, 8}) {
         PlanRequest request = request_of(3, 2, shards, scheme);
         request.wire = wire;
@@ -93,9 +109,9 @@ TEST_CASE("each layer sends exactly the bytes of the plan") {
         for (size_t layer = 0; layer < expected.size(); ++layer) {
           CAPTURE(options.plan.layers[layer].traffic.name);
           const LayerBytes& moved = result.bytes_of_layers[layer];
-          CHECK(moved.sent + moved.received == 4 * total_bytes(expected[layer]));
-          CHECK(static_cast<double>(moved.sent + moved.received) ==
-                doctest::Approx(4 * 3 * options.plan.layers[layer].bytes));
+          check_bytes(options.plan, moved, 4 * total_bytes(expected[layer]));
+          CHECK(static_cast<double>(total_bytes(expected[layer])) ==
+                doctest::Approx(3 * options.plan.layers[layer].bytes));
         }
       }
 }
@@ -103,9 +119,16 @@ TEST_CASE("each layer sends exactly the bytes of the plan") {
 TEST_CASE("unequal shards on any worker yield the values of one process") {
   const std::vector<std::vector<Part>> all{
       {{0, 4}, {4, 1}, {5, 2}}, {{5, 2}, {0, 4}, {4, 1}}, {{6, 1}, {0, 1}, {1, 5}}};
-  for (const SchemeRule scheme : {SchemeRule::kPs, SchemeRule::kSfb, SchemeRule::kAuto}) {
-    const uint32_t alone = run_job(options_of(request_of(1, 1, 7, scheme))).digests.at(0);
-    const Plan even = make_plan(request_of(3, 2, 7, scheme));
+  for (const auto& [scheme, wire] : {std::pair(SchemeRule::kPs, WireFormat::kFp32),
+                                     std::pair(SchemeRule::kSfb, WireFormat::kFp32),
+                                     std::pair(SchemeRule::kAuto, WireFormat::kFp32),
+                                     std::pair(SchemeRule::kPs, WireFormat::kInt8)}) {
+    PlanRequest request = request_of(1, 1, 7, scheme);
+    request.wire = wire;
+    const uint32_t alone = run_job(options_of(request)).digests.at(0);
+    request.workers = 3;
+    request.servers = 2;
+    const Plan even = make_plan(request);
     for (const std::vector<Part>& ranges : all)
       for (int64_t staleness = 0; staleness <= 2; staleness += kIsSanitized ? 4 : 2) {
         Plan plan = with_assignment(even, assigned(ranges, 2));
@@ -121,7 +144,7 @@ TEST_CASE("unequal shards on any worker yield the values of one process") {
         const std::vector<LayerTrafficBytes> expected = expected_traffic(plan);
         for (size_t layer = 0; layer < expected.size(); ++layer) {
           const LayerBytes& moved = result.bytes_of_layers[layer];
-          CHECK(moved.sent + moved.received == 10 * total_bytes(expected[layer]));
+          check_bytes(options.plan, moved, 10 * total_bytes(expected[layer]));
         }
       }
   }
@@ -139,7 +162,7 @@ TEST_CASE("traffic within a host does not count in the bytes of a layer") {
     const std::vector<LayerTrafficBytes> expected = expected_traffic(plan);
     for (size_t layer = 0; layer < expected.size(); ++layer) {
       const LayerBytes& moved = result.bytes_of_layers[layer];
-      CHECK(moved.sent + moved.received == 10 * total_bytes(expected[layer]));
+      check_bytes(plan, moved, 10 * total_bytes(expected[layer]));
     }
   }
 }
@@ -155,7 +178,7 @@ TEST_CASE("repeated and outdated frames change nothing") {
 
 TEST_CASE("with wire format bf16, all workers have the same bits in every run") {
   PlanRequest request = request_of(3, 2, 5, SchemeRule::kAuto);
-  request.wire = poseidon::comm::WireFormat::kBf16;
+  request.wire = WireFormat::kBf16;
   const SimulatedJobResult first = run_job(options_of(request)),
                            second = run_job(options_of(request));
   CHECK(first.outcome->finished);
@@ -263,8 +286,7 @@ TEST_CASE("late sums: every number of workers and servers computes the values of
 }
 
 TEST_CASE("late sums: each layer sends exactly the bytes of the plan") {
-  for (const poseidon::comm::WireFormat wire :
-       {poseidon::comm::WireFormat::kFp32, poseidon::comm::WireFormat::kBf16}) {
+  for (const WireFormat wire : {WireFormat::kFp32, WireFormat::kBf16, WireFormat::kInt8}) {
     PlanRequest request = request_of(3, 2, 8, SchemeRule::kAuto);
     request.wire = wire;
     request.staleness = 2;
@@ -274,7 +296,7 @@ TEST_CASE("late sums: each layer sends exactly the bytes of the plan") {
     const std::vector<LayerTrafficBytes> expected = expected_traffic(options.plan);
     for (size_t layer = 0; layer < expected.size(); ++layer) {
       const LayerBytes& moved = result.bytes_of_layers[layer];
-      CHECK(moved.sent + moved.received == 10 * total_bytes(expected[layer]));
+      check_bytes(options.plan, moved, 10 * total_bytes(expected[layer]));
     }
   }
 }

@@ -120,6 +120,15 @@ TEST_CASE("any split over workers and devices gives the bits of one device") {
                std::string("cluster.logical_shards=") + shards});
 }
 
+TEST_CASE("with wire int8, any split over workers and devices gives the bits of one device") {
+  for (const char* network : {kTinyNetwork, kSmallResNet, kSmallShapes, kSharing})
+    for (const char* scheme : {"ps", "sfb"})
+      for (const char* staleness : {"0", "1"})
+        check_splits(network, {{1, 2}, {1, 3}, {2, 1}, {2, 2}, {3, 1}, {5, 1}},
+                     {"comm.wire=int8", std::string("comm.scheme=") + scheme,
+                      std::string("comm.staleness=") + staleness, "cluster.logical_shards=5"});
+}
+
 TEST_CASE("functions, normalizations and losses: two and three workers give the bits of one") {
   for (const char* network : {kSmallFunctions, kSmallLosses})
     for (const char* scheme : {"ps", "sfb"})

@@ -27,13 +27,13 @@ namespace poseidon::trainer {
 /// frame is delivered after the task that sends it has returned.
 class InProcessNetwork {
  public:
-  explicit InProcessNetwork(const comm::Plan& plan, int64_t first_step = 0) {
+  explicit InProcessNetwork(const comm::Plan& plan, const ExchangeStart& start = {}) {
     for (uint32_t rank = 0; rank < plan.servers(); ++rank) {
       outlets_.push_back(
           std::make_unique<Wire>(*this, comm::NodeId{comm::Role::kServer, uint16_t(rank)}));
       servers_.push_back(std::make_unique<comm::ServerShard>(
           plan, rank,
-          comm::ServerShard::Options{.view = 1, .first_step = static_cast<uint64_t>(first_step)},
+          comm::ServerShard::Options{.view = 1, .first_step = start.first_step, .seed = start.seed},
           *outlets_.back()));
     }
   }
@@ -134,7 +134,9 @@ struct JoinedJob {
                   .first_step = part.resumed != nullptr ? part.resumed->state().step : 0,
                   .last_step = part.stop,
                   .in_flight = part.resumed != nullptr ? part.resumed->state().in_flight : 0},
-        hub(plan, published.first_step) {}
+        start{.first_step = static_cast<uint64_t>(published.first_step),
+              .seed = static_cast<uint64_t>(job.config.train.seed)},
+        hub(plan, start) {}
 
   static comm::Plan plan_for(const Job& job, const RunPart& part) {
     comm::PlanRequest request = plan_request(job);
@@ -148,6 +150,7 @@ struct JoinedJob {
   const comm::Plan plan;
   const PreparedData data;
   const PublishedPlan published;
+  const ExchangeStart start;
   InProcessNetwork hub;
   /// Wraps the gradient exchange of a device. `number`: index of the device among those of all
   /// workers.
@@ -159,8 +162,7 @@ struct JoinedJob {
 class JoinedWorker {
  public:
   JoinedWorker(JoinedJob& all, uint32_t rank, const MakeBackend& backend)
-      : exchange_(all.plan, rank, all.job.config.device.indices.size(),
-                  static_cast<uint64_t>(all.published.first_step),
+      : exchange_(all.plan, rank, all.job.config.device.indices.size(), all.start,
                   [&all](const std::function<void()>& task) { all.hub.post(task); }),
         computation_(
             WorkerPart{.job = all.job,

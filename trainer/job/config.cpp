@@ -152,8 +152,9 @@ void CommConfig::describe(Fields& fields) {
               "plan.json to reuse: schemes, and chunks and assignment if the numbers of nodes fit; "
               "\"\": new plan");
   fields.option("wire", wire, comm::names_of<comm::WireFormat>(),
-                "wire format of weight gradients and factors; biases, scales, shifts and running "
-                "statistics stay fp32");
+                "wire format of weight gradients; biases, scales, shifts and running statistics "
+                "stay fp32. bf16, int8: factors are bf16. int8: gradients are rounded to 8 bits "
+                "for each logical shard, so results do not depend on the number of workers");
   fields.integer("chunk_bytes", chunk_bytes, between(1 << 16, comm::kMaxChunkBytes),
                  "maximum size of a chunk (part of the gradients with one server), bytes");
   fields.integer("staleness", staleness, between(0, comm::kMaxStaleness),

@@ -41,9 +41,10 @@ size_t most_bytes_of_exchange(net::Net& net, const comm::Plan& plan, size_t devi
 /// Memory of gradient sums and factors. It is 0 for a single worker with one device, one shard, no
 /// staleness and no layer with factors.
 size_t bytes_of_sums(net::Net& net, const comm::Plan& plan, size_t devices) {
-  const size_t exchange = net.parameters().versions() == 1 && devices == 1
-                              ? LocalExchange::bytes(net, plan.logical_shards(), plan.staleness)
-                              : most_bytes_of_exchange(net, plan, devices);
+  const size_t exchange =
+      net.parameters().versions() == 1 && !SingleWorkerExchange::is_needed(plan, devices)
+          ? LocalExchange::bytes(net, plan.logical_shards(), plan.staleness)
+          : most_bytes_of_exchange(net, plan, devices);
   const size_t in_flight = SumsInFlight(net, 0).bytes_of_step();
   return exchange + devices * static_cast<size_t>(plan.staleness) * in_flight;
 }

@@ -100,10 +100,12 @@ void ServerRun::refused(const std::string& why) {
 void ServerRun::planned(const comm::Planned& planned) {
   guarded([&] {
     const PublishedPlan published = read_published_plan(planned.plan);
-    payload_.open(
-        read_sync_plan(published, job_, {comm::Role::kServer, member_->rank()}), member_->rank(),
-        {.view = member_->view(), .first_step = static_cast<uint64_t>(published.first_step)},
-        published.trace, member_->peers());
+    payload_.open(read_sync_plan(published, job_, {comm::Role::kServer, member_->rank()}),
+                  member_->rank(),
+                  {.view = member_->view(),
+                   .first_step = static_cast<uint64_t>(published.first_step),
+                   .seed = static_cast<uint64_t>(job_.config.train.seed)},
+                  published.trace, member_->peers());
     transport_->limit_bandwidth(bandwidth_share(job_.config, transport_->has_in_process_hub()));
     member_->ready({}, false);
   });

@@ -9,10 +9,11 @@ WorkerView::WorkerView(const PreparedJob& job, const PublishedPlan& published_,
     : published(published_),
       plan(read_sync_plan(published, job.job, {comm::Role::kWorker, job.rank})),
       limit(published.first_step, published.last_step),
-      exchange(plan, job.rank, job.job.device().indices.size(),
-               static_cast<uint64_t>(published.first_step), [&session](std::function<void()> task) {
-                 session.transport().post(std::move(task));
-               }) {
+      exchange(
+          plan, job.rank, job.job.device().indices.size(),
+          {.first_step = static_cast<uint64_t>(published.first_step),
+           .seed = static_cast<uint64_t>(job.job.config.train.seed)},
+          [&session](std::function<void()> task) { session.transport().post(std::move(task)); }) {
   exchange.watch(std::move(activity));
 }
 

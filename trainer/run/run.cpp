@@ -77,7 +77,7 @@ class Run final : public RunSink {
   PublishedPlan published_;
   TestProgress test_progress_{console_, "testing"};
   TraceRecorder trace_;
-  std::unique_ptr<SingleWorkerExchange> alone_;  ///< null for one device
+  std::unique_ptr<SingleWorkerExchange> alone_;  ///< null if not needed
   std::unique_ptr<WorkerComputation> computation_;
   std::optional<RunReport> report_;
 };
@@ -168,9 +168,11 @@ void Run::build() {
   const net::Net::Options net = net_options(job_, published_, plan_, 1);
   warn_of_memory(job_, estimate_memory(job_, plan_, net), 1, console_);
   const size_t devices = job_.device().indices.size();
-  if (devices > 1)
-    alone_ = std::make_unique<SingleWorkerExchange>(plan_, devices,
-                                                    static_cast<uint64_t>(published_.first_step));
+  if (SingleWorkerExchange::is_needed(plan_, devices))
+    alone_ = std::make_unique<SingleWorkerExchange>(
+        plan_, devices,
+        ExchangeStart{.first_step = static_cast<uint64_t>(published_.first_step),
+                      .seed = static_cast<uint64_t>(job_.config.train.seed)});
   computation_ = std::make_unique<WorkerComputation>(
       WorkerPart{.job = job_,
                  .published = published_,

@@ -6,17 +6,17 @@
 namespace poseidon::trainer {
 
 ClusterExchange::ClusterExchange(const comm::Plan& plan, uint32_t rank, size_t devices,
-                                 uint64_t first_step, Post post)
+                                 const ExchangeStart& start, Post post)
     : plan_(plan),
       rank_(rank),
-      first_step_(first_step),
+      start_(start),
       post_(std::move(post)),
       parts_(plan, rank, devices, *this),
       devices_(devices) {}
 
 size_t ClusterExchange::bytes(net::Net& net, const comm::Plan& plan, uint32_t rank,
                               size_t devices) {
-  size_t bytes = comm::staging_bytes(plan, plan.assignment.parts_of(rank).size());
+  size_t bytes = comm::staging_bytes(plan, plan.assignment.parts_of(rank));
   for (size_t device = 0; device < devices; ++device)
     for (uint32_t layer = 0; layer < plan.layers.size(); ++layer)
       bytes += bytes_of_worker_layer(net, plan, layer, {plan, rank, device, devices});
@@ -26,8 +26,8 @@ size_t ClusterExchange::bytes(net::Net& net, const comm::Plan& plan, uint32_t ra
 std::unique_ptr<GradientExchange> ClusterExchange::make_end(size_t device, net::Net& net,
                                                             layers::Updater& updater) {
   auto end = std::make_unique<DeviceExchange>(
-      net, updater, plan_, OwnShards(plan_, rank_, device, devices_.size()), first_step_,
-      devices_[0], [this](const std::vector<DeviceContribution>& given) { take(given); },
+      net, updater, plan_, OwnShards(plan_, rank_, device, devices_.size()), start_, devices_[0],
+      [this](const std::vector<DeviceContribution>& given) { take(given); },
       device == 0 ? activity_ : DeviceExchange::ActivityCallbacks{});
   devices_[device] = end.get();
   return end;
@@ -49,8 +49,10 @@ void ClusterExchange::take(const std::vector<DeviceContribution>& given) {
 
 void ClusterExchange::open(uint32_t view, comm::Outlet& outlet) {
   exchange_ = std::make_unique<comm::WorkerExchange>(
-      plan_, rank_, comm::WorkerExchange::Options{.view = view, .first_step = first_step_}, *this,
-      outlet, [this](uint64_t, uint32_t layer) {
+      plan_, rank_,
+      comm::WorkerExchange::Options{
+          .view = view, .first_step = start_.first_step, .seed = start_.seed},
+      *this, outlet, [this](uint64_t, uint32_t layer) {
         for (DeviceExchange* device : devices_) device->has_arrived(layer);
       });
 }
@@ -64,8 +66,8 @@ void ClusterExchange::clear_failure() {
 }
 
 SingleWorkerExchange::SingleWorkerExchange(const comm::Plan& plan, size_t devices,
-                                           uint64_t first_step)
-    : exchange_(plan, 0, devices, first_step, [this](const std::function<void()>& task) {
+                                           const ExchangeStart& start)
+    : exchange_(plan, 0, devices, start, [this](const std::function<void()>& task) {
         MutexLock lock(mutex_);
         task();
       }) {}

@@ -20,9 +20,8 @@ class ClusterExchange final : public comm::ExchangeMemory {
   /// immediately, under a lock.
   using Post = std::function<void(std::function<void()>)>;
 
-  /// For worker `rank` with `devices` devices, from step `first_step` on. `plan` must outlive this
-  /// object.
-  ClusterExchange(const comm::Plan& plan, uint32_t rank, size_t devices, uint64_t first_step,
+  /// For worker `rank` with `devices` devices. `plan` must outlive this object.
+  ClusterExchange(const comm::Plan& plan, uint32_t rank, size_t devices, const ExchangeStart& start,
                   Post post);
 
   /// Bytes of memory of the exchange on all `devices`: contributions, sums, factors, and staging
@@ -73,7 +72,7 @@ class ClusterExchange final : public comm::ExchangeMemory {
 
   const comm::Plan& plan_;
   const uint32_t rank_;
-  const uint64_t first_step_;
+  const ExchangeStart start_;
   const Post post_;
   DeviceExchange::ActivityCallbacks activity_;
   DeviceReducer parts_;
@@ -81,11 +80,16 @@ class ClusterExchange final : public comm::ExchangeMemory {
   std::unique_ptr<comm::WorkerExchange> exchange_;
 };
 
-/// The sums of a single worker with several devices. It sends nothing and has no I/O thread: the
-/// thread that delivers a contribution adds it.
+/// The sums of a single worker with several devices, or with a wire format that rounds each shard.
+/// It sends nothing and has no I/O thread: the thread that delivers a contribution adds it.
 class SingleWorkerExchange final : public comm::Outlet {
  public:
-  SingleWorkerExchange(const comm::Plan& plan, size_t devices, uint64_t first_step);
+  SingleWorkerExchange(const comm::Plan& plan, size_t devices, const ExchangeStart& start);
+
+  /// Whether a single worker needs this exchange. Otherwise it uses LocalExchange.
+  static bool is_needed(const comm::Plan& plan, size_t devices) {
+    return devices > 1 || plan.wire == comm::WireFormat::kInt8;
+  }
 
   ClusterExchange& exchange() { return exchange_; }
   /// Starts the exchange. Call it after the exchanges of all devices exist.

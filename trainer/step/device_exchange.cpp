@@ -9,7 +9,7 @@
 namespace poseidon::trainer {
 
 DeviceExchange::DeviceExchange(net::Net& net, layers::Updater& updater, const comm::Plan& plan,
-                               const OwnShards& shards, uint64_t first_step,
+                               const OwnShards& shards, const ExchangeStart& start,
                                const DeviceExchange* first, Deliver deliver,
                                ActivityCallbacks activity)
     : net_(net),
@@ -17,10 +17,11 @@ DeviceExchange::DeviceExchange(net::Net& net, layers::Updater& updater, const co
       deliver_(std::move(deliver)),
       activity_(std::move(activity)),
       own_(shards),
+      seed_(start.seed),
       announced_(
           std::ranges::count_if(net.parameters().summed_layers(),
                                 [&](int layer) { return net.parameters().announces(layer); })),
-      step_(first_step),
+      step_(start.first_step),
       sent_(plan.layers.size()) {
   for (uint32_t layer = 0; layer < plan.layers.size(); ++layer) {
     for (const comm::TensorTraffic& tensor : plan.layers[layer].traffic.tensors)
@@ -70,6 +71,9 @@ void DeviceExchange::contribute(std::span<const uint32_t> layers, int64_t shard,
         all.push_back(each);
   });
   for (const uint32_t layer : layers) sent_[layer] = sent;
+  // The work of a device that shares memory is done. The next shard overwrites its values.
+  if (net_.device().shares_memory())
+    for (DeviceContribution& each : all) round_contribution(plan_, seed_, each);
   if (!all.empty()) enqueue_delivery({sent, std::move(all)});
 }
 
@@ -84,7 +88,10 @@ void DeviceExchange::end_step() {
 
 /// Delivers the contributions after the device has written them.
 void DeviceExchange::deliver_when_done(PendingDelivery all) {
-  completion_queue_.add(all.when, [this, parts = std::move(all.parts)] { deliver_(parts); });
+  completion_queue_.add(all.when, [this, parts = std::move(all.parts)]() mutable {
+    for (DeviceContribution& each : parts) round_contribution(plan_, seed_, each);
+    deliver_(parts);
+  });
 }
 
 void DeviceExchange::enqueue_delivery(PendingDelivery all) {

@@ -17,6 +17,12 @@
 
 namespace poseidon::trainer {
 
+/// The first step of an exchange, and the seed of its job.
+struct ExchangeStart {
+  uint64_t first_step = 0;
+  uint64_t seed = 0;  ///< for stochastic rounding
+};
+
 /// The sums of one device of a worker. It passes the contributions of the device's layers to the
 /// exchange of the worker, and reads the arrived sums. A WorkerLayer for each layer provides the
 /// memory of the layer's contributions and sums. Used by the device's compute thread, except where
@@ -31,11 +37,11 @@ class DeviceExchange final : public GradientExchange {
     std::function<void()> works = [] {}, waits = [] {};
   };
 
-  /// The exchange of the device with `shards`, from step `first_step` on. `first` is the exchange
+  /// The exchange of the device with `shards`. `first` is the exchange
   /// of the worker's first device; null if this is the first device. `net`, `updater`, `plan` and
   /// `first` must outlive this object. Throws ConfigError if the plan is not for this net.
   DeviceExchange(net::Net& net, layers::Updater& updater, const comm::Plan& plan,
-                 const OwnShards& shards, uint64_t first_step, const DeviceExchange* first,
+                 const OwnShards& shards, const ExchangeStart& start, const DeviceExchange* first,
                  Deliver deliver, ActivityCallbacks activity);
 
   // Once set_failed() has been called, these functions throw JobFailed: begin_backward(),
@@ -84,6 +90,7 @@ class DeviceExchange final : public GradientExchange {
   const Deliver deliver_;
   const ActivityCallbacks activity_;
   const OwnShards own_;
+  const uint64_t seed_;
   const int64_t announced_;  ///< number of layers whose gradients the backward pass announces
   std::vector<std::unique_ptr<WorkerLayer>> layers_;  ///< in order of the plan
   std::vector<int> nodes_;  ///< by layer of the plan: index of the layer in the net

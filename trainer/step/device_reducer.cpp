@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "comm/plan/chunks.h"
 #include "comm/wire/codec.h"
 #include "core/error.h"
 #include "core/even_parts.h"
@@ -36,9 +37,22 @@ std::vector<comm::Part> shards_of_devices(comm::Part worker, size_t devices) {
   return all;
 }
 
+void round_contribution(const comm::Plan& plan, uint64_t seed, DeviceContribution& contribution) {
+  const comm::TensorTraffic& tensor =
+      plan.layers[contribution.layer].traffic.tensors[contribution.tensor];
+  if (contribution.values.empty() || !comm::rounds_shards(plan.wire, tensor)) return;
+  contribution.rounded =
+      comm::rounded_shard(plan, seed, contribution.layer, contribution.tensor, contribution.step,
+                          contribution.part.first, contribution.values);
+  contribution.values = {};
+}
+
 DeviceReducer::DeviceReducer(const comm::Plan& plan, uint32_t rank, size_t devices,
                              comm::ExchangeMemory& sums)
-    : tree_(ranges_around(plan.assignment.shards_of(rank), devices, plan.assignment.all_shards())),
+    : tree_(ranges_around(
+          plan.assignment.shards_of(rank),
+          plan.wire == comm::WireFormat::kInt8 ? plan.assignment.shards_of(rank).count : devices,
+          plan.assignment.all_shards())),
       parts_(plan.assignment.parts_of(rank)),
       everything_(plan.assignment.all_shards()),
       sums_(sums) {}
@@ -48,7 +62,7 @@ bool DeviceReducer::is_of_worker(comm::Part part) const {
 }
 
 std::optional<DeviceContribution> DeviceReducer::add(DeviceContribution part) {
-  if (part.values.empty()) return part;  // factors are not added
+  if (part.values.empty()) return part;  // factors, or rounded
   int32_t node = tree_.leaf_of(part.part);
   check(node >= 0, "a device contributes only its own parts");
   while (!is_of_worker(part.part)) {

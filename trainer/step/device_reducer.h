@@ -20,16 +20,22 @@ std::vector<comm::Part> shards_of_devices(comm::Part worker, size_t devices);
 /// A contribution of a device to the sum of a tensor: the sum of a shard range. The exchange may
 /// add other contributions into `values` until the full sum has arrived. For an SFB layer `values`
 /// is empty: the contribution represents the factors of one shard (comm::ExchangeMemory::factors).
+/// `rounded` replaces `values` after round_contribution().
 struct DeviceContribution {
   uint32_t layer = 0, tensor = 0;  ///< indices in the plan
   uint64_t step = 0;
   comm::Part part;
   std::span<float> values = {};
+  comm::IntegerBlocks rounded = {};
 
   comm::Contribution contribution() const {
-    return {.step = step, .tensor = tensor, .part = part, .values = values};
+    return {.step = step, .tensor = tensor, .part = part, .values = values, .rounded = rounded};
   }
 };
+
+/// Rounds the values of a contribution if the plan's wire format rounds each shard alone. The
+/// memory of the values is free afterwards.
+void round_contribution(const comm::Plan& plan, uint64_t seed, DeviceContribution& contribution);
 
 /// Combines the contributions of one worker's devices. It adds the two halves of a node of the
 /// fixed tree when both exist, until the node is one of the worker's shard ranges. So the order of
@@ -42,7 +48,8 @@ class DeviceReducer {
   DeviceReducer(const comm::Plan& plan, uint32_t rank, size_t devices, comm::ExchangeMemory& sums);
 
   /// Combines `part` with the halves that are stored. Returns the sum over one of the worker's
-  /// shard ranges if `part` completes this range; otherwise nullopt. Returns factors unchanged.
+  /// shard ranges if `part` completes this range; otherwise nullopt. Returns factors and rounded
+  /// contributions unchanged.
   std::optional<DeviceContribution> add(DeviceContribution part);
 
  private:

@@ -21,9 +21,13 @@ struct MemoryUse {
   bool has_sums, has_parts;
 };
 
-MemoryUse memory_use(net::Net& net, const comm::Plan& plan, const net::Parameter* parameter,
-                     const OwnShards& own) {
-  const bool canonical = is_canonical(net, plan, parameter), one_part = own.parts.size() == 1;
+/// `planned` is the tensor in the plan. `parameter` is null for a statistic.
+MemoryUse memory_use(net::Net& net, const comm::Plan& plan, const comm::TensorTraffic& planned,
+                     const net::Parameter* parameter, const OwnShards& own) {
+  const bool canonical = is_canonical(net, plan, parameter);
+  // A contribution that is rounded at once needs its memory no longer.
+  const bool at_once = net.device().shares_memory() && comm::rounds_shards(plan.wire, planned);
+  const bool one_part = own.parts.size() == 1 || at_once;
   MemoryUse use{.gives_own = canonical && one_part,
                 .takes_own = canonical && own.is_only,
                 .has_sums = false,
@@ -43,7 +47,7 @@ struct SeparateFloats {
   SeparateFloats(net::Net& net, const comm::Plan& plan, uint32_t index, const OwnShards& own) {
     for (const comm::TensorTraffic& planned : plan.layers[index].traffic.tensors) {
       const net::Parameter* parameter = find_named(net.parameters(), planned.name);
-      const MemoryUse use = memory_use(net, plan, parameter, own);
+      const MemoryUse use = memory_use(net, plan, planned, parameter, own);
       const auto elements = static_cast<size_t>(planned.elements);
       const bool converts = !net.device().shares_memory() && parameter != nullptr &&
                             !net.values().canonical_is_packed(*parameter);
@@ -76,7 +80,7 @@ SummedLayer::Tensor SummedLayer::make_tensor(const comm::TensorTraffic& planned,
                 .trees = {},
                 .converted = {},
                 .copied = {}};
-  const MemoryUse use = memory_use(net_, plan, tensor.parameter, own_);
+  const MemoryUse use = memory_use(net_, plan, planned, tensor.parameter, own_);
   tensor.gives_own = use.gives_own;
   tensor.takes_own = use.takes_own;
   if (converted > 0)

@@ -8,7 +8,9 @@ namespace poseidon::trainer {
 
 OwnShards::OwnShards(const comm::Plan& plan, uint32_t rank, size_t device, size_t devices)
     : all(shards_of_devices(plan.assignment.shards_of(rank), devices)[device]),
-      parts(comm::parts_within(plan.assignment.all_shards().count, all)),
+      parts(plan.wire == comm::WireFormat::kInt8
+                ? shards_of_devices(all, all.count)
+                : comm::parts_within(plan.assignment.all_shards().count, all)),
       is_first(device == 0),
       is_only(devices == 1) {
   for (uint32_t shard = all.first; shard < all.first + all.count; ++shard)

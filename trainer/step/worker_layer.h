@@ -25,6 +25,7 @@ struct OwnShards {
 
   comm::Part all;
   /// The largest nodes of the fixed tree within `all`. The device computes a sum for each of them.
+  /// With wire format "int8" these are the single shards, because each shard is rounded alone.
   std::vector<comm::Part> parts;
   std::vector<int64_t> first_row;  ///< by own shard: index of its first sample in the global batch
   bool is_first;                   ///< the first device of its worker

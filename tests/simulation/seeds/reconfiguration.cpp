@@ -24,13 +24,13 @@ std::vector<LayerTraffic> few_layers() {
                         .rows = rows,
                         .columns = columns,
                         .linear = true,
-                        .tensors = {{"weight", rows * columns, false}, {"bias", rows, false}},
+                        .tensors = {{"weight", rows * columns, false}, {"bias", rows, false, true}},
                         .may_use_factors = true};
   };
   return {{.name = "conv", .type = "convolution", .tensors = {{"weight", 16'500, false}}},
           {.name = "bn",
            .type = "batch_norm",
-           .tensors = {{"scale", 8, false}, {"running_mean", 8, true}}},
+           .tensors = {{"scale", 8, false, true}, {"running_mean", 8, true, true}}},
           linear("ip1", 6, 5),
           linear("ip2", 3, 6)};
 }
@@ -143,8 +143,9 @@ std::string fault_in_views(const SimulatedJobOptions& options, const SimulatedJo
 }  // namespace
 
 SimulatedJobOptions reconfiguration_job(int64_t workers, int64_t servers, int64_t shards,
-                                        SchemeRule scheme) {
+                                        SchemeRule scheme, WireFormat wire) {
   PlanRequest request;
+  request.wire = wire;
   request.workers = workers;
   request.servers = servers;
   request.logical_shards = shards;
@@ -180,8 +181,9 @@ SimulatedJobOptions losing_scenario(uint64_t seed, int64_t staleness) {
     return least + static_cast<int64_t>(random() % static_cast<uint64_t>(most - least + 1));
   };
   const int64_t workers = pick(2, 4), servers = pick(1, 3);
+  const WireFormat wire = pick(0, 2) == 0 ? WireFormat::kInt8 : WireFormat::kFp32;
   SimulatedJobOptions options = reconfiguration_job(workers, servers, pick(workers, workers + 4),
-                                                    static_cast<SchemeRule>(pick(0, 2)));
+                                                    static_cast<SchemeRule>(pick(0, 2)), wire);
   options.plan.staleness = staleness;
   options.seed = seed;
   options.steps = pick(2, 6) + 2 * staleness;

@@ -10,7 +10,7 @@ namespace poseidon::comm {
 /// A job that continues after node failures. It has a few steps and samples, and four layers: a
 /// convolution, a batch norm and two linear layers.
 SimulatedJobOptions reconfiguration_job(int64_t workers, int64_t servers, int64_t shards,
-                                        SchemeRule scheme);
+                                        SchemeRule scheme, WireFormat wire = WireFormat::kFp32);
 
 /// Such a job on a bad network: 2 to 4 workers, 1 to 3 servers, any number of logical shards. Up to
 /// three faults happen, or one node is cut off from all other nodes, or one worker's replica

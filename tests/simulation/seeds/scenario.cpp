@@ -60,6 +60,10 @@ Plan small_plan(Random& random) {
   request.layers.push_back(linear(2, 4, pick(random, 3, 12)));
   if (pick(random, 0, 1) == 0) request.layers[3].forced = SchemeRule::kSfb;
   request.staleness = pick(random, 0, 2);
+  if (pick(random, 0, 2) == 0) request.wire = WireFormat::kInt8;
+  for (LayerTraffic& layer : request.layers)
+    for (TensorTraffic& tensor : layer.tensors)
+      tensor.exact = tensor.statistic || tensor.name.ends_with(".bias");
   return make_plan(request);
 }
 
@@ -230,7 +234,8 @@ SimulatedJobOptions scenario(uint64_t seed) {
 std::string description(const SimulatedJobOptions& options) {
   std::string out = text("seed ", options.seed, ": ", options.plan.workers(), " workers, ",
                          options.plan.servers(), " servers, ", options.plan.logical_shards(),
-                         " logical shards, staleness ", options.plan.staleness);
+                         " logical shards, staleness ", options.plan.staleness, ", wire ",
+                         comm::name_of(options.plan.wire));
   if (options.measures_link) out += ", the link is measured";
   if (options.checkpoint_holder)
     out += text(", worker ", *options.checkpoint_holder, " keeps a step");
