@@ -17,7 +17,7 @@ struct Contribution {
   uint32_t tensor = 0;  ///< its index in the layer; unused for factors
   /// One of the worker's parts. For factors, and for tensors whose shards are rounded: one of its
   /// logical shards.
-  Part part;
+  Part part = {};
   /// The sum over the part, which must stay valid until the layer's sums have arrived. Empty for
   /// factors, which lie in ExchangeMemory.
   std::span<const float> values = {};

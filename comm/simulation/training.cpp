@@ -113,28 +113,24 @@ void SimulatedTraining::contribute(uint32_t layer, bool statistics) {
     return;
   }
   const std::vector<Part>& parts = exchange_->parts();
+  const Part own = plan_->assignment.shards_of(member_.rank());
   for (uint32_t tensor = 0; tensor < plan.traffic.tensors.size(); ++tensor) {
     if (plan.traffic.tensors[tensor].statistic != statistics) continue;
+    Contribution contribution{.step = step(), .tensor = tensor};
     if (rounds_shards(plan_->wire, plan.traffic.tensors[tensor])) {
-      contribute_rounded(layer, tensor);
+      for (uint32_t shard = own.first; shard < own.first + own.count; ++shard) {
+        contribution.part = {shard, 1};
+        contribution.rounded = replica_.make_rounded(step(), batch_, layer, tensor, shard);
+        pass_to_exchange(layer, contribution);
+      }
       continue;
     }
-    for (size_t i = 0; i < parts.size(); ++i)
-      pass_to_exchange(layer, {.step = step(),
-                               .tensor = tensor,
-                               .part = parts[i],
-                               .values = replica_.make_gradient(step(), batch_, layer, tensor, i)});
+    for (size_t i = 0; i < parts.size(); ++i) {
+      contribution.part = parts[i];
+      contribution.values = replica_.make_gradient(step(), batch_, layer, tensor, i);
+      pass_to_exchange(layer, contribution);
+    }
   }
-}
-
-void SimulatedTraining::contribute_rounded(uint32_t layer, uint32_t tensor) {
-  const Part own = plan_->assignment.shards_of(member_.rank());
-  for (uint32_t shard = own.first; shard < own.first + own.count; ++shard)
-    pass_to_exchange(layer,
-                     {.step = step(),
-                      .tensor = tensor,
-                      .part = {shard, 1},
-                      .rounded = replica_.make_rounded(step(), batch_, layer, tensor, shard)});
 }
 
 void SimulatedTraining::contribute_factors(uint32_t layer) {

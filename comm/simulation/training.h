@@ -53,7 +53,6 @@ class SimulatedTraining {
   void forward(uint32_t layer);
   void backward(uint32_t layer);
   void contribute(uint32_t layer, bool statistics);
-  void contribute_rounded(uint32_t layer, uint32_t tensor);
   void contribute_factors(uint32_t layer);
   void count(uint32_t layer, const Contribution& contribution);
   void pass_to_exchange(uint32_t layer, const Contribution& contribution);

@@ -4,10 +4,10 @@
     python3 tests/soak/random_jobs.py --binaries build/release/bin --first 1 --count 100 --state jobs.jsonl
 
 The seed selects a job: a network of random layers (tests/reference/random_networks.py), scheme, staleness, EMA, mixup,
-fp32 or bf16, logical shards. The job runs with 1, 2, 3 and 4 workers and 1 to 3 servers, each with one or two devices.
-Logical shards are assigned evenly or by speed. One run is stopped and continues with another number of workers. In
-one run a worker or server is killed (SIGKILL). In another run the coordinator is killed, and --resume continues the
-run. All runs of a seed must have the weights_sha256 and state_sha256 of the first. Exceptions are jobs with staleness
+fp32 or bf16, wire format fp32 or int8, logical shards. The job runs with 1, 2, 3, 4 and, if it has 8 shards, 8 workers,
+and 1 to 3 servers, each with one or two devices. Logical shards are assigned evenly or by speed. One run is stopped and
+continues with another number of workers. In one run a worker or server is killed (SIGKILL). In another run the
+coordinator is killed, and --resume continues the run. All runs of a seed must have the weights_sha256 and state_sha256 of the first. Exceptions are jobs with staleness
 that ended because the only server or worker failed. Jobs with staleness that continue from a checkpoint of the workers,
 written without the coordinator, are exceptions too.
 
@@ -76,7 +76,7 @@ class Script:
         self.scheme = self.numbers.choice(["ps", "sfb", "auto"])
         self.complete_job()
         first = Way(1, 1, 1, "even")
-        self.ways = [first] + [self.way(workers) for workers in (2, 3, 4)]
+        self.ways = [first] + [self.way(workers) for workers in (2, 3, 4, 8) if workers <= self.shards]
         self.stopped = [self.numbers.randrange(1, STEPS), self.way(), self.way()]
         self.disturbed = self.way(self.numbers.choice([2, 3, 4]))
         self.cut_short = [self.way(), self.way()]
@@ -103,12 +103,13 @@ class Script:
         if losses <= LOSSES_OF_MIXTURES and choice([True, False]):
             mixes = [{"mixup": 0.4}] if train["extras"] else [{"mixup": 0.4}, {"cutmix": 1.0}]
             train["transform"] = {**train.get("transform", {}), "mix": choice(mixes)}
+        job["comm"]["wire"] = choice(["fp32", "int8"])
 
     def __str__(self):
         comm, job = self.case.job["comm"], self.case.job
         extra = [key for key, has in (("averages", "average_decay" in job["optimizer"]),
                                       ("mixtures", "mix" in job["data"]["train"].get("transform", {}))) if has]
-        return ", ".join([f"{self.shards} shards", comm["scheme"], f"staleness {comm['staleness']}",
+        return ", ".join([f"{self.shards} shards", comm["scheme"], comm["wire"], f"staleness {comm['staleness']}",
                           job["device"]["precision"], *extra])
 
 
