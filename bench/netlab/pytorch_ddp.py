@@ -3,7 +3,8 @@
 
 Rank 0 prints {"version", "step_ms": [...]}. The networks are those of bench/pytorch_networks.py. The settings follow
 PyTorch's manual: gradients are views of the buckets, the graph is static, glibc keeps freed memory. --hook selects a
-communication hook: fp16 halves the bytes, powersgd sends low-rank factors (rank 2, from the third step on).
+communication hook: fp16 halves the bytes, powersgd sends low-rank factors (rank 2, from the third step on). PowerSGD
+has one bucket: with several, ranks send in different orders, and Gloo ends the job.
 """
 import argparse
 import json
@@ -27,6 +28,7 @@ import pytorch_networks  # noqa: E402
 FORMATS = {"alexnet": torch.contiguous_format, "vgg11": torch.channels_last, "resnet50": torch.channels_last}
 
 
+ONE_BUCKET_MB = 4096
 UNCOMPRESSED_STEPS = 2  # the least that PowerSGD permits
 
 
@@ -55,7 +57,8 @@ def main():
                                    world_size=options.world)
     layout = FORMATS[options.network]
     model = pytorch_networks.Network(options.network).to(memory_format=layout)
-    parallel = DistributedDataParallel(model, gradient_as_bucket_view=True, static_graph=True)
+    bucket = {"bucket_cap_mb": ONE_BUCKET_MB} if options.hook == "powersgd" else {}
+    parallel = DistributedDataParallel(model, gradient_as_bucket_view=True, static_graph=True, **bucket)
     add_hook(parallel, options.hook)
     first = UNCOMPRESSED_STEPS + 1 if options.hook == "powersgd" else 1
     optimizer = torch.optim.SGD(parallel.parameters(), lr=0.01, momentum=0.9, weight_decay=0.0005, fused=True)
