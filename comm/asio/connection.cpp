@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "comm/asio/congestion.h"
 #include "comm/wire/address.h"
 #include "comm/wire/reachability.h"
 #include "comm/wire/texts.h"
@@ -73,7 +72,7 @@ void Connection::open_stream(bool initiator) {
   if (!gone) peer_address_ = address_of(peer);
   socket.set_option(tcp::no_delay(true), gone);
   const bool leaves_host = socket.local_endpoint(gone).address() != peer.address();
-  choose_congestion_control(socket.native_handle(), leaves_host);
+  congestion_.begin(socket.native_handle(), leaves_host);
   writer_.begin(owner_.egress(), leaves_host);
   const auto limit = owner_.options().limits.handshake;
   set_deadline(limit, "no handshake within " + seconds_text(limit));
@@ -115,6 +114,7 @@ void Connection::opened(PeerIdentity peer, const std::optional<SessionKeys>& key
   deadline_.cancel();
   phase_ = Phase::kOpen;
   known_ = true;
+  congestion_.update(owner_.options().congestion_control, std::chrono::steady_clock::now());
   peer.address = peer_address_;
   owner_.machine().opened(id_, peer);
 }
@@ -148,6 +148,7 @@ void Connection::report_heard() {
   const auto now = std::chrono::steady_clock::now();
   if (phase_ != Phase::kOpen || now - heard_at_ < kHeardEvery) return;
   heard_at_ = now;
+  congestion_.update(owner_.options().congestion_control, now);
   owner_.machine().heard(id_);
 }
 
