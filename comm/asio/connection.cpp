@@ -15,8 +15,12 @@ using asio::ip::tcp;
 
 constexpr std::chrono::milliseconds kHeardEvery{5};
 
+/// An IPv4 peer of a socket that listens at [::] has its IPv4 address, as on other sockets.
 std::string address_of(const tcp::endpoint& endpoint) {
-  return to_string({.host = endpoint.address().to_string(), .port = endpoint.port()});
+  asio::ip::address address = endpoint.address();
+  if (address.is_v6() && address.to_v6().is_v4_mapped())
+    address = asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6());
+  return to_string({.host = address.to_string(), .port = endpoint.port()});
 }
 
 /// Makes text from an unauthenticated peer safe to show.
