@@ -171,9 +171,10 @@ void CommConfig::describe(Fields& fields) {
       "overlap", overlap, comm::names_of<comm::Overlap>(),
       "priority: each layer waits for its sum before its next forward pass; barrier: a step ends "
       "with all sums; none: as barrier, and sending starts after the backward pass");
-  fields.option("congestion_control", congestion_control, comm::congestion_control_names(),
-                "TCP congestion control between hosts. system: the default of each host. auto: the "
-                "same, but cubic or reno instead of bbr if the round trip is under 2 ms");
+  fields.option(
+      "congestion_control", congestion_control, comm::congestion_control_names(),
+      "TCP congestion control between hosts. system: unchanged. auto: unchanged, but cubic or "
+      "reno instead of bbr if the round trip is under 2 ms");
 }
 
 void ClusterConfig::describe(Fields& fields) {
