@@ -66,6 +66,10 @@ void SocketCongestion::begin(int socket, bool leaves_host) {
   if (!leaves_host) take(socket, "reno");
 }
 
+bool SocketCongestion::is_long() const {
+  return leaves_host_ && (!round_trip_ || *round_trip_ >= kShortRoundTrip);
+}
+
 void SocketCongestion::update(CongestionControl setting, Clock::time_point now) {
   if (!leaves_host_ || now < next_) return;
   next_ = now + kUpdateEvery;

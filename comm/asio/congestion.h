@@ -26,6 +26,8 @@ class SocketCongestion {
   /// Applies `setting` to a connection between hosts, at most once a second. Measures the round
   /// trip each time: on a busy link the first round trips include the time in queues.
   void update(CongestionControl setting, Clock::time_point now);
+  /// Whether the connection leaves the host and its round trip is not known to be short.
+  bool is_long() const;
 
  private:
   int socket_ = -1;

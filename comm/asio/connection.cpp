@@ -126,7 +126,9 @@ void Connection::opened(PeerIdentity peer, const std::optional<SessionKeys>& key
 // ---- Reading ----
 
 void Connection::read() {
-  stream_->expect(reader_.missing());
+  // While reads wait for many bytes, Linux does not enlarge the receive window. A long round trip
+  // needs a large window.
+  stream_->expect(congestion_.is_long() ? 1 : reader_.missing());
   stream_->read(reader_.room(),
                 [self = shared_from_this()](const std::error_code& error, size_t count) {
                   self->was_read(error, count);

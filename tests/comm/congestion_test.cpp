@@ -96,6 +96,7 @@ TEST_CASE("a connection within a host uses Reno, whatever the setting") {
   congestion.begin(socket.number, false);
   congestion.update(CongestionControl::kSystem, SocketCongestion::Clock::now());
   CHECK(control_of(socket.number) == "reno");
+  CHECK_FALSE(congestion.is_long());
 }
 
 TEST_CASE("a socket to a near host leaves BBR, and keeps another congestion control") {
@@ -106,7 +107,9 @@ TEST_CASE("a socket to a near host leaves BBR, and keeps another congestion cont
     SocketCongestion congestion;
     congestion.begin(socket.number, true);
     CHECK(control_of(socket.number) == system);
+    CHECK(congestion.is_long());  // until the round trip is measured
     congestion.update(CongestionControl::kAuto, SocketCongestion::Clock::now());
+    CHECK_FALSE(congestion.is_long());
     if (std::string(system) == "bbr")
       CHECK((control_of(socket.number) == "cubic" || control_of(socket.number) == "reno"));
     else
