@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "comm/asio/congestion.h"
 #include "comm/wire/address.h"
 #include "comm/wire/reachability.h"
 #include "comm/wire/texts.h"
@@ -16,8 +15,12 @@ using asio::ip::tcp;
 
 constexpr std::chrono::milliseconds kHeardEvery{5};
 
+/// An IPv4 peer of a socket that listens at [::] has its IPv4 address, as on other sockets.
 std::string address_of(const tcp::endpoint& endpoint) {
-  return to_string({.host = endpoint.address().to_string(), .port = endpoint.port()});
+  asio::ip::address address = endpoint.address();
+  if (address.is_v6() && address.to_v6().is_v4_mapped())
+    address = asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6());
+  return to_string({.host = address.to_string(), .port = endpoint.port()});
 }
 
 /// Makes text from an unauthenticated peer safe to show.
@@ -73,7 +76,7 @@ void Connection::open_stream(bool initiator) {
   if (!gone) peer_address_ = address_of(peer);
   socket.set_option(tcp::no_delay(true), gone);
   const bool leaves_host = socket.local_endpoint(gone).address() != peer.address();
-  choose_congestion_control(socket.native_handle(), leaves_host);
+  congestion_.begin(socket.native_handle(), leaves_host);
   writer_.begin(owner_.egress(), leaves_host);
   const auto limit = owner_.options().limits.handshake;
   set_deadline(limit, "no handshake within " + seconds_text(limit));
@@ -115,6 +118,7 @@ void Connection::opened(PeerIdentity peer, const std::optional<SessionKeys>& key
   deadline_.cancel();
   phase_ = Phase::kOpen;
   known_ = true;
+  congestion_.update(owner_.options().congestion_control, std::chrono::steady_clock::now());
   peer.address = peer_address_;
   owner_.machine().opened(id_, peer);
 }
@@ -122,7 +126,9 @@ void Connection::opened(PeerIdentity peer, const std::optional<SessionKeys>& key
 // ---- Reading ----
 
 void Connection::read() {
-  stream_->expect(reader_.missing());
+  // While reads wait for many bytes, Linux does not enlarge the receive window. A long round trip
+  // needs a large window.
+  stream_->expect(congestion_.is_long() ? 1 : reader_.missing());
   stream_->read(reader_.room(),
                 [self = shared_from_this()](const std::error_code& error, size_t count) {
                   self->was_read(error, count);
@@ -148,6 +154,7 @@ void Connection::report_heard() {
   const auto now = std::chrono::steady_clock::now();
   if (phase_ != Phase::kOpen || now - heard_at_ < kHeardEvery) return;
   heard_at_ = now;
+  congestion_.update(owner_.options().congestion_control, now);
   owner_.machine().heard(id_);
 }
 

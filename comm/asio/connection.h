@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "comm/asio/channel.h"
+#include "comm/asio/congestion.h"
 #include "comm/asio/dialler.h"
 #include "comm/asio/driver.h"
 #include "comm/asio/frame_writer.h"
@@ -73,6 +74,7 @@ class Connection final : public Channel,
   Phase phase_ = Phase::kConnecting;
   Dialler dialler_;
   asio::steady_timer deadline_;
+  SocketCongestion congestion_;
 
   FrameReader reader_;
   std::array<std::byte, 4096> discard_buffer_;  ///< discarded input while closing

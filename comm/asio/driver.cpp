@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "comm/asio/congestion.h"
 #include "comm/asio/connection.h"
 #include "comm/asio/egress_port.h"
 #include "comm/asio/in_process_hub.h"
@@ -45,6 +46,10 @@ void do_not_preempt() {
   ::pthread_setschedparam(::pthread_self(), SCHED_BATCH, &none);  // if refused: only slower
 }
 
+std::unique_ptr<Stream> make_stream(std::optional<TlsContext>& tls, tcp::socket socket) {
+  return tls ? tls->make_stream(std::move(socket)) : make_plain_stream(std::move(socket));
+}
+
 }  // namespace
 
 /// The I/O thread, and all objects that it uses.
@@ -52,6 +57,7 @@ class AsioTransport::Driver final : public ChannelOwner {
  public:
   explicit Driver(AsioOptions options) : options_(std::move(options)) {
     egress_.limit_rate(options_.bandwidth_limit_mbps);
+    control_congestion(options_.congestion_control);
     if (options_.tls.given()) tls_.emplace(options_.tls);
     if (options_.listen.empty()) return;
     listener_.emplace(*io_, options_);
@@ -89,12 +95,15 @@ class AsioTransport::Driver final : public ChannelOwner {
   void present_as(const PeerIdentity& self) { options_.self = self; }
   const AsioOptions& options() const override { return options_; }
   void limit_bandwidth(double mbps) { egress_.limit_rate(mbps); }
+  void control_congestion(CongestionControl setting) {
+    options_.congestion_control = permitted(setting, *options_.log);
+  }
 
   ConnectionId connect(const std::string& address, const PeerIdentity& self, NodeId called) {
     const ConnectionId id = next_id_++;
     if (ending_ || call_in_process(id, address, self, called)) return id;
     const auto connection =
-        std::make_shared<Connection>(*this, id, make_stream(tcp::socket(*io_)),
+        std::make_shared<Connection>(*this, id, make_stream(tls_, tcp::socket(*io_)),
                                      Initiator(options_.secret, self, called, make_nonce()));
     channels_.emplace(id, connection);
     connection->dial(address);
@@ -170,15 +179,11 @@ class AsioTransport::Driver final : public ChannelOwner {
     channel->answer(call.caller, call.identity, options_.self);
   }
 
-  std::unique_ptr<Stream> make_stream(tcp::socket socket) {
-    return tls_ ? tls_->make_stream(std::move(socket)) : make_plain_stream(std::move(socket));
-  }
-
   void accept(tcp::socket socket) {
     make_place();
     const ConnectionId id = next_id_++;
     const auto connection =
-        std::make_shared<Connection>(*this, id, make_stream(std::move(socket)),
+        std::make_shared<Connection>(*this, id, make_stream(tls_, std::move(socket)),
                                      Acceptor(options_.secret, options_.self, make_nonce()));
     channels_.emplace(id, connection);
     connection->accept();
@@ -262,6 +267,9 @@ bool AsioTransport::has_in_process_hub() const {
   return driver_->options().in_process_hub != nullptr;
 }
 void AsioTransport::limit_bandwidth(double mbps) { driver_->limit_bandwidth(mbps); }
+void AsioTransport::control_congestion(CongestionControl setting) {
+  driver_->control_congestion(setting);
+}
 void AsioTransport::present_as(const PeerIdentity& self) { driver_->present_as(self); }
 
 /// Returns the processor time of the calling thread, which is the I/O thread.

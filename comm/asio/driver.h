@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "comm/wire/congestion_control.h"
 #include "comm/wire/handshake.h"
 #include "comm/wire/transport.h"
 #include "core/log.h"
@@ -47,6 +48,7 @@ struct AsioOptions {
   /// Limit on the rate of bulk frames over sockets, 10^6 bits/s; 0: no limit. Transports that share
   /// `in_process_hub` share one link, which uses the smallest of their limits.
   double bandwidth_limit_mbps = 0;
+  CongestionControl congestion_control = CongestionControl::kAuto;
   TransportLimits limits = {};
   std::shared_ptr<Log> log = std::make_shared<SilentLog>();
   /// Called in the I/O thread with the exception that a machine has thrown. The thread then ends.
@@ -88,6 +90,9 @@ class AsioTransport final : public Transport {
 
   /// Sets AsioOptions::bandwidth_limit_mbps. Call it before bulk frames are sent.
   void limit_bandwidth(double mbps);
+  /// Sets AsioOptions::congestion_control. Open connections follow within about a second. Called in
+  /// the I/O thread, or before start().
+  void control_congestion(CongestionControl setting);
 
   Time now() const override;
   Time processor_time() const override;

@@ -61,9 +61,8 @@ std::string remedy_of(const std::string& why, const std::string& address,
   if (has_answered(why)) return "";
   if (is_loopback_host(host))
     return text(host,
-                " is loopback, which other machines cannot reach: start that node with --listen "
-                "0.0.0.0:PORT, and ",
-                reached);
+                " is loopback, which other machines cannot reach: start that node with --listen ",
+                host.starts_with('[') ? "[::]" : "0.0.0.0", ":PORT, and ", reached);
   return text("open port ", port_of(address), " on ", host, ", or ", reached);
 }
 

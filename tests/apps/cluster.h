@@ -41,7 +41,10 @@ inline std::string free_address() {
 /// A job of two workers and a server, with its daemons. The destructor ends the daemons.
 class Cluster {
  public:
-  Cluster() { trainer::write_text(job.folder / "secret", std::string(32, 's')); }
+  /// `at`: the coordinator's address.
+  explicit Cluster(std::string at = free_address()) : address(std::move(at)) {
+    trainer::write_text(job.folder / "secret", std::string(32, 's'));
+  }
   ~Cluster() {
     for (Program& daemon : daemons_) end(daemon);
   }
@@ -50,10 +53,13 @@ class Cluster {
                  std::vector<std::string> more = {}, const std::string& secret = "secret") {
     const std::filesystem::path folder = job.folder / name;
     std::filesystem::create_directories(folder);
-    std::vector<std::string> words{"--coordinator", address, "--secret-file",
-                                   (job.folder / secret).string()};
-    const bool has_threads = std::find(more.begin(), more.end(), "--threads") != more.end();
-    if (program == "poseidon-worker" && !has_threads) words.insert(words.end(), {"--threads", "1"});
+    std::vector<std::string> words{"--secret-file", (job.folder / secret).string()};
+    const auto has = [&](const char* option) {
+      return std::find(more.begin(), more.end(), option) != more.end();
+    };
+    if (!has("--coordinator")) words.insert(words.end(), {"--coordinator", address});
+    if (program == "poseidon-worker" && !has("--threads"))
+      words.insert(words.end(), {"--threads", "1"});
     words.insert(words.end(), more.begin(), more.end());
     daemons_.push_back(Program(program, words, folder));
     return daemons_.back();
@@ -101,7 +107,7 @@ class Cluster {
   }
 
   const trainer::TinyJob job;
-  const std::string address = free_address();
+  const std::string address;
 
  private:
   std::deque<Program> daemons_;

@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "tests/comm/asio_node.h"
+#include "tests/support/ipv6.h"
 #include "tests/support/warning_log.h"
 
 using namespace poseidon;
@@ -57,6 +58,32 @@ TEST_CASE("both ends of a connection receive the peer's role, rank, view and add
   CHECK(worker.rank == 2);
   CHECK(worker.address.starts_with("127.0.0.1:"));
   CHECK(pair.worker.events().opened[0].first == pair.at_worker);
+}
+
+TEST_CASE("connections over IPv6 carry frames, and an IPv4 peer of [::] has an IPv4 address") {
+  if (!has_ipv6()) return;
+  AsioOptions servers = server_options();
+  servers.listen = "[::1]:0";
+  SocketPair near(servers);
+  CHECK(near.server.address().starts_with("[::1]:"));
+  CHECK(near.worker.events().opened[0].second.address == near.server.address());
+  CHECK(near.server.events().opened[0].second.address.starts_with("[::1]:"));
+  check_frames_both_ways(near.server, near.at_server, near.worker, near.at_worker);
+
+  servers.listen = "[::]:0";
+  Node server(servers);
+  const uint16_t port = parse_address(server.address()).port;
+  CHECK(server.address() == text("[::]:", port));
+  Node worker(worker_options());
+  for (const char* host : {"127.0.0.1", "[::1]"}) {
+    CAPTURE(host);
+    worker.connect(text(host, ":", port));
+    REQUIRE(worker.wait_open(std::string(host) == "[::1]" ? 2 : 1));
+    CHECK(worker.events().opened.back().second.address == text(host, ":", port));
+  }
+  REQUIRE(server.wait_open(2));
+  CHECK(server.events().opened[0].second.address.starts_with("127.0.0.1:"));
+  CHECK(server.events().opened[1].second.address.starts_with("[::1]:"));
 }
 
 TEST_CASE("a transport starts its machine once, before it admits any peer") {

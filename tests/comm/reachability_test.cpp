@@ -24,7 +24,11 @@ TEST_CASE("each reason for an unreachable node has a remedy") {
         "correct node2 in /etc/hosts of node1, or set --advertise to an address that node1 can "
         "reach");
   CHECK(remedy_of("connection refused", "127.0.0.1:7002", "node1")
-            .starts_with("127.0.0.1 is loopback, which other machines cannot reach"));
+            .starts_with("127.0.0.1 is loopback, which other machines cannot reach: start that "
+                         "node with --listen 0.0.0.0:PORT"));
+  CHECK(remedy_of("connection refused", "[::1]:7002", "node1")
+            .starts_with("[::1] is loopback, which other machines cannot reach: start that node "
+                         "with --listen [::]:PORT"));
   CHECK(remedy_of("refused by the peer: server 0 was called, this is server 1", "node2:7002",
                   "n") == "set a different --advertise on each node");
   CHECK(remedy_of(kOnlySmallMessages, "node2:7002", "node1").starts_with("set the same MTU"));

@@ -22,6 +22,7 @@ import busy  # noqa: E402
 import churn  # noqa: E402
 import convolution  # noqa: E402
 import loader  # noqa: E402
+import long_link  # noqa: E402
 import netlab  # noqa: E402
 import record  # noqa: E402
 import report  # noqa: E402
@@ -280,6 +281,17 @@ class Benchmarks(unittest.TestCase):
         content = self.recorded(transport, "--rounds", "1", "--rate", "1000", "--claim", "link", claim="link")
         self.assertEqual(content["command"], "sudo python3 bench/transport.py --rounds 1 --rate 1000")
         self.assertEqual(content["rows"][0]["link"]["median"], 800)
+
+    def test_long_link(self):
+        for name, value in (("shutil.which", "iperf3"), ("lab.need_root", None), ("transport.peer_version", "iperf 3")):
+            owner, name = name.split(".")
+            self.given(getattr(long_link, owner), name, value)
+        rates = iter([40, 60, 80, 100])
+        self.given(long_link, "measure", lambda *_: {"ours": next(rates), "peer": 90})
+        content = self.recorded(long_link, "--rounds", "2", "--rate", "200", "--controls", "cubic,bbr",
+                                claim="long-link")
+        self.assertEqual([row["control"] for row in content["rows"]], ["cubic", "bbr"])
+        self.assertEqual(content["rows"][1]["ours_link"], {"median": 40, "least": 30, "greatest": 50, "rounds": 2})
 
     def test_netlab(self):
         self.given(netlab, "Lab", lambda *_: contextlib.nullcontext(mock.MagicMock()))

@@ -51,7 +51,9 @@ const std::map<std::string, std::set<std::string>> kPackages{
     {"leveldb/", {"readers"}},
     {"hdf5.h", {"readers"}},
     {"CLI/", {"apps"}},
-    {"sys/socket.h", {"core"}},
+    {"linux/tcp.h", {"comm/asio"}},
+    {"netinet/in.h", {"comm/asio"}},
+    {"sys/socket.h", {"core", "comm/asio"}},
     {"sys/un.h", {"core"}},
 };
 

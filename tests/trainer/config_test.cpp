@@ -169,6 +169,9 @@ TEST_CASE("errors name file, JSON path, expected and got") {
                 "job.json: /cluster/timeout_s: expected a number in [0.5, 1000000], got 0.1"));
   CHECK(refusal({"comm.chunk_bytes=16777217"}) ==
         "job.json: /comm/chunk_bytes: expected an integer in [65536, 16777216], got 16777217");
+  CHECK(refusal({"comm.congestion_control=vegas"}) ==
+        "--set comm.congestion_control=vegas: expected one of \"auto\", \"system\", \"bbr\", "
+        "\"cubic\", \"reno\", got \"vegas\"");
   CHECK(refusal({"name=a/b"}) == "job.json: /name: expected a name without \"/\", got \"a/b\"");
 }
 
@@ -226,7 +229,7 @@ TEST_CASE("the config hash leaves out paths, threads and name") {
   for (const char* travel :
        {"cluster.servers=3", "cluster.servers_apart=true", "cluster.timeout_s=3",
         "cluster.stall_timeout_s=9", "comm.overlap=none", "comm.chunk_bytes=65536",
-        "comm.bandwidth_limit_mbps=100", "comm.link_mbps=100"})
+        "comm.bandwidth_limit_mbps=100", "comm.link_mbps=100", "comm.congestion_control=bbr"})
     CHECK(hash({travel}) == first);
   CHECK(hash({"train.seed=8"}) != first);
   CHECK(hash({"optimizer.momentum=0.8"}) != first);

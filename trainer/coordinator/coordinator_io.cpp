@@ -25,6 +25,7 @@ CoordinatorIo::CoordinatorIo(const JoinOptions& join_options, RunPlan plan, Log&
 }
 
 void CoordinatorIo::begin(CoordinatorSetting setting, const comm::Coordinator::Options& options) {
+  transport_->control_congestion(setting.job.config.comm.congestion_control);
   session_ = std::make_unique<CoordinatorSession>(std::move(setting), side_);
   coordinator_ = std::make_unique<comm::Coordinator>(options, *transport_, session_->host());
   side_.coordinator = coordinator_.get();

@@ -172,6 +172,10 @@ void CommConfig::describe(Fields& fields) {
       "overlap", overlap, comm::names_of<comm::Overlap>(),
       "priority: each layer waits for its sum before its next forward pass; barrier: a step ends "
       "with all sums; none: as barrier, and sending starts after the backward pass");
+  fields.option(
+      "congestion_control", congestion_control, comm::congestion_control_names(),
+      "TCP congestion control between hosts. system: unchanged. auto: unchanged, but cubic or "
+      "reno instead of bbr if the round trip is under 2 ms");
 }
 
 void ClusterConfig::describe(Fields& fields) {
@@ -325,7 +329,7 @@ Json result_settings(const JobConfig& config, const Json& network) {
   json["device"].erase("choices");
   json["device"].erase("times");
   for (const char* key : {"plan", "policy", "chunk_bytes", "bandwidth_limit_mbps", "link_mbps",
-                          "processor_ns_per_byte", "overlap"})
+                          "processor_ns_per_byte", "overlap", "congestion_control"})
     json["comm"].erase(key);
   return json;
 }

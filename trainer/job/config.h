@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "comm/plan/schemes.h"
+#include "comm/wire/congestion_control.h"
 #include "core/fields.h"
 #include "core/json.h"
 #include "data/dataset_config.h"
@@ -76,6 +77,7 @@ struct CommConfig {
   int64_t staleness = 0;
   double bandwidth_limit_mbps = 0, link_mbps = 0, processor_ns_per_byte = 0;
   comm::Overlap overlap = comm::Overlap::kPriority;
+  comm::CongestionControl congestion_control = comm::CongestionControl::kAuto;
 
   void describe(Fields& fields);
 };

@@ -83,6 +83,7 @@ void ServerRun::welcomed(uint16_t rank, const Json& job) {
   guarded([&] {
     const JobMessage message = read_job_message(job);
     job_.config = read_job_config(message.config, message.file);
+    transport_->control_congestion(job_.config.comm.congestion_control);
     job_.network = std::make_unique<net::Network>(
         message.network, message.network_file, job_.config.shard_batch(), label_form(job_.config));
     log_.info(text("joined the job \"", job_.config.name, "\" as server ", rank));

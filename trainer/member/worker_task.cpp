@@ -67,6 +67,9 @@ void WorkerTask::prepare(uint16_t rank, const Json& job) {
     job_.rank = rank;
     job_.message = read_job_message(job);
     job_.job = open_job_message(job_.message, options_);
+    session_.post([setting = job_.job.config.comm.congestion_control](WorkerSession& session) {
+      session.transport().control_congestion(setting);
+    });
     log_.info(text("joined the job \"", job_.job.config.name, "\" as worker ", rank));
     options_.heartbeat->joined(text("worker ", rank, " of the job \"", job_.job.config.name, "\""));
     open_data_sets();
