@@ -202,6 +202,8 @@ void print_plan(const Json& plan) {
   if (const double step_ms = plan["predicted_step_ms"].get<double>(); step_ms > 0)
     std::printf("predicted step: %.2f ms, overlap: %s\n", step_ms,
                 text_of(plan, "overlap").c_str());
+  if (const std::string advice = text_of(plan, "advice"); !advice.empty())
+    std::printf("%s\n", advice.c_str());
   if (plan.contains("simulated_step_ms"))
     std::printf("simulated step: %.2f ms\n", plan["simulated_step_ms"].get<double>());
 }

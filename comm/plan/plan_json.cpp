@@ -105,8 +105,9 @@ void read_top(Fields& fields, Plan& plan) {
       "chunks", 0, [&](size_t size) { plan.chunks.resize(size); },
       [&](Fields& f, size_t i) { read_chunk(f, plan.chunks[i]); }, "", required);
   // The plan.json of a run also contains devices, implementations, and why no layer uses factors.
+  // --plan adds advice and a simulated step.
   skip(fields, {"batch_per_worker", "bytes_per_node", "hottest_shard_over_mean", "choices",
-                "implementations", "devices", "reason"});
+                "implementations", "devices", "reason", "advice", "simulated_step_ms"});
 }
 
 /// Checks a layer of the plan against the layer of this network, and copies the values that files

@@ -8,6 +8,7 @@
 #include "trainer/messages/facts.h"
 #include "trainer/plan/balance_advice.h"
 #include "trainer/plan/sync_plan.h"
+#include "trainer/plan/wire_advice.h"
 #include "trainer/report/disk_space.h"
 #include "trainer/state/resume.h"
 #include "trainer/state/tensor_check.h"
@@ -66,6 +67,9 @@ void ClusterRecords::begin(DecidedPlan decided, const std::vector<SavedReports>&
   if (!decided_.dealt.empty()) console_.info(decided_.dealt);
   const std::string advice = balance_advice(job_, decided_.plan, decided_.devices);
   if (!advice.empty()) console_.warning(advice);
+  if (decided_.plan.link_mbps > 0)
+    if (const std::string wire = wire_advice(plan_request(job_), decided_.plan); !wire.empty())
+      console_.info(wire);
   const PublishedPlan& published = decided_.published;
   if (resumed_ != nullptr) {
     warn_of_other_data(resumed_->state(), fact(decided_.facts, "the training set"), console_);

@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "trainer/job/choices.h"
 #include "trainer/plan/simulated_step.h"
+#include "trainer/plan/wire_advice.h"
 
 namespace poseidon::trainer {
 
@@ -213,6 +214,7 @@ Json plan_job(const Job& job, const std::filesystem::path& times, bool simulates
     add_times(request, read_layer_times(read_json(times), times.string()), times.string());
   const comm::Plan plan = sync_plan(job, request);
   Json json = comm::to_json(plan);
+  json["advice"] = wire_advice(request, plan);
   if (simulates) json["simulated_step_ms"] = simulated_step_ms(plan, request);
   return json;
 }
