@@ -5,6 +5,7 @@
 #include "comm/exchange/integer_sum.h"
 #include "comm/plan/chunks.h"
 #include "comm/wire/integer_blocks.h"
+#include "comm/wire/mutation.h"
 
 namespace poseidon::comm {
 
@@ -64,9 +65,9 @@ class IntegerAdder final : public ChunkAdder {
   SliceValues encoded(SliceValues sum, const FrameHeader& header) override {
     const uint64_t elements = contribution().elements_of(header);
     SliceValues rounded = context_.pool.take(bytes_of_blocks(elements, 1));
+    const uint64_t step = header.step + (mutated(Mutation::kOtherRounding) ? 1 : 0);
     round_blocks(sum->bytes().data(), elements, first_ + header.offset,
-                 rounding_of_sum(context_.options.seed, tensor_, header.step),
-                 rounded->bytes().data());
+                 rounding_of_sum(context_.options.seed, tensor_, step), rounded->bytes().data());
     return rounded;
   }
 

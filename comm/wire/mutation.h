@@ -27,6 +27,7 @@ enum class Mutation : int {
   kWrongUpdate = 18,     ///< step 250 is updated with twice the learning rate
   kNoRestore = 19,       ///< with staleness, survivors continue without the checkpoint
   kDriftedReturns = 20,  ///< a node joins from a host whose worker has diverged
+  kOtherRounding = 21,   ///< an int8 sum is rounded by the random bits of the next step
 };
 
 #ifndef POSEIDON_MUTATION
