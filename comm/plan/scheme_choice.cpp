@@ -35,14 +35,24 @@ std::optional<Scheme> forced_scheme(const PlanRequest& request, const LayerTraff
   return std::nullopt;
 }
 
-/// The scheme that the job or the network file requires, or else the scheme that
-/// factors_are_chosen() selects.
+/// Whether a layer with factors moves fewer bytes with them. Algorithm 1 counts values. With int8 a
+/// value of a gradient has half the bytes of a factor's value, so bytes are compared.
+bool factors_are_cheaper(const PlanRequest& request, const LayerTraffic& layer) {
+  if (request.wire != WireFormat::kInt8)
+    return factors_are_chosen(weight_of(layer), batch_per_worker(request), size_of(request));
+  const EvenTraffic traffic(request);
+  const auto bytes = [&](Scheme scheme) {
+    const LinkBytes link = costs_of(scheme).link_bytes(layer, traffic, traffic.mean());
+    return link.sent + link.received;
+  };
+  return bytes(Scheme::kSfb) <= bytes(Scheme::kPs);
+}
+
+/// The scheme that the job or the network file requires, or else the cheaper one.
 Scheme scheme_by_rule(const PlanRequest& request, const LayerTraffic& layer) {
   if (const std::optional<Scheme> forced = forced_scheme(request, layer)) return *forced;
   if (request.workers == 1) return scheme_without_factors(1);
-  return factors_are_chosen(weight_of(layer), batch_per_worker(request), size_of(request))
-             ? Scheme::kSfb
-             : Scheme::kPs;
+  return factors_are_cheaper(request, layer) ? Scheme::kSfb : Scheme::kPs;
 }
 
 Schemes schemes_by_rule(const PlanRequest& request) {
