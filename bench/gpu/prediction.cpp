@@ -50,8 +50,9 @@ class CountedExchange {
  private:
   std::unique_ptr<trainer::DeviceExchange> make_device_exchange(trainer::Engine& engine) {
     auto exchange = std::make_unique<trainer::DeviceExchange>(
-        engine.net(), engine.updater(), plan_, trainer::OwnShards(plan_, 0, 0, 1), 0, nullptr,
-        [this](const auto& parts) { take(parts); }, trainer::DeviceExchange::ActivityCallbacks{});
+        engine.net(), engine.updater(), plan_, trainer::OwnShards(plan_, 0, 0, 1),
+        trainer::ExchangeStart{}, nullptr, [this](const auto& parts) { take(parts); },
+        trainer::DeviceExchange::ActivityCallbacks{});
     device_ = exchange.get();
     return exchange;
   }

@@ -110,6 +110,7 @@ struct Cluster {
   int shards = 0;          ///< 0: one per device
   int devices = 1;         ///< per worker
   bool with_cpus = false;  ///< every second worker uses a CPU
+  const char* wire = "fp32";
 };
 inline const std::vector<Cluster> kClusters{{"ps", 2, 1, 0},
                                             {"ps", 4, 2, 1},
@@ -134,7 +135,8 @@ inline Job job_of(const EmulatedGpuJob& gpu_job, const Cluster& cluster) {
       {std::string("comm.scheme=") + cluster.scheme, "device.indices=[" + indices + "]",
        "cluster.workers=" + number(cluster.workers), "cluster.servers=" + number(cluster.servers),
        "cluster.logical_shards=" + number(cluster.shards),
-       "comm.staleness=" + number(cluster.staleness), "data.global_batch=20"});
+       "comm.staleness=" + number(cluster.staleness), std::string("comm.wire=") + cluster.wire,
+       "data.global_batch=20"});
 }
 
 inline constexpr int64_t kEmulatedGpuSteps = 5;

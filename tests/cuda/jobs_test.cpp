@@ -205,6 +205,19 @@ TEST_CASE("several GPUs of one worker have the bits of the same number of worker
     }
 }
 
+TEST_CASE("with wire int8, GPUs have the bits of any number of workers and devices") {
+  const EmulatedGpuJob tiny({kSmallResNet});
+  const auto bits = [&](int workers, int devices, uint64_t order) {
+    return train_on_emulated_gpu(
+        tiny, {"ps", workers, workers > 1 ? 2 : 0, 0, 5, devices, false, "int8"}, order);
+  };
+  const std::vector<int64_t> alone = bits(1, 1, 1);
+  CHECK(bits(1, 2, 2) == alone);
+  CHECK(bits(2, 1, 3) == alone);
+  CHECK(bits(2, 2, 4) == alone);
+  CHECK(bits(5, 1, 5) == alone);
+}
+
 namespace {
 
 /// The number of stream waits of GPU `gpu`, an index among those of all workers. `dropped`: the

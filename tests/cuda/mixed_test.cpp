@@ -116,7 +116,7 @@ TEST_CASE("CPUs and GPUs in one job: replicas are equal after each of 200 steps"
 }
 
 TEST_CASE(
-    "CPUs and GPUs in one job: replicas are equal with each optimizer, late sums and bf16 wire") {
+    "CPUs and GPUs in one job: replicas are equal with each optimizer, late sums and each wire") {
   for (const int workers : {2, 3}) {
     const TinyJob tiny(workers == 2 ? kTinyNetwork : kSmallResNet);
     for (const std::vector<std::string>& more : std::vector<std::vector<std::string>>{
@@ -126,6 +126,8 @@ TEST_CASE(
              {"optimizer.type=lars"},
              {"optimizer.type=adam", "comm.staleness=1"},
              {"optimizer.type=adamw", "comm.wire=bf16"},
+             {"comm.wire=int8", "comm.staleness=1"},
+             {"comm.wire=int8", "cluster.logical_shards=6"},
              {"optimizer.type=rmsprop", "optimizer.average_decay=0.5"}}) {
       const std::string first = more[0] + (more.size() > 1 ? " " + more[1] : "");
       CAPTURE(first);
@@ -147,6 +149,7 @@ TEST_CASE("CPUs and GPUs in one job: replicas with factors are equal with each w
   for (const std::vector<std::string>& more :
        std::vector<std::vector<std::string>>{{"optimizer.clip_norm=0.5"},
                                              {"comm.staleness=1", "comm.wire=bf16"},
+                                             {"comm.wire=int8"},
                                              {"optimizer.type=adam", "comm.overlap=barrier"}}) {
     CAPTURE(more[0]);
     const TinyJob tiny(kSmallLenet);
