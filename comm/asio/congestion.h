@@ -13,9 +13,8 @@ namespace poseidon::comm {
 CongestionControl permitted(CongestionControl wanted, Log& log);
 
 /// The congestion control of one connected TCP socket. Used in the I/O thread only.
-/// - Within a host: Reno, which every kernel has. BBR's pacing needs a timer for each segment
-/// there,
-///   which costs a third of a transfer's processor time.
+/// - Within a host: Reno, which every kernel has. BBR would need a timer for each segment to pace
+///   it, which costs a third of a transfer's processor time.
 /// - Between hosts: congestion_controls().
 class SocketCongestion {
  public:
