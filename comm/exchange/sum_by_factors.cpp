@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "comm/plan/chunks.h"
+#include "comm/wire/mutation.h"
 #include "comm/wire/sparse.h"
 #include "core/error.h"
 
@@ -35,7 +36,7 @@ uint64_t slices_of_step(const Plan& plan, uint32_t layer, const FactorBuffers& f
 /// `dense`, in its sparse form if that is shorter. All elements have the same number of bytes.
 Payload shorter_form(Payload dense, uint64_t bytes_of_element) {
   const uint64_t length = sparse_bytes(dense.bytes, bytes_of_element);
-  if (length >= dense.bytes.size()) return dense;
+  if (length >= dense.bytes.size() && !mutated(Mutation::kSparseAnyway)) return dense;
   const auto sparse = std::make_shared_for_overwrite<std::byte[]>(length);
   const std::span<std::byte> bytes(sparse.get(), length);
   encode_sparse(dense.bytes, bytes_of_element, bytes);
