@@ -4,17 +4,6 @@
 
 namespace poseidon::comm {
 
-void ExchangeContext::send(NodeId to, FrameHeader header, const Payload& whole,
-                           const EncodedSlices& slices) {
-  for (uint64_t slice = 0; slice < slices.count(); ++slice) {
-    slices.place(slice, header);
-    Payload payload{.bytes = {}, .owner = whole.owner};
-    if (!whole.bytes.empty())
-      payload.bytes = whole.bytes.subspan(slices.bytes_before(header), header.length);
-    send_slice(to, header, std::move(payload));
-  }
-}
-
 void ExchangeContext::send_slice(NodeId to, FrameHeader header, Payload slice) {
   header.view = options.view;
   traffic.bytes_sent += header.length;

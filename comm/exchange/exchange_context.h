@@ -8,7 +8,6 @@
 #include "comm/plan/counters.h"
 #include "comm/plan/plan.h"
 #include "comm/wire/outlet.h"
-#include "comm/wire/slices.h"
 
 namespace poseidon::comm {
 
@@ -32,12 +31,9 @@ struct ExchangeContext {
   TrafficCount traffic = {};
   std::vector<LayerBytes> bytes_of_layer = {};
 
-  /// Sends `whole` to `to` in these slices, which share the payload's owner. `header` sets all
-  /// fields except view, offset and length. With Overlap::kPriority the layer that the next forward
-  /// pass needs first has the highest priority. Otherwise the next forward pass waits for all sums,
-  /// and all layers of a step have equal priority.
-  void send(NodeId to, FrameHeader header, const Payload& whole, const EncodedSlices& slices);
-  /// Sends one slice. `header` sets all fields except view.
+  /// Sends one slice. `header` sets all fields except view. With Overlap::kPriority the layer that
+  /// the next forward pass needs first has the highest priority. Otherwise the next forward pass
+  /// waits for all sums, and all layers of a step have equal priority.
   void send_slice(NodeId to, FrameHeader header, Payload slice);
   /// Counts and drops a frame whose content was already received.
   Destination repeated();

@@ -4,7 +4,8 @@
 #include <memory>
 
 #include "comm/plan/chunks.h"
-#include "comm/wire/slices.h"
+#include "comm/wire/mutation.h"
+#include "comm/wire/sparse.h"
 #include "core/error.h"
 
 namespace poseidon::comm {
@@ -30,6 +31,30 @@ uint64_t slices_of_step(const Plan& plan, uint32_t layer, const FactorBuffers& f
                                                         width_of(plan.layers[layer].traffic, which))
                     .count();
   return slices;
+}
+
+/// `dense`, in its sparse form if that is shorter. All elements have the same number of bytes.
+Payload shorter_form(Payload dense, uint64_t bytes_of_element) {
+  const uint64_t length = sparse_bytes(dense.bytes, bytes_of_element);
+  if (length >= dense.bytes.size() && !mutated(Mutation::kSparseAnyway)) return dense;
+  const auto sparse = std::make_shared_for_overwrite<std::byte[]>(length);
+  const std::span<std::byte> bytes(sparse.get(), length);
+  encode_sparse(dense.bytes, bytes_of_element, bytes);
+  return {.bytes = bytes, .owner = sparse};
+}
+
+/// The slices of a factor, each in its shorter form.
+std::vector<Payload> shorter_forms(const Payload& dense, const EncodedSlices& slices) {
+  std::vector<Payload> forms;
+  FrameHeader header;
+  for (uint64_t slice = 0; slice < slices.count(); ++slice) {
+    slices.place(slice, header);
+    forms.push_back(
+        shorter_form({.bytes = dense.bytes.subspan(slices.bytes_before(header), header.length),
+                      .owner = dense.owner},
+                     slices.codec().bytes(1)));
+  }
+  return forms;
 }
 
 }  // namespace
@@ -69,6 +94,12 @@ std::span<float> SumByFactors::values(uint64_t step, Rows rows) const {
                static_cast<uint64_t>(range.count) * width_of_row);
 }
 
+/// The elements of a frame's slice.
+std::span<float> SumByFactors::values_of(const FrameHeader& header) const {
+  const Rows rows{header.chunk, header.part.first};
+  return values(header.step, rows).subspan(header.offset, slices(rows).elements_of(header));
+}
+
 void SumByFactors::contribute(const Contribution& contribution) {
   check(context().in_flight(contribution.step, step()),
         "factors are contributed once a step, in order");
@@ -81,34 +112,40 @@ void SumByFactors::contribute(const Contribution& contribution) {
   done(contribution.step, slices);
 }
 
-/// Encodes one factor of one shard. The worker's own rows are rounded by the codec as well, so
-/// that all workers use equal factors.
-Payload SumByFactors::payload_of(uint64_t step, Rows rows) const {
-  if (!context().options.carries_payload) return {};
+/// Encodes one factor of one shard. Returns its slices. The worker's own rows are rounded by the
+/// codec as well, so that all workers use equal factors.
+std::vector<Payload> SumByFactors::payloads_of(uint64_t step, Rows rows) const {
+  const EncodedSlices all = slices(rows);
+  if (!context().options.carries_payload) return std::vector<Payload>(all.count());
   const std::span<float> own = values(step, rows);
   const ValueCodec& codec = factor_buffers_.codec;
-  if (codec.copies()) return {.bytes = std::as_bytes(own), .owner = nullptr};
-  auto wire = std::make_shared<std::vector<std::byte>>(slices(rows).bytes());
+  if (codec.copies()) return shorter_forms({.bytes = std::as_bytes(own), .owner = nullptr}, all);
+  const auto wire = std::make_shared<std::vector<std::byte>>(all.bytes());
   codec.encode(own, wire->data());
   codec.decode(wire->data(), own);
-  return {.bytes = *wire, .owner = wire};
+  return shorter_forms({.bytes = *wire, .owner = wire}, all);
 }
 
 void SumByFactors::send(uint64_t step, Rows rows) {
-  const Payload payload = payload_of(step, rows);
+  const std::vector<Payload> payloads = payloads_of(step, rows);
   const EncodedSlices all = slices(rows);
   const Assignment& assignment = context().plan.assignment;
+  FrameHeader header{.kind = FrameKind::kFactor,
+                     .step = step,
+                     .key = layer(),
+                     .chunk = rows.which,
+                     .part = {rows.shard, 1}};
   for (uint32_t worker = 0; worker < assignment.workers().size(); ++worker) {
     if (worker == context().rank) continue;
-    context().send({Role::kWorker, static_cast<uint16_t>(worker)},
-                   {.kind = FrameKind::kFactor,
-                    .step = step,
-                    .key = layer(),
-                    .chunk = rows.which,
-                    .part = {rows.shard, 1}},
-                   payload, all);
+    uint64_t bytes = 0;
+    for (uint64_t slice = 0; slice < payloads.size(); ++slice) {
+      all.place(slice, header);
+      if (const uint64_t length = payloads[slice].bytes.size(); length > 0) header.length = length;
+      bytes += header.length;
+      context().send_slice({Role::kWorker, static_cast<uint16_t>(worker)}, header, payloads[slice]);
+    }
     if (!assignment.workers_share_host(context().rank, worker))
-      context().bytes_of_layer[layer()].sent += all.bytes();
+      context().bytes_of_layer[layer()].sent += bytes;
   }
 }
 
@@ -118,7 +155,7 @@ std::string SumByFactors::fault_of(NodeId from, const FrameHeader& header) const
       context().plan.assignment.worker_of(part.first) != from.rank || from.rank == context().rank)
     return text("sent a factor of logical shard ", part.first, ", which is not assigned to it");
   const EncodedSlices expected = slices({header.chunk, part.first});
-  if (!expected.has(header))
+  if (!expected.has(header) && !expected.has_sparse(header))
     return expected.fault_of(header, text("a factor of logical shard ", part.first));
   if (header.step >= step() + received_slices_.size())
     return text("sent a factor of step ", header.step, ", expected step ", step());
@@ -133,21 +170,44 @@ Destination SumByFactors::destination(NodeId from, const FrameHeader& header) {
   if (header.step < step() || received_slices(header.step)[slice_of(rows, header)])
     return context().repeated();
   if (!context().options.carries_payload) return Destination::into({});
-  if (!factor_buffers_.codec.copies()) {
-    factor_buffers_.wire[from.rank].resize(kSliceBytes);
-    return Destination::into(std::span(factor_buffers_.wire[from.rank]).first(header.length));
+  if (is_direct(header)) return Destination::into(std::as_writable_bytes(values_of(header)));
+  factor_buffers_.wire[from.rank].resize(kSliceBytes);
+  return Destination::into(std::span(factor_buffers_.wire[from.rank]).first(header.length));
+}
+
+bool SumByFactors::is_direct(const FrameHeader& header) const {
+  const Codec& codec = factor_buffers_.codec;
+  return codec.copies() && header.length == codec.bytes(values_of(header).size());
+}
+
+/// Decodes a received slice. Returns false if it is not a valid sparse form.
+bool SumByFactors::unpack(NodeId from, const FrameHeader& header) {
+  if (is_direct(header)) return true;
+  const ValueCodec& codec = factor_buffers_.codec;
+  const std::span<float> values = values_of(header);
+  const std::span<const std::byte> wire =
+      std::span(factor_buffers_.wire[from.rank]).first(header.length);
+  const uint64_t bytes = codec.bytes(values.size());
+  if (header.length == bytes) {
+    codec.decode(wire.data(), values);
+    return true;
   }
-  return Destination::into(std::as_writable_bytes(
-      values(header.step, rows).subspan(header.offset, slices(rows).elements_of(header))));
+  if (!is_sparse(wire, values.size(), codec.bytes(1))) return false;
+  if (codec.copies()) {
+    decode_sparse(wire, codec.bytes(1), std::as_writable_bytes(values));
+    return true;
+  }
+  factor_buffers_.dense.resize(kSliceBytes);
+  decode_sparse(wire, codec.bytes(1), std::span(factor_buffers_.dense).first(bytes));
+  codec.decode(factor_buffers_.dense.data(), values);
+  return true;
 }
 
 std::string SumByFactors::received(NodeId from, const FrameHeader& header) {
   const Rows rows{header.chunk, header.part.first};
-  const Codec& codec = factor_buffers_.codec;
-  if (!codec.copies() && context().options.carries_payload)
-    codec.decode(
-        factor_buffers_.wire[from.rank].data(),
-        values(header.step, rows).subspan(header.offset, slices(rows).elements_of(header)));
+  if (context().options.carries_payload && !unpack(from, header))
+    return text("sent a factor of \"", plan().traffic.name,
+                "\" whose bitmap does not match its length of ", header.length, " bytes");
   received_slices(header.step)[slice_of(rows, header)] = true;
   if (!context().plan.assignment.workers_share_host(context().rank, from.rank))
     context().bytes_of_layer[layer()].received += header.length;

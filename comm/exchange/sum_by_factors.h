@@ -4,6 +4,7 @@
 
 #include "comm/exchange/layer_sum.h"
 #include "comm/wire/codec.h"
+#include "comm/wire/slices.h"
 
 namespace poseidon::comm {
 
@@ -14,10 +15,12 @@ struct FactorBuffers {
   const ValueCodec& codec;                   ///< of factors
   std::vector<IndexRange> rows;              ///< by logical shard: its samples in the global batch
   std::vector<std::vector<std::byte>> wire;  ///< by sender: a received slice, encoded
+  std::vector<std::byte> dense;              ///< the dense form of a slice received as sparse
 };
 
 /// The sum of a linear layer by factors. Each worker sends the rows of its logical shards to all
-/// peers, receives the other rows in ExchangeMemory::factors, and rebuilds the sum from all rows.
+/// peers, receives the other rows in ExchangeMemory::factors, and rebuilds the sum from all rows. A
+/// slice is sent in its sparse form (comm/wire/sparse.h) if that is shorter.
 class SumByFactors final : public LayerSum {
  public:
   /// `factor_buffers` must outlive this object.
@@ -36,11 +39,15 @@ class SumByFactors final : public LayerSum {
 
   void make_room(uint64_t step) override;
   void send(uint64_t step, Rows rows);
-  Payload payload_of(uint64_t step, Rows rows) const;
+  std::vector<Payload> payloads_of(uint64_t step, Rows rows) const;
+  bool unpack(NodeId from, const FrameHeader& header);
   std::string fault_of(NodeId from, const FrameHeader& header) const;
   bool lacks_some(uint32_t shard) const;
   uint64_t width(uint32_t which) const;
   EncodedSlices slices(Rows rows) const;
+  /// Whether ExchangeMemory::factors receives the body of a frame without a copy.
+  bool is_direct(const FrameHeader& header) const;
+  std::span<float> values_of(const FrameHeader& header) const;
   std::span<float> values(uint64_t step, Rows rows) const;
   /// All slices of the factors of a step are numbered in one sequence. Those of `rows` start at
   /// first_slice() and end before end_slice().

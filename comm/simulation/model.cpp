@@ -1,5 +1,8 @@
 #include "comm/simulation/model.h"
 
+#include <algorithm>
+
+#include "comm/exchange/exchange_memory.h"
 #include "comm/exchange/integer_sum.h"
 #include "comm/plan/chunks.h"
 #include "comm/plan/shard_parts.h"
@@ -79,6 +82,9 @@ void ComputeModel::factor(uint64_t step, uint32_t layer, uint32_t which, uint64_
   const auto width = static_cast<uint64_t>(which == 0 ? traffic.rows : traffic.columns);
   for (size_t i = 0; i < out.size(); ++i)
     out[i] = made_up(step, first + i / width, layer, 128 + which, i % width);
+  // About half of the activations are zero, so their slices are sent in the sparse form.
+  if (which == kActivations)
+    for (float& value : out) value = std::max(value, 0.0f);
 }
 
 void ComputeModel::rebuild(uint32_t layer, std::span<const float> deltas,

@@ -1,50 +1,31 @@
 #include "comm/wire/integer_blocks.h"
 
 #include <algorithm>
-#include <iterator>
 
 #include "comm/wire/kernels/block_header.h"
-#include "comm/wire/kernels/block_kernels.h"
+#include "comm/wire/kernels/wire_kernels.h"
 #include "core/error.h"
-#include "core/isa.h"
 
 namespace poseidon::comm {
-
-namespace {
-
-struct Built {
-  Isa isa;
-  BlockKernels (*kernels)();
-};
-/// The kernels of built_isas(). third_party/instruction_sets.cmake sets this list.
-constexpr Built kBuilt[] = {POSEIDON_ENTRIES};
-
-BlockKernels block_kernels() {
-  const auto* built = std::ranges::find(kBuilt, isa(), &Built::isa);
-  check(built != std::end(kBuilt), "the build contains kernels of this instruction set");
-  return built->kernels();
-}
-
-}  // namespace
 
 void encode_blocks(std::span<const float> values, uint64_t first, const RandomStream& random,
                    std::byte* blocks) {
   check(first % kBlockElements == 0, "blocks are counted from the start of a tensor");
-  block_kernels().encode(values, first, random, blocks);
+  wire_kernels().blocks.encode(values, first, random, blocks);
 }
 
 uint64_t add_blocks(const std::byte* a, const std::byte* b, uint64_t elements, std::byte* sum) {
-  return block_kernels().add(a, b, elements, sum);
+  return wire_kernels().blocks.add(a, b, elements, sum);
 }
 
 void round_blocks(const std::byte* blocks, uint64_t elements, uint64_t first,
                   const RandomStream& random, std::byte* rounded) {
   check(first % kBlockElements == 0, "blocks are counted from the start of a tensor");
-  block_kernels().round(blocks, elements, first, random, rounded);
+  wire_kernels().blocks.round(blocks, elements, first, random, rounded);
 }
 
 void decode_blocks(const std::byte* blocks, std::span<float> values) {
-  block_kernels().decode(blocks, values);
+  wire_kernels().blocks.decode(blocks, values);
 }
 
 std::optional<uint64_t> length_of_blocks(std::span<const std::byte> bytes, uint64_t elements) {

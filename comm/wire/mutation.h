@@ -28,6 +28,7 @@ enum class Mutation : int {
   kNoRestore = 19,       ///< with staleness, survivors continue without the checkpoint
   kDriftedReturns = 20,  ///< a node joins from a host whose worker has diverged
   kOtherRounding = 21,   ///< an int8 sum is rounded by the random bits of the next step
+  kSparseAnyway = 22,    ///< a slice of factors has the sparse form even if it is not shorter
 };
 
 #ifndef POSEIDON_MUTATION

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "comm/wire/codec.h"
+#include "comm/wire/sparse.h"
 #include "comm/wire/wire.h"
 #include "core/error.h"
 
@@ -50,8 +51,12 @@ class EncodedSlices {
   uint64_t bytes_before(const FrameHeader& header) const { return codec_->bytes(header.offset); }
   /// Whether a frame is exactly one of the slices.
   bool has(const FrameHeader& header) const {
-    return header.offset % kSliceElements == 0 && header.offset < elements_ &&
-           codec_->permits(header.length, elements_of(header));
+    return begins_at(header) && codec_->permits(header.length, elements_of(header));
+  }
+  /// Whether a frame may be exactly one of the slices, in the sparse form. The codec must encode
+  /// each value alone.
+  bool has_sparse(const FrameHeader& header) const {
+    return begins_at(header) && may_be_sparse(header.length, elements_of(header), codec_->bytes(1));
   }
   /// The fault of a frame that is none of the slices of `what`, such as "chunk 3".
   std::string fault_of(const FrameHeader& header, const std::string& what) const {
@@ -60,6 +65,10 @@ class EncodedSlices {
   }
 
  private:
+  bool begins_at(const FrameHeader& header) const {
+    return header.offset % kSliceElements == 0 && header.offset < elements_;
+  }
+
   const Codec* codec_;
   uint64_t elements_;
 };

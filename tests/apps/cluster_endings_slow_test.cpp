@@ -114,7 +114,7 @@ TEST_CASE("a run that SIGTERM ends writes trace and tables of all nodes") {
   REQUIRE(last != std::string::npos);
   CHECK(Json::parse(metrics.substr(last + 1))["step"] == summary["steps"]);
   CHECK_FALSE(summary.contains("failure"));
-  for (const Json& layer : summary["layers"]) CHECK(layer["bytes"] == layer["planned_bytes"]);
+  for (const Json& layer : summary["layers"]) CHECK(layer["bytes"] <= layer["planned_bytes"]);
   CHECK_FALSE(json_of(job, "traffic.json").contains("unheard"));
   // Only server 0 stores parameters.
   CHECK(processes_in_trace(job) == std::set<std::string>{"worker 0", "worker 1", "server 0"});

@@ -40,6 +40,14 @@ Json run(const TinyJob& job, Size cluster, std::vector<std::string> words) {
   return Json::parse(finished.out);
 }
 
+/// Checks the bytes that a layer has moved. Zeros of factors are planned, but not sent.
+void check_bytes(const Json& layer) {
+  if (layer["scheme"] == "sfb")
+    CHECK(layer["bytes"] <= layer["planned_bytes"]);
+  else
+    CHECK(layer["bytes"] == layer["planned_bytes"]);
+}
+
 void same_with_any_cluster(const std::vector<std::string>& words, const TinyJob& job = TinyJob()) {
   const Json one = run(job, {1, 0}, words);
   for (const Size cluster : {Size{2, 1}, Size{3, 2}, Size{2, 1, "cpu,cpu"}}) {
@@ -53,7 +61,7 @@ void same_with_any_cluster(const std::vector<std::string>& words, const TinyJob&
     CHECK(several["train_loss"] == one["train_loss"]);
     CHECK(several["test_loss"] == one["test_loss"]);
     CHECK(several["test_top1"] == one["test_top1"]);
-    for (const Json& layer : several["layers"]) CHECK(layer["bytes"] == layer["planned_bytes"]);
+    for (const Json& layer : several["layers"]) check_bytes(layer);
   }
 }
 
@@ -137,7 +145,7 @@ TEST_CASE("a plan with unequal shard ranges in another order than the ranks give
     CHECK(used["assignment"] == plan["assignment"]);
     CHECK(unequal["weights_sha256"] == even["weights_sha256"]);
     CHECK(unequal["train_loss"] == even["train_loss"]);
-    for (const Json& layer : unequal["layers"]) CHECK(layer["bytes"] == layer["planned_bytes"]);
+    for (const Json& layer : unequal["layers"]) check_bytes(layer);
   }
 }
 
@@ -182,7 +190,7 @@ TEST_CASE("wire format bf16 does not round running statistics") {
   CHECK(test_loss("bf16") == test_loss("fp32"));
 }
 
-TEST_CASE("each layer sends and receives the bytes that the plan predicts") {
+TEST_CASE("each layer moves the bytes that the plan predicts, or fewer with factors") {
   const TinyJob job;
   for (const char* wire : {"fp32", "bf16"}) {
     CAPTURE(wire);
@@ -190,8 +198,10 @@ TEST_CASE("each layer sends and receives the bytes that the plan predicts") {
     const Json traffic = Json::parse(read_text(job.folder / "run-3/traffic.json"));
     REQUIRE(traffic["layers"].size() > 1);
     for (const Json& layer : traffic["layers"])
-      CHECK(layer["bytes_sent"].get<double>() + layer["bytes_received"].get<double>() ==
-            layer["planned_bytes"].get<double>());
+      check_bytes(
+          {{"scheme", layer["scheme"]},
+           {"bytes", layer["bytes_sent"].get<int64_t>() + layer["bytes_received"].get<int64_t>()},
+           {"planned_bytes", layer["planned_bytes"]}});
   }
 }
 
@@ -233,7 +243,7 @@ TEST_CASE("the summary's compute and wait times of each worker add up") {
     CHECK(waits <= worker["sum_wait_s"].get<double>() + 0.001);
     CHECK(worker["compute_s"].get<double>() > 0);
   }
-  for (const Json& layer : summary["layers"]) CHECK(layer["bytes"] == layer["planned_bytes"]);
+  for (const Json& layer : summary["layers"]) check_bytes(layer);
   const Json traffic = Json::parse(read_text(job.folder / "run-3/traffic.json"));
   CHECK(traffic["layers"].size() == summary["layers"].size());
 }

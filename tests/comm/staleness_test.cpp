@@ -24,7 +24,8 @@ struct Sent {
 class Kept final : public Outlet {
  public:
   void send(NodeId to, const FrameHeader& header, Payload payload, Priority) override {
-    Sent sent{to, header, std::vector<float>(payload.bytes.size() / sizeof(float))};
+    // The sparse form of a factor may end within a float.
+    Sent sent{to, header, std::vector<float>((payload.bytes.size() + 3) / sizeof(float))};
     std::ranges::copy(payload.bytes, std::as_writable_bytes(std::span(sent.values)).begin());
     frames.push_back(std::move(sent));
   }

@@ -56,10 +56,15 @@ SimulatedJobOptions options_of(const PlanRequest& request) {
 }
 
 /// Checks the bytes that a layer has moved. Integers in exact sums of several shards have a usual
-/// width of 2 bytes, but may have 1.
-void check_bytes(const Plan& plan, const LayerBytes& moved, int64_t expected) {
+/// width of 2 bytes, but may have 1. About half of the activations are zero and not sent.
+void check_bytes(const Plan& plan, size_t layer, const LayerBytes& moved, int64_t expected) {
   const auto bytes = static_cast<int64_t>(moved.sent + moved.received);
-  if (plan.wire != WireFormat::kInt8 || plan.logical_shards() == plan.workers())
+  const bool has_factors = traits_of(plan.layers[layer].scheme).sends_factors();
+  const bool has_exact_sums =
+      plan.wire == WireFormat::kInt8 && plan.logical_shards() != plan.workers();
+  if (has_factors && expected > 0)
+    CHECK(bytes < expected * 4 / 5);
+  else if (!has_exact_sums)
     CHECK(bytes == expected);
   CHECK(bytes <= expected);
   CHECK(bytes >= expected / 2);
@@ -95,7 +100,7 @@ TEST_CASE("all numbers of workers compute the same values") {
   }
 }
 
-TEST_CASE("each layer sends exactly the bytes of the plan") {
+TEST_CASE("each layer sends the bytes of the plan, or fewer with factors") {
   for (const SchemeRule scheme : {SchemeRule::kPs, SchemeRule::kSfb, SchemeRule::kAuto})
     for (const WireFormat wire : {WireFormat::kFp32, WireFormat::kBf16, WireFormat::kInt8})
       for (int64_t shards : {3, 8}) {
@@ -109,11 +114,33 @@ TEST_CASE("each layer sends exactly the bytes of the plan") {
         for (size_t layer = 0; layer < expected.size(); ++layer) {
           CAPTURE(options.plan.layers[layer].traffic.name);
           const LayerBytes& moved = result.bytes_of_layers[layer];
-          check_bytes(options.plan, moved, 4 * total_bytes(expected[layer]));
+          check_bytes(options.plan, layer, moved, 4 * total_bytes(expected[layer]));
           CHECK(static_cast<double>(total_bytes(expected[layer])) ==
                 doctest::Approx(3 * options.plan.layers[layer].bytes));
         }
       }
+}
+
+TEST_CASE("jobs whose factors have zeros compute the values of one process") {
+  for (const WireFormat wire : {WireFormat::kFp32, WireFormat::kBf16})
+    for (const int64_t staleness : {0, 2}) {
+      PlanRequest request = request_of(3, 1, 8, SchemeRule::kSfb);
+      // The activations of one shard have several slices.
+      request.layers = {linear("ip1", 3, 40'000), linear("ip2", 5, 20)};
+      request.global_batch = 24;
+      request.wire = wire;
+      request.staleness = staleness;
+      const SimulatedJobOptions options = options_of(request);
+      const SimulatedJobResult result = run_job(options);
+      CAPTURE(description(options));
+      CHECK(fault_in(options, result) == "");
+      REQUIRE(result.outcome->finished);
+      CHECK(result.digests.at(2) == reference_digest(options.plan, options.seed, options.steps));
+      const std::vector<LayerTrafficBytes> expected = expected_traffic(options.plan);
+      for (size_t layer = 0; layer < expected.size(); ++layer)
+        check_bytes(options.plan, layer, result.bytes_of_layers[layer],
+                    options.steps * total_bytes(expected[layer]));
+    }
 }
 
 TEST_CASE("unequal shards on any worker yield the values of one process") {
@@ -144,7 +171,7 @@ TEST_CASE("unequal shards on any worker yield the values of one process") {
         const std::vector<LayerTrafficBytes> expected = expected_traffic(plan);
         for (size_t layer = 0; layer < expected.size(); ++layer) {
           const LayerBytes& moved = result.bytes_of_layers[layer];
-          check_bytes(options.plan, moved, 10 * total_bytes(expected[layer]));
+          check_bytes(options.plan, layer, moved, 10 * total_bytes(expected[layer]));
         }
       }
   }
@@ -162,7 +189,7 @@ TEST_CASE("traffic within a host does not count in the bytes of a layer") {
     const std::vector<LayerTrafficBytes> expected = expected_traffic(plan);
     for (size_t layer = 0; layer < expected.size(); ++layer) {
       const LayerBytes& moved = result.bytes_of_layers[layer];
-      check_bytes(plan, moved, 10 * total_bytes(expected[layer]));
+      check_bytes(plan, layer, moved, 10 * total_bytes(expected[layer]));
     }
   }
 }
@@ -285,7 +312,7 @@ TEST_CASE("late sums: every number of workers and servers computes the values of
       }
 }
 
-TEST_CASE("late sums: each layer sends exactly the bytes of the plan") {
+TEST_CASE("late sums: each layer sends the bytes of the plan, or fewer with factors") {
   for (const WireFormat wire : {WireFormat::kFp32, WireFormat::kBf16, WireFormat::kInt8}) {
     PlanRequest request = request_of(3, 2, 8, SchemeRule::kAuto);
     request.wire = wire;
@@ -296,7 +323,7 @@ TEST_CASE("late sums: each layer sends exactly the bytes of the plan") {
     const std::vector<LayerTrafficBytes> expected = expected_traffic(options.plan);
     for (size_t layer = 0; layer < expected.size(); ++layer) {
       const LayerBytes& moved = result.bytes_of_layers[layer];
-      check_bytes(options.plan, moved, 10 * total_bytes(expected[layer]));
+      check_bytes(options.plan, layer, moved, 10 * total_bytes(expected[layer]));
     }
   }
 }

@@ -1,7 +1,8 @@
-// Measures the blocks of integers (comm/wire/integer_blocks.h) on one core, for comparison with
-// memcpy. Prints GB/s of fp32 values: 4 bytes for each element.
+// Measures the blocks of integers (comm/wire/integer_blocks.h) and the sparse form of numbers
+// (comm/wire/sparse.h) on one core, for comparison with memcpy. Prints GB/s of fp32 values: 4 bytes
+// for each element.
 //
-//   bench_integer_blocks SECONDS [ISA]
+//   bench_wire SECONDS [ISA]
 //       SECONDS of processor time for each operation; ISA as in core/isa.h, "x86-64-v3"
 
 #include <algorithm>
@@ -14,6 +15,8 @@
 #include <vector>
 
 #include "comm/wire/integer_blocks.h"
+#include "comm/wire/sparse.h"
+#include "core/error.h"
 #include "core/isa.h"
 
 namespace {
@@ -36,7 +39,7 @@ void measure(const std::string& name, double seconds, const Operate& operate) {
       for (int i = 0; i < 4; ++i, ++count) operate();
     best = std::max(best, static_cast<double>(count) * kElements * sizeof(float) / passed());
   }
-  std::cout << std::left << std::setw(32) << name << std::right << std::setw(7) << std::fixed
+  std::cout << std::left << std::setw(36) << name << std::right << std::setw(7) << std::fixed
             << std::setprecision(2) << best / 1e9 << " GB/s\n";
 }
 
@@ -48,7 +51,26 @@ std::vector<float> gradients(uint64_t seed, float size) {
   return out;
 }
 
-void run(double seconds) {
+/// The sparse form of numbers of `width` bytes, of which `density` percent are not zero.
+void run_sparse(double seconds, uint64_t width, uint32_t density) {
+  RandomStream random(4, RandomPurpose::kGeneration, 0, 0);
+  std::vector<std::byte> numbers(kElements * width), copy(numbers);
+  for (uint64_t i = 0; i < kElements; ++i)
+    if (random.next_below(100) < density) numbers[i * width] = std::byte{1};
+  std::vector<std::byte> sparse(sparse_bytes(numbers, width));
+  const std::string what =
+      std::string(width == 4 ? "fp32, " : "bf16, ") + std::to_string(density) + "% not zero";
+  measure("encode sparse: " + what, seconds, [&] {
+    check(sparse_bytes(numbers, width) == sparse.size(), "the length is that of the first call");
+    encode_sparse(numbers, width, sparse);
+  });
+  measure("decode sparse: " + what, seconds, [&] {
+    check(is_sparse(sparse, kElements, width), "the form is valid");
+    decode_sparse(sparse, width, copy);
+  });
+}
+
+void run_blocks(double seconds) {
   const RandomStream random(1, RandomPurpose::kGeneration, 2, 3);
   std::vector<float> values = gradients(1, 0.01f);
   std::vector<float> copy(kElements);
@@ -85,15 +107,17 @@ int main(int count, char** arguments) {
   try {
     const double seconds = count >= 2 ? std::atof(arguments[1]) : 0;
     if (count > 3 || !(seconds > 0)) {
-      std::cerr << "usage: bench_integer_blocks SECONDS [ISA]\n";
+      std::cerr << "usage: bench_wire SECONDS [ISA]\n";
       return 2;
     }
     if (count == 3) choose_isa(arguments[2]);
     std::cout << name_of(isa()) << "\n";
-    run(seconds);
+    run_blocks(seconds);
+    for (const uint64_t width : {4, 2})
+      for (const uint32_t density : {10, 50, 90, 100}) run_sparse(seconds, width, density);
     return 0;
   } catch (const std::exception& error) {
-    std::cerr << "bench_integer_blocks: " << error.what() << "\n";
+    std::cerr << "bench_wire: " << error.what() << "\n";
     return 1;
   }
 }
