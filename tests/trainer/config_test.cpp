@@ -170,7 +170,7 @@ TEST_CASE("errors name file, JSON path, expected and got") {
   CHECK(refusal({"comm.chunk_bytes=16777217"}) ==
         "job.json: /comm/chunk_bytes: expected an integer in [65536, 16777216], got 16777217");
   CHECK(refusal({"comm.congestion_control=vegas"}) ==
-        "--set comm.congestion_control=vegas: expected one of \"auto\", \"system\", \"bbr\", "
+        "job.json: /comm/congestion_control: expected one of \"auto\", \"system\", \"bbr\", "
         "\"cubic\", \"reno\", got \"vegas\"");
   CHECK(refusal({"name=a/b"}) == "job.json: /name: expected a name without \"/\", got \"a/b\"");
 }
