@@ -214,7 +214,7 @@ TEST_CASE("workers with different training sets end the job before its first ste
 namespace {
 
 /// Runs a job with two workers. Its linear layer would use factors on equal workers. Worker 1 uses
-/// the instruction set `isa`, and oneDNN has fewer instructions there.
+/// the instruction set `isa`. With AVX-512 oneDNN has fewer instructions there.
 Finished train_unlike(Cluster& cluster, Isa isa, const std::vector<std::string>& more) {
   cluster.start("poseidon-worker", "a", {"--once", "--rank", "0"});
   std::vector<std::string> fewer{"--once", "--rank", "1"};
@@ -253,7 +253,8 @@ TEST_CASE("workers with different instruction sets use factors and keep equal re
   CHECK_FALSE(plan.contains("reason"));
   CHECK(plan.dump().find(R"("scheme":"sfb")") != std::string::npos);
   REQUIRE(plan["devices"].size() == 2);
-  CHECK(arithmetic_of(plan, 0) != arithmetic_of(plan, 1));
+  // Without AVX-512 a worker sets oneDNN's instructions itself, so such workers cannot differ.
+  CHECK((arithmetic_of(plan, 0) != arithmetic_of(plan, 1)) == (lowest_alike() != isa()));
 }
 
 TEST_CASE("a job with factors uses servers if only some workers have fused multiply-add") {
