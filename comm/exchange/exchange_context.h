@@ -11,6 +11,7 @@
 
 namespace poseidon::comm {
 
+/// Options of both ends of the exchange, worker and server.
 struct ExchangeOptions {
   uint32_t view = 0;
   bool carries_payload = true;  ///< false in a planning run, whose frames have only lengths

@@ -13,7 +13,7 @@ namespace poseidon::comm {
 /// sockets nor clocks.
 class ServerShard {
  public:
-  using Options = ServerOptions;
+  using Options = ExchangeOptions;
 
   /// `plan` and `outlet` must outlive this object.
   ServerShard(const Plan& plan, uint32_t rank, const Options& options, Outlet& outlet);
