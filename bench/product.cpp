@@ -36,9 +36,9 @@ class Peer {
  public:
   Peer(CpuDevice& device, const FactorShape& shape, int64_t samples)
       : device_(device),
-        source_({samples, shape.columns}, kFloat, FormatTag::nc),
-        target_({samples, shape.rows}, kFloat, FormatTag::nc) {
-    const MemoryDesc any({shape.rows, shape.columns}, kFloat, FormatTag::any);
+        source_({samples, shape.activations}, kFloat, FormatTag::nc),
+        target_({samples, shape.deltas}, kFloat, FormatTag::nc) {
+    const MemoryDesc any({shape.deltas, shape.activations}, kFloat, FormatTag::any);
     const auto forward = describe_forward<dnnl::inner_product_forward>(
         device.engine(), user_scratchpad(), dnnl::prop_kind::forward_training, source_, any,
         target_);
@@ -67,10 +67,10 @@ class Peer {
 };
 
 void compare(CpuDevice& device, const FactorShape& shape, int64_t samples, int repeats) {
-  const Buffer deltas = bench::random(samples * shape.rows, 0);
-  const Buffer activations = bench::random(samples * shape.columns, 1);
+  const Buffer deltas = bench::random(samples * shape.deltas, 0);
+  const Buffer activations = bench::random(samples * shape.activations, 1);
   const MemoryDesc weight = layers::cpu::product::linear_weight_order(
-      {.samples = samples, .inputs = shape.columns, .outputs = shape.rows});
+      {.samples = samples, .inputs = shape.activations, .outputs = shape.deltas});
   const FactorRebuild own(device, shape, samples);
   const Buffer gradient(weight.get_size()), scratch(own.scratch_bytes());
   layers::Bindings memory;
@@ -84,10 +84,10 @@ void compare(CpuDevice& device, const FactorShape& shape, int64_t samples, int r
             memory, nullptr);
       },
       [&] { peer.run(activations.as<float>().data(), deltas.as<float>().data()); }, repeats);
-  const double operations = 2e-9 * static_cast<double>(samples * shape.rows * shape.columns);
-  std::printf("| %ld x %ld | %ld | %.0f | %.0f | %.2f |\n", static_cast<long>(shape.rows),
-              static_cast<long>(shape.columns), static_cast<long>(samples), operations / times.ours,
-              operations / times.theirs, times.theirs / times.ours);
+  const double operations = 2e-9 * static_cast<double>(samples * shape.deltas * shape.activations);
+  std::printf("| %ld x %ld | %ld | %.0f | %.0f | %.2f |\n", static_cast<long>(shape.deltas),
+              static_cast<long>(shape.activations), static_cast<long>(samples),
+              operations / times.ours, operations / times.theirs, times.theirs / times.ours);
 }
 
 void compare_gradients(CpuDevice& device, int repeats) {
@@ -97,7 +97,7 @@ void compare_gradients(CpuDevice& device, int repeats) {
   for (const FactorShape& shape : {FactorShape{500, 800, false}, FactorShape{1000, 4096, false},
                                    FactorShape{4096, 4096, false}, FactorShape{4096, 9216, false}})
     for (const int64_t samples : {32, 128, 300, 1024, 4096}) {
-      if (samples * shape.rows * shape.columns > 50'000'000'000) continue;
+      if (samples * shape.deltas * shape.activations > 50'000'000'000) continue;
       compare(device, shape, samples, repeats);
     }
 }

@@ -42,14 +42,16 @@ struct StatisticSpec {
   double momentum = 0.1;
 };
 
-/// The sizes of a layer's factors. A layer has factors if its weight gradient is the product
-/// deltas^T x activations of two thin matrices, with one row for each sample. The deltas are the
-/// gradient of the output before a fused relu. The activations are the input. The bias gradient is
-/// the sum of the deltas over the samples.
+/// The sizes of a layer's factors for one sample. A layer has factors if its parameters' gradients
+/// follow from two tensors alone: the deltas, which are the gradient of the output before a fused
+/// relu, and the activations, which are the input. The gradient of a bias is the sum of the deltas.
+/// - linear: the gradient of the weight is deltas^T x activations.
+/// - convolution: deltas and activations are channels last. The gradient of the weight is deltas^T
+///   x patches of the activations, with a row for each sample and position of the output.
 struct FactorShape {
-  int64_t rows = 0;     ///< outputs of the weight; width of the deltas
-  int64_t columns = 0;  ///< inputs of the weight; width of the activations
+  int64_t deltas = 0, activations = 0;  ///< values
   bool bias = false;
+  int64_t multiply_adds = 0;  ///< of the rebuild of the weight's gradient
 };
 
 struct StepContext;
@@ -174,8 +176,8 @@ struct ParameterMemory {
 /// The factors of one batch, or of several batches in sequence. Dense, with one row for each
 /// sample.
 struct FactorMemory {
-  float* deltas = nullptr;       ///< samples x FactorShape::rows
-  float* activations = nullptr;  ///< samples x FactorShape::columns
+  float* deltas = nullptr;       ///< samples x FactorShape::deltas
+  float* activations = nullptr;  ///< samples x FactorShape::activations
 };
 
 /// The tensors and the memory of one call of a Layer. The net fills this struct.

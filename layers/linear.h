@@ -14,7 +14,8 @@ class Linear final : public Definition {
   Shape infer(std::span<const Shape> inputs) override;
   std::vector<ParameterSpec> parameters() const override;
   std::optional<FactorShape> factors() const override {
-    return FactorShape{.rows = outputs, .columns = inputs, .bias = bias};
+    return FactorShape{
+        .deltas = outputs, .activations = inputs, .bias = bias, .multiply_adds = outputs * inputs};
   }
   int64_t multiply_adds() const override { return samples * inputs * outputs; }
 

@@ -19,8 +19,10 @@ std::vector<IndexRange> rows_of_shards(const Plan& plan) {
   return rows;
 }
 
+/// The values of one sample.
 uint64_t width_of(const LayerTraffic& traffic, uint32_t which) {
-  return static_cast<uint64_t>(which == kDeltas ? traffic.rows : traffic.columns);
+  const FactorSizes& sizes = *traffic.factors;
+  return static_cast<uint64_t>(which == kDeltas ? sizes.deltas : sizes.activations);
 }
 
 uint64_t slices_of_step(const Plan& plan, uint32_t layer, const FactorBuffers& factor_buffers) {

@@ -18,7 +18,7 @@ struct FactorBuffers {
   std::vector<std::byte> dense;              ///< the dense form of a slice received as sparse
 };
 
-/// The sum of a linear layer by factors. Each worker sends the rows of its logical shards to all
+/// The sum of a layer by factors. Each worker sends the rows of its logical shards to all
 /// peers, receives the other rows in ExchangeMemory::factors, and rebuilds the sum from all rows. A
 /// slice is sent in its sparse form (comm/wire/sparse.h) if that is shorter.
 class SumByFactors final : public LayerSum {

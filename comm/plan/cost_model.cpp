@@ -49,8 +49,8 @@ bool factors_are_chosen(WeightShape weight, double batch, ClusterSize cluster) {
          weight.rows * weight.columns * (workers + servers - 2);
 }
 
-double rebuild_flop(WeightShape weight, double batch, ClusterSize cluster) {
-  return 2 * batch * cluster.workers * weight.rows * weight.columns;
+double rebuild_flop(double multiply_adds, double batch, ClusterSize cluster) {
+  return 2 * batch * cluster.workers * multiply_adds;
 }
 
 double step_without_overlap(std::span<const LayerStep> layers) {

@@ -11,7 +11,8 @@ struct ClusterSize {
   double workers = 1, servers = 1;
 };
 
-/// A fully connected layer's weight: outputs x inputs, M x N.
+/// A fully connected layer's weight: outputs x inputs, M x N. For factors in general: their values
+/// for one sample.
 struct WeightShape {
   double rows = 0, columns = 0;
 };
@@ -37,9 +38,9 @@ NodeFloats adam_floats(WeightShape weight, double batch, ClusterSize cluster);
 /// server. `batch` is per worker.
 bool factors_are_chosen(WeightShape weight, double batch, ClusterSize cluster);
 
-/// Floating-point operations of each worker to compute the gradient from all workers' factors.
-/// `batch` is per worker.
-double rebuild_flop(WeightShape weight, double batch, ClusterSize cluster);
+/// Floating-point operations of each worker to compute the gradient from all workers' factors, with
+/// `multiply_adds` for each sample. `batch` is per worker.
+double rebuild_flop(double multiply_adds, double batch, ClusterSize cluster);
 
 /// The times of one layer in a step, all in one unit; `comm` is for one direction of a node's link.
 struct LayerStep {

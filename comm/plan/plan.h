@@ -31,13 +31,19 @@ struct TensorTraffic {
   }
 };
 
+/// The sizes of a layer's factors for one sample.
+struct FactorSizes {
+  int64_t deltas = 0, activations = 0;  ///< values
+  int64_t multiply_adds = 0;            ///< to compute the gradient of the weight from them
+};
+
 /// One layer that has something to sum. Lists of layers are in order of the forward pass.
 struct LayerTraffic {
   std::string name, type;
   int64_t rows = 0, columns = 0;       ///< its weight as a matrix: outputs x inputs of one output
   bool linear = false;                 ///< fully connected, and its weight is among the tensors
-  std::vector<TensorTraffic> tensors;  ///< for a linear layer the weight, then the bias, if any
-  bool may_use_factors = false;        ///< linear, and no other layer uses its weight
+  std::vector<TensorTraffic> tensors;  ///< of a layer with factors: the weight, then the bias
+  std::optional<FactorSizes> factors = {};  ///< set if the layer can use factors
   bool is_shared = false;              ///< several layers of the network use its parameters
   SchemeRule forced = SchemeRule::kAuto;  ///< the rule in the network file
 };

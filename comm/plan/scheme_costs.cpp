@@ -43,7 +43,7 @@ class PsCosts final : public SchemeCosts {
 class SfbCosts final : public SchemeCosts {
  public:
   std::string fault_of(const LayerTraffic& layer) const override {
-    if (layer.may_use_factors) return "";
+    if (layer.factors) return "";
     if (layer.is_shared)
       return "several layers use its parameters (\"shares\"), and the sum of their gradients is "
              "not a product of factors";
@@ -51,15 +51,17 @@ class SfbCosts final : public SchemeCosts {
   }
   double formula_bytes(const LayerTraffic& layer, double batch,
                        ClusterSize cluster) const override {
-    if (!layer.linear) return -1;
-    return kBytesPerFloat * sfb_floats(weight_of(layer), batch, cluster);
+    if (!layer.factors) return -1;
+    const WeightShape factors{static_cast<double>(layer.factors->deltas),
+                              static_cast<double>(layer.factors->activations)};
+    return kBytesPerFloat * sfb_floats(factors, batch, cluster);
   }
   LinkBytes link_bytes(const LayerTraffic& layer, const EvenTraffic& traffic,
                        const EvenTraffic::NodeShare& node) const override {
     return traffic.bytes_by_factors(layer, node);
   }
   double rebuild_flop(const LayerTraffic& layer, double batch, ClusterSize cluster) const override {
-    return comm::rebuild_flop(weight_of(layer), batch, cluster);
+    return comm::rebuild_flop(static_cast<double>(layer.factors->multiply_adds), batch, cluster);
   }
 };
 

@@ -15,7 +15,8 @@ int64_t encoded_bytes(const Codec& codec, int64_t elements) {
 
 /// Bytes of one sample's factors.
 int64_t bytes_of_row(const Codec& codec, const LayerTraffic& layer) {
-  return encoded_bytes(codec, layer.rows) + encoded_bytes(codec, layer.columns);
+  return encoded_bytes(codec, layer.factors->deltas) +
+         encoded_bytes(codec, layer.factors->activations);
 }
 
 /// The number of parts of one logical shard, and of several.

@@ -78,8 +78,8 @@ void ComputeModel::sum(uint64_t step, uint32_t layer, uint32_t tensor, std::span
 
 void ComputeModel::factor(uint64_t step, uint32_t layer, uint32_t which, uint64_t first,
                           std::span<float> out) const {
-  const LayerTraffic& traffic = plan_.layers[layer].traffic;
-  const auto width = static_cast<uint64_t>(which == 0 ? traffic.rows : traffic.columns);
+  const FactorSizes& sizes = *plan_.layers[layer].traffic.factors;
+  const auto width = static_cast<uint64_t>(which == 0 ? sizes.deltas : sizes.activations);
   for (size_t i = 0; i < out.size(); ++i)
     out[i] = made_up(step, first + i / width, layer, 128 + which, i % width);
   // About half of the activations are zero, so their slices are sent in the sparse form.
@@ -94,11 +94,11 @@ void ComputeModel::rebuild(uint32_t layer, std::span<const float> deltas,
   const auto rows = static_cast<size_t>(traffic.rows),
              columns = static_cast<size_t>(traffic.columns);
   for (auto& sum : sums) std::fill(sum.begin(), sum.end(), 0.0f);
-  for (size_t sample = 0; sample < deltas.size() / rows; ++sample)
+  for (size_t place = 0; place < deltas.size() / rows; ++place)
     for (size_t m = 0; m < rows; ++m) {
-      const float delta = deltas[sample * rows + m];
+      const float delta = deltas[place * rows + m];
       for (size_t n = 0; n < columns; ++n)
-        sums[0][m * columns + n] += delta * activations[sample * columns + n];
+        sums[0][m * columns + n] += delta * activations[place * columns + n];
       if (sums.size() > 1) sums[1][m] += delta;
     }
 }
@@ -128,9 +128,9 @@ uint32_t reference_digest(const Plan& plan, uint64_t seed, int64_t steps) {
     for (uint32_t layer = 0; layer < replica.size(); ++layer) {
       const bool rebuilds = traits_of(plan.layers[layer].scheme).rebuilds();
       if (rebuilds) {
-        const LayerTraffic& traffic = plan.layers[layer].traffic;
-        std::vector<float> deltas(static_cast<size_t>(plan.global_batch * traffic.rows));
-        std::vector<float> activations(static_cast<size_t>(plan.global_batch * traffic.columns));
+        const FactorSizes& sizes = *plan.layers[layer].traffic.factors;
+        std::vector<float> deltas(static_cast<size_t>(plan.global_batch * sizes.deltas));
+        std::vector<float> activations(static_cast<size_t>(plan.global_batch * sizes.activations));
         model.factor(static_cast<uint64_t>(step), layer, 0, 0, deltas);
         model.factor(static_cast<uint64_t>(step), layer, 1, 0, activations);
         round_by(factor_codec(plan.wire), deltas);

@@ -35,8 +35,8 @@ std::vector<std::span<std::byte>> SimulatedReplica::memory() {
 }
 
 size_t SimulatedReplica::width(uint32_t layer, uint32_t which) const {
-  const LayerTraffic& traffic = plan().layers[layer].traffic;
-  return static_cast<size_t>(which == kDeltas ? traffic.rows : traffic.columns);
+  const FactorSizes& sizes = *plan().layers[layer].traffic.factors;
+  return static_cast<size_t>(which == kDeltas ? sizes.deltas : sizes.activations);
 }
 
 std::span<float> SimulatedReplica::factors(uint32_t layer, uint32_t which, uint64_t step) {

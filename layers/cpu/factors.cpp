@@ -55,15 +55,15 @@ FactorRebuild::FactorRebuild(CpuDevice& device, const FactorShape& shape, int64_
     : device_(device),
       shape_(shape),
       samples_(samples),
-      padded_inputs_(product::padded_weight_inputs(shape.columns)),
-      outputs_of_block_(faster_block(shape.rows, device.threads())) {}
+      padded_inputs_(product::padded_weight_inputs(shape.activations)),
+      outputs_of_block_(faster_block(shape.deltas, device.threads())) {}
 
 int64_t FactorRebuild::weights_of(int64_t outputs) const {
   return product::pieces(outputs, product::kStrip) * product::kStrip * padded_inputs_;
 }
 
 bool FactorRebuild::streams() const {
-  return samples_ <= product::kDepth && weights_of(shape_.rows) >= kStreamedElements;
+  return samples_ <= product::kDepth && weights_of(shape_.deltas) >= kStreamedElements;
 }
 
 size_t FactorRebuild::scratch_bytes() const {
@@ -72,14 +72,14 @@ size_t FactorRebuild::scratch_bytes() const {
 
 void FactorRebuild::run(const FactorMemory& factors, const Bindings& memory,
                         const GradientSink* sink) const {
-  const int64_t blocks = product::pieces(shape_.rows, outputs_of_block_);
+  const int64_t blocks = product::pieces(shape_.deltas, outputs_of_block_);
   std::atomic<int64_t> next = 0;
   // A task computes blocks until no block is left. With a sink, it reuses the memory of one block,
   // so that this memory stays in the cache.
   const auto compute_blocks = [&](int64_t task, int) {
     for (int64_t b = next++; b < blocks; b = next++) compute_block(b, task, factors, memory, sink);
   };
-  device_.team().run(team_of(shape_.rows, outputs_of_block_, device_.threads()), compute_blocks);
+  device_.team().run(team_of(shape_.deltas, outputs_of_block_, device_.threads()), compute_blocks);
 }
 
 void FactorRebuild::compute_block(int64_t index, int64_t task, const FactorMemory& factors,
@@ -88,7 +88,7 @@ void FactorRebuild::compute_block(int64_t index, int64_t task, const FactorMemor
   const int64_t room = sink != nullptr ? task * outputs_of_block_ : first;
   auto* scratch =
       reinterpret_cast<float*>(memory.scratch + static_cast<size_t>(task) * kScratchOfThread);
-  const Block block{.outputs = std::min(outputs_of_block_, shape_.rows - first),
+  const Block block{.outputs = std::min(outputs_of_block_, shape_.deltas - first),
                     .deltas = factors.deltas + first,
                     .activations = factors.activations,
                     .weight = memory.parameters[0].gradient + room * padded_inputs_,
@@ -110,20 +110,20 @@ void FactorRebuild::run_block(const Block& block) const {
   std::fill_n(block.bias, block.outputs, 0.0F);
   for (int64_t sample = 0; sample < samples_; ++sample)
     for (int64_t output = 0; output < block.outputs; ++output)
-      block.bias[output] += block.deltas[sample * shape_.rows + output];
+      block.bias[output] += block.deltas[sample * shape_.deltas + output];
 }
 
 void FactorRebuild::add_samples(const Block& block, int64_t first, int64_t depth) const {
-  const float* deltas = block.deltas + first * shape_.rows;
-  const float* activations = block.activations + first * shape_.columns;
+  const float* deltas = block.deltas + first * shape_.deltas;
+  const float* activations = block.activations + first * shape_.activations;
   using product::kStrip;
   const int64_t outputs = product::pieces(block.outputs, kStrip) * kStrip;
-  product::copy_panels_of_b(deltas, shape_.rows, depth, block.outputs,
+  product::copy_panels_of_b(deltas, shape_.deltas, depth, block.outputs,
                             product::pieces(outputs, product::kColumns), block.panels_of_outputs);
   for (int64_t begin = 0; begin < padded_inputs_; begin += kPanelsOfCopy * product::kRows) {
     const int64_t end = std::min(begin + kPanelsOfCopy * product::kRows, padded_inputs_);
     product::copy_panels<product::kRows>(
-        activations + begin, shape_.columns, depth, shape_.columns - begin,
+        activations + begin, shape_.activations, depth, shape_.activations - begin,
         product::pieces(end - begin, product::kRows), block.panels_of_inputs, product::kPanelOfA);
     for (int64_t output = 0; output < outputs; output += product::kColumns)
       for (int64_t input = begin; input < end; input += product::kRows) {

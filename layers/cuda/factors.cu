@@ -175,17 +175,17 @@ struct RebuildBiasKernel {
 void rebuild_gradients(CudaDevice& device, const FactorShape& shape, int64_t samples,
                        const FactorMemory& factors, float* weight, float* bias) {
   const auto count = static_cast<uint32_t>(samples);
-  const auto outputs = static_cast<uint32_t>(shape.rows);
+  const auto outputs = static_cast<uint32_t>(shape.deltas);
   const RebuildKernel kernel{.deltas = factors.deltas,
                              .activations = factors.activations,
                              .weight = weight,
                              .samples = count,
                              .outputs = outputs,
-                             .inputs = static_cast<uint32_t>(shape.columns)};
+                             .inputs = static_cast<uint32_t>(shape.activations)};
   device.launch(kernel, kernel.grid());
   if (bias == nullptr) return;
   device.launch_for(
-      shape.rows,
+      shape.deltas,
       RebuildBiasKernel{.in = factors.deltas, .out = bias, .rows = count, .columns = outputs});
 }
 

@@ -76,9 +76,9 @@ class CudaLinear final : public CudaLayer {
 
   void rebuild(const FactorMemory& factors, const Bindings& memory,
                const GradientSink* sink) override {
-    rebuild_gradients(device_, {.rows = linear_.outputs, .columns = linear_.inputs}, factor_rows_,
-                      brought_here(factors, memory.scratch), memory.parameters[0].gradient,
-                      bias_gradient_of(memory));
+    rebuild_gradients(device_, {.deltas = linear_.outputs, .activations = linear_.inputs},
+                      factor_rows_, brought_here(factors, memory.scratch),
+                      memory.parameters[0].gradient, bias_gradient_of(memory));
     if (sink == nullptr) return;
     for (size_t i = 0; i < parameters_.size(); ++i)
       (*sink)(static_cast<int>(i), 0,

@@ -50,8 +50,8 @@ void ReplayLayer::backward(const StepContext& step, const Bindings& memory) {
 void ReplayLayer::write_factors(const Bindings& memory, const FactorMemory& factors) {
   if (factors.deltas == nullptr) return;
   const int64_t samples = memory.inputs[0].shape.samples();
-  std::fill_n(factors.deltas, samples * factors_->rows, 0x1p-6f);
-  std::fill_n(factors.activations, samples * factors_->columns, 0x1p-6f);
+  std::fill_n(factors.deltas, samples * factors_->deltas, 0x1p-6f);
+  std::fill_n(factors.activations, samples * factors_->activations, 0x1p-6f);
 }
 
 void ReplayLayer::rebuild(const FactorMemory& factors, const Bindings& memory,

@@ -30,7 +30,7 @@ Plan plan_of_three_workers() {
                      .columns = 5,
                      .linear = true,
                      .tensors = {{"ip.w", 20}},
-                     .may_use_factors = true,
+                     .factors = FactorSizes{.deltas = 4, .activations = 5},
                      .forced = SchemeRule::kSfb}};
   return make_plan(request);
 }

@@ -139,7 +139,7 @@ TEST_CASE("the largest batch for which factors are chosen") {
 
 TEST_CASE("the FLOP of rebuilding gradients from factors") {
   const auto gigaflop = [](WeightShape weight) {
-    return rebuild_flop(weight, 32, colocated(32)) / 1e9;
+    return rebuild_flop(weight.rows * weight.columns, 32, colocated(32)) / 1e9;
   };
   CHECK(gigaflop(kFc6) == doctest::Approx(210.5).epsilon(0.001));
   CHECK(gigaflop(kFc7) == doctest::Approx(34.4).epsilon(0.002));

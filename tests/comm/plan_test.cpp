@@ -160,7 +160,7 @@ TEST_CASE("schemes in the job and the network file override the rule") {
   request.scheme = SchemeRule::kSfb;
   request.layers[2].forced = SchemeRule::kPs;
   CHECK(schemes_of(make_plan(request)) == "PPPS");
-  request.layers[3].may_use_factors = false;
+  request.layers[3].factors.reset();
   CHECK(error_of<ConfigError>([&] { make_plan(request); }) ==
         "[linear 'fc2'] expected a scheme other than \"sfb\": its gradient is not a product of "
         "factors that can be sent");
@@ -439,7 +439,7 @@ TEST_CASE("follow_plan() keeps schemes for other numbers of workers and servers"
   request.chunk_bytes = 65536;
   CHECK(follow_plan(request, earlier).chunks == earlier.chunks);
   CHECK(follow_plan(request, earlier).bytes_per_node > 0);
-  request.layers[2].may_use_factors = false;
+  request.layers[2].factors.reset();
   CHECK(
       error_of<ConfigError>([&] { follow_plan(request, earlier); }).starts_with("[linear 'fc1'] "));
   request.layers.pop_back();

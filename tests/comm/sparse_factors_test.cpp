@@ -34,7 +34,7 @@ Plan plan_of_factors(WireFormat wire) {
                      .columns = kActivationWidth,
                      .linear = true,
                      .tensors = {{"ip.weight", kDeltaWidth * kActivationWidth, false}},
-                     .may_use_factors = true,
+                     .factors = FactorSizes{.deltas = kDeltaWidth, .activations = kActivationWidth},
                      .forced = SchemeRule::kSfb}};
   return make_plan(request);
 }

@@ -49,7 +49,7 @@ Plan plan_of(int64_t staleness, SchemeRule scheme) {
                        .columns = 4,
                        .linear = true,
                        .tensors = {{"ip.weight", 12, false}},
-                       .may_use_factors = true,
+                       .factors = FactorSizes{.deltas = 3, .activations = 4},
                        .forced = SchemeRule::kSfb}};
   return make_plan(request);
 }

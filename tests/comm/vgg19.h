@@ -21,7 +21,8 @@ inline LayerTraffic convolution_traffic(const std::string& name, int64_t outputs
 inline LayerTraffic linear_traffic(const std::string& name, int64_t outputs, int64_t inputs) {
   LayerTraffic traffic = convolution_traffic(name, outputs, inputs);
   traffic.type = "linear";
-  traffic.linear = traffic.may_use_factors = true;
+  traffic.linear = true;
+  traffic.factors = {.deltas = outputs, .activations = inputs, .multiply_adds = outputs * inputs};
   return traffic;
 }
 

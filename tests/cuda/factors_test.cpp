@@ -59,10 +59,10 @@ std::vector<float> rebuilt_gradients(const FactorCase& each, const std::vector<f
     return copy;
   };
   const Buffer of_deltas = copy_of(deltas), of_activations = copy_of(activations);
-  const int64_t weights = each.shape.rows * each.shape.columns;
-  std::vector<float> all(static_cast<size_t>(weights + each.shape.rows));
+  const int64_t weights = each.shape.deltas * each.shape.activations;
+  std::vector<float> all(static_cast<size_t>(weights + each.shape.deltas));
   const Buffer weight = copy_of(std::vector<float>(static_cast<size_t>(weights), NAN));
-  const Buffer bias = copy_of(std::vector<float>(static_cast<size_t>(each.shape.rows), 0.0F));
+  const Buffer bias = copy_of(std::vector<float>(static_cast<size_t>(each.shape.deltas), 0.0F));
   layers::cuda::rebuild_gradients(
       device, each.shape, each.samples,
       {.deltas = of_deltas.as<float>().data(), .activations = of_activations.as<float>().data()},
@@ -78,12 +78,13 @@ std::vector<float> rebuilt_gradients(const FactorCase& each, const std::vector<f
 TEST_CASE("GPUs compute each element of a gradient from factors as one chain of multiply-adds") {
   for (const FactorCase& each : kFactorCases)
     for (const uint64_t seed : {0U, 5U}) {
-      CAPTURE(each.shape.rows);
-      CAPTURE(each.shape.columns);
+      CAPTURE(each.shape.deltas);
+      CAPTURE(each.shape.activations);
       CAPTURE(each.samples);
       CAPTURE(seed);
-      const std::vector<float> deltas = random_values(each.samples * each.shape.rows, 0);
-      const std::vector<float> activations = random_values(each.samples * each.shape.columns, 1);
+      const std::vector<float> deltas = random_values(each.samples * each.shape.deltas, 0);
+      const std::vector<float> activations =
+          random_values(each.samples * each.shape.activations, 1);
       const std::vector<float> expected = expected_gradients(each, deltas, activations);
       const std::vector<float> got = rebuilt_gradients(each, deltas, activations, seed);
       CHECK(std::memcmp(got.data(), expected.data(), got.size() * sizeof(float)) == 0);

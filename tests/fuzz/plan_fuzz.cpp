@@ -22,7 +22,7 @@ std::vector<LayerTraffic> layers() {
                   {.name = "bn.running_mean", .elements = 64, .statistic = true, .exact = true}};
   LayerTraffic linear{.name = "ip", .type = "linear", .rows = 10, .columns = 64, .linear = true};
   linear.tensors = {{.name = "ip.weight", .elements = 640}, {.name = "ip.bias", .elements = 10}};
-  linear.may_use_factors = true;
+  linear.factors = {.deltas = 10, .activations = 64, .multiply_adds = 640};
   return {conv, norm, linear};
 }
 

@@ -11,13 +11,14 @@
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace poseidon;
   comm::PlanRequest request;
-  request.layers = {{.name = "ip",
-                     .type = "linear",
-                     .rows = 10,
-                     .columns = 64,
-                     .linear = true,
-                     .tensors = {{.name = "ip.weight", .elements = 640}},
-                     .may_use_factors = true}};
+  request.layers = {
+      {.name = "ip",
+       .type = "linear",
+       .rows = 10,
+       .columns = 64,
+       .linear = true,
+       .tensors = {{.name = "ip.weight", .elements = 640}},
+       .factors = comm::FactorSizes{.deltas = 10, .activations = 64, .multiply_adds = 640}}};
   request.workers = request.servers = request.global_batch = 2;
   request.policy = comm::Policy::kTime;
   request.link_mbps = 100;

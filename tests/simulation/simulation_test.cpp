@@ -30,7 +30,7 @@ LayerTraffic linear(const char* name, int64_t rows, int64_t columns) {
           .linear = true,
           .tensors = {{std::string(name) + ".weight", rows * columns, false},
                       {std::string(name) + ".bias", rows, false, true}},
-          .may_use_factors = true};
+          .factors = FactorSizes{.deltas = rows, .activations = columns}};
 }
 
 PlanRequest request_of(int64_t workers, int64_t servers, int64_t shards, SchemeRule scheme) {

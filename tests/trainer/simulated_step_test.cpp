@@ -26,7 +26,8 @@ comm::PlanRequest request_for(int64_t nodes) {
                               .columns = 1000,
                               .tensors = {{.name = "weight", .elements = 1'000'000}}});
   request.layers.back().type = "linear";
-  request.layers.back().linear = request.layers.back().may_use_factors = true;
+  request.layers.back().linear = true;
+  request.layers.back().factors = {.deltas = 1000, .activations = 1000, .multiply_adds = 1'000'000};
   request.times.assign(8, {.forward_ms = 3, .backward_ms = 7});
   request.rebuild_gflops = 100;
   return request;

@@ -122,7 +122,7 @@ TEST_CASE("the layers and tensors of a network that are summed") {
   CHECK(layers[1].tensors.size() == 4);
   CHECK(layers[1].tensors[2].statistic);
   CHECK(layers[2].linear);
-  CHECK(layers[2].may_use_factors);
+  CHECK(layers[2].factors->activations == 80);
   CHECK(layers[2].rows == 3);
   CHECK(layers[2].columns == 80);
   CHECK(layers[2].tensors == std::vector<comm::TensorTraffic>{{"ip.weight", 240}, {"ip.bias", 3}});
@@ -136,7 +136,7 @@ TEST_CASE("frozen parameters are not sent, and a layer with a frozen weight uses
   REQUIRE(layers.size() == 2);
   CHECK(layers[1].tensors == std::vector<comm::TensorTraffic>{{"ip.bias", 3}});
   CHECK_FALSE(layers[1].linear);
-  CHECK_FALSE(layers[1].may_use_factors);
+  CHECK_FALSE(layers[1].factors.has_value());
 }
 
 TEST_CASE("a layer with shared parameters uses no factors, and the message states the reason") {

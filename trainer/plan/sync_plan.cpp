@@ -39,8 +39,13 @@ comm::LayerTraffic traffic_of(const net::Node& node) {
   if (parameters.empty()) return traffic;
   traffic.rows = parameters[0].shape[0];
   traffic.columns = parameters[0].shape.count() / traffic.rows;
-  traffic.linear = traffic.may_use_factors =
-      node.factors().has_value() && learns(node, parameters[0]);
+  if (!learns(node, parameters[0])) return traffic;
+  if (const auto shape = node.factors()) {
+    traffic.linear = definition.type() == "linear";
+    traffic.factors = {.deltas = shape->deltas,
+                       .activations = shape->activations,
+                       .multiply_adds = shape->multiply_adds};
+  }
   return traffic;
 }
 

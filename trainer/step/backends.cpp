@@ -23,8 +23,8 @@ std::string owner_of(const LayerTimes::Layer& entry, const net::Network& network
 /// long. That time is estimated as half of the backward pass. comm/plan/prediction.cpp predicts
 /// with the same rule.
 double rebuild_ms(const layers::FactorShape& shape, double backward_ms, const Job& job) {
-  const double flop = 2 * static_cast<double>(shape.rows) * static_cast<double>(shape.columns) *
-                      static_cast<double>(job.config.global_batch());
+  const double flop =
+      2 * static_cast<double>(shape.multiply_adds) * static_cast<double>(job.config.global_batch());
   const double gflops = job.times->rebuild_gflops();
   return std::max(backward_ms / 2, gflops > 0 ? flop / (gflops * 1e6) : 0);
 }

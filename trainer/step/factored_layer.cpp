@@ -38,8 +38,8 @@ FactoredLayer::FactoredLayer(net::Net& net, const comm::Plan& plan, uint32_t ind
 /// Uses the factor shape of the plan, because a net without memory has no factors yet.
 size_t FactoredLayer::bytes(net::Net& net, const comm::Plan& plan, uint32_t index,
                             const OwnShards& own) {
-  const comm::LayerTraffic& traffic = plan.layers[index].traffic;
-  const layers::FactorShape shape{.rows = traffic.rows, .columns = traffic.columns};
+  const comm::FactorSizes& sizes = *plan.layers[index].traffic.factors;
+  const layers::FactorShape shape{.deltas = sizes.deltas, .activations = sizes.activations};
   const size_t written =
       net.device().shares_memory() ? 0 : StackedFactors::bytes(shape, net.input_shape().samples());
   if (!own.is_first) return written;
@@ -72,8 +72,8 @@ void FactoredLayer::deliver(uint64_t step, const layers::GradientSink* sink) {
 
 std::span<float> FactoredLayer::factors(uint32_t which, uint64_t step) {
   const layers::FactorMemory memory = of_step(step).all();
-  if (which == comm::kDeltas) return {memory.deltas, static_cast<size_t>(samples_ * shape_.rows)};
-  return {memory.activations, static_cast<size_t>(samples_ * shape_.columns)};
+  if (which == comm::kDeltas) return {memory.deltas, static_cast<size_t>(samples_ * shape_.deltas)};
+  return {memory.activations, static_cast<size_t>(samples_ * shape_.activations)};
 }
 
 }  // namespace poseidon::trainer

@@ -8,7 +8,7 @@
 
 namespace poseidon::trainer {
 
-/// A linear layer that produces sufficient factors (SFB). Each device rebuilds the gradient from
+/// A layer that produces sufficient factors (SFB). Each device rebuilds the gradient from
 /// the factors of all shards. All factors, also those of peers, are in staging memory of the
 /// worker's first device. The memory holds the factors of several steps (comm::steps_of_factors),
 /// because a device or a peer may be some steps ahead.

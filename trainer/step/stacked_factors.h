@@ -6,24 +6,24 @@
 namespace poseidon::trainer {
 
 /// The sufficient factors of one layer for a number of samples, in the samples' order in the global
-/// batch. Deltas are samples x rows, activations samples x columns.
+/// batch. Each sample has layers::FactorShape::deltas and ::activations values.
 class StackedFactors {
  public:
   StackedFactors(Device& device, const layers::FactorShape& shape, int64_t samples,
                  MemoryKind place)
       : shape_(shape),
-        deltas_(device.allocate(bytes(samples, shape.rows), place, "factors")),
-        activations_(device.allocate(bytes(samples, shape.columns), place, "factors")) {}
+        deltas_(device.allocate(bytes(samples, shape.deltas), place, "factors")),
+        activations_(device.allocate(bytes(samples, shape.activations), place, "factors")) {}
 
   /// Bytes of memory of the factors.
   static size_t bytes(const layers::FactorShape& shape, int64_t samples) {
-    return bytes(samples, shape.rows) + bytes(samples, shape.columns);
+    return bytes(samples, shape.deltas) + bytes(samples, shape.activations);
   }
 
   /// The memory from sample `first` on.
   layers::FactorMemory from(int64_t first) const {
-    return {.deltas = deltas_.as<float>().data() + first * shape_.rows,
-            .activations = activations_.as<float>().data() + first * shape_.columns};
+    return {.deltas = deltas_.as<float>().data() + first * shape_.deltas,
+            .activations = activations_.as<float>().data() + first * shape_.activations};
   }
   layers::FactorMemory all() const { return from(0); }
   /// Issues a copy of all factors to `stack`, from its sample `first` on.
@@ -32,8 +32,8 @@ class StackedFactors {
       device.copy(from.as<float>(), to.as<float>().subspan(static_cast<size_t>(first * width),
                                                            from.as<float>().size()));
     };
-    copy(deltas_, stack.deltas_, shape_.rows);
-    copy(activations_, stack.activations_, shape_.columns);
+    copy(deltas_, stack.deltas_, shape_.deltas);
+    copy(activations_, stack.activations_, shape_.activations);
   }
 
  private:

@@ -25,7 +25,7 @@ std::vector<LayerTraffic> few_layers() {
                         .columns = columns,
                         .linear = true,
                         .tensors = {{"weight", rows * columns, false}, {"bias", rows, false, true}},
-                        .may_use_factors = true};
+                        .factors = FactorSizes{.deltas = rows, .activations = columns}};
   };
   return {{.name = "conv", .type = "convolution", .tensors = {{"weight", 16'500, false}}},
           {.name = "bn",

@@ -41,7 +41,7 @@ LayerTraffic linear(int i, int64_t rows, int64_t columns) {
           .linear = true,
           .tensors = {{text("ip", i, ".weight"), rows * columns, false},
                       {text("ip", i, ".bias"), rows, false}},
-          .may_use_factors = true};
+          .factors = FactorSizes{.deltas = rows, .activations = columns}};
 }
 
 Plan small_plan(Random& random) {
