@@ -71,6 +71,31 @@ std::vector<ParameterSpec> Convolution::parameters() const {
   return parameters_of({outputs, input.channels() / groups, kernel[0], kernel[1]});
 }
 
+bool Convolution::reads_single_cells() const {
+  return kernel == std::array<int64_t, 2>{1, 1} && padding.sum(0) + padding.sum(1) == 0;
+}
+
+Convolution Convolution::of_factors(int64_t samples) const {
+  Convolution all = *this;
+  if (reads_single_cells()) {
+    all.stride = {1, 1};
+    all.input = {samples, input.channels(), output.height(), output.width()};
+  } else {
+    all.input = {samples, input.channels(), input.height(), input.width()};
+  }
+  all.output = {samples, outputs, output.height(), output.width()};
+  return all;
+}
+
+/// Before infer(), the sizes are 0.
+std::optional<FactorShape> Convolution::factors() const {
+  if (output.rank() == 0) return FactorShape{};
+  return FactorShape{.deltas = output.sample_count(),
+                     .activations = of_factors(1).input.sample_count(),
+                     .bias = bias,
+                     .multiply_adds = multiply_adds() / output.samples()};
+}
+
 int64_t Convolution::multiply_adds() const {
   return output.count() * (input.channels() / groups) * kernel[0] * kernel[1];
 }

@@ -36,7 +36,14 @@ class Convolution final : public Definition, public ConvolutionKeys {
   void describe(Fields& fields) override;
   Shape infer(std::span<const Shape> inputs) override;
   std::vector<ParameterSpec> parameters() const override;
+  std::optional<FactorShape> factors() const override;
   int64_t multiply_adds() const override;
+
+  /// Whether the layer reads only the input cells of its positions, so that factors need no others.
+  bool reads_single_cells() const;
+  /// The convolution of `samples` samples whose input is the activations of factors (FactorShape):
+  /// this one, or without a stride if reads_single_cells().
+  Convolution of_factors(int64_t samples) const;
 
   Shape input, output;  ///< set by infer
 };

@@ -53,9 +53,8 @@ class Net {
     int versions = 1;
     /// False: the net allocates nothing and has no values. Used only to compute memory().
     bool allocates_memory = true;
-    /// Layers that write factors instead of gradients (layers::FactorShape). Only a linear layer
-    /// can write factors. It must not share parameters, and at least one of its learning rate
-    /// multipliers must not be 0.
+    /// Layers that write factors instead of gradients (layers::FactorShape). Such a layer must not
+    /// share parameters, and at least one of its learning rate multipliers must not be 0.
     std::vector<std::string> factored = {};
     /// Number of samples in the factors that rebuild() reads: the global batch.
     int64_t factor_rows = 0;

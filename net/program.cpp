@@ -84,7 +84,9 @@ void Program::check_factored() const {
       throw ConfigError(text("[", definition.type(), " '", name, "'] ", reason));
     };
     if (!node->factors())
-      refuse("cannot send factors: expected a linear layer that shares no parameters");
+      refuse(
+          "cannot send factors: expected a linear layer or a convolution that shares no "
+          "parameters");
     if (std::ranges::all_of(definition.parameters(), [](const layers::ParameterSpec& spec) {
           return spec.learning_rate_multiplier == 0;
         }))

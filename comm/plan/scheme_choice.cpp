@@ -18,9 +18,11 @@ ClusterSize size_of(const PlanRequest& request) {
   return {static_cast<double>(request.workers), static_cast<double>(request.servers)};
 }
 
-/// Whether the layer can use factors.
-bool has_factors(const LayerTraffic& layer) {
-  return costs_of(Scheme::kSfb).fault_of(layer).empty();
+/// Whether the job's rule may choose factors for the layer. Algorithm 1 and the rule "sfb" only
+/// consider linear layers. Policy "time" considers convolutions too.
+bool may_choose_factors(const PlanRequest& request, const LayerTraffic& layer) {
+  const bool by_time = request.policy == Policy::kTime && request.scheme == SchemeRule::kAuto;
+  return costs_of(Scheme::kSfb).fault_of(layer).empty() && (layer.linear || by_time);
 }
 
 /// The scheme that the job or the network file requires for a layer.
@@ -30,15 +32,16 @@ std::optional<Scheme> forced_scheme(const PlanRequest& request, const LayerTraff
     return traits_of(scheme_of(rule)).sends_factors() ? scheme_of(rule) : without_factors;
   };
   if (layer.forced != SchemeRule::kAuto) return scheme(layer.forced);
-  if (!has_factors(layer)) return without_factors;
+  if (!may_choose_factors(request, layer)) return without_factors;
   if (request.scheme != SchemeRule::kAuto) return scheme(request.scheme);
   return std::nullopt;
 }
 
-/// Whether a layer with factors moves fewer bytes with them. Algorithm 1 counts values. With int8 a
-/// value of a gradient has half the bytes of a factor's value, so bytes are compared.
+/// Whether a layer with factors moves fewer bytes with them. Algorithm 1 counts the values of a
+/// linear layer. With int8 a value of a gradient has half the bytes of a factor's value, so bytes
+/// are compared, and for convolutions too.
 bool factors_are_cheaper(const PlanRequest& request, const LayerTraffic& layer) {
-  if (request.wire != WireFormat::kInt8)
+  if (layer.linear && request.wire != WireFormat::kInt8)
     return factors_are_chosen(weight_of(layer), batch_per_worker(request), size_of(request));
   const EvenTraffic traffic(request);
   const auto bytes = [&](Scheme scheme) {

@@ -27,7 +27,8 @@ class Bf16Emulation final : public Layer {
       : team_(team),
         fp32_(std::move(fp32)),
         input_shapes_(request.input_shapes),
-        output_shape_(request.output_shape) {
+        output_shape_(request.output_shape),
+        writes_factors_(request.factor_rows > 0) {
     choice_ = fp32_->choice();
     warning_ = fp32_->warning();
     implementations_ = fp32_->implementations();
@@ -54,9 +55,7 @@ class Bf16Emulation final : public Layer {
 
   void backward(const StepContext& step, const Bindings& memory) override {
     Scratch scratch(memory.scratch);
-    Bindings copy = copied(memory, scratch);
-    if (needs_.backward_reads_output) copy.output = copy_of(memory.output, scratch);
-    copy.output_gradients = {copy_of(combined_gradient(team_, memory, std::nullopt), scratch)};
+    Bindings copy = copied_for_backward(memory, scratch);
     for (Tensor& gradient : copy.input_gradients)
       if (gradient) gradient = room_for(gradient, scratch);
     copy.scratch = scratch.rest();
@@ -64,6 +63,20 @@ class Bf16Emulation final : public Layer {
     for (size_t i = 0; i < memory.input_gradients.size(); ++i)
       if (memory.input_gradients[i])
         reorder(team_, copy.input_gradients[i], memory.input_gradients[i]);
+  }
+
+  /// The gradient that backward() reads then is rounded to bf16, like every gradient.
+  void write_factors(const Bindings& memory, const FactorMemory& factors) override {
+    combined_gradient(team_, memory, std::nullopt);
+    Scratch scratch(memory.scratch);
+    Bindings copy = copied_for_backward(memory, scratch);
+    copy.scratch = scratch.rest();
+    fp32_->write_factors(copy, factors);
+    reorder(team_, copy.output_gradients[0], memory.output_gradients[0]);
+  }
+  void rebuild(const FactorMemory& factors, const Bindings& memory,
+               const GradientSink* sink) override {
+    fp32_->rebuild(factors, memory, sink);
   }
 
   int64_t packed_count(int index) const override { return fp32_->packed_count(index); }
@@ -109,6 +122,17 @@ class Bf16Emulation final : public Layer {
     return copy;
   }
 
+  /// Also copies the output and the sum of its gradients. If the layer writes factors,
+  /// write_factors() has made this sum.
+  Bindings copied_for_backward(const Bindings& memory, Scratch& scratch) const {
+    Bindings copy = copied(memory, scratch);
+    if (needs_.backward_reads_output) copy.output = copy_of(memory.output, scratch);
+    const Tensor& gradient = writes_factors_ ? memory.output_gradients[0]
+                                             : combined_gradient(team_, memory, std::nullopt);
+    copy.output_gradients = {copy_of(gradient, scratch)};
+    return copy;
+  }
+
   static Tensor room_for(Tensor tensor, Scratch& scratch) {
     tensor.format = as_fp32(tensor.format);
     tensor.data = scratch.allocate(stored_bytes(tensor.shape, tensor.format));
@@ -124,6 +148,7 @@ class Bf16Emulation final : public Layer {
   std::unique_ptr<Layer> fp32_;
   std::vector<Shape> input_shapes_;
   Shape output_shape_;
+  bool writes_factors_;
 };
 
 }  // namespace

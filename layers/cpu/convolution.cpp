@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "core/error.h"
+#include "layers/cpu/convolution_factors.h"
 #include "layers/cpu/convolution_parts.h"
 #include "layers/cpu/weight_order.h"
 
@@ -31,16 +32,20 @@ class CpuConvolution final : public PackedWeightLayer {
     passes_.forward = make_pass(request, &AlgorithmChoice::forward,
                                 {make_winograd_forward, make_direct_forward, make_product_forward});
     if (request.training) {
-      passes_.backward_weights =
-          make_pass(request, &AlgorithmChoice::backward_weights,
-                    {make_winograd_backward_weights, make_direct_backward_weights,
-                     make_product_backward_weights});
+      if (request.factor_rows > 0)
+        factors_.emplace(parts_, request.factor_rows);
+      else
+        passes_.backward_weights =
+            make_pass(request, &AlgorithmChoice::backward_weights,
+                      {make_winograd_backward_weights, make_direct_backward_weights,
+                       make_product_backward_weights});
       if (request.input_needs_gradient[0])
         passes_.backward_data = make_pass(
             request, &AlgorithmChoice::backward_data,
             {make_winograd_backward_data, make_direct_backward_data, make_product_backward_data});
     }
     implementations_ = passes_.implementations();
+    if (factors_) implementations_.backward_weights = factors_->implementation();
     warning_ = reference_code_warning(request, implementations_);
     set_needs();
     order_ = WeightOrder(device_, onednn_.weight_shape(), onednn_.canonical_weight(),
@@ -70,9 +75,21 @@ class CpuConvolution final : public PackedWeightLayer {
   }
 
   void backward(const StepContext&, const Bindings& memory) override {
+    if (!factors_)
+      passes_.backward_weights->run(memory, combined_gradient(team(), memory, parts_.relu));
+    // output_gradients[0] now has the sum of all gradients, from the call above or from
+    // write_factors().
+    if (memory.input_gradients[0]) passes_.backward_data->run(memory, memory.output_gradients[0]);
+  }
+
+  void write_factors(const Bindings& memory, const FactorMemory& factors) override {
     const Tensor& gradient = combined_gradient(team(), memory, parts_.relu);
-    passes_.backward_weights->run(memory, gradient);
-    if (memory.input_gradients[0]) passes_.backward_data->run(memory, gradient);
+    if (factors.deltas != nullptr) factors_->write(memory, gradient, factors);
+  }
+
+  void rebuild(const FactorMemory& factors, const Bindings& memory,
+               const GradientSink* sink) override {
+    factors_->rebuild(factors, memory, sink);
   }
 
  private:
@@ -106,12 +123,14 @@ class CpuConvolution final : public PackedWeightLayer {
     needs_.backward_reads_inputs = true;
     needs_.backward_reads_output = parts_.relu.has_value();
     needs_.scratch_bytes = passes_.scratch_bytes();
+    if (factors_) needs_.scratch_bytes = std::max(needs_.scratch_bytes, factors_->scratch_bytes());
   }
 
   const Convolution& convolution_;
   OnednnConvolution onednn_;
   ConvolutionParts parts_;
   ConvolutionPasses passes_;
+  std::optional<ConvolutionFactors> factors_;  ///< set if the layer writes factors
 };
 
 }  // namespace

@@ -61,6 +61,9 @@ poseidon::cpu::MemoryDesc product_weight(const OnednnConvolution& onednn);
 std::unique_ptr<ConvolutionPass> make_product_forward(const ConvolutionParts& parts);
 std::unique_ptr<ConvolutionPass> make_product_backward_data(const ConvolutionParts& parts);
 std::unique_ptr<ConvolutionPass> make_product_backward_weights(const ConvolutionParts& parts);
+/// The backward weights pass of fp32 activations, in which each element of the weight's gradient is
+/// one chain of multiply-adds in the order of samples and positions.
+std::unique_ptr<ConvolutionPass> make_gradient_in_order(const ConvolutionParts& parts);
 
 /// Winograd's method (layers/cpu/winograd.h). It is legal only for some geometries, formats and
 /// weight orders.

@@ -21,7 +21,6 @@ using product::NarrowProduct, product::PatchGradient, product::PatchProduct;
 using product::Bf16PatchGradient, product::Bf16PatchProduct;
 #else
 using Bf16PatchProduct = PatchProduct;  // never made: has_bf16_product() is false
-using Bf16PatchGradient = PatchGradient;
 #endif
 
 /// The most groups that one bf16 product may compute as a convolution without groups, whose weight
@@ -341,13 +340,13 @@ class ProductBackwardData final : public PatchPass<Product> {
 template <class Product>
 class ProductBackwardWeights final : public ConvolutionPass {
  public:
-  explicit ProductBackwardWeights(const ConvolutionParts& parts)
+  explicit ProductBackwardWeights(const ConvolutionParts& parts, Product product)
       : device_(parts.device),
         convolution_(parts.convolution),
         groups_(parts.convolution, parts.formats.type),
         in_order_(parts.kept_weight == product_weight(parts.onednn)),
         to_kept_order_(parts.device, product_weight(parts.onednn), parts.kept_weight),
-        product_(product_of(parts)) {}
+        product_(std::move(product)) {}
 
   std::string implementation() const override { return "Poseidon product"; }
   size_t scratch_bytes() const override {
@@ -388,25 +387,6 @@ class ProductBackwardWeights final : public ConvolutionPass {
 
   /// Whether the product also computes the gradient of the bias.
   bool product_has_bias() const { return !std::is_same_v<Element, float> && convolution_.bias; }
-  static Product product_of(const ConvolutionParts& parts) {
-    const Convolution& c = parts.convolution;
-    const Groups groups(c, parts.formats.type);
-    PatchGrid cells = forward_grid(c);
-    cells.step = {1, 1};
-    cells.taps = {{.index = 0, .offset = {0, 0}}};
-    std::vector<Patches> inputs, gradients;
-    for (int64_t group = 0; group < groups.count; ++group) {
-      inputs.push_back(forward_patches(parts, groups, group));
-      gradients.emplace_back(cells, c.output, parts.formats.out, group * groups.outputs,
-                             groups.outputs);
-    }
-    if constexpr (std::is_same_v<Element, float>)
-      return {std::move(inputs), std::move(gradients), parts.device.threads()};
-    else
-      return {std::move(inputs), std::move(gradients), groups.together, c.bias,
-              parts.device.threads()};
-  }
-
   size_t gradient_bytes() const {
     return Scratch::rounded(static_cast<size_t>(product_.elements()) * sizeof(float));
   }
@@ -431,6 +411,34 @@ class ProductBackwardWeights final : public ConvolutionPass {
   PreparedReorder to_kept_order_;
   Product product_;
 };
+
+/// The operands of a gradient of a weight: for each product, the patches of the input, and the
+/// cells of the output's gradient.
+struct GradientOperands {
+  explicit GradientOperands(const ConvolutionParts& parts)
+      : groups(parts.convolution, parts.formats.type) {
+    const Convolution& c = parts.convolution;
+    PatchGrid cells = forward_grid(c);
+    cells.step = {1, 1};
+    cells.taps = {{.index = 0, .offset = {0, 0}}};
+    for (int64_t group = 0; group < groups.count; ++group) {
+      inputs.push_back(forward_patches(parts, groups, group));
+      gradients.emplace_back(cells, c.output, parts.formats.out, group * groups.outputs,
+                             groups.outputs);
+    }
+  }
+
+  Groups groups;
+  std::vector<Patches> inputs, gradients;
+};
+
+std::unique_ptr<ConvolutionPass> make_fp32_gradient(const ConvolutionParts& parts,
+                                                    PatchGradient::Sums sums) {
+  GradientOperands of(parts);
+  return std::make_unique<ProductBackwardWeights<PatchGradient>>(
+      parts,
+      PatchGradient(std::move(of.inputs), std::move(of.gradients), sums, parts.device.threads()));
+}
 
 /// Whether NarrowProduct computes the forward pass.
 bool forward_is_narrow(const ConvolutionParts& parts) {
@@ -475,9 +483,20 @@ std::unique_ptr<ConvolutionPass> make_product_backward_data(const ConvolutionPar
 }
 
 std::unique_ptr<ConvolutionPass> make_product_backward_weights(const ConvolutionParts& parts) {
-  if (parts.formats.type == DataType::kBf16)
-    return std::make_unique<ProductBackwardWeights<Bf16PatchGradient>>(parts);
-  return std::make_unique<ProductBackwardWeights<PatchGradient>>(parts);
+  if (parts.formats.type == DataType::kFp32)
+    return make_fp32_gradient(parts, PatchGradient::Sums::kOfSlices);
+#ifdef __AVX512F__
+  GradientOperands of(parts);
+  return std::make_unique<ProductBackwardWeights<Bf16PatchGradient>>(
+      parts, Bf16PatchGradient(std::move(of.inputs), std::move(of.gradients), of.groups.together,
+                               parts.convolution.bias, parts.device.threads()));
+#else
+  return nullptr;                       // not called: has_bf16_product() is false
+#endif
+}
+
+std::unique_ptr<ConvolutionPass> make_gradient_in_order(const ConvolutionParts& parts) {
+  return make_fp32_gradient(parts, PatchGradient::Sums::kInOrder);
 }
 
 }  // namespace poseidon::layers::cpu

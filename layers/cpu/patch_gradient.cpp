@@ -58,7 +58,7 @@ void copy_gradients(const Patches& gradients, const float* gradient, int64_t pla
 
 }  // namespace
 
-PatchGradient::PatchGradient(std::vector<Patches> inputs, std::vector<Patches> gradients,
+PatchGradient::PatchGradient(std::vector<Patches> inputs, std::vector<Patches> gradients, Sums sums,
                              int64_t threads)
     : inputs_(std::move(inputs)),
       gradients_(std::move(gradients)),
@@ -66,7 +66,7 @@ PatchGradient::PatchGradient(std::vector<Patches> inputs, std::vector<Patches> g
       in_place_(area_ >= kCellsInPlace && std::ranges::all_of(gradients_, [](const Patches& each) {
                   return each.has_blocks(kLanes);
                 })) {
-  divide(threads);
+  divide(sums, threads);
   if (inputs_[0].by_channels()) return;
   for (const Patches& each : inputs_) {
     PatchWindow window(each.grid(), each.source(), each.first_channel(), each.channels());
@@ -81,12 +81,13 @@ int64_t PatchGradient::scratch_bytes() const {
 }
 
 /// The number of slices does not depend on `threads`, because it changes the bits.
-void PatchGradient::divide(int64_t threads) {
+void PatchGradient::divide(Sums sums, int64_t threads) {
   const int64_t groups = static_cast<int64_t>(inputs_.size()), rows = inputs_[0].columns();
   const int64_t tiles = pieces(rows, kRows);
   const int64_t columns = groups * pieces(outputs(), kColumnsOfTask);
-  slices_ = std::clamp<int64_t>(pieces(kTasksWanted, columns * pieces(tiles, kFewTiles)), 1,
-                                pieces(inputs_[0].places(), kPlacesOfSlice));
+  if (sums == Sums::kOfSlices)
+    slices_ = std::clamp<int64_t>(pieces(kTasksWanted, columns * pieces(tiles, kFewTiles)), 1,
+                                  pieces(inputs_[0].places(), kPlacesOfSlice));
   const int64_t ranges = fastest_ranges(tiles, columns * slices_, threads);
   for (int64_t slice = 0; slice < slices_; ++slice)
     for (size_t group = 0; group < inputs_.size(); ++group)

@@ -16,11 +16,14 @@ namespace poseidon::layers::cpu::product {
 class PatchGradient {
  public:
   using Element = float;
+  /// kInOrder: one slice, so that each element is one chain of multiply-adds.
+  enum class Sums : uint8_t { kOfSlices, kInOrder };
 
   /// For each group, the patches of the input, and the cells of the output's gradient as patches of
   /// one tap. `threads`: the number of threads that run the tasks. Only the size of the tasks
   /// depends on it.
-  PatchGradient(std::vector<Patches> inputs, std::vector<Patches> gradients, int64_t threads);
+  PatchGradient(std::vector<Patches> inputs, std::vector<Patches> gradients, Sums sums,
+                int64_t threads);
 
   int64_t slices() const { return slices_; }
   int64_t tasks() const { return static_cast<int64_t>(tasks_.size()); }
@@ -46,7 +49,7 @@ class PatchGradient {
     bool is_first;
   };
 
-  void divide(int64_t threads);
+  void divide(Sums sums, int64_t threads);
   int64_t outputs() const { return gradients_[0].columns(); }
   int64_t all_outputs() const { return outputs() * static_cast<int64_t>(gradients_.size()); }
   void run_depth(const Task& task, const Depth& depth, const Memory& memory) const;

@@ -193,8 +193,8 @@ TEST_CASE("factor shapes are known for linear layers, also for those that send n
   Bench bench({"hidden"});
   const auto shape = bench.net.factor_shape(kHidden);
   REQUIRE(shape.has_value());
-  CHECK(shape->rows == 300);
-  CHECK(shape->columns == 70);
+  CHECK(shape->deltas == 300);
+  CHECK(shape->activations == 70);
   CHECK(shape->bias);
   CHECK_FALSE(bench.net.factor_shape(2).has_value());
   CHECK_FALSE(bench.network.nodes()[2].definition->factors()->bias);
@@ -204,7 +204,8 @@ TEST_CASE("factor shapes are known for linear layers, also for those that send n
 TEST_CASE("layers that cannot send factors are refused") {
   CHECK_THROWS_WITH(
       Bench({"relu"}),
-      "[relu 'relu'] cannot send factors: expected a linear layer that shares no parameters");
+      "[relu 'relu'] cannot send factors: expected a linear layer or a convolution that "
+      "shares no parameters");
   CHECK_THROWS_WITH(Bench({"hiden"}),
                     "no layer is named \"hiden\": expected a layer that can send factors");
   CHECK_THROWS_WITH(Bench({"top"}, 1, R"({"name": "n", "input": {"channels": 70}, "layers": [
