@@ -42,6 +42,7 @@ VARIANTS = {
     "auto, no overlap": ["comm.overlap=none"],
     "ps": ["comm.scheme=ps"],
     "sfb": ["comm.scheme=sfb"],
+    "time": ["comm.policy=time"],
     "auto, bf16": ["comm.wire=bf16"],
     "auto, int8": ["comm.wire=int8"],
 }

@@ -102,6 +102,19 @@ void check_splits(const char* network, const std::vector<Split>& splits,
   }
 }
 
+/// The network, with factors of all convolutions that can have them.
+std::string with_factors_of_convolutions(const char* text) {
+  Json network = Json::parse(text);
+  std::vector<std::string> shared;
+  for (const Json& layer : network["layers"])
+    if (layer.contains("shares")) shared.push_back(layer["shares"]);
+  for (Json& layer : network["layers"])
+    if (layer.value("type", "") == "convolution" && !layer.contains("shares") &&
+        std::ranges::count(shared, layer["name"].get<std::string>()) == 0)
+      layer["scheme"] = "sfb";
+  return network.dump();
+}
+
 std::string weights_of_run(const Json& summary) {
   return summary["weights_sha256"].get<std::string>();
 }
@@ -118,6 +131,15 @@ TEST_CASE("any split over workers and devices gives the bits of one device") {
               network, {{1, 2}, {1, 3}, {2, 2}},
               {std::string("comm.scheme=") + scheme, std::string("comm.staleness=") + staleness,
                std::string("cluster.logical_shards=") + shards});
+}
+
+TEST_CASE("with factors of convolutions, any split gives the bits of one device") {
+  for (const char* network : {kTinyNetwork, kSmallLenet, kSmallShapes})
+    for (const char* wire : {"fp32", "int8"})
+      for (const char* staleness : {"0", "1"})
+        check_splits(with_factors_of_convolutions(network).c_str(), {{1, 2}, {2, 2}, {3, 1}},
+                     {std::string("comm.wire=") + wire, std::string("comm.staleness=") + staleness,
+                      "cluster.logical_shards=5"});
 }
 
 TEST_CASE("with wire int8, any split over workers and devices gives the bits of one device") {

@@ -26,6 +26,19 @@ LayerTraffic convolution(int i, int64_t elements) {
                       {text("conv", i, ".bias"), 8, false}}};
 }
 
+/// A convolution whose network file requires factors, or not. They have several positions.
+LayerTraffic convolution_with_factors(Random& random, int i) {
+  const int64_t rows = pick(random, 1, 6), columns = pick(random, 1, 20);
+  const int64_t positions = pick(random, 1, 5);
+  LayerTraffic traffic = convolution(i, rows * columns);
+  traffic.rows = rows;
+  traffic.columns = columns;
+  traffic.tensors[1].elements = rows;
+  traffic.factors = {.deltas = rows * positions, .activations = columns * positions};
+  if (pick(random, 0, 1) == 0) traffic.forced = SchemeRule::kSfb;
+  return traffic;
+}
+
 LayerTraffic batch_norm(int i) {
   return {
       .name = text("bn", i),
@@ -58,6 +71,7 @@ Plan small_plan(Random& random) {
   request.layers.push_back(convolution(2, pick(random, 10, 400)));
   request.layers.push_back(linear(1, pick(random, 3, 12), pick(random, 3, 30)));
   request.layers.push_back(linear(2, 4, pick(random, 3, 12)));
+  request.layers.push_back(convolution_with_factors(random, 3));
   if (pick(random, 0, 1) == 0) request.layers[3].forced = SchemeRule::kSfb;
   request.staleness = pick(random, 0, 2);
   if (pick(random, 0, 2) == 0) request.wire = WireFormat::kInt8;
