@@ -39,6 +39,18 @@ std::string megabytes_text(const Json& bytes) {
   return buffer.data();
 }
 
+/// The bytes that a scheme would move, and their format: "8.389 fp32".
+std::string offer_text(const Json& offer) {
+  if (offer.is_null()) return "-";
+  return megabytes_text(offer["bytes"]) + " " + offer["format"].get<std::string>();
+}
+std::string rebuild_text(const Json& offer) {
+  if (offer.is_null()) return "-";
+  std::array<char, 32> buffer{};
+  std::snprintf(buffer.data(), buffer.size(), "%.2f", offer["rebuild_gflop"].get<double>());
+  return buffer.data();
+}
+
 /// Returns the string at `key` in printable form, because names may contain any characters.
 std::string text_of(const Json& object, const char* key) {
   return printable(object[key].get<std::string>());
@@ -184,14 +196,16 @@ void print_check(const Json& check) {
 }
 
 void print_plan(const Json& plan) {
-  constexpr const char* kRow = "%-28s %-12s %15s %12s %12s %12s  %s\n";
-  std::printf(kRow, "layer", "type", "M x N", "PS MB", "SFB MB", "MB", "scheme");
+  constexpr const char* kRow = "%-28s %-12s %15s %15s %15s %8s %11s  %-6s  %s\n";
+  std::printf(kRow, "layer", "type", "M x N", "by ps", "by sfb", "rebuild", "chosen", "", "");
+  std::printf(kRow, "", "", "", "MB", "MB", "Gflop", "MB", "scheme", "reason");
   for (const Json& layer : plan["layers"])
-    std::printf(kRow, name_of(layer).c_str(), text_of(layer, "type").c_str(),
-                size_text(layer["rows"].get<int64_t>(), layer["columns"].get<int64_t>()).c_str(),
-                megabytes_text(layer["ps_bytes"]).c_str(),
-                megabytes_text(layer["sfb_bytes"]).c_str(), megabytes_text(layer["bytes"]).c_str(),
-                text_of(layer, "scheme").c_str());
+    std::printf(
+        kRow, name_of(layer).c_str(), text_of(layer, "type").c_str(),
+        size_text(layer["rows"].get<int64_t>(), layer["columns"].get<int64_t>()).c_str(),
+        offer_text(layer["schemes"]["ps"]).c_str(), offer_text(layer["schemes"]["sfb"]).c_str(),
+        rebuild_text(layer["schemes"]["sfb"]).c_str(), megabytes_text(layer["bytes"]).c_str(),
+        text_of(layer, "scheme").c_str(), text_of(layer, "reason").c_str());
   std::printf("%s, %s, %g samples per worker: %s MB per node and step, sent and received\n",
               counted(plan["workers"].get<int64_t>(), "worker").c_str(),
               counted(plan["servers"].get<int64_t>(), "server").c_str(),

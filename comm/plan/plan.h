@@ -44,8 +44,8 @@ struct LayerTraffic {
   bool linear = false;                 ///< fully connected, and its weight is among the tensors
   std::vector<TensorTraffic> tensors;  ///< of a layer with factors: the weight, then the bias
   std::optional<FactorSizes> factors = {};  ///< set if the layer can use factors
-  bool is_shared = false;              ///< several layers of the network use its parameters
-  SchemeRule forced = SchemeRule::kAuto;  ///< the rule in the network file
+  bool is_shared = false;                   ///< several layers of the network use its parameters
+  SchemeRule forced = SchemeRule::kAuto;    ///< the rule in the network file
 };
 
 /// The measured times of a layer in a step of one worker, for policy "time" and for predictions.

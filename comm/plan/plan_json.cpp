@@ -70,7 +70,8 @@ void read_layer(Fields& fields, LayerPlan& layer) {
   fields.objects(
       "tensors", 0, [&](size_t size) { traffic.tensors.resize(size); },
       [&](Fields& f, size_t i) { read_tensor(f, traffic.tensors[i]); }, "", Presence::kRequired);
-  skip(fields, {"rows", "columns", "ps_bytes", "sfb_bytes", "bytes"});
+  // The last two are in the output of --plan.
+  skip(fields, {"rows", "columns", "ps_bytes", "sfb_bytes", "bytes", "schemes", "reason"});
 }
 
 void read_piece(Fields& fields, Piece& piece) {

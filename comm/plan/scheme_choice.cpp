@@ -171,6 +171,18 @@ double batch_per_worker(const PlanRequest& request) {
   return static_cast<double>(request.global_batch) / static_cast<double>(request.workers);
 }
 
+std::string reason_of(const PlanRequest& request, const LayerTraffic& layer) {
+  if (request.workers == 1) return "one worker";
+  if (layer.forced != SchemeRule::kAuto)
+    return text("\"scheme\": \"", name_of(layer.forced), "\" in the network file");
+  if (!layer.factors) return layer.is_shared ? "shared parameters" : "no factors";
+  if (!may_choose_factors(request, layer)) return "policy \"time\" would consider sfb";
+  if (request.scheme != SchemeRule::kAuto)
+    return text("\"comm.scheme\": \"", name_of(request.scheme), "\"");
+  if (request.policy == Policy::kTime) return "shortest predicted step";
+  return request.wire == WireFormat::kInt8 ? "fewer bytes" : "fewer values (Algorithm 1)";
+}
+
 void check_scheme(const LayerTraffic& layer, Scheme scheme) {
   const std::string fault = costs_of(scheme).fault_of(layer);
   if (!fault.empty())

@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "comm/plan/chunks.h"
+
 namespace poseidon::comm {
 
 namespace {
@@ -16,6 +18,7 @@ class LocalCosts final : public SchemeCosts {
                        const EvenTraffic::NodeShare&) const override {
     return {};
   }
+  WireFormat format(const LayerTraffic&, WireFormat) const override { return WireFormat::kFp32; }
   double rebuild_flop(const LayerTraffic&, double, ClusterSize) const override { return 0; }
 };
 
@@ -36,6 +39,9 @@ class PsCosts final : public SchemeCosts {
   LinkBytes link_bytes(const LayerTraffic& layer, const EvenTraffic& traffic,
                        const EvenTraffic::NodeShare& node) const override {
     return traffic.bytes_by_servers(layer, node);
+  }
+  WireFormat format(const LayerTraffic& layer, WireFormat wire) const override {
+    return wire_format_of(wire, layer.tensors[0]);
   }
   double rebuild_flop(const LayerTraffic&, double, ClusterSize) const override { return 0; }
 };
@@ -59,6 +65,9 @@ class SfbCosts final : public SchemeCosts {
   LinkBytes link_bytes(const LayerTraffic& layer, const EvenTraffic& traffic,
                        const EvenTraffic::NodeShare& node) const override {
     return traffic.bytes_by_factors(layer, node);
+  }
+  WireFormat format(const LayerTraffic&, WireFormat wire) const override {
+    return wire == WireFormat::kInt8 ? WireFormat::kBf16 : wire;
   }
   double rebuild_flop(const LayerTraffic& layer, double batch, ClusterSize cluster) const override {
     return comm::rebuild_flop(static_cast<double>(layer.factors->multiply_adds), batch, cluster);

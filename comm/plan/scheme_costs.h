@@ -25,6 +25,8 @@ class SchemeCosts {
   /// The bytes of a layer on one node, if all servers hold the same amount.
   virtual LinkBytes link_bytes(const LayerTraffic& layer, const EvenTraffic& traffic,
                                const EvenTraffic::NodeShare& node) const = 0;
+  /// The wire format of the layer's weight, or of its factors.
+  virtual WireFormat format(const LayerTraffic& layer, WireFormat wire) const = 0;
   /// Floating-point operations of each worker to compute the gradient from what it receives.
   virtual double rebuild_flop(const LayerTraffic& layer, double batch,
                               ClusterSize cluster) const = 0;

@@ -94,8 +94,15 @@ TEST_CASE("--plan prints the bytes for a number of workers, and reads --times") 
   CHECK(json["servers"] == 3);
   CHECK(json["batch_per_worker"] == 8.0);
   CHECK(json["layers"].size() == 3);
+  // A job's "comm.plan" may name this output.
+  trainer::write_text(job.folder / "plan.json", plan.out);
+  const Finished again = run(job, {"--plan", "--workers", "5", "--servers", "3", "--set",
+                                   "comm.plan=" + (job.folder / "plan.json").string()});
+  CHECK(again.code == 0);
+  CHECK(has(again.out, "as in the earlier plan"));
   const Finished table = run(job, {"--plan", "--workers", "5"});
   CHECK(has(table.out, "5 workers, 5 servers, 8 samples per worker"));
+  CHECK(has(table.out, "would consider sfb"));
   CHECK_FALSE(has(table.out, "predicted"));
 
   const Finished timed = run(job, {"--time", "--json"});

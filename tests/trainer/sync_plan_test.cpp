@@ -170,9 +170,13 @@ TEST_CASE(
         }).starts_with("n.json: /layers/4/scheme: "));
   network["layers"][4].erase("scheme");
   network["layers"][0]["scheme"] = "sfb";
+  const TinyJob of_convolution(network.dump().c_str());
+  CHECK(schemes_of(plan_job(tiny_for_plan(of_convolution, {"cluster.workers=2"}), ""))["conv"] ==
+        "sfb");
+  network["layers"][1]["scheme"] = "sfb";
   CHECK(error_of<ConfigError>([&] {
           net::Network(network, "n.json", 8);
-        }).starts_with("n.json: /layers/0"));
+        }).starts_with("n.json: /layers/1"));
 }
 
 TEST_CASE("--plan accepts any number of workers and servers") {

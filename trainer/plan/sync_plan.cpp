@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "comm/plan/scheme_table.h"
 #include "comm/plan/traffic.h"
 #include "core/error.h"
 #include "trainer/job/choices.h"
@@ -217,8 +218,10 @@ Json plan_job(const Job& job, const std::filesystem::path& times, bool simulates
   comm::PlanRequest request = plan_request(job);
   if (!times.empty())
     add_times(request, read_layer_times(read_json(times), times.string()), times.string());
-  const comm::Plan plan = sync_plan(job, request);
+  const std::optional<comm::Plan> earlier = earlier_plan(job, request, nullptr, false);
+  const comm::Plan plan = sync_plan(request, earlier);
   Json json = comm::to_json(plan);
+  comm::add_scheme_table(request, plan, earlier.has_value(), json);
   json["advice"] = wire_advice(request, plan);
   if (simulates) json["simulated_step_ms"] = simulated_step_ms(plan, request);
   return json;
