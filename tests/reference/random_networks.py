@@ -572,5 +572,13 @@ class Maker:
         return self.case
 
 
+def use_factors_of_convolutions(network, numbers):
+    """Lets about half of the convolutions that share no parameters use factors."""
+    shared = {layer.get("shares") for layer in network["layers"]}
+    for layer in network["layers"]:
+        if layer["type"] == "convolution" and "shares" not in layer and layer["name"] not in shared:
+            layer["scheme"] = numbers.choice(["sfb", "auto"])
+
+
 def make_case(seed):
     return Maker(seed).make()

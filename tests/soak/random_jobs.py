@@ -7,9 +7,11 @@ The seed selects a job: a network of random layers (tests/reference/random_netwo
 fp32 or bf16, wire format fp32 or int8, logical shards. The job runs with 1, 2, 3, 4 and, if it has 8 shards, 8 workers,
 and 1 to 3 servers, each with one or two devices. Logical shards are assigned evenly or by speed. One run is stopped and
 continues with another number of workers. In one run a worker or server is killed (SIGKILL). In another run the
-coordinator is killed, and --resume continues the run. All runs of a seed must have the weights_sha256 and state_sha256 of the first. Exceptions are jobs with staleness
-that ended because the only server or worker failed. Jobs with staleness that continue from a checkpoint of the workers,
-written without the coordinator, are exceptions too.
+coordinator is killed, and --resume continues the run. About half of the convolutions use factors.
+
+All runs of a seed must have the weights_sha256 and state_sha256 of the first. Exceptions are jobs with staleness that
+ended because the only server or worker failed. Jobs with staleness that continue from a checkpoint of the workers,
+written without the coordinator, are exceptions too. A seed does not count if the loss of its first run is not finite.
 
 The state file has a line for each seed. A new call of the command continues after the last one. The folders of seeds
 whose runs differ are kept in --failures.
@@ -30,7 +32,7 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "reference")]
 from process_rounds import children_of, is_running, read, wait_until  # noqa: E402
-from random_networks import make_case  # noqa: E402
+from random_networks import make_case, use_factors_of_convolutions  # noqa: E402
 from recovery_rounds import State, last_line  # noqa: E402
 
 STEPS = 12
@@ -42,6 +44,10 @@ DIGESTS = ("weights_sha256", "state_sha256")
 
 class Disagreement(Exception):
     pass
+
+
+class Diverged(Exception):
+    """The loss of a run is not finite."""
 
 
 class Lost(Exception):
@@ -72,6 +78,7 @@ class Script:
     def __init__(self, seed):
         self.numbers = random.Random(seed)
         self.case = make_case(seed)
+        use_factors_of_convolutions(self.case.network, random.Random(f"factors {seed}"))
         self.shards = self.numbers.choice([4, 4, 6, 8, 12])
         self.scheme = self.numbers.choice(["ps", "sfb", "auto"])
         self.complete_job()
@@ -140,7 +147,10 @@ class Jobs:
         if code == 3 and may_lose:
             raise Lost
         if code != 0:
-            raise Disagreement(f"{run}: exit code {code}: {last_line(read(self.folder / (run + '.err')))}")
+            message = last_line(read(self.folder / (run + ".err")))
+            if self.expected is None and "the loss is " in message:
+                raise Diverged
+            raise Disagreement(f"{run}: exit code {code}: {message}")
 
     def first_arguments(self, run, way):
         plan = ["--set", f"comm.plan={self.plan}"] if self.plan else []
@@ -264,6 +274,8 @@ def play(seed, options):
         entry["script"] = str(script)
         jobs = Jobs(script, options, folder)
         jobs.go()
+    except Diverged:
+        jobs.counts["without a finite loss"] += 1
     except (Disagreement, OSError, ValueError, KeyError) as error:
         entry["complaints"].append(str(error) if isinstance(error, Disagreement) else repr(error))
         kept = options.failures / f"seed-{seed}"

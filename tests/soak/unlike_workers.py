@@ -4,8 +4,9 @@
     python3 tests/soak/unlike_workers.py --binaries build/release/bin [--first 1] [--count 40] [--steps 200]
 
 A seed selects a network (tests/reference/random_networks.py), 2 or 3 workers, and for each worker the instruction set,
-the limit of oneDNN and the number of threads. Linear layers use factors. The job compares digests of the replicas every
-step, and all their tensors every 20 steps. Seeds whose network has no layer with factors do not count.
+the limit of oneDNN and the number of threads. Linear layers and some convolutions use factors. The job compares digests
+of the replicas every step, and all their tensors every 20 steps. Seeds do not count if their network has no layer with
+factors, or if its loss does not stay finite.
 """
 import argparse
 import json
@@ -18,9 +19,10 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "reference")]
-from random_networks import make_case  # noqa: E402
+from random_networks import make_case, use_factors_of_convolutions  # noqa: E402
 
 SECRET = "s" * 32
+DIVERGED = "the loss is "  # in the message of a run whose loss is not finite
 LIMITS_OF_ONEDNN = ["SSE41", "AVX2", "AVX512_CORE", ""]
 
 
@@ -69,8 +71,9 @@ def job_of(case, steps):
 
 
 def play(seed, isas, options):
-    """The complaint about a seed, "" if there is none, or None if the network has no layer with factors."""
+    """The complaint about a seed, "" if there is none, or None if the seed does not count."""
     numbers, case = random.Random(seed), make_case(seed)
+    use_factors_of_convolutions(case.network, random.Random(f"factors {seed}"))
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         (folder / "network.json").write_text(json.dumps(case.network))
@@ -88,6 +91,8 @@ def play(seed, isas, options):
         finally:
             workers.end()
         print(f"seed {seed}: {', '.join(workers.words)}", flush=True)
+        if DIVERGED in done.stderr:
+            return None
         if done.returncode != 0:
             return f"exit code {done.returncode}: {done.stderr[-600:]}"
         plan = json.loads((folder / "run" / "plan.json").read_text())
