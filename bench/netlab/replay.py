@@ -2,12 +2,15 @@
 """Compares step times of clusters with more hosts than this machine has cores with the closed-form optimum.
 
     sudo python3 bench/netlab/replay.py [--build build/release] [--rates 100,200,1000]
-         [--networks vgg19:4,alexnet:8,resnet50:16] [--variants "ps;sfb;auto;auto, bf16"] [--seconds 10]
-         [--congestion reno] [--state FILE] [--record bench/results]
+         [--networks vgg19:4,alexnet:8,resnet50:16] [--variants "ps;sfb;auto;auto, bf16"] [--seconds 10] [--batch 8]
+         [--densities RUN/traffic.json] [--congestion reno] [--state FILE] [--record bench/results]
 
 This script works like netlab.py, but the workers use the device `replay`. Layers and updates sleep for the measured
 time of one core, so that the cores only do the work of the network. In --networks, the number of hosts follows the
 name.
+
+With --densities, factors have as many zeros as those of a trained network: the file is the table of moved bytes of a
+run (tests/soak/overfit.py --workers 2 --keep RUN, and a few steps more by --resume), whose layers have the same names.
 
 The bound is the best possible step of docs/plan.md for the plan of the run. It uses the same times and the rate that
 iperf3 reaches. The table also shows the step of the simulator (--plan --simulate). All hosts share the cores of this
@@ -72,8 +75,21 @@ def layer_times(options, network, folder):
         words = ["taskset", "-c", "0", options.build / "bin" / "poseidon-train", netlab.job(network), "--time", "--json",
                  "--workers", 2, *netlab.settings(options, network, [])]
         done = subprocess.run(list(map(str, words)), stdout=subprocess.PIPE, check=True)
-        path.write_bytes(done.stdout)
+        times = json.loads(done.stdout)
+        if options.densities:
+            add_densities(times, json.loads(options.densities.read_text(encoding="utf-8")))
+        path.write_text(json.dumps(times), encoding="utf-8")
     return path
+
+
+def add_densities(times, traffic):
+    """Adds each layer's share of nonzero factors. A slice has a bit for each value of 32 bits, and the nonzero values."""
+    moved = {layer["name"]: (layer["bytes_sent"] + layer["bytes_received"]) / layer["planned_bytes"]
+             for layer in traffic["layers"] if layer["scheme"] == "sfb"}
+    for layer in times["layers"]:
+        if moved.get(layer["name"], 1) < 0.999:
+            layer["factor_density"] = moved[layer["name"]] - 1 / 32
+            print(f"{layer['name']}: {layer['factor_density']:.3f} of the factors' values are not zero", flush=True)
 
 
 class StepEnds:
@@ -141,7 +157,7 @@ def one_lab_parser(description):
 
 def options_of_one_lab(parser):
     options = parser.parse_args()
-    options.servers_apart = False
+    options.servers_apart, options.densities = False, None
     netlab.BATCHES[options.network] = BATCH
     return options
 
@@ -161,11 +177,13 @@ def main():
     parser.add_argument("--networks", default="vgg19:4,alexnet:8,resnet50:16")
     parser.add_argument("--variants", default="ps;sfb;auto;auto, bf16", help="variants, separated by semicolons")
     parser.add_argument("--seconds", type=float, default=10, help="seconds of steps in a cell; at least two steps")
+    parser.add_argument("--batch", type=int, default=BATCH, help="samples of a worker")
+    parser.add_argument("--densities", type=pathlib.Path, help="traffic.json of a run with factors in fp32")
     parser.add_argument("--state", type=pathlib.Path, default=pathlib.Path("netlab-replay.jsonl"))
     record.add_options(parser, "replay")
     options = parser.parse_args()
     options.servers_apart = False
-    netlab.BATCHES.update({network: BATCH for network, _, _ in cells(options)})
+    netlab.BATCHES.update({network: options.batch for network, _, _ in cells(options)})
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("replay: stopped by SIGTERM"))
     state, rows = State(options.state), []
     print("\n".join(record.head(COLUMNS)), flush=True)

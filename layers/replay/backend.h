@@ -14,6 +14,7 @@ struct LayerTime {
   /// from the factors of the global batch. The backward pass then takes only half of backward_ms,
   /// because it computes only the input gradient, one of two products.
   double rebuild_ms = 0;
+  double factor_density = 1;  ///< share of the values of its factors that are not zero
 };
 
 struct ReplayTimes {
@@ -25,9 +26,10 @@ struct ReplayTimes {
 /// write simple values, which takes almost no time. All values that a loss reports are 1. All
 /// elements of a gradient, or of a contribution to a statistic, have one value. It depends only on
 /// the index of the parameter or statistic in the layer, on the step, and on the batch's first
-/// sample. The value of a gradient from factors is constant. An update changes only the first
-/// elements of a parameter. The network learns nothing. But all tensors that are sent, summed and
-/// compared have the size that they have in the real job, and all replicas stay equal.
+/// sample. The value of a gradient from factors is constant, and their zeros are evenly spread. An
+/// update changes only the first elements of a parameter. The network learns nothing. But all
+/// tensors that are sent, summed and compared have the size that they have in the real job, and all
+/// replicas stay equal.
 Backend make_replay_backend(const ReplayTimes& times);
 
 }  // namespace poseidon::layers::replay

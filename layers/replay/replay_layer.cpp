@@ -1,6 +1,7 @@
 #include "layers/replay/replay_layer.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace poseidon::layers::replay {
 
@@ -13,6 +14,18 @@ float made_up(const StepContext& step, size_t tensor) {
   const uint64_t number = static_cast<uint64_t>(numbers.step) * 7 +
                           static_cast<uint64_t>(numbers.first_sample) * 3 + tensor;
   return static_cast<float>(number % 16 + 1) * 0x1p-12f;
+}
+
+/// Writes a constant to this share of the values, the first one included, and zeros between them.
+void fill_with_density(double density, float* values, int64_t count) {
+  if (density == 1) {
+    std::fill_n(values, count, 0x1p-6f);
+    return;
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    const double before = std::ceil(static_cast<double>(i) * density);
+    values[i] = std::ceil(static_cast<double>(i + 1) * density) > before ? 0x1p-6f : 0.0F;
+  }
 }
 
 }  // namespace
@@ -50,8 +63,8 @@ void ReplayLayer::backward(const StepContext& step, const Bindings& memory) {
 void ReplayLayer::write_factors(const Bindings& memory, const FactorMemory& factors) {
   if (factors.deltas == nullptr) return;
   const int64_t samples = memory.inputs[0].shape.samples();
-  std::fill_n(factors.deltas, samples * factors_->deltas, 0x1p-6f);
-  std::fill_n(factors.activations, samples * factors_->activations, 0x1p-6f);
+  fill_with_density(time_.factor_density, factors.deltas, samples * factors_->deltas);
+  fill_with_density(time_.factor_density, factors.activations, samples * factors_->activations);
 }
 
 void ReplayLayer::rebuild(const FactorMemory& factors, const Bindings& memory,

@@ -2,11 +2,12 @@
 """Overfit test: networks are trained on 200 photographs, packed, decoded and augmented, with one class per photograph.
 On the same photographs without augmentation, their top-1 accuracy must be above 95 %.
 
-    tests/soak/overfit.py --binaries build/release/bin [--photographs PHOTOGRAPHS.tar] [NETWORK]...
+    tests/soak/overfit.py --binaries build/release/bin [--photographs PHOTOGRAPHS.tar] [--epochs N]
+        [--workers 2 --keep FOLDER] [NETWORK]...
 
 NETWORK is alexnet or resnet18; default: both. PHOTOGRAPHS.tar contains a folder for each class in train/. The default
 is imagenet-sample/imagenet-sample-250.tar in ${POSEIDON_DATA} or ../shared/data. If that is missing, the script prints
-a message and exits with code 77.
+a message and exits with code 77. --keep FOLDER writes the records, jobs and runs to a new folder that stays.
 """
 import argparse
 import json
@@ -60,20 +61,22 @@ def network_of(name):
     return network
 
 
-def job_of(name, records):
+def job_of(name, records, options):
     job = JOBS[name]
     data = {phase: {"type": "records", "path": str(records), "transform": {**job[phase], **COLOURS}}
             for phase in ("train", "test")}
-    return {"name": name, "network": "network.json", "data": {**data, "batch_per_worker": 40},
-            "optimizer": job["optimizer"], "train": {"epochs": job["epochs"], "seed": 1, "log_every": 5}}
+    return {"name": name, "network": "network.json", "data": {**data, "global_batch": 40},
+            "optimizer": job["optimizer"],
+            "train": {"epochs": options.epochs or job["epochs"], "seed": 1, "log_every": 5}}
 
 
-def known_part(binaries, name, records, folder):
+def known_part(options, name, records, folder):
     """The top-1 accuracy on the photographs after training."""
     folder.mkdir()
     (folder / "network.json").write_text(json.dumps(network_of(name)))
-    (folder / "job.json").write_text(json.dumps(job_of(name, records)))
-    run(binaries / "poseidon-train", folder / "job.json", "--output", folder / "run")
+    (folder / "job.json").write_text(json.dumps(job_of(name, records, options)))
+    run(options.binaries / "poseidon-train", folder / "job.json", "--output", folder / "run", "--workers",
+        options.workers)
     return json.loads((folder / "run" / "summary.json").read_text())["test_top1"]
 
 
@@ -81,6 +84,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--binaries", type=pathlib.Path, required=True)
     parser.add_argument("--photographs", type=pathlib.Path, default=photographs_at_hand())
+    parser.add_argument("--epochs", type=int, help="default: those of the network")
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--keep", type=pathlib.Path, help="a new folder for records and runs")
     parser.add_argument("networks", nargs="*", metavar="NETWORK", help=", ".join(JOBS))
     options = parser.parse_args()
     if unknown := set(options.networks) - set(JOBS):
@@ -90,12 +96,13 @@ def main():
         sys.exit(SKIPPED)
     failed = []
     with tempfile.TemporaryDirectory() as place:
-        folder = pathlib.Path(place)
+        folder = options.keep.resolve() if options.keep else pathlib.Path(place)
+        folder.mkdir(parents=True, exist_ok=True)
         extract_first(options.photographs, folder / "photographs")
         run(options.binaries / "poseidon-data", "pack", folder / "photographs", "--prefix", "train", "--resize", "256",
             "--output", folder / "records")
         for name in options.networks or JOBS:
-            part = known_part(options.binaries, name, folder / "records", folder / name)
+            part = known_part(options, name, folder / "records", folder / name)
             print(f"{name}: knows {100 * part:.1f} % of {PHOTOGRAPHS} photographs", flush=True)
             if part <= ENOUGH:
                 failed.append(name)

@@ -3,7 +3,9 @@
 
 #include <doctest/doctest.h>
 
+#include "layers/replay/backend.h"
 #include "tests/support/busy_machine.h"
+#include "tests/support/factor_runner.h"
 #include "tests/trainer/made_training.h"
 #include "tests/trainer/tiny_job.h"
 
@@ -118,4 +120,19 @@ TEST_CASE("missing, unnecessary and other networks' layer times are refused") {
   CHECK(error_of<ConfigError>([&] {
           replayed(tiny, others);
         }).ends_with("/layers: the layer \"ip\" is missing; expected the times of this network"));
+}
+
+TEST_CASE(
+    "replayed factors have the density of the times, and their gradient does not depend on it") {
+  const test::FactoredCase layer{.json = {{"type", "linear"}, {"name", "ip"}, {"outputs", 400}},
+                                 .input = {4, 1000}};
+  const test::FactoredResults sparse = test::run_with_factors(layer, [](int, DataType) {
+    return layers::replay::make_replay_backend({.layers = {{"ip", {.factor_density = 0.15}}}});
+  });
+  const test::FactoredResults dense = test::run_with_factors(
+      layer, [](int, DataType) { return layers::replay::make_replay_backend({}); });
+  CHECK(std::ranges::count(sparse.activations, 0.0F) == 6800);
+  CHECK(std::ranges::count(sparse.deltas, 0.0F) == 2720);
+  CHECK(std::ranges::count(dense.deltas, 0.0F) == 0);
+  CHECK(sparse.parameter_gradients == dense.parameter_gradients);
 }

@@ -19,6 +19,8 @@ void LayerTimes::Layer::describe(Fields& fields) {
   fields.number("backward_ms", backward_ms, kTimed, "time of one batch", Presence::kRequired);
   fields.number("backward_gflops", backward_gflops, kTimed,
                 "10^9 operations per second of the backward pass");
+  fields.number("factor_density", factor_density, between(0, 1),
+                "share of the values of its factors that are not zero");
 }
 
 void LayerTimes::describe_totals(Fields& fields) {

@@ -14,6 +14,7 @@ struct LayerTimes {
   struct Layer {
     std::string name, type;
     double forward_ms = 0, backward_ms = 0, backward_gflops = 0;
+    double factor_density = 1;  ///< share of nonzero factors; only the device `replay` reads it
     void describe(Fields& fields);
   };
   double batch = 1;    ///< samples of the timed batch

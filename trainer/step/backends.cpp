@@ -36,6 +36,7 @@ layers::replay::ReplayTimes replay_times(const Job& job) {
     layers::replay::LayerTime& time = times.layers[owner_of(entry, *job.network)];
     time.forward_ms += scale * entry.forward_ms;
     time.backward_ms += scale * entry.backward_ms;
+    time.factor_density = std::min(time.factor_density, entry.factor_density);
   }
   double elements = 0;
   for (const net::Node& node : job.network->nodes()) {
