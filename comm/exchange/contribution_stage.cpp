@@ -62,12 +62,15 @@ class ValueStage final : public ContributionStage {
 /// Integers: the exact sum of the rounded gradients of a part's shards. The chunk has one piece.
 class IntegerStage final : public ContributionStage {
  public:
-  IntegerStage(const ExchangeContext& context, const Piece& piece)
-      : slots_(context),
-        sums_(slots_.count(),
-              IntegerSum(static_cast<uint64_t>(piece.first), static_cast<uint64_t>(piece.count))) {}
+  IntegerStage(ExchangeContext& context, const Piece& piece)
+      : counts_(context.bytes_of_layer[piece.layer].rounded),
+        first_(static_cast<uint64_t>(piece.first)),
+        elements_(static_cast<uint64_t>(piece.count)),
+        slots_(context),
+        sums_(slots_.count(), IntegerSum(first_, elements_)) {}
 
   void add(size_t own, size_t, const Contribution& contribution) override {
+    counts_ += count_blocks(contribution.rounded->data() + bytes_of_blocks(first_, 1), elements_);
     sums_[slots_.index(contribution.step, own)].add(contribution.rounded);
   }
   Payload slice(size_t own, const FrameHeader& header) override {
@@ -75,6 +78,8 @@ class IntegerStage final : public ContributionStage {
   }
 
  private:
+  BlockCounts& counts_;
+  const uint64_t first_, elements_;  ///< the run of the piece in its tensor
   const Slots slots_;
   std::vector<IntegerSum> sums_;  ///< by slot
 };
@@ -85,7 +90,7 @@ bool is_direct(const Plan& plan, const Chunk& chunk) {
   return chunk.pieces.size() == 1 && sum_codec(plan, chunk).copies();
 }
 
-std::unique_ptr<ContributionStage> make_contribution_stage(const ExchangeContext& context,
+std::unique_ptr<ContributionStage> make_contribution_stage(ExchangeContext& context,
                                                            const Chunk& chunk) {
   if (rounds_shards(context.plan, chunk))
     return std::make_unique<IntegerStage>(context, chunk.pieces[0]);

@@ -23,8 +23,9 @@ class ContributionStage {
   virtual Payload slice(size_t own, const FrameHeader& header) = 0;
 };
 
-/// Makes the stage of a chunk. `context` and `chunk` must outlive the result.
-std::unique_ptr<ContributionStage> make_contribution_stage(const ExchangeContext& context,
+/// Makes the stage of a chunk. `context` and `chunk` must outlive the result. The stage counts
+/// rounded blocks in ExchangeContext::bytes_of_layer.
+std::unique_ptr<ContributionStage> make_contribution_stage(ExchangeContext& context,
                                                            const Chunk& chunk);
 
 /// Whether a chunk is one piece that needs no encoding. Such a chunk is sent from the tensor's

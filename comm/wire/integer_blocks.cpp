@@ -28,6 +28,26 @@ void decode_blocks(const std::byte* blocks, std::span<float> values) {
   wire_kernels().blocks.decode(blocks, values);
 }
 
+BlockCounts& BlockCounts::operator+=(const BlockCounts& more) {
+  all += more.all;
+  below += more.below;
+  beyond += more.beyond;
+  return *this;
+}
+
+BlockCounts count_blocks(const std::byte* blocks, uint64_t elements) {
+  BlockCounts counts;
+  for (uint64_t done = 0; done < elements; done += kBlockElements) {
+    const BlockHeader header = header_at(blocks + bytes_of_blocks(done, 1));
+    ++counts.all;
+    if (!header.finite())
+      ++counts.beyond;
+    else if (header.code == 0)
+      ++counts.below;
+  }
+  return counts;
+}
+
 std::optional<uint64_t> length_of_blocks(std::span<const std::byte> bytes, uint64_t elements) {
   uint64_t length = 0;
   for (uint64_t done = 0; done < elements; done += kBlockElements) {

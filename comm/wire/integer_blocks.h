@@ -56,6 +56,18 @@ void round_blocks(const std::byte* blocks, uint64_t elements, uint64_t first,
 /// Decodes blocks of any width. A block that is not finite becomes NaN.
 void decode_blocks(const std::byte* blocks, std::span<float> values);
 
+/// Numbers of blocks.
+struct BlockCounts {
+  uint64_t all = 0;
+  uint64_t below = 0;   ///< with the least exponent: their values may need a finer one
+  uint64_t beyond = 0;  ///< not finite, or beyond the range
+
+  BlockCounts& operator+=(const BlockCounts& more);
+  bool operator==(const BlockCounts&) const = default;
+};
+/// Counts the blocks of `elements` elements, of one byte each.
+BlockCounts count_blocks(const std::byte* blocks, uint64_t elements);
+
 /// The number of bytes at the start of `bytes` that are the blocks of `elements` elements; nullopt
 /// if they are no valid blocks, or if `bytes` ends before them.
 std::optional<uint64_t> length_of_blocks(std::span<const std::byte> bytes, uint64_t elements);

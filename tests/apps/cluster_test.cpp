@@ -205,6 +205,32 @@ TEST_CASE("each layer moves the bytes that the plan predicts, or fewer with fact
   }
 }
 
+TEST_CASE("with wire int8, a run warns of gradients below the range, and counts them") {
+  Json network = Json::parse(trainer::kTinyNetwork);
+  for (const bool tiny_gradients : {false, true}) {
+    CAPTURE(tiny_gradients);
+    if (tiny_gradients) network["layers"].back()["weight"] = 3e-9;
+    const TinyJob job(network.dump().c_str());
+    const Finished finished = Program("poseidon-train",
+                                      {(job.folder / "job.json").string(), "--output",
+                                       (job.folder / "run").string(), "--workers", "2", "--servers",
+                                       "1", "--set", "comm.wire=int8", "--set", "comm.scheme=ps"},
+                                      job.folder)
+                                  .wait();
+    CAPTURE(finished.err);
+    REQUIRE(finished.code == 0);
+    const Json blocks = Json::parse(read_text(job.folder / "run/traffic.json"))["int8_blocks"];
+    CHECK(blocks["all"] == 2 * 9 * 2);  // workers, steps, weights of one block each
+    CHECK(blocks["below"] == (tiny_gradients ? 36 : 0));
+    CHECK(blocks["beyond"] == 0);
+    const std::string warning =
+        "warning: \"comm.wire\": \"int8\": values of 36 of 36 blocks of gradients are below its "
+        "finest "
+        "step, 2^-36; expected \"bf16\" or \"fp32\"";
+    CHECK((finished.err.find(warning) != std::string::npos) == tiny_gradients);
+  }
+}
+
 TEST_CASE("a trace contains all processes and the spans of their steps") {
   const TinyJob job;
   const Json summary = run(job, {2, 1}, {"--trace"});

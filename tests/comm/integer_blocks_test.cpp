@@ -493,3 +493,14 @@ TEST_CASE("integer blocks: results of hostile integers are valid blocks") {
     }
   });
 }
+
+TEST_CASE("blocks below and beyond the range are counted") {
+  std::vector<float> values(4 * 256 + 1, 1);
+  std::fill_n(values.begin(), 256, 0x1p-40F);
+  std::fill_n(values.begin() + 256, 256, 0.0F);
+  values[2 * 256 + 7] = 0x1p16F;
+  const BlockCounts counts = count_blocks(encoded_blocks(values).data(), values.size());
+  CHECK(counts == BlockCounts{.all = 5, .below = 1, .beyond = 1});
+  values[2 * 256 + 7] = std::numeric_limits<float>::quiet_NaN();
+  CHECK(count_blocks(encoded_blocks(values).data(), values.size()) == counts);
+}

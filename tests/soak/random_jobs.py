@@ -11,7 +11,7 @@ coordinator is killed, and --resume continues the run. About half of the convolu
 
 All runs of a seed must have the weights_sha256 and state_sha256 of the first. Exceptions are jobs with staleness that
 ended because the only server or worker failed. Jobs with staleness that continue from a checkpoint of the workers,
-written without the coordinator, are exceptions too. A seed does not count if the loss of its first run is not finite.
+written without the coordinator, are exceptions too. A seed does not count if values of its first run are not finite.
 
 The state file has a line for each seed. A new call of the command continues after the last one. The folders of seeds
 whose runs differ are kept in --failures.
@@ -47,7 +47,7 @@ class Disagreement(Exception):
 
 
 class Diverged(Exception):
-    """The loss of a run is not finite."""
+    """A run has values that are not finite."""
 
 
 class Lost(Exception):
@@ -148,7 +148,7 @@ class Jobs:
             raise Lost
         if code != 0:
             message = last_line(read(self.folder / (run + ".err")))
-            if self.expected is None and "the loss is " in message:
+            if self.expected is None and "not finite" in message:
                 raise Diverged
             raise Disagreement(f"{run}: exit code {code}: {message}")
 
@@ -275,7 +275,7 @@ def play(seed, options):
         jobs = Jobs(script, options, folder)
         jobs.go()
     except Diverged:
-        jobs.counts["without a finite loss"] += 1
+        jobs.counts["not finite"] += 1
     except (Disagreement, OSError, ValueError, KeyError) as error:
         entry["complaints"].append(str(error) if isinstance(error, Disagreement) else repr(error))
         kept = options.failures / f"seed-{seed}"

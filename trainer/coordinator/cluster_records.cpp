@@ -300,6 +300,8 @@ ClusterRecords::Results ClusterRecords::results(double wall_seconds, const std::
 }
 
 void ClusterRecords::write(const Results& results) {
+  if (const std::string warning = report_->rounding_warning(); !warning.empty())
+    console_.warning(warning);
   directory_.write_or_warn("traffic.json", results.traffic, console_);
   directory_.write_or_warn("summary.json", results.summary, console_);
   trace_.write(directory_, console_);

@@ -27,6 +27,7 @@ void ClusterReport::begin_view(int64_t first_step) {
   steps_.clear();
   tests_.clear();
   bytes_of_layer_.assign(plan_.layers.size(), {});
+  rounded_ = {};
   heard_.clear();
 }
 
@@ -83,11 +84,15 @@ void ClusterReport::take_traffic(comm::NodeId node, const TrafficNote& note) {
   for (size_t i = 0; i < note.layers.size(); ++i) {
     bytes_of_layer_[i].sent += static_cast<int64_t>(note.layers[i].sent);
     bytes_of_layer_[i].received += static_cast<int64_t>(note.layers[i].received);
+    rounded_ += note.layers[i].rounded;
   }
 }
 
 Json ClusterReport::traffic(int64_t steps) const {
   Json traffic = traffic_json(plan_, steps, bytes_of_layer_);
+  if (rounded_.all > 0)
+    traffic["int8_blocks"] = {
+        {"all", rounded_.all}, {"below", rounded_.below}, {"beyond", rounded_.beyond}};
   Json unheard = Json::array();
   for (const auto& [role, count] :
        {std::pair(comm::Role::kWorker, plan_.workers()), {comm::Role::kServer, plan_.servers()}})
@@ -96,6 +101,18 @@ Json ClusterReport::traffic(int64_t steps) const {
         unheard.push_back(comm::name_of(node));
   if (!unheard.empty()) traffic["unheard"] = std::move(unheard);
   return traffic;
+}
+
+std::string ClusterReport::rounding_warning() const {
+  std::string warning;
+  if (rounded_.below * 100 > rounded_.all)
+    warning = text("values of ", rounded_.below, " of ", counted(rounded_.all, "block"),
+                   " of gradients are below its finest step, 2^", comm::kLeastExponent);
+  if (rounded_.beyond > 0)
+    warning += text(warning.empty() ? "" : ", and ", "values of ", rounded_.beyond, " of ",
+                    counted(rounded_.all, "block"), " of gradients are beyond its range");
+  if (warning.empty()) return "";
+  return text("\"comm.wire\": \"int8\": ", warning, "; expected \"bf16\" or \"fp32\"");
 }
 
 Json ClusterReport::summary(const Job& job, RunEnd end, const Json& traffic) const {

@@ -67,6 +67,9 @@ class ClusterReport {
   /// Content of traffic.json for `steps` steps. "unheard" lists nodes that have not reported, for
   /// example failed ones.
   Json traffic(int64_t steps) const;
+  /// A warning if wire format "int8" has rounded more than 1 % of the gradients' blocks coarsely,
+  /// or any block was beyond its range; "" if not.
+  std::string rounding_warning() const;
   /// Content of summary.json. `end` is the state at the end of the run. `traffic` is the result of
   /// traffic().
   Json summary(const Job& job, RunEnd end, const Json& traffic) const;
@@ -86,6 +89,7 @@ class ClusterReport {
   std::map<int64_t, Gathered<WorkerStep>> steps_;
   std::map<int64_t, Gathered<TestSums>> tests_;
   std::vector<comm::NodeBytes> bytes_of_layer_;  ///< over all nodes
+  comm::BlockCounts rounded_;                    ///< over all layers and nodes
   std::set<comm::NodeId> heard_;                 ///< nodes whose bytes `bytes_of_layer_` includes
 };
 

@@ -13,10 +13,10 @@ constexpr Range kBytes = between(0, 9e18);
 /// bits.
 constexpr Range kNanoseconds = between(0, 2e18);
 
-void describe_bytes(Fields& fields, const char* key, uint64_t& bytes) {
-  auto value = static_cast<int64_t>(bytes);
-  fields.integer(key, value, kBytes, "payload", kRequired);
-  bytes = static_cast<uint64_t>(value);
+void describe_count(Fields& fields, const char* key, uint64_t& count, const char* doc) {
+  auto value = static_cast<int64_t>(count);
+  fields.integer(key, value, kBytes, doc, kRequired);
+  count = static_cast<uint64_t>(value);
 }
 
 void describe_sums(Fields& fields, std::vector<SampleSums>& sums) {
@@ -81,8 +81,11 @@ void TrafficNote::describe(Fields& fields) {
   fields.objects(
       "layers", layers.size(), [&](size_t size) { layers.resize(size); },
       [&](Fields& f, size_t i) {
-        describe_bytes(f, "sent", layers[i].sent);
-        describe_bytes(f, "received", layers[i].received);
+        describe_count(f, "sent", layers[i].sent, "payload");
+        describe_count(f, "received", layers[i].received, "payload");
+        describe_count(f, "blocks", layers[i].rounded.all, "of rounded gradients");
+        describe_count(f, "below", layers[i].rounded.below, "blocks at the lower end of the range");
+        describe_count(f, "beyond", layers[i].rounded.beyond, "blocks beyond the range");
       },
       "by layer of the plan", kRequired);
 }

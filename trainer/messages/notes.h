@@ -105,8 +105,8 @@ struct TestNote {
   void describe(Fields& fields);
 };
 
-/// Member to coordinator, when the member ends: payload bytes that it has sent and received, by
-/// layer of the plan.
+/// Member to coordinator, when the member ends: payload bytes that it has sent and received, and
+/// the blocks of rounded gradients, by layer of the plan.
 struct TrafficNote {
   static constexpr const char* kAbout = "traffic";
   std::vector<comm::LayerBytes> layers;
