@@ -35,7 +35,7 @@ std::vector<float> random_values(int64_t count, uint64_t which) {
 /// [outputs][inputs], then the bias.
 std::vector<float> expected_gradients(const FactorCase& each, const std::vector<float>& deltas,
                                       const std::vector<float>& activations) {
-  const auto [outputs, inputs, bias] = each.shape;
+  const int64_t outputs = each.shape.deltas, inputs = each.shape.activations;
   std::vector<float> all(static_cast<size_t>(outputs * (inputs + 1)));
   for (int64_t output = 0; output < outputs; ++output)
     for (int64_t sample = 0; sample < each.samples; ++sample) {
@@ -44,7 +44,7 @@ std::vector<float> expected_gradients(const FactorCase& each, const std::vector<
         float& sum = all[static_cast<size_t>(output * inputs + input)];
         sum = std::fmaf(delta, activations[static_cast<size_t>(sample * inputs + input)], sum);
       }
-      if (bias) all[static_cast<size_t>(outputs * inputs + output)] += delta;
+      if (each.shape.bias) all[static_cast<size_t>(outputs * inputs + output)] += delta;
     }
   return all;
 }
