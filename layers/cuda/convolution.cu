@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "layers/cuda/bias.h"
+#include "layers/cuda/convolution_factors.h"
 #include "layers/cuda/transpose.cuh"
 
 namespace poseidon::layers::cuda {
@@ -37,10 +38,11 @@ class CudaConvolution final : public CudaLayer {
           "\" is chosen, but a GPU has no choice of layouts; remove \"layout\" from the choices"));
     forward_ = plan(kForward, request.choice);
     if (request.training) {
-      backward_weights_ = plan(kBackwardWeights, request.choice);
+      if (request.factor_rows == 0) backward_weights_ = plan(kBackwardWeights, request.choice);
       if (request.input_needs_gradient[0]) backward_data_ = plan(kBackwardData, request.choice);
     }
     set_needs();
+    if (request.training && request.factor_rows > 0) make_factors(request.factor_rows);
   }
 
   std::vector<AlgorithmChoice> alternatives() const override {
@@ -65,19 +67,24 @@ class CudaConvolution final : public CudaLayer {
   }
 
   void backward(const StepContext&, const Bindings& memory) override {
-    const Tensor& gradient =
-        bias_gradient_.combine(memory, relu_, has_bias() ? memory.parameters[1].gradient : nullptr);
-    const void *of_output = gradient.data, *of_input = memory.inputs[0].data;
-    if (role_ == Role::kTranspose) std::swap(of_output, of_input);
-    run(*backward_weights_, {.first = of_output,
-                             .second = of_input,
-                             .result = memory.parameters[0].gradient,
-                             .workspace = memory.scratch});
-    if (!memory.input_gradients[0]) return;
-    run(*backward_data_, {.first = gradient.data,
-                          .second = weight_of_passes(memory),
-                          .result = memory.input_gradients[0].data,
-                          .workspace = memory.scratch});
+    if (!factors_) compute_parameter_gradients(memory);
+    // combine() or write_factors() has summed all output gradients into the first one.
+    if (memory.input_gradients[0])
+      run(*backward_data_, {.first = memory.output_gradients[0].data,
+                            .second = weight_of_passes(memory),
+                            .result = memory.input_gradients[0].data,
+                            .workspace = memory.scratch});
+  }
+
+  void write_factors(const Bindings& memory, const FactorMemory& factors) override {
+    const Tensor& gradient = combined_gradient(device_, memory, relu_);
+    if (factors.deltas != nullptr) factors_->write(memory, gradient, factors);
+  }
+
+  void rebuild(const FactorMemory& factors, const Bindings& memory,
+               const GradientSink* sink) override {
+    factors_->rebuild(factors, memory);
+    if (sink != nullptr) pass_gradients(memory, *sink);
   }
 
   void pack(int index, const float* canonical, float* packed) const override {
@@ -132,6 +139,17 @@ class CudaConvolution final : public CudaLayer {
     return product;
   }
 
+  void compute_parameter_gradients(const Bindings& memory) const {
+    const Tensor& gradient =
+        bias_gradient_.combine(memory, relu_, has_bias() ? memory.parameters[1].gradient : nullptr);
+    const void *of_output = gradient.data, *of_input = memory.inputs[0].data;
+    if (role_ == Role::kTranspose) std::swap(of_output, of_input);
+    run(*backward_weights_, {.first = of_output,
+                             .second = of_input,
+                             .result = memory.parameters[0].gradient,
+                             .workspace = memory.scratch});
+  }
+
   void run(const Product& product, const ProductMemory& memory) const {
     device_.issue(product.operation(memory));
   }
@@ -147,6 +165,13 @@ class CudaConvolution final : public CudaLayer {
         needs_.scratch_bytes = std::max(needs_.scratch_bytes, (*product)->workspace_bytes());
     if (backward_weights_ && has_bias())
       needs_.scratch_bytes = std::max(needs_.scratch_bytes, bias_gradient_.scratch_bytes());
+  }
+
+  /// `rows`: samples of the stacked factors.
+  void make_factors(int64_t rows) {
+    implementations_.backward_weights = "Poseidon product";
+    factors_.emplace(device_, convolution_, rows, needs_.scratch_bytes);
+    needs_.scratch_bytes = factors_->scratch_bytes();
   }
 
   const void* weight_of_passes(const Bindings& memory) const {
@@ -167,8 +192,9 @@ class CudaConvolution final : public CudaLayer {
   Products& products_;
   BiasGradient bias_gradient_;
   std::unique_ptr<Product> forward_;
-  std::unique_ptr<Product> backward_weights_;  ///< null: not in training
+  std::unique_ptr<Product> backward_weights_;  ///< null: not in training, or factors
   std::unique_ptr<Product> backward_data_;     ///< null: not in training, or no input gradient
+  std::optional<ConvolutionFactors> factors_;  ///< set if the layer writes factors
 };
 
 }  // namespace

@@ -12,4 +12,10 @@ CudaLayer::CudaLayer(const LayerRequest& request, CudaDevice& device)
   needs_.output_format = format_of(request.output_shape, type);
 }
 
+void CudaLayer::pass_gradients(const Bindings& memory, const GradientSink& sink) const {
+  for (size_t i = 0; i < parameters_.size(); ++i)
+    sink(static_cast<int>(i), 0,
+         {memory.parameters[i].gradient, static_cast<size_t>(parameters_[i].shape.count())});
+}
+
 }  // namespace poseidon::layers::cuda

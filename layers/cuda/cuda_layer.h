@@ -37,6 +37,8 @@ class CudaLayer : public Layer {
 
  protected:
   const ParameterSpec& spec(int index) const { return parameters_[static_cast<size_t>(index)]; }
+  /// Passes all elements of the parameters' gradients to `sink`.
+  void pass_gradients(const Bindings& memory, const GradientSink& sink) const;
 
   CudaDevice& device_;
   std::string name_;

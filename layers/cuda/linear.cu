@@ -76,13 +76,10 @@ class CudaLinear final : public CudaLayer {
 
   void rebuild(const FactorMemory& factors, const Bindings& memory,
                const GradientSink* sink) override {
-    rebuild_gradients(device_, {.deltas = linear_.outputs, .activations = linear_.inputs},
-                      factor_rows_, brought_here(factors, memory.scratch),
+    rebuild_gradients(device_, factor_shape(), factor_rows_,
+                      factor_scratch_->copy(device_, factors, memory.scratch),
                       memory.parameters[0].gradient, bias_gradient_of(memory));
-    if (sink == nullptr) return;
-    for (size_t i = 0; i < parameters_.size(); ++i)
-      (*sink)(static_cast<int>(i), 0,
-              {memory.parameters[i].gradient, static_cast<size_t>(parameters_[i].shape.count())});
+    if (sink != nullptr) pass_gradients(memory, *sink);
   }
 
  private:
@@ -114,28 +111,12 @@ class CudaLinear final : public CudaLayer {
     if (backward_weights_ && linear_.bias)
       needs_.scratch_bytes = std::max(needs_.scratch_bytes, bias_gradient_.scratch_bytes());
     if (!gives_factors()) return;
-    factors_offset_ = aligned_for_tensor(needs_.scratch_bytes);
-    needs_.scratch_bytes = factors_offset_ + aligned_for_tensor(factor_bytes(linear_.outputs)) +
-                           factor_bytes(linear_.inputs);
+    factor_scratch_.emplace(factor_shape(), factor_rows_, needs_.scratch_bytes);
+    needs_.scratch_bytes = factor_scratch_->scratch_bytes();
   }
 
-  static size_t aligned_for_tensor(size_t bytes) {
-    constexpr size_t kAlignment = 64;
-    return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-  }
-  size_t factor_bytes(int64_t columns) const {
-    return bytes_of_elements<float>(factor_rows_ * columns);
-  }
-
-  /// Copies stacked factors to scratch memory, after the workspace of the products. The stacked
-  /// factors may be in host memory, but a product reads each factor many times.
-  FactorMemory brought_here(const FactorMemory& factors, std::byte* scratch) const {
-    std::byte* deltas = scratch + factors_offset_;
-    std::byte* activations = deltas + aligned_for_tensor(factor_bytes(linear_.outputs));
-    device_.copy(factors.deltas, deltas, factor_bytes(linear_.outputs));
-    device_.copy(factors.activations, activations, factor_bytes(linear_.inputs));
-    return {.deltas = reinterpret_cast<float*>(deltas),
-            .activations = reinterpret_cast<float*>(activations)};
+  FactorShape factor_shape() const {
+    return {.deltas = linear_.outputs, .activations = linear_.inputs};
   }
 
   float* bias_gradient_of(const Bindings& memory) const {
@@ -148,8 +129,8 @@ class CudaLinear final : public CudaLayer {
 
   const Linear& linear_;
   std::optional<float> relu_;
-  int64_t factor_rows_;        ///< samples of stacked factors; 0: the layer gives no factors
-  size_t factors_offset_ = 0;  ///< offset of the copied factors in scratch memory
+  int64_t factor_rows_;  ///< samples of stacked factors; 0: the layer gives no factors
+  std::optional<FactorScratch> factor_scratch_;  ///< set if the layer writes factors
   BiasGradient bias_gradient_;
   std::unique_ptr<Product> forward_;
   std::unique_ptr<Product> backward_weights_;  ///< null: only forward, or factors

@@ -104,6 +104,20 @@ class RoundsOtherwise final : public layers::Updater {
   int updates_ = 0;
 };
 
+/// Convolutions with padding, with groups, and with a kernel that skips cells.
+constexpr const char* kFactoredConvolutions = R"({
+  "name": "factored-convolutions", "input": {"channels": 2, "height": 6, "width": 6},
+  "layers": [
+    {"name": "conv1", "type": "convolution", "outputs": 4, "kernel": 3, "padding": 1,
+     "scheme": "sfb"},
+    {"name": "relu1", "type": "relu"},
+    {"name": "conv2", "type": "convolution", "outputs": 6, "kernel": [3, 2], "groups": 2,
+     "scheme": "sfb"},
+    {"name": "conv3", "type": "convolution", "outputs": 8, "kernel": 1, "stride": 2,
+     "bias": false, "scheme": "sfb"},
+    {"name": "ip", "type": "linear", "outputs": 3},
+    {"name": "loss", "type": "softmax_loss"}]})";
+
 }  // namespace
 
 TEST_CASE("CPUs and GPUs in one job: replicas are equal after each of 200 steps") {
@@ -155,6 +169,15 @@ TEST_CASE("CPUs and GPUs in one job: replicas with factors are equal with each w
     const TinyJob tiny(kSmallLenet);
     CHECK(first_difference(course_of(tiny.load(words_of(3, more, "sfb")), 5, by_turns(true))) ==
           -1);
+  }
+}
+
+TEST_CASE("CPUs and GPUs in one job: replicas with factors of convolutions are equal") {
+  const TinyJob tiny(kFactoredConvolutions);
+  for (const char* wire : {"fp32", "bf16"}) {
+    CAPTURE(wire);
+    const Job job = tiny.load(words_of(3, {std::string("comm.wire=") + wire}));
+    CHECK(first_difference(course_of(job, 20, by_turns(true))) == -1);
   }
 }
 

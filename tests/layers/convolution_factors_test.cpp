@@ -185,11 +185,14 @@ TEST_CASE("a convolution that writes factors computes the input gradients of one
         values.parameters.push_back(random_values(shape.count(), 50 + values.parameters.size()));
       const LayerResults without = runner.run(values);
       CHECK(with.input_gradients[0] == without.input_gradients[0]);
-      double worst = 0;
+      double worst = 0, largest = 0;
       for (size_t i = 0; i < without.parameter_gradients[0].size(); ++i)
         worst = std::max(worst, std::abs(static_cast<double>(with.parameter_gradients[0][i]) -
                                          static_cast<double>(without.parameter_gradients[0][i])));
-      CHECK(worst < 2e-4);
+      for (const float gradient : without.parameter_gradients[0])
+        largest = std::max(largest, std::abs(static_cast<double>(gradient)));
+      // With bf16, a GPU's library rounds the gradient of the weight to bf16.
+      CHECK(worst < 2e-4 + (type == DataType::kBf16 ? largest / 256 : 0));
     }
   }
 }
