@@ -61,6 +61,8 @@ poseidon::cpu::MemoryDesc product_weight(const OnednnConvolution& onednn);
 std::unique_ptr<ConvolutionPass> make_product_forward(const ConvolutionParts& parts);
 std::unique_ptr<ConvolutionPass> make_product_backward_data(const ConvolutionParts& parts);
 std::unique_ptr<ConvolutionPass> make_product_backward_weights(const ConvolutionParts& parts);
+/// Whether the forward pass is a NarrowProduct (layers/cpu/narrow_product.h) in fp32.
+bool product_forward_is_narrow(const ConvolutionParts& parts);
 
 /// Winograd's method (layers/cpu/winograd.h). It is legal only for some geometries, formats and
 /// weight orders.
