@@ -50,10 +50,12 @@ ConvolutionFormats formats_of_product(CpuDevice& device, const Convolution& conv
 
 /// Whether channels last is faster than a plain input for an image in bf16. If outputs do not fill
 /// a block of 16, oneDNN computes the gradient of the weight only in channels last. That code takes
-/// 0.1 to 0.8 of the time of Poseidon's product without AMX.
-bool channels_last_is_faster_for_image(const OnednnConvolution& onednn,
+/// 0.1 to 0.8 of the time of Poseidon's product without AMX. With one channel, a following pooling
+/// loses more in channels last than the convolution gains.
+bool channels_last_is_faster_for_image(const Convolution& convolution,
+                                       const OnednnConvolution& onednn,
                                        const ConvolutionFormats& plain) {
-  if (poseidon::cpu::has_amx_products()) return false;
+  if (poseidon::cpu::has_amx_products() || convolution.input.channels() == 1) return false;
   const ConvolutionFormats last{Layout::kChannelsLast, Layout::kChannelsLast, plain.type};
   const auto any = onednn.any_weight_of(plain.type);
   const auto of_plain = onednn.forward(plain, any, true), of_last = onednn.forward(last, any, true);
@@ -99,7 +101,8 @@ std::vector<ConvolutionFormats> candidate_formats(CpuDevice& device, const Convo
   const bool prefers_last =
       options.layout == layout_name(Layout::kChannelsLast) ||
       (options.layout.empty() &&
-       (is_image ? type == DataType::kBf16 && channels_last_is_faster_for_image(onednn, image)
+       (is_image ? type == DataType::kBf16 &&
+                       channels_last_is_faster_for_image(convolution, onednn, image)
                  : channels_last_is_faster_for_gradient(device, convolution, onednn, blocked)));
   if (prefers_last) candidates.push_back(last);
   if (is_image) candidates.push_back(image);
