@@ -1,6 +1,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "layers/cpu/convolution_pass.h"
@@ -60,6 +61,18 @@ PortionPrimitives<Primitive> make_portions(const ConvolutionParts& parts, int64_
   return {parts.device, divide(samples, channels, {.samples = samples, .channels = channels}),
           [&](const Portion&) { return std::optional(complete); }};
 }
+
+/// Whether oneDNN's implementation copies the patches of each sample, then calls its general matrix
+/// product ("x64:gemm:jit").
+template <class Description>
+bool is_gemm(const std::optional<Description>& description) {
+  return description &&
+         poseidon::cpu::implementation_name(*description).find("gemm") != std::string::npos;
+}
+/// Whether products of patches in fp32 are faster than is_gemm() code, for the forward pass and for
+/// the gradient of the weight. Without fused multiply-adds (x86-64-v2), oneDNN's code is faster.
+bool product_is_faster_than_gemm_forward(const ConvolutionParts& parts);
+bool product_is_faster_than_gemm_weights(const ConvolutionParts& parts);
 
 /// The order of `outputs` neighboring outputs of a weight in the order of `weight`. nullopt: their
 /// elements are not contiguous.

@@ -182,6 +182,7 @@ std::unique_ptr<ConvolutionPass> make_direct_backward_weights(const ConvolutionP
         parts.formats, parts.onednn.any_weight_of(DataType::kFp32), parts.forward);
   if (is_own_depthwise(parts, description)) return make_depthwise_backward_weights(parts);
   if (product_is_better(parts, description)) return nullptr;
+  if (is_gemm(description) && product_is_faster_than_gemm_weights(parts)) return nullptr;
   return std::make_unique<DirectBackwardWeights>(parts, *description);
 }
 

@@ -64,6 +64,8 @@ std::unique_ptr<ConvolutionPass> make_product_backward_weights(const Convolution
 /// The backward weights pass of fp32 activations, in which each element of the weight's gradient is
 /// one chain of multiply-adds in the order of samples and positions.
 std::unique_ptr<ConvolutionPass> make_gradient_in_order(const ConvolutionParts& parts);
+/// Whether the forward pass is a NarrowProduct (layers/cpu/narrow_product.h) in fp32.
+bool product_forward_is_narrow(const ConvolutionParts& parts);
 
 /// Winograd's method (layers/cpu/winograd.h). It is legal only for some geometries, formats and
 /// weight orders.

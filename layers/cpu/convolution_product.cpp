@@ -440,12 +440,6 @@ std::unique_ptr<ConvolutionPass> make_fp32_gradient(const ConvolutionParts& part
       PatchGradient(std::move(of.inputs), std::move(of.gradients), sums, parts.device.threads()));
 }
 
-/// Whether NarrowProduct computes the forward pass.
-bool forward_is_narrow(const ConvolutionParts& parts) {
-  const Groups groups(parts.convolution, parts.formats.type);
-  return NarrowProduct::is_faster(forward_patches(parts, groups, 0), groups.outputs);
-}
-
 /// Whether NarrowProduct computes the backward data pass. The input cells that no tap reaches do
 /// not count.
 bool backward_data_is_narrow(const ConvolutionParts& parts) {
@@ -474,8 +468,13 @@ MemoryDesc product_weight(const OnednnConvolution& onednn) {
   return {onednn.weight_shape(), kFloat, order};
 }
 
+bool product_forward_is_narrow(const ConvolutionParts& parts) {
+  const Groups groups(parts.convolution, parts.formats.type);
+  return NarrowProduct::is_faster(forward_patches(parts, groups, 0), groups.outputs);
+}
+
 std::unique_ptr<ConvolutionPass> make_product_forward(const ConvolutionParts& parts) {
-  return make_data_pass<ProductForward>(parts, forward_is_narrow);
+  return make_data_pass<ProductForward>(parts, product_forward_is_narrow);
 }
 
 std::unique_ptr<ConvolutionPass> make_product_backward_data(const ConvolutionParts& parts) {

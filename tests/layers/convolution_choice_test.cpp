@@ -2,7 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include "core/cpu/instruction_set.h"
 #include "core/error.h"
+#include "core/isa.h"
 #include "layers/cpu/cpu_layer.h"
 #include "layers/registry.h"
 #include "tests/support/error_of.h"
@@ -138,4 +140,53 @@ TEST_CASE("convolution: an algorithm of another device is refused") {
   CHECK(error_of<ConfigError>([&] { LayerRunner runner(layer); }) ==
         "[convolution 'conv'] unknown algorithm \"eng1_k2=0\": on a CPU, expected \"direct\", "
         "\"product\" or \"winograd\"");
+}
+
+TEST_CASE("convolution: products replace the matrix product of oneDNN") {
+  // oneDNN 2.6 with AVX2 selects its matrix product for these forward passes and weight gradients.
+  const std::vector<std::pair<Json, Shape>> cases{
+      {{{"outputs", 60}, {"kernel", 9}, {"stride", 3}, {"padding", {3, 3, 4, 4}}}, {2, 77, 27, 16}},
+      {{{"outputs", 14}, {"kernel", 4}, {"padding", {0, 0, 2, 2}}, {"groups", 2}}, {2, 10, 9, 11}},
+      {{{"outputs", 34}, {"kernel", 4}, {"groups", 17}}, {2, 17, 9, 19}},
+      {{{"outputs", 12}, {"kernel", 10}, {"stride", {3, 2}}}, {2, 92, 12, 11}}};
+  for (const auto& [fields, input] : cases) {
+    CAPTURE(fields.dump());
+    const LayerCase layer{.json = convolution(fields), .inputs = {input}};
+    LayerRunner runner(layer);
+    if (has_fused_multiply_add()) {
+      const layers::Implementations& by = runner.layer().implementations();
+      CHECK(by.forward.find("gemm") == std::string::npos);
+      CHECK(by.backward_weights.find("gemm") == std::string::npos);
+    }
+    check_gradients(layer, random_inputs(runner, layer, 1), {.step = 3e-2F, .most_elements = 20});
+  }
+}
+
+TEST_CASE("convolution: AVX2 code in channels last computes a gradient of few output cells") {
+  const LayerCase layer{.json = convolution({{"outputs", 67},
+                                             {"kernel", 6},
+                                             {"stride", 2},
+                                             {"dilation", 3},
+                                             {"padding", {0, 0, 2, 2}}}),
+                        .inputs = {{2, 8, 24, 24}}};
+  LayerRunner runner(layer);
+  if (isa() == Isa::kX86V3)
+    CHECK(runner.layer().implementations().backward_data != "Poseidon product");
+  check_gradients(layer, random_inputs(runner, layer, 1), {.step = 3e-2F, .most_elements = 20});
+}
+
+TEST_CASE("convolution: oneDNN computes the weight gradients of images in bf16 without AMX") {
+  using namespace poseidon::cpu;
+  for (const int64_t outputs : {14, 32}) {
+    CAPTURE(outputs);
+    LayerCase layer{.json = convolution({{"outputs", outputs}, {"kernel", 5}, {"padding", 1}}),
+                    .inputs = {{2, 3, 13, 13}}};
+    const LayerInputs values = random_inputs(LayerRunner(layer), layer, 1);
+    check_bf16(layer, values);
+    layer.type = DataType::kBf16;
+    const LayerRunner runner(layer);
+    if (!has_bf16_products() || has_amx_products()) continue;
+    CHECK(runner.layer().implementations().backward_weights.starts_with("oneDNN"));
+    CHECK((runner.layer().choice().layout == "channels_last") == (outputs == 14));
+  }
 }
