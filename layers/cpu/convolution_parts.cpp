@@ -50,12 +50,16 @@ ConvolutionFormats formats_of_product(CpuDevice& device, const Convolution& conv
 
 /// Whether channels last is faster than a plain input for an image in bf16. If outputs do not fill
 /// a block of 16, oneDNN computes the gradient of the weight only in channels last. That code takes
-/// 0.1 to 0.8 of the time of Poseidon's product without AMX. With one channel, a following pooling
-/// loses more in channels last than the convolution gains.
+/// 0.1 to 0.8 of the time of Poseidon's product without AMX. For a small weight of one channel, a
+/// following pooling loses more in channels last than the convolution gains.
 bool channels_last_is_faster_for_image(const Convolution& convolution,
                                        const OnednnConvolution& onednn,
                                        const ConvolutionFormats& plain) {
-  if (poseidon::cpu::has_amx_products() || convolution.input.channels() == 1) return false;
+  constexpr int64_t kSmallWeight = 600;
+  const Convolution& c = convolution;
+  const bool is_small =
+      c.input.channels() == 1 && c.outputs * c.kernel[0] * c.kernel[1] <= kSmallWeight;
+  if (poseidon::cpu::has_amx_products() || is_small) return false;
   const ConvolutionFormats last{Layout::kChannelsLast, Layout::kChannelsLast, plain.type};
   const auto any = onednn.any_weight_of(plain.type);
   const auto of_plain = onednn.forward(plain, any, true), of_last = onednn.forward(last, any, true);

@@ -190,3 +190,14 @@ TEST_CASE("convolution: oneDNN computes the weight gradients of images in bf16 w
     CHECK((runner.layer().choice().layout == "channels_last") == (outputs == 14));
   }
 }
+
+TEST_CASE("convolution: products compute the passes of a few outputs") {
+  const LayerCase layer{.json = convolution({{"outputs", 2}, {"kernel", 5}, {"padding", 2}}),
+                        .inputs = {{2, 50, 15, 11}}};
+  LayerRunner runner(layer);
+  if (has_fused_multiply_add()) {
+    CHECK(runner.layer().implementations().forward == "Poseidon product");
+    CHECK(runner.layer().implementations().backward_data == "Poseidon product");
+  }
+  check_gradients(layer, random_inputs(runner, layer, 1), {.step = 3e-2F, .most_elements = 20});
+}
