@@ -6,10 +6,12 @@
 
 Each geometry is timed forward and backward, as a first layer or as a later one. PyTorch uses the better of its two
 formats. The runs alternate. The best run of each counts, because the machines are noisy. A ratio is Poseidon's time
-divided by PyTorch's.
+divided by PyTorch's. PyTorch runs in a process of its own for each geometry, because it crashes in a few of them. These
+are named, and do not count.
 """
 import argparse
 import json
+import multiprocessing
 import os
 import pathlib
 import random
@@ -167,6 +169,21 @@ def compare(geometry, options):
     return {"ours": min(ours), "theirs": min(theirs), "ratio": min(ours) / min(theirs), "geometry": geometry}
 
 
+def compare_apart(geometry, options):
+    """compare() in a child process. None: PyTorch has crashed."""
+    context = multiprocessing.get_context("fork")
+    ours, theirs = context.Pipe(duplex=False)
+    child = context.Process(target=lambda: theirs.send(compare(geometry, options)))
+    child.start()
+    theirs.close()
+    try:
+        return ours.recv()
+    except EOFError:
+        return None
+    finally:
+        child.join()
+
+
 def describe(geometry):
     words = [f"{geometry['channels']} -> {geometry.get('outputs', geometry.get('method'))}",
              "x".join(map(str, geometry["kernel"])), "on " + "x".join(map(str, geometry["size"])),
@@ -193,9 +210,14 @@ def main():
     import torch
     torch.set_num_threads(options.threads)
     first = options.seed if options.seed is not None else int(time.time())
-    results = []
-    for seed in range(first, first + options.count):
-        results.append(compare(draw(seed, options.kind), options))
+    results, seed = [], first
+    while len(results) < options.count:
+        geometry = draw(seed, options.kind)
+        seed += 1
+        if (result := compare_apart(geometry, options)) is not None:
+            results.append(result)
+        else:
+            print(f"PyTorch crashed: {describe(geometry)}", flush=True)
     ratios = sorted(result["ratio"] for result in results)
     print(f"{len(results)} {options.kind}s from seed {first}, {options.threads} threads, PyTorch {torch.__version__}")
     print(f"Poseidon's time / PyTorch's: median {statistics.median(ratios):.2f}, over 1.2: "
