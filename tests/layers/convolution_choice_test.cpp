@@ -149,9 +149,9 @@ TEST_CASE("convolution: products replace the matrix product of oneDNN") {
       {{{"outputs", 14}, {"kernel", 4}, {"padding", {0, 0, 2, 2}}, {"groups", 2}}, {2, 10, 9, 11}},
       {{{"outputs", 34}, {"kernel", 4}, {"groups", 17}}, {2, 17, 9, 19}},
       {{{"outputs", 12}, {"kernel", 10}, {"stride", {3, 2}}}, {2, 92, 12, 11}}};
-  for (const auto& [fields, input] : cases) {
-    CAPTURE(fields.dump());
-    const LayerCase layer{.json = convolution(fields), .inputs = {input}};
+  for (const auto& each : cases) {
+    CAPTURE(each.first.dump());
+    const LayerCase layer{.json = convolution(each.first), .inputs = {each.second}};
     LayerRunner runner(layer);
     if (has_fused_multiply_add()) {
       const layers::Implementations& by = runner.layer().implementations();
